@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts and groups. A context holds what a process needs to talk (plugins, endpoints, engine,
+ * doorbell); tutti_init() makes a default one. A group is an ordered set of members; a member's rank is
+ * its position. Every rank argument of this API is a rank of the group in the same call.
+ *
+ * Semantics: torch.distributed.init_process_group and destroy_process_group.
+ */
+#ifndef TUTTI_GROUP_H
+#define TUTTI_GROUP_H
+
+#include <stdint.h>
+
+#include <tutti/export.h>
+#include <tutti/status.h>
+#include <tutti/store.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tutti_context tutti_context;
+typedef struct tutti_group tutti_group;
+
+/*
+ * Options begin with their size; TUTTI_INIT_OPTIONS_INIT fills it and zero everywhere else means
+ * the default. Members are only ever appended.
+ */
+typedef struct tutti_init_options {
+    uint32_t struct_size;
+    int32_t world_size;     /* 0: from the environment; with rank: given */
+    int32_t rank;           /* meaningful when world_size > 0 */
+    uint32_t reserved;      /* 0 */
+    const char *backend;    /* NULL: TUTTI_BACKEND, else "auto". "auto", a name, or
+                               "local=NAME,remote=NAME" */
+    const char *init_url;   /* NULL: "env://". "env://", "tcp://HOST:PORT", "file://PATH", each with
+                               ?rank=R&world_size=N where the environment does not tell */
+    tutti_store *store;     /* instead of init_url; rank and world_size must be given; referenced */
+    const char *run_id;     /* NULL: TUTTI_RUN_ID, TORCHELASTIC_RUN_ID, else "none" */
+    const char *group_name; /* NULL: "world"; used in messages */
+    int64_t timeout_ms;     /* 0: 30 min; the group's default deadline, init's own included */
+    tutti_context *context; /* NULL: the default context of this process */
+} tutti_init_options;
+
+#define TUTTI_INIT_OPTIONS_INIT                                                                    \
+    {                                                                                              \
+        sizeof(tutti_init_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                   \
+    }
+
+/**
+ * Meets the other members, agrees with them on a backend and returns the world: a group of all.
+ * Collective: every member calls it. Returns when all have committed, or with the same error on
+ * all. options may be NULL: everything from the environment (RANK, WORLD_SIZE, MASTER_ADDR, …).
+ *
+ * Errors: INVALID_ARGUMENT (bad options or environment, unknown backend with the nearest names),
+ * PLUGIN, DENIED (a plugin's file is not trusted), STORE, TIMEOUT (names the members that did not
+ * come), STALE (this member belongs to an earlier attempt), MISMATCH (settings that must agree
+ * differ, with both sides' values), UNSUPPORTED, SYSTEM.
+ */
+TUTTI_API tutti_status tutti_init(const tutti_init_options *options, tutti_group **ret_world);
+
+/**
+ * Leaves the group: says bye to the other members, releases what the group holds and frees the
+ * handle, whatever the status is. Blocks until this member's own operations are complete or
+ * failed, not for the other members (the host of a tcp store waits at most 5 s for them).
+ * Returns the group's verdict if it had failed. NULL is allowed.
+ */
+TUTTI_API tutti_status tutti_group_destroy(tutti_group *group);
+
+TUTTI_API int32_t tutti_group_rank(const tutti_group *group);
+TUTTI_API int32_t tutti_group_size(const tutti_group *group);
+/** The choice in words: "shm", "tcp", "shm+tcp". Valid as long as the group. */
+TUTTI_API const char *tutti_group_backend(const tutti_group *group);
+
+/** States in the order in which a group passes them. */
+enum { TUTTI_GROUP_READY = 1, TUTTI_GROUP_FAILED = 2 };
+
+typedef struct tutti_group_info {
+    uint32_t struct_size; /* set by the caller */
+    int32_t state;        /* TUTTI_GROUP_… */
+    tutti_status verdict; /* TUTTI_OK while ready */
+    int32_t culprit;      /* the rank that the verdict is about, -1: none */
+    uint64_t completed;   /* sequence of the last collective that completed here, 0: none */
+    int32_t hosts;        /* hosts of the layout */
+    int32_t local_size;   /* members on this host */
+    int32_t local_rank;
+    int32_t reserved;
+    const char *words; /* the verdict in words, the same on all survivors; "" while ready */
+} tutti_group_info;
+
+TUTTI_API tutti_status tutti_group_status(const tutti_group *group, tutti_group_info *ret_info);
+
+/**
+ * Ends the group on all members: every call that waits and every later one returns
+ * TUTTI_ERR_ABORTED with `reason` within 100 ms. From any thread, also while another waits.
+ */
+TUTTI_API tutti_status tutti_group_abort(tutti_group *group, const char *reason);
+
+/** A context of its own, so that several sets of ranks live in one process. */
+TUTTI_API tutti_status tutti_context_create(tutti_context **ret_context);
+/** All groups of the context must have been destroyed, else BUSY. NULL is allowed. */
+TUTTI_API tutti_status tutti_context_destroy(tutti_context *context);
+
+/**
+ * One descriptor per context (an eventfd, NULL: the default context): readable when a work that was
+ * started with a callback or watched with tutti_work_watch() has completed; tutti_dispatch()
+ * empties it and runs the callbacks that are due. For epoll, GLib, libuv, asyncio. Owned by tutti.
+ */
+TUTTI_API tutti_status tutti_context_fd(tutti_context *context, int *ret_fd);
+TUTTI_API tutti_status tutti_dispatch(tutti_context *context);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What this build is, which plugins it finds, and what it would choose. Everything is handed out as
+ * rows, so that tools print tables or JSON as they like.
+ */
+#ifndef TUTTI_INFO_H
+#define TUTTI_INFO_H
+
+#include <stdint.h>
+
+#include <tutti/export.h>
+#include <tutti/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One plugin file that was found. */
+typedef struct tutti_plugin_info {
+    const char *name;    /* the backend's name: "shm" */
+    const char *path;    /* where it was found */
+    const char *version; /* the plugin's own words, "" when it was refused */
+    const char *license;
+    const char *reason; /* "" when ready; else why it was refused, with the cure */
+    uint32_t abi_major, abi_minor;
+    int32_t ready; /* 1: usable */
+    int32_t reserved;
+} tutti_plugin_info;
+
+typedef void (*tutti_plugin_info_fn)(const tutti_plugin_info *info, void *user);
+
+/**
+ * Looks for plugins as tutti_init() would (TUTTI_PLUGIN_PATH, then the library directory) and calls fn
+ * for each file, opening each in this process. Strings are valid during the call.
+ */
+TUTTI_API tutti_status tutti_plugins_list(tutti_plugin_info_fn fn, void *user);
+
+/* One row of name and value. */
+typedef void (*tutti_info_fn)(const char *section, const char *name, const char *value, void *user);
+
+/** Rows of the sections "build", "cpu", "net" and "limits". */
+TUTTI_API tutti_status tutti_info_list(tutti_info_fn fn, void *user);
+
+/* What one call would take; see tutti_explain(). */
+typedef struct tutti_explain_query {
+    uint32_t struct_size;
+    int32_t members;       /* 1 .. 65535 */
+    const char *operation; /* "all_reduce", "broadcast", "barrier" */
+    const char *backend;   /* NULL: TUTTI_BACKEND, else "auto" */
+    const char *layout;    /* members per host, "4" or "2,2"; NULL: all on one host */
+    uint64_t bytes;
+    uint32_t dtype; /* 0: f32 */
+    int32_t op;
+} tutti_explain_query;
+
+/* One candidate, best first. */
+typedef struct tutti_explain_row {
+    const char *provider;
+    const char *algorithm;
+    const char *reason;  /* why it was chosen, or why not */
+    double estimated_us; /* of the built-in cost model */
+    int32_t chosen;
+    int32_t steps; /* of member 0's schedule; 0 for the inline path */
+} tutti_explain_row;
+
+typedef void (*tutti_explain_fn)(const tutti_explain_row *row, void *user);
+
+/** Calls fn for each candidate, the chosen one first. Needs no group. */
+TUTTI_API tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn,
+                                     void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

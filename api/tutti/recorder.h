@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The recorder: each group keeps the last calls; always on. */
+#ifndef TUTTI_RECORDER_H
+#define TUTTI_RECORDER_H
+
+#include <stdint.h>
+
+#include <tutti/export.h>
+#include <tutti/group.h>
+#include <tutti/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One call, as it was made and as it was carried. */
+typedef struct tutti_record {
+    uint64_t sequence;     /* of collectives: 1, 2, …; of point to point: its own count, 1, 2, … */
+    uint64_t count;        /* elements */
+    uint64_t bytes;        /* of the tensor */
+    uint64_t tag;          /* point to point */
+    const char *operation; /* "all_reduce", "broadcast", "barrier", "send", "recv"; static */
+    const char *provider;  /* "shm", "tcp", "shm+tcp", "self"; valid as long as the group */
+    const char *algorithm; /* "inline", "staged_halves", "ring", …; static */
+    uint32_t dtype;        /* tutti_dtype, 0: none */
+    int32_t op;            /* tutti_reduce_op, -1: none */
+    int32_t peer;          /* root or peer, -1: none */
+    int32_t state;         /* 0 queued, 1 running, 2 done, 3 failed */
+} tutti_record;
+
+/**
+ * Copies the latest records of the group's collectives and point to point calls, oldest first, at
+ * most `capacity`, each `record_size` (sizeof(tutti_record)) bytes. `ret_count` receives how many.
+ */
+TUTTI_API tutti_status tutti_recorder_read(const tutti_group *group, tutti_record *ret_records,
+                                           uint32_t record_size, uint32_t capacity,
+                                           uint32_t *ret_count);
+
+/* What this member moved over each kind of path since the group was made, payload and headers. */
+typedef struct tutti_traffic {
+    uint32_t struct_size; /* set by the caller */
+    uint32_t reserved;
+    uint64_t sent_bytes;     /* written to connections (tcp and its like) */
+    uint64_t received_bytes; /* read from connections */
+    uint64_t sent_messages;
+    uint64_t mapped_bytes; /* written to memory that other members map */
+} tutti_traffic;
+
+TUTTI_API tutti_status tutti_group_traffic(const tutti_group *group, tutti_traffic *ret_traffic);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stores: the key/value service that members meet in before they can talk. Keys are bytes strings
+ * (NUL-terminated here), values are raw bytes. The tcp store speaks the protocol of
+ * torch.distributed's TCPStore, client and server; the file store writes the format of its FileStore.
+ *
+ * Every function takes a deadline as `timeout_ms` (0: the store's default, 300 s; negative is
+ * refused) and is safe to call from any thread; calls of one store object queue behind each other.
+ * Errors: TUTTI_ERR_STORE (the service is gone or refuses), TUTTI_ERR_TIMEOUT (names the keys),
+ * TUTTI_ERR_INVALID_ARGUMENT (sizes beyond the limits), with words in tutti_last_error().
+ */
+#ifndef TUTTI_STORE_H
+#define TUTTI_STORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/export.h>
+#include <tutti/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TUTTI_STORE_MAX_KEY 8192u         /* bytes */
+#define TUTTI_STORE_MAX_VALUE (8u << 20)  /* bytes */
+#define TUTTI_STORE_MAX_KEYS 131072u      /* keys in one call */
+
+typedef struct tutti_store tutti_store;               /* a client, reference counted */
+typedef struct tutti_store_server tutti_store_server; /* the serving side of a tcp store */
+
+/* Bytes that a store hands out; freed with tutti_store_value_free(). */
+typedef struct tutti_store_value {
+    void *data; /* a NUL follows the last byte, not counted in `size` */
+    size_t size;
+} tutti_store_value;
+
+TUTTI_API void tutti_store_value_free(tutti_store_value *value);
+
+/** In this process only; for tests and for threads as ranks. */
+TUTTI_API tutti_status tutti_store_open_hash(tutti_store **ret_store);
+
+/** A file that all members see; `path` is created when missing. `world_size` > 0 lets the last
+ * member that closes remove the file. A file left by an earlier job is TUTTI_ERR_STALE. */
+TUTTI_API tutti_status tutti_store_open_file(const char *path, int32_t world_size,
+                                             int64_t timeout_ms, tutti_store **ret_store);
+
+/** A client of the server at host:port; retries until the server is there or the time-out ends. */
+TUTTI_API tutti_status tutti_store_open_tcp(const char *host, uint16_t port, int64_t timeout_ms,
+                                            tutti_store **ret_store);
+
+/** A view of `store` in which every key is preceded by `prefix` and '/'. Holds a reference. */
+TUTTI_API tutti_status tutti_store_open_prefix(tutti_store *store, const char *prefix,
+                                               tutti_store **ret_store);
+
+TUTTI_API tutti_store *tutti_store_ref(tutti_store *store);
+/** Drops a reference; the last one closes. NULL is allowed. */
+TUTTI_API void tutti_store_unref(tutti_store *store);
+
+TUTTI_API tutti_status tutti_store_set(tutti_store *store, const char *key, const void *data,
+                                       size_t size, int64_t timeout_ms);
+
+/** Waits until the key is there. */
+TUTTI_API tutti_status tutti_store_get(tutti_store *store, const char *key, int64_t timeout_ms,
+                                       tutti_store_value *ret_value);
+
+/** Adds `delta` to the decimal value of the key (missing: 0) and returns the sum. */
+TUTTI_API tutti_status tutti_store_add(tutti_store *store, const char *key, int64_t delta,
+                                       int64_t timeout_ms, int64_t *ret_value);
+
+/** Stores `desired` when the value equals `expected` (an empty `expected` also matches a missing
+ * key). `ret_value` receives what is stored afterwards; it equals `desired` on success. */
+TUTTI_API tutti_status tutti_store_compare_set(tutti_store *store, const char *key,
+                                               const void *expected, size_t expected_size,
+                                               const void *desired, size_t desired_size,
+                                               int64_t timeout_ms, tutti_store_value *ret_value);
+
+/** Whether every key is there now; never waits for one. */
+TUTTI_API tutti_status tutti_store_check(tutti_store *store, const char *const *keys, size_t count,
+                                         int64_t timeout_ms, int32_t *ret_present);
+
+/** Waits until every key is there. */
+TUTTI_API tutti_status tutti_store_wait(tutti_store *store, const char *const *keys, size_t count,
+                                        int64_t timeout_ms);
+
+/** Waits for all keys and returns their values in order; each value is freed by the caller. */
+TUTTI_API tutti_status tutti_store_multi_get(tutti_store *store, const char *const *keys,
+                                             size_t count, int64_t timeout_ms,
+                                             tutti_store_value *ret_values);
+
+TUTTI_API tutti_status tutti_store_append(tutti_store *store, const char *key, const void *data,
+                                          size_t size, int64_t timeout_ms);
+
+/** `ret_existed` (may be NULL) tells whether the key was there. */
+TUTTI_API tutti_status tutti_store_delete(tutti_store *store, const char *key, int64_t timeout_ms,
+                                          int32_t *ret_existed);
+
+TUTTI_API tutti_status tutti_store_num_keys(tutti_store *store, int64_t timeout_ms,
+                                            int64_t *ret_count);
+
+/**
+ * Serves a tcp store from a thread of this process. `address` is a numeric address or name to bind
+ * ("127.0.0.1"), `port` 0 picks a free one, which tutti_store_server_port() tells.
+ */
+TUTTI_API tutti_status tutti_store_server_start(const char *address, uint16_t port,
+                                                tutti_store_server **ret_server);
+TUTTI_API uint16_t tutti_store_server_port(const tutti_store_server *server);
+/** Stops serving and frees; clients see the connection end. NULL is allowed. */
+TUTTI_API void tutti_store_server_stop(tutti_store_server *server);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensors: descriptors of somebody else's memory, laid out exactly like DLPack's DLTensor, so that
+ * a framework's tensor is passed, never converted (the tests compare the layout with dlpack.h).
+ * tutti never owns the memory behind a descriptor.
+ */
+#ifndef TUTTI_TENSOR_H
+#define TUTTI_TENSOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/export.h>
+#include <tutti/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* DLPack's device types; only CPU memory is served by the backends of this release. */
+enum { TUTTI_DEVICE_CPU = 1, TUTTI_DEVICE_CUDA = 2, TUTTI_DEVICE_CUDA_HOST = 3 };
+
+typedef struct tutti_device {
+    int32_t type; /* TUTTI_DEVICE_… */
+    int32_t id;
+} tutti_device;
+
+/*
+ * A dtype is a uint32_t whose bytes are DLPack's {code, bits, lanes}: code | bits << 8 | lanes << 16.
+ * Codes: 0 int, 1 uint, 2 float, 4 bfloat (dlpack.h 0.6); 5 complex; 6 bool (dlpack.h 0.8).
+ */
+typedef uint32_t tutti_dtype;
+
+#define TUTTI_DTYPE(code, bits) ((uint32_t)(code) | (uint32_t)(bits) << 8 | UINT32_C(1) << 16)
+
+/* X(NAME, "name", code, bits): the dtypes that operations take. */
+#define TUTTI_DTYPE_LIST(X)                                                                        \
+    X(U8, "u8", 1, 8)                                                                              \
+    X(I32, "i32", 0, 32)                                                                           \
+    X(I64, "i64", 0, 64)                                                                           \
+    X(F16, "f16", 2, 16)                                                                           \
+    X(BF16, "bf16", 4, 16)                                                                         \
+    X(F32, "f32", 2, 32)                                                                           \
+    X(F64, "f64", 2, 64)
+
+enum {
+#define TUTTI_DTYPE_ENUM(NAME, name, code, bits)                                                   \
+    TUTTI_##NAME = (code) | (bits) << 8 | 1 << 16,
+    TUTTI_DTYPE_LIST(TUTTI_DTYPE_ENUM)
+#undef TUTTI_DTYPE_ENUM
+};
+
+/* Layout-identical to DLTensor. */
+typedef struct tutti_tensor {
+    void *data;
+    tutti_device device;
+    int32_t ndim;      /* 0: a scalar of one element */
+    tutti_dtype dtype; /* DLDataType, seen as one number */
+    int64_t *shape;    /* ndim entries; may be NULL when ndim is 0 */
+    int64_t *strides;  /* in elements; NULL: C-contiguous */
+    uint64_t byte_offset;
+} tutti_tensor;
+
+/**
+ * A C-contiguous 1-d tensor over `count` elements at `data`. `shape` is the caller's storage for
+ * the one extent; it must live as long as the tensor.
+ */
+static inline tutti_tensor tutti_tensor_1d(void *data, tutti_dtype dtype, int64_t *shape,
+                                           int64_t count)
+{
+    tutti_tensor t;
+
+    *shape = count;
+    t.data = data;
+    t.device.type = TUTTI_DEVICE_CPU;
+    t.device.id = 0;
+    t.ndim = 1;
+    t.dtype = dtype;
+    t.shape = shape;
+    t.strides = NULL;
+    t.byte_offset = 0;
+    return t;
+}
+
+/** Bytes of one element; 0 for a dtype that no operation takes. */
+TUTTI_API size_t tutti_dtype_size(tutti_dtype dtype);
+
+/** "f32", "bf16", …; "?" for an unknown dtype. Static. */
+TUTTI_API const char *tutti_dtype_name(tutti_dtype dtype);
+
+/** The dtype called `name` ("f32"), or 0. */
+TUTTI_API tutti_dtype tutti_dtype_parse(const char *name);
+
+/**
+ * Number of elements and bytes of a tensor. Checks the descriptor: negative extents, products that
+ * overflow, a NULL pointer behind a non-empty tensor and strides that are not C-contiguous are
+ * TUTTI_ERR_INVALID_ARGUMENT or TUTTI_ERR_UNSUPPORTED with words. Either output may be NULL.
+ */
+TUTTI_API tutti_status tutti_tensor_measure(const tutti_tensor *tensor, uint64_t *ret_count,
+                                            uint64_t *ret_bytes);
+
+/* Reduce operations: built in 0..63; numbers from 64 up are for operations made at run time. */
+typedef int32_t tutti_reduce_op;
+
+#define TUTTI_REDUCE_OP_LIST(X)                                                                    \
+    X(SUM, "sum", 0)                                                                               \
+    X(AVG, "avg", 1)                                                                               \
+    X(PRODUCT, "product", 2)                                                                       \
+    X(MIN, "min", 3)                                                                               \
+    X(MAX, "max", 4)
+
+enum {
+#define TUTTI_REDUCE_OP_ENUM(NAME, name, number) TUTTI_##NAME = number,
+    TUTTI_REDUCE_OP_LIST(TUTTI_REDUCE_OP_ENUM)
+#undef TUTTI_REDUCE_OP_ENUM
+};
+
+/** "sum", …; "?" for an unknown number. Static. */
+TUTTI_API const char *tutti_reduce_op_name(tutti_reduce_op op);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

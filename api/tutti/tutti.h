@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Everything that an application needs: includes every public header but <tutti/plugin.h>. */
+#ifndef TUTTI_TUTTI_H
+#define TUTTI_TUTTI_H
+
+#include <tutti/collective.h>
+#include <tutti/export.h>
+#include <tutti/group.h>
+#include <tutti/info.h>
+#include <tutti/p2p.h>
+#include <tutti/recorder.h>
+#include <tutti/status.h>
+#include <tutti/store.h>
+#include <tutti/tensor.h>
+#include <tutti/version.h>
+#include <tutti/work.h>
+
+#endif

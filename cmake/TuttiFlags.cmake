@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# Language level, warnings and sanitizers for every target of the tree.
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+
+if(NOT CMAKE_BUILD_TYPE)
+    set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)
+endif()
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
+set(CMAKE_C_FLAGS_DEBUG "-Og -g")
+
+set(TUTTI_SANITIZE "" CACHE STRING "Sanitizers: address,undefined or thread")
+option(TUTTI_COVERAGE "Instrument for gcov" OFF)
+option(TUTTI_WERROR "Treat warnings as errors" ON)
+
+add_compile_options(-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion
+                    -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla
+                    -fno-math-errno)
+if(TUTTI_WERROR)
+    add_compile_options(-Werror)
+endif()
+add_compile_definitions(_GNU_SOURCE)
+if(TUTTI_SANITIZE)
+    add_compile_options(-fsanitize=${TUTTI_SANITIZE} -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=${TUTTI_SANITIZE})
+    if(TUTTI_SANITIZE MATCHES undefined)
+        add_compile_options(-fno-sanitize-recover=undefined)
+    endif()
+endif()
+if(TUTTI_COVERAGE)
+    add_compile_options(--coverage -fprofile-update=atomic)
+    add_link_options(--coverage)
+endif()

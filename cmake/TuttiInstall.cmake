@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# Headers, library, pkg-config file and CMake package.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS tutti EXPORT tutti-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/api/tutti DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h")
+install(FILES ${PROJECT_BINARY_DIR}/api/tutti/version.h
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
+install(EXPORT tutti-targets NAMESPACE tutti:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tutti-config.cmake.in
+    ${PROJECT_BINARY_DIR}/tutti-config.cmake
+    INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/tutti-config-version.cmake
+    COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/tutti-config.cmake
+              ${PROJECT_BINARY_DIR}/tutti-config-version.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)
+
+configure_file(${PROJECT_SOURCE_DIR}/cmake/tutti.pc.in ${PROJECT_BINARY_DIR}/tutti.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/tutti.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

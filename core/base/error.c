@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+struct thread_error {
+    tutti_error_info info;
+    char message[ERROR_MESSAGE_MAX];
+};
+
+static _Thread_local struct thread_error last;
+
+static void mark_cut(char *text, size_t capacity, int wanted)
+{
+    static const char dots[] = "…";
+
+    if (wanted >= 0 && (size_t)wanted >= capacity)
+        memcpy(text + capacity - sizeof dots, dots, sizeof dots);
+}
+
+static void reset(tutti_status status, int system_errno)
+{
+    last.info = (tutti_error_info){.struct_size = sizeof(tutti_error_info),
+                                   .status = status,
+                                   .system_errno = system_errno,
+                                   .rank = -1,
+                                   .peer = -1,
+                                   .operation = ""};
+}
+
+tutti_status error_set(tutti_status status, const char *format, ...)
+{
+    va_list args;
+    char text[ERROR_MESSAGE_MAX]; /* the arguments may point into the old message */
+
+    va_start(args, format);
+    int wanted = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    mark_cut(text, sizeof text, wanted);
+    reset(status, 0);
+    memcpy(last.message, text, sizeof text);
+    return status;
+}
+
+tutti_status error_set_errno(tutti_status status, int system_errno, const char *format, ...)
+{
+    va_list args;
+    char text[ERROR_MESSAGE_MAX], words[128];
+
+    va_start(args, format);
+    int wanted = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    mark_cut(text, sizeof text, wanted);
+    reset(status, system_errno);
+    const char *system_words = strerror_r(system_errno, words, sizeof words);
+    wanted = snprintf(last.message, sizeof last.message, "%s: %s", text, system_words);
+    mark_cut(last.message, sizeof last.message, wanted);
+    return status;
+}
+
+tutti_status error_prefix(const char *format, ...)
+{
+    va_list args;
+    char text[ERROR_MESSAGE_MAX], old[ERROR_MESSAGE_MAX];
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    memcpy(old, last.message, sizeof old);
+    int wanted = snprintf(last.message, sizeof last.message, "%s: %s", text, old);
+    mark_cut(last.message, sizeof last.message, wanted);
+    return last.info.status;
+}
+
+void error_where(int rank, int peer, uint64_t sequence, const char *operation)
+{
+    if (rank >= 0)
+        last.info.rank = rank;
+    if (peer >= 0)
+        last.info.peer = peer;
+    if (sequence)
+        last.info.sequence = sequence;
+    if (operation)
+        last.info.operation = operation;
+}
+
+const char *error_message(void)
+{
+    return last.message;
+}
+
+tutti_status error_restore(tutti_status status, int peer, const char *message)
+{
+    error_set(status, "%s", message);
+    error_where(-1, peer, 0, NULL);
+    return status;
+}
+
+const char *tutti_last_error(void)
+{
+    return last.message;
+}
+
+tutti_status tutti_last_error_info(tutti_error_info *ret_info)
+{
+    if (!ret_info || ret_info->struct_size < sizeof(uint32_t))
+        return TUTTI_ERR_INVALID_ARGUMENT;
+
+    tutti_error_info info = last.info;
+    uint32_t size = ret_info->struct_size < sizeof info ? ret_info->struct_size : (uint32_t)sizeof info;
+
+    info.struct_size = size;
+    info.message = last.message;
+    if (!info.operation)
+        info.operation = "";
+    memcpy(ret_info, &info, size);
+    return TUTTI_OK;
+}
+
+const char *tutti_status_string(tutti_status status)
+{
+    switch (status) {
+    case TUTTI_OK:
+        return "success";
+#define STATUS_WORDS(name, number, words)                                                          \
+    case number:                                                                                   \
+        return words;
+        TUTTI_STATUS_LIST(STATUS_WORDS)
+#undef STATUS_WORDS
+    }
+    return "unknown status";
+}
+
+const char *tutti_status_name(tutti_status status)
+{
+    switch (status) {
+    case TUTTI_OK:
+        return "TUTTI_OK";
+#define STATUS_NAME(name, number, words)                                                           \
+    case number:                                                                                   \
+        return "TUTTI_" #name;
+        TUTTI_STATUS_LIST(STATUS_NAME)
+#undef STATUS_NAME
+    }
+    return "TUTTI_ERR_?";
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The error of this thread: what went wrong last, in words and in fields.
+ *
+ * Whoever finds a failure calls error_set() once and returns the status; whoever passes it on
+ * may put words in front with error_prefix(). Nothing here allocates: the text is bounded and cut
+ * with "…" when it is longer.
+ */
+#ifndef TUTTI_BASE_ERROR_H
+#define TUTTI_BASE_ERROR_H
+
+#include <tutti/status.h>
+
+enum { ERROR_MESSAGE_MAX = 2048 };
+
+/* Sets the thread's error and returns `status`, so that callers write `return error_set(…)`. */
+tutti_status error_set(tutti_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* As error_set(); appends the system's words for `system_errno`. */
+tutti_status error_set_errno(tutti_status status, int system_errno, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Puts words before the message that is there; returns the status that is there. */
+tutti_status error_prefix(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Adds fields to the error that error_set() has just set; -1, 0 and NULL leave a field as it is. */
+void error_where(int rank, int peer, uint64_t sequence, const char *operation);
+
+/* The thread's current message, never NULL. */
+const char *error_message(void);
+
+/* Makes the thread's error a copy of a kept one (a work's, a verdict's). */
+tutti_status error_restore(tutti_status status, int peer, const char *message);
+
+#endif
