@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bootstrap: from options and a launcher's environment to who this process is (rank, size) and
+ * where it meets the others (a store). Nothing is guessed: what is missing or contradicts itself is
+ * an error that names the option or variable, its value, and what to do; a process never becomes
+ * «rank 0 of 1» unless it was told so.
+ *
+ * Order of belief: the options, TUTTI_STORE, torchrun's variables. Other launchers' variables (Open
+ * MPI, PMI, PMIx, Slurm, Flux) only contradict.
+ */
+#ifndef TUTTI_BOOTSTRAP_BOOTSTRAP_H
+#define TUTTI_BOOTSTRAP_BOOTSTRAP_H
+
+#include <stdint.h>
+
+#include <tutti/group.h>
+#include <tutti/status.h>
+#include <tutti/store.h>
+
+struct bootstrap {
+    int rank, size;
+    tutti_store *store;         /* holds a reference */
+    tutti_store_server *server; /* this process hosts the store; NULL: somebody else does */
+    char run_id[128];           /* no '/' in it: it becomes a part of keys */
+    int restart;                /* attempt of the launcher, 0 first */
+    char source[256];           /* in words: where rank, size and store came from */
+    char bind_address[46];      /* numeric; the local end of the route to the rendezvous */
+    int64_t deadline_ns;        /* CLOCK_MONOTONIC; as given to bootstrap_resolve() */
+};
+
+/*
+ * Resolves `options` (NULL: everything from the environment), hosts the store's server when this
+ * process is the one that must, and connects to the store; waits until `deadline_ns` for a store
+ * that is not there yet. The caller ends with bootstrap_release().
+ *
+ * INVALID_ARGUMENT: options or environment; NEWER_CALLER; STORE, TIMEOUT: the store cannot be
+ * reached; SYSTEM: the server's port cannot be bound.
+ */
+tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadline_ns,
+                               struct bootstrap *ret_bootstrap);
+
+/* Drops the store and stops the server, if any; zeroes the struct. */
+void bootstrap_release(struct bootstrap *bootstrap);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plugins: from a backend's name to the descriptor that its file exports.
+ *
+ * Backend NAME is what tutti_plugin_register() was given, else libtutti-NAME.so in the first of
+ * these directories that has it: TUTTI_PLUGIN_PATH (colon separated), `tutti/0` beside libtutti
+ * itself, the library's plugin directory. Only that file is opened, and only when its path is
+ * trusted (trust.h), its ELF note says this ABI's major (note.h), and its descriptor is complete.
+ * A file that is there and refused is an error, not a reason to look further.
+ *
+ * A loaded plugin stays loaded; descriptors are valid as long as the process. Any thread.
+ */
+#ifndef TUTTI_PLUGIN_PLUGIN_H
+#define TUTTI_PLUGIN_PLUGIN_H
+
+#include <stddef.h>
+
+#include <tutti/plugin.h>
+#include <tutti/status.h>
+
+enum { PLUGIN_NAME_MAX = 31 }; /* bytes; a lower-case letter, then letters, digits, '_' and '-' */
+
+/*
+ * The plugin of backend `name`. INVALID_ARGUMENT: no such backend (with the directories searched
+ * and the names that are there); DENIED: its file is not trusted; PLUGIN: its file is broken or too
+ * new.
+ */
+tutti_status plugin_find(const char *name, const tutti_plugin **ret_plugin);
+
+/* As plugin_find() for a file that the caller names; the backend's name is taken from the file's.
+ */
+tutti_status plugin_open(const char *path, const tutti_plugin **ret_plugin);
+
+/* The plugin's first provider of that kind, NULL: none. */
+const tutti_provider *plugin_provider(const tutti_plugin *plugin, enum tutti_provider_kind kind);
+
+/* The operations of the plugin's transport, NULL: it has none. */
+const tutti_transport_ops *plugin_transport(const tutti_plugin *plugin);
+
+/* The names of the backends that are there, sorted, "shm, tcp"; cut at `size`. "none" when none. */
+void plugin_known_names(char *ret_names, size_t size);
+
+#endif
