@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages between the members of groups, over any transport: matching, any source, unexpected
+ * messages, flow control, rendezvous and the multiplexing of groups, once for all transports.
+ *
+ * An engine belongs to a context and has no lock: whoever calls holds the context's baton. Starting
+ * an operation never blocks and never fails because the transport is full: it queues. Operations
+ * are the caller's memory, with the engine's links inside, and must stay where they are until
+ * their status is no longer TUTTI_ERR_NOT_READY. When an operation is complete, well or badly, its
+ * buffer is the caller's again and nothing touches it any more.
+ *
+ * Two separate spaces: user messages match on (group, source, tag), messages of collectives on
+ * (group, source, sequence), both in the order sent and posted.
+ */
+#ifndef TUTTI_P2P_P2P_H
+#define TUTTI_P2P_P2P_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tutti/plugin.h>
+#include <tutti/status.h>
+
+#include "base/call.h"
+
+enum { P2P_ANY_SOURCE = -1 };
+
+struct p2p_engine; /* one per context */
+struct p2p_path;   /* the way to one process through one endpoint; shared by all groups */
+struct p2p_group;
+
+/* ---- engine, endpoints, paths -----------------------------------------------------------------
+ */
+
+tutti_status p2p_engine_new(struct p2p_engine **ret_engine);
+
+/*
+ * Frees the engine, its paths and all its memory. First every group must be freed, then every
+ * endpoint closed by its owner (which drops the requests that lie in the engine's memory): no
+ * transport is called here. NULL is fine.
+ */
+void p2p_engine_free(struct p2p_engine *engine);
+
+/*
+ * `ops` and `endpoint` stay the caller's and must outlive the groups. UNSUPPORTED when the
+ * transport limits messages to less than 64 KiB.
+ */
+tutti_status p2p_engine_add_endpoint(struct p2p_engine *engine, const tutti_transport_ops *ops,
+                                     tutti_endpoint *endpoint, unsigned *ret_index);
+
+/*
+ * `label_rank` names the process in words (its rank in the world). `members` is the number of
+ * processes of the job and sets the credit; both ends must give the same. Each process has
+ * at most one path per engine and endpoint; a path lives as long as the engine.
+ */
+tutti_status p2p_engine_add_path(struct p2p_engine *engine, unsigned endpoint_index,
+                                 tutti_peer *peer, int label_rank, int members,
+                                 struct p2p_path **ret_path);
+
+/*
+ * Fails a path by the word of someone who knows better than the transport (pidfd, control
+ * connection): as if the transport had reported it. Callbacks come from the next p2p_progress().
+ */
+void p2p_path_fail(struct p2p_path *path, tutti_status status, const char *words);
+
+/*
+ * Moves everything that can move, calls events and `done` callbacks. Returns how many things moved;
+ * 0: nothing did. Cost when idle: one call per endpoint.
+ */
+unsigned p2p_progress(struct p2p_engine *engine);
+
+/*
+ * True when the caller may sleep on the descriptors of p2p_engine_fds(): every endpoint is armed
+ * and nothing is left to do. False: call p2p_progress() again, or, when an endpoint has no
+ * descriptor or a transport is full, after a short pause.
+ */
+bool p2p_arm(struct p2p_engine *engine);
+
+/* Stores up to `capacity` descriptors and returns how many endpoints have one. */
+unsigned p2p_engine_fds(struct p2p_engine *engine, int32_t *ret_fds, unsigned capacity);
+
+/* ---- groups -----------------------------------------------------------------------------------
+ */
+
+/*
+ * Called from p2p_progress() in the middle of the engine's work: take a note and act on it when
+ * p2p_progress() has returned; no function of this file may be called from here.
+ */
+struct p2p_events {
+    /* For the header of every message of a collective that arrives from `source`, also when no
+     * receive is posted: to be compared with the caller's own call of that sequence. */
+    void (*announce)(void *user, int source, const struct announce *a);
+    /*
+     * Nothing can be exchanged with `source` any more (PEER_LOST; INTERNAL after a header that
+     * makes no sense; ABORTED when a transfer of another, failed group was cut off half way), or
+     * `source` has sent more messages than can be kept (NO_MEMORY). Operations that need it
+     * complete with `status` after this event; what had arrived whole can still be received.
+     */
+    void (*peer_failed)(void *user, int source, tutti_status status, const char *words);
+};
+
+/*
+ * `paths[size]` is copied; NULL at the own rank. `group_id` is the same on all members and
+ * never used twice in an engine. Messages that arrived before are delivered by the next
+ * p2p_progress().
+ */
+tutti_status p2p_group_new(struct p2p_engine *engine, uint32_t group_id, int rank, int size,
+                           struct p2p_path *const *paths, const struct p2p_events *events,
+                           void *user, struct p2p_group **ret_group);
+
+/*
+ * Completes every operation of the group with `status` (calling `done`) and gives their
+ * buffers back before it returns; later ones are refused with the same status. A transfer that the
+ * transport holds half way in a caller's buffer is cancelled, which ends its path: other
+ * groups that use that path hear it as peer_failed. Not from a callback.
+ */
+void p2p_group_fail(struct p2p_group *group, tutti_status status);
+
+/* Fails what is still in flight with ABORTED, then frees. Messages that still arrive are dropped.
+ * Not from a callback. NULL is fine. */
+void p2p_group_free(struct p2p_group *group);
+
+/* ---- operations -------------------------------------------------------------------------------
+ */
+
+struct p2p_link {
+    struct p2p_link *prev, *next;
+};
+
+struct p2p_op {
+    /* For the caller to read. */
+    tutti_status status; /* TUTTI_ERR_NOT_READY until complete */
+    int32_t source;      /* of a received message: its rank */
+    uint64_t bytes;      /* sent or received; on MISMATCH the size that arrived */
+
+    /* For the caller to set before starting. */
+    /* NULL, or called once, from p2p_progress() or p2p_group_fail(), with nothing of the engine in
+     * between: it may start operations (this one too) and free the op; not free or fail groups. */
+    void (*done)(struct p2p_op *op);
+    void *user;
+
+    /* The engine's. */
+    struct p2p_group *group;
+    struct p2p_path *path;
+    void *buffer;
+    uint64_t capacity;
+    uint64_t tag; /* or sequence */
+    uint64_t order;
+    uint64_t issued, moved; /* bytes: given to the transport, through it */
+    void *held;             /* packet or envelope that names this operation */
+    uint32_t id;
+    uint8_t state;
+    uint8_t space;
+    uint8_t announced;
+    struct p2p_link queue, member, finished;
+};
+
+/*
+ * Each returns OK when the operation was started; it may be complete already. Otherwise it was
+ * not started: INVALID_ARGUMENT (rank), NO_MEMORY, the status that the group or the path failed
+ * with. A message of 0 bytes is legal with a NULL buffer. Sending to or receiving from oneself is
+ * refused.
+ */
+tutti_status p2p_send(struct p2p_group *group, struct p2p_op *op, int destination, uint64_t tag,
+                      const void *buffer, uint64_t bytes);
+
+/*
+ * Completes with MISMATCH when the message that matches has not exactly `bytes`; it is
+ * dropped, and nothing else is disturbed. `source` may be P2P_ANY_SOURCE: an any-source receive
+ * that was posted before a specific one is served before it, and the earliest message that arrived
+ * is taken.
+ */
+tutti_status p2p_recv(struct p2p_group *group, struct p2p_op *op, int source, uint64_t tag,
+                      void *buffer, uint64_t bytes);
+
+/* `announce` is copied; its sequence is what the message matches on. */
+tutti_status p2p_collective_send(struct p2p_group *group, struct p2p_op *op, int destination,
+                                 const struct announce *announce, const void *buffer,
+                                 uint64_t bytes);
+
+/* A large one tells the sender at once that it is posted, so that the payload needs no further
+ * round trip; it cannot be cancelled then. */
+tutti_status p2p_collective_recv(struct p2p_group *group, struct p2p_op *op, int source,
+                                 uint64_t sequence, void *buffer, uint64_t bytes);
+
+/*
+ * Withdraws a receive that has not matched or a send of which nothing was given to the transport:
+ * OK, its status is ABORTED, `done` is not called. BUSY otherwise.
+ */
+tutti_status p2p_cancel(struct p2p_op *op);
+
+/* Makes the thread's error the words of a completed operation's failure and returns its status. */
+tutti_status p2p_op_error(const struct p2p_op *op);
+
+#endif
