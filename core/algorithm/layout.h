@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which members share a host, in the forms that composed algorithms need. Fixed when a group is
+ * made, the same on every member but for `rank`, `host` and `local`.
+ */
+#ifndef TUTTI_ALGORITHM_LAYOUT_H
+#define TUTTI_ALGORITHM_LAYOUT_H
+
+#include <tutti/status.h>
+
+struct layout {
+    int size, rank; /* of the group, of this member */
+    int hosts;
+    int host;    /* this member's */
+    int local;   /* its index among its mates */
+    int leaders; /* the smallest host's members: so many peer sets work in parallel */
+
+    int *host_of;    /* [size]  0 .. hosts-1, numbered by their lowest rank */
+    int *local_of;   /* [size]  index among the mates, ascending with the rank */
+    int *host_first; /* [hosts + 1]  where a host's members begin in by_host */
+    int *by_host;    /* [size]  ranks, host by host, ascending */
+    int *peers;      /* [leaders * hosts]  peer set i: the member of local index i of each host */
+
+    void *memory;
+};
+
+/*
+ * `host_of[size]`: any numbers; equal ones share a host. TUTTI_ERR_INVALID_ARGUMENT for a rank
+ * outside the size, TUTTI_ERR_NO_MEMORY.
+ */
+tutti_status layout_init(struct layout *layout, int size, int rank, const int *host_of);
+void layout_free(struct layout *layout);
+
+static inline int layout_mates(const struct layout *layout, int host)
+{
+    return layout->host_first[host + 1] - layout->host_first[host];
+}
+
+static inline const int *layout_ranks(const struct layout *layout, int host)
+{
+    return layout->by_host + layout->host_first[host];
+}
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which algorithm a call takes.
+ *
+ * A plan is a function of facts that all members share: the group's layout and providers, the
+ * thresholds, and the call's words. Nothing local (alignment, in-place, blocking or not) comes in,
+ * so that every member chooses the same without asking. plan_choose() walks the candidates of the
+ * operation in order of preference and takes the first that fits; plan_explain() hands out all of
+ * them with the reason for and against each.
+ */
+#ifndef TUTTI_DISPATCH_DISPATCH_H
+#define TUTTI_DISPATCH_DISPATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tutti/status.h>
+
+#include "algorithm/algorithm.h"
+#include "algorithm/layout.h"
+#include "base/call.h"
+#include "work/schedule.h"
+
+/* Bytes up to which an algorithm is preferred; part of what members agree on. */
+struct thresholds {
+    uint64_t inline_max;             /* one line each way */
+    uint64_t one_phase_max;          /* staged: everyone reduces everything; times members / 2 */
+    uint64_t recursive_doubling_max; /* messages */
+    uint64_t binomial_below;         /* messages */
+};
+
+extern const struct thresholds thresholds_default;
+
+struct group_facts {
+    const struct layout *layout;
+    bool mapped;                         /* the members of each host see each other's memory */
+    bool messages;                       /* any member reaches any other by messages */
+    const char *local_name;              /* provider of the mapped memory, "shm"; NULL: none */
+    const char *remote_name;             /* provider of the messages, "tcp"; NULL: none */
+    const struct thresholds *thresholds; /* NULL: thresholds_default */
+};
+
+struct plan {
+    const struct algorithm *algorithm;
+    char provider[64]; /* "shm", "tcp", "shm+tcp" */
+};
+
+/*
+ * The plan for one call; element_bytes is that of words->dtype (1 for a barrier).
+ * TUTTI_ERR_UNSUPPORTED with words when the providers of the group cannot serve it.
+ */
+tutti_status plan_choose(const struct group_facts *facts, const struct call_words *words,
+                         uint32_t element_bytes, struct plan *ret_plan);
+
+/*
+ * Emits this member's schedule for a plan that is not inline. `finish`: the op has a last step
+ * (reduce_finish() is not NULL). The schedule may be kept and run again for every call
+ * with the same plan_key().
+ */
+tutti_status plan_emit(const struct plan *plan, const struct group_facts *facts,
+                       const struct call_words *words, uint32_t element_bytes, bool finish,
+                       struct schedule *sched);
+
+/* Calls with the same key share plan and schedule; compare the words too where the key is a hash.
+ */
+static inline uint64_t plan_key(const struct call_words *words)
+{
+    uint64_t kind = (uint64_t)words->operation << 56 ^ (uint64_t)(uint32_t)words->root << 32 ^
+                    (uint64_t)(uint32_t)words->op << 24 ^ words->dtype;
+
+    return (words->count ^ kind * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xff51afd7ed558ccd);
+}
+
+/* One candidate of a call, best first; the chosen one is the first. */
+struct plan_candidate {
+    struct plan plan;
+    bool chosen;
+    bool possible;       /* the group's providers could run it */
+    double estimated_us; /* of the built-in model; 0 when it is not possible */
+    const char *reason;
+};
+
+enum { PLAN_CANDIDATES_MAX = 8 };
+
+/* Returns how many candidates `operation` has; fills as many, chosen first. */
+int plan_explain(const struct group_facts *facts, const struct call_words *words,
+                 uint32_t element_bytes, struct plan_candidate ret_candidates[PLAN_CANDIDATES_MAX]);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The runner: advances one schedule of one member, and never sleeps.
+ *
+ * run_advance() goes on until the schedule is done, a step is not ready, or it has worked for a
+ * while (RUN_BUDGET_BYTES); whoever drives it looks at verdicts and deadlines and progresses the
+ * transports between two calls. Messages go through a small table, so that core/p2p and the
+ * simulator serve alike; mapped words are accessed directly. A run keeps its memory (tickets,
+ * scratch) from call to call and allocates nothing once it is large enough.
+ */
+#ifndef TUTTI_WORK_RUNNER_H
+#define TUTTI_WORK_RUNNER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/status.h>
+
+#include "work/mapped.h"
+#include "work/schedule.h"
+
+enum { RUN_BUDGET_BYTES = 1 << 20 }; /* copied or reduced in one run_advance(): some 100 µs */
+
+/*
+ * Messages. `user` is the run's `wire_user`, `peer` a rank in the group, `ticket` points to
+ * `ticket_bytes` of the run's memory, aligned to 64, that the wire owns from a start that answered
+ * OK until test answers something else than NOT_READY, or cancel has returned.
+ */
+struct wire {
+    size_t ticket_bytes;
+    /* TUTTI_OK: started; TUTTI_ERR_NOT_READY: nothing was taken, try again; or an error. */
+    tutti_status (*send)(void *user, int peer, void *ticket, const void *data, uint64_t bytes);
+    tutti_status (*recv)(void *user, int peer, void *ticket, void *data, uint64_t bytes);
+    /* TUTTI_OK: complete; TUTTI_ERR_NOT_READY; or an error. Need not progress anything. */
+    tutti_status (*test)(void *user, void *ticket);
+    /* Gives the buffer back now; the message's fate is unknown. */
+    void (*cancel)(void *user, void *ticket);
+};
+
+/* What reduces; from core/reduce by dtype and op (reduce_kernel, reduce_many, reduce_finish). */
+struct kernels {
+    void (*reduce)(void *dst, const void *a, const void *b, size_t count);
+    void (*many)(void *dst, const void *const *vectors, int n, size_t count);
+    void (*finish)(void *dst, size_t count, uint32_t members); /* NULL: nothing to do */
+    uint32_t element_bytes;
+    uint32_t members; /* of the group; handed to finish */
+};
+
+/* One call of a run; what is behind the pointers lives until the run is done. */
+struct run_call {
+    const struct schedule *schedule;
+    struct mapped *mapped; /* NULL: this member has no mates with mapped memory */
+    struct mapped_call announce;
+    const struct wire *wire; /* NULL: the schedule has no messages */
+    void *wire_user;
+    const void *in; /* may be out */
+    void *out;
+    struct kernels kernels; /* zeros: the schedule does not reduce */
+    /* Called after something was published in my mapped memory; `mate` -1: to all mates. Contains
+     * the fence that waking needs. NULL: nobody ever sleeps. */
+    void (*wake)(void *user, int mate);
+    void *wake_user;
+};
+
+struct run_ticket {
+    int32_t peer;
+    uint8_t outstanding;
+    uint8_t sending;
+};
+
+struct run {
+    struct run_call call;
+    uint32_t next;        /* step */
+    uint32_t outstanding; /* messages */
+    uint32_t
+        fence_from; /* tickets below are known to be complete, while a fence is the next step */
+    bool announced;
+    bool exhausted; /* the last advance ended because of its budget */
+    bool active;
+    struct run_ticket *tickets;
+    unsigned char *ticket_memory, *scratch;
+    uint64_t tickets_capacity, ticket_memory_bytes, scratch_bytes;
+};
+
+enum waiting_kind {
+    WAITING_NOTHING, /* there is work to do: call run_advance() again */
+    WAITING_ROOM,    /* a mate is several calls behind */
+    WAITING_CALL,    /* a mate has not called this collective yet */
+    WAITING_MAPPED,  /* a mate has not come so far in this collective */
+    WAITING_RECEIVE, /* a message of a member */
+    WAITING_SEND     /* a message to a member */
+};
+
+struct waiting {
+    enum waiting_kind kind;
+    int rank;         /* in the group; -1 for WAITING_NOTHING */
+    bool mapped_only; /* nothing but mapped words can end this wait: a futex will do */
+};
+
+/* A zeroed struct run is valid. Makes it ready for `call`, which is copied. TUTTI_ERR_NO_MEMORY. */
+tutti_status run_start(struct run *run, const struct run_call *call);
+
+/*
+ * TUTTI_OK: done, and the run may be started again. TUTTI_ERR_NOT_READY: see run_waiting().
+ * TUTTI_ERR_MISMATCH, TUTTI_ERR_INTERNAL: about call.mapped->culprit, which see; any other error is
+ * the wire's. After an error the caller calls run_abandon().
+ */
+tutti_status run_advance(struct run *run);
+
+/* Whom the run waits for; meaningful after run_advance() answered NOT_READY. */
+struct waiting run_waiting(const struct run *run);
+
+/* Cancels what is outstanding; afterwards in, out and scratch are nobody's but the caller's. */
+void run_abandon(struct run *run);
+
+void run_free(struct run *run);
+
+#endif
