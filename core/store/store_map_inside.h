@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What store_map.c (the table, values) and store_map_wait.c (queues, waits) share.
+ *
+ * A chained hash table of slots. A slot exists while its key has a value, a queue that is not
+ * empty, or somebody who waits for it. A wait owns one node per key, linked into that key's slot
+ * in the order of arrival; `pending` counts the nodes that are linked, and the wait is ready when
+ * the last of them is released.
+ */
+#ifndef TUTTI_STORE_MAP_INSIDE_H
+#define TUTTI_STORE_MAP_INSIDE_H
+
+#include "store/store_map.h"
+
+struct store_wait_node {
+    struct store_wait *wait;
+    struct store_slot *slot; /* NULL: not linked */
+    struct store_wait_node *previous, *next;
+};
+
+struct queue_item {
+    struct queue_item *next;
+    size_t size;
+    uint8_t data[];
+};
+
+struct store_slot {
+    struct store_slot *next;
+    uint64_t hash;
+    bool has_value;
+    uint8_t *value;
+    size_t value_size, value_capacity;
+    struct queue_item *front, *back;
+    size_t queue_length;
+    struct store_wait_node *first_waiter, *last_waiter;
+    size_t key_size;
+    uint8_t key[];
+};
+
+struct store_map {
+    struct store_slot **buckets;
+    size_t bucket_mask;
+    size_t slots, values;
+    size_t bytes;
+    uint64_t seed;
+    struct store_wait *first_ready, *last_ready;
+};
+
+/* Counts `bytes` more, unless that is more than the map may hold. */
+tutti_status store_map_charge(struct store_map *map, size_t bytes);
+struct store_slot *store_map_find(const struct store_map *map, struct store_slice key);
+tutti_status store_map_find_or_add(struct store_map *map, struct store_slice key,
+                                   struct store_slot **ret_slot);
+/* Removes a slot that nothing needs any more. */
+void store_map_drop_if_empty(struct store_map *map, struct store_slot *slot);
+void store_map_wake_all(struct store_map *map, struct store_slot *slot);
+
+#endif

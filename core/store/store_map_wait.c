@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/store_map_inside.h"
+
+/* Unlinks a node from its slot and queues its wait when that was the last. */
+static void release(struct store_map *map, struct store_wait_node *node)
+{
+    struct store_slot *slot = node->slot;
+    struct store_wait *wait = node->wait;
+
+    if (node->previous)
+        node->previous->next = node->next;
+    else
+        slot->first_waiter = node->next;
+    if (node->next)
+        node->next->previous = node->previous;
+    else
+        slot->last_waiter = node->previous;
+    node->slot = NULL;
+    if (--wait->pending == 0) {
+        wait->next_ready = NULL;
+        if (map->last_ready)
+            map->last_ready->next_ready = wait;
+        else
+            map->first_ready = wait;
+        map->last_ready = wait;
+    }
+}
+
+void store_map_wake_all(struct store_map *map, struct store_slot *slot)
+{
+    while (slot->first_waiter)
+        release(map, slot->first_waiter);
+}
+
+tutti_status store_map_push(struct store_map *map, struct store_slice key, struct store_slice value)
+{
+    struct store_slot *slot;
+    tutti_status status = store_map_find_or_add(map, key, &slot);
+
+    if (status)
+        return status;
+
+    struct queue_item *item = NULL;
+
+    status = store_map_charge(map, sizeof *item + value.size);
+    if (!status) {
+        item = malloc(sizeof *item + value.size);
+        if (!item) {
+            map->bytes -= sizeof *item + value.size;
+            status =
+                error_set(TUTTI_ERR_NO_MEMORY, "no memory for %zu bytes of a queue", value.size);
+        }
+    }
+    if (status) {
+        store_map_drop_if_empty(map, slot);
+        return status;
+    }
+    item->next = NULL;
+    item->size = value.size;
+    if (value.size)
+        memcpy(item->data, value.data, value.size);
+    if (slot->back)
+        slot->back->next = item;
+    else
+        slot->front = item;
+    slot->back = item;
+    slot->queue_length++;
+
+    /* One wait; all its nodes here, since one that names the key twice is released by one write. */
+    const struct store_wait *first = slot->first_waiter ? slot->first_waiter->wait : NULL;
+
+    for (struct store_wait_node *node = slot->first_waiter, *next; node; node = next) {
+        next = node->next;
+        if (node->wait == first)
+            release(map, node);
+    }
+    return TUTTI_OK;
+}
+
+size_t store_map_queue_length(const struct store_map *map, struct store_slice key)
+{
+    const struct store_slot *slot = store_map_find(map, key);
+
+    return slot ? slot->queue_length : 0;
+}
+
+bool store_map_front(const struct store_map *map, struct store_slice key,
+                     struct store_slice *ret_value)
+{
+    const struct store_slot *slot = store_map_find(map, key);
+
+    if (!slot || !slot->front)
+        return false;
+    *ret_value = (struct store_slice){slot->front->data, slot->front->size};
+    return true;
+}
+
+void store_map_pop(struct store_map *map, struct store_slice key)
+{
+    struct store_slot *slot = store_map_find(map, key);
+    struct queue_item *item = slot ? slot->front : NULL;
+
+    if (!item)
+        return;
+    slot->front = item->next;
+    if (!slot->front)
+        slot->back = NULL;
+    slot->queue_length--;
+    map->bytes -= sizeof *item + item->size;
+    free(item);
+    store_map_drop_if_empty(map, slot);
+}
+
+static void nodes_free(struct store_map *map, struct store_wait *wait)
+{
+    map->bytes -= wait->count * sizeof(struct store_wait_node);
+    free(wait->nodes);
+    wait->nodes = NULL;
+    wait->count = 0;
+}
+
+static void forget_ready(struct store_map *map, const struct store_wait *wait)
+{
+    struct store_wait *previous = NULL;
+
+    for (struct store_wait *ready = map->first_ready; ready;
+         previous = ready, ready = ready->next_ready) {
+        if (ready != wait)
+            continue;
+        if (previous)
+            previous->next_ready = ready->next_ready;
+        else
+            map->first_ready = ready->next_ready;
+        if (map->last_ready == ready)
+            map->last_ready = previous;
+        return;
+    }
+}
+
+bool store_map_cancel(struct store_map *map, struct store_wait *wait)
+{
+    bool waited = wait->pending > 0;
+
+    for (size_t i = 0; i < wait->count; i++) {
+        struct store_slot *slot = wait->nodes[i].slot;
+
+        if (slot) {
+            release(map, &wait->nodes[i]);
+            store_map_drop_if_empty(map, slot);
+        }
+    }
+    forget_ready(map, wait);
+    nodes_free(map, wait);
+    return waited;
+}
+
+tutti_status store_map_wait(struct store_map *map, struct store_wait *wait, size_t count,
+                            bool always, struct store_slice (*next_key)(void *keys), void *keys)
+{
+    store_map_cancel(map, wait);
+
+    tutti_status status = store_map_charge(map, count * sizeof(struct store_wait_node));
+
+    if (status)
+        return status;
+    wait->nodes = calloc(count, sizeof(struct store_wait_node));
+    if (!wait->nodes && count) {
+        map->bytes -= count * sizeof(struct store_wait_node);
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to wait for %zu keys", count);
+    }
+    wait->count = count;
+    for (size_t i = 0; i < count; i++) {
+        struct store_slice key = next_key(keys);
+        struct store_wait_node *node = &wait->nodes[i];
+
+        if (!always && store_map_present(map, key))
+            continue;
+        status = store_map_find_or_add(map, key, &node->slot);
+        if (status) {
+            store_map_cancel(map, wait);
+            return status;
+        }
+        node->wait = wait;
+        node->previous = node->slot->last_waiter;
+        if (node->previous)
+            node->previous->next = node;
+        else
+            node->slot->first_waiter = node;
+        node->slot->last_waiter = node;
+        wait->pending++;
+    }
+    if (!wait->pending)
+        nodes_free(map, wait);
+    return TUTTI_OK;
+}
+
+struct store_wait *store_map_take_ready(struct store_map *map)
+{
+    struct store_wait *wait = map->first_ready;
+
+    if (wait) {
+        map->first_ready = wait->next_ready;
+        if (!map->first_ready)
+            map->last_ready = NULL;
+        nodes_free(map, wait);
+    }
+    return wait;
+}
