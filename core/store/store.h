@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a kind of store implements. store.c checks arguments, turns time-outs into deadlines,
+ * refuses handles that were inherited by fork, counts references, and calls the table; what it
+ * hands on is valid: keys are not NULL and short enough, a count is within its limit.
+ *
+ * Each kind calls keys by the user's name plus a leading '/', as torch does, where others can see
+ * them (tcp, file), and is safe to call from several threads.
+ */
+#ifndef TUTTI_STORE_STORE_H
+#define TUTTI_STORE_STORE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include <tutti/store.h>
+
+#include "store/store_buffer.h"
+
+/* A call's time-out: the number for messages, the point of time for waiting. */
+struct store_time {
+    int64_t ms;
+    int64_t deadline_ns;
+};
+
+struct store_ops {
+    void (*close)(tutti_store *store); /* frees; the last reference is gone */
+    tutti_status (*set)(tutti_store *store, const char *key, struct store_slice value,
+                        const struct store_time *time);
+    tutti_status (*get)(tutti_store *store, const char *key, const struct store_time *time,
+                        tutti_store_value *ret_value);
+    tutti_status (*add)(tutti_store *store, const char *key, int64_t delta,
+                        const struct store_time *time, int64_t *ret_value);
+    tutti_status (*compare_set)(tutti_store *store, const char *key, struct store_slice expected,
+                                struct store_slice desired, const struct store_time *time,
+                                tutti_store_value *ret_value);
+    tutti_status (*check)(tutti_store *store, const char *const *keys, size_t count,
+                          const struct store_time *time, bool *ret_present);
+    tutti_status (*wait)(tutti_store *store, const char *const *keys, size_t count,
+                         const struct store_time *time);
+    /* NULL: wait, then get one by one. */
+    tutti_status (*multi_get)(tutti_store *store, const char *const *keys, size_t count,
+                              const struct store_time *time, tutti_store_value *ret_values);
+    tutti_status (*append)(tutti_store *store, const char *key, struct store_slice value,
+                           const struct store_time *time);
+    tutti_status (*remove)(tutti_store *store, const char *key, const struct store_time *time,
+                           bool *ret_existed);
+    tutti_status (*num_keys)(tutti_store *store, const struct store_time *time, int64_t *ret_count);
+};
+
+struct tutti_store { /* the first member of every kind */
+    const struct store_ops *ops;
+    atomic_int references;
+    pid_t pid; /* who may use it */
+};
+
+enum {
+    STORE_KEY_ROOM = TUTTI_STORE_MAX_KEY + 1, /* with the NUL; the leading '/' counts as key */
+    STORE_NAMES_ROOM = 512
+};
+
+void store_init(tutti_store *store, const struct store_ops *ops);
+/* Checks a public time-out and starts its clock; 0 is 300 s. */
+tutti_status store_time_start(int64_t timeout_ms, struct store_time *ret_time);
+/* Copies bytes into a value of the user's. */
+tutti_status store_value_copy(struct store_slice bytes, tutti_store_value *ret_value);
+/* Room for `size` bytes and the NUL behind them. */
+tutti_status store_value_allocate(size_t size, tutti_store_value *ret_value);
+/* multi_get of any kind of store, by its own way or one by one. */
+tutti_status store_multi_get(tutti_store *store, const char *const *keys, size_t count,
+                             const struct store_time *time, tutti_store_value *ret_values);
+/* Writes `"/a", "/b" and 3 more` for messages and returns `names`. */
+const char *store_name_keys(char names[STORE_NAMES_ROOM], const char *const *keys, size_t count);
+
+/*
+ * One caller at a time, first taken under a deadline: a call may be deep in a wait of its own, so
+ * the queue behind it must be able to give up.
+ */
+struct store_turn {
+    pthread_mutex_t mutex;
+    pthread_cond_t free;
+    bool taken;
+};
+
+tutti_status store_turn_init(struct store_turn *turn);
+void store_turn_destroy(struct store_turn *turn);
+tutti_status store_turn_take(struct store_turn *turn, const struct store_time *time);
+void store_turn_give(struct store_turn *turn);
+/* A condition that waits by the monotonic clock, and a wait until `deadline_ns`; false: it passed.
+ */
+tutti_status store_condition_init(pthread_cond_t *condition);
+bool store_condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t deadline_ns);
+
+/* Serves from a socket that is bound already; owns `fd` from the call on, also when it fails. */
+tutti_status store_server_start_on(int fd, tutti_store_server **ret_server);
+
+#endif
