@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/store_file_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+enum { LAST_PAUSE_US = 10 * 1000 /* torch's */, READ_BYTES = 64 << 10 };
+
+bool store_file_pause(int *pause_us, int64_t deadline_ns)
+{
+    const int64_t left_ns = deadline_ns - clock_now_ns();
+    int64_t pause_ns = (int64_t)*pause_us * 1000;
+
+    if (left_ns <= 0)
+        return false;
+    if (pause_ns > left_ns)
+        pause_ns = left_ns;
+    nanosleep(&(struct timespec){.tv_nsec = (long)pause_ns}, NULL);
+    *pause_us = *pause_us * 2 < LAST_PAUSE_US ? *pause_us * 2 : LAST_PAUSE_US;
+    return true;
+}
+
+static tutti_status check_identity(struct store_file_log *log, int fd)
+{
+    struct stat status;
+
+    if (fstat(fd, &status) != 0)
+        return error_set_errno(TUTTI_ERR_STORE, errno, "store file %s", log->path);
+    if (!S_ISREG(status.st_mode))
+        return error_set(TUTTI_ERR_STORE, "store file %s: not a regular file", log->path);
+    if (log->known && (status.st_dev != log->device || status.st_ino != log->inode))
+        return error_set(
+            TUTTI_ERR_STALE,
+            "store file %s was replaced by another one; give each run a path of its own",
+            log->path);
+    if (status.st_size < log->read)
+        return error_set(TUTTI_ERR_STORE,
+                         "store file %s has shrunk; is another program writing to it?", log->path);
+    log->known = true;
+    log->device = status.st_dev;
+    log->inode = status.st_ino;
+    return TUTTI_OK;
+}
+
+static tutti_status open_file(struct store_file_log *log, int flags, int *ret_fd)
+{
+    /* O_NONBLOCK: a path that is a pipe must not block before it is refused */
+    const int fd = open(log->path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags, 0644);
+
+    if (fd < 0)
+        return error_set_errno(TUTTI_ERR_STORE, errno, "cannot open the store file %s", log->path);
+
+    tutti_status status = check_identity(log, fd);
+
+    if (status)
+        close(fd);
+    else
+        *ret_fd = fd;
+    return status;
+}
+
+static tutti_status lock_file(struct store_file_log *log, int fd, int operation,
+                              const struct store_time *time)
+{
+    int pause_us = STORE_FILE_FIRST_PAUSE_US;
+
+    while (flock(fd, operation | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return error_set_errno(TUTTI_ERR_STORE, errno, "cannot lock the store file %s",
+                                   log->path);
+        if (!store_file_pause(&pause_us, time->deadline_ns))
+            return error_set(TUTTI_ERR_TIMEOUT,
+                             "the store file %s was locked by another process for %" PRId64 " ms",
+                             log->path, time->ms);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status apply(struct store_file_log *log, struct store_slice key,
+                          struct store_slice value)
+{
+    const char *name = key.data;
+
+    if (!key.size || name[0] != '-')
+        return store_map_set(log->map, key, value);
+    store_map_delete(log->map, (struct store_slice){name + 1, key.size - 1});
+    return TUTTI_OK;
+}
+
+/* What has other contents is some other file, and must not be written to. */
+static tutti_status check_first(const struct store_file_log *log, struct store_slice key)
+{
+    static const char first[] = "refcount/";
+
+    if (log->read == 0 && (key.size != sizeof first - 1 || memcmp(key.data, first, key.size) != 0))
+        return error_set(TUTTI_ERR_STORE, "%s is no store file: it does not begin with \"%s\"",
+                         log->path, first);
+    return TUTTI_OK;
+}
+
+/*
+ * Reads one length and the bytes after it, at `*at` of what is there. `*ret_whole` is false when
+ * the rest of it has not been read yet.
+ */
+static tutti_status take_bytes(const struct store_file_log *log, const struct store_buffer *bytes,
+                               size_t *at, uint32_t limit, struct store_slice *ret_taken,
+                               bool *ret_whole)
+{
+    *ret_whole = false;
+    if (bytes->size - *at < 4)
+        return TUTTI_OK;
+
+    const uint32_t size = store_load_u32(bytes->data + *at);
+
+    if (size > limit)
+        return error_set(TUTTI_ERR_STORE,
+                         "%s is no store file: a record after byte %" PRId64
+                         " announces %u bytes, at most %u are allowed",
+                         log->path, log->read, size, limit);
+    if (bytes->size - *at - 4 < size)
+        return TUTTI_OK;
+    *ret_taken = (struct store_slice){bytes->data + *at + 4, size};
+    *at += 4 + size;
+    *ret_whole = true;
+    return TUTTI_OK;
+}
+
+/* Applies the whole records in `bytes`, which begin at `log->read`, and drops them. */
+static tutti_status apply_records(struct store_file_log *log, struct store_buffer *bytes)
+{
+    size_t done = 0;
+    tutti_status status = TUTTI_OK;
+
+    while (!status) {
+        struct store_slice key, value;
+        size_t at = done;
+        bool whole;
+
+        status = take_bytes(log, bytes, &at, TUTTI_STORE_MAX_KEY + 1, &key, &whole);
+        if (!status && whole)
+            status = take_bytes(log, bytes, &at, TUTTI_STORE_MAX_VALUE, &value, &whole);
+        if (status || !whole)
+            break;
+        status = check_first(log, key);
+        if (!status)
+            status = apply(log, key, value);
+        if (!status) {
+            log->read += (int64_t)(at - done);
+            done = at;
+        }
+    }
+    store_buffer_consume(bytes, done);
+    return status;
+}
+
+/* Brings the map up to the end of the file. The caller holds a lock. */
+static tutti_status refresh(struct store_file_log *log, int fd)
+{
+    struct store_buffer bytes = {0};
+    tutti_status status = TUTTI_OK;
+
+    while (!status) {
+        uint8_t *room = store_buffer_reserve(&bytes, READ_BYTES);
+
+        if (!room) {
+            status =
+                error_set(TUTTI_ERR_NO_MEMORY, "no memory to read the store file %s", log->path);
+            break;
+        }
+
+        const ssize_t n = pread(fd, room, READ_BYTES, log->read + (int64_t)bytes.size);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            status =
+                error_set_errno(TUTTI_ERR_STORE, errno, "cannot read the store file %s", log->path);
+        if (n == 0 && log->read == 0 && bytes.size)
+            status = error_set(TUTTI_ERR_STORE, "%s is no store file", log->path);
+        if (n <= 0)
+            break;
+        bytes.size += (size_t)n;
+        status = apply_records(log, &bytes);
+    }
+    store_buffer_free(&bytes);
+    return status;
+}
+
+void store_file_log_leave(int fd)
+{
+    (void)flock(fd, LOCK_UN);
+    close(fd);
+}
+
+tutti_status store_file_log_enter(struct store_file_log *log, int operation,
+                                  const struct store_time *time, int *ret_fd)
+{
+    int fd = -1;
+    tutti_status status = open_file(log, log->known ? 0 : O_CREAT, &fd);
+
+    if (status)
+        return status;
+    status = lock_file(log, fd, operation, time);
+    if (!status)
+        status = refresh(log, fd);
+    if (status)
+        store_file_log_leave(fd);
+    else
+        *ret_fd = fd;
+    return status;
+}
+
+tutti_status store_file_log_append(struct store_file_log *log, int fd, struct store_buffer *records)
+{
+    const int64_t end = log->read;
+    size_t written = 0;
+    int error = records->failed ? ENOMEM : ftruncate(fd, end) != 0 ? errno : 0;
+
+    while (!error && written < records->size) {
+        const ssize_t n =
+            pwrite(fd, records->data + written, records->size - written, end + (int64_t)written);
+
+        if (n >= 0)
+            written += (size_t)n;
+        else if (errno != EINTR)
+            error = errno;
+    }
+    store_buffer_free(records);
+    if (error) {
+        const int ignored = ftruncate(fd, end); /* else the next writer does it */
+
+        (void)ignored;
+        return error_set_errno(TUTTI_ERR_STORE, error, "cannot write to the store file %s",
+                               log->path);
+    }
+    return refresh(log, fd);
+}
