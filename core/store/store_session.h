@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One connection to a store server, without its socket: bytes go in, requests are executed on the
+ * map that all sessions share, replies gather in `out`. The server moves the bytes; tests and the
+ * fuzzer drive it directly.
+ *
+ * A session whose peer does not read its replies stops executing at STORE_SESSION_HIGH_WATER and
+ * goes on with store_session_run() once they are gone; one reply is at most STORE_SESSION_MAX_OUT.
+ */
+#ifndef TUTTI_STORE_SESSION_H
+#define TUTTI_STORE_SESSION_H
+
+#include "store/store_map.h"
+#include "store/store_wire.h"
+
+#define STORE_SESSION_HIGH_WATER ((size_t)1 << 20)
+#define STORE_SESSION_MAX_OUT ((size_t)256 << 20)
+
+struct store_session {
+    struct store_map *map;
+    struct store_wire wire;
+    struct store_wait wait;
+    struct store_buffer out;
+    void (*woken)(struct store_session *session); /* its wait was answered by another's request */
+};
+
+void store_session_init(struct store_session *session, struct store_map *map,
+                        void (*woken)(struct store_session *session));
+/* Ends its wait too. */
+void store_session_free(struct store_session *session);
+
+/* Takes bytes of the peer and executes what they complete. An error (with words): the peer broke
+ * the protocol or a limit, the connection is to be closed. */
+tutti_status store_session_feed(struct store_session *session, const void *data, size_t size);
+/* Executes what was left when the replies passed the high water mark. */
+tutti_status store_session_run(struct store_session *session);
+
+static inline bool store_session_validated(const struct store_session *session)
+{
+    return session->wire.validated;
+}
+
+static inline bool store_session_blocked(const struct store_session *session)
+{
+    return session->out.size > STORE_SESSION_HIGH_WATER;
+}
+
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The client's way to the server: resolve, connect, handshake, all over again until the deadline.
+ *
+ * Pauses begin short, since ranks and the server are usually started together and a launch is to be
+ * fast, grow by half, and are spread so that a thousand ranks do not come in step. What went wrong
+ * in the last try is in the message when the time is up, and in one warning before.
+ */
+#include "store/store_tcp.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/resolve.h"
+#include "store/store_wire.h"
+
+enum {
+    FIRST_PAUSE_MS = 10,
+    LAST_PAUSE_MS = 1000,
+    ONE_OF_MANY_MS = 2000,     /* an address that does not answer leaves time for the next one */
+    WARN_AFTER_MS = 10 * 1000, /* of trying in vain */
+    POLL_MS = 60 * 1000,
+    WORDS = 256
+};
+
+static bool wait_for(int fd, short events, int64_t deadline_ns)
+{
+    struct pollfd pollfd = {.fd = fd, .events = events};
+
+    for (;;) {
+        const int left = clock_left_ms(deadline_ns, POLL_MS);
+        const int n = poll(&pollfd, 1, left);
+
+        if (n > 0 || (n < 0 && errno != EINTR))
+            return true; /* the next call on the socket says what it is */
+        if (n == 0 && left < POLL_MS)
+            return false;
+    }
+}
+
+int store_tcp_send(int fd, const void *data, size_t size, int64_t deadline_ns)
+{
+    const char *at = data;
+
+    while (size) {
+        const ssize_t n = send(fd, at, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (n >= 0) {
+            at += n;
+            size -= (size_t)n;
+        } else if (errno == EAGAIN) {
+            if (!wait_for(fd, POLLOUT, deadline_ns))
+                return STORE_TCP_LATE;
+        } else if (errno != EINTR) {
+            return errno;
+        }
+    }
+    return 0;
+}
+
+int store_tcp_receive(int fd, void *ret_data, size_t size, int64_t deadline_ns)
+{
+    char *at = ret_data;
+
+    while (size) {
+        const ssize_t n = recv(fd, at, size, MSG_DONTWAIT);
+
+        if (n > 0) {
+            at += n;
+            size -= (size_t)n;
+        } else if (n == 0) {
+            return STORE_TCP_ENDED;
+        } else if (errno == EAGAIN) {
+            if (!wait_for(fd, POLLIN, deadline_ns))
+                return STORE_TCP_LATE;
+        } else if (errno != EINTR) {
+            return errno;
+        }
+    }
+    return 0;
+}
+
+const char *store_tcp_words(int result)
+{
+    switch (result) {
+    case STORE_TCP_ENDED:
+        return "the server closed the connection";
+    case STORE_TCP_LATE:
+        return "the server did not answer in time";
+    default:
+        return strerrordesc_np(result);
+    }
+}
+
+void store_tcp_tune(int fd)
+{
+    static const struct {
+        int level, option, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},  {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, 5}, {IPPROTO_TCP, TCP_KEEPINTVL, 1},
+        {IPPROTO_TCP, TCP_KEEPCNT, 5},
+    };
+
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        (void)setsockopt(fd, options[i].level, options[i].option, &options[i].value, sizeof(int));
+}
+
+/*
+ * A client that knocks at a free port of its own host may be given that very port as its own and so
+ * connect to itself, which would also keep the server from binding it.
+ */
+static bool connected_to_itself(int fd)
+{
+    struct sockaddr_storage own, peer;
+    socklen_t own_size = sizeof own, peer_size = sizeof peer;
+
+    memset(&own, 0, sizeof own);
+    memset(&peer, 0, sizeof peer);
+    return getsockname(fd, (struct sockaddr *)&own, &own_size) == 0 &&
+           getpeername(fd, (struct sockaddr *)&peer, &peer_size) == 0 && own_size == peer_size &&
+           memcmp(&own, &peer, own_size) == 0;
+}
+
+/* 0 or what went wrong. */
+static int connect_within(int fd, const struct addrinfo *address, int64_t deadline_ns)
+{
+    int error = connect(fd, address->ai_addr, address->ai_addrlen) == 0 ? 0 : errno;
+
+    if (error == EINPROGRESS || error == EINTR) {
+        socklen_t size = sizeof error;
+
+        if (!wait_for(fd, POLLOUT, deadline_ns))
+            return ETIMEDOUT;
+        if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+            error = errno;
+    }
+    return !error && connected_to_itself(fd) ? ECONNREFUSED : error;
+}
+
+/* Shows the magic and sees a ping answered. 0 or what went wrong. */
+static int shake_hands(int fd, int64_t deadline_ns)
+{
+    struct store_buffer hello = {0};
+    uint8_t answer[4];
+    uint32_t nonce;
+    int result;
+
+    if (getrandom(&nonce, sizeof nonce, GRND_NONBLOCK) != (ssize_t)sizeof nonce)
+        nonce = (uint32_t)getpid();
+    /* One write: torch's server loses its place when the magic does not come with its opcode. */
+    store_buffer_put_u8(&hello, STORE_VALIDATE);
+    store_buffer_put_u32(&hello, STORE_WIRE_MAGIC);
+    store_buffer_put_u8(&hello, STORE_PING);
+    store_buffer_put_u32(&hello, nonce);
+    result = hello.failed ? ENOMEM : store_tcp_send(fd, hello.data, hello.size, deadline_ns);
+    store_buffer_free(&hello);
+    if (!result)
+        result = store_tcp_receive(fd, answer, sizeof answer, deadline_ns);
+    if (!result && store_load_u32(answer) != nonce)
+        result = EPROTO;
+    return result;
+}
+
+/* One address. The socket, or -1 with the reason in `ret_words`. */
+static int try_address(const struct addrinfo *address, int64_t deadline_ns, int *ret_error,
+                       char ret_words[WORDS])
+{
+    const int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0) {
+        *ret_error = errno;
+        (void)snprintf(ret_words, WORDS, "cannot make a socket: %s", strerrordesc_np(errno));
+        return -1;
+    }
+
+    int result = connect_within(fd, address, deadline_ns);
+
+    if (result) {
+        (void)snprintf(ret_words, WORDS, "cannot connect: %s", strerrordesc_np(result));
+    } else {
+        store_tcp_tune(fd);
+        result = shake_hands(fd, deadline_ns);
+        if (result)
+            (void)snprintf(ret_words, WORDS,
+                           "no store server there? its answer to the handshake: %s",
+                           result == EPROTO ? "a wrong number" : store_tcp_words(result));
+    }
+    if (!result)
+        return fd;
+    *ret_error = result;
+    close(fd);
+    return -1;
+}
+
+/* All addresses of the host, once. */
+static int try_host(const char *host, uint16_t port, int64_t deadline_ns, int *ret_error,
+                    char ret_words[WORDS])
+{
+    struct addrinfo *addresses;
+    const int code = resolve(host, port, false, deadline_ns, &addresses);
+    int fd = -1;
+
+    *ret_error = 0;
+    if (code) {
+        (void)snprintf(ret_words, WORDS, "cannot find the host: %s", resolve_words(code));
+        return -1;
+    }
+    for (const struct addrinfo *address = addresses; address && fd < 0;
+         address = address->ai_next) {
+        const int64_t share = clock_deadline_ms(ONE_OF_MANY_MS);
+        const bool bounded = address->ai_next && share < deadline_ns;
+
+        fd = try_address(address, bounded ? share : deadline_ns, ret_error, ret_words);
+    }
+    freeaddrinfo(addresses);
+    return fd;
+}
+
+/* Whether another try may end otherwise: not when this process is the one that lacks something. */
+static bool worth_retrying(int error)
+{
+    return error != EMFILE && error != ENFILE && error != ENOMEM && error != EAFNOSUPPORT &&
+           error != EACCES && error != EPERM;
+}
+
+static void pause_before_retry(int *pause_ms, int64_t deadline_ns)
+{
+    uint32_t random = 0;
+
+    if (getrandom(&random, sizeof random, GRND_NONBLOCK) != (ssize_t)sizeof random)
+        random = (uint32_t)clock_now_ns();
+
+    /* half to one and a half of the pause, and never beyond the deadline */
+    const int spread = *pause_ms / 2 + (int)(random % (uint32_t)*pause_ms);
+
+    poll(NULL, 0, clock_left_ms(deadline_ns, spread));
+    *pause_ms += *pause_ms / 2;
+    if (*pause_ms > LAST_PAUSE_MS)
+        *pause_ms = LAST_PAUSE_MS;
+}
+
+tutti_status store_tcp_connect(const char *host, uint16_t port, const struct store_time *time,
+                               int *ret_fd)
+{
+    const int64_t warn_ns = clock_deadline_ms(WARN_AFTER_MS);
+    int pause_ms = FIRST_PAUSE_MS, error;
+    bool warned = false;
+    char words[WORDS] = "";
+
+    for (;;) {
+        const int fd = try_host(host, port, time->deadline_ns, &error, words);
+
+        if (fd >= 0) {
+            *ret_fd = fd;
+            return TUTTI_OK;
+        }
+        if (!worth_retrying(error))
+            return error_set(TUTTI_ERR_SYSTEM, "store at %s:%u: %s", host, port, words);
+        if (clock_now_ns() >= time->deadline_ns)
+            return error_set(
+                TUTTI_ERR_TIMEOUT,
+                "no store at %s:%u within %" PRId64
+                " ms; the last try: %s. Is its server running, and is this its address?",
+                host, port, time->ms, words);
+        if (!warned && clock_now_ns() >= warn_ns) {
+            log_line(LOG_WARN, -1, "still trying to reach the store at %s:%u: %s", host, port,
+                     words);
+            warned = true;
+        }
+        pause_before_retry(&pause_ms, time->deadline_ns);
+    }
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sockets of the tcp store: bytes under a deadline, connecting with the handshake, listening. */
+#ifndef TUTTI_STORE_TCP_H
+#define TUTTI_STORE_TCP_H
+
+#include "store/store.h"
+
+enum { /* results of store_tcp_send() and store_tcp_receive() that are no errno */
+       STORE_TCP_ENDED = -1, /* the other side closed */
+       STORE_TCP_LATE = -2   /* the deadline passed */
+};
+
+/* Move all of `size` bytes by a socket that does not block. 0, one of the above, or an errno. */
+int store_tcp_send(int fd, const void *data, size_t size, int64_t deadline_ns);
+int store_tcp_receive(int fd, void *ret_data, size_t size, int64_t deadline_ns);
+/* The words of such a result. */
+const char *store_tcp_words(int result);
+
+/*
+ * Connects to a store server, shows the magic and sees the answer to a ping. Starts over, after a
+ * pause, while the server is not there or refuses, until the deadline; so a client may start before
+ * its server.
+ */
+tutti_status store_tcp_connect(const char *host, uint16_t port, const struct store_time *time,
+                               int *ret_fd);
+
+/* TCP_NODELAY, and keepalive so that the end of the peer's host is seen. */
+void store_tcp_tune(int fd);
+
+#endif

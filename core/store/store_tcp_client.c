@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A client of a TCPStore server, ours or torch's.
+ *
+ * Keys go out with a '/' in front, as torch's client sends them, so that both find each other's.
+ * Opcodes beyond those of old torch servers (LIST_KEYS, BARRIER, queues) are not used. One call at
+ * a time uses the connection. Every read and write has the call's deadline; when it ends in the
+ * middle of a request or reply, or the server breaks the protocol, the connection is of no more use
+ * and every later call says why at once. There is no reconnect: the server keeps all state.
+ *
+ * A wait whose time is up is cancelled without waiting for the answer, so that the call returns in
+ * time also when the server is stuck: the answer is owed, and read before the next request's.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "store/store.h"
+#include "store/store_tcp.h"
+#include "store/store_wire.h"
+
+enum { KEEP_REQUEST = 64 << 10, HOST_ROOM = 256 };
+
+struct tcp_store {
+    tutti_store base;
+    struct store_turn turn;
+    int fd;
+    unsigned owed; /* answers to CANCEL_WAIT that are still to be read */
+    struct store_buffer request;
+    uint16_t port;
+    char host[HOST_ROOM];
+    char lost[HOST_ROOM]; /* why the connection is of no more use; "": it is */
+};
+
+/* Ends the use of the connection. */
+static tutti_status lose(struct tcp_store *tcp, const char *why)
+{
+    (void)snprintf(tcp->lost, sizeof tcp->lost, "%s", why);
+    return error_set(TUTTI_ERR_STORE, "lost the store at %s:%u: %s", tcp->host, tcp->port, why);
+}
+
+static tutti_status io_error(struct tcp_store *tcp, int result, const struct store_time *time)
+{
+    if (result != STORE_TCP_LATE)
+        return lose(tcp, store_tcp_words(result));
+    lose(tcp, "it did not answer an earlier call in time");
+    return error_set(TUTTI_ERR_TIMEOUT, "the store at %s:%u did not answer within %" PRId64 " ms",
+                     tcp->host, tcp->port, time->ms);
+}
+
+static tutti_status receive(struct tcp_store *tcp, void *ret_data, size_t size,
+                            const struct store_time *time)
+{
+    const int result = store_tcp_receive(tcp->fd, ret_data, size, time->deadline_ns);
+
+    return result ? io_error(tcp, result, time) : TUTTI_OK;
+}
+
+/* Reads what CANCEL_WAIT is answered: 1, or 0 and 1 when the keys came in the same moment. */
+static tutti_status settle(struct tcp_store *tcp, const struct store_time *time)
+{
+    while (tcp->owed) {
+        uint8_t answer;
+        tutti_status status = receive(tcp, &answer, 1, time);
+
+        if (status)
+            return status;
+        if (answer == STORE_REPLY_CANCELLED)
+            tcp->owed--;
+        else if (answer != STORE_REPLY_READY)
+            return lose(tcp, "it broke the protocol: an unknown answer to CANCEL_WAIT");
+    }
+    return TUTTI_OK;
+}
+
+/* Nothing may come unasked: what does is the end of the connection, or a server that is none. */
+static tutti_status check_quiet(struct tcp_store *tcp)
+{
+    char byte;
+    const ssize_t n = recv(tcp->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+    if (n > 0)
+        return lose(tcp, "it broke the protocol: an answer that nobody asked for");
+    if (n == 0)
+        return lose(tcp, store_tcp_words(STORE_TCP_ENDED));
+    return errno == EAGAIN || errno == EINTR ? TUTTI_OK : lose(tcp, store_tcp_words(errno));
+}
+
+/* Takes the turn and begins a request. */
+static tutti_status begin(struct tcp_store *tcp, const struct store_time *time)
+{
+    tutti_status status = store_turn_take(&tcp->turn, time);
+
+    if (status)
+        return error_prefix("store at %s:%u", tcp->host, tcp->port);
+    if (tcp->lost[0])
+        status = error_set(TUTTI_ERR_STORE, "the store at %s:%u was lost before: %s", tcp->host,
+                           tcp->port, tcp->lost);
+    if (!status)
+        status = settle(tcp, time);
+    if (!status)
+        status = check_quiet(tcp);
+    if (status)
+        store_turn_give(&tcp->turn);
+    return status;
+}
+
+static tutti_status end(struct tcp_store *tcp, tutti_status status)
+{
+    store_turn_give(&tcp->turn);
+    return status;
+}
+
+static void start_request(struct tcp_store *tcp, enum store_opcode opcode)
+{
+    store_buffer_clear(&tcp->request, KEEP_REQUEST);
+    tcp->request.failed = false;
+    store_buffer_put_u8(&tcp->request, (uint8_t)opcode);
+}
+
+static void put_key(struct tcp_store *tcp, const char *key)
+{
+    const size_t size = strlen(key);
+
+    store_buffer_put_u64(&tcp->request, size + 1);
+    store_buffer_put_u8(&tcp->request, '/');
+    store_buffer_put(&tcp->request, key, size);
+}
+
+static void put_keys(struct tcp_store *tcp, const char *const *keys, size_t count)
+{
+    store_buffer_put_u64(&tcp->request, count);
+    for (size_t i = 0; i < count && !tcp->request.failed; i++)
+        put_key(tcp, keys[i]);
+}
+
+static tutti_status send_request(struct tcp_store *tcp, const struct store_time *time)
+{
+    if (tcp->request.failed)
+        return error_set(
+            TUTTI_ERR_NO_MEMORY,
+            "a request to the store at %s:%u is too large: more than %zu bytes, or no memory",
+            tcp->host, tcp->port, STORE_WIRE_MAX_REQUEST);
+
+    const int result =
+        store_tcp_send(tcp->fd, tcp->request.data, tcp->request.size, time->deadline_ns);
+
+    return result ? io_error(tcp, result, time) : TUTTI_OK;
+}
+
+static tutti_status receive_i64(struct tcp_store *tcp, const struct store_time *time,
+                                int64_t *ret_value)
+{
+    uint8_t bytes[8];
+    tutti_status status = receive(tcp, bytes, sizeof bytes, time);
+
+    if (!status)
+        *ret_value = (int64_t)store_load_u64(bytes);
+    return status;
+}
+
+static tutti_status receive_value(struct tcp_store *tcp, const struct store_time *time,
+                                  tutti_store_value *ret_value)
+{
+    tutti_store_value value;
+    uint8_t bytes[8];
+    tutti_status status = receive(tcp, bytes, sizeof bytes, time);
+
+    if (status)
+        return status;
+    if (store_load_u64(bytes) > TUTTI_STORE_MAX_VALUE)
+        return lose(tcp, "it announced a value of more than 8 MiB");
+    status = store_value_allocate((size_t)store_load_u64(bytes), &value);
+    if (status) {
+        (void)lose(tcp, "there was no memory for a value that it sent");
+        return error_set(status, "no memory for a value from the store");
+    }
+    status = receive(tcp, value.data, value.size, time);
+    if (status)
+        tutti_store_value_free(&value);
+    else
+        *ret_value = value;
+    return status;
+}
+
+/* The time of a wait is up: tells the server, and leaves the answer to the next call. */
+static tutti_status give_up(struct tcp_store *tcp, const char *const *keys, size_t count,
+                            const struct store_time *time)
+{
+    static const uint8_t cancel = STORE_CANCEL_WAIT;
+    char names[STORE_NAMES_ROOM];
+
+    if (store_tcp_send(tcp->fd, &cancel, 1, time->deadline_ns) == 0)
+        tcp->owed++;
+    else
+        (void)lose(tcp, "a wait could not be cancelled");
+    return error_set(TUTTI_ERR_TIMEOUT, "waited %" PRId64 " ms for %s in the store at %s:%u",
+                     time->ms, store_name_keys(names, keys, count), tcp->host, tcp->port);
+}
+
+static tutti_status wait_for_keys(struct tcp_store *tcp, const char *const *keys, size_t count,
+                                  const struct store_time *time)
+{
+    uint8_t answer;
+
+    start_request(tcp, STORE_WAIT);
+    put_keys(tcp, keys, count);
+
+    tutti_status status = send_request(tcp, time);
+
+    if (status)
+        return status;
+
+    const int result = store_tcp_receive(tcp->fd, &answer, 1, time->deadline_ns);
+
+    if (result == STORE_TCP_LATE)
+        return give_up(tcp, keys, count, time);
+    if (result)
+        return io_error(tcp, result, time);
+    return answer == STORE_REPLY_READY
+               ? TUTTI_OK
+               : lose(tcp, "it broke the protocol: an unknown answer to WAIT");
+}
+
+static void tcp_close(tutti_store *store)
+{
+    struct tcp_store *tcp = (struct tcp_store *)store;
+
+    close(tcp->fd);
+    store_buffer_free(&tcp->request);
+    store_turn_destroy(&tcp->turn);
+    free(tcp);
+}
+
+/* SET and APPEND, which are not answered. */
+static tutti_status write_value(tutti_store *store, enum store_opcode opcode, const char *key,
+                                struct store_slice value, const struct store_time *time)
+{
+    struct tcp_store *tcp = (struct tcp_store *)store;
+    tutti_status status = begin(tcp, time);
+
+    if (status)
+        return status;
+    start_request(tcp, opcode);
+    put_key(tcp, key);
+    store_buffer_put_bytes(&tcp->request, value);
+    return end(tcp, send_request(tcp, time));
+}
+
+static tutti_status tcp_set(tutti_store *store, const char *key, struct store_slice value,
+                            const struct store_time *time)
+{
+    return write_value(store, STORE_SET, key, value, time);
+}
+
+static tutti_status tcp_append(tutti_store *store, const char *key, struct store_slice value,
+                               const struct store_time *time)
+{
+    return write_value(store, STORE_APPEND, key, value, time);
+}
+
+static tutti_status tcp_get(tutti_store *store, const char *key, const struct store_time *time,
+                            tutti_store_value *ret_value)
+{
+    struct tcp_store *tcp = (struct tcp_store *)store;
+    tutti_status status = begin(tcp, time);
+
+    if (status)
+        return status;
+    status = wait_for_keys(tcp, &key, 1, time);
+    if (!status) {
+        start_request(tcp, STORE_GET);
+        put_key(tcp, key);
+        status = send_request(tcp, time);
+    }
+    if (!status)
+        status = receive_value(tcp, time, ret_value);
+    return end(tcp, status);
+}
+
+static tutti_status tcp_add(tutti_store *store, const char *key, int64_t delta,
+                            const struct store_time *time, int64_t *ret_value)
+{
+    struct tcp_store *tcp = (struct tcp_store *)store;
+    tutti_status status = begin(tcp, time);
+
+    if (status)
+        return status;
+    start_request(tcp, STORE_ADD);
+    put_key(tcp, key);
+    store_buffer_put_u64(&tcp->request, (uint64_t)delta);
+    status = send_request(tcp, time);
+    if (!status)
+        status = receive_i64(tcp, time, ret_value);
+    if (status == TUTTI_ERR_STORE) /* the one answer that a server has for it */
+        error_prefix("adding to \"/%.100s\" (is its value a number?)", key);
+    return end(tcp, status);
+}
+
+static tutti_status tcp_compare_set(tutti_store *store, const char *key,
+                                    struct store_slice expected, struct store_slice desired,
+                                    const struct store_time *time, tutti_store_value *ret_value)
+{
+    struct tcp_store *tcp = (struct tcp_store *)store;
+    tutti_status status = begin(tcp, time);
+
+    if (status)
+        return status;
+    start_request(tcp, STORE_COMPARE_SET);
+    put_key(tcp, key);
+    store_buffer_put_bytes(&tcp->request, expected);
+    store_buffer_put_bytes(&tcp->request, desired);
+    status = send_request(tcp, time);
+    if (!status)
+        status = receive_value(tcp, time, ret_value);
+    return end(tcp, status);
+}
+
+static tutti_status tcp_check(tutti_store *store, const char *const *keys, size_t count,
+                              const struct store_time *time, bool *ret_present)
+{
+    struct tcp_store *tcp = (struct tcp_store *)store;
+    tutti_status status = begin(tcp, time);
+    uint8_t answer;
+
+    if (status)
+        return status;
+    start_request(tcp, STORE_CHECK);
+    put_keys(tcp, keys, count);
+    status = send_request(tcp, time);
+    if (!status)
+        status = receive(tcp, &answer, 1, time);
+    if (!status && answer != STORE_REPLY_PRESENT && answer != STORE_REPLY_MISSING)
+        status = lose(tcp, "it broke the protocol: an unknown answer to CHECK");
+    if (!status)
+        *ret_present = answer == STORE_REPLY_PRESENT;
+    return end(tcp, status);
+}
+
+static tutti_status tcp_wait(tutti_store *store, const char *const *keys, size_t count,
+                             const struct store_time *time)
+{
+    struct tcp_store *tcp = (struct tcp_store *)store;
+    tutti_status status = begin(tcp, time);
+
+    return status ? status : end(tcp, wait_for_keys(tcp, keys, count, time));
+}
+
+static tutti_status tcp_multi_get(tutti_store *store, const char *const *keys, size_t count,
+                                  const struct store_time *time, tutti_store_value *ret_values)
+{
+    struct tcp_store *tcp = (struct tcp_store *)store;
+    tutti_status status = begin(tcp, time);
+    size_t received = 0;
+
+    if (status)
+        return status;
+    status = wait_for_keys(tcp, keys, count, time);
+    if (!status) {
+        start_request(tcp, STORE_MULTI_GET);
+        put_keys(tcp, keys, count);
+        status = send_request(tcp, time);
+    }
+    while (!status && received < count) {
+        status = receive_value(tcp, time, &ret_values[received]);
+        received += !status;
+    }
+    while (status && received > 0)
+        tutti_store_value_free(&ret_values[--received]);
+    return end(tcp, status);
+}
+
+static tutti_status tcp_remove(tutti_store *store, const char *key, const struct store_time *time,
+                               bool *ret_existed)
+{
+    struct tcp_store *tcp = (struct tcp_store *)store;
+    tutti_status status = begin(tcp, time);
+    int64_t removed;
+
+    if (status)
+        return status;
+    start_request(tcp, STORE_DELETE_KEY);
+    put_key(tcp, key);
+    status = send_request(tcp, time);
+    if (!status)
+        status = receive_i64(tcp, time, &removed);
+    if (!status)
+        *ret_existed = removed > 0;
+    return end(tcp, status);
+}
+
+static tutti_status tcp_num_keys(tutti_store *store, const struct store_time *time,
+                                 int64_t *ret_count)
+{
+    struct tcp_store *tcp = (struct tcp_store *)store;
+    tutti_status status = begin(tcp, time);
+
+    if (status)
+        return status;
+    start_request(tcp, STORE_GETNUMKEYS);
+    status = send_request(tcp, time);
+    if (!status)
+        status = receive_i64(tcp, time, ret_count);
+    return end(tcp, status);
+}
+
+static const struct store_ops tcp_ops = {
+    .close = tcp_close,
+    .set = tcp_set,
+    .get = tcp_get,
+    .add = tcp_add,
+    .compare_set = tcp_compare_set,
+    .check = tcp_check,
+    .wait = tcp_wait,
+    .multi_get = tcp_multi_get,
+    .append = tcp_append,
+    .remove = tcp_remove,
+    .num_keys = tcp_num_keys,
+};
+
+tutti_status tutti_store_open_tcp(const char *host, uint16_t port, int64_t timeout_ms,
+                                  tutti_store **ret_store)
+{
+    struct store_time time;
+    tutti_status status = store_time_start(timeout_ms, &time);
+
+    if (status)
+        return status;
+    if (!host || !*host || !ret_store || !port)
+        return error_set(
+            TUTTI_ERR_INVALID_ARGUMENT,
+            "a tcp store wants a host, a port that is not 0 and a place for the result");
+    if (strlen(host) >= HOST_ROOM)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the host name \"%.32s…\" is too long", host);
+
+    struct tcp_store *tcp = calloc(1, sizeof *tcp);
+
+    if (!tcp)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a store");
+    store_init(&tcp->base, &tcp_ops);
+    tcp->request.limit = STORE_WIRE_MAX_REQUEST;
+    tcp->port = port;
+    memcpy(tcp->host, host, strlen(host) + 1);
+    status = store_turn_init(&tcp->turn);
+    if (!status) {
+        status = store_tcp_connect(host, port, &time, &tcp->fd);
+        if (status)
+            store_turn_destroy(&tcp->turn);
+    }
+    if (status) {
+        free(tcp);
+        return status;
+    }
+    *ret_store = &tcp->base;
+    return TUTTI_OK;
+}
