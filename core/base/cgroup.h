@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the control groups of this process allow it, for versions 1 and 2. A group's limit binds
+ * all below it, so the smallest on the way from ours to the root of the mount counts. In a
+ * container our path may not be visible below the mount; the mount's own root is our group then.
+ */
+#ifndef TUTTI_BASE_CGROUP_H
+#define TUTTI_BASE_CGROUP_H
+
+#include <stdint.h>
+
+struct cgroup_limits {
+    double cpus;           /* CPU time a second, 0: no limit */
+    uint64_t memory_bytes; /* 0: no limit */
+};
+
+/* Reads a few files; never fails: what cannot be read is no limit. */
+void cgroup_limits_read(struct cgroup_limits *ret_limits);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How many CPUs this process may really use: what decides whether waiting may spin. */
+#ifndef TUTTI_BASE_CPU_H
+#define TUTTI_BASE_CPU_H
+
+/* CPUs of this thread's affinity mask; at least 1. */
+int cpu_affinity(void);
+
+/* CPUs of the affinity mask, less what the control group's quota takes (rounded down, since a part
+ * of a CPU stalls who spins on it); at least 1. Reads files: ask once. */
+int cpu_usable(void);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "info/info.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <tutti/version.h>
+
+#include "base/cgroup.h"
+#include "base/cpu.h"
+#include "base/error.h"
+
+void info_row(const struct info_rows *rows, const char *name, const char *format, ...)
+{
+    char value[1024];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(value, sizeof value, format, args);
+    va_end(args);
+    rows->fn(rows->section, name, value, rows->user);
+}
+
+const char *info_size(unsigned long long bytes, char text[static INFO_SIZE_TEXT])
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes;
+    int unit = -1;
+
+    for (; value >= 1024 && unit < 5; unit++)
+        value /= 1024;
+    if (unit < 0)
+        snprintf(text, INFO_SIZE_TEXT, "%llu B", bytes);
+    else
+        snprintf(text, INFO_SIZE_TEXT, "%.1f %s", value, units[unit]);
+    return text;
+}
+
+static void info_build(const struct info_rows *rows)
+{
+    const char *path = getenv("TUTTI_PLUGIN_PATH");
+
+    info_row(rows, "version", "%s", tutti_version());
+    info_row(rows, "type", "%s", TUTTI_BUILD_TYPE);
+    info_row(rows, "compiler", "%s", TUTTI_COMPILER);
+    info_row(rows, "sanitizers", "%s", *TUTTI_SANITIZERS ? TUTTI_SANITIZERS : "none");
+    info_row(rows, "plugin directory", "%s", TUTTI_INSTALL_PLUGIN_DIR);
+    if (path && *path)
+        info_row(rows, "TUTTI_PLUGIN_PATH", "%s", path);
+}
+
+static void info_cpu(const struct info_rows *rows)
+{
+    struct cgroup_limits limits;
+
+    cgroup_limits_read(&limits);
+    info_row(rows, "online", "%ld", sysconf(_SC_NPROCESSORS_ONLN));
+    info_row(rows, "affinity", "%d", cpu_affinity());
+    if (limits.cpus > 0)
+        info_row(rows, "quota", "%.2f CPUs of the control group", limits.cpus);
+    else
+        info_row(rows, "quota", "none");
+    info_row(rows, "usable", "%d", cpu_usable());
+}
+
+tutti_status tutti_info_list(tutti_info_fn fn, void *user)
+{
+    if (!fn)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "tutti_info_list: fn is NULL");
+    info_build(&(struct info_rows){fn, user, "build"});
+    info_cpu(&(struct info_rows){fn, user, "cpu"});
+    info_net(&(struct info_rows){fn, user, "net"});
+    info_limits(&(struct info_rows){fn, user, "limits"});
+    return TUTTI_OK;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rows of tutti_info_list(): one file a section. Values are words for people; the names and the
+ * bare numbers that tools may rely on are said in docs/man/tutti-info.1.scd.
+ */
+#ifndef TUTTI_INFO_INFO_H
+#define TUTTI_INFO_INFO_H
+
+#include <tutti/info.h>
+
+struct info_rows {
+    tutti_info_fn fn;
+    void *user;
+    const char *section;
+};
+
+/* Hands one row out. */
+void info_row(const struct info_rows *rows, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+void info_net(const struct info_rows *rows);
+void info_limits(const struct info_rows *rows);
+
+/* "512", "64.0 KiB", "2.0 GiB". */
+enum { INFO_SIZE_TEXT = 24 };
+const char *info_size(unsigned long long bytes, char text[static INFO_SIZE_TEXT]);
+
+#endif
