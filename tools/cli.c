@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli.h"
+
+#include <errno.h>
+#include <langinfo.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { NEAREST_WORD_MAX = 64 };
+
+static void say(const char *verb, const char *format, va_list args)
+{
+    g_autofree char *words = g_strdup_vprintf(format, args);
+
+    fprintf(stderr, "tutti%s%s: %s\n", verb ? " " : "", verb ? verb : "", words);
+}
+
+void cli_say(const char *verb, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say(verb, format, args);
+    va_end(args);
+}
+
+int cli_usage(const char *verb, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say(verb, format, args);
+    va_end(args);
+    fprintf(stderr, "Try 'tutti %s%s--help'.\n", verb ? verb : "", verb ? " " : "");
+    return EXIT_USAGE;
+}
+
+/* Levenshtein's distance, one row at a time. */
+static size_t edits_between(const char *a, const char *b)
+{
+    size_t row[NEAREST_WORD_MAX + 1], length = strlen(b);
+
+    if (length > NEAREST_WORD_MAX)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= length; j++)
+        row[j] = j;
+    for (size_t i = 1; a[i - 1]; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i;
+        for (size_t j = 1; j <= length; j++) {
+            size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+
+            diagonal = row[j];
+            row[j] = MIN(replaced, MIN(row[j], row[j - 1]) + 1);
+        }
+    }
+    return row[length];
+}
+
+const char *cli_nearest(const char *word, const char *const *candidates)
+{
+    const char *nearest = NULL;
+    size_t best = 1 + strlen(word) / 3; /* more edits than that, and it is another word */
+
+    for (; *candidates; candidates++) {
+        size_t edits = edits_between(word, *candidates);
+
+        if (edits <= best && (!nearest || edits < best)) {
+            nearest = *candidates;
+            best = edits;
+        }
+    }
+    return nearest;
+}
+
+/* The first long option in argv that `entries` does not have, without its dashes and value. */
+static char *unknown_option(const GOptionEntry *entries, char *const *argv)
+{
+    for (char *const *arg = argv + 1; *arg && strcmp(*arg, "--") != 0; arg++) {
+        if (!g_str_has_prefix(*arg, "--"))
+            continue;
+        g_autofree char *name = g_strndup(*arg + 2, strcspn(*arg + 2, "="));
+        const GOptionEntry *entry = entries;
+
+        while (entry->long_name && strcmp(entry->long_name, name) != 0)
+            entry++;
+        if (!entry->long_name)
+            return g_steal_pointer(&name);
+    }
+    return NULL;
+}
+
+static void say_bad_option(const char *verb, const GOptionEntry *entries, char *const *argv,
+                           const GError *error)
+{
+    g_autofree char *name = NULL;
+
+    if (g_error_matches(error, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION))
+        name = unknown_option(entries, argv);
+    if (!name) {
+        cli_usage(verb, "%s", error->message);
+        return;
+    }
+
+    g_autoptr(GPtrArray) names = g_ptr_array_new();
+
+    for (; entries->long_name; entries++)
+        if (!(entries->flags & G_OPTION_FLAG_HIDDEN))
+            g_ptr_array_add(names, (gpointer)entries->long_name);
+    g_ptr_array_add(names, (gpointer) "help");
+    g_ptr_array_add(names, NULL);
+
+    const char *nearest = cli_nearest(name, (const char *const *)names->pdata);
+
+    if (nearest)
+        cli_usage(verb, "unknown option --%s; did you mean --%s?", name, nearest);
+    else
+        cli_usage(verb, "unknown option --%s", name);
+}
+
+bool cli_parse(const char *verb, const char *parameters, const char *summary,
+               const char *description, const GOptionEntry *entries, bool stop_early, int *argc,
+               char ***argv)
+{
+    g_autoptr(GOptionContext) context = g_option_context_new(parameters);
+    g_autoptr(GError) error = NULL;
+    g_autofree char *name = g_strdup_printf("tutti %s", verb);
+    g_autofree char **before = g_memdup2(*argv, ((gsize)*argc + 1) * sizeof **argv);
+
+    g_set_prgname(name); /* GOption prints it in the usage line */
+    g_option_context_set_summary(context, summary);
+    g_option_context_set_description(context, description);
+    g_option_context_set_strict_posix(context, stop_early);
+    g_option_context_add_main_entries(context, entries, NULL);
+    if (!g_option_context_parse(context, argc, argv, &error)) {
+        say_bad_option(verb, entries, before, error);
+        return false;
+    }
+    (*argc)--;
+    (*argv)++;
+    if (*argc > 0 && strcmp((*argv)[0], "--") == 0) { /* GOption leaves it in some cases */
+        (*argc)--;
+        (*argv)++;
+    }
+    return true;
+}
+
+bool cli_parse_size(const char *text, uint64_t *ret_bytes)
+{
+    static const char suffixes[] = "KMGT";
+    char *end;
+
+    if (!g_ascii_isdigit(text[0]))
+        return false;
+    errno = 0;
+    guint64 value = g_ascii_strtoull(text, &end, 10);
+    if (errno)
+        return false;
+    if (*end) {
+        const char *suffix = strchr(suffixes, g_ascii_toupper(*end));
+
+        if (suffix) {
+            int shift = 10 * (int)(suffix - suffixes + 1);
+
+            if (value > UINT64_MAX >> shift)
+                return false;
+            value <<= shift;
+            end++;
+            if (*end == 'i')
+                end++;
+        }
+        if (g_ascii_toupper(*end) == 'B')
+            end++;
+    }
+    if (*end)
+        return false;
+    *ret_bytes = value;
+    return true;
+}
+
+bool cli_parse_int(const char *text, int low, int high, int *ret_value)
+{
+    char *end;
+
+    errno = 0;
+    gint64 value = g_ascii_strtoll(text, &end, 10);
+    if (errno || end == text || *end || value < low || value > high)
+        return false;
+    *ret_value = (int)value;
+    return true;
+}
+
+bool cli_color(int fd)
+{
+    const char *off = getenv("NO_COLOR"), *terminal = getenv("TERM");
+
+    return isatty(fd) && !(off && *off) && terminal && strcmp(terminal, "dumb") != 0;
+}
+
+bool cli_utf8(void)
+{
+    return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the verbs share: exit codes, usage errors with the nearest match, sizes, colour.
+ *
+ * Exit codes: 0 done; 1 the request failed; 2 the command line is wrong; `tutti run` also passes a
+ * rank's own code on, 126 and 127 for a program that cannot be started, 128+n for signals.
+ */
+#ifndef TUTTI_TOOLS_CLI_H
+#define TUTTI_TOOLS_CLI_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    EXIT_OK = 0,
+    EXIT_FAILED = 1,
+    EXIT_USAGE = 2,
+    EXIT_NOT_EXECUTABLE = 126,
+    EXIT_NOT_FOUND = 127
+};
+
+/* Says "tutti VERB: words" on stderr, points at --help, and returns EXIT_USAGE. */
+int cli_usage(const char *verb, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+/* Says "tutti VERB: words" on stderr. */
+void cli_say(const char *verb, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+/* The candidate nearest to `word`, NULL when none is near enough to be what was meant. */
+const char *cli_nearest(const char *word, const char *const *candidates);
+
+/*
+ * Parses the options of one verb and removes them from argv, argv[0] included. With `stop_early`
+ * the first word that is no option ends them. Returns false after having said what is wrong. The
+ * help text that GOption prints ends the process.
+ */
+bool cli_parse(const char *verb, const char *parameters, const char *summary,
+               const char *description, const GOptionEntry *entries, bool stop_early, int *argc,
+               char ***argv);
+
+/* "4096", "64K", "1M", "2G", "1MiB": multiples of 1024. False when it is none of these. */
+bool cli_parse_size(const char *text, uint64_t *ret_bytes);
+
+/* A whole number in [low, high], and nothing after it. */
+bool cli_parse_int(const char *text, int low, int high, int *ret_value);
+
+/* Whether to colour what goes to `fd`: a terminal that is not dumb, and no NO_COLOR. */
+bool cli_color(int fd);
+
+/* Whether the locale can show box-drawing characters. */
+bool cli_utf8(void);
+
+#endif

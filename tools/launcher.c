@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glib-unix.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <tutti/status.h>
+#include <tutti/store.h>
+
+#include "cli.h"
+#include "guard.h"
+#include "output.h"
+#include "report.h"
+#include "start.h"
+
+enum {
+    INTERRUPT_GRACE_MS = 1200, /* a user who pressed Ctrl-C has the prompt back within 2 s */
+    INTERRUPT_PRINT_MS = 300,  /* for a reader that does not read */
+    KILL_ROUND_MS = 10,
+    KILL_GIVE_UP_MS = 3000, /* uninterruptible sleep: say so and go */
+    QUIET_MS = 200,         /* a pipe that a process outside the job holds open never ends */
+    TAIL_LINES = 20,
+};
+
+enum phase { RUNNING, ENDING, PRINTING };
+
+struct launcher {
+    const struct launch_options *options;
+    tutti_store_server *store;
+    struct output *output;
+    struct rank *ranks;
+    int started, exited; /* ranks */
+    int exits;           /* epoll over the pidfds */
+    int exec_errors;     /* reading end: errno of children that could not exec */
+    enum phase phase;
+    const struct rank *first; /* who failed first, NULL: nobody */
+    int interrupted;          /* the signal that ended the job, 0: none */
+    int exec_errno;
+    bool children_gone, killing, gave_up, reported, done;
+    guint grace_timer, print_timer;
+    unsigned long long quiet_bytes;
+    gint64 began_us, killing_us;
+    struct oom_count oom_before;
+    sigset_t signals, mask_before;
+    struct rlimit files_before;
+};
+
+static void advance(struct launcher *l);
+
+/* ---- ending ---- */
+
+static bool is_running_rank(int pid, void *user)
+{
+    const struct launcher *l = user;
+
+    for (int i = 0; i < l->started; i++)
+        if (l->ranks[i].pid == pid && !l->ranks[i].exited)
+            return true;
+    return false;
+}
+
+/* To the groups of the ranks that are still there (their numbers cannot have been reused), and to
+ * what ranks that are gone have left behind. */
+static void signal_all(struct launcher *l, int sig)
+{
+    for (int i = 0; i < l->started; i++) {
+        struct rank *rank = &l->ranks[i];
+
+        if (rank->exited)
+            continue;
+        if (kill(-rank->pid, sig) < 0 && errno == ESRCH)
+            kill(rank->pid, sig);  /* between fork and setsid() it leads no group yet */
+        kill(-rank->pid, SIGCONT); /* a stopped process takes SIGTERM only once it goes on */
+        rank->terminated = true;
+        rank->killed = sig == SIGKILL;
+    }
+    guard_signal_children(sig, is_running_rank, l);
+}
+
+static gboolean kill_again(gpointer user)
+{
+    struct launcher *l = user;
+
+    if (l->phase == ENDING && !l->children_gone) {
+        l->gave_up = g_get_monotonic_time() - l->killing_us > KILL_GIVE_UP_MS * 1000;
+        signal_all(l, SIGKILL);
+        advance(l);
+    }
+    return l->phase == ENDING ? G_SOURCE_CONTINUE : G_SOURCE_REMOVE;
+}
+
+static void kill_now(struct launcher *l)
+{
+    if (l->killing || l->phase == PRINTING)
+        return;
+    l->killing = true;
+    l->killing_us = g_get_monotonic_time();
+    signal_all(l, SIGKILL);
+    g_timeout_add(KILL_ROUND_MS, kill_again, l);
+}
+
+static gboolean grace_over(gpointer user)
+{
+    struct launcher *l = user;
+
+    l->grace_timer = 0;
+    kill_now(l);
+    return G_SOURCE_REMOVE;
+}
+
+static void begin_ending(struct launcher *l)
+{
+    if (l->phase != RUNNING)
+        return;
+    l->phase = ENDING;
+
+    double grace_ms = l->options->grace_s * 1000;
+
+    if (l->interrupted)
+        grace_ms = MIN(grace_ms, INTERRUPT_GRACE_MS);
+    signal_all(l, SIGTERM);
+    l->grace_timer = g_timeout_add((guint)grace_ms, grace_over, l);
+}
+
+static void interrupt(struct launcher *l, int sig)
+{
+    bool again = l->interrupted != 0;
+
+    l->interrupted = sig;
+    if (again) {
+        kill_now(l);
+    } else if (l->phase == RUNNING) {
+        if (isatty(STDERR_FILENO))
+            output_say(l->output, "tutti run: ending the ranks; Ctrl-C again kills them\n");
+        begin_ending(l);
+    } else if (l->grace_timer) { /* a failed job that takes its time to end */
+        g_source_remove(l->grace_timer);
+        l->grace_timer = g_timeout_add(INTERRUPT_GRACE_MS, grace_over, l);
+    }
+    advance(l);
+}
+
+/* ---- exits ---- */
+
+static void read_exec_errors(struct launcher *l)
+{
+    int error;
+
+    if (!l->exec_errno && read(l->exec_errors, &error, sizeof error) == (ssize_t)sizeof error)
+        l->exec_errno = error;
+}
+
+static void rank_exited(struct launcher *l, struct rank *rank)
+{
+    int status;
+
+    if (waitpid(rank->pid, &status, WNOHANG) != rank->pid)
+        return;
+    if (rank->pidfd >= 0)
+        close(rank->pidfd); /* which takes it out of the epoll set */
+    rank->pidfd = -1;
+    rank->exited = true;
+    rank->wait_status = status;
+    rank->exit_order = ++l->exited;
+
+    bool failed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+
+    if (failed && l->phase == RUNNING && !l->first) {
+        read_exec_errors(l);
+        l->first = rank;
+    }
+}
+
+static struct rank *find_running(struct launcher *l, pid_t pid)
+{
+    for (int i = 0; i < l->started; i++)
+        if (l->ranks[i].pid == pid && !l->ranks[i].exited)
+            return &l->ranks[i];
+    return NULL;
+}
+
+/*
+ * Several ranks may be gone by the time we look. waitid() would give them in the order of their
+ * start; an epoll set keeps its ready descriptors in the order in which they became ready, which is
+ * the order of the exits. Orphans that came to us as their subreaper have no pidfd.
+ */
+static void collect_exits(struct launcher *l)
+{
+    for (;;) {
+        struct epoll_event ready[64];
+        siginfo_t info = {0};
+        int count;
+
+        while ((count = epoll_wait(l->exits, ready, G_N_ELEMENTS(ready), 0)) > 0)
+            for (int i = 0; i < count; i++)
+                rank_exited(l, ready[i].data.ptr);
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0) {
+            l->children_gone = errno == ECHILD;
+            return;
+        }
+        if (info.si_pid == 0)
+            return;
+
+        struct rank *rank = find_running(l, info.si_pid);
+
+        if (!rank)
+            waitpid(info.si_pid, NULL, WNOHANG);
+        else if (rank->pidfd < 0)
+            rank_exited(l, rank);
+    }
+}
+
+/* ---- printing ---- */
+
+static void say_outcome(struct launcher *l)
+{
+    g_autofree char *text = NULL;
+
+    double seconds = (double)(g_get_monotonic_time() - l->began_us) / 1e6;
+
+    if (l->gave_up)
+        output_say(l->output, "tutti run: a process of the job survived SIGKILL and is left behind "
+                              "(uninterruptible sleep, or another user's)\n");
+    if (l->exec_errno) {
+        text = g_strdup_printf("tutti run: program '%s' cannot be started: %s%s\n",
+                               l->options->argv[0], strerror(l->exec_errno),
+                               l->exec_errno == ENOEXEC
+                                   ? " (built for another machine, or a script without a #! line)"
+                                   : "");
+    } else if (l->first) {
+        g_auto(GStrv) tail = output_tail(l->output, l->first->index, TAIL_LINES);
+        struct report report = {
+            .ranks = l->ranks,
+            .count = l->started,
+            .first = l->first,
+            .tail = tail,
+            .seconds = seconds,
+            .grace_s = l->options->grace_s,
+            .before = l->oom_before,
+            .log_dir = l->options->log_dir,
+            .color = cli_color(STDERR_FILENO),
+        };
+
+        text = report_text(&report);
+    } else if (l->interrupted && l->interrupted != SIGPIPE) {
+        text = g_strdup_printf("tutti run: ended by SIG%s after %.1f s\n",
+                               sigabbrev_np(l->interrupted), seconds);
+    }
+    if (text)
+        output_say(l->output, text);
+}
+
+static gboolean print_over(gpointer user)
+{
+    struct launcher *l = user;
+    bool quiet = l->quiet_bytes == output_bytes(l->output) && output_drained(l->output);
+
+    if (l->interrupted && l->reported) { /* whoever reads our output does not: it had its time */
+        l->done = true;
+        return G_SOURCE_REMOVE;
+    }
+    if (!l->reported && (quiet || l->interrupted))
+        output_close_streams(l->output);
+    l->quiet_bytes = output_bytes(l->output);
+    advance(l);
+    return G_SOURCE_CONTINUE;
+}
+
+/* ---- the order of things ---- */
+
+/* Looks at what is left to wait for; called whenever something has ended. */
+static void advance(struct launcher *l)
+{
+    if (l->phase == RUNNING && output_reader_gone(l->output))
+        interrupt(l, SIGPIPE);
+    if (l->phase == RUNNING && l->first)
+        begin_ending(l); /* after all exits of this round were seen: they were not our doing */
+    if (l->phase == RUNNING && l->exited == l->started) {
+        if (!l->children_gone)
+            begin_ending(l); /* every rank is done, but something that they started is not */
+        else
+            l->phase = ENDING;
+    }
+    if (l->phase == ENDING && (l->children_gone || l->gave_up)) {
+        l->phase = PRINTING;
+        l->quiet_bytes = output_bytes(l->output);
+        l->print_timer =
+            g_timeout_add(l->interrupted ? INTERRUPT_PRINT_MS : QUIET_MS, print_over, l);
+    }
+    if (l->phase == PRINTING && !l->reported && output_ended(l->output)) {
+        l->reported = true;
+        say_outcome(l);
+    }
+    if (l->phase == PRINTING && l->reported && output_drained(l->output))
+        l->done = true;
+}
+
+static void output_changed(void *user)
+{
+    advance(user);
+}
+
+static gboolean signal_came(gint fd, GIOCondition condition, gpointer user)
+{
+    struct launcher *l = user;
+    struct signalfd_siginfo info;
+
+    (void)condition;
+    while (read(fd, &info, sizeof info) == (ssize_t)sizeof info)
+        if (info.ssi_signo != SIGCHLD)
+            interrupt(l, (int)info.ssi_signo);
+    collect_exits(l);
+    advance(l);
+    return G_SOURCE_CONTINUE;
+}
+
+/* Nobody is left to report to: the job goes at once. */
+static gboolean guard_died(gint fd, GIOCondition condition, gpointer user)
+{
+    struct launcher *l = user;
+
+    (void)fd;
+    (void)condition;
+    l->interrupted = SIGKILL;
+    begin_ending(l);
+    kill_now(l);
+    return G_SOURCE_REMOVE;
+}
+
+/* ---- starting ---- */
+
+/* A rank takes two pipes and a pidfd here, and a connection to the store. */
+static bool raise_file_limit(struct launcher *l)
+{
+    rlim_t wanted = 64 + 4 * (rlim_t)l->options->ranks;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &l->files_before) < 0)
+        return true;
+    limit = l->files_before;
+    if (limit.rlim_max < wanted) {
+        cli_say("run", "%d ranks need %llu open files, and the hard limit is %llu (ulimit -Hn)",
+                l->options->ranks, (unsigned long long)wanted, (unsigned long long)limit.rlim_max);
+        return false;
+    }
+    if (limit.rlim_cur < wanted) {
+        limit.rlim_cur = wanted;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    return true;
+}
+
+static void watch_exit(struct launcher *l, struct rank *rank)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = rank};
+
+    rank->pidfd = (int)syscall(SYS_pidfd_open, rank->pid, 0u);
+    if (rank->pidfd >= 0 && epoll_ctl(l->exits, EPOLL_CTL_ADD, rank->pidfd, &event) < 0) {
+        close(rank->pidfd);
+        rank->pidfd = -1;
+    }
+}
+
+static bool start_ranks(struct launcher *l)
+{
+    g_autofree char *run_id = g_uuid_string_random();
+    struct start_job job = {
+        .ranks = l->options->ranks,
+        .path = l->options->program,
+        .argv = l->options->argv,
+        .run_id = run_id,
+        .backend = l->options->backend,
+        .store_port = tutti_store_server_port(l->store),
+        .mask = l->mask_before,
+        .files = l->files_before,
+    };
+    int errors[2];
+
+    if (pipe2(errors, O_CLOEXEC | O_NONBLOCK) < 0) {
+        cli_say("run", "cannot make a pipe: %s", strerror(errno));
+        return false;
+    }
+    l->exec_errors = errors[0];
+    for (int i = 0; i < job.ranks; i++) {
+        struct start_result started;
+        struct rank *rank = &l->ranks[i];
+        int error = start_rank(&job, i, errors[1], &started);
+
+        if (error) {
+            cli_say("run", "cannot start rank %d of %d: %s%s", i, job.ranks, strerror(error),
+                    error == EAGAIN ? " (the limit of processes, ulimit -u)" : "");
+            close(errors[1]);
+            return false;
+        }
+        *rank = (struct rank){.index = i, .pid = started.pid};
+        watch_exit(l, rank);
+        output_attach(l->output, i, OUTPUT_STDOUT, started.out);
+        output_attach(l->output, i, OUTPUT_STDERR, started.err);
+        l->started++;
+    }
+    close(errors[1]);
+    return true;
+}
+
+/* Before any thread is made, so that all inherit the mask. */
+static bool watch_signals(struct launcher *l, int guard_fd)
+{
+    guard_signals(&l->signals);
+    sigaddset(&l->signals, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &l->signals, &l->mask_before);
+    signal(SIGPIPE, SIG_IGN);
+
+    int fd = signalfd(-1, &l->signals, SFD_CLOEXEC | SFD_NONBLOCK);
+
+    l->exits = epoll_create1(EPOLL_CLOEXEC);
+    if (fd < 0 || l->exits < 0) {
+        cli_say("run", "cannot watch for signals: %s", strerror(errno));
+        return false;
+    }
+    g_unix_fd_add_full(G_PRIORITY_HIGH, fd, G_IO_IN, signal_came, l, NULL);
+    g_unix_fd_add_full(G_PRIORITY_HIGH, guard_fd, G_IO_IN | G_IO_HUP, guard_died, l, NULL);
+    return true;
+}
+
+static int exit_code(const struct launcher *l)
+{
+    if (l->exec_errno)
+        return l->exec_errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+    if (l->first)
+        return report_exit_code(l->first->wait_status);
+    return l->interrupted ? 128 + l->interrupted : EXIT_OK;
+}
+
+int launcher_run(const struct launch_options *options, int guard_fd)
+{
+    struct launcher l = {.options = options, .exec_errors = -1};
+    struct output_options output = {.ranks = options->ranks,
+                                    .console = options->console,
+                                    .log_dir = options->log_dir,
+                                    .changed = output_changed,
+                                    .user = &l};
+    bool started = false;
+
+    if (!raise_file_limit(&l) || !watch_signals(&l, guard_fd))
+        return EXIT_FAILED;
+    l.output = output_new(&output);
+    if (!l.output)
+        return EXIT_FAILED;
+    if (tutti_store_server_start("127.0.0.1", 0, &l.store) != TUTTI_OK) {
+        cli_say("run", "cannot serve the store on 127.0.0.1: %s", tutti_last_error());
+    } else {
+        l.ranks = g_new0(struct rank, options->ranks);
+        l.began_us = g_get_monotonic_time();
+        oom_count_read(&l.oom_before);
+        started = start_ranks(&l);
+        if (!started)
+            begin_ending(&l); /* those that did start */
+        collect_exits(&l);
+        advance(&l);
+        while (!l.done)
+            g_main_context_iteration(NULL, TRUE);
+    }
+
+    int code = started ? exit_code(&l) : EXIT_FAILED;
+
+    tutti_store_server_stop(l.store);
+    output_free(l.output);
+    g_free(l.ranks);
+    return code;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command `tutti`: finds the verb, prints help and version. */
+#include <locale.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tutti/version.h>
+
+#include "cli.h"
+#include "verbs.h"
+
+static const struct verb {
+    const char *name;
+    const char *summary;
+    int (*main)(int argc, char **argv);
+} verbs[] = {
+    {"run", "start a program as several ranks on this host", run_main},
+};
+
+static void print_help(FILE *out)
+{
+    fputs("Usage: tutti VERB [OPTIONS] …\n\nVerbs:\n", out);
+    for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++)
+        fprintf(out, "  %-9s %s\n", verbs[i].name, verbs[i].summary);
+    fputs("  help      this text, or the help of a verb: tutti help run\n\n"
+          "Options:\n"
+          "  --help, --version\n\n"
+          "Examples:\n"
+          "  tutti run -n 4 ./train\n",
+          out);
+}
+
+static const struct verb *find_verb(const char *name)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++)
+        if (strcmp(verbs[i].name, name) == 0)
+            return &verbs[i];
+    return NULL;
+}
+
+static int unknown_verb(const char *word)
+{
+    const char *names[G_N_ELEMENTS(verbs) + 2] = {"help"};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++)
+        names[i + 1] = verbs[i].name;
+
+    const char *nearest = cli_nearest(word, names);
+    const char *kind = word[0] == '-' ? "option" : "verb";
+
+    if (nearest)
+        return cli_usage(NULL, "unknown %s '%s'; did you mean '%s'?", kind, word, nearest);
+    return cli_usage(NULL, "unknown %s '%s'", kind, word);
+}
+
+int main(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : "";
+    const struct verb *verb = find_verb(word);
+
+    setlocale(LC_CTYPE, "");
+    if (verb)
+        return verb->main(argc - 1, argv + 1);
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
+        printf("tutti %s\n", tutti_version());
+        return EXIT_OK;
+    }
+    if (strcmp(word, "help") == 0 && argc > 2) {
+        char help[] = "--help", *asked[] = {argv[2], help, NULL};
+
+        verb = find_verb(argv[2]);
+        return verb ? verb->main(2, asked) : unknown_verb(argv[2]);
+    }
+    if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+        print_help(stdout);
+        return EXIT_OK;
+    }
+    if (argc > 1)
+        return unknown_verb(word);
+    print_help(stderr);
+    return EXIT_USAGE;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the ranks print: from each rank's two pipes, line by line with "[rank] " in front, to the
+ * launcher's stdout and stderr, to log files, or to both.
+ *
+ * A line is written whole, and lines of one stream keep their order. A last line without a
+ * newline is printed when its stream ends; a line longer than LINE_MAX_BYTES is printed in pieces,
+ * each with the prefix. Nothing is dropped: when the reader of our output is slow, the ranks' pipes
+ * are left alone until it has caught up, so that the ranks wait in write(2) as they would without
+ * a launcher. Our own writes never block, so Ctrl-C is answered all the same.
+ * Where stdout and stderr are the same terminal, file or pipe they share one queue, so the order in
+ * which the launcher saw the lines is kept.
+ */
+#ifndef TUTTI_TOOLS_OUTPUT_H
+#define TUTTI_TOOLS_OUTPUT_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct output;
+
+enum output_stream { OUTPUT_STDOUT, OUTPUT_STDERR };
+
+/* Called when something has ended (a stream, a queue) and the owner may want to look again. */
+typedef void (*output_changed_fn)(void *user);
+
+struct output_options {
+    int ranks;
+    bool console;              /* print to stdout and stderr */
+    const char *log_dir;       /* NULL: no files; else it exists, one folder a rank is made in it */
+    output_changed_fn changed; /* a stream has ended, a queue is empty, a reader has gone */
+    void *user;
+};
+
+/* NULL after having said what is wrong (log files that cannot be made). */
+struct output *output_new(const struct output_options *options);
+void output_free(struct output *output);
+
+/* Takes the reading end of a rank's pipe. */
+void output_attach(struct output *output, int rank, enum output_stream stream, int fd);
+
+/* Whether every attached stream has ended. */
+bool output_ended(const struct output *output);
+/* Whether nothing waits to be written. */
+bool output_drained(const struct output *output);
+/* Whether whoever read our stdout or stderr has closed it (`tutti run … | head -1`). */
+bool output_reader_gone(const struct output *output);
+/* Bytes read so far: a streak of equal answers means that the streams are quiet. */
+unsigned long long output_bytes(const struct output *output);
+/* Stops reading, and prints the unfinished lines. */
+void output_close_streams(struct output *output);
+
+/* Queues the launcher's own words behind what was read so far. */
+void output_say(struct output *output, const char *text);
+
+/* The last lines of a rank's stderr, at most `lines`, made fit for a terminal; free with
+ * g_strfreev(). */
+char **output_tail(const struct output *output, int rank, int lines);
+
+#endif

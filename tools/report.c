@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report.h"
+
+#include <glib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "cli.h"
+
+/* Where a controller's file of this process may be: below the mount by our path, or, when the
+ * path is not ours to see (a container), at the mount itself. */
+static char *read_cgroup_file(const char *controller, const char *file)
+{
+    g_autofree char *groups = NULL;
+
+    if (!g_file_get_contents("/proc/self/cgroup", &groups, NULL, NULL))
+        return NULL;
+
+    g_auto(GStrv) lines = g_strsplit(groups, "\n", -1);
+
+    for (char **line = lines; *line; line++) {
+        g_auto(GStrv) fields = g_strsplit(*line, ":", 3); /* id:controllers:path */
+
+        if (g_strv_length(fields) != 3)
+            continue;
+
+        g_auto(GStrv) names = g_strsplit(fields[1], ",", -1); /* none at all in version 2 */
+
+        if (*controller ? !g_strv_contains((const char *const *)names, controller) : *names != NULL)
+            continue;
+
+        const char *paths[] = {fields[2], "/"};
+
+        for (size_t i = 0; i < G_N_ELEMENTS(paths); i++) {
+            g_autofree char *path =
+                g_build_filename("/sys/fs/cgroup", controller, paths[i], file, NULL);
+            char *text = NULL;
+
+            if (g_file_get_contents(path, &text, NULL, NULL))
+                return text;
+        }
+    }
+    return NULL;
+}
+
+/* The number behind `name` at the start of a line, -1 when there is none. */
+static long long number_after(const char *text, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (; text && *text; text = strchr(text, '\n'), text = text ? text + 1 : NULL)
+        if (strncmp(text, name, length) == 0 && text[length] == ' ')
+            return g_ascii_strtoll(text + length, NULL, 10);
+    return -1;
+}
+
+void oom_count_read(struct oom_count *ret_count)
+{
+    g_autofree char *v2 = read_cgroup_file("", "memory.events");
+    g_autofree char *v1 = v2 ? NULL : read_cgroup_file("memory", "memory.oom_control");
+    g_autofree char *host = NULL;
+
+    g_file_get_contents("/proc/vmstat", &host, NULL, NULL);
+    ret_count->in_cgroup = number_after(v2 ? v2 : v1, "oom_kill");
+    ret_count->on_host = number_after(host, "oom_kill");
+}
+
+int report_exit_code(int wait_status)
+{
+    return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+static char *signal_words(int sig)
+{
+    const char *name = sigabbrev_np(sig);
+
+    if (!name)
+        return g_strdup_printf("signal %d", sig);
+    return g_strdup_printf("signal %d (SIG%s, %s)", sig, name, sigdescr_np(sig));
+}
+
+static const char *who_killed(const struct report *report)
+{
+    struct oom_count now;
+
+    oom_count_read(&now);
+    if (now.in_cgroup > report->before.in_cgroup)
+        return "out of memory: the control group's limit was reached and the kernel killed a "
+               "process of it (oom_kill rose during the job)";
+    if (now.on_host > report->before.on_host)
+        return "perhaps out of memory: the kernel's out-of-memory killer was at work on this host "
+               "during the job";
+    return "somebody outside the job sent it; the kernel's out-of-memory killer did not";
+}
+
+/* How a rank ended that ended after the first. */
+static char *fate_of(const struct rank *rank, double grace_s)
+{
+    int status = rank->wait_status;
+
+    if (!rank->exited)
+        return g_strdup("could not be ended, even by SIGKILL");
+    if (rank->killed && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+        return g_strdup_printf("killed: still there %g s after SIGTERM", grace_s);
+    if (rank->terminated && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM)
+        return g_strdup("ended by SIGTERM from the launcher");
+    if (WIFSIGNALED(status)) {
+        g_autofree char *words = signal_words(WTERMSIG(status));
+
+        return g_strdup_printf("ended by %s", words);
+    }
+    if (WEXITSTATUS(status) == 0)
+        return g_strdup("finished with code 0");
+    return g_strdup_printf(rank->terminated ? "exited with code %d when told to end"
+                                            : "exited with code %d by itself",
+                           WEXITSTATUS(status));
+}
+
+static void append_range(GString *text, int from, int to)
+{
+    if (text->len)
+        g_string_append_c(text, ',');
+    if (from == to)
+        g_string_append_printf(text, "%d", from);
+    else
+        g_string_append_printf(text, "%d%c%d", from, to == from + 1 ? ',' : '-', to);
+}
+
+static char *ranges_of(const GArray *indices)
+{
+    GString *text = g_string_new(NULL);
+    int from = 0, count = (int)indices->len;
+
+    for (int i = 1; i <= count; i++) {
+        int before = g_array_index(indices, int, i - 1);
+
+        if (i < count && g_array_index(indices, int, i) == before + 1)
+            continue;
+        append_range(text, g_array_index(indices, int, from), before);
+        from = i;
+    }
+    return g_string_free(text, FALSE);
+}
+
+struct block {
+    GString *text;
+    const char *side;
+};
+
+static void block_line(const struct block *block, const char *label, const char *format, ...)
+    G_GNUC_PRINTF(3, 4);
+
+static void block_line(const struct block *block, const char *label, const char *format, ...)
+{
+    va_list args;
+
+    g_string_append_printf(block->text, "%s %-8s ", block->side, label);
+    va_start(args, format);
+    g_string_append_vprintf(block->text, format, args);
+    va_end(args);
+    g_string_append_c(block->text, '\n');
+}
+
+/* One line for all ranks that ended in the same way: `later` picks those after the first. */
+static void describe_others(const struct report *report, const struct block *block, bool later)
+{
+    g_autoptr(GHashTable) by_fate =
+        g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)g_array_unref);
+    g_autoptr(GPtrArray) fates = g_ptr_array_new(); /* in the order of the ranks */
+
+    for (int i = 0; i < report->count; i++) {
+        const struct rank *rank = &report->ranks[i];
+        bool is_later = !rank->exited || rank->exit_order > report->first->exit_order;
+
+        if (rank == report->first || is_later != later)
+            continue;
+
+        char *fate = fate_of(rank, report->grace_s);
+        GArray *members = g_hash_table_lookup(by_fate, fate);
+
+        if (!members) {
+            members = g_array_new(FALSE, FALSE, sizeof(int));
+            g_hash_table_insert(by_fate, fate, members);
+            g_ptr_array_add(fates, fate);
+        } else {
+            g_free(fate);
+        }
+        g_array_append_val(members, rank->index);
+    }
+    for (guint i = 0; i < fates->len; i++) {
+        const GArray *members = g_hash_table_lookup(by_fate, fates->pdata[i]);
+        g_autofree char *ranges = ranges_of(members);
+
+        if (i == 0)
+            block_line(block, "others", later ? "because of it:" : "before it:");
+        block_line(block, "", "  rank%s %s: %s", members->len > 1 ? "s" : "", ranges,
+                   (const char *)fates->pdata[i]);
+    }
+}
+
+static void describe_first(const struct report *report, const struct block *block)
+{
+    const struct rank *first = report->first;
+    int status = first->wait_status;
+
+    if (WIFSIGNALED(status)) {
+        g_autofree char *words = signal_words(WTERMSIG(status));
+
+        block_line(block, "first", "rank %d (pid %d) was ended by %s%s", first->index, first->pid,
+                   words, WCOREDUMP(status) ? "; core dumped" : "");
+        if (WTERMSIG(status) == SIGKILL)
+            block_line(block, "", "%s", who_killed(report));
+    } else {
+        block_line(block, "first", "rank %d (pid %d) exited with code %d", first->index, first->pid,
+                   WEXITSTATUS(status));
+    }
+
+    int lines = (int)g_strv_length((char **)report->tail);
+
+    if (!lines) {
+        block_line(block, "stderr", "rank %d printed nothing on stderr", first->index);
+        return;
+    }
+    block_line(block, "stderr", "the last %d line%s of rank %d:", lines, lines == 1 ? "" : "s",
+               first->index);
+    for (int i = 0; i < lines; i++)
+        block_line(block, "", "  %s", report->tail[i]);
+}
+
+static void append_edge(GString *text, const char *corner, const char *dash)
+{
+    enum { WIDTH = 78 };
+
+    g_string_append(text, corner);
+    for (int i = 1; i < WIDTH; i++)
+        g_string_append(text, dash);
+}
+
+char *report_text(const struct report *report)
+{
+    bool utf8 = cli_utf8();
+    struct block block = {g_string_new(NULL), utf8 ? "│" : "|"};
+    const char *dash = utf8 ? "─" : "-";
+
+    if (report->color)
+        g_string_append(block.text, "\033[31m");
+    append_edge(block.text, utf8 ? "┌" : "+", dash);
+    g_string_append(block.text, report->color ? "\033[0m\n" : "\n");
+    block_line(&block, "tutti", "the job failed after %.1f s; exit code %d", report->seconds,
+               report_exit_code(report->first->wait_status));
+    describe_first(report, &block);
+    describe_others(report, &block, false);
+    describe_others(report, &block, true);
+    if (report->log_dir)
+        block_line(&block, "logs", "%s", report->log_dir);
+    append_edge(block.text, utf8 ? "└" : "+", dash);
+    g_string_append_c(block.text, '\n');
+    return g_string_free(block.text, FALSE);
+}

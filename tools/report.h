@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The last thing that a failed job prints: one block that says which rank was first, how, what it
+ * said on stderr, and what became of the others because of it. "First" is the order in which the
+ * launcher saw the exits, so a rank that stops with an error of its own because it has lost the
+ * first one is listed as a consequence, whatever its code.
+ */
+#ifndef TUTTI_TOOLS_REPORT_H
+#define TUTTI_TOOLS_REPORT_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "launcher.h"
+
+/* What the kernel counted when the job began, to tell an out-of-memory kill from others. */
+struct oom_count {
+    long long in_cgroup; /* of the control group that the launcher is in, -1: not known */
+    long long on_host;
+};
+
+void oom_count_read(struct oom_count *ret_count);
+
+struct report {
+    const struct rank *ranks;
+    int count;
+    const struct rank *first;
+    char *const *tail; /* the last lines of its stderr */
+    double seconds;    /* from start to end */
+    double grace_s;
+    struct oom_count before; /* when the job began */
+    const char *log_dir;     /* NULL: none */
+    bool color;
+};
+
+/* The block as text, each line with its newline; freed with g_free(). */
+char *report_text(const struct report *report);
+
+/* The exit code that stands for how a process ended: its own, or 128+signal. */
+int report_exit_code(int wait_status);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starting one rank: its environment, its pipes, its process.
+ *
+ * The launcher has threads by then (the store's), so between fork and exec the child makes system
+ * calls only; everything that allocates is done before.
+ */
+#ifndef TUTTI_TOOLS_START_H
+#define TUTTI_TOOLS_START_H
+
+#include <signal.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+/* What all ranks of a job have in common. */
+struct start_job {
+    int ranks;
+    const char *path;    /* the file to execute */
+    char *const *argv;   /* its arguments */
+    const char *run_id;  /* unique to this launch */
+    const char *backend; /* NULL: what the environment says */
+    uint16_t store_port; /* on 127.0.0.1 */
+    sigset_t mask;       /* the signal mask that the ranks get */
+    struct rlimit files; /* the limit of descriptors that the ranks get */
+};
+
+struct start_result {
+    pid_t pid;
+    int out, err; /* reading ends */
+};
+
+/* The environment of a rank, torchrun's names and ours; freed with g_strfreev(). */
+char **start_environment(const struct start_job *job, int rank);
+
+/*
+ * Starts a rank in a session of its own. Rank 0 has our stdin, the others /dev/null. A child whose
+ * exec fails writes its errno (an int) into `exec_errors` and exits. Returns 0, or the errno of
+ * what failed here.
+ */
+int start_rank(const struct start_job *job, int rank, int exec_errors,
+               struct start_result *ret_result);
+
+#endif
