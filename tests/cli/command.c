@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+
+#include <fcntl.h>
+#include <glib/gstdio.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { POLL_US = 10000 };
+
+static int code_of(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static double now(void)
+{
+    return (double)g_get_monotonic_time() / 1e6;
+}
+
+struct ran ran(const char *script, ...)
+{
+    struct ran result = {0};
+    va_list args;
+    char shell[] = "/bin/sh", option[] = "-c";
+    double began = now();
+    int status = -1;
+
+    va_start(args, script);
+    g_autofree char *text = g_strdup_vprintf(script, args);
+    va_end(args);
+    g_setenv("TUTTI", TUTTI_COMMAND, TRUE);
+
+    char *argv[] = {shell, option, text, NULL};
+
+    if (!g_spawn_sync(NULL, argv, NULL, G_SPAWN_CHILD_INHERITS_STDIN, NULL, NULL, &result.out,
+                      &result.err, &status, NULL))
+        g_error("cannot start /bin/sh");
+    result.code = code_of(status);
+    result.seconds = now() - began;
+    return result;
+}
+
+void ran_free(struct ran *ran)
+{
+    g_free(ran->out);
+    g_free(ran->err);
+}
+
+pid_t command_start(const char *words, const char *output_path)
+{
+    g_auto(GStrv) argv = NULL;
+    g_autofree char *line = g_strdup_printf("%s %s", TUTTI_COMMAND, words);
+
+    if (!g_shell_parse_argv(line, NULL, &argv, NULL))
+        g_error("cannot read: %s", words);
+
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        int out = open(output_path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+
+        signal(SIGINT, SIG_DFL);
+        dup2(out, STDOUT_FILENO);
+        dup2(out, STDERR_FILENO);
+        execv(argv[0], argv);
+        _exit(99);
+    }
+    return pid;
+}
+
+int command_wait(pid_t pid, double seconds)
+{
+    double deadline = now() + seconds;
+    int status;
+
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        if (now() > deadline)
+            return -1;
+        g_usleep(POLL_US);
+    }
+    return code_of(status);
+}
+
+char *folder_new(void)
+{
+    return g_dir_make_tmp("tutti-test-XXXXXX", NULL);
+}
+
+void folder_remove(char *folder)
+{
+    struct ran removed = ran("rm -r '%s'", folder);
+
+    ran_free(&removed);
+    g_free(folder);
+}
+
+char *folder_read(const char *folder, const char *name)
+{
+    g_autofree char *path = g_build_filename(folder, name, NULL);
+    char *text = NULL;
+
+    return g_file_get_contents(path, &text, NULL, NULL) ? text : g_strdup("");
+}
+
+/* Calls fn for each process until it returns true. */
+static bool any_process(bool (*fn)(const char *pid, void *user), void *user)
+{
+    g_autoptr(GDir) processes = g_dir_open("/proc", 0, NULL);
+    const char *name;
+
+    while ((name = g_dir_read_name(processes)))
+        if (g_ascii_isdigit(name[0]) && fn(name, user))
+            return true;
+    return false;
+}
+
+struct counted {
+    const char *marker;
+    int count;
+};
+
+static bool count_marked(const char *pid, void *user)
+{
+    struct counted *counted = user;
+    g_autofree char *path = g_strdup_printf("/proc/%s/cmdline", pid);
+    g_autofree char *text = NULL;
+    gsize size = 0;
+
+    if (atoi(pid) != getpid() && g_file_get_contents(path, &text, &size, NULL) &&
+        memmem(text, size, counted->marker, strlen(counted->marker)))
+        counted->count++;
+    return false;
+}
+
+int processes_with(const char *marker)
+{
+    struct counted counted = {marker, 0};
+
+    any_process(count_marked, &counted);
+    return counted.count;
+}
+
+bool wait_for_processes(const char *marker, int count, double seconds)
+{
+    double deadline = now() + seconds;
+
+    while (processes_with(marker) != count) {
+        if (now() > deadline)
+            return false;
+        g_usleep(POLL_US);
+    }
+    return true;
+}
+
+bool wait_for_file(const char *folder, const char *name, double seconds)
+{
+    g_autofree char *path = g_build_filename(folder, name, NULL);
+    double deadline = now() + seconds;
+
+    while (!g_file_test(path, G_FILE_TEST_EXISTS)) {
+        if (now() > deadline)
+            return false;
+        g_usleep(POLL_US);
+    }
+    return true;
+}
+
+struct child {
+    pid_t parent, found;
+};
+
+static bool is_child(const char *pid, void *user)
+{
+    struct child *child = user;
+    g_autofree char *path = g_strdup_printf("/proc/%s/stat", pid);
+    g_autofree char *text = NULL;
+    int parent = 0;
+
+    if (!g_file_get_contents(path, &text, NULL, NULL) ||
+        sscanf(strrchr(text, ')'), ") %*c %d", &parent) != 1 || parent != child->parent)
+        return false;
+    child->found = atoi(pid);
+    return true;
+}
+
+pid_t child_of(pid_t pid)
+{
+    struct child child = {pid, 0};
+
+    any_process(is_child, &child);
+    return child.found;
+}

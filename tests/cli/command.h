@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs shell commands in which $TUTTI is the command under test, and looks at what is left. */
+#ifndef TESTS_CLI_COMMAND_H
+#define TESTS_CLI_COMMAND_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct ran {
+    int code; /* of the shell: 128+n when a signal ended it */
+    double seconds;
+    char *out, *err;
+};
+
+/* Runs `script` (printf-style) with /bin/sh to its end. */
+struct ran ran(const char *script, ...) G_GNUC_PRINTF(1, 2);
+void ran_free(struct ran *ran);
+
+/* Starts `tutti WORDS` in the background, its output in `output_path`; returns its pid. */
+pid_t command_start(const char *words, const char *output_path);
+/* Waits for it; the exit code, 128+n for a signal, -1 when it is still there after the time. */
+int command_wait(pid_t pid, double seconds);
+
+/* A fresh folder, removed by folder_remove(). */
+char *folder_new(void);
+void folder_remove(char *folder);
+/* The contents of a file in it, "" when there is none. */
+char *folder_read(const char *folder, const char *name);
+
+/* How many processes have `marker` in their arguments, this one aside. */
+int processes_with(const char *marker);
+/* Waits until there are so many; false when that takes longer. */
+bool wait_for_processes(const char *marker, int count, double seconds);
+/* Waits until the file is there. */
+bool wait_for_file(const char *folder, const char *name, double seconds);
+/* The first child of a process, 0 when it has none. */
+pid_t child_of(pid_t pid);
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * However `tutti run` ends, no process of the job is left. The ranks here ignore SIGTERM, and each
+ * has a child in its own group and one that has left it with setsid(): the worst that programs do.
+ */
+#include <criterion/criterion.h>
+#include <pty.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "command.h"
+
+enum { RANKS = 3, PROCESSES_A_RANK = 3 };
+
+struct job {
+    char *folder, *log, *marker, *words;
+    pid_t pid;
+};
+
+/* A number of seconds that no other sleep(1) has marks the processes of this test. */
+static struct job job_words(void)
+{
+    static int jobs;
+    struct job job = {.folder = folder_new()};
+
+    job.log = g_build_filename(job.folder, "log", NULL);
+    job.marker = g_strdup_printf("9%d.%d", getpid(), ++jobs);
+    job.words = g_strdup_printf("run -n %d -- sh -c 'trap \"\" TERM; sleep %s & setsid sleep %s & "
+                                "sleep %s; :'",
+                                RANKS, job.marker, job.marker, job.marker);
+    return job;
+}
+
+static struct job job_start(void)
+{
+    struct job job = job_words();
+
+    job.pid = command_start(job.words, job.log);
+    /* the sleeps, their shells, guard and launcher */
+    cr_assert(wait_for_processes(job.marker, RANKS * (PROCESSES_A_RANK + 1) + 2, 10));
+    return job;
+}
+
+static void job_free(struct job *job)
+{
+    folder_remove(job->folder);
+    g_free(job->log);
+    g_free(job->marker);
+    g_free(job->words);
+}
+
+Test(leaves_nothing, when_a_signal_ends_it_within_two_seconds, .timeout = 60)
+{
+    static const struct {
+        int sig, code;
+    } cases[] = {{SIGINT, 130}, {SIGTERM, 143}, {SIGHUP, 129}, {SIGQUIT, 131}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        struct job job = job_start();
+
+        kill(job.pid, cases[i].sig);
+        cr_assert_eq(command_wait(job.pid, 2), cases[i].code, "signal %d", cases[i].sig);
+        cr_assert_eq(processes_with(job.marker), 0);
+        job_free(&job);
+    }
+}
+
+Test(leaves_nothing, when_ctrl_c_is_pressed_on_the_terminal, .timeout = 30)
+{
+    struct job job = job_words();
+    g_autofree char *command = g_strdup_printf("exec %s %s", TUTTI_COMMAND, job.words);
+    char said[4096];
+    int terminal, code;
+    pid_t pid = forkpty(&terminal, NULL, NULL, NULL);
+
+    if (pid == 0) {
+        execl("/bin/sh", "sh", "-c", command, NULL);
+        _exit(99);
+    }
+    cr_assert(wait_for_processes(job.marker, RANKS * (PROCESSES_A_RANK + 1) + 2, 10));
+    cr_assert_eq(write(terminal, "\003", 1), 1);
+    code = command_wait(pid, 2);
+    cr_assert(code == 130, "exit code %d", code);
+    cr_assert_eq(processes_with(job.marker), 0);
+
+    ssize_t got = read(terminal, said, sizeof said - 1);
+
+    cr_assert_gt(got, 0);
+    said[got] = 0;
+    cr_assert_not_null(strstr(said, "Ctrl-C again kills them"), "%s", said);
+    close(terminal);
+    job_free(&job);
+}
+
+Test(leaves_nothing, at_once_when_ctrl_c_comes_twice, .timeout = 30)
+{
+    struct job job = job_start();
+
+    kill(job.pid, SIGINT);
+    g_usleep(200000);
+    kill(job.pid, SIGINT);
+    cr_assert_eq(command_wait(job.pid, 0.7), 130);
+    cr_assert_eq(processes_with(job.marker), 0);
+    job_free(&job);
+}
+
+Test(leaves_nothing, when_its_output_is_not_read, .timeout = 30)
+{
+    struct ran r =
+        ran("mkfifo /tmp/tutti-test-$$; sleep 20 < /tmp/tutti-test-$$ & reader=$!;"
+            "sh -c 'trap - INT; exec $TUTTI run -n 2 -- yes' > /tmp/tutti-test-$$ & p=$!;"
+            "sleep 0.7; kill -TERM $p; began=$(date +%%s%%N); wait $p; code=$?;"
+            "kill $reader; rm /tmp/tutti-test-$$;"
+            "echo $code $((($(date +%%s%%N) - began) / 1000000))");
+    int code = 0, ms = 0;
+
+    cr_assert_eq(sscanf(r.out, "%d %d", &code, &ms), 2, "%s", r.out);
+    cr_assert_eq(code, 143);
+    cr_assert_lt(ms, 2000);
+    ran_free(&r);
+}
+
+Test(leaves_nothing, when_the_launcher_is_killed, .timeout = 60)
+{
+    for (int inner = 0; inner < 2; inner++) { /* the process that the user sees, and its child */
+        struct job job = job_start();
+
+        kill(inner ? child_of(job.pid) : job.pid, SIGKILL);
+        cr_assert(wait_for_processes(job.marker, 0, 2), "%d are left", processes_with(job.marker));
+        cr_assert_eq(command_wait(job.pid, 2), 137);
+        job_free(&job);
+    }
+}
+
+Test(leaves_nothing, when_a_rank_fails, .timeout = 30)
+{
+    g_autofree char *marker = g_strdup_printf("8%d.1", getpid());
+    struct ran r = ran("$TUTTI run -n 2 --grace 0.5 -- sh -c 'setsid sleep %s & sleep %s &"
+                       "[ $RANK = 0 ] && exit 1; trap \"\" TERM; wait; wait'",
+                       marker, marker);
+
+    cr_assert_eq(r.code, 1);
+    cr_assert_eq(processes_with(marker), 0);
+    ran_free(&r);
+}
+
+Test(leaves_nothing, when_every_rank_is_done, .timeout = 30)
+{
+    g_autofree char *marker = g_strdup_printf("7%d.1", getpid());
+    struct ran r = ran("$TUTTI run -n 2 -- sh -c 'setsid sleep %s & echo done'", marker);
+
+    cr_assert_eq(r.code, 0);
+    cr_assert_eq(processes_with(marker), 0);
+    cr_assert_lt(r.seconds, 3);
+    ran_free(&r);
+}
+
+Test(leaves_nothing, and_twenty_launches_at_once_do_not_meet, .timeout = 120)
+{
+    char *folder = folder_new();
+    /* Rank 0 of each job shows its port, connects to its store and waits for the other jobs. */
+    struct ran r =
+        ran("cd '%s'; for i in $(seq 20); do $TUTTI run -n 2 -- bash -c '"
+            "[ $RANK = 0 ] || exit 0; echo $MASTER_PORT > port.'$i'; exec "
+            "3<>/dev/tcp/$MASTER_ADDR/$MASTER_PORT"
+            " || exit 1; while [ $(ls | grep -c port) -lt 20 ]; do sleep 0.1; done; sleep 0.3' ||"
+            " echo job $i failed & done; wait; sort -u port.* | wc -l",
+            folder);
+
+    cr_assert_str_eq(g_strstrip(r.out), "20", "%s%s", r.out, r.err);
+    folder_remove(folder);
+    ran_free(&r);
+}

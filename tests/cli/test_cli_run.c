@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `tutti run`: what ranks get, what of their output comes out, and what a failure looks like. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+
+#define CONTAINS(text, words)                                                                      \
+    cr_assert_not_null(strstr(text, words), "no \"%s\" in:\n%s", words, text)
+#define LACKS(text, words) cr_assert_null(strstr(text, words), "\"%s\" in:\n%s", words, text)
+
+static int count_of(const char *text, const char *words)
+{
+    int count = 0;
+
+    for (; (text = strstr(text, words)); text += strlen(words))
+        count++;
+    return count;
+}
+
+Test(run, prefixes_whole_lines_with_the_rank, .timeout = 20)
+{
+    struct ran r = ran("$TUTTI run -n 3 -- sh -c 'echo out $RANK; echo err $RANK >&2'");
+
+    cr_assert_eq(r.code, 0);
+    for (int rank = 0; rank < 3; rank++) {
+        g_autofree char *out = g_strdup_printf("[%d] out %d\n", rank, rank);
+        g_autofree char *err = g_strdup_printf("[%d] err %d\n", rank, rank);
+
+        CONTAINS(r.out, out);
+        CONTAINS(r.err, err);
+    }
+    cr_assert_eq(count_of(r.out, "\n"), 3);
+    cr_assert_eq(count_of(r.err, "\n"), 3);
+    ran_free(&r);
+}
+
+Test(run, sets_the_variables_that_torchrun_sets, .timeout = 20)
+{
+    struct ran r = ran("export TUTTI_RUN_ID=old RANK=9; $TUTTI run -n 2 --backend shm env");
+    static const char *const rank_1[] = {"RANK=1",
+                                         "LOCAL_RANK=1",
+                                         "WORLD_SIZE=2",
+                                         "LOCAL_WORLD_SIZE=2",
+                                         "GROUP_RANK=0",
+                                         "GROUP_WORLD_SIZE=1",
+                                         "ROLE_NAME=default",
+                                         "ROLE_RANK=1",
+                                         "ROLE_WORLD_SIZE=2",
+                                         "MASTER_ADDR=127.0.0.1",
+                                         "MASTER_PORT=",
+                                         "TORCHELASTIC_USE_AGENT_STORE=True",
+                                         "TORCHELASTIC_RESTART_COUNT=0",
+                                         "TORCHELASTIC_MAX_RESTARTS=0",
+                                         "TORCHELASTIC_RUN_ID=",
+                                         "TUTTI_RUN_ID=",
+                                         "TUTTI_STORE=tcp://127.0.0.1:",
+                                         "TUTTI_BACKEND=shm"};
+
+    cr_assert_eq(r.code, 0);
+    for (size_t i = 0; i < G_N_ELEMENTS(rank_1); i++) {
+        g_autofree char *line = g_strdup_printf("\n[1] %s", rank_1[i]);
+
+        CONTAINS(r.out, line);
+        cr_assert_eq(count_of(r.out, line), 1);
+    }
+    LACKS(r.out, "TUTTI_RUN_ID=old");
+    CONTAINS(r.out, "[0] RANK=0\n");
+    ran_free(&r);
+}
+
+Test(run, gives_stdin_to_rank_0_only, .timeout = 20)
+{
+    struct ran r = ran("echo words | $TUTTI run -n 3 -- cat");
+
+    cr_assert_eq(r.code, 0);
+    cr_assert_str_eq(r.out, "[0] words\n");
+    ran_free(&r);
+}
+
+Test(run, runs_a_python_script_that_is_not_executable, .timeout = 30)
+{
+    char *folder = folder_new();
+    struct ran r = ran("command -v python3 >/dev/null || { echo '[1] 1 x'; exit; }; cd '%s' &&"
+                       "echo 'import os, sys; print(os.environ[\"RANK\"], sys.argv[1])' > a.py &&"
+                       "$TUTTI run -n 2 a.py x",
+                       folder);
+
+    cr_assert_eq(r.code, 0);
+    CONTAINS(r.out, "[1] 1 x\n");
+    folder_remove(folder);
+    ran_free(&r);
+}
+
+Test(run, a_rank_that_finishes_early_is_no_error, .timeout = 20)
+{
+    struct ran r = ran("$TUTTI run -n 2 -- sh -c '[ $RANK = 1 ] || { sleep 0.5; echo last; }'");
+
+    cr_assert_eq(r.code, 0);
+    cr_assert_str_eq(r.out, "[0] last\n");
+    cr_assert_str_empty(r.err);
+    ran_free(&r);
+}
+
+/* ---- output ---- */
+
+Test(run, loses_no_line_of_a_fast_writer_with_a_slow_reader, .timeout = 60)
+{
+    struct ran r = ran("$TUTTI run -n 4 -- seq 1 100000 | (sleep 0.5; awk '"
+                       "$2 != ++n[$1] { print \"out of order:\", $0; exit 1 }"
+                       "END { print n[\"[0]\"], n[\"[1]\"], n[\"[2]\"], n[\"[3]\"] }')");
+
+    cr_assert_eq(r.code, 0);
+    cr_assert_str_eq(r.out, "100000 100000 100000 100000\n");
+    ran_free(&r);
+}
+
+Test(run, holds_the_ranks_back_instead_of_keeping_what_nobody_reads, .timeout = 30)
+{
+    /* 200 MB wanted; the launcher may hold a few pipes' worth of it. */
+    struct ran r = ran("$TUTTI run -n 2 -- sh -c 'yes | head -c 200000000' | (sleep 1;"
+                       "ps -o rss= --ppid $(pgrep -o -f \"$TUTTI run -n 2 -- sh -c yes\") |"
+                       "sort -n | tail -1; head -c 100 >/dev/null)");
+
+    cr_assert_eq(r.code, 0);
+    cr_assert_gt(atoi(r.out), 0);
+    cr_assert_lt(atoi(r.out), 40000, "the launcher holds %s kB", r.out);
+    ran_free(&r);
+}
+
+Test(run, prints_long_lines_in_pieces_and_an_unfinished_one_at_the_end, .timeout = 30)
+{
+    struct ran r = ran("$TUTTI run -n 1 -- sh -c 'head -c 300000 /dev/zero | tr \"\\0\" x' |"
+                       "awk '{ total += length($2); if (length($0) > 90000) exit 1 }"
+                       "END { print (NR > 1), total }'");
+
+    cr_assert_eq(r.code, 0);
+    cr_assert_str_eq(r.out, "1 300000\n");
+    ran_free(&r);
+}
+
+Test(run, ends_when_its_reader_has_gone, .timeout = 20)
+{
+    struct ran r = ran("{ $TUTTI run -n 2 -- yes; echo $? >&2; } | head -1");
+
+    cr_assert_str_eq(r.out + 3, " y\n");
+    cr_assert_str_eq(r.err, "141\n");
+    ran_free(&r);
+}
+
+Test(run, writes_log_files_and_prints_as_well_with_tee, .timeout = 20)
+{
+    char *folder = folder_new();
+    struct ran r =
+        ran("$TUTTI run -n 2 --log-dir '%s/a' -- sh -c 'echo out; echo err >&2' &&"
+            "cat %s/a/tutti-*/attempt_0/1/stdout.log %s/a/tutti-*/attempt_0/1/stderr.log",
+            folder, folder, folder);
+
+    cr_assert_eq(r.code, 0);
+    cr_assert_str_eq(r.out, "out\nerr\n");
+    LACKS(r.err, "[0]");
+    CONTAINS(r.err, folder);
+    ran_free(&r);
+
+    r = ran("$TUTTI run -n 2 --log-dir '%s/b' --tee -- sh -c 'echo out; echo err >&2' &&"
+            "cat %s/b/tutti-*/attempt_0/1/stdout.log",
+            folder, folder);
+    cr_assert_eq(r.code, 0);
+    CONTAINS(r.out, "[1] out\n");
+    CONTAINS(r.out, "\nout\n");
+    CONTAINS(r.err, "[1] err\n");
+    folder_remove(folder);
+    ran_free(&r);
+}
+
+Test(run, colours_on_a_terminal_only_and_not_with_no_color, .timeout = 30)
+{
+    /* script(1) runs its command on a terminal of its own. */
+    static const char on_terminal[] =
+        "TERM=xterm %s script -qec \"$TUTTI run -n 1 -- echo words\" /dev/null </dev/null";
+    struct ran with = ran(on_terminal, ""), without = ran(on_terminal, "NO_COLOR=1");
+    struct ran piped = ran("TERM=xterm $TUTTI run -n 1 -- echo words");
+
+    CONTAINS(with.out, "\033[36m[0]\033[0m words");
+    CONTAINS(without.out, "[0] words");
+    LACKS(without.out, "\033");
+    cr_assert_str_eq(piped.out, "[0] words\n");
+    ran_free(&with);
+    ran_free(&without);
+    ran_free(&piped);
+}
+
+/* ---- failures ---- */
+
+Test(run, says_how_the_first_rank_failed_and_exits_as_it_did, .timeout = 60)
+{
+    static const struct {
+        const char *how;
+        int code;
+        const char *words;
+    } cases[] = {
+        {"exit 3", 3, "rank 1 (pid "},
+        {"exit 3", 3, ") exited with code 3\n"},
+        {"kill -ABRT $$", 134, "was ended by signal 6 (SIGABRT, Aborted)"},
+        {"kill -SEGV $$", 139, "was ended by signal 11 (SIGSEGV, Segmentation fault)"},
+        {"kill -KILL $$", 137, "was ended by signal 9 (SIGKILL, Killed)"},
+        {"kill -KILL $$", 137, "the kernel's out-of-memory killer did not"},
+        {"kill -TERM $$", 143, "was ended by signal 15 (SIGTERM, Terminated)"},
+        {"exit 3", 3, "rank 1 printed nothing on stderr"},
+        {"echo why >&2; exit 4", 4, "the last 1 line of rank 1:"},
+        {"echo why >&2; exit 4", 4, "  why\n"},
+        {"exit 5", 5, "  ranks 0,2: ended by SIGTERM from the launcher\n"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        struct ran r = ran("ulimit -c 0; $TUTTI run -n 3 -- sh -c "
+                           "'[ $RANK = 1 ] || exec sleep 30; %s'",
+                           cases[i].how);
+
+        cr_assert_eq(r.code, cases[i].code, "%s gives %d", cases[i].how, r.code);
+        CONTAINS(r.err, cases[i].words);
+        cr_assert_lt(r.seconds, 5);
+        ran_free(&r);
+    }
+}
+
+Test(run, the_block_is_the_last_thing_printed_and_has_the_last_twenty_lines, .timeout = 20)
+{
+    struct ran r = ran("LC_ALL=C $TUTTI run -n 2 -- sh -c '[ $RANK = 0 ] || exec sleep 30;"
+                       "for i in $(seq 40); do echo line $i; done >&2; exit 1' 2>&1 |"
+                       "sed -n '/^+---/,$p'");
+
+    LACKS(r.out, "line 20\n");
+    CONTAINS(r.out, "  line 21\n");
+    CONTAINS(r.out, "  line 40\n");
+    cr_assert_eq(r.out[0], '+');
+    cr_assert(g_str_has_suffix(r.out, "--\n"));
+    cr_assert_eq(count_of(r.out, "\n+"), 1, "no line after the lower border");
+    ran_free(&r);
+}
+
+Test(run, who_stops_with_an_error_of_its_own_afterwards_is_not_the_culprit, .timeout = 20)
+{
+    struct ran r = ran("$TUTTI run -n 4 -- sh -c '[ $RANK = 3 ] && exit 0;"
+                       "trap \"echo lost rank 2 >&2; exit 1\" TERM; sleep 0.5;"
+                       "[ $RANK = 2 ] && { echo culprit >&2; exit 9; };"
+                       "while :; do sleep 0.05; done'");
+
+    cr_assert_eq(r.code, 9);
+    CONTAINS(r.err, "rank 2 (pid ");
+    CONTAINS(r.err, "  culprit\n");
+    CONTAINS(r.err, "before it:");
+    CONTAINS(r.err, "  rank 3: finished with code 0\n");
+    CONTAINS(r.err, "because of it:");
+    CONTAINS(r.err, "  ranks 0,1: exited with code 1 when told to end\n");
+    ran_free(&r);
+}
+
+Test(run, the_order_of_exits_is_known_even_when_they_are_seen_together, .timeout = 30)
+{
+    char *folder = folder_new();
+    g_autofree char *log = g_build_filename(folder, "log", NULL);
+    g_autofree char *words = g_strdup_printf(
+        "run -n 3 -- sh -c 'while ! [ -e %s/go$RANK ]; do sleep 0.02; done; exit 1$RANK'", folder);
+    pid_t pid = command_start(words, log);
+    static const char *const order[] = {"go1", "go2", "go0"};
+
+    g_usleep(500000);
+
+    pid_t launcher = child_of(pid);
+
+    cr_assert_gt(launcher, 0);
+    kill(launcher, SIGSTOP);
+    for (size_t i = 0; i < G_N_ELEMENTS(order); i++) {
+        g_autofree char *file = g_build_filename(folder, order[i], NULL);
+
+        g_file_set_contents(file, "", 0, NULL);
+        g_usleep(300000);
+    }
+    kill(launcher, SIGCONT);
+    cr_assert_eq(command_wait(pid, 10), 11);
+
+    g_autofree char *text = folder_read(folder, "log");
+
+    CONTAINS(text, "rank 1 (pid ");
+    CONTAINS(text, "  rank 0: exited with code 10 by itself\n");
+    CONTAINS(text, "  rank 2: exited with code 12 by itself\n");
+    folder_remove(folder);
+}
+
+Test(run, who_ignores_sigterm_is_killed_after_the_grace, .timeout = 20)
+{
+    struct ran r = ran("$TUTTI run -n 2 --grace 0.5 -- sh -c "
+                       "'trap \"\" TERM; [ $RANK = 0 ] && exit 1; sleep 30'");
+
+    cr_assert_eq(r.code, 1);
+    CONTAINS(r.err, "  rank 1: killed: still there 0.5 s after SIGTERM\n");
+    cr_assert_geq(r.seconds, 0.5);
+    cr_assert_lt(r.seconds, 3);
+    ran_free(&r);
+}
+
+Test(run, a_stopped_rank_is_ended_too, .timeout = 20)
+{
+    struct ran r = ran("$TUTTI run -n 2 -- sh -c "
+                       "'[ $RANK = 0 ] && { sleep 0.3; exit 1; }; kill -STOP $$; sleep 30'");
+
+    cr_assert_eq(r.code, 1);
+    CONTAINS(r.err, "  rank 1: ended by SIGTERM from the launcher\n");
+    cr_assert_lt(r.seconds, 3);
+    ran_free(&r);
+}
+
+Test(run, names_the_out_of_memory_killer, .timeout = 60)
+{
+    /* Version 2 needs the memory controller handed down, version 1 a writable mount. */
+    struct ran r =
+        ran("set -e; g=/sys/fs/cgroup; f=memory.max;"
+            "[ -d $g/memory ] && { g=$g/memory; f=memory.limit_in_bytes; };"
+            "mkdir $g/tutti-test-$$ 2>/dev/null && g=$g/tutti-test-$$ || { echo SKIP; exit; };"
+            "echo 48M 2>/dev/null > $g/$f || { rmdir $g; echo SKIP; exit; };"
+            "sh -c \"echo \\$\\$ > $g/cgroup.procs; exec $TUTTI run -n 2 -- sh -c"
+            " '[ \\$RANK = 1 ] || exec sleep 30; exec dd if=/dev/zero of=/dev/null bs=400M "
+            "count=1'\" || true;"
+            "for i in $(seq 50); do rmdir $g 2>/dev/null && break; sleep 0.1; done");
+
+    if (!strstr(r.out, "SKIP")) {
+        CONTAINS(r.err, "rank 1 (pid ");
+        CONTAINS(r.err, "was ended by signal 9 (SIGKILL, Killed)");
+        CONTAINS(r.err, "out of memory: the control group's limit was reached");
+    }
+    ran_free(&r);
+}
+
+Test(run, wrong_command_lines_are_answered_with_words, .timeout = 60)
+{
+    static const struct {
+        const char *words;
+        int code;
+        const char *answer;
+    } cases[] = {
+        {"", 2, "Usage: tutti VERB"},
+        {"rnu", 2, "unknown verb 'rnu'; did you mean 'run'?"},
+        {"run", 2, "no program given"},
+        {"run -n 0 true", 2, "-n '0': the number of ranks is 1 to 4096, or auto"},
+        {"run -n -3 true", 2, "the number of ranks is 1 to 4096"},
+        {"run -n 3x true", 2, "-n '3x'"},
+        {"run -n", 2, "Missing argument for -n"},
+        {"run --nproc-per-nod 3 true", 2, "did you mean --nproc-per-node?"},
+        {"run --grace -1 true", 2, "--grace is a number of seconds"},
+        {"run no-such-program", 127, "program 'no-such-program' was not found in PATH"},
+        {"run ./no/such/program", 127, "cannot be started: No such file or directory"},
+        {"run /tmp", 126, "it is a directory"},
+        {"run /etc/passwd", 126, "it is not executable (chmod +x /etc/passwd)"},
+        {"run --log-dir /proc/none true", 1, "cannot make a log folder in /proc/none"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        struct ran r = ran("$TUTTI %s", cases[i].words);
+
+        cr_assert_eq(r.code, cases[i].code, "'%s' gives %d", cases[i].words, r.code);
+        CONTAINS(r.err, cases[i].answer);
+        cr_assert_str_empty(r.out);
+        ran_free(&r);
+    }
+}
+
+Test(run, a_file_that_is_no_program_is_said_to_be_none, .timeout = 20)
+{
+    char *folder = folder_new();
+    struct ran r = ran("cd '%s' && echo words > a && chmod +x a && $TUTTI run -n 3 ./a", folder);
+
+    cr_assert_eq(r.code, 126);
+    CONTAINS(r.err,
+             "program './a' cannot be started: Exec format error (built for another machine");
+    cr_assert_eq(count_of(r.err, "\n"), 1);
+    folder_remove(folder);
+    ran_free(&r);
+}
+
+Test(run, accepts_what_torchruns_users_type, .timeout = 20)
+{
+    struct ran r = ran("$TUTTI run --standalone --no-python --nproc_per_node=2 -- echo --nproc=3");
+
+    cr_assert_eq(r.code, 0);
+    cr_assert_eq(count_of(r.out, "--nproc=3\n"), 2);
+    ran_free(&r);
+
+    r = ran("taskset -c 0 $TUTTI run -n auto -- echo words");
+    cr_assert_eq(r.code, 0);
+    cr_assert_str_eq(r.out, "[0] words\n");
+    ran_free(&r);
+}
