@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "progress.h"
+
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WIDTH 40
+#define PAUSE_SECONDS 0.1
+
+struct progress progress_begin(bool wanted, uint32_t total)
+{
+    return (struct progress){.shown = wanted && isatty(STDERR_FILENO), .total = total};
+}
+
+void progress_show(struct progress *progress, uint32_t done)
+{
+    static const char bar[] = "########################################";
+    struct timespec t;
+
+    if (!progress->shown)
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    double now = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    if (now - progress->drawn_at < PAUSE_SECONDS)
+        return;
+    progress->drawn_at = now;
+    int filled = (int)((uint64_t)WIDTH * done / progress->total);
+    fprintf(stderr, "\r[%-*.*s] %u/%u steps", WIDTH, filled, bar, done, progress->total);
+    fflush(stderr);
+}
+
+void progress_end(struct progress *progress)
+{
+    if (progress->shown) {
+        fprintf(stderr, "\r%*s\r", WIDTH + 32, "");
+        fflush(stderr);
+    }
+}

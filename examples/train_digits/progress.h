@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A progress bar on standard error: only on a terminal, drawn at most ten times a second. */
+#ifndef TRAIN_DIGITS_PROGRESS_H
+#define TRAIN_DIGITS_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct progress {
+    bool shown;
+    uint32_t total;
+    double drawn_at;
+};
+
+struct progress progress_begin(bool wanted, uint32_t total);
+void progress_show(struct progress *progress, uint32_t done);
+/** Clears the line for what is printed next. */
+void progress_end(struct progress *progress);
+
+#endif
