@@ -208,7 +208,7 @@ int main(int argc, char **argv)
     }
     if (run.options.help) {
         options_print_help(stdout);
-        return 0;
+        return fflush(stdout) == 0 ? 0 : 1;
     }
     bool ok = run_all(&run, &why);
 

@@ -30,7 +30,7 @@ struct net_part_place {
 struct net_profile {
     int side, kernel, padding, channels1, channels2, hidden;
     float dropout; /* share of what is dropped */
-    float rate; /* per image of the batch */
+    float rate;    /* per image of the batch */
     float momentum;
     int epochs; /* unless the user says otherwise */
 };

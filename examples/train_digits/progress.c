@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "progress.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -8,12 +9,12 @@
 #define WIDTH 40
 #define PAUSE_SECONDS 0.1
 
-struct progress progress_begin(bool wanted, uint32_t total)
+struct progress progress_begin(bool wanted, uint64_t total)
 {
     return (struct progress){.shown = wanted && isatty(STDERR_FILENO), .total = total};
 }
 
-void progress_show(struct progress *progress, uint32_t done)
+void progress_show(struct progress *progress, uint64_t done)
 {
     static const char bar[] = "########################################";
     struct timespec t;
@@ -25,12 +26,13 @@ void progress_show(struct progress *progress, uint32_t done)
     if (now - progress->drawn_at < PAUSE_SECONDS)
         return;
     progress->drawn_at = now;
-    int filled = (int)((uint64_t)WIDTH * done / progress->total);
-    fprintf(stderr, "\r[%-*.*s] %u/%u steps", WIDTH, filled, bar, done, progress->total);
+    int filled = (int)(WIDTH * done / progress->total);
+    fprintf(stderr, "\r[%-*.*s] %" PRIu64 "/%" PRIu64 " steps", WIDTH, filled, bar, done,
+            progress->total);
     fflush(stderr);
 }
 
-void progress_end(struct progress *progress)
+void progress_clear(struct progress *progress)
 {
     if (progress->shown) {
         fprintf(stderr, "\r%*s\r", WIDTH + 32, "");

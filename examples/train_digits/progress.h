@@ -8,13 +8,13 @@
 
 struct progress {
     bool shown;
-    uint32_t total;
+    uint64_t total;
     double drawn_at;
 };
 
-struct progress progress_begin(bool wanted, uint32_t total);
-void progress_show(struct progress *progress, uint32_t done);
-/** Clears the line for what is printed next. */
-void progress_end(struct progress *progress);
+struct progress progress_begin(bool wanted, uint64_t total);
+void progress_show(struct progress *progress, uint64_t done);
+/** Clears the line, for what is printed next. */
+void progress_clear(struct progress *progress);
 
 #endif

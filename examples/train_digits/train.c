@@ -16,6 +16,7 @@ enum total { TRAIN_LOSS, HELD_OUT_RIGHT, COMM_SECONDS, SECONDS, BYTES_SENT, BYTE
 struct work {
     uint32_t *order; /* the epoch's */
     float *image;
+    struct progress progress; /* over the steps of all epochs */
 };
 
 static double now(void)
@@ -53,7 +54,6 @@ static bool train_epoch(const struct training *t, struct work *work, uint32_t ep
                         double *ret_loss, struct failure *why)
 {
     const uint32_t count = t->data->train_count, steps = share_steps(count, t->batch);
-    struct progress progress = progress_begin(t->talks, steps);
     double loss = 0;
     bool ok = true;
 
@@ -63,9 +63,9 @@ static bool train_epoch(const struct training *t, struct work *work, uint32_t ep
         ok = comm_sum_gradients(t->comm, t->net->gradients, t->net->count, why);
         if (ok)
             net_step(t->net, t->batch, share_batch(count, t->batch, step));
-        progress_show(&progress, step + 1);
+        progress_show(&work->progress, (uint64_t)epoch * steps + step + 1);
     }
-    progress_end(&progress);
+    progress_clear(&work->progress);
     *ret_loss = loss;
     return ok;
 }
@@ -133,6 +133,8 @@ bool train_run(const struct training *t, struct plot_point *ret_points, struct f
     struct work work = {
         .order = malloc(t->data->train_count * sizeof *work.order),
         .image = malloc(area * sizeof *work.image),
+        .progress = progress_begin(t->talks, (uint64_t)t->epochs *
+                                                 share_steps(t->data->train_count, t->batch)),
     };
     bool ok = work.order && work.image;
 
