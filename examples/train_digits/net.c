@@ -8,7 +8,7 @@
 #include "data.h"
 
 /* Found by trial. On the digits that come with this program, held-out accuracy after 15 epochs was
- * 96.9 % or better for ten seeds, and for batches of 4 to 256. */
+ * 96.3 % or better for ten seeds, and for batches of 4 to 256. */
 static const struct net_profile profiles[] = {
     {.side = 8,
      .kernel = 3,
@@ -32,12 +32,21 @@ static const struct net_profile profiles[] = {
      .epochs = 5},
 };
 
+/*
+ * One image's gradients are rounded to multiples of 2^-16 before they are added up. Sums of such
+ * numbers are exact in f32 while they stay below 2^8, so the order of the additions does not
+ * matter, and any number of ranks over any backend reaches the same bits. Without this, sums that
+ * differ in the last place choose another pixel in a max pool now and then, and after three epochs
+ * the weights of one and of four ranks were up to 2e-3 of the largest weight apart.
+ */
+#define GRADIENT_GRID 0x1p-16f
+
 /* One image on its way through the net; d_… is the gradient of the loss with respect to it. */
 struct net_activations {
     size_t conv1_size, pool1_size, conv2_size, flat_size, hidden_size;
     float *columns1, *conv1, *pool1, *columns2, *conv2, *flat, *hidden, *scores;
     float *channel_mask, *hidden_mask;
-    float *d_conv1, *d_pool1, *d_conv2, *d_flat, *d_hidden, *d_scores;
+    float *d_conv1, *d_pool1, *d_conv2, *d_flat, *d_hidden, *d_scores, *d_weights;
     uint32_t *chosen1, *chosen2;
     float *floats; /* what the pointers above lie in */
 };
@@ -78,6 +87,7 @@ static size_t lay_out(const struct net *net, struct net_activations *a, float *f
         {&a->hidden_mask, a->hidden_size},
         {&a->scores, DATA_CLASSES},
         {&a->d_scores, DATA_CLASSES},
+        {&a->d_weights, net->count},
     };
     size_t used = 0;
 
@@ -224,7 +234,7 @@ static void backward(struct net *net, uint8_t label)
     const struct net_profile *p = net->profile;
     const struct net_part_place *part = net->part;
     const float *w = net->weights;
-    float *g = net->gradients;
+    float *g = a->d_weights;
     const int side1 = convolution_out_side(&net->conv1), side2 = convolution_out_side(&net->conv2);
 
     log_softmax_loss_backward(a->scores, DATA_CLASSES, label, a->d_scores);
@@ -249,11 +259,23 @@ static void backward(struct net *net, uint8_t label)
                          g + part[NET_CONV1].weights, g + part[NET_CONV1].bias, NULL);
 }
 
+/* The nearest multiple of GRADIENT_GRID, for numbers far below 2^22 times it: the sum has no bits
+ * left below the grid. */
+static float on_grid(float value)
+{
+    const float shift = 0x1.8p23f * GRADIENT_GRID;
+
+    return (value + shift) - shift;
+}
+
 float net_learn(struct net *net, const float *image, uint8_t label, struct random dropout)
 {
     float loss = forward(net, image, label, &dropout);
 
+    memset(net->activations->d_weights, 0, net->count * sizeof(float));
     backward(net, label);
+    for (size_t i = 0; i < net->count; i++)
+        net->gradients[i] += on_grid(net->activations->d_weights[i]);
     return loss;
 }
 

@@ -54,7 +54,8 @@ void net_free(struct net *net);
 
 void net_clear_gradients(struct net *net);
 
-/** Adds one image's gradients and returns its loss. `dropout` is the image's own stream. */
+/** Adds one image's gradients, on a grid on which such sums are exact and so the same in any order,
+ * and returns its loss. `dropout` is the image's own stream. */
 float net_learn(struct net *net, const float *image, uint8_t label, struct random dropout);
 
 /** Returns the class that the net sees, and the loss for `label`. Nothing is dropped. */
