@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The training of examples/train_digits as `tutti run` starts it, on every backend: what it learns,
+ * that the number of ranks does not change it, who trained on what, and what was sent.
+ */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define EPOCHS 3
+#define IMAGES 1797
+#define TRAINED_ON 1438
+#define BATCH 32
+#define MOST_WEIGHTS 100000
+#define OUTPUT_BYTES 65536
+
+static char folder[] = "/tmp/tutti-train-XXXXXX";
+
+static void make_folder(void)
+{
+    cr_assert_not_null(mkdtemp(folder));
+    cr_assert_eq(chdir(folder), 0);
+    setenv("TUTTI_PLUGIN_PATH", TUTTI_PLUGINS, 1);
+}
+
+static void remove_folder(void)
+{
+    char command[64];
+
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    cr_expect_eq(system(command), 0);
+}
+
+TestSuite(train_digits, .init = make_folder, .fini = remove_folder, .timeout = 120);
+
+/* Runs a shell command and returns its exit code; `output` receives both of its streams. */
+static int run(char output[static OUTPUT_BYTES], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static int run(char output[static OUTPUT_BYTES], const char *format, ...)
+{
+    char command[1024];
+    va_list arguments;
+
+    va_start(arguments, format);
+    int length = vsnprintf(command, sizeof command - 6, format, arguments);
+    va_end(arguments);
+    cr_assert_lt(length, (int)sizeof command - 6);
+    strcat(command, " 2>&1");
+
+    FILE *pipe = popen(command, "r");
+    cr_assert_not_null(pipe);
+    output[fread(output, 1, OUTPUT_BYTES - 1, pipe)] = 0;
+    int status = pclose(pipe);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void train(char output[static OUTPUT_BYTES], const char *backend, int ranks,
+                  const char *arguments)
+{
+    int code = run(output, "TUTTI_BACKEND=%s %s run -n %d %s %s", backend, TUTTI_COMMAND, ranks,
+                   TRAIN_DIGITS, arguments);
+
+    cr_assert_eq(code, 0, "%d ranks over %s ended with %d:\n%s", ranks, backend, code, output);
+}
+
+static const char *const backends[] = {"shm", "tcp", "auto"};
+#define BACKENDS (sizeof backends / sizeof backends[0])
+
+static size_t read_weights(const char *path, float *ret_weights)
+{
+    unsigned char header[8], bytes[4];
+    FILE *file = fopen(path, "rb");
+    size_t count = 0;
+
+    cr_assert_not_null(file, "%s is missing", path);
+    cr_assert_eq(fread(header, 1, 8, file), 8);
+    for (; fread(bytes, 1, 4, file) == 4; count++) {
+        unsigned bits = (unsigned)bytes[0] << 24 | (unsigned)bytes[1] << 16 |
+                        (unsigned)bytes[2] << 8 | bytes[3];
+
+        cr_assert_lt(count, MOST_WEIGHTS);
+        memcpy(&ret_weights[count], &bits, 4);
+    }
+    fclose(file);
+    cr_assert_gt(count, 0);
+    return count;
+}
+
+/* Gradients are summed exactly, so that nothing but an error can make a difference. */
+static void check_same(const char *a_path, const char *b_path, const char *what)
+{
+    static float a[MOST_WEIGHTS], b[MOST_WEIGHTS];
+    size_t count = read_weights(a_path, a), different = 0;
+    double apart = 0, largest = 0;
+
+    cr_assert_eq(read_weights(b_path, b), count);
+    for (size_t i = 0; i < count; i++) {
+        cr_assert(isfinite(a[i]) && isfinite(b[i]));
+        different += a[i] != b[i];
+        apart = fmax(apart, fabs((double)a[i] - b[i]));
+        largest = fmax(largest, fabs((double)a[i]));
+    }
+    cr_expect_eq(different, 0, "%s: %zu of %zu weights differ, by up to %g of the largest", what,
+                 different, count, apart / largest);
+}
+
+Test(train_digits, one_two_and_four_ranks_reach_the_same_weights)
+{
+    static char output[OUTPUT_BYTES];
+
+    train(output, "auto", 1, "--epochs 3 --save-weights w1");
+    for (size_t i = 0; i < BACKENDS; i++)
+        for (int ranks = 1; ranks <= 4; ranks *= 2) {
+            char what[32];
+
+            snprintf(what, sizeof what, "%d ranks over %s", ranks, backends[i]);
+            train(output, backends[i], ranks, "--epochs 3 --save-weights w");
+            check_same("w1", "w", what);
+        }
+}
+
+Test(train_digits, five_ranks_whose_shares_are_uneven_reach_the_same_weights)
+{
+    static char output[OUTPUT_BYTES];
+
+    train(output, "auto", 1, "--epochs 3 --batch 33 --save-weights w1");
+    train(output, "auto", 5, "--epochs 3 --batch 33 --save-weights w5");
+    check_same("w1", "w5", "5 ranks");
+}
+
+/* Which step of which epoch an image was trained in, -1: in none. */
+struct schedule {
+    int step[EPOCHS][IMAGES];
+};
+
+static void read_shares(int ranks, struct schedule *ret_schedule)
+{
+    unsigned epoch, step, image;
+    char path[32];
+
+    memset(ret_schedule, -1, sizeof *ret_schedule);
+    for (int rank = 0; rank < ranks; rank++) {
+        int lines = 0;
+
+        snprintf(path, sizeof path, "s%d.%d", ranks, rank);
+        FILE *file = fopen(path, "r");
+        cr_assert_not_null(file, "%s is missing", path);
+        for (; fscanf(file, "%u %u %u", &epoch, &step, &image) == 3; lines++) {
+            cr_assert(epoch < EPOCHS && image < IMAGES);
+            cr_expect_eq(ret_schedule->step[epoch][image], -1, "image %u twice in epoch %u", image,
+                         epoch);
+            ret_schedule->step[epoch][image] = (int)step;
+        }
+        fclose(file);
+        cr_expect_leq(abs(lines - EPOCHS * TRAINED_ON / ranks), EPOCHS * (TRAINED_ON / BATCH + 1),
+                      "%s: %d images are no fair share", path, lines);
+    }
+}
+
+Test(train_digits, shares_are_disjoint_and_complete_and_a_step_has_the_same_images_for_any_ranks)
+{
+    static struct schedule alone, together;
+    static char output[OUTPUT_BYTES];
+    int trained = 0;
+
+    train(output, "auto", 1, "--epochs 3 --shares s1");
+    read_shares(1, &alone);
+    for (int image = 0; image < IMAGES; image++)
+        trained += alone.step[0][image] >= 0;
+    cr_assert_eq(trained, TRAINED_ON);
+    for (int ranks = 2; ranks <= 4; ranks += 2) {
+        train(output, "auto", ranks,
+              ranks == 2 ? "--epochs 3 --shares s2" : "--epochs 3 --shares s4");
+        read_shares(ranks, &together);
+        cr_expect_eq(memcmp(&alone, &together, sizeof alone), 0, "%d ranks", ranks);
+    }
+}
+
+/* What all ranks together have to move for one all_reduce of `bytes`, by the algorithm in the
+ * gradients' row of the table of carriers. */
+static double formula(const char *output, int ranks, double bytes)
+{
+    char row[128] = "";
+    const char *gradients = strstr(output, "x f32");
+
+    cr_assert_not_null(gradients, "%s", output);
+    sscanf(gradients, "%127[^\n]", row);
+    if (strstr(row, "recursive_doubling"))
+        return ranks * log2(ranks) * bytes;
+    if (strstr(row, "halving_doubling") || strstr(row, "ring"))
+        return 2 * (ranks - 1) * bytes;
+    cr_assert_not_null(strstr(row, "staged"), "no formula for the algorithm in: %s", row);
+    return ranks * bytes;
+}
+
+static void check_traffic(const char *output, const char *backend, int ranks)
+{
+    const char *line = strstr(output, "gradients: ");
+    double bytes, connections, mapped;
+    int told_ranks, steps;
+
+    cr_assert_not_null(line, "%s", output);
+    cr_assert_eq(sscanf(line,
+                        "gradients: %lf bytes on each of %d ranks, %d steps; bytes a step, all "
+                        "ranks: %lf over connections, %lf into mapped memory",
+                        &bytes, &told_ranks, &steps, &connections, &mapped),
+                 5, "%s", output);
+    cr_expect_eq(told_ranks, ranks);
+    cr_expect_eq(steps, EPOCHS * (TRAINED_ON / BATCH + 1));
+
+    const double expected = formula(output, ranks, bytes);
+    const double moved = strcmp(backend, "tcp") == 0 ? connections : mapped;
+    const double other = strcmp(backend, "tcp") == 0 ? mapped : connections;
+    cr_expect(moved >= expected && moved < 1.02 * expected,
+              "%d ranks over %s moved %.0f bytes a step, the algorithm needs %.0f", ranks, backend,
+              moved, expected);
+    cr_expect_lt(other, 0.02 * expected, "%d ranks over %s moved %.0f bytes a step elsewhere",
+                 ranks, backend, other);
+}
+
+Test(train_digits, bytes_moved_a_step_match_the_models_size_and_the_algorithm)
+{
+    static char output[OUTPUT_BYTES];
+
+    for (size_t i = 0; i < 2; i++)
+        for (int ranks = 2; ranks <= 4; ranks++) {
+            train(output, backends[i], ranks, "--epochs 3");
+            check_traffic(output, backends[i], ranks);
+        }
+}
+
+Test(train_digits, the_recorder_says_what_carried_each_operation)
+{
+    static char output[OUTPUT_BYTES], wanted[64];
+
+    for (size_t i = 0; i < 2; i++) {
+        train(output, backends[i], 2, "--epochs 3");
+        const char *carried = strstr(output, "carried by:");
+        cr_assert_not_null(carried);
+        cr_expect_not_null(strstr(carried, "13706 x f32"), "%s", carried);
+        cr_expect_not_null(strstr(carried, "broadcast"), "%s", carried);
+        cr_expect_not_null(strstr(carried, "barrier"), "%s", carried);
+        cr_expect_null(strstr(carried, "no longer held"), "%s", carried);
+        snprintf(wanted, sizeof wanted, "  %s  ", backends[i]);
+        cr_expect_not_null(strstr(carried, wanted), "%s", carried);
+        snprintf(wanted, sizeof wanted, "  %s  ", backends[1 - i]);
+        cr_expect_null(strstr(carried, wanted), "%s", carried);
+    }
+}
+
+Test(train_digits, four_ranks_read_95_of_100_held_out_digits)
+{
+    static char output[OUTPUT_BYTES];
+
+    for (size_t i = 0; i < BACKENDS; i++) {
+        double accuracy = 0;
+
+        train(output, backends[i], 4, "");
+        const char *line = strstr(output, "held-out accuracy ");
+        cr_assert_not_null(line, "%s", output);
+        cr_assert_eq(sscanf(line, "held-out accuracy %lf", &accuracy), 1);
+        cr_expect_geq(accuracy, 95, "%.2f %% over %s", accuracy, backends[i]);
+    }
+}
+
+Test(train_digits, an_unknown_backend_fails_with_the_known_names)
+{
+    static char output[OUTPUT_BYTES];
+    int code = run(output, "TUTTI_BACKEND=bogus %s run -n 2 %s", TUTTI_COMMAND, TRAIN_DIGITS);
+
+    cr_expect_neq(code, 0);
+    cr_expect_not_null(strstr(output, "bogus"), "%s", output);
+    cr_expect(strstr(output, "shm") && strstr(output, "tcp"), "%s", output);
+}
+
+Test(train_digits, ranks_started_with_different_seeds_refuse_to_train)
+{
+    static char output[OUTPUT_BYTES];
+    int code =
+        run(output, "%s run -n 3 -- sh -c 'exec %s --seed $RANK'", TUTTI_COMMAND, TRAIN_DIGITS);
+
+    cr_expect_eq(code, 1);
+    cr_expect_not_null(strstr(output, "rank 0"), "%s", output);
+    cr_expect_not_null(strstr(output, "epochs, batch, seed or images"), "%s", output);
+}
+
+Test(train_digits, a_process_alone_needs_no_launcher)
+{
+    static char output[OUTPUT_BYTES];
+    int code = run(output, "env -u RANK -u WORLD_SIZE %s --epochs 1", TRAIN_DIGITS);
+
+    cr_expect_eq(code, 0, "%s", output);
+    cr_expect_not_null(strstr(output, "1 rank over"), "%s", output);
+}
