@@ -6,8 +6,9 @@
  * An engine belongs to a context and has no lock: whoever calls holds the context's baton. Starting
  * an operation never blocks and never fails because the transport is full: it queues. Operations
  * are the caller's memory, with the engine's links inside, and must stay where they are until
- * their status is no longer TUTTI_ERR_NOT_READY. When an operation is complete, well or badly, its
- * buffer is the caller's again and nothing touches it any more.
+ * their status is no longer TUTTI_ERR_NOT_READY (with a `done` callback: until that was called).
+ * When an operation is complete, well or badly, its buffer is the caller's again and nothing
+ * touches it any more.
  *
  * Two separate spaces: user messages match on (group, source, tag), messages of collectives on
  * (group, source, sequence), both in the order sent and posted.
@@ -141,17 +142,18 @@ struct p2p_op {
 
     /* The engine's. */
     struct p2p_group *group;
-    struct p2p_path *path;
+    struct p2p_path *path; /* NULL while an any-source receive has not matched */
     void *buffer;
     uint64_t capacity;
     uint64_t tag; /* or sequence */
     uint64_t order;
-    uint64_t issued, moved; /* bytes: given to the transport, through it */
-    void *held;             /* packet or envelope that names this operation */
-    uint32_t id;
+    uint64_t issued, moved; /* bytes given to the transport, and through it */
+    void *packet;           /* of a send that still queues */
+    void *held_by;          /* the bin or envelope that names this operation */
+    uint32_t id, peer_id;
     uint8_t state;
     uint8_t space;
-    uint8_t announced;
+    uint8_t announced, has_id;
     struct p2p_link queue, member, finished;
 };
 

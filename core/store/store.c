@@ -74,6 +74,13 @@ const char *store_name_keys(char names[STORE_NAMES_ROOM], const char *const *key
     return names;
 }
 
+void store_local_address(tutti_store *store, char ret_address[STORE_ADDRESS_ROOM])
+{
+    *ret_address = 0;
+    if (store->ops->local_address)
+        store->ops->local_address(store, ret_address);
+}
+
 /* What every call begins with. */
 static tutti_status enter(const tutti_store *store, int64_t timeout_ms, struct store_time *ret_time)
 {

@@ -25,6 +25,8 @@ struct store_time {
     int64_t deadline_ns;
 };
 
+enum { STORE_ADDRESS_ROOM = 46 }; /* a numeric address and its NUL */
+
 struct store_ops {
     void (*close)(tutti_store *store); /* frees; the last reference is gone */
     tutti_status (*set)(tutti_store *store, const char *key, struct store_slice value,
@@ -48,6 +50,8 @@ struct store_ops {
     tutti_status (*remove)(tutti_store *store, const char *key, const struct store_time *time,
                            bool *ret_existed);
     tutti_status (*num_keys)(tutti_store *store, const struct store_time *time, int64_t *ret_count);
+    /* As store_local_address(). NULL: "". */
+    void (*local_address)(tutti_store *store, char ret_address[STORE_ADDRESS_ROOM]);
 };
 
 struct tutti_store { /* the first member of every kind */
@@ -62,6 +66,9 @@ enum {
 };
 
 void store_init(tutti_store *store, const struct store_ops *ops);
+/* The numeric address by which this process reaches the service, and so probably other members this
+ * process; "" when the service is reached by no address (a file). */
+void store_local_address(tutti_store *store, char ret_address[STORE_ADDRESS_ROOM]);
 /* Checks a public time-out and starts its clock; 0 is 300 s. */
 tutti_status store_time_start(int64_t timeout_ms, struct store_time *ret_time);
 /* Copies bytes into a value of the user's. */

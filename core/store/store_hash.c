@@ -170,6 +170,12 @@ static tutti_status hash_num_keys(tutti_store *store, const struct store_time *t
     return TUTTI_OK;
 }
 
+static void hash_local_address(tutti_store *store, char ret_address[STORE_ADDRESS_ROOM])
+{
+    (void)store;
+    strcpy(ret_address, "127.0.0.1");
+}
+
 static const struct store_ops hash_ops = {
     .close = hash_close,
     .set = hash_set,
@@ -181,6 +187,7 @@ static const struct store_ops hash_ops = {
     .append = hash_append,
     .remove = hash_remove,
     .num_keys = hash_num_keys,
+    .local_address = hash_local_address,
 };
 
 tutti_status tutti_store_open_hash(tutti_store **ret_store)

@@ -200,6 +200,11 @@ static tutti_status prefix_num_keys(tutti_store *store, const struct store_time 
     return inner->ops->num_keys(inner, time, ret_count);
 }
 
+static void prefix_local_address(tutti_store *store, char ret_address[STORE_ADDRESS_ROOM])
+{
+    store_local_address(self(store)->inner, ret_address);
+}
+
 static const struct store_ops prefix_ops = {
     .close = prefix_close,
     .set = prefix_set,
@@ -212,6 +217,7 @@ static const struct store_ops prefix_ops = {
     .append = prefix_append,
     .remove = prefix_remove,
     .num_keys = prefix_num_keys,
+    .local_address = prefix_local_address,
 };
 
 tutti_status tutti_store_open_prefix(tutti_store *store, const char *prefix,

@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -410,6 +411,17 @@ static tutti_status tcp_num_keys(tutti_store *store, const struct store_time *ti
     return end(tcp, status);
 }
 
+static void tcp_local_address(tutti_store *store, char ret_address[STORE_ADDRESS_ROOM])
+{
+    struct sockaddr_storage own;
+    socklen_t size = sizeof own;
+
+    if (getsockname(((struct tcp_store *)store)->fd, (struct sockaddr *)&own, &size) ||
+        getnameinfo((struct sockaddr *)&own, size, ret_address, STORE_ADDRESS_ROOM, NULL, 0,
+                    NI_NUMERICHOST))
+        *ret_address = 0;
+}
+
 static const struct store_ops tcp_ops = {
     .close = tcp_close,
     .set = tcp_set,
@@ -422,6 +434,7 @@ static const struct store_ops tcp_ops = {
     .append = tcp_append,
     .remove = tcp_remove,
     .num_keys = tcp_num_keys,
+    .local_address = tcp_local_address,
 };
 
 tutti_status tutti_store_open_tcp(const char *host, uint16_t port, int64_t timeout_ms,

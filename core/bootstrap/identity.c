@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The order of belief, for rank and size together: options, the URL's parameters, RANK and
+ * WORLD_SIZE. A pair is never mixed from two places. For the store: options.store, the URL,
+ * TUTTI_STORE (a launcher of ours serves it), MASTER_ADDR and MASTER_PORT.
+ *
+ * Who serves a tcp store follows torch: with TORCHELASTIC_USE_AGENT_STORE=True and the address of
+ * MASTER_ADDR and MASTER_PORT the launcher does, else rank 0. TUTTI_STORE_HOST=0 says that somebody
+ * else does in any case, 1 that rank 0 does.
+ */
+#include "bootstrap/identity.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/number.h"
+
+enum { RESTARTS_MAX = 1000000 };
+
+struct reader {
+    identity_variable_fn variable;
+    void *user;
+    const tutti_init_options *options;
+    struct url url;
+    const char *url_source; /* "init_url", or NULL: nobody gave one */
+    bool told;              /* rank and size were given by the program, not by a launcher */
+};
+
+static const char *get(const struct reader *reader, const char *name)
+{
+    const char *value = reader->variable(name, reader->user);
+
+    return value && *value ? value : NULL;
+}
+
+/* `ret_number` is left alone when the variable is not set. */
+static tutti_status get_number(const struct reader *reader, const char *name, int64_t min,
+                               int64_t max, int *ret_number)
+{
+    const char *value = get(reader, name);
+    int64_t number;
+
+    if (!value)
+        return TUTTI_OK;
+    if (!number_parse(value, min, max, &number))
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s=%.64s: not a number of %lld to %lld", name,
+                         value, (long long)min, (long long)max);
+    *ret_number = (int)number;
+    return TUTTI_OK;
+}
+
+/* ---- rank and size --------------------------------------------------------------------------- */
+
+/* What launchers tell their processes, as far as it shows that there is more than one of them. */
+static const struct {
+    const char *name;
+    int64_t alone; /* the largest value that a process on its own may see */
+} evidence[] = {
+    {"WORLD_SIZE", 1}, {"OMPI_COMM_WORLD_SIZE", 1}, {"PMI_SIZE", 1},      {"PMIX_SIZE", 1},
+    {"PMIX_RANK", 0},  {"SLURM_NTASKS", 1},         {"FLUX_JOB_SIZE", 1},
+};
+
+/* The name of a variable that says that this process is one of several, NULL: none does. */
+static const char *find_evidence(const struct reader *reader)
+{
+    for (size_t i = 0; i < sizeof evidence / sizeof evidence[0]; i++) {
+        const char *value = get(reader, evidence[i].name);
+        int64_t number;
+
+        /* What is not a number shows that a launcher was here, and nothing that could clear it. */
+        if (value && !number_parse(value, 0, evidence[i].alone, &number))
+            return evidence[i].name;
+    }
+    return NULL;
+}
+
+static tutti_status nothing_known(const struct reader *reader)
+{
+    const char *name = find_evidence(reader);
+
+    if (name)
+        return error_set(
+            TUTTI_ERR_INVALID_ARGUMENT,
+            "%s=%.64s says that this is one of several processes, but RANK and "
+            "WORLD_SIZE are not set, which tutti reads; let the launcher set RANK, "
+            "WORLD_SIZE, MASTER_ADDR and MASTER_PORT, start the program with `tutti run "
+            "-n 4 PROGRAM`, or give rank and world_size in the options",
+            name, get(reader, name));
+    return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                     "who this process is was not said: RANK and WORLD_SIZE are not set; start the "
+                     "program with `tutti run -n 4 PROGRAM`, or give rank, world_size and init_url "
+                     "in the options");
+}
+
+static tutti_status one_of_two_missing(const char *there, const char *missing)
+{
+    return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s is set and %s is not; both are needed", there,
+                     missing);
+}
+
+static tutti_status rank_from_environment(struct reader *reader, struct identity *identity)
+{
+    identity->rank = -1;
+    tutti_status status = get_number(reader, "WORLD_SIZE", 1, URL_MEMBERS_MAX, &identity->size);
+    if (!status)
+        status = get_number(reader, "RANK", 0, URL_MEMBERS_MAX - 1, &identity->rank);
+    if (status)
+        return status;
+    if (!identity->size && identity->rank < 0)
+        return nothing_known(reader);
+    if (!identity->size)
+        return one_of_two_missing("RANK", "WORLD_SIZE");
+    if (identity->rank < 0)
+        return one_of_two_missing("WORLD_SIZE", "RANK");
+    if (identity->rank >= identity->size)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "RANK=%d and WORLD_SIZE=%d: ranks are 0 to WORLD_SIZE - 1", identity->rank,
+                         identity->size);
+    return TUTTI_OK;
+}
+
+static tutti_status take_pair(const char *source, int rank, int size, struct identity *identity)
+{
+    if (size < 1 || size > URL_MEMBERS_MAX)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s: world_size is %d; 1 to %d are possible",
+                         source, size, URL_MEMBERS_MAX);
+    if (rank < 0 || rank >= size)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "%s: rank is %d and world_size %d; ranks are 0 to world_size - 1", source,
+                         rank, size);
+    identity->rank = rank;
+    identity->size = size;
+    return TUTTI_OK;
+}
+
+static tutti_status rank_and_size(struct reader *reader, struct identity *identity)
+{
+    const tutti_init_options *options = reader->options;
+    const struct url *url = &reader->url;
+    const bool url_tells = reader->url_source && (url->rank >= 0 || url->world_size);
+
+    if (options->world_size) {
+        if (url_tells && ((url->rank >= 0 && url->rank != options->rank) ||
+                          (url->world_size && url->world_size != options->world_size)))
+            return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                             "the options say rank %d of %d, their init_url %.256s another",
+                             options->rank, options->world_size, options->init_url);
+        reader->told = true;
+        return take_pair("options", options->rank, options->world_size, identity);
+    }
+    if (options->rank)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "options: rank is %d without a world_size; give both or none",
+                         options->rank);
+    if (url_tells && (url->rank < 0 || !url->world_size))
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "init_url=%.256s: give both rank and world_size, or none",
+                         options->init_url);
+    if (url_tells) {
+        reader->told = true;
+        return take_pair("init_url", url->rank, url->world_size, identity);
+    }
+    if (options->store)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "options: with a store, rank and world_size must be given too");
+    return rank_from_environment(reader, identity);
+}
+
+/* A process that a launcher started beside others must not end up alone without noticing. */
+static tutti_status check_not_alone(const struct reader *reader, const struct identity *identity)
+{
+    const char *name = identity->size == 1 && !reader->told ? find_evidence(reader) : NULL;
+
+    if (!name)
+        return TUTTI_OK;
+    return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                     "WORLD_SIZE=1, but %s=%.64s says that this is one of several processes; each "
+                     "would work alone. Unset %s if that is wanted, or give world_size 1 in the "
+                     "options",
+                     name, get(reader, name), name);
+}
+
+/* ---- the store ------------------------------------------------------------------------------- */
+
+static tutti_status store_from_master(const struct reader *reader, struct identity *identity)
+{
+    const char *address = get(reader, "MASTER_ADDR");
+    int port = 0;
+
+    tutti_status status = get_number(reader, "MASTER_PORT", 1, UINT16_MAX, &port);
+    if (status)
+        return status;
+    if (!address && !port)
+        return error_set(
+            TUTTI_ERR_INVALID_ARGUMENT,
+            "where the members meet was not said: neither TUTTI_STORE nor MASTER_ADDR "
+            "and MASTER_PORT are set; start the program with `tutti run -n 4 PROGRAM`, "
+            "or give init_url or store in the options");
+    if (!address)
+        return one_of_two_missing("MASTER_PORT", "MASTER_ADDR");
+    if (!port)
+        return one_of_two_missing("MASTER_ADDR", "MASTER_PORT");
+    identity->store.kind = URL_TCP;
+    identity->store.port = (uint16_t)port;
+    return url_take_host("MASTER_ADDR", address, identity->store.host);
+}
+
+static tutti_status store_from_variable(const char *value, struct identity *identity)
+{
+    tutti_status status = url_parse("TUTTI_STORE", value, &identity->store);
+
+    if (status)
+        return status;
+    if (identity->store.kind == URL_ENVIRONMENT || strchr(value, '?'))
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "TUTTI_STORE=%.256s: write tcp://HOST:PORT or file:///PATH, without rank "
+                         "and world_size",
+                         value);
+    return TUTTI_OK;
+}
+
+/* Whether torch's launcher serves the store at this address. */
+static bool launcher_serves(const struct reader *reader, const struct url *store)
+{
+    const char *agent = get(reader, "TORCHELASTIC_USE_AGENT_STORE");
+    const char *address = get(reader, "MASTER_ADDR"), *port = get(reader, "MASTER_PORT");
+    char text[8];
+
+    snprintf(text, sizeof text, "%u", store->port);
+    return agent && !strcmp(agent, "True") && address && !strcmp(address, store->host) && port &&
+           !strcmp(port, text);
+}
+
+static bool launcher_uses_port(const struct reader *reader, const struct url *store)
+{
+    struct url same_port = *store;
+    const char *address = get(reader, "MASTER_ADDR");
+
+    if (!address || strlen(address) >= sizeof same_port.host)
+        return false;
+    strcpy(same_port.host, address);
+    return launcher_serves(reader, &same_port);
+}
+
+static tutti_status who_serves(const struct reader *reader, bool from_variable,
+                               struct identity *identity)
+{
+    int host = -1;
+    tutti_status status = get_number(reader, "TUTTI_STORE_HOST", 0, 1, &host);
+
+    if (status || identity->store.kind != URL_TCP || identity->rank)
+        return status;
+    if (host >= 0)
+        identity->hosts = host;
+    else
+        identity->hosts = !from_variable && !launcher_serves(reader, &identity->store);
+    identity->may_be_client =
+        identity->hosts && host < 0 && launcher_uses_port(reader, &identity->store);
+    return TUTTI_OK;
+}
+
+static tutti_status where_to_meet(const struct reader *reader, struct identity *identity)
+{
+    const char *variable = get(reader, "TUTTI_STORE");
+    const bool by_url = reader->url_source && reader->url.kind != URL_ENVIRONMENT;
+    tutti_status status = TUTTI_OK;
+
+    identity->given = reader->options->store;
+    if (identity->given)
+        return TUTTI_OK;
+    if (by_url)
+        identity->store = reader->url;
+    else if (variable)
+        status = store_from_variable(variable, identity);
+    else
+        status = store_from_master(reader, identity);
+    return status ? status : who_serves(reader, !by_url && variable, identity);
+}
+
+/* ---- run and attempt ------------------------------------------------------------------------- */
+
+/* A run's name becomes one part of keys, so a '/' in it is written %2F, and a '%' %25. */
+static tutti_status take_run_id(const char *source, const char *text, struct identity *identity)
+{
+    size_t n = 0;
+
+    for (const char *at = text; *at; at++) {
+        const char *escape = *at == '/' ? "%2F" : *at == '%' ? "%25" : NULL;
+
+        if (*at < ' ' || *at > '~')
+            return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                             "%s: a run's name has printable ASCII letters only", source);
+        if (n + 3 > IDENTITY_RUN_ID_MAX)
+            return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s=%.128s: longer than %d letters",
+                             source, text, IDENTITY_RUN_ID_MAX - 3);
+        if (escape)
+            memcpy(identity->run_id + n, escape, 3);
+        else
+            identity->run_id[n] = *at;
+        n += escape ? 3 : 1;
+    }
+    identity->run_id[n] = 0;
+    return TUTTI_OK;
+}
+
+static tutti_status run_and_attempt(const struct reader *reader, struct identity *identity)
+{
+    const char *ours = get(reader, "TUTTI_RUN_ID"), *torch = get(reader, "TORCHELASTIC_RUN_ID");
+    tutti_status status;
+
+    if (reader->options->run_id && *reader->options->run_id)
+        status = take_run_id("run_id", reader->options->run_id, identity);
+    else if (ours)
+        status = take_run_id("TUTTI_RUN_ID", ours, identity);
+    else
+        status = take_run_id("TORCHELASTIC_RUN_ID", torch ? torch : "none", identity);
+    if (status)
+        return status;
+    return get_number(reader, "TORCHELASTIC_RESTART_COUNT", 0, RESTARTS_MAX, &identity->restart);
+}
+
+/* ---- all together ---------------------------------------------------------------------------- */
+
+static void say_source(const struct reader *reader, struct identity *identity)
+{
+    const struct url *store = &identity->store;
+    const char *rank = reader->options->world_size ? "the options"
+                       : reader->told              ? "init_url"
+                                                   : "RANK and WORLD_SIZE";
+    char where[160];
+
+    if (identity->given)
+        snprintf(where, sizeof where, "of the options");
+    else if (store->kind == URL_FILE)
+        snprintf(where, sizeof where, "file://%.140s", store->path);
+    else
+        snprintf(where, sizeof where, "tcp://%.120s:%u%s", store->host, store->port,
+                 identity->hosts ? " (served here)" : "");
+    snprintf(identity->source, sizeof identity->source, "rank and size from %s, store %s", rank,
+             where);
+}
+
+tutti_status identity_resolve(const tutti_init_options *options, identity_variable_fn variable,
+                              void *user, struct identity *ret_identity)
+{
+    struct reader reader = {.variable = variable, .user = user, .options = options};
+    struct identity identity = {.rank = -1};
+    tutti_status status = TUTTI_OK;
+
+    if (options->store && options->init_url)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "options: give store or init_url, not both (init_url=%.256s)",
+                         options->init_url);
+    if (options->init_url) {
+        reader.url_source = "init_url";
+        status = url_parse(reader.url_source, options->init_url, &reader.url);
+    }
+    if (!status)
+        status = rank_and_size(&reader, &identity);
+    if (!status)
+        status = check_not_alone(&reader, &identity);
+    if (!status)
+        status = where_to_meet(&reader, &identity);
+    if (!status)
+        status = run_and_attempt(&reader, &identity);
+    if (status)
+        return status;
+    say_source(&reader, &identity);
+    *ret_identity = identity;
+    return TUTTI_OK;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who this process is and which store it shall use, as the options and the environment say. Pure:
+ * it reads variables through a function and opens nothing, so that tests and the fuzzer can bring
+ * their own environment.
+ */
+#ifndef TUTTI_BOOTSTRAP_IDENTITY_H
+#define TUTTI_BOOTSTRAP_IDENTITY_H
+
+#include <stdbool.h>
+
+#include <tutti/group.h>
+#include <tutti/status.h>
+
+#include "bootstrap/url.h"
+
+enum { IDENTITY_RUN_ID_MAX = 127, IDENTITY_SOURCE_MAX = 255 };
+
+/* The value of a variable, NULL when it is not set; valid until identity_resolve() returns. An
+ * empty one counts as not set. */
+typedef const char *(*identity_variable_fn)(const char *name, void *user);
+
+struct identity {
+    int rank, size, restart;
+    bool given;         /* the store is the options' own; `store` says nothing */
+    struct url store;   /* tcp or file */
+    bool hosts;         /* this process serves the tcp store */
+    bool may_be_client; /* when it cannot bind: somebody else on this host may be serving already */
+    char run_id[IDENTITY_RUN_ID_MAX + 1];
+    char source[IDENTITY_SOURCE_MAX + 1];
+};
+
+/* `options` are the library's own copy (options_copy). INVALID_ARGUMENT names the option or
+ * variable, its value, and what to do. */
+tutti_status identity_resolve(const tutti_init_options *options, identity_variable_fn variable,
+                              void *user, struct identity *ret_identity);
+
+#endif

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an arrived header means.
+ *
+ * Everything in it comes from outside. A header that makes no sense fails its path; one that comes
+ * too late (its group or transfer is over) is dropped with its payload, because a member that
+ * fails or leaves cannot know what is still on its way. Envelopes are bounded: by count for all
+ * of the process, by credit in what they carry.
+ *
+ * A large collective receive sends READY when it is posted. The sender's request then needs no
+ * grant: per (source, sequence) both sides go through their operations in the same order, so the
+ * n-th grant, early or asked for, always belongs to the n-th large send.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "p2p/p2p_inside.h"
+
+static void nonsense(struct p2p_path *path, const char *why)
+{
+    p2p_path_fails(path, TUTTI_ERR_INTERNAL,
+                   "rank %d sent a header that makes no sense (%s): another version of tutti, or "
+                   "not tutti at all; the connection is not used any more",
+                   path->label_rank, why);
+}
+
+static bool is_eager(const struct p2p_header *h)
+{
+    return h->kind == P2P_MESSAGE || h->kind == P2P_COLLECTIVE;
+}
+
+static uint8_t space_of(const struct p2p_header *h)
+{
+    if (h->kind == P2P_READY)
+        return SPACE_READY;
+    return h->kind == P2P_COLLECTIVE || h->kind == P2P_COLLECTIVE_REQUEST ? SPACE_COLLECTIVE
+                                                                          : SPACE_USER;
+}
+
+/* Takes the payload that follows, if any, for nobody. */
+static void drain(struct p2p_path *path, const struct p2p_header *h)
+{
+    if (p2p_wire_payload(h))
+        p2p_flow_expect(path, h, NULL, NULL);
+}
+
+/* ---- envelopes ---------------------------------------------------------------------------------
+ */
+
+static void envelope_free(struct p2p_envelope *envelope)
+{
+    struct p2p_engine *engine = envelope->path->engine;
+
+    if (is_eager(&envelope->header))
+        p2p_flow_credit(envelope->path, envelope->header.bytes);
+    p2p_buffer_give(&engine->buffers, envelope->buffer);
+    p2p_pool_give(&engine->envelope_pool, envelope);
+    engine->envelopes--;
+}
+
+void p2p_envelope_drop(struct p2p_envelope *envelope)
+{
+    if (envelope->state == ENVELOPE_ARRIVING) {
+        envelope->op = NULL;
+        envelope->dropped = true;
+    } else {
+        envelope_free(envelope);
+    }
+}
+
+/* Makes an envelope of a header, and prepares for its payload. NULL: the path has failed. */
+static struct p2p_envelope *envelope_new(struct p2p_path *path, const struct p2p_header *h)
+{
+    struct p2p_engine *engine = path->engine;
+    struct p2p_envelope *envelope = p2p_pool_take(&engine->envelope_pool);
+
+    if (!envelope) {
+        p2p_path_fails(path, TUTTI_ERR_NO_MEMORY, "no memory to keep a message of rank %d",
+                       path->label_rank);
+        return NULL;
+    }
+    *envelope = (struct p2p_envelope){.header = *h, .path = path, .state = ENVELOPE_WAITING};
+    p2p_link_init(&envelope->by_source);
+    p2p_link_init(&envelope->by_tag);
+    engine->envelopes++;
+    if (is_eager(h))
+        envelope->state = h->bytes ? ENVELOPE_ARRIVING : ENVELOPE_ARRIVED;
+    if (h->bytes && is_eager(h) && !p2p_flow_expect(path, h, NULL, envelope)) {
+        envelope->state = ENVELOPE_BROKEN;
+        envelope_free(envelope);
+        return NULL;
+    }
+    return envelope;
+}
+
+/* More than can be kept: the group of the message ends, and its words name the sender. */
+static void overflow(struct p2p_group *group, struct p2p_path *path, const struct p2p_header *h)
+{
+    char words[sizeof path->words];
+
+    snprintf(words, sizeof words,
+             "%d messages wait to be received in this process, the last one from rank %d: "
+             "receive them, or send less ahead",
+             P2P_ENVELOPES_MAX, (int)h->source);
+    group->events->peer_failed(group->user, (int)h->source, TUTTI_ERR_NO_MEMORY, words);
+    drain(path, h);
+    p2p_group_end(group, TUTTI_ERR_NO_MEMORY);
+}
+
+/* Keeps what nobody waits for yet. */
+static void keep(struct p2p_group *group, struct p2p_path *path, const struct p2p_header *h,
+                 struct p2p_envelope *envelope)
+{
+    if (!envelope && path->engine->envelopes >= P2P_ENVELOPES_MAX) {
+        overflow(group, path, h);
+        return;
+    }
+    if (!envelope && !(envelope = envelope_new(path, h)))
+        return;
+    if (p2p_match_keep(group, space_of(h), envelope) != TUTTI_OK) {
+        p2p_path_fails(path, TUTTI_ERR_NO_MEMORY, "no memory to keep a message of rank %d",
+                       path->label_rank);
+        p2p_envelope_drop(envelope);
+    }
+}
+
+/* ---- matched -----------------------------------------------------------------------------------
+ */
+
+static void answer(struct p2p_path *path, uint8_t kind, const struct p2p_group *group, uint32_t id,
+                   uint64_t tag)
+{
+    struct p2p_header header = {
+        .kind = kind, .group = group->id, .source = (uint32_t)group->rank, .id = id, .tag = tag};
+
+    if (!p2p_packet_queue(path, &header, NULL, NULL))
+        p2p_path_fails(path, TUTTI_ERR_NO_MEMORY, "no memory to answer rank %d", path->label_rank);
+    p2p_flow_send(path);
+}
+
+/* `op`, which is in no bin any more, has met the message `h`. True when the sizes agree. */
+static bool meet(struct p2p_op *op, struct p2p_path *path, const struct p2p_header *h)
+{
+    op->source = (int32_t)h->source;
+    op->path = path;
+    if (op->capacity == h->bytes)
+        return true;
+    op->bytes = h->bytes;
+    p2p_op_complete(op, TUTTI_ERR_MISMATCH);
+    return false;
+}
+
+static void matched_request(struct p2p_op *op, struct p2p_path *path, const struct p2p_header *h)
+{
+    struct p2p_group *group = op->group;
+
+    if (!meet(op, path, h)) {
+        answer(path, P2P_REFUSE, group, h->id, 0);
+    } else if (path->failed) {
+        p2p_op_complete(op, path->failed);
+    } else if (!op->has_id && p2p_transfer_new(group->engine, op) != TUTTI_OK) {
+        p2p_op_complete(op, TUTTI_ERR_NO_MEMORY);
+        answer(path, P2P_REFUSE, group, h->id, 0);
+    } else {
+        op->state = OP_WAITING_DATA;
+        if (!op->announced)
+            answer(path, P2P_GRANT, group, h->id, op->id);
+    }
+}
+
+static void take_payload(struct p2p_op *op, struct p2p_envelope *envelope)
+{
+    uint64_t bytes = envelope->header.bytes;
+
+    if (bytes)
+        memcpy(op->buffer, envelope->buffer->data, bytes);
+    op->moved = bytes;
+    envelope_free(envelope);
+    p2p_op_complete(op, TUTTI_OK);
+}
+
+void p2p_deliver_envelope(struct p2p_op *op, struct p2p_envelope *envelope)
+{
+    struct p2p_path *path = envelope->path;
+
+    if (envelope->state == ENVELOPE_WAITING) {
+        matched_request(op, path, &envelope->header);
+        envelope_free(envelope);
+    } else if (!meet(op, path, &envelope->header)) {
+        p2p_envelope_drop(envelope);
+    } else if (envelope->state == ENVELOPE_ARRIVED) {
+        take_payload(op, envelope);
+    } else if (envelope->state == ENVELOPE_BROKEN) {
+        envelope_free(envelope);
+        p2p_op_complete(op, path->failed);
+    } else {
+        envelope->op = op;
+        op->held_by = envelope;
+        op->state = OP_ARRIVING;
+    }
+}
+
+void p2p_envelope_settle(struct p2p_envelope *envelope, enum p2p_envelope_state state)
+{
+    struct p2p_op *op = envelope->op;
+
+    envelope->state = (uint8_t)state;
+    if (envelope->dropped) {
+        envelope_free(envelope);
+    } else if (op) {
+        op->held_by = NULL;
+        if (state == ENVELOPE_ARRIVED) {
+            take_payload(op, envelope);
+        } else {
+            p2p_op_complete(op, envelope->path->failed);
+            envelope_free(envelope);
+        }
+    }
+}
+
+/* ---- kinds -------------------------------------------------------------------------------------
+ */
+
+/* A message or request of `group`; `envelope` when it had been kept. */
+static void arrived_message(struct p2p_group *group, struct p2p_path *path,
+                            const struct p2p_header *h, struct p2p_envelope *envelope)
+{
+    uint8_t space = space_of(h);
+
+    if (space == SPACE_COLLECTIVE)
+        group->events->announce(group->user, (int)h->source, &h->announce);
+
+    struct p2p_op *op = p2p_match_arrived(group, space, (int)h->source, h->tag);
+    if (!op) {
+        keep(group, path, h, envelope);
+    } else if (envelope) {
+        p2p_deliver_envelope(op, envelope);
+    } else if (!is_eager(h)) {
+        matched_request(op, path, h);
+    } else if (!meet(op, path, h)) {
+        drain(path, h);
+    } else if (h->bytes) {
+        op->state = OP_ARRIVING;
+        p2p_flow_expect(path, h, op, NULL);
+    } else {
+        p2p_op_complete(op, TUTTI_OK);
+    }
+}
+
+/* An early grant: for the large send that waits, else kept for the one that comes. */
+static void arrived_ready(struct p2p_group *group, struct p2p_path *path,
+                          const struct p2p_header *h, struct p2p_envelope *envelope)
+{
+    struct p2p_op *op = p2p_match_arrived(group, SPACE_READY, (int)h->source, h->tag);
+
+    if (!op) {
+        keep(group, path, h, envelope);
+        return;
+    }
+    /* Of another size it is of no use: the request will be refused. */
+    if (op->capacity == h->bytes && !path->failed) {
+        p2p_flow_stream(op, h->id);
+        p2p_flow_send(path);
+    }
+    if (envelope)
+        envelope_free(envelope);
+}
+
+/* The operation that a grant, refusal or piece names, if it is in `state`. */
+static struct p2p_op *named(struct p2p_group *group, struct p2p_path *path,
+                            const struct p2p_header *h, uint8_t state)
+{
+    bool known;
+    struct p2p_op *op = p2p_transfer_find(path->engine, h->id, &known);
+
+    if (!known || (op && (op->group != group || op->path != path))) {
+        nonsense(path, "a transfer that was never asked for");
+        return NULL;
+    }
+    return op && op->state == state ? op : NULL;
+}
+
+static void arrived_answer(struct p2p_group *group, struct p2p_path *path,
+                           const struct p2p_header *h)
+{
+    struct p2p_op *op = named(group, path, h, OP_WAITING_GRANT);
+
+    if (!op)
+        return;
+    if (op->packet) {
+        nonsense(path, "an answer to what was not sent");
+    } else if (h->kind == P2P_GRANT) {
+        p2p_flow_stream(op, (uint32_t)h->tag);
+        p2p_flow_send(path);
+    } else { /* received as far as the sender is concerned: the receiver has the mismatch */
+        p2p_op_complete(op, TUTTI_OK);
+    }
+}
+
+static void arrived_data(struct p2p_group *group, struct p2p_path *path, const struct p2p_header *h)
+{
+    struct p2p_op *op = named(group, path, h, OP_WAITING_DATA);
+
+    if (path->failed)
+        return;
+    if (!op) {
+        drain(path, h);
+    } else if (h->tag != op->issued || h->bytes > op->capacity - op->issued) {
+        nonsense(path, "a piece that does not fit");
+    } else if (p2p_flow_expect(path, h, op, NULL)) {
+        op->issued += h->bytes;
+    }
+}
+
+static void arrived(struct p2p_group *group, struct p2p_path *path, const struct p2p_header *h,
+                    struct p2p_envelope *envelope)
+{
+    if (h->source >= (uint32_t)group->size || group->paths[h->source] != path) {
+        nonsense(path, "it claims another rank's place");
+        if (envelope)
+            p2p_envelope_drop(envelope);
+        return;
+    }
+    switch (h->kind) {
+    case P2P_READY:
+        arrived_ready(group, path, h, envelope);
+        break;
+    case P2P_GRANT:
+    case P2P_REFUSE:
+        arrived_answer(group, path, h);
+        break;
+    case P2P_DATA:
+        arrived_data(group, path, h);
+        break;
+    default:
+        arrived_message(group, path, h, envelope);
+    }
+}
+
+/* A header of a group that this process has not made yet. */
+static void arrived_early(struct p2p_path *path, const struct p2p_header *h)
+{
+    struct p2p_engine *engine = path->engine;
+
+    if (h->kind == P2P_GRANT || h->kind == P2P_REFUSE || h->kind == P2P_DATA) {
+        nonsense(path, "an answer to a group that does not exist");
+        return;
+    }
+    if (engine->envelopes >= P2P_ENVELOPES_MAX) {
+        p2p_path_fails(path, TUTTI_ERR_NO_MEMORY,
+                       "%d messages wait to be received in this process, the last one from rank %d "
+                       "for group %u, which does not exist here",
+                       P2P_ENVELOPES_MAX, path->label_rank, h->group);
+        return;
+    }
+
+    struct p2p_envelope *envelope = envelope_new(path, h);
+    if (envelope)
+        p2p_link_append(&engine->orphans, &envelope->by_source);
+}
+
+void p2p_deliver_orphans(struct p2p_engine *engine)
+{
+    struct p2p_link *next, *link = engine->orphans.next;
+
+    for (; link != &engine->orphans; link = next) {
+        struct p2p_envelope *envelope = P2P_OF(link, struct p2p_envelope, by_source);
+        struct p2p_group_name *name = p2p_group_find(engine, envelope->header.group);
+
+        next = link->next;
+        if (!name)
+            continue;
+        p2p_link_remove(&envelope->by_source);
+        if (!name->group || name->group->failed) {
+            p2p_envelope_drop(envelope);
+        } else {
+            struct p2p_header header = envelope->header;
+
+            arrived(name->group, envelope->path, &header, envelope);
+        }
+    }
+    engine->adopting = false;
+}
+
+/* ---- the entry ---------------------------------------------------------------------------------
+ */
+
+/* What a peer may do at all, whatever the group: stay within its credit and the longest piece. */
+static const char *check_limits(struct p2p_path *path, const struct p2p_header *h)
+{
+    if (h->credit > path->window - path->credit)
+        return "it returns more credit than it has";
+    path->credit += h->credit;
+    if (h->kind == P2P_DATA && h->bytes > P2P_BUFFER_MAX)
+        return "a piece that is too long";
+    if (!is_eager(h))
+        return NULL;
+    if (h->bytes > path->eager_max || h->bytes > path->window - path->peer_used)
+        return "it sent more than its credit";
+    path->peer_used += (uint32_t)h->bytes;
+    return NULL;
+}
+
+void p2p_deliver_header(struct p2p_path *path)
+{
+    struct p2p_header header;
+    const char *wrong;
+
+    if (path->header.request.status != TUTTI_OK) {
+        p2p_path_fails(path, path->header.request.status, "the connection to rank %d ended: %s",
+                       path->label_rank, tutti_status_string(path->header.request.status));
+        return;
+    }
+    path->header_wanted = true;
+    if (path->header.request.bytes != P2P_HEADER_BYTES)
+        wrong = "its length";
+    else if (!(wrong = p2p_wire_decode(path->wire, &header)))
+        wrong = check_limits(path, &header);
+    if (wrong) {
+        nonsense(path, wrong);
+        return;
+    }
+    if (header.kind != P2P_CREDIT) {
+        struct p2p_group_name *name = p2p_group_find(path->engine, header.group);
+
+        if (!name)
+            arrived_early(path, &header);
+        else if (!name->group || name->group->failed)
+            drain(path, &header);
+        else
+            arrived(name->group, path, &header, NULL);
+    }
+    p2p_flow_receive(path);
+}

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Endpoints, paths and progress.
+ *
+ * Every request that a transport has is in its path's `held` list. What completes, at once or
+ * later, goes through engine->ready and is looked at in p2p_progress() alone, so that no completion
+ * is handled in the middle of another. A path that fails is taken apart there too, after everything
+ * that had arrived on it was delivered.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "p2p/p2p_inside.h"
+
+enum {
+    REPORTS_MAX = 64,     /* completions taken from a transport in one call */
+    PROGRESS_BUDGET = 512 /* completions handled in one p2p_progress(), so that it always returns */
+};
+
+static const uint64_t PIECE_COPIED = 256 << 10; /* four of them in flight are copied within L2 */
+
+tutti_status p2p_engine_new(struct p2p_engine **ret_engine)
+{
+    struct p2p_engine *engine = calloc(1, sizeof *engine);
+
+    if (!engine)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a message engine");
+    p2p_link_init(&engine->groups);
+    p2p_link_init(&engine->ready);
+    p2p_link_init(&engine->blocked);
+    p2p_link_init(&engine->failing);
+    p2p_link_init(&engine->finished);
+    p2p_link_init(&engine->orphans);
+    engine->free_first = UINT32_MAX;
+    p2p_pool_init(&engine->packets, sizeof(struct p2p_packet));
+    p2p_pool_init(&engine->incomings, sizeof(struct p2p_incoming));
+    p2p_pool_init(&engine->envelope_pool, sizeof(struct p2p_envelope));
+    p2p_pool_init(&engine->bins, sizeof(struct p2p_bin));
+    p2p_buffers_init(&engine->buffers);
+    *ret_engine = engine;
+    return TUTTI_OK;
+}
+
+/* Buffers longer than a pool's are freed by who has them, and these are they. */
+static void free_path(struct p2p_path *path)
+{
+    struct p2p_buffers *buffers = &path->engine->buffers;
+    struct p2p_packet *packet;
+    struct p2p_incoming *incoming;
+
+    while ((packet = P2P_FIRST(&path->queue, struct p2p_packet, link)) ||
+           (packet = P2P_FIRST(&path->issued, struct p2p_packet, link))) {
+        p2p_link_remove(&packet->link);
+        p2p_buffer_give(buffers, packet->buffer);
+    }
+    while ((incoming = P2P_FIRST(&path->incoming, struct p2p_incoming, link))) {
+        p2p_link_remove(&incoming->link);
+        p2p_buffer_give(buffers, incoming->buffer);
+    }
+    free(path);
+}
+
+static void free_endpoint(struct p2p_endpoint *at)
+{
+    struct p2p_path *path;
+
+    while ((path = P2P_FIRST(&at->paths, struct p2p_path, link))) {
+        p2p_link_remove(&path->link);
+        free_path(path);
+    }
+    free(at);
+}
+
+void p2p_engine_free(struct p2p_engine *engine)
+{
+    if (!engine)
+        return;
+
+    struct p2p_envelope *envelope;
+    while ((envelope = P2P_FIRST(&engine->orphans, struct p2p_envelope, by_source))) {
+        p2p_link_remove(&envelope->by_source);
+        p2p_buffer_give(&engine->buffers, envelope->buffer);
+    }
+    while (engine->endpoints) {
+        struct p2p_endpoint *next = engine->endpoints->next;
+
+        free_endpoint(engine->endpoints);
+        engine->endpoints = next;
+    }
+    for (int i = 0; i < P2P_NAME_SLOTS; i++) {
+        while (engine->names[i]) {
+            struct p2p_group_name *next = engine->names[i]->next;
+
+            free(engine->names[i]);
+            engine->names[i] = next;
+        }
+    }
+    free(engine->transfers);
+    p2p_pool_fini(&engine->packets);
+    p2p_pool_fini(&engine->incomings);
+    p2p_pool_fini(&engine->envelope_pool);
+    p2p_pool_fini(&engine->bins);
+    p2p_buffers_fini(&engine->buffers);
+    free(engine);
+}
+
+tutti_status p2p_engine_add_endpoint(struct p2p_engine *engine, const tutti_transport_ops *ops,
+                                     tutti_endpoint *endpoint, unsigned *ret_index)
+{
+    if (ops->max_message && ops->max_message < P2P_EAGER_MAX)
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "the transport takes messages of at most %llu bytes, and %d are needed",
+                         (unsigned long long)ops->max_message, P2P_EAGER_MAX);
+
+    struct p2p_endpoint *at = calloc(1, sizeof *at), **last = &engine->endpoints;
+    if (!at)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for an endpoint");
+    at->ops = ops;
+    at->endpoint = endpoint;
+    at->can_cancel = TUTTI_HAS(ops, cancel);
+    at->piece_bytes = at->can_cancel ? P2P_BUFFER_MAX : PIECE_COPIED;
+    if (ops->max_message && ops->max_message < at->piece_bytes)
+        at->piece_bytes = ops->max_message;
+    p2p_link_init(&at->paths);
+    while (*last)
+        last = &(*last)->next;
+    *last = at;
+    *ret_index = engine->endpoint_count++;
+    return TUTTI_OK;
+}
+
+tutti_status p2p_engine_add_path(struct p2p_engine *engine, unsigned endpoint_index,
+                                 tutti_peer *peer, int label_rank, int members,
+                                 struct p2p_path **ret_path)
+{
+    struct p2p_endpoint *at = engine->endpoints;
+
+    while (at && endpoint_index--)
+        at = at->next;
+    if (!at || members < 1)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "no such endpoint, or %d members", members);
+
+    struct p2p_path *path = calloc(1, sizeof *path);
+    if (!path)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the way to rank %d", label_rank);
+    path->engine = engine;
+    path->at = at;
+    path->peer = peer;
+    path->label_rank = label_rank;
+    path->window = (uint32_t)(P2P_WINDOWS_TOTAL / members);
+    if (path->window > P2P_WINDOW_MAX)
+        path->window = P2P_WINDOW_MAX;
+    path->credit = path->window;
+    path->eager_max = path->window / 4 < P2P_EAGER_MAX ? path->window / 4 : P2P_EAGER_MAX;
+    p2p_link_init(&path->blocked);
+    p2p_link_init(&path->failing);
+    p2p_link_init(&path->queue);
+    p2p_link_init(&path->issued);
+    p2p_link_init(&path->streams);
+    p2p_link_init(&path->held);
+    p2p_link_init(&path->incoming);
+    path->header.path = path;
+    path->header.kind = IO_HEADER_IN;
+    path->header_wanted = true;
+    p2p_link_append(&at->paths, &path->link);
+    p2p_flow_receive(path);
+    *ret_path = path;
+    return TUTTI_OK;
+}
+
+/* ---- requests ----------------------------------------------------------------------------------
+ */
+
+void p2p_io_taken(struct p2p_io *io)
+{
+    io->held = io->request.status == TUTTI_ERR_NOT_READY;
+    p2p_link_append(io->held ? &io->path->held : &io->path->engine->ready, &io->link);
+}
+
+static void io_ready(struct p2p_io *io)
+{
+    p2p_link_remove(&io->link);
+    io->held = false;
+    p2p_link_append(&io->path->engine->ready, &io->link);
+}
+
+/* The transport without `progress`: asks for each request. */
+static void test_all(struct p2p_endpoint *at)
+{
+    for (struct p2p_link *p = at->paths.next; p != &at->paths; p = p->next) {
+        struct p2p_path *path = P2P_OF(p, struct p2p_path, link);
+        struct p2p_link *next, *link = path->held.next;
+
+        for (; link != &path->held; link = next) {
+            struct p2p_io *io = P2P_OF(link, struct p2p_io, link);
+
+            next = link->next;
+            if (at->ops->test(at->endpoint, &io->request) != TUTTI_ERR_NOT_READY)
+                io_ready(io);
+        }
+    }
+}
+
+static void poll_endpoint(struct p2p_endpoint *at)
+{
+    tutti_request *done[REPORTS_MAX];
+
+    if (!TUTTI_HAS(at->ops, progress)) {
+        test_all(at);
+        return;
+    }
+
+    uint32_t count = at->ops->progress(at->endpoint, done, REPORTS_MAX);
+    for (uint32_t i = 0; i < count && i < REPORTS_MAX; i++)
+        io_ready(done[i]->user);
+}
+
+static void io_handle(struct p2p_io *io)
+{
+    p2p_link_remove(&io->link);
+    switch (io->kind) {
+    case IO_HEADER_IN:
+        if (!io->path->failed)
+            p2p_deliver_header(io->path);
+        break;
+    case IO_PAYLOAD_IN:
+        p2p_flow_received(io);
+        break;
+    default:
+        p2p_flow_sent(io);
+    }
+}
+
+static unsigned handle_ready(struct p2p_engine *engine)
+{
+    unsigned handled = 0;
+
+    while (!p2p_link_alone(&engine->ready) && handled < PROGRESS_BUDGET) {
+        io_handle(P2P_FIRST(&engine->ready, struct p2p_io, link));
+        handled++;
+    }
+    return handled;
+}
+
+void p2p_path_blocked(struct p2p_path *path)
+{
+    if (p2p_link_alone(&path->blocked))
+        p2p_link_append(&path->engine->blocked, &path->blocked);
+}
+
+/* Each path that was blocked is tried once; it comes back when the transport is still full. */
+static unsigned retry_blocked(struct p2p_engine *engine)
+{
+    struct p2p_link *last = engine->blocked.prev, *link;
+    unsigned given = 0;
+
+    if (last == &engine->blocked)
+        return 0;
+    do {
+        struct p2p_path *path = P2P_FIRST(&engine->blocked, struct p2p_path, blocked);
+
+        link = &path->blocked;
+        p2p_link_remove(link);
+        given += p2p_flow_receive(path);
+        given += p2p_flow_send(path);
+    } while (link != last);
+    return given;
+}
+
+/* ---- failing -----------------------------------------------------------------------------------
+ */
+
+void p2p_path_fails(struct p2p_path *path, tutti_status status, const char *format, ...)
+{
+    va_list args;
+
+    if (path->failed)
+        return;
+    path->failed = status;
+    va_start(args, format);
+    (void)vsnprintf(path->words, sizeof path->words, format, args);
+    va_end(args);
+    p2p_link_remove(&path->blocked);
+    p2p_link_append(&path->engine->failing, &path->failing);
+}
+
+void p2p_path_fail(struct p2p_path *path, tutti_status status, const char *words)
+{
+    p2p_path_fails(path, status, "%s", words);
+}
+
+/* An io that the transport has given back without having completed it. */
+static void io_withdrawn(struct p2p_io *io)
+{
+    p2p_link_remove(&io->link);
+    io->held = false;
+    io->request.status = io->path->failed;
+    if (io->kind == IO_PAYLOAD_IN)
+        p2p_flow_received(io);
+    else if (io->kind != IO_HEADER_IN)
+        p2p_flow_sent(io);
+}
+
+void p2p_path_withdraw(struct p2p_path *path)
+{
+    struct p2p_io *io;
+
+    while (path->at->can_cancel && (io = P2P_FIRST(&path->held, struct p2p_io, link))) {
+        path->at->ops->cancel(path->at->endpoint, &io->request);
+        io_withdrawn(io);
+    }
+}
+
+/* Nobody's packets: what the transport still has of them is freed when it lets go. */
+static void abandon_packets(struct p2p_link *list)
+{
+    struct p2p_link *next, *link = list->next;
+
+    for (; link != list; link = next) {
+        struct p2p_packet *packet = P2P_OF(link, struct p2p_packet, link);
+
+        next = link->next;
+        if (packet->op && packet->op->packet == packet)
+            packet->op->packet = NULL;
+        packet->op = NULL;
+        packet->stage = PACKET_GIVEN;
+        if (!packet->outstanding)
+            p2p_packet_free(packet);
+    }
+}
+
+static void abandon_incoming(struct p2p_path *path)
+{
+    struct p2p_link *next, *link = path->incoming.next;
+
+    for (; link != &path->incoming; link = next) {
+        struct p2p_incoming *incoming = P2P_OF(link, struct p2p_incoming, link);
+        struct p2p_envelope *envelope = incoming->envelope;
+
+        next = link->next;
+        incoming->op = NULL;
+        incoming->envelope = NULL;
+        if (envelope)
+            p2p_envelope_settle(envelope, ENVELOPE_BROKEN);
+        if (path->unposted == incoming)
+            p2p_incoming_free(incoming);
+    }
+}
+
+static void fail_operations(struct p2p_group *group, struct p2p_path *path)
+{
+    struct p2p_link *next, *link = group->ops.next;
+
+    for (; link != &group->ops; link = next) {
+        struct p2p_op *op = P2P_OF(link, struct p2p_op, member);
+
+        next = link->next;
+        if (op->path == path)
+            p2p_op_complete(op, path->failed);
+    }
+}
+
+static void tear_down(struct p2p_path *path)
+{
+    struct p2p_link *groups = &path->engine->groups;
+
+    p2p_path_withdraw(path);
+    abandon_incoming(path);
+    abandon_packets(&path->queue);
+    abandon_packets(&path->issued);
+    for (struct p2p_link *link = groups->next; link != groups; link = link->next) {
+        struct p2p_group *group = P2P_OF(link, struct p2p_group, link);
+
+        for (int rank = 0; rank < group->size && !group->failed; rank++) {
+            if (group->paths[rank] != path)
+                continue;
+            group->events->peer_failed(group->user, rank, path->failed, path->words);
+            fail_operations(group, path);
+        }
+    }
+}
+
+static unsigned tear_down_failing(struct p2p_engine *engine)
+{
+    unsigned count = 0;
+
+    while (p2p_link_alone(&engine->ready) && !p2p_link_alone(&engine->failing)) {
+        struct p2p_path *path = P2P_FIRST(&engine->failing, struct p2p_path, failing);
+
+        p2p_link_remove(&path->failing);
+        tear_down(path);
+        count++;
+    }
+    return count;
+}
+
+/* ---- progress ----------------------------------------------------------------------------------
+ */
+
+unsigned p2p_progress(struct p2p_engine *engine)
+{
+    unsigned moved = 0;
+
+    if (engine->adopting)
+        p2p_deliver_orphans(engine);
+    for (struct p2p_endpoint *at = engine->endpoints; at; at = at->next)
+        poll_endpoint(at);
+    moved += handle_ready(engine);
+    moved += retry_blocked(engine);
+    moved += tear_down_failing(engine);
+    if (!p2p_link_alone(&engine->finished))
+        moved += p2p_op_finish(engine, NULL);
+    return moved;
+}
+
+bool p2p_arm(struct p2p_engine *engine)
+{
+    if (engine->adopting || !p2p_link_alone(&engine->ready) || !p2p_link_alone(&engine->blocked) ||
+        !p2p_link_alone(&engine->failing) || !p2p_link_alone(&engine->finished))
+        return false;
+    for (struct p2p_endpoint *at = engine->endpoints; at; at = at->next)
+        if (!TUTTI_HAS(at->ops, wait_fd) || !TUTTI_HAS(at->ops, arm) ||
+            at->ops->arm(at->endpoint) != TUTTI_ARMED)
+            return false;
+    return true;
+}
+
+unsigned p2p_engine_fds(struct p2p_engine *engine, int32_t *ret_fds, unsigned capacity)
+{
+    unsigned count = 0;
+    int32_t fd;
+
+    for (struct p2p_endpoint *at = engine->endpoints; at && count < capacity; at = at->next)
+        if (TUTTI_HAS(at->ops, wait_fd) && at->ops->wait_fd(at->endpoint, &fd) == TUTTI_OK)
+            ret_fds[count++] = fd;
+    return count;
+}

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a path sends and receives.
+ *
+ * Headers go out in the order in which operations were started and never wait for credit: credit
+ * bounds the payload that a peer must take in without having asked for it. A message that fits into
+ * what is left of it travels with its header (eager), any other is requested and streams when it
+ * was granted, in pieces, behind the headers that queue at that time. So two sides that are
+ * both out of credit still hear of each other's messages, and nobody can be made to
+ * keep more than the window of each peer.
+ *
+ * On the way in, a header receive is always posted, after the payload receive of the header before
+ * it. The caller's memory is given to the transport only when it can cancel; else everything
+ * goes through buffers of the core.
+ */
+#include <string.h>
+
+#include "p2p/p2p_inside.h"
+
+/* ---- out ---------------------------------------------------------------------------------------
+ */
+
+static void io_init(struct p2p_io *io, struct p2p_path *path, uint8_t kind)
+{
+    io->path = path;
+    io->kind = kind;
+    io->held = false;
+    io->request = (tutti_request){.status = TUTTI_ERR_NOT_READY, .user = io};
+    p2p_link_init(&io->link);
+}
+
+bool p2p_packet_queue(struct p2p_path *path, const struct p2p_header *header, struct p2p_op *op,
+                      const void *data)
+{
+    struct p2p_packet *packet = p2p_pool_take(&path->engine->packets);
+
+    if (!packet)
+        return false;
+    packet->header = *header;
+    packet->op = op;
+    packet->data = p2p_wire_payload(header) ? data : NULL;
+    packet->buffer = NULL;
+    packet->stage = PACKET_QUEUED;
+    packet->outstanding = 0;
+    packet->direct = path->at->can_cancel && header->bytes > P2P_COPY_MAX;
+    io_init(&packet->head, path, IO_HEADER_OUT);
+    io_init(&packet->body, path, IO_PAYLOAD_OUT);
+    if (op)
+        op->packet = packet;
+    p2p_link_append(&path->queue, &packet->link);
+    return true;
+}
+
+void p2p_packet_free(struct p2p_packet *packet)
+{
+    struct p2p_engine *engine = packet->head.path->engine;
+
+    p2p_link_remove(&packet->link);
+    if (packet->op && packet->op->packet == packet)
+        packet->op->packet = NULL;
+    p2p_buffer_give(&engine->buffers, packet->buffer);
+    p2p_pool_give(&engine->packets, packet);
+}
+
+/* Takes back a packet of which nothing was given to the transport. */
+void p2p_packet_drop(struct p2p_packet *packet)
+{
+    struct p2p_path *path = packet->head.path;
+
+    if (packet->header.kind == P2P_MESSAGE || packet->header.kind == P2P_COLLECTIVE)
+        path->credit += (uint32_t)packet->header.bytes;
+    else if (packet->header.kind == P2P_DATA)
+        path->pieces--;
+    p2p_packet_free(packet);
+}
+
+/* Moves the payload into memory of the core, so that the caller's is not needed any more. */
+bool p2p_packet_copy(struct p2p_packet *packet)
+{
+    if (packet->data && !packet->buffer) {
+        packet->buffer = p2p_buffer_take(&packet->head.path->engine->buffers, packet->header.bytes);
+        if (!packet->buffer)
+            return false;
+        memcpy(packet->buffer->data, packet->data, packet->header.bytes);
+        packet->data = packet->buffer->data;
+        packet->direct = false;
+    }
+    return true;
+}
+
+/* True when the transport took it. */
+static bool give_out(struct p2p_packet *packet, struct p2p_io *io, const void *data, uint64_t bytes,
+                     uint32_t flags)
+{
+    struct p2p_path *path = io->path;
+    tutti_status status = path->at->ops->isend(path->at->endpoint, path->peer, P2P_LANE, data,
+                                               bytes, flags, &io->request);
+
+    if (status == TUTTI_OK) {
+        packet->outstanding++;
+        p2p_io_taken(io);
+        return true;
+    }
+    if (status == TUTTI_ERR_BUSY)
+        p2p_path_blocked(path);
+    else
+        p2p_path_fails(path, status, "cannot send to rank %d: %s", path->label_rank,
+                       tutti_status_string(status));
+    return false;
+}
+
+static bool give_header(struct p2p_packet *packet)
+{
+    struct p2p_path *path = packet->head.path;
+    uint32_t credit = path->owed;
+
+    packet->header.credit = credit;
+    p2p_wire_encode(&packet->header, packet->wire);
+    if (!give_out(packet, &packet->head, packet->wire, P2P_HEADER_BYTES,
+                  packet->data ? TUTTI_SEND_MORE : 0))
+        return false;
+    path->owed -= credit;
+    path->peer_used -= credit;
+    if (packet->header.kind == P2P_CREDIT)
+        path->credit_queued = false;
+    packet->stage = PACKET_HEADER_GIVEN;
+    return true;
+}
+
+/* The payload is out of the caller's memory as far as this packet is concerned. */
+static void op_moved(struct p2p_op *op, uint64_t bytes)
+{
+    op->moved += bytes;
+    if (op->moved == op->capacity)
+        p2p_op_complete(op, TUTTI_OK);
+}
+
+/* True when the whole packet was taken. */
+static bool give_packet(struct p2p_packet *packet)
+{
+    struct p2p_path *path = packet->head.path;
+    struct p2p_op *op = packet->op;
+
+    if (!packet->direct && !p2p_packet_copy(packet)) {
+        p2p_path_fails(path, TUTTI_ERR_NO_MEMORY, "no memory to send to rank %d", path->label_rank);
+        return false;
+    }
+    if (packet->stage == PACKET_QUEUED && !give_header(packet))
+        return false;
+    if (packet->data && !give_out(packet, &packet->body, packet->data, packet->header.bytes, 0))
+        return false;
+    packet->stage = PACKET_GIVEN;
+    p2p_link_remove(&packet->link);
+    p2p_link_append(&path->issued, &packet->link);
+    if (op) {
+        if (op->packet == packet)
+            op->packet = NULL;
+        if (packet->header.kind == P2P_REQUEST || packet->header.kind == P2P_COLLECTIVE_REQUEST) {
+            packet->op = NULL;
+        } else if (!packet->direct) {
+            packet->op = NULL;
+            op_moved(op, packet->header.bytes);
+        }
+    }
+    return true;
+}
+
+/* The next piece of the first granted send. */
+static struct p2p_packet *next_piece(struct p2p_path *path)
+{
+    struct p2p_op *op = P2P_FIRST(&path->streams, struct p2p_op, queue);
+
+    if (!op || path->pieces == P2P_PIECES_MAX)
+        return NULL;
+
+    uint64_t left = op->capacity - op->issued;
+    struct p2p_header header = {.kind = P2P_DATA,
+                                .group = op->group->id,
+                                .source = (uint32_t)op->group->rank,
+                                .id = op->peer_id,
+                                .bytes =
+                                    left < path->at->piece_bytes ? left : path->at->piece_bytes,
+                                .tag = op->issued};
+
+    if (!p2p_packet_queue(path, &header, op, (const uint8_t *)op->buffer + op->issued)) {
+        p2p_path_fails(path, TUTTI_ERR_NO_MEMORY, "no memory to send to rank %d", path->label_rank);
+        return NULL;
+    }
+    op->issued += header.bytes;
+    if (op->issued == op->capacity)
+        p2p_link_remove(&op->queue);
+    path->pieces++;
+    return P2P_FIRST(&path->queue, struct p2p_packet, link);
+}
+
+unsigned p2p_flow_send(struct p2p_path *path)
+{
+    unsigned given = 0;
+
+    while (!path->failed) {
+        struct p2p_packet *packet = P2P_FIRST(&path->queue, struct p2p_packet, link);
+
+        if (!packet && !(packet = next_piece(path)))
+            break;
+        if (!give_packet(packet))
+            break;
+        given++;
+    }
+    return given;
+}
+
+void p2p_flow_stream(struct p2p_op *op, uint32_t peer_id)
+{
+    if (op->held_by)
+        p2p_match_withdraw(op);
+    if (op->has_id)
+        p2p_transfer_free(op->group->engine, op);
+    op->peer_id = peer_id;
+    op->state = OP_STREAM;
+    p2p_link_append(&op->path->streams, &op->queue);
+}
+
+/* A header or payload has left; called for each, in any order. */
+void p2p_flow_sent(struct p2p_io *io)
+{
+    struct p2p_path *path = io->path;
+    struct p2p_packet *packet = io->kind == IO_HEADER_OUT ? P2P_OF(io, struct p2p_packet, head)
+                                                          : P2P_OF(io, struct p2p_packet, body);
+
+    if (io->request.status != TUTTI_OK)
+        p2p_path_fails(path, io->request.status, "sending to rank %d failed: %s", path->label_rank,
+                       tutti_status_string(io->request.status));
+    if (--packet->outstanding > 0 || packet->stage != PACKET_GIVEN)
+        return;
+
+    struct p2p_op *op = packet->op;
+    uint64_t bytes = packet->header.bytes;
+
+    path->pieces -= packet->header.kind == P2P_DATA;
+    p2p_packet_free(packet);
+    if (path->failed)
+        return;
+    if (op)
+        op_moved(op, bytes);
+    p2p_flow_send(path);
+}
+
+/* ---- credit ------------------------------------------------------------------------------------
+ */
+
+/* `bytes` of eager payload need no memory here any more. Told with the next header, or by a
+ * header of its own when half of the window has come together. */
+void p2p_flow_credit(struct p2p_path *path, uint64_t bytes)
+{
+    static const struct p2p_header credit = {.kind = P2P_CREDIT};
+
+    path->owed += (uint32_t)bytes;
+    if (path->failed || path->credit_queued || !bytes || path->owed < path->window / 2)
+        return;
+    path->credit_queued = p2p_packet_queue(path, &credit, NULL, NULL);
+    p2p_flow_send(path);
+}
+
+/* ---- in ----------------------------------------------------------------------------------------
+ */
+
+static bool give_in(struct p2p_io *io, void *data, uint64_t bytes)
+{
+    struct p2p_path *path = io->path;
+    uint8_t kind = io->kind;
+
+    io_init(io, path, kind);
+
+    tutti_status status =
+        path->at->ops->irecv(path->at->endpoint, path->peer, P2P_LANE, data, bytes, &io->request);
+    if (status == TUTTI_OK) {
+        p2p_io_taken(io);
+        return true;
+    }
+    if (status == TUTTI_ERR_BUSY)
+        p2p_path_blocked(path);
+    else
+        p2p_path_fails(path, status, "cannot receive from rank %d: %s", path->label_rank,
+                       tutti_status_string(status));
+    return false;
+}
+
+/* Posts what the path is to receive next: the payload that was announced, then a header. */
+unsigned p2p_flow_receive(struct p2p_path *path)
+{
+    unsigned given = 0;
+
+    if (path->failed)
+        return 0;
+    if (path->unposted) {
+        if (!give_in(&path->unposted->io, path->unposted->data, path->unposted->bytes))
+            return 0;
+        path->unposted = NULL;
+        given++;
+    }
+    if (path->header_wanted && give_in(&path->header, path->wire, P2P_HEADER_BYTES)) {
+        path->header_wanted = false;
+        given++;
+    }
+    return given;
+}
+
+/*
+ * Prepares for the payload that follows `header`: for `op`, for `envelope`, or for nobody (it is
+ * dropped). False when there is no memory; the path has failed then.
+ */
+bool p2p_flow_expect(struct p2p_path *path, const struct p2p_header *header, struct p2p_op *op,
+                     struct p2p_envelope *envelope)
+{
+    struct p2p_engine *engine = path->engine;
+    struct p2p_incoming *incoming = p2p_pool_take(&engine->incomings);
+
+    if (incoming) {
+        io_init(&incoming->io, path, IO_PAYLOAD_IN);
+        p2p_link_init(&incoming->link);
+        incoming->op = op;
+        incoming->envelope = envelope;
+        incoming->bytes = header->bytes;
+        incoming->offset = header->kind == P2P_DATA ? header->tag : 0;
+        incoming->charged = header->kind != P2P_DATA;
+        incoming->buffer = NULL;
+        if (op && path->at->can_cancel)
+            incoming->data = (uint8_t *)op->buffer + incoming->offset;
+        else if ((incoming->buffer = p2p_buffer_take(&engine->buffers, header->bytes)))
+            incoming->data = incoming->buffer->data;
+        else {
+            p2p_pool_give(&engine->incomings, incoming);
+            incoming = NULL;
+        }
+    }
+    if (!incoming) {
+        p2p_path_fails(path, TUTTI_ERR_NO_MEMORY, "no memory to receive %llu bytes from rank %d",
+                       (unsigned long long)header->bytes, path->label_rank);
+        return false;
+    }
+    p2p_link_append(&path->incoming, &incoming->link);
+    path->unposted = incoming;
+    return true;
+}
+
+/* Lets what is not posted yet arrive in memory of the core. */
+bool p2p_incoming_redirect(struct p2p_incoming *incoming)
+{
+    incoming->buffer = p2p_buffer_take(&incoming->io.path->engine->buffers, incoming->bytes);
+    if (!incoming->buffer)
+        return false;
+    incoming->data = incoming->buffer->data;
+    return true;
+}
+
+void p2p_incoming_free(struct p2p_incoming *incoming)
+{
+    struct p2p_path *path = incoming->io.path;
+
+    if (path->unposted == incoming)
+        path->unposted = NULL;
+    p2p_link_remove(&incoming->link);
+    p2p_buffer_give(&path->engine->buffers, incoming->buffer);
+    p2p_pool_give(&path->engine->incomings, incoming);
+}
+
+/* The payload has arrived, or the path has failed. */
+void p2p_flow_received(struct p2p_io *io)
+{
+    struct p2p_incoming *incoming = P2P_OF(io, struct p2p_incoming, io);
+    struct p2p_path *path = io->path;
+    struct p2p_op *op = incoming->op;
+
+    if (io->request.status != TUTTI_OK || io->request.bytes != incoming->bytes) {
+        if (io->request.status != TUTTI_OK)
+            p2p_path_fails(path, io->request.status, "receiving from rank %d failed: %s",
+                           path->label_rank, tutti_status_string(io->request.status));
+        else
+            p2p_path_fails(path, TUTTI_ERR_INTERNAL,
+                           "rank %d announced %llu bytes and sent %llu: it does not speak tutti",
+                           path->label_rank, (unsigned long long)incoming->bytes,
+                           (unsigned long long)io->request.bytes);
+        if (incoming->envelope)
+            p2p_envelope_settle(incoming->envelope, ENVELOPE_BROKEN);
+        p2p_incoming_free(incoming);
+        return;
+    }
+    if (incoming->envelope) {
+        incoming->envelope->buffer = incoming->buffer;
+        incoming->buffer = NULL;
+        p2p_envelope_settle(incoming->envelope, ENVELOPE_ARRIVED);
+    } else {
+        if (op && incoming->buffer)
+            memcpy((uint8_t *)op->buffer + incoming->offset, incoming->data, incoming->bytes);
+        if (incoming->charged)
+            p2p_flow_credit(path, incoming->bytes);
+        if (op)
+            op_moved(op, incoming->bytes);
+    }
+    p2p_incoming_free(incoming);
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of core/p2p share and nobody else sees.
+ *
+ *   p2p_op.c      starting, cancelling and completing operations
+ *   p2p_match.c   tables: who waits for what, what has arrived for nobody
+ *   p2p_flow.c    what a path sends and receives: packets, pieces, credits
+ *   p2p_deliver.c what an arrived header means
+ *   p2p_engine.c  endpoints, paths, progress
+ *   p2p_group.c   groups: making, failing, freeing
+ *
+ * Who owns memory that a transport holds: a packet (out) or an incoming (in). Both may outlive the
+ * operation that they serve (`op` is NULL then), never the other way round. A failing path is only
+ * marked where the failure is found; p2p_progress() takes it apart when no other work is under way.
+ */
+#ifndef TUTTI_P2P_INSIDE_H
+#define TUTTI_P2P_INSIDE_H
+
+#include <stddef.h>
+
+#include "p2p/p2p.h"
+#include "p2p/p2p_pool.h"
+#include "p2p/p2p_wire.h"
+
+#define P2P_OF(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+
+enum {
+    P2P_LANE = 0,
+    P2P_ENVELOPES_MAX = 1 << 20, /* a process */
+    P2P_WINDOW_MAX = 256 << 10,  /* bytes of eager payload that a peer may have unreceived here */
+    P2P_WINDOWS_TOTAL = 64 << 20,
+    P2P_EAGER_MAX =
+        64 << 10,           /* a quarter of the window, so that credit comes back before it ends */
+    P2P_COPY_MAX = 8 << 10, /* sends up to this are copied and complete at once */
+    P2P_PIECES_MAX = 4      /* of large payloads, that a path has given to its transport */
+};
+
+enum p2p_op_state {
+    OP_COMPLETE,
+    OP_POSTED,        /* receive: in the bin `held_by` */
+    OP_ARRIVING,      /* receive: an incoming names it, or the envelope `held_by` */
+    OP_WAITING_DATA,  /* receive: granted, `id` is its own */
+    OP_EAGER,         /* send: the packet has header and payload */
+    OP_WAITING_GRANT, /* send: `id` is its own; a collective's is in the bin `held_by` */
+    OP_STREAM         /* send: in path->streams until all is issued; `peer_id` is the receive's */
+};
+
+enum p2p_space { SPACE_USER, SPACE_COLLECTIVE, SPACE_READY };
+
+/* ---- links ------------------------------------------------------------------------------------
+ */
+
+static inline void p2p_link_init(struct p2p_link *link)
+{
+    link->prev = link->next = link;
+}
+
+static inline bool p2p_link_alone(const struct p2p_link *link)
+{
+    return link->next == link;
+}
+
+static inline void p2p_link_append(struct p2p_link *list, struct p2p_link *link)
+{
+    link->prev = list->prev;
+    link->next = list;
+    list->prev->next = link;
+    list->prev = link;
+}
+
+/* Leaves `link` alone, so that taking it out twice does no harm. */
+static inline void p2p_link_remove(struct p2p_link *link)
+{
+    link->prev->next = link->next;
+    link->next->prev = link->prev;
+    p2p_link_init(link);
+}
+
+#define P2P_FIRST(list, type, member)                                                              \
+    (p2p_link_alone(list) ? NULL : P2P_OF((list)->next, type, member))
+
+/* ---- what a transport holds --------------------------------------------------------------------
+ */
+
+enum p2p_io_kind { IO_HEADER_IN, IO_PAYLOAD_IN, IO_HEADER_OUT, IO_PAYLOAD_OUT };
+
+struct p2p_io {
+    tutti_request request;
+    struct p2p_path *path;
+    struct p2p_link link; /* in path->held while the transport has it, then in engine->ready */
+    uint8_t kind;
+    bool held;
+};
+
+enum p2p_packet_stage { PACKET_QUEUED, PACKET_HEADER_GIVEN, PACKET_GIVEN };
+
+struct p2p_packet {
+    struct p2p_io head, body;
+    struct p2p_link link; /* in path->queue, then in path->issued */
+    struct p2p_header header;
+    struct p2p_op *op;   /* whose payload or request this is; NULL: nobody's any more */
+    const uint8_t *data; /* NULL: no payload */
+    struct p2p_buffer *buffer;
+    uint8_t stage;
+    uint8_t outstanding;
+    bool direct; /* the transport gets the caller's memory */
+    uint8_t wire[P2P_HEADER_BYTES];
+};
+
+struct p2p_incoming {
+    struct p2p_io io;
+    struct p2p_link link; /* in path->incoming */
+    struct p2p_op *op;    /* who gets it; or */
+    struct p2p_envelope *envelope;
+    struct p2p_buffer *buffer; /* NULL: straight into the caller's memory */
+    uint8_t *data;
+    uint64_t bytes;
+    uint64_t offset;
+    bool charged; /* counts against the sender's credit */
+};
+
+enum p2p_envelope_state {
+    ENVELOPE_ARRIVING, /* an incoming fills the buffer */
+    ENVELOPE_ARRIVED,
+    ENVELOPE_WAITING, /* request or early grant: there is no payload yet */
+    ENVELOPE_BROKEN   /* the path failed before the payload had arrived */
+};
+
+/* A header that nobody waited for. */
+struct p2p_envelope {
+    struct p2p_link by_source; /* in its bin, or in engine->orphans */
+    struct p2p_link by_tag;    /* in the any-source bin */
+    struct p2p_bin *source_bin, *tag_bin;
+    struct p2p_header header;
+    struct p2p_path *path;
+    struct p2p_op *op; /* matched while its payload still arrives */
+    struct p2p_buffer *buffer;
+    uint8_t state;
+    bool dropped; /* ARRIVING for nobody */
+};
+
+/* ---- tables ------------------------------------------------------------------------------------
+ */
+
+struct p2p_bin {
+    struct p2p_bin *next;
+    uint64_t tag;
+    int32_t source;
+    uint8_t space;
+    struct p2p_link posted;  /* operations, by `queue` */
+    struct p2p_link arrived; /* envelopes; by `by_tag` when source is P2P_ANY_SOURCE */
+};
+
+struct p2p_table {
+    struct p2p_bin **slots;
+    size_t mask;
+    size_t count;
+};
+
+struct p2p_transfer {
+    struct p2p_op *op;
+    uint32_t generation;
+    uint32_t next_free;
+};
+
+/* ---- the engine's parts ------------------------------------------------------------------------
+ */
+
+struct p2p_endpoint {
+    struct p2p_endpoint *next;
+    const tutti_transport_ops *ops;
+    tutti_endpoint *endpoint;
+    struct p2p_link paths;
+    uint64_t piece_bytes;
+    bool can_cancel;
+};
+
+struct p2p_path {
+    struct p2p_engine *engine;
+    struct p2p_endpoint *at;
+    tutti_peer *peer;
+    struct p2p_link link;    /* in endpoint->paths */
+    struct p2p_link blocked; /* in engine->blocked: the transport was full */
+    struct p2p_link failing; /* in engine->failing */
+    int label_rank;
+    tutti_status failed;
+    bool torn_down;
+    char words[224];
+
+    uint32_t window, eager_max;
+    uint32_t credit;    /* what may still be sent eagerly */
+    uint32_t owed;      /* taken in here, not told yet */
+    uint32_t peer_used; /* what the peer has spent of its credit */
+    bool credit_queued;
+
+    struct p2p_link queue;   /* packets in the order of the wire; headers before pieces */
+    struct p2p_link issued;  /* packets that the transport has */
+    struct p2p_link streams; /* granted sends that have more to issue */
+    unsigned pieces;
+
+    struct p2p_link held;     /* ios */
+    struct p2p_link incoming; /* payloads under way */
+    struct p2p_incoming *unposted;
+    bool header_wanted;
+    struct p2p_io header;
+    uint8_t wire[P2P_HEADER_BYTES];
+};
+
+/* Stays for the engine's life, so that late messages of a freed group are told from early ones. */
+struct p2p_group_name {
+    struct p2p_group_name *next;
+    uint32_t id;
+    struct p2p_group *group; /* NULL: freed */
+};
+
+struct p2p_group {
+    struct p2p_engine *engine;
+    struct p2p_group_name *name;
+    struct p2p_link link; /* in engine->groups */
+    const struct p2p_events *events;
+    void *user;
+    struct p2p_table table;
+    struct p2p_link ops;
+    uint64_t order;
+    uint32_t id;
+    int rank, size;
+    tutti_status failed;
+    struct p2p_path *paths[];
+};
+
+enum { P2P_NAME_SLOTS = 256 };
+
+struct p2p_engine {
+    struct p2p_endpoint *endpoints;
+    unsigned endpoint_count;
+    struct p2p_link groups;
+    struct p2p_group_name *names[P2P_NAME_SLOTS];
+    struct p2p_link ready;    /* ios that are complete */
+    struct p2p_link blocked;  /* paths whose transport was full */
+    struct p2p_link failing;  /* paths to take apart */
+    struct p2p_link finished; /* operations whose `done` is to be called */
+    struct p2p_link orphans;  /* envelopes of groups that do not exist yet */
+    bool adopting;            /* a group was made that orphans may wait for */
+    uint32_t envelopes;
+    struct p2p_transfer *transfers;
+    uint32_t transfer_count, free_first, free_last;
+    struct p2p_pool packets, incomings, envelope_pool, bins;
+    struct p2p_buffers buffers;
+};
+
+/* p2p_match.c */
+void p2p_table_free(struct p2p_table *table);
+/* The first operation that waits for a message (source, tag), taken out; or NULL. */
+struct p2p_op *p2p_match_arrived(struct p2p_group *group, uint8_t space, int source, uint64_t tag);
+/* The first envelope that a receive or early-grant seeker (source, tag) may take, taken out; or
+ * NULL. */
+struct p2p_envelope *p2p_match_posted(struct p2p_group *group, uint8_t space, int source,
+                                      uint64_t tag);
+tutti_status p2p_match_post(struct p2p_group *group, struct p2p_op *op, int source);
+void p2p_match_withdraw(struct p2p_op *op);
+tutti_status p2p_match_keep(struct p2p_group *group, uint8_t space, struct p2p_envelope *envelope);
+/* Takes envelopes out one by one; NULL when none is left. `cursor` begins at 0. */
+struct p2p_envelope *p2p_match_any(struct p2p_group *group, size_t *cursor);
+tutti_status p2p_transfer_new(struct p2p_engine *engine, struct p2p_op *op);
+void p2p_transfer_free(struct p2p_engine *engine, struct p2p_op *op);
+/* The operation, or NULL when it is gone; `ret_known` false when there never was such an id. */
+struct p2p_op *p2p_transfer_find(struct p2p_engine *engine, uint32_t id, bool *ret_known);
+
+/* p2p_flow.c */
+bool p2p_packet_queue(struct p2p_path *path, const struct p2p_header *header, struct p2p_op *op,
+                      const void *data);
+void p2p_packet_drop(struct p2p_packet *packet);
+bool p2p_packet_copy(struct p2p_packet *packet);
+void p2p_packet_free(struct p2p_packet *packet);
+unsigned p2p_flow_send(struct p2p_path *path);
+unsigned p2p_flow_receive(struct p2p_path *path);
+void p2p_flow_sent(struct p2p_io *io);
+void p2p_flow_stream(struct p2p_op *op, uint32_t peer_id);
+void p2p_flow_credit(struct p2p_path *path, uint64_t bytes);
+bool p2p_flow_expect(struct p2p_path *path, const struct p2p_header *header, struct p2p_op *op,
+                     struct p2p_envelope *envelope);
+void p2p_flow_received(struct p2p_io *io);
+void p2p_incoming_free(struct p2p_incoming *incoming);
+bool p2p_incoming_redirect(struct p2p_incoming *incoming);
+
+/* p2p_deliver.c */
+/* The header in path->wire has arrived. */
+void p2p_deliver_header(struct p2p_path *path);
+/* What had arrived for groups that now exist. */
+void p2p_deliver_orphans(struct p2p_engine *engine);
+/* Gives a receive what had arrived before it was posted. */
+void p2p_deliver_envelope(struct p2p_op *op, struct p2p_envelope *envelope);
+/* The envelope is no longer ARRIVING. */
+void p2p_envelope_settle(struct p2p_envelope *envelope, enum p2p_envelope_state state);
+/* Nobody will receive it. */
+void p2p_envelope_drop(struct p2p_envelope *envelope);
+
+/* p2p_op.c */
+void p2p_op_complete(struct p2p_op *op, tutti_status status);
+/* Calls `done` of what has completed; with a group, of its operations alone. */
+unsigned p2p_op_finish(struct p2p_engine *engine, const struct p2p_group *group);
+
+/* p2p_engine.c */
+/* Marks the path as failed; p2p_progress() does the rest. */
+void p2p_path_fails(struct p2p_path *path, tutti_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Takes back everything that the path's transport holds, if it can. */
+void p2p_path_withdraw(struct p2p_path *path);
+void p2p_path_blocked(struct p2p_path *path);
+/* A request was taken by the transport. */
+void p2p_io_taken(struct p2p_io *io);
+
+/* p2p_group.c */
+/* NULL: no group of that id was ever made here. */
+struct p2p_group_name *p2p_group_find(struct p2p_engine *engine, uint32_t group_id);
+/* p2p_group_fail() without calling `done`, for use inside p2p_progress(). */
+void p2p_group_end(struct p2p_group *group, tutti_status status);
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting, cancelling and completing operations. */
+#include "base/error.h"
+#include "p2p/p2p_inside.h"
+
+/* Why the group or the way to `peer` takes no operations; OK when it does. */
+static tutti_status check(const struct p2p_group *group, int peer, uint64_t bytes)
+{
+    if (group->failed)
+        return error_set(group->failed, "the group has failed: %s",
+                         tutti_status_string(group->failed));
+    if (peer < 0 || peer >= group->size || peer == group->rank)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "rank %d cannot be the other side: the group has the ranks 0 to %d and "
+                         "this is rank %d",
+                         peer, group->size - 1, group->rank);
+    if (bytes > INT64_MAX)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "a message of %llu bytes is too long",
+                         (unsigned long long)bytes);
+    return TUTTI_OK;
+}
+
+static tutti_status refuse_failed(const struct p2p_path *path)
+{
+    return error_set(path->failed, "%s", path->words);
+}
+
+static void start(struct p2p_op *op, struct p2p_group *group, struct p2p_path *path, uint8_t state,
+                  uint8_t space, uint64_t tag, const void *buffer, uint64_t bytes)
+{
+    op->status = TUTTI_ERR_NOT_READY;
+    op->source = -1;
+    op->bytes = 0;
+    op->group = group;
+    op->path = path;
+    op->buffer = (void *)(uintptr_t)buffer; /* a send only reads it */
+    op->capacity = bytes;
+    op->tag = tag;
+    op->issued = op->moved = 0;
+    op->packet = op->held_by = NULL;
+    op->state = state;
+    op->space = space;
+    op->announced = op->has_id = 0;
+    p2p_link_init(&op->queue);
+    p2p_link_init(&op->finished);
+    p2p_link_append(&group->ops, &op->member);
+}
+
+/* Undoes start() when the operation could not be queued. */
+static tutti_status give_up(struct p2p_op *op, const char *what)
+{
+    if (op->held_by)
+        p2p_match_withdraw(op);
+    if (op->has_id)
+        p2p_transfer_free(op->group->engine, op);
+    p2p_link_remove(&op->member);
+    op->state = OP_COMPLETE;
+    op->status = error_set(TUTTI_ERR_NO_MEMORY, "no memory to queue a %s", what);
+    return op->status;
+}
+
+static void unhook(struct p2p_op *op)
+{
+    if (op->state == OP_ARRIVING && op->held_by) {
+        struct p2p_envelope *envelope = op->held_by;
+
+        op->held_by = NULL;
+        p2p_envelope_drop(envelope);
+    } else if (op->held_by) {
+        p2p_match_withdraw(op);
+    }
+    if (op->has_id)
+        p2p_transfer_free(op->group->engine, op);
+    p2p_link_remove(&op->queue);
+    p2p_link_remove(&op->member);
+    op->state = OP_COMPLETE;
+}
+
+void p2p_op_complete(struct p2p_op *op, tutti_status status)
+{
+    unhook(op);
+    op->status = status;
+    if (status == TUTTI_OK)
+        op->bytes = op->capacity;
+    if (op->done)
+        p2p_link_append(&op->group->engine->finished, &op->finished);
+}
+
+unsigned p2p_op_finish(struct p2p_engine *engine, const struct p2p_group *group)
+{
+    struct p2p_link mine, *next;
+    unsigned called = 0;
+
+    p2p_link_init(&mine);
+    for (struct p2p_link *link = engine->finished.next; link != &engine->finished; link = next) {
+        next = link->next;
+        if (!group || P2P_OF(link, struct p2p_op, finished)->group == group) {
+            p2p_link_remove(link);
+            p2p_link_append(&mine, link);
+        }
+    }
+    while (!p2p_link_alone(&mine)) {
+        struct p2p_op *op = P2P_FIRST(&mine, struct p2p_op, finished);
+
+        p2p_link_remove(&op->finished);
+        op->done(op);
+        called++;
+    }
+    return called;
+}
+
+/* ---- send --------------------------------------------------------------------------------------
+ */
+
+static tutti_status send(struct p2p_group *group, struct p2p_op *op, int destination,
+                         struct p2p_header *header, const void *buffer)
+{
+    uint64_t bytes = header->bytes;
+    tutti_status status = check(group, destination, bytes);
+    bool collective = header->kind == P2P_COLLECTIVE;
+
+    if (status != TUTTI_OK)
+        return status;
+
+    struct p2p_path *path = group->paths[destination];
+    if (path->failed)
+        return refuse_failed(path);
+
+    bool eager = bytes <= path->eager_max && bytes <= path->credit;
+    start(op, group, path, eager ? OP_EAGER : OP_WAITING_GRANT, SPACE_READY, header->tag, buffer,
+          bytes);
+    header->group = group->id;
+    header->source = (uint32_t)group->rank;
+    if (!eager) {
+        if ((status = p2p_transfer_new(group->engine, op)) != TUTTI_OK)
+            return give_up(op, "send");
+        header->kind = collective ? P2P_COLLECTIVE_REQUEST : P2P_REQUEST;
+        header->id = op->id;
+    }
+    if (!p2p_packet_queue(path, header, op, buffer))
+        return give_up(op, "send");
+    if (eager) {
+        path->credit -= (uint32_t)bytes;
+    } else if (collective && bytes > path->eager_max) {
+        struct p2p_envelope *ready = p2p_match_posted(group, SPACE_READY, destination, header->tag);
+
+        if (ready && ready->header.bytes == bytes) {
+            p2p_flow_stream(op, ready->header.id);
+        } else if (!ready && p2p_match_post(group, op, destination) != TUTTI_OK) {
+            p2p_packet_drop(op->packet);
+            return give_up(op, "send");
+        }
+        if (ready)
+            p2p_envelope_drop(ready);
+    }
+    p2p_flow_send(path);
+    return TUTTI_OK;
+}
+
+tutti_status p2p_send(struct p2p_group *group, struct p2p_op *op, int destination, uint64_t tag,
+                      const void *buffer, uint64_t bytes)
+{
+    struct p2p_header header = {.kind = P2P_MESSAGE, .tag = tag, .bytes = bytes};
+
+    return send(group, op, destination, &header, buffer);
+}
+
+tutti_status p2p_collective_send(struct p2p_group *group, struct p2p_op *op, int destination,
+                                 const struct announce *announce, const void *buffer,
+                                 uint64_t bytes)
+{
+    struct p2p_header header = {
+        .kind = P2P_COLLECTIVE, .tag = announce->sequence, .bytes = bytes, .announce = *announce};
+
+    return send(group, op, destination, &header, buffer);
+}
+
+/* ---- receive -----------------------------------------------------------------------------------
+ */
+
+/* Tells the sender of a large collective message that it need not ask. */
+static tutti_status say_ready(struct p2p_op *op)
+{
+    struct p2p_group *group = op->group;
+    struct p2p_header header = {.kind = P2P_READY,
+                                .group = group->id,
+                                .source = (uint32_t)group->rank,
+                                .bytes = op->capacity,
+                                .tag = op->tag};
+
+    if (p2p_transfer_new(group->engine, op) != TUTTI_OK)
+        return TUTTI_ERR_NO_MEMORY;
+    header.id = op->id;
+    if (!p2p_packet_queue(op->path, &header, NULL, NULL))
+        return TUTTI_ERR_NO_MEMORY;
+    op->announced = 1;
+    p2p_flow_send(op->path);
+    return TUTTI_OK;
+}
+
+static tutti_status receive(struct p2p_group *group, struct p2p_op *op, uint8_t space, int source,
+                            uint64_t tag, void *buffer, uint64_t bytes)
+{
+    bool any = space == SPACE_USER && source == P2P_ANY_SOURCE;
+    tutti_status status = check(group, any ? !group->rank : source, bytes);
+
+    if (status != TUTTI_OK)
+        return status;
+
+    struct p2p_path *path = any ? NULL : group->paths[source];
+    struct p2p_envelope *envelope = p2p_match_posted(group, space, source, tag);
+
+    if (!envelope && path && path->failed)
+        return refuse_failed(path);
+    start(op, group, path, OP_POSTED, space, tag, buffer, bytes);
+    if (envelope) {
+        p2p_deliver_envelope(op, envelope);
+        return TUTTI_OK;
+    }
+    if (p2p_match_post(group, op, source) != TUTTI_OK)
+        return give_up(op, "receive");
+    if (space == SPACE_COLLECTIVE && bytes > path->eager_max && say_ready(op) != TUTTI_OK)
+        return give_up(op, "receive");
+    return TUTTI_OK;
+}
+
+tutti_status p2p_recv(struct p2p_group *group, struct p2p_op *op, int source, uint64_t tag,
+                      void *buffer, uint64_t bytes)
+{
+    return receive(group, op, SPACE_USER, source, tag, buffer, bytes);
+}
+
+tutti_status p2p_collective_recv(struct p2p_group *group, struct p2p_op *op, int source,
+                                 uint64_t sequence, void *buffer, uint64_t bytes)
+{
+    return receive(group, op, SPACE_COLLECTIVE, source, sequence, buffer, bytes);
+}
+
+/* ---- cancel, words -----------------------------------------------------------------------------
+ */
+
+tutti_status p2p_cancel(struct p2p_op *op)
+{
+    struct p2p_packet *packet = op->packet;
+    bool sends = op->state == OP_EAGER || op->state == OP_WAITING_GRANT;
+
+    if (sends && packet && packet->stage == PACKET_QUEUED)
+        p2p_packet_drop(packet);
+    else if (op->state != OP_POSTED || op->announced)
+        return error_set(TUTTI_ERR_BUSY, "the operation is under way and cannot be withdrawn");
+    unhook(op);
+    op->status = TUTTI_ERR_ABORTED;
+    return TUTTI_OK;
+}
+
+tutti_status p2p_op_error(const struct p2p_op *op)
+{
+    const struct p2p_path *path = op->path;
+
+    if (op->status == TUTTI_OK || op->status == TUTTI_ERR_NOT_READY)
+        return op->status;
+    if (op->status == TUTTI_ERR_MISMATCH && op->source >= 0 && op->bytes != op->capacity)
+        error_set(op->status,
+                  "a receive of %llu bytes matched a message of %llu bytes from rank %d (%s %llu); "
+                  "the message was dropped",
+                  (unsigned long long)op->capacity, (unsigned long long)op->bytes, op->source,
+                  op->space == SPACE_USER ? "tag" : "sequence", (unsigned long long)op->tag);
+    else if (path && path->failed == op->status)
+        error_set(op->status, "%s", path->words);
+    else
+        error_set(op->status, "the operation ended with its group: %s",
+                  tutti_status_string(op->status));
+    error_where(-1, op->source, 0, NULL);
+    return op->status;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "p2p/p2p_wire.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum { WIRE_MARK = 0xb7 };
+
+static void put32(uint8_t *at, uint32_t value)
+{
+    for (int i = 0; i < 4; i++)
+        at[i] = (uint8_t)(value >> (8 * i));
+}
+
+static void put64(uint8_t *at, uint64_t value)
+{
+    for (int i = 0; i < 8; i++)
+        at[i] = (uint8_t)(value >> (8 * i));
+}
+
+static uint32_t get32(const uint8_t *at)
+{
+    return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static uint64_t get64(const uint8_t *at)
+{
+    return get32(at) | (uint64_t)get32(at + 4) << 32;
+}
+
+static bool has_announce(uint8_t kind)
+{
+    return kind == P2P_COLLECTIVE || kind == P2P_COLLECTIVE_REQUEST;
+}
+
+void p2p_wire_encode(const struct p2p_header *header, uint8_t ret_wire[P2P_HEADER_BYTES])
+{
+    const struct call_words *words = &header->announce.words;
+
+    memset(ret_wire, 0, P2P_HEADER_BYTES);
+    ret_wire[0] = WIRE_MARK;
+    ret_wire[1] = header->kind;
+    put32(ret_wire + 4, header->group);
+    put32(ret_wire + 8, header->source);
+    put32(ret_wire + 12, header->credit);
+    put32(ret_wire + 16, header->id);
+    put64(ret_wire + 24, header->bytes);
+    put64(ret_wire + 32, header->tag);
+    if (!has_announce(header->kind))
+        return;
+    ret_wire[2] = words->operation;
+    ret_wire[3] = words->flags;
+    put32(ret_wire + 20, (uint32_t)words->root);
+    put64(ret_wire + 40, header->announce.signature);
+    put64(ret_wire + 48, words->count);
+    put32(ret_wire + 56, words->dtype);
+    put32(ret_wire + 60, (uint32_t)words->op);
+}
+
+static void decode_announce(const uint8_t *wire, struct p2p_header *header)
+{
+    header->announce = (struct announce){.sequence = header->tag,
+                                         .signature = get64(wire + 40),
+                                         .words = {.operation = wire[2],
+                                                   .flags = wire[3],
+                                                   .root = (int32_t)get32(wire + 20),
+                                                   .count = get64(wire + 48),
+                                                   .dtype = get32(wire + 56),
+                                                   .op = (int32_t)get32(wire + 60)}};
+}
+
+/* What each kind must not carry is zero, so that a header of something else is noticed at once. */
+static const char *check_kind(const struct p2p_header *h, const uint8_t *wire)
+{
+    static const uint8_t zeros[24];
+
+    if (has_announce(h->kind)) {
+        if (h->announce.words.operation == OPERATION_NONE ||
+            h->announce.words.operation >= OPERATION_COUNT)
+            return "unknown operation";
+    } else if (wire[2] || wire[3] || get32(wire + 20) || memcmp(wire + 40, zeros, sizeof zeros)) {
+        return "fields set that its kind has not";
+    }
+    switch (h->kind) {
+    case P2P_MESSAGE:
+    case P2P_COLLECTIVE:
+        return h->id ? "an id where none belongs" : NULL;
+    case P2P_REQUEST:
+    case P2P_COLLECTIVE_REQUEST:
+    case P2P_READY:
+        return h->bytes && h->bytes <= INT64_MAX ? NULL : "impossible size";
+    case P2P_DATA:
+        return h->bytes && h->tag <= INT64_MAX ? NULL : "impossible piece";
+    case P2P_GRANT:
+        return h->bytes || h->tag > UINT32_MAX ? "impossible grant" : NULL;
+    case P2P_REFUSE:
+        return h->bytes || h->tag ? "impossible refusal" : NULL;
+    default: /* P2P_CREDIT */
+        return h->bytes || h->tag || h->id || h->group || h->source ? "impossible credit" : NULL;
+    }
+}
+
+const char *p2p_wire_decode(const uint8_t wire[P2P_HEADER_BYTES], struct p2p_header *ret_header)
+{
+    struct p2p_header header = {.kind = wire[1],
+                                .group = get32(wire + 4),
+                                .source = get32(wire + 8),
+                                .credit = get32(wire + 12),
+                                .id = get32(wire + 16),
+                                .bytes = get64(wire + 24),
+                                .tag = get64(wire + 32)};
+
+    if (wire[0] != WIRE_MARK)
+        return "no mark of tutti";
+    if (header.kind < P2P_MESSAGE || header.kind >= P2P_KIND_END)
+        return "unknown kind";
+    if (has_announce(header.kind))
+        decode_announce(wire, &header);
+
+    const char *wrong = check_kind(&header, wire);
+    if (!wrong)
+        *ret_header = header;
+    return wrong;
+}
+
+uint64_t p2p_wire_payload(const struct p2p_header *header)
+{
+    switch (header->kind) {
+    case P2P_MESSAGE:
+    case P2P_COLLECTIVE:
+    case P2P_DATA:
+        return header->bytes;
+    default:
+        return 0;
+    }
+}

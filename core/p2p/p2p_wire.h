@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The 64-byte header that precedes every payload and is a message of its own otherwise, in little
+ * endian:
+ *
+ *    0 mark  1 kind  2 operation  3 flags      4 group      8 source     12 credit
+ *   16 id   20 root                           24 bytes     32 tag, sequence, offset or other id
+ *   40 signature    48 count    56 dtype      60 op
+ *
+ * operation, flags, root, signature, count, dtype and op are the announce record of a collective
+ * and zero in all other kinds. `credit` is piggybacked on every kind.
+ */
+#ifndef TUTTI_P2P_WIRE_H
+#define TUTTI_P2P_WIRE_H
+
+#include <stdint.h>
+
+#include <tutti/status.h>
+
+#include "base/call.h"
+
+enum { P2P_HEADER_BYTES = 64 };
+
+enum p2p_kind {
+    P2P_MESSAGE = 1,        /* user message, tag; its payload of `bytes` follows */
+    P2P_REQUEST,            /* user message, tag; `bytes` wait for a grant of `id` */
+    P2P_COLLECTIVE,         /* announce; payload of `bytes` follows */
+    P2P_COLLECTIVE_REQUEST, /* announce; `bytes` wait for a grant of `id` or were granted early */
+    P2P_READY,              /* early grant: a receive of `bytes`, sequence, waits as `id` */
+    P2P_GRANT,              /* the send `id` may stream to the receive `tag` */
+    P2P_REFUSE,             /* the send `id` matched a receive of another size: drop it */
+    P2P_DATA,               /* a piece of `bytes` at offset `tag` of the receive `id` follows */
+    P2P_CREDIT,             /* nothing but `credit` */
+    P2P_KIND_END
+};
+
+struct p2p_header {
+    uint8_t kind;
+    uint32_t group;
+    uint32_t source; /* the sender's rank in the group */
+    uint32_t credit; /* bytes of eager payload that the sender of this header has taken in */
+    uint32_t id;
+    uint64_t bytes;
+    uint64_t tag;
+    struct announce announce; /* of the collective kinds; sequence is `tag` */
+};
+
+void p2p_wire_encode(const struct p2p_header *header, uint8_t ret_wire[P2P_HEADER_BYTES]);
+
+/*
+ * NULL, or why the header makes no sense by itself (static words); what depends on the receiver's
+ * state is checked where it is used.
+ */
+const char *p2p_wire_decode(const uint8_t wire[P2P_HEADER_BYTES], struct p2p_header *ret_header);
+
+/* Bytes that follow this header as a message of their own; 0: none. */
+uint64_t p2p_wire_payload(const struct p2p_header *header);
+
+#endif

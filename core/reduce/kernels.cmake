@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+# kernels.c is compiled once per instruction set. Each time a file of two lines includes it, so
+# that debuggers and gcov show the one source.
+set(kernel_isas generic)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
+    list(APPEND kernel_isas avx2 avx512)
+endif()
+set(kernel_flags_generic "")
+set(kernel_flags_avx2 -mavx2 -mf16c)
+set(kernel_flags_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mf16c
+    -mprefer-vector-width=512)
+
+# No contraction to FMA: a product and a sum round alike on every CPU. No results depend on the
+# flag about traps; without it comparisons are not vectorised. Without the last one the copy loops
+# would become calls to memcpy, which they are there to beat.
+set(kernel_flags -ffp-contract=off -fno-trapping-math
+    $<$<C_COMPILER_ID:GNU>:-fno-tree-loop-distribute-patterns>
+    $<$<C_COMPILER_ID:Clang>:-fno-builtin-memcpy>)
+if(NOT CMAKE_BUILD_TYPE STREQUAL Debug)
+    list(APPEND kernel_flags -O3 -funroll-loops)
+endif()
+
+foreach(isa ${kernel_isas})
+    set(source ${CMAKE_CURRENT_BINARY_DIR}/reduce/kernels_${isa}.c)
+    file(CONFIGURE OUTPUT ${source} CONTENT
+         "#define KERNELS_ISA @isa@\n#include \"reduce/kernels.c\"\n" @ONLY)
+    set_source_files_properties(${source} PROPERTIES
+        COMPILE_OPTIONS "${kernel_flags};${kernel_flags_${isa}}"
+)
+    target_sources(tutti_core PRIVATE ${source})
+endforeach()

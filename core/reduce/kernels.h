@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tables that kernels.c makes, one per instruction set that it is compiled for. Only
+ * reduce.c, which picks one, and the tests, which compare them, look here.
+ */
+#ifndef TUTTI_REDUCE_KERNELS_H
+#define TUTTI_REDUCE_KERNELS_H
+
+#include "reduce/reduce.h"
+
+enum reduce_dtype {
+#define REDUCE_DTYPE(NAME, name, code, bits) REDUCE_##NAME,
+    TUTTI_DTYPE_LIST(REDUCE_DTYPE)
+#undef REDUCE_DTYPE
+        REDUCE_DTYPES
+};
+
+enum { REDUCE_OPS = TUTTI_MAX + 1, REDUCE_ISAS = 3 };
+
+struct reduce_kernels {
+    const char *isa;
+    reduce_fn pair[REDUCE_DTYPES][REDUCE_OPS];
+    reduce_many_fn many[REDUCE_DTYPES][REDUCE_OPS];
+    reduce_finish_fn average[REDUCE_DTYPES];
+    void (*copy)(void *dst, const void *src, size_t bytes);
+    void (*copy_stream)(void *dst, const void *src, size_t bytes);
+};
+
+extern const struct reduce_kernels reduce_kernels_generic;
+#if defined(__x86_64__)
+extern const struct reduce_kernels reduce_kernels_avx2, reduce_kernels_avx512;
+#endif
+
+/* Those that this CPU runs, the widest first; returns how many, 1 or more. */
+int reduce_kernels_usable(const struct reduce_kernels *ret_tables[REDUCE_ISAS]);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Picks the kernels' instruction set. Every thread that comes first finds the same answer, so the
+ * choice is kept in one atomic pointer without a lock.
+ */
+#include "reduce/reduce.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "reduce/kernels.h"
+
+int reduce_kernels_usable(const struct reduce_kernels *ret_tables[REDUCE_ISAS])
+{
+    int n = 0;
+
+#if defined(__x86_64__)
+    /* f16c is not asked for: no CPU has AVX2 without it. */
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+        ret_tables[n++] = &reduce_kernels_avx512;
+    if (__builtin_cpu_supports("avx2"))
+        ret_tables[n++] = &reduce_kernels_avx2;
+#endif
+    ret_tables[n++] = &reduce_kernels_generic;
+    return n;
+}
+
+static const struct reduce_kernels *kernels(void)
+{
+    static const struct reduce_kernels *_Atomic picked;
+    const struct reduce_kernels *table = atomic_load_explicit(&picked, memory_order_relaxed);
+
+    if (!table) {
+        const struct reduce_kernels *usable[REDUCE_ISAS];
+
+        reduce_kernels_usable(usable);
+        table = usable[0];
+        atomic_store_explicit(&picked, table, memory_order_relaxed);
+    }
+    return table;
+}
+
+/* The row of the tables, or REDUCE_DTYPES. */
+static enum reduce_dtype row_of(tutti_dtype dtype)
+{
+    switch (dtype) {
+#define CASE(NAME, name, code, bits)                                                               \
+    case TUTTI_##NAME:                                                                             \
+        return REDUCE_##NAME;
+        TUTTI_DTYPE_LIST(CASE)
+#undef CASE
+    default:
+        return REDUCE_DTYPES;
+    }
+}
+
+static bool served(tutti_dtype dtype, tutti_reduce_op op)
+{
+    return row_of(dtype) != REDUCE_DTYPES && op >= 0 && op < REDUCE_OPS;
+}
+
+reduce_fn reduce_kernel(tutti_dtype dtype, tutti_reduce_op op)
+{
+    return served(dtype, op) ? kernels()->pair[row_of(dtype)][op] : NULL;
+}
+
+reduce_many_fn reduce_many(tutti_dtype dtype, tutti_reduce_op op)
+{
+    return served(dtype, op) ? kernels()->many[row_of(dtype)][op] : NULL;
+}
+
+reduce_finish_fn reduce_finish(tutti_dtype dtype, tutti_reduce_op op)
+{
+    return op == TUTTI_AVG && served(dtype, op) ? kernels()->average[row_of(dtype)] : NULL;
+}
+
+void reduce_copy(void *dst, const void *src, size_t bytes)
+{
+    kernels()->copy(dst, src, bytes);
+}
+
+void reduce_copy_stream(void *dst, const void *src, size_t bytes)
+{
+    kernels()->copy_stream(dst, src, bytes);
+}
+
+const char *reduce_isa(void)
+{
+    return kernels()->isa;
+}

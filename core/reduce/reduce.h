@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Element-wise arithmetic on host memory: what all_reduce and its kin do with what arrived.
+ *
+ * Every kernel exists once per instruction set; the widest that this CPU runs is picked at the
+ * first use. Which one it is, how pointers are aligned and how a vector is cut into calls never
+ * changes a bit of the result (one exception: which of two NaNs' payloads a sum or product keeps).
+ *
+ * Semantics: integers wrap; AVG is SUM, then one division by the number of members; MIN and MAX
+ * pass a NaN on; of equal values (0 and -0) they give the second. f16 and bf16 compute in f32 and
+ * round to nearest even, too large becomes infinite, a NaN stays one and becomes quiet. Pointers
+ * need no alignment.
+ */
+#ifndef TUTTI_REDUCE_REDUCE_H
+#define TUTTI_REDUCE_REDUCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/tensor.h>
+
+/* dst[i] = a[i] op b[i]; dst may equal a or b exactly, otherwise nothing overlaps. */
+typedef void (*reduce_fn)(void *dst, const void *a, const void *b, size_t count);
+
+/* dst[i] = dst[i] / members, truncated toward zero for integers; members is 1 or more. */
+typedef void (*reduce_finish_fn)(void *dst, size_t count, uint32_t members);
+
+/*
+ * dst = ((vectors[0] op vectors[1]) op vectors[2]) …, for n of 1 or more; dst may equal any of the
+ * vectors exactly, otherwise nothing overlaps it. Half types keep f32 partials and round once, so
+ * for n > 2 the result is closer than that of n - 1 pairwise calls, and not the same; for the
+ * other types it is the same.
+ */
+typedef void (*reduce_many_fn)(void *dst, const void *const *vectors, int n, size_t count);
+
+/* The kernels of a combination; NULL if it is not served. AVG gives those of SUM. */
+reduce_fn reduce_kernel(tutti_dtype dtype, tutti_reduce_op op);
+reduce_many_fn reduce_many(tutti_dtype dtype, tutti_reduce_op op);
+
+/* What makes a finished sum an average; NULL for operations that are finished as they are. */
+reduce_finish_fn reduce_finish(tutti_dtype dtype, tutti_reduce_op op);
+
+/* Copies with ordinary stores at any size; dst may equal src, otherwise nothing overlaps. */
+void reduce_copy(void *dst, const void *src, size_t bytes);
+
+/*
+ * Copies past the caches, for memory that another core reads next. The stores are ordered before
+ * any later store of this thread.
+ */
+void reduce_copy_stream(void *dst, const void *src, size_t bytes);
+
+/* "avx512", "avx2" or "generic". */
+const char *reduce_isa(void);
+
+#endif

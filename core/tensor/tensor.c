@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensor descriptors: names of dtypes and operations, and the one place that decides whether a
+ * descriptor makes sense. Descriptors come from callers and frameworks, so nothing in them is
+ * believed: every product and every address is checked. Whether the device is one that can be
+ * served is the dispatcher's question, not asked here.
+ */
+#include <tutti/tensor.h>
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/error.h"
+
+size_t tutti_dtype_size(tutti_dtype dtype)
+{
+    switch (dtype) {
+#define CASE(NAME, name, code, bits)                                                               \
+    case TUTTI_##NAME:                                                                             \
+        return (bits) / 8;
+        TUTTI_DTYPE_LIST(CASE)
+#undef CASE
+    default:
+        return 0;
+    }
+}
+
+const char *tutti_dtype_name(tutti_dtype dtype)
+{
+    switch (dtype) {
+#define CASE(NAME, name, code, bits)                                                               \
+    case TUTTI_##NAME:                                                                             \
+        return name;
+        TUTTI_DTYPE_LIST(CASE)
+#undef CASE
+    default:
+        return "?";
+    }
+}
+
+tutti_dtype tutti_dtype_parse(const char *name)
+{
+    static const tutti_dtype known[] = {
+#define ENTRY(NAME, name, code, bits) TUTTI_##NAME,
+        TUTTI_DTYPE_LIST(ENTRY)
+#undef ENTRY
+    };
+
+    if (!name)
+        return 0;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(name, tutti_dtype_name(known[i])) == 0)
+            return known[i];
+    return 0;
+}
+
+const char *tutti_reduce_op_name(tutti_reduce_op op)
+{
+    switch (op) {
+#define CASE(NAME, name, number)                                                                   \
+    case TUTTI_##NAME:                                                                             \
+        return name;
+        TUTTI_REDUCE_OP_LIST(CASE)
+#undef CASE
+    default:
+        return "?";
+    }
+}
+
+static tutti_status check_fields(const tutti_tensor *tensor)
+{
+    if (!tensor)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the tensor is NULL");
+    if (tensor->ndim < 0)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the tensor's ndim is %" PRId32, tensor->ndim);
+    if (tensor->ndim > 0 && !tensor->shape)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "the tensor's shape is NULL, but its ndim is %" PRId32, tensor->ndim);
+    if (tutti_dtype_size(tensor->dtype) == 0)
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "no operation takes the tensor's dtype (code %u, bits %u, lanes %u)",
+                         tensor->dtype & 0xff, tensor->dtype >> 8 & 0xff, tensor->dtype >> 16);
+    return TUTTI_OK;
+}
+
+/* One extent of 0 makes the tensor empty, however large the others are. */
+static tutti_status count_elements(const tutti_tensor *tensor, uint64_t *ret_count)
+{
+    uint64_t count = 1;
+    bool empty = false, overflow = false;
+
+    for (int32_t i = 0; i < tensor->ndim; i++) {
+        if (tensor->shape[i] < 0)
+            return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                             "the tensor's extent %" PRId32 " is %" PRId64, i, tensor->shape[i]);
+        empty |= tensor->shape[i] == 0;
+        overflow |= __builtin_mul_overflow(count, (uint64_t)tensor->shape[i], &count);
+    }
+    if (overflow && !empty)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "the tensor's number of elements does not fit into 64 bits");
+    *ret_count = empty ? 0 : count;
+    return TUTTI_OK;
+}
+
+/* Only for tensors with elements: the product of the extents is known to fit. */
+static tutti_status check_contiguous(const tutti_tensor *tensor)
+{
+    int64_t expected = 1;
+
+    if (!tensor->strides)
+        return TUTTI_OK;
+    for (int32_t i = tensor->ndim - 1; i >= 0; i--) {
+        if (tensor->shape[i] == 1) /* never stepped over: frameworks leave any number here */
+            continue;
+        if (tensor->strides[i] != expected)
+            return error_set(TUTTI_ERR_UNSUPPORTED,
+                             "the tensor is not C-contiguous: its stride %" PRId32 " is %" PRId64
+                             ", not %" PRId64 "; make a contiguous copy first",
+                             i, tensor->strides[i], expected);
+        expected *= tensor->shape[i];
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status check_memory(const tutti_tensor *tensor, uint64_t bytes)
+{
+    uint64_t address;
+
+    if (!tensor->data)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "the tensor's data is NULL, but it has %" PRIu64 " bytes", bytes);
+    if (__builtin_add_overflow((uintptr_t)tensor->data, tensor->byte_offset, &address) ||
+        __builtin_add_overflow(address, bytes, &address) || address > UINTPTR_MAX)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "the tensor's byte_offset %" PRIu64 " and its %" PRIu64
+                         " bytes reach beyond the address space",
+                         tensor->byte_offset, bytes);
+    return TUTTI_OK;
+}
+
+tutti_status tutti_tensor_measure(const tutti_tensor *tensor, uint64_t *ret_count,
+                                  uint64_t *ret_bytes)
+{
+    uint64_t count = 0, bytes;
+    tutti_status status = check_fields(tensor);
+
+    if (status == TUTTI_OK)
+        status = count_elements(tensor, &count);
+    if (status != TUTTI_OK)
+        return status;
+    /* Half the address space at most, so that every offset into it is a ptrdiff_t. */
+    if (__builtin_mul_overflow(count, tutti_dtype_size(tensor->dtype), &bytes) ||
+        bytes > PTRDIFF_MAX)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "the tensor's %" PRIu64 " elements of %s do not fit into memory", count,
+                         tutti_dtype_name(tensor->dtype));
+    if (count > 0) {
+        status = check_contiguous(tensor);
+        if (status == TUTTI_OK)
+            status = check_memory(tensor, bytes);
+        if (status != TUTTI_OK)
+            return status;
+    }
+    if (ret_count)
+        *ret_count = count;
+    if (ret_bytes)
+        *ret_bytes = bytes;
+    return TUTTI_OK;
+}

@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A transport inside one process, as unfriendly as the ABI allows: it reads and writes the memory
+ * of a request as late as it may, delivers at random times, is full at random, completes at once at
+ * random, and can do without each optional function. It also watches the wire: nobody may
+ * spend more credit than it was given.
+ *
+ * And `struct world`: members that each have an engine, a path to each other and one group.
+ */
+#ifndef TUTTI_TESTS_FAKE_TRANSPORT_H
+#define TUTTI_TESTS_FAKE_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <tutti/plugin.h>
+
+#include "p2p/p2p.h"
+#include "p2p/p2p_inside.h"
+
+enum { FAKE_MEMBERS_MAX = 8 };
+
+struct fake_message {
+    struct fake_message *next;
+    tutti_request *request; /* NULL: the sender was told that it is complete */
+    const void *data;
+    void *own;
+    uint64_t bytes;
+};
+
+struct fake_queue {
+    struct fake_message *first, **last;
+    unsigned count;
+};
+
+/* One direction between two members. */
+struct fake_link {
+    struct fake_queue sends, receives;
+    tutti_status broken;
+    uint64_t payload; /* announced by the last header that passed; 0: a header is next */
+    uint64_t eager;   /* unreturned, as seen on the wire */
+    uint64_t passed;  /* headers, by kind below */
+    uint64_t kinds[P2P_KIND_END];
+    uint64_t eager_peak;
+};
+
+struct fake_net {
+    uint64_t random;
+    int members;
+    int busy;       /* percent of isend and irecv that are refused */
+    int lazy;       /* percent of deliveries that wait for another time */
+    int at_once;    /* percent of sends that are complete when isend returns */
+    unsigned depth; /* sends that a link takes */
+    uint64_t violations;
+    tutti_transport_ops ops;
+    struct fake_link links[FAKE_MEMBERS_MAX][FAKE_MEMBERS_MAX];
+};
+
+struct tutti_endpoint {
+    struct fake_net *net;
+    int rank;
+    tutti_request *done[4096];
+    unsigned done_count;
+};
+
+struct tutti_peer {
+    int rank;
+};
+
+static inline uint64_t fake_random(struct fake_net *net)
+{
+    net->random ^= net->random << 13;
+    net->random ^= net->random >> 7;
+    net->random ^= net->random << 17;
+    return net->random * UINT64_C(0x2545f4914f6cdd1d) >> 11;
+}
+
+static inline bool fake_chance(struct fake_net *net, int percent)
+{
+    return percent && (int)(fake_random(net) % 100) < percent;
+}
+
+static inline void fake_push(struct fake_queue *queue, struct fake_message *message)
+{
+    message->next = NULL;
+    if (!queue->first)
+        queue->last = &queue->first;
+    *queue->last = message;
+    queue->last = &message->next;
+    queue->count++;
+}
+
+static inline struct fake_message *fake_pop(struct fake_queue *queue)
+{
+    struct fake_message *message = queue->first;
+
+    if (message) {
+        queue->first = message->next;
+        queue->count--;
+    }
+    return message;
+}
+
+static inline struct tutti_endpoint *fake_endpoints(struct fake_net *net, int rank)
+{
+    static struct tutti_endpoint endpoints[FAKE_MEMBERS_MAX];
+
+    endpoints[rank].net = net;
+    endpoints[rank].rank = rank;
+    return &endpoints[rank];
+}
+
+static inline void fake_complete(struct fake_net *net, int rank, tutti_request *request,
+                                 tutti_status status)
+{
+    struct tutti_endpoint *endpoint = fake_endpoints(net, rank);
+
+    request->status = status;
+    if (net->ops.progress)
+        endpoint->done[endpoint->done_count++] = request;
+}
+
+/* What a wire tap sees of credit: from `a` to `b`. */
+static inline void fake_watch(struct fake_net *net, int a, int b, const void *data, uint64_t bytes)
+{
+    struct fake_link *link = &net->links[a][b], *back = &net->links[b][a];
+    struct p2p_header header;
+    uint64_t window = (64 << 20) / (unsigned)net->members;
+
+    if (window > 256 << 10)
+        window = 256 << 10;
+    if (link->payload) {
+        net->violations += bytes != link->payload;
+        link->payload = 0;
+        return;
+    }
+    if (bytes != P2P_HEADER_BYTES || p2p_wire_decode(data, &header)) {
+        net->violations++;
+        return;
+    }
+    link->payload = p2p_wire_payload(&header);
+    link->kinds[header.kind]++;
+    back->eager -= header.credit;
+    if (header.kind == P2P_MESSAGE || header.kind == P2P_COLLECTIVE)
+        link->eager += header.bytes;
+    if (link->eager > link->eager_peak)
+        link->eager_peak = link->eager;
+    net->violations += link->eager > window || back->eager > window;
+}
+
+static inline void fake_break(struct fake_net *net, int a, int b, tutti_status status)
+{
+    struct fake_link *link = &net->links[a][b];
+    struct fake_message *message;
+
+    link->broken = status;
+    while ((message = fake_pop(&link->sends))) {
+        if (message->request)
+            fake_complete(net, a, message->request, status);
+        free(message->own);
+        free(message);
+    }
+    while ((message = fake_pop(&link->receives))) {
+        fake_complete(net, b, message->request, status);
+        free(message);
+    }
+}
+
+/* Nothing passes between the two any more, in either direction. */
+static inline void fake_cut(struct fake_net *net, int a, int b)
+{
+    fake_break(net, a, b, TUTTI_ERR_PEER_LOST);
+    fake_break(net, b, a, TUTTI_ERR_PEER_LOST);
+}
+
+static inline bool fake_deliver(struct fake_net *net, int a, int b)
+{
+    struct fake_link *link = &net->links[a][b];
+
+    if (!link->sends.first || !link->receives.first || fake_chance(net, net->lazy))
+        return false;
+
+    struct fake_message *out = fake_pop(&link->sends), *in = fake_pop(&link->receives);
+    bool fits = out->bytes <= in->bytes;
+    if (fits) {
+        if (out->bytes)
+            memcpy((void *)(uintptr_t)in->data, out->data, out->bytes);
+        fake_watch(net, a, b, out->data, out->bytes);
+        in->request->bytes = out->bytes;
+    }
+    fake_complete(net, b, in->request, fits ? TUTTI_OK : TUTTI_ERR_INTERNAL);
+    if (out->request)
+        fake_complete(net, a, out->request, TUTTI_OK);
+    free(out->own);
+    free(out);
+    free(in);
+    return true;
+}
+
+static inline void fake_move(struct tutti_endpoint *endpoint)
+{
+    struct fake_net *net = endpoint->net;
+
+    for (int other = 0; other < net->members; other++)
+        while (fake_deliver(net, other, endpoint->rank))
+            ;
+}
+
+static inline tutti_status fake_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                                      const void *data, uint64_t bytes, uint32_t flags,
+                                      tutti_request *request)
+{
+    struct fake_net *net = endpoint->net;
+    struct fake_link *link = &net->links[endpoint->rank][peer->rank];
+
+    (void)lane, (void)flags;
+    if (link->broken) {
+        request->status = link->broken;
+        return TUTTI_OK;
+    }
+    if (link->sends.count >= net->depth || fake_chance(net, net->busy))
+        return TUTTI_ERR_BUSY;
+
+    struct fake_message *message = calloc(1, sizeof *message);
+    message->data = data;
+    message->bytes = bytes;
+    if (fake_chance(net, net->at_once)) {
+        message->own = malloc(bytes ? bytes : 1);
+        if (bytes)
+            memcpy(message->own, data, bytes);
+        message->data = message->own;
+        request->status = TUTTI_OK;
+    } else {
+        message->request = request;
+        request->status = TUTTI_ERR_NOT_READY;
+    }
+    fake_push(&link->sends, message);
+    return TUTTI_OK;
+}
+
+static inline tutti_status fake_irecv(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                                      void *data, uint64_t capacity, tutti_request *request)
+{
+    struct fake_net *net = endpoint->net;
+    struct fake_link *link = &net->links[peer->rank][endpoint->rank];
+
+    (void)lane;
+    if (link->broken) {
+        request->status = link->broken;
+        return TUTTI_OK;
+    }
+    if (fake_chance(net, net->busy))
+        return TUTTI_ERR_BUSY;
+
+    struct fake_message *message = calloc(1, sizeof *message);
+    message->data = data;
+    message->bytes = capacity;
+    message->request = request;
+    request->status = TUTTI_ERR_NOT_READY;
+    fake_push(&link->receives, message);
+    return TUTTI_OK;
+}
+
+static inline tutti_status fake_test(tutti_endpoint *endpoint, tutti_request *request)
+{
+    fake_move(endpoint);
+    return request->status;
+}
+
+static inline uint32_t fake_progress(tutti_endpoint *endpoint, tutti_request **ret_done,
+                                     uint32_t capacity)
+{
+    uint32_t count = 0;
+
+    fake_move(endpoint);
+    while (count < capacity && count < endpoint->done_count) {
+        ret_done[count] = endpoint->done[count];
+        count++;
+    }
+    endpoint->done_count -= count;
+    memmove(endpoint->done, endpoint->done + count, endpoint->done_count * sizeof *endpoint->done);
+    return count;
+}
+
+static inline bool fake_forget(struct fake_queue *queue, const tutti_request *request)
+{
+    for (struct fake_message **at = &queue->first; *at; at = &(*at)->next) {
+        struct fake_message *message = *at;
+
+        if (message->request != request)
+            continue;
+        *at = message->next;
+        if (queue->last == &message->next)
+            queue->last = at;
+        queue->count--;
+        free(message->own);
+        free(message);
+        return true;
+    }
+    return false;
+}
+
+/* Ends the stream of both directions, as a connection in the middle of a message would. */
+static inline void fake_cancel(tutti_endpoint *endpoint, tutti_request *request)
+{
+    struct fake_net *net = endpoint->net;
+
+    for (unsigned i = 0; i < endpoint->done_count; i++) {
+        if (endpoint->done[i] == request) {
+            endpoint->done_count--;
+            memmove(endpoint->done + i, endpoint->done + i + 1,
+                    (endpoint->done_count - i) * sizeof *endpoint->done);
+            return;
+        }
+    }
+    for (int other = 0; other < net->members; other++) {
+        if (fake_forget(&net->links[endpoint->rank][other].sends, request) ||
+            fake_forget(&net->links[other][endpoint->rank].receives, request)) {
+            fake_cut(net, endpoint->rank, other);
+            return;
+        }
+    }
+}
+
+/* ---- worlds ------------------------------------------------------------------------------------
+ */
+
+struct world_options {
+    int members;
+    bool no_cancel, no_progress;
+    int busy, lazy, at_once;
+    unsigned depth;   /* 0: no limit */
+    uint64_t maximum; /* max_message */
+    uint64_t seed;    /* 0: of the clock, or TUTTI_TEST_SEED */
+};
+
+struct member {
+    struct p2p_engine *engine;
+    struct p2p_group *group;
+    struct p2p_path *paths[FAKE_MEMBERS_MAX];
+    unsigned announces;
+    struct announce last;
+    int failed_source;
+    tutti_status failed_status;
+    unsigned failures;
+    char words[256];
+};
+
+struct world {
+    struct fake_net net;
+    struct member members[FAKE_MEMBERS_MAX];
+    tutti_peer peers[FAKE_MEMBERS_MAX];
+};
+
+static inline void member_announce(void *user, int source, const struct announce *a)
+{
+    struct member *member = user;
+
+    (void)source;
+    member->announces++;
+    member->last = *a;
+}
+
+static inline void member_peer_failed(void *user, int source, tutti_status status,
+                                      const char *words)
+{
+    struct member *member = user;
+
+    member->failures++;
+    member->failed_source = source;
+    member->failed_status = status;
+    snprintf(member->words, sizeof member->words, "%s", words);
+}
+
+static const struct p2p_events member_events = {member_announce, member_peer_failed};
+
+static inline uint64_t world_seed(uint64_t wanted)
+{
+    const char *given = getenv("TUTTI_TEST_SEED");
+    struct timespec now;
+
+    if (given)
+        return strtoull(given, NULL, 0) | 1;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (wanted ? wanted : (uint64_t)now.tv_nsec * 2654435761u) | 1;
+}
+
+static inline struct p2p_group *world_group(struct world *world, int rank, uint32_t id)
+{
+    struct member *member = &world->members[rank];
+    struct p2p_group *group = NULL;
+
+    if (p2p_group_new(member->engine, id, rank, world->net.members, member->paths, &member_events,
+                      member, &group) != TUTTI_OK)
+        return NULL;
+    return group;
+}
+
+static inline struct world *world_new(struct world_options options)
+{
+    struct world *world = calloc(1, sizeof *world);
+    struct fake_net *net = &world->net;
+
+    net->random = world_seed(options.seed);
+    fprintf(stderr, "TUTTI_TEST_SEED=%llu\n", (unsigned long long)net->random);
+    net->members = options.members;
+    net->busy = options.busy;
+    net->lazy = options.lazy;
+    net->at_once = options.at_once;
+    net->depth = options.depth ? options.depth : 1000000;
+    net->ops = (tutti_transport_ops){.struct_size = sizeof net->ops,
+                                     .max_message = options.maximum,
+                                     .lanes = 1,
+                                     .isend = fake_isend,
+                                     .irecv = fake_irecv,
+                                     .test = fake_test,
+                                     .progress = options.no_progress ? NULL : fake_progress,
+                                     .cancel = options.no_cancel ? NULL : fake_cancel};
+    for (int a = 0; a < options.members; a++) {
+        struct member *member = &world->members[a];
+        struct tutti_endpoint *endpoint = fake_endpoints(net, a);
+        unsigned index;
+
+        endpoint->done_count = 0;
+        world->peers[a].rank = a;
+        if (p2p_engine_new(&member->engine) != TUTTI_OK ||
+            p2p_engine_add_endpoint(member->engine, &net->ops, endpoint, &index) != TUTTI_OK)
+            abort();
+    }
+    for (int a = 0; a < options.members; a++) {
+        for (int b = 0; b < options.members; b++)
+            if (a != b &&
+                p2p_engine_add_path(world->members[a].engine, 0, &world->peers[b], b,
+                                    options.members, &world->members[a].paths[b]) != TUTTI_OK)
+                abort();
+        world->members[a].group = world_group(world, a, 1);
+    }
+    return world;
+}
+
+static inline unsigned world_step(struct world *world)
+{
+    unsigned moved = 0;
+
+    for (int i = 0; i < world->net.members; i++)
+        moved += p2p_progress(world->members[i].engine);
+    return moved;
+}
+
+/* Until nothing has moved for a while, however lazy the net is. */
+static inline void world_settle(struct world *world)
+{
+    for (int quiet = 0; quiet < 50; quiet++)
+        if (world_step(world))
+            quiet = 0;
+}
+
+static inline void world_free(struct world *world)
+{
+    for (int i = 0; i < world->net.members; i++)
+        p2p_group_free(world->members[i].group);
+    for (int a = 0; a < world->net.members; a++)
+        for (int b = 0; b < world->net.members; b++)
+            fake_break(&world->net, a, b, TUTTI_ERR_PEER_LOST);
+    for (int i = 0; i < world->net.members; i++)
+        p2p_engine_free(world->members[i].engine);
+    free(world);
+}
+
+static inline void fill(uint8_t *data, uint64_t bytes, uint64_t seed)
+{
+    uint64_t value = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+
+    for (uint64_t i = 0; i < bytes; i++) {
+        value = value * UINT64_C(6364136223846793005) + 1442695040888963407u;
+        data[i] = (uint8_t)(value >> 56);
+    }
+}
+
+static inline bool filled(const uint8_t *data, uint64_t bytes, uint64_t seed)
+{
+    uint64_t value = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+
+    for (uint64_t i = 0; i < bytes; i++) {
+        value = value * UINT64_C(6364136223846793005) + 1442695040888963407u;
+        if (data[i] != (uint8_t)(value >> 56))
+            return false;
+    }
+    return true;
+}
+
+#endif
