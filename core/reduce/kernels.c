@@ -400,7 +400,7 @@ typedef vector ANYWHERE any_vector;
 enum { COPY_LOOP_MIN = 2048 };
 
 /* Bytes until `to` is aligned for the loops below. */
-static size_t misaligned(const void *to)
+static size_t head_of(const void *to)
 {
     return -(uintptr_t)to % VECTOR_BYTES;
 }
@@ -410,10 +410,10 @@ static void copy(void *dst, const void *src, size_t bytes)
     char *d = dst;
     const char *s = src;
 
-    if (dst == src)
+    if (dst == src || bytes == 0) /* memory of no bytes may be NULL */
         return;
     if (bytes >= COPY_LOOP_MIN) {
-        const size_t head = misaligned(d);
+        const size_t head = head_of(d);
 
         memcpy(d, s, VECTOR_BYTES); /* the loop writes again what lies beyond the head */
         d += head, s += head, bytes -= head;
@@ -429,10 +429,10 @@ static void copy_stream(void *dst, const void *src, size_t bytes)
     char *d = dst;
     const char *s = src;
 
-    if (dst == src)
+    if (dst == src || bytes == 0)
         return;
     if (bytes >= 2 * VECTOR_BYTES) {
-        const size_t head = misaligned(d);
+        const size_t head = head_of(d);
 
         memcpy(d, s, head);
         d += head, s += head, bytes -= head;

@@ -334,7 +334,7 @@ Test(reduce, copies_move_every_byte_and_no_other, .timeout = 60)
             }
 }
 
-Test(reduce, what_is_not_served_has_no_kernel, .timeout = 5)
+Test(reduce, what_is_not_served_has_no_kernel_and_what_is_empty_does_nothing, .timeout = 5)
 {
     const struct reduce_kernels *tables[REDUCE_ISAS];
 
@@ -355,6 +355,8 @@ Test(reduce, what_is_not_served_has_no_kernel, .timeout = 5)
     cr_expect_null(reduce_finish(0, TUTTI_AVG));
     cr_expect_eq(reduce_kernel(TUTTI_F32, TUTTI_AVG), reduce_kernel(TUTTI_F32, TUTTI_SUM));
 
+    reduce_copy(tables, NULL, 0); /* an empty tensor's data */
+    reduce_copy_stream(tables, NULL, 0);
     reduce_kernels_usable(tables);
     cr_expect_str_eq(reduce_isa(), tables[0]->isa);
 }
