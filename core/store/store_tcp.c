@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fork_close.h"
 #include "base/log.h"
 #include "base/resolve.h"
 #include "store/store_wire.h"
@@ -184,6 +185,7 @@ static int try_address(const struct addrinfo *address, int64_t deadline_ns, int 
         (void)snprintf(ret_words, WORDS, "cannot make a socket: %s", strerrordesc_np(errno));
         return -1;
     }
+    fork_close_add(fd);
 
     int result = connect_within(fd, address, deadline_ns);
 
@@ -200,7 +202,7 @@ static int try_address(const struct addrinfo *address, int64_t deadline_ns, int 
     if (!result)
         return fd;
     *ret_error = result;
-    close(fd);
+    fork_close_now(fd);
     return -1;
 }
 

@@ -13,6 +13,7 @@
  * handed out already may still name them.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fork_close.h"
 #include "base/log.h"
 #include "base/resolve.h"
 #include "base/thread.h"
@@ -111,7 +113,7 @@ static void hang_up(struct connection *connection, const char *why)
     if (connection->dirty)
         TAILQ_REMOVE(&server->dirty, connection, dirty_link);
     connection->dirty = false;
-    close(connection->fd);
+    fork_close_now(connection->fd);
     connection->fd = -1;
     store_session_free(&connection->session);
     TAILQ_INSERT_TAIL(&server->closed, connection, link);
@@ -235,6 +237,7 @@ static void welcome(struct tutti_store_server *server, int fd)
         close(fd);
         return;
     }
+    fork_close_add(fd);
     store_tcp_tune(fd);
     store_session_init(&connection->session, server->map, make_dirty);
     connection->server = server;
@@ -334,7 +337,7 @@ static void server_free(struct tutti_store_server *server)
         close(server->epoll_fd);
     if (server->stop_fd >= 0)
         close(server->stop_fd);
-    close(server->listen_fd);
+    fork_close_now(server->listen_fd);
     free(server);
 }
 
@@ -343,7 +346,8 @@ static tutti_status prepare_socket(int fd, uint16_t *ret_port)
     struct sockaddr_storage address;
     socklen_t size = sizeof address;
 
-    if (listen(fd, SOMAXCONN) != 0 || getsockname(fd, (struct sockaddr *)&address, &size) != 0)
+    if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ||
+        listen(fd, SOMAXCONN) != 0 || getsockname(fd, (struct sockaddr *)&address, &size) != 0)
         return error_set_errno(TUTTI_ERR_SYSTEM, errno, "the store server cannot listen");
     if (address.ss_family == AF_INET)
         *ret_port = ntohs(((struct sockaddr_in *)&address)->sin_port);
@@ -379,13 +383,14 @@ tutti_status store_server_start_on(int fd, tutti_store_server **ret_server)
     }
     server->pid = getpid();
     server->listen_fd = fd;
+    fork_close_add(fd);
     server->epoll_fd = server->stop_fd = -1;
     TAILQ_INIT(&server->half_open);
     TAILQ_INIT(&server->open);
     TAILQ_INIT(&server->dirty);
     TAILQ_INIT(&server->closed);
 
-    tutti_status status = store_map_new(&server->map);
+    tutti_status status = store_map_new(STORE_MAP_MAX_BYTES, &server->map);
 
     if (!status)
         status = prepare_socket(fd, &server->port);

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A bitmap over descriptor numbers. fork() takes the lock first, so that the child never sees it
+ * half changed, nor a number that was closed and belongs to somebody else by now.
+ */
+#include "base/fork_close.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BITS = 64, SPARE_WORDS = 4 };
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static uint64_t *registered;
+static size_t words;
+
+static void before(void)
+{
+    pthread_mutex_lock(&mutex);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&mutex);
+}
+
+static void in_child(void)
+{
+    for (size_t i = 0; i < words; i++) {
+        while (registered[i]) {
+            close((int)(i * BITS) + __builtin_ctzll(registered[i]));
+            registered[i] &= registered[i] - 1;
+        }
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+static void watch(void)
+{
+    pthread_atfork(before, in_parent, in_child);
+}
+
+void fork_close_add(int fd)
+{
+    const size_t word = (size_t)fd / BITS;
+
+    pthread_once(&once, watch);
+    pthread_mutex_lock(&mutex);
+    if (word >= words) {
+        uint64_t *larger = realloc(registered, (word + SPARE_WORDS) * sizeof *larger);
+
+        if (larger) {
+            memset(larger + words, 0, (word + SPARE_WORDS - words) * sizeof *larger);
+            registered = larger;
+            words = word + SPARE_WORDS;
+        }
+    }
+    if (word < words)
+        registered[word] |= UINT64_C(1) << fd % BITS;
+    pthread_mutex_unlock(&mutex);
+}
+
+void fork_close_now(int fd)
+{
+    const size_t word = (size_t)fd / BITS;
+
+    pthread_mutex_lock(&mutex);
+    if (word < words)
+        registered[word] &= ~(UINT64_C(1) << fd % BITS);
+    close(fd);
+    pthread_mutex_unlock(&mutex);
+}
