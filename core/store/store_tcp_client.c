@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fork_close.h"
 #include "store/store.h"
 #include "store/store_tcp.h"
 #include "store/store_wire.h"
@@ -33,6 +34,7 @@ struct tcp_store {
     struct store_turn turn;
     int fd;
     unsigned owed; /* answers to CANCEL_WAIT that are still to be read */
+    uint32_t pings;
     struct store_buffer request;
     uint16_t port;
     char host[HOST_ROOM];
@@ -233,25 +235,37 @@ static void tcp_close(tutti_store *store)
 {
     struct tcp_store *tcp = (struct tcp_store *)store;
 
-    close(tcp->fd);
+    fork_close_now(tcp->fd);
     store_buffer_free(&tcp->request);
     store_turn_destroy(&tcp->turn);
     free(tcp);
 }
 
-/* SET and APPEND, which are not answered. */
+/* SET and APPEND are not answered. A ping behind them is, so that the value is there, for every
+ * other client, when the call returns. */
 static tutti_status write_value(tutti_store *store, enum store_opcode opcode, const char *key,
                                 struct store_slice value, const struct store_time *time)
 {
     struct tcp_store *tcp = (struct tcp_store *)store;
+    uint8_t answer[4];
     tutti_status status = begin(tcp, time);
 
     if (status)
         return status;
+
+    const uint32_t nonce = ++tcp->pings;
+
     start_request(tcp, opcode);
     put_key(tcp, key);
     store_buffer_put_bytes(&tcp->request, value);
-    return end(tcp, send_request(tcp, time));
+    store_buffer_put_u8(&tcp->request, STORE_PING);
+    store_buffer_put_u32(&tcp->request, nonce);
+    status = send_request(tcp, time);
+    if (!status)
+        status = receive(tcp, answer, sizeof answer, time);
+    if (!status && store_load_u32(answer) != nonce)
+        status = lose(tcp, "it broke the protocol: a wrong answer to PING");
+    return end(tcp, status);
 }
 
 static tutti_status tcp_set(tutti_store *store, const char *key, struct store_slice value,
