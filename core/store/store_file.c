@@ -392,7 +392,7 @@ tutti_status tutti_store_open_file(const char *path, int32_t world_size, int64_t
         free(file);
         return status;
     }
-    status = store_map_new(&file->log.map);
+    status = store_map_new(STORE_MAP_MAX_BYTES, &file->log.map);
     if (!status)
         status = count_in(file, &time);
     if (status) {

@@ -204,7 +204,7 @@ tutti_status tutti_store_open_hash(tutti_store **ret_store)
 
     if (status)
         goto no_condition;
-    status = store_map_new(&hash->map);
+    status = store_map_new(STORE_MAP_MAX_BYTES, &hash->map);
     if (status)
         goto no_map;
 

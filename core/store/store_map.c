@@ -17,7 +17,7 @@
 
 enum { FIRST_BUCKETS = 64, NUMBER_MAX = 24 };
 
-tutti_status store_map_new(struct store_map **ret_map)
+tutti_status store_map_new(size_t max_bytes, struct store_map **ret_map)
 {
     struct store_map *map = calloc(1, sizeof *map);
 
@@ -28,6 +28,7 @@ tutti_status store_map_new(struct store_map **ret_map)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a store");
     }
     map->bucket_mask = FIRST_BUCKETS - 1;
+    map->max_bytes = max_bytes;
     if (getrandom(&map->seed, sizeof map->seed, GRND_NONBLOCK) != (ssize_t)sizeof map->seed)
         map->seed =
             (uint64_t)(uintptr_t)map; /* before the kernel's pool is filled: still not constant */
@@ -70,10 +71,10 @@ size_t store_map_count(const struct store_map *map)
 
 tutti_status store_map_charge(struct store_map *map, size_t bytes)
 {
-    if (bytes > STORE_MAP_MAX_BYTES - map->bytes)
+    if (bytes > map->max_bytes - map->bytes)
         return error_set(TUTTI_ERR_STORE,
                          "the store is full: it holds %zu bytes in %zu keys, at most %zu",
-                         map->bytes, map->values, STORE_MAP_MAX_BYTES);
+                         map->bytes, map->values, map->max_bytes);
     map->bytes += bytes;
     return TUTTI_OK;
 }

@@ -4,7 +4,7 @@
  * and no locks: the tcp server's thread, the hash store's mutex and the file store's turn guard it.
  *
  * Keys and values come from strangers. Memory that the contents take is counted, waits included,
- * and nothing is added beyond STORE_MAP_MAX_BYTES; keys are hashed with a seed of the process, so
+ * and nothing is added beyond `max_bytes`; keys are hashed with a seed of the process, so
  * that nobody can choose keys that collide.
  */
 #ifndef TUTTI_STORE_MAP_H
@@ -18,7 +18,7 @@
 
 #include "store/store_buffer.h"
 
-#define STORE_MAP_MAX_BYTES ((size_t)1 << 30)
+#define STORE_MAP_MAX_BYTES ((size_t)1 << 30) /* of every store */
 
 struct store_map;
 struct store_slot;
@@ -33,7 +33,7 @@ struct store_wait {
     struct store_wait *next_ready;
 };
 
-tutti_status store_map_new(struct store_map **ret_map);
+tutti_status store_map_new(size_t max_bytes, struct store_map **ret_map);
 void store_map_free(struct store_map *map);
 
 /* Keys with a value; queues do not count. */

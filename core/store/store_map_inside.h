@@ -41,7 +41,7 @@ struct store_map {
     struct store_slot **buckets;
     size_t bucket_mask;
     size_t slots, values;
-    size_t bytes;
+    size_t bytes, max_bytes;
     uint64_t seed;
     struct store_wait *first_ready, *last_ready;
 };
