@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The protocol of a store's server as a test writes it down: fields by letters, in the order of the
+ * wire. 1, 4, 8: integers of so many bytes; b: u64 length and the bytes of a string; n: a u64 that
+ * is a count or length on its own.
+ */
+#ifndef TUTTI_TESTS_STORE_TALK_H
+#define TUTTI_TESTS_STORE_TALK_H
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "store/store_wire.h"
+
+static inline void talk_put(struct store_buffer *out, const char *fields, va_list args)
+{
+    for (; *fields; fields++) {
+        if (*fields == '1') {
+            store_buffer_put_u8(out, (uint8_t)va_arg(args, int));
+        } else if (*fields == '4') {
+            store_buffer_put_u32(out, va_arg(args, uint32_t));
+        } else if (*fields == '8' || *fields == 'n') {
+            store_buffer_put_u64(out, (uint64_t)va_arg(args, long));
+        } else {
+            const char *text = va_arg(args, const char *);
+
+            store_buffer_put_bytes(out, (struct store_slice){text, strlen(text)});
+        }
+    }
+}
+
+/* Bytes of one message, to be freed with store_buffer_free(). */
+static inline struct store_buffer talk(const char *fields, ...)
+{
+    struct store_buffer out = {0};
+    va_list args;
+
+    va_start(args, fields);
+    talk_put(&out, fields, args);
+    va_end(args);
+    return out;
+}
+
+#endif
