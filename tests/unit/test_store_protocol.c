@@ -239,7 +239,7 @@ Test(store_protocol, list_keys_names_every_key_once)
     struct store_request list;
 
     for (int i = 0; i < 200; i++) {
-        char key[8];
+        char key[16];
 
         snprintf(key, sizeof key, "/%03d", i);
         ask(0, STORE_SET, "bb", key, "");
