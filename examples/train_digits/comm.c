@@ -38,20 +38,6 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A world of one that needs no launcher. */
-static tutti_status init_alone(tutti_group **ret_world)
-{
-    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
-    tutti_status status = tutti_store_open_hash(&options.store);
-
-    if (status != TUTTI_OK)
-        return status;
-    options.world_size = 1;
-    status = tutti_init(&options, ret_world);
-    tutti_store_unref(options.store);
-    return status;
-}
-
 bool comm_open(struct comm *comm, struct failure *why)
 {
     tutti_group *world = NULL;
@@ -59,8 +45,7 @@ bool comm_open(struct comm *comm, struct failure *why)
     *comm = (struct comm){.tally = calloc(1, sizeof *comm->tally)};
     if (!comm->tally)
         return failure_set(why, "no memory for the tally of calls");
-    tutti_status status =
-        getenv("WORLD_SIZE") || getenv("RANK") ? tutti_init(NULL, &world) : init_alone(&world);
+    tutti_status status = tutti_init(NULL, &world);
     if (status != TUTTI_OK) {
         free(comm->tally);
         return tutti_words(why, "cannot meet the other ranks", status);

@@ -29,8 +29,8 @@ struct comm {
     struct comm_tally *tally;
 };
 
-/** Meets the other ranks that a launcher or the environment names; a process that was started
- * alone becomes a world of one. After success comm_close() is due, whatever happened since. */
+/** Meets the other ranks that the launcher or the environment names. After success comm_close() is
+ * due, whatever happened since. */
 bool comm_open(struct comm *comm, struct failure *why);
 /** Leaves in good order; false when the group had failed or cannot be left. */
 bool comm_close(struct comm *comm, struct failure *why);

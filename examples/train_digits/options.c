@@ -124,7 +124,6 @@ void options_print_help(FILE *to)
           "  --help               print this\n"
           "\n"
           "Examples:\n"
-          "  train_digits                                     one process alone\n"
           "  tutti run -n 4 train_digits                      four on this host\n"
           "  TUTTI_BACKEND=tcp tutti run -n 4 train_digits    the same over TCP\n"
           "  tutti run -n 2 train_digits --data /usr/share/datasets/fashion-mnist --epochs 2\n",
