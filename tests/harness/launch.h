@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The test's side of the harness: starts the ranks of a program written with rank.h, follows what
+ * they say, sends them signals, and collects how each ended. No launcher is involved: nobody but
+ * the ranks themselves can tell the others that one is gone.
+ *
+ *     struct ranks *ranks = ranks_start(&(struct ranks_options){
+ *         .program = "rank_fault", .case_name = "all_reduce_forever", .size = 4, .backend =
+ * "shm"}); cr_assert_not_null(ranks); cr_assert(ranks_reach(ranks, RANKS_ALL, "in_call")); int64_t
+ * killed = ranks_signal(ranks, 2, SIGKILL); cr_assert(ranks_wait(ranks)); for (each survivor r) {
+ *         cr_expect(ranks_result(ranks, r)->passed);
+ *         cr_expect_lt(ranks_point_ns(ranks, r, "returned") - killed, 1000000000);
+ *     }
+ *     cr_expect_eq(ranks_leftovers(ranks, words, sizeof words), 0, "%s", words);
+ *     ranks_free(ranks);
+ *
+ * A case that only has to pass is ranks_run(&(struct ranks_options){…}).
+ *
+ * Every wait ends at the run's deadline (`timeout_ms` after the start): all ranks are then killed,
+ * and what they said is shown on stderr. Output is read while one of these functions waits. Ranks
+ * die with the thread that started them. Not thread-safe; one process may have several runs.
+ */
+#ifndef TUTTI_TESTS_LAUNCH_H
+#define TUTTI_TESTS_LAUNCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { RANKS_ALL = -1, RANKS_MAX = 256 };
+
+enum ranks_store {
+    RANKS_STORE_TCP, /* served by the test's own process */
+    RANKS_STORE_FILE
+};
+
+struct ranks_options {
+    const char
+        *program; /* "rank_fault": in the build's bin, or in $TUTTI_TEST_PROGRAMS; or a path */
+    const char *case_name;
+    int size;
+    const char *backend; /* TUTTI_BACKEND; NULL: not set. ranks_run(): a list, "shm,tcp" */
+    int timeout_ms;      /* of the whole run; 0: 20 s */
+    enum ranks_store store;
+    const char *const *env;     /* "NAME=VALUE" for all ranks, ended by NULL */
+    const char *const *host_of; /* [size] TUTTI_HOST of each rank; NULL entries: not set */
+    const char *const *netns; /* [size] network namespace of each rank (net.h); a tcp store is then
+                                 served in that of rank 0, at `address` */
+    const char *address;      /* where a tcp store is served; NULL: 127.0.0.1 */
+};
+
+struct rank_result {
+    bool ended;            /* by itself or by a signal, not at the deadline */
+    int exit_code;         /* -1: did not exit */
+    int signal;            /* that ended it, 0: none */
+    bool passed;           /* exit code 0 and a verdict of "pass" */
+    int64_t ended_ns;      /* CLOCK_MONOTONIC, when the test noticed */
+    const char *out, *err; /* everything so far */
+};
+
+struct ranks;
+
+/* NULL, with words on stderr: the ranks could not be started. */
+struct ranks *ranks_start(const struct ranks_options *options);
+/* Waits until `rank` (or RANKS_ALL) has come to rank_point(`name`). False: it ended before. */
+bool ranks_reach(struct ranks *ranks, int rank, const char *name);
+/* When it did so first, CLOCK_MONOTONIC; -1: not yet. */
+int64_t ranks_point_ns(const struct ranks *ranks, int rank, const char *name);
+/* What it last told by rank_value(`name`). False: nothing. */
+bool ranks_value(const struct ranks *ranks, int rank, const char *name, char *ret_words,
+                 size_t size);
+/* Says a word that the rank (or RANKS_ALL) awaits with rank_await(). */
+void ranks_tell(struct ranks *ranks, int rank, const char *word);
+/* Returns the time just before the signal went. */
+int64_t ranks_signal(struct ranks *ranks, int rank, int signal);
+/* The rank's process. */
+int ranks_pid(const struct ranks *ranks, int rank);
+/* Waits until `rank` (or RANKS_ALL) has ended. False: killed at the deadline. */
+bool ranks_wait_rank(struct ranks *ranks, int rank);
+bool ranks_wait(struct ranks *ranks);
+const struct rank_result *ranks_result(const struct ranks *ranks, int rank);
+/* Whether all passed; tells on stderr about those that did not. */
+bool ranks_passed(const struct ranks *ranks);
+/* How many processes of this run live on, and files, sockets and shared segments are left, named in
+ * `ret_words`. Processes that just died get a short while to go. */
+int ranks_leftovers(const struct ranks *ranks, char *ret_words, size_t size);
+/* Kills what lives, forked children included, and removes the run's folder. */
+void ranks_free(struct ranks *ranks);
+
+/* Runs a case that has to pass on all ranks, once per backend of the list; tells on stderr. */
+bool ranks_run(const struct ranks_options *options);
+
+#endif

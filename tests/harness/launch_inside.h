@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the test's side share. */
+#ifndef TUTTI_TESTS_LAUNCH_INSIDE_H
+#define TUTTI_TESTS_LAUNCH_INSIDE_H
+
+#include <sys/types.h>
+
+#include <tutti/store.h>
+
+#include "harness/launch.h"
+
+enum { RANKS_FOLDER_MAX = 64, RANKS_MARK_MAX = 64 };
+
+struct output { /* of one stream, NUL at its end */
+    char *text;
+    size_t size, room;
+    int fd; /* -1: at its end */
+};
+
+struct process {
+    pid_t pid; /* and its process group; reaped in ranks_free(), so that the number stays its own */
+    int pidfd;
+    int words_fd; /* a socket: its standard input */
+    struct output out, err;
+    struct rank_result result;
+    bool killed; /* at the deadline */
+};
+
+struct ranks {
+    int size;
+    char what[128]; /* for messages: program, case, backend */
+    int64_t deadline_ns;
+    tutti_store_server *server;
+    char folder[RANKS_FOLDER_MAX]; /* TMPDIR and XDG_RUNTIME_DIR of the ranks */
+    char mark[RANKS_MARK_MAX];     /* NAME=VALUE in the environment of every process of this run */
+    struct process processes[];
+};
+
+int64_t ranks_now_ns(void);
+
+#endif
