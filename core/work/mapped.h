@@ -40,7 +40,8 @@ enum {
     MAPPED_RECORDS = 64,
     MAPPED_SLOTS = 4,
     MAPPED_SLOT_BYTES = 256 * 1024, /* fewer hand-overs beat staying in L2 */
-    MAPPED_PAGE = 4096
+    MAPPED_PAGE = 4096,
+    MAPPED_MATES_MAX = 1024 /* a slot shared by all still gives each four lines */
 };
 
 /* The counters. After an operation of K chunks every member has brought each of them to base + K.
@@ -109,7 +110,8 @@ struct mapped {
 
 /*
  * `areas[mates]`: where each member's area is mapped here; `ranks[mates]` its rank in the group.
- * Both are copied. TUTTI_ERR_NO_MEMORY; nothing is left behind then.
+ * Both are copied. TUTTI_ERR_NO_MEMORY, TUTTI_ERR_INVALID_ARGUMENT (more than MAPPED_MATES_MAX
+ * mates); nothing is left behind then.
  */
 tutti_status mapped_init(struct mapped *mapped, int mates, int self, void *const *areas,
                          const int *ranks);
@@ -132,14 +134,18 @@ tutti_status mapped_announce(struct mapped *mapped, const struct mapped_call *ca
                              const void *payload, size_t bytes);
 
 /*
- * Looks for mate `index`'s line of `call`. TUTTI_OK: it is there and is the same call, its payload
- * may be read until my next announce but two; TUTTI_ERR_NOT_READY; TUTTI_ERR_MISMATCH with the
- * culprit set; TUTTI_ERR_INTERNAL when the line holds what no member could have written.
+ * Looks for mate `index`'s line of the call that I announced last. TUTTI_OK: it is there and is the
+ * same call, its payload may be read until my next announce; TUTTI_ERR_NOT_READY;
+ * TUTTI_ERR_MISMATCH with the culprit set; TUTTI_ERR_INTERNAL when the line holds what no member
+ * could have written.
  */
-tutti_status mapped_meet(struct mapped *mapped, int index, uint64_t sequence, uint64_t signature);
+tutti_status mapped_meet(struct mapped *mapped, int index);
 
 /* mapped_meet() for all mates; after NOT_READY `culprit` is the first that is missing. */
-tutti_status mapped_meet_all(struct mapped *mapped, uint64_t sequence, uint64_t signature);
+tutti_status mapped_meet_all(struct mapped *mapped);
+
+/* Whether mate `index` has come to the call that I announced last, whatever it called. */
+bool mapped_has_called(const struct mapped *mapped, int index);
 
 /*
  * Copies what mate `index` called as `sequence`, for words. False when the record is gone or was

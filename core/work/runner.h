@@ -73,14 +73,13 @@ struct run {
     struct run_call call;
     uint32_t next;        /* step */
     uint32_t outstanding; /* messages */
-    uint32_t
-        fence_from; /* tickets below are known to be complete, while a fence is the next step */
+    uint32_t cursor;      /* tickets or mates below are done with, in the step that is next */
     bool announced;
     bool exhausted; /* the last advance ended because of its budget */
-    bool active;
+    uint64_t ticket_stride;
     struct run_ticket *tickets;
     unsigned char *ticket_memory, *scratch;
-    uint64_t tickets_capacity, ticket_memory_bytes, scratch_bytes;
+    uint64_t tickets_bytes, ticket_memory_bytes, scratch_bytes;
 };
 
 enum waiting_kind {

@@ -29,7 +29,7 @@ enum step_kind {
     STEP_RECV,         /* peer -> to, ticket */
     STEP_COPY,         /* to = a */
     STEP_REDUCE,       /* to[i] = a[i] op b[i], bytes counts elements */
-    STEP_REDUCE_MATES, /* to[i] = the mates' in-slots (b) in their order, mine being a; elements */
+    STEP_REDUCE_MATES, /* to[i] = the mates' in-slots in their order, mine being a; elements */
     STEP_FINISH,       /* to[i] = finish(to[i]), elements */
     STEP_POST,         /* my word reaches value */
     STEP_AWAIT,        /* until peer's (a mate's index) word has reached value */
@@ -56,9 +56,13 @@ struct step {
     uint8_t kind;
     uint8_t word;
     uint16_t reserved;
-    int32_t peer;   /* rank in the group for messages, index of a mate for mapped memory */
-    uint64_t bytes; /* elements for the reducing kinds; `value` (signed) for post and await */
-    struct place to, a, b;
+    int32_t peer; /* rank in the group; index of a mate; REDUCE_MATES: offset of those before me */
+    uint64_t bytes; /* elements for the reducing kinds; the value (signed) for post and await */
+    struct place to, a;
+    union {
+        struct place b;
+        uint32_t ticket;
+    };
 };
 
 struct schedule {
@@ -71,14 +75,17 @@ struct schedule {
 
     struct step *steps;
     uint32_t count, capacity;
-    uint32_t *free_tickets; /* tickets whose fence was emitted */
-    uint32_t free_count, tickets, tickets_capacity;
-    int *tables; /* storage of schedule_table() */
-    uint32_t tables_used, tables_capacity;
-    uint64_t scratch_bytes; /* what a run must provide */
-    uint32_t chunks;        /* staged chunks; the same number on every mate */
-    uint64_t sent_bytes;    /* in messages, by this member */
-    uint32_t sent_messages;
+    uint32_t *free_tickets; /* those below tickets_used whose fence was emitted */
+    uint32_t free_count, free_capacity, tickets_used;
+    int *table; /* storage of schedule_table() */
+    uint32_t table_capacity;
+    uint64_t scratch_used;
+
+    /* What a run needs, and what it does. */
+    uint32_t tickets;
+    uint32_t chunks; /* staged; the same number on every mate */
+    uint64_t scratch_bytes;
+    uint64_t sent_bytes, sent_messages; /* by this member */
     tutti_status status;
 };
 
@@ -97,13 +104,16 @@ void schedule_begin(struct schedule *sched, int rank, int size, int mates, int s
  */
 void schedule_view(struct schedule *sched, int rank, int size, const int *members);
 
-/* `count` ints that live until the next schedule_begin(), for a view's members; NULL: no memory. */
+/* `count` ints that live until the next call, for a view's members; NULL: no memory. */
 int *schedule_table(struct schedule *sched, uint32_t count);
 
-/* Reserves `bytes` of scratch (aligned to 64) and returns their offset. */
-uint64_t schedule_scratch(struct schedule *sched, uint64_t bytes);
+/* Reserves `bytes` of scratch, aligned to 64. */
+struct place schedule_scratch(struct schedule *sched, uint64_t bytes);
+/* What was reserved since scratch_used was `mark` may be reserved again. */
+void schedule_scratch_release(struct schedule *sched, uint64_t mark);
 
-/* Reserves `count` staged chunks; returns the number of the first. */
+/* Reserves `count` staged chunks; returns the number of the first. The runner brings every counter
+ * to the end of all chunks when the schedule is done. */
 uint32_t schedule_chunks(struct schedule *sched, uint32_t count);
 
 /* TUTTI_OK, or TUTTI_ERR_NO_MEMORY when an array could not grow: nothing may be run then. */
@@ -121,10 +131,10 @@ void schedule_copy(struct schedule *sched, struct place to, struct place from, u
 /* `a` is the operand of the lower rank, so that every member computes the same bits. */
 void schedule_reduce(struct schedule *sched, struct place to, struct place a, struct place b,
                      uint64_t bytes);
-/* Reduces what all mates have in their in-slots of `chunk` at `offset`, in their order; mine is
- * `own`. */
+/* Reduces what the mates have in their in-slots of `chunk`, in their order: at offset `before`
+ * those whose index is below mine, at `after` those above; mine is `own`. */
 void schedule_reduce_mates(struct schedule *sched, struct place to, struct place own,
-                           uint32_t chunk, uint64_t offset, uint64_t bytes);
+                           uint32_t chunk, uint32_t before, uint32_t after, uint64_t bytes);
 void schedule_finish(struct schedule *sched, struct place at, uint64_t bytes);
 
 /* Mapped memory. `value` may be negative where an earlier operation's chunk is meant. */
@@ -142,11 +152,6 @@ static inline struct place place_in(uint64_t offset)
 static inline struct place place_out(uint64_t offset)
 {
     return (struct place){.kind = PLACE_OUT, .offset = offset};
-}
-
-static inline struct place place_scratch(uint64_t offset)
-{
-    return (struct place){.kind = PLACE_SCRATCH, .offset = offset};
 }
 
 static inline struct place place_staged_in(int mate, uint32_t chunk, uint64_t offset)

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Announce lines: writing one's own, meeting those of the mates. The rules are in the header. */
+#include "work/mapped.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FLAG_BITS = 16 };
+
+tutti_status mapped_init(struct mapped *mapped, int mates, int self, void *const *areas,
+                         const int *ranks)
+{
+    size_t n, each = sizeof *mapped->areas + sizeof *mapped->vectors + sizeof *mapped->seen +
+                     sizeof *mapped->ranks;
+    unsigned char *memory;
+
+    if (mates < 1 || mates > MAPPED_MATES_MAX || self < 0 || self >= mates)
+        return TUTTI_ERR_INVALID_ARGUMENT;
+    n = (size_t)mates;
+    memory = calloc(n, each);
+    if (!memory)
+        return TUTTI_ERR_NO_MEMORY;
+    *mapped = (struct mapped){.mates = mates, .self = self, .memory = memory, .culprit = -1};
+    mapped->areas = (struct mapped_area **)(void *)memory;
+    memory += n * sizeof *mapped->areas;
+    mapped->vectors = (const void **)(void *)memory;
+    memory += n * sizeof *mapped->vectors;
+    mapped->seen = (uint64_t *)(void *)memory;
+    memory += n * sizeof *mapped->seen;
+    mapped->ranks = memcpy(memory, ranks, n * sizeof *ranks);
+    for (int i = 0; i < mates; i++)
+        mapped->areas[i] = areas[i];
+    return TUTTI_OK;
+}
+
+void mapped_free(struct mapped *mapped)
+{
+    free(mapped->memory);
+    *mapped = (struct mapped){.culprit = -1};
+}
+
+static tutti_status blame(struct mapped *mapped, tutti_status status, int index, uint64_t sequence,
+                          uint64_t signature)
+{
+    mapped->culprit = index;
+    mapped->culprit_sequence = sequence;
+    mapped->culprit_signature = signature;
+    return status;
+}
+
+/*
+ * Whether mate `index` has announced `sequence`, one of my last MAPPED_LINES - 1. The slot's next
+ * owner is sequence + 4, which a mate writes only after it saw my sequence + 1: never in the place
+ * of my last call, but it may have come by while older lines are looked at.
+ */
+static tutti_status look(struct mapped *mapped, int index, uint64_t sequence)
+{
+    const struct mapped_line *line = mapped_line(mapped, index, sequence);
+    uint64_t found = atomic_load_explicit(&line->word, memory_order_acquire) >> FLAG_BITS;
+    uint64_t signature;
+
+    if (found < sequence)
+        return TUTTI_ERR_NOT_READY;
+    signature = line->signature;
+    if (found > sequence && sequence == mapped->announced)
+        return blame(mapped, TUTTI_ERR_INTERNAL, index, found, signature);
+    if (found == sequence && signature != mapped->signatures[sequence % MAPPED_LINES])
+        return blame(mapped, TUTTI_ERR_MISMATCH, index, sequence, signature);
+    mapped->seen[index] = sequence;
+    return TUTTI_OK;
+}
+
+/* Looks at the newest line first: one sight then serves for several calls. */
+static tutti_status find_room(struct mapped *mapped, uint64_t sequence)
+{
+    const uint64_t oldest = sequence - (MAPPED_LINES - 1);
+    uint64_t lowest = sequence;
+
+    for (int i = 0; i < mapped->mates; i++) {
+        tutti_status status = TUTTI_OK;
+
+        if (i == mapped->self)
+            continue;
+        for (uint64_t s = sequence - 1; mapped->seen[i] < oldest; s--) {
+            status = look(mapped, i, s);
+            if (status != TUTTI_ERR_NOT_READY || s == oldest)
+                break;
+        }
+        if (status == TUTTI_ERR_NOT_READY)
+            mapped->culprit = i;
+        if (status)
+            return status;
+        if (mapped->seen[i] < lowest)
+            lowest = mapped->seen[i];
+    }
+    mapped->seen_all = lowest;
+    return TUTTI_OK;
+}
+
+/* Short copies without a call: most payloads are a few words. */
+static inline void copy_payload(unsigned char *to, const unsigned char *from, size_t bytes)
+{
+    if (bytes > MAPPED_LINE_PAYLOAD) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    for (; bytes >= 8; bytes -= 8, to += 8, from += 8)
+        memcpy(to, from, 8);
+    for (; bytes; bytes--)
+        *to++ = *from++;
+}
+
+tutti_status mapped_announce(struct mapped *mapped, const struct mapped_call *call,
+                             const void *payload, size_t bytes)
+{
+    const uint64_t sequence = call->sequence;
+    struct mapped_area *area = mapped->areas[mapped->self];
+    struct mapped_line *line = &area->lines[sequence % MAPPED_LINES];
+
+    if (sequence >= MAPPED_LINES && mapped->seen_all + MAPPED_LINES - 1 < sequence) {
+        tutti_status status = find_room(mapped, sequence);
+
+        if (status)
+            return status;
+    }
+    area->records[sequence % MAPPED_RECORDS].announce = (struct announce){
+        .sequence = sequence, .signature = call->signature, .words = *call->words};
+    line->signature = call->signature;
+    if (bytes)
+        copy_payload(mapped_payload(line, bytes), payload, bytes);
+    mapped->signatures[sequence % MAPPED_LINES] = call->signature;
+    mapped->announced = sequence;
+    atomic_store_explicit(&line->word, sequence << FLAG_BITS, memory_order_release);
+    return TUTTI_OK;
+}
+
+tutti_status mapped_meet(struct mapped *mapped, int index)
+{
+    const uint64_t sequence = mapped->announced;
+    tutti_status status;
+
+    if (index == mapped->self || mapped->seen[index] == sequence)
+        return TUTTI_OK;
+    status = look(mapped, index, sequence);
+    if (status != TUTTI_ERR_NOT_READY)
+        return status;
+    /* It may never come: because it called something else before, which I had no cause to see. */
+    if (mapped->seen[index] + 1 < sequence)
+        status = look(mapped, index, sequence - 1);
+    return status ? status : TUTTI_ERR_NOT_READY;
+}
+
+tutti_status mapped_meet_all(struct mapped *mapped)
+{
+    for (int i = 0; i < mapped->mates; i++) {
+        tutti_status status = mapped_meet(mapped, i);
+
+        if (status == TUTTI_ERR_NOT_READY)
+            mapped->culprit = i;
+        if (status)
+            return status;
+    }
+    mapped->seen_all = mapped->announced;
+    return TUTTI_OK;
+}
+
+bool mapped_has_called(const struct mapped *mapped, int index)
+{
+    const struct mapped_line *line = mapped_line(mapped, index, mapped->announced);
+
+    return index == mapped->self || atomic_load_explicit(&line->word, memory_order_acquire) >>
+                                        FLAG_BITS >= mapped->announced;
+}
+
+bool mapped_record(const struct mapped *mapped, int index, uint64_t sequence,
+                   struct announce *ret_announce)
+{
+    *ret_announce = mapped->areas[index]->records[sequence % MAPPED_RECORDS].announce;
+    return sequence && ret_announce->sequence == sequence;
+}

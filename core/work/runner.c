@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Advancing a schedule step by step. A step that is not ready leaves everything as it was, except
+ * for run.cursor, which keeps how far a step that waits for many has come.
+ */
+#include "work/runner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "reduce/reduce.h"
+
+enum { ALIGN = 64 };
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+/* Replaces a block that is too small; its contents are not kept. */
+static bool grow(void **block, uint64_t *capacity, uint64_t bytes)
+{
+    void *larger;
+
+    if (bytes <= *capacity)
+        return true;
+    if (bytes > SIZE_MAX - ALIGN)
+        return false;
+    bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    larger = aligned_alloc(ALIGN, (size_t)bytes);
+    if (!larger)
+        return false;
+    free(*block);
+    *block = larger;
+    *capacity = bytes;
+    return true;
+}
+
+static bool make_room(struct run *run, const struct run_call *call)
+{
+    const uint64_t tickets = call->schedule->tickets;
+    void *states = run->tickets, *memory = run->ticket_memory, *scratch = run->scratch;
+    bool enough = true;
+
+    if (tickets) {
+        run->ticket_stride = (call->wire->ticket_bytes + ALIGN - 1) / ALIGN * ALIGN;
+        enough = grow(&states, &run->tickets_bytes, tickets * sizeof *run->tickets) &&
+                 grow(&memory, &run->ticket_memory_bytes, tickets * run->ticket_stride);
+        run->tickets = states;
+        run->ticket_memory = memory;
+    }
+    if (enough && call->schedule->scratch_bytes) {
+        enough = grow(&scratch, &run->scratch_bytes, call->schedule->scratch_bytes);
+        run->scratch = scratch;
+    }
+    if (enough && tickets)
+        memset(run->tickets, 0, tickets * sizeof *run->tickets);
+    return enough;
+}
+
+tutti_status run_start(struct run *run, const struct run_call *call)
+{
+    if (!make_room(run, call))
+        return TUTTI_ERR_NO_MEMORY;
+    run->call = *call;
+    run->next = run->outstanding = run->cursor = 0;
+    run->announced = !call->mapped;
+    run->exhausted = false;
+    return TUTTI_OK;
+}
+
+void run_free(struct run *run)
+{
+    free(run->tickets);
+    free(run->ticket_memory);
+    free(run->scratch);
+    *run = (struct run){0};
+}
+
+/* ---- places -------------------------------------------------------------------------------- */
+
+static unsigned char *staged(const struct run *run, int mate, const struct place *place)
+{
+    struct mapped_area *area = run->call.mapped->areas[mate];
+    uint64_t slot = (run->call.mapped->chunks + place->chunk) % MAPPED_SLOTS;
+
+    return (place->kind == PLACE_STAGED_IN ? area->in : area->out)[slot].bytes + place->offset;
+}
+
+static const void *source(const struct run *run, const struct place *place)
+{
+    switch (place->kind) {
+    case PLACE_IN:
+        return (const unsigned char *)run->call.in + place->offset;
+    case PLACE_OUT:
+        return (const unsigned char *)run->call.out + place->offset;
+    case PLACE_SCRATCH:
+        return run->scratch + place->offset;
+    default:
+        return staged(run, place->mate, place);
+    }
+}
+
+static void *target(const struct run *run, const struct place *place)
+{
+    switch (place->kind) {
+    case PLACE_OUT:
+        return (unsigned char *)run->call.out + place->offset;
+    case PLACE_SCRATCH:
+        return run->scratch + place->offset;
+    default:
+        return staged(run, place->mate, place);
+    }
+}
+
+/* ---- mapped memory --------------------------------------------------------------------------- */
+
+static void wake_all(const struct run *run)
+{
+    if (run->call.wake)
+        run->call.wake(run->call.wake_user, -1);
+}
+
+static void publish(const struct run *run, int word, int64_t value)
+{
+    struct mapped *mapped = run->call.mapped;
+
+    atomic_store_explicit(&mapped->areas[mapped->self]->words[word].value,
+                          mapped->chunks + (uint64_t)value, memory_order_release);
+}
+
+/*
+ * Signed: before the group's first chunks an operation looks back to less than zero. A mate that
+ * has not come so far may be in a call of another kind, and never come: its line tells.
+ */
+static tutti_status await(const struct run *run, int mate, const struct step *step)
+{
+    struct mapped *mapped = run->call.mapped;
+    uint64_t now =
+        atomic_load_explicit(&mapped->areas[mate]->words[step->word].value, memory_order_acquire);
+    tutti_status status;
+
+    if ((int64_t)now >= (int64_t)(mapped->chunks + step->bytes))
+        return TUTTI_OK;
+    status = mapped_meet(mapped, mate);
+    return status ? status : TUTTI_ERR_NOT_READY;
+}
+
+static tutti_status await_all(struct run *run, const struct step *step)
+{
+    const struct mapped *mapped = run->call.mapped;
+
+    for (; run->cursor < (uint32_t)mapped->mates; run->cursor++) {
+        tutti_status status = TUTTI_OK;
+
+        if ((int)run->cursor != mapped->self)
+            status = await(run, (int)run->cursor, step);
+        if (status)
+            return status;
+    }
+    return TUTTI_OK;
+}
+
+static void reduce_mates(struct run *run, const struct step *step)
+{
+    const struct mapped *mapped = run->call.mapped;
+    const struct place after = step->b;
+    struct place before = step->b;
+
+    before.offset = (uint64_t)step->peer;
+    for (int i = 0; i < mapped->mates; i++)
+        mapped->vectors[i] = i < mapped->self   ? staged(run, i, &before)
+                             : i > mapped->self ? staged(run, i, &after)
+                                                : source(run, &step->a);
+    run->call.kernels.many(target(run, &step->to), mapped->vectors, mapped->mates,
+                           (size_t)step->bytes);
+}
+
+/* The next operation looks for every counter at the end of this one, whoever used it. */
+static void finish_chunks(struct run *run)
+{
+    struct mapped *mapped = run->call.mapped;
+    const uint32_t chunks = run->call.schedule->chunks;
+
+    if (!chunks)
+        return;
+    for (int word = 0; word < WORD_COUNT; word++)
+        publish(run, word, chunks);
+    mapped->chunks += chunks;
+    wake_all(run);
+}
+
+/* ---- messages ------------------------------------------------------------------------------ */
+
+static void *ticket_memory(const struct run *run, uint32_t ticket)
+{
+    return run->ticket_memory + ticket * run->ticket_stride;
+}
+
+static tutti_status start_message(struct run *run, const struct step *step)
+{
+    const struct wire *wire = run->call.wire;
+    const bool sending = step->kind == STEP_SEND;
+    void *memory = ticket_memory(run, step->ticket);
+    tutti_status status = sending ? wire->send(run->call.wire_user, step->peer, memory,
+                                               source(run, &step->a), step->bytes)
+                                  : wire->recv(run->call.wire_user, step->peer, memory,
+                                               target(run, &step->to), step->bytes);
+
+    if (status == TUTTI_OK) {
+        run->tickets[step->ticket] = (struct run_ticket){step->peer, true, sending};
+        run->outstanding++;
+    }
+    return status;
+}
+
+static tutti_status finish_message(struct run *run, uint32_t ticket)
+{
+    tutti_status status;
+
+    if (!run->tickets[ticket].outstanding)
+        return TUTTI_OK;
+    status = run->call.wire->test(run->call.wire_user, ticket_memory(run, ticket));
+    if (status != TUTTI_ERR_NOT_READY) {
+        run->tickets[ticket].outstanding = false;
+        run->outstanding--;
+    }
+    return status;
+}
+
+static tutti_status fence(struct run *run)
+{
+    for (; run->outstanding && run->cursor < run->call.schedule->tickets; run->cursor++) {
+        tutti_status status = finish_message(run, run->cursor);
+
+        if (status)
+            return status;
+    }
+    return TUTTI_OK;
+}
+
+/* ---- steps --------------------------------------------------------------------------------- */
+
+static void copy(const struct run *run, const struct step *step)
+{
+    const void *from = source(run, &step->a);
+    void *to = target(run, &step->to);
+
+    if (to != from)
+        reduce_copy(to, from, (size_t)step->bytes);
+}
+
+/* One step; `worked` grows by the bytes that passed through this core. */
+static tutti_status take(struct run *run, const struct step *step, uint64_t *worked)
+{
+    const struct kernels *kernels = &run->call.kernels;
+
+    switch ((enum step_kind)step->kind) {
+    case STEP_SEND:
+    case STEP_RECV:
+        return start_message(run, step);
+    case STEP_FENCE:
+        return fence(run);
+    case STEP_FENCE_TICKET:
+        return finish_message(run, step->ticket);
+    case STEP_COPY:
+        copy(run, step);
+        *worked += step->bytes;
+        return TUTTI_OK;
+    case STEP_REDUCE:
+        kernels->reduce(target(run, &step->to), source(run, &step->a), source(run, &step->b),
+                        (size_t)step->bytes);
+        *worked += step->bytes * kernels->element_bytes;
+        return TUTTI_OK;
+    case STEP_REDUCE_MATES:
+        reduce_mates(run, step);
+        *worked += step->bytes * kernels->element_bytes * (uint64_t)run->call.mapped->mates;
+        return TUTTI_OK;
+    case STEP_FINISH:
+        kernels->finish(target(run, &step->to), (size_t)step->bytes, kernels->members);
+        *worked += step->bytes * kernels->element_bytes;
+        return TUTTI_OK;
+    case STEP_POST:
+        publish(run, step->word, (int64_t)step->bytes);
+        wake_all(run);
+        return TUTTI_OK;
+    case STEP_AWAIT:
+        return await(run, step->peer, step);
+    case STEP_AWAIT_ALL:
+        return await_all(run, step);
+    case STEP_MEET:
+        return mapped_meet(run->call.mapped, step->peer);
+    case STEP_MEET_ALL:
+        return mapped_meet_all(run->call.mapped);
+    }
+    return TUTTI_ERR_INTERNAL;
+}
+
+static tutti_status announce(struct run *run)
+{
+    tutti_status status = mapped_announce(run->call.mapped, &run->call.announce, NULL, 0);
+
+    if (status == TUTTI_OK) {
+        run->announced = true;
+        wake_all(run);
+    }
+    return status;
+}
+
+tutti_status run_advance(struct run *run)
+{
+    const struct schedule *schedule = run->call.schedule;
+    uint64_t worked = 0;
+
+    run->exhausted = false;
+    if (!run->announced) {
+        tutti_status status = announce(run);
+
+        if (status)
+            return status;
+    }
+    while (run->next < schedule->count) {
+        tutti_status status;
+
+        if (worked >= RUN_BUDGET_BYTES) {
+            run->exhausted = true;
+            return TUTTI_ERR_NOT_READY;
+        }
+        status = take(run, &schedule->steps[run->next], &worked);
+        if (status)
+            return status;
+        run->next++;
+        run->cursor = 0;
+    }
+    finish_chunks(run);
+    return TUTTI_OK;
+}
+
+/* ---- who is missing ----------------------------------------------------------------------------
+ */
+
+static struct waiting for_message(const struct run *run, uint32_t ticket)
+{
+    const struct run_ticket *state = &run->tickets[ticket];
+
+    return (struct waiting){state->sending ? WAITING_SEND : WAITING_RECEIVE, state->peer, false};
+}
+
+static struct waiting for_mate(const struct run *run, enum waiting_kind kind, int mate)
+{
+    const struct mapped *mapped = run->call.mapped;
+
+    if (kind == WAITING_MAPPED && !mapped_has_called(mapped, mate))
+        kind = WAITING_CALL;
+    return (struct waiting){kind, mapped->ranks[mate], run->outstanding == 0};
+}
+
+struct waiting run_waiting(const struct run *run)
+{
+    const struct step *step = &run->call.schedule->steps[run->next];
+
+    if (!run->announced)
+        return for_mate(run, WAITING_ROOM, run->call.mapped->culprit);
+    if (run->exhausted || run->next == run->call.schedule->count)
+        return (struct waiting){WAITING_NOTHING, -1, false};
+    switch ((enum step_kind)step->kind) {
+    case STEP_SEND:
+        return (struct waiting){WAITING_SEND, step->peer, false};
+    case STEP_RECV:
+        return (struct waiting){WAITING_RECEIVE, step->peer, false};
+    case STEP_FENCE:
+        return for_message(run, run->cursor);
+    case STEP_FENCE_TICKET:
+        return for_message(run, step->ticket);
+    case STEP_AWAIT:
+        return for_mate(run, WAITING_MAPPED, step->peer);
+    case STEP_AWAIT_ALL:
+        return for_mate(run, WAITING_MAPPED, (int)run->cursor);
+    case STEP_MEET:
+        return for_mate(run, WAITING_CALL, step->peer);
+    case STEP_MEET_ALL:
+        return for_mate(run, WAITING_CALL, run->call.mapped->culprit);
+    default:
+        return (struct waiting){WAITING_NOTHING, -1, false};
+    }
+}
+
+void run_abandon(struct run *run)
+{
+    for (uint32_t i = 0; run->outstanding && i < run->call.schedule->tickets; i++) {
+        if (!run->tickets[i].outstanding)
+            continue;
+        run->call.wire->cancel(run->call.wire_user, ticket_memory(run, i));
+        run->tickets[i].outstanding = false;
+        run->outstanding--;
+    }
+}
