@@ -24,19 +24,32 @@
 #include "work/runner.h"
 #include "work/schedule.h"
 
+/* Bytes up to which an algorithm is preferred; part of what members agree on. */
+struct thresholds {
+    uint64_t inline_max;    /* one line each way */
+    uint64_t one_phase_max; /* staged: everyone reduces everything; shared by the members */
+    uint64_t recursive_doubling_max; /* messages */
+    uint64_t ring_crossover; /* messages, at 3 members; grows with the cube of the members */
+    uint64_t binomial_below; /* messages */
+};
+
+extern const struct thresholds thresholds_default;
+
 /* A call as algorithms see it. */
 struct request {
-    uint64_t bytes;              /* of the vector; a multiple of the schedule's element_bytes */
-    int root;                    /* broadcast: position in the view */
-    bool finish;                 /* the op has a last step on the reduced values (AVG) */
-    const struct layout *layout; /* composed algorithms only */
+    struct place in, out; /* of the vector; a broadcast has it at `out` on every member */
+    uint64_t bytes;       /* a multiple of the schedule's element_bytes */
+    int root;             /* broadcast: rank in the view; broadcast_mapped: index of the mate */
+    bool finish;          /* the op has a last step on the reduced values (AVG) */
+    const struct layout *layout;         /* composed algorithms: the group's */
+    const struct thresholds *thresholds; /* composed algorithms: to choose between hosts */
 };
 
 /* What a call costs on the longest way through it, in the terms of the model. */
 struct cost {
-    double messages; /* hand-overs between processes that follow one another, over the network */
+    double messages; /* that follow one another */
     double message_bytes;
-    double hand_overs;   /* the same through mapped memory */
+    double hand_overs;   /* through mapped memory that follow one another */
     double mapped_bytes; /* copied into, out of, or read from mapped memory */
     double reduced_bytes;
 };
@@ -56,6 +69,12 @@ struct algorithm {
     tutti_status (*emit)(struct schedule *sched, const struct request *req); /* NULL: inline */
     struct cost (*cost)(const struct layout *layout, uint64_t bytes);
 };
+
+/* The plain all_reduce and broadcast over messages for `size` members. */
+const struct algorithm *all_reduce_by_messages(const struct thresholds *thresholds, int size,
+                                               uint64_t bytes);
+const struct algorithm *broadcast_by_messages(const struct thresholds *thresholds, int size,
+                                              uint64_t bytes);
 
 extern const struct algorithm all_reduce_alone_algorithm, all_reduce_inline_algorithm,
     all_reduce_staged_algorithm, all_reduce_staged_parts_algorithm,

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * all_reduce, ring: a reduce-scatter and an all-gather, each of n-1 steps between neighbours.
+ * Cost: 2 (n-1) * alpha + 2 (n-1)/n * bytes * beta + (n-1)/n * bytes * gamma; wins for long vectors
+ * where the members are no power of two. Parts travel in pieces: a piece goes on to the right as
+ * soon as it is reduced, while the next one arrives. Invariant: before step s of the first half,
+ * member r has reduced part r-s over the members r-s … r; before step s of the second, it holds the
+ * result of the parts r+1, r, … r+1-s (mod n).
+ */
+#include "algorithm/exchange.h"
+#include "algorithm/parts.h"
+
+#include "algorithm/algorithm.h"
+
+static struct part ring_part(const struct schedule *sched, const struct request *req, int index)
+{
+    const int n = sched->size;
+
+    return part_of(req->bytes, n, (index % n + n) % n);
+}
+
+static struct exchange receive(struct schedule *sched, const struct request *req, struct place base,
+                               int index)
+{
+    const int left = (sched->rank - 1 + sched->size) % sched->size;
+
+    return exchange_recv(sched, left, base, ring_part(sched, req, index).bytes);
+}
+
+static void reduce_scatter(struct schedule *sched, const struct request *req)
+{
+    const int n = sched->size, r = sched->rank, right = (r + 1) % n;
+    const struct part first = ring_part(sched, req, r);
+    const struct place halves[2] = {schedule_scratch(sched, part_of(req->bytes, n, 0).bytes),
+                                    schedule_scratch(sched, part_of(req->bytes, n, 0).bytes)};
+    struct exchange now = receive(sched, req, halves[0], r - 1), next = {0};
+
+    exchange_send(sched, right, place_after(req->in, first.offset), first.bytes);
+    for (int step = 0; step < n - 1; step++) {
+        const struct part part = ring_part(sched, req, r - step - 1);
+        const struct place theirs = halves[step % 2];
+
+        if (step + 1 < n - 1)
+            next = receive(sched, req, halves[(step + 1) % 2], r - step - 2);
+        for (uint64_t i = 0; i < now.count; i++) {
+            const struct part piece = exchange_piece(&now, part.bytes, i);
+            const struct place to = place_after(req->out, part.offset + piece.offset);
+
+            schedule_fence_ticket(sched, now.tickets[i]);
+            schedule_reduce(sched, to, place_after(theirs, piece.offset),
+                            place_after(req->in, part.offset + piece.offset), piece.bytes);
+            if (step + 1 < n - 1)
+                schedule_send(sched, right, to, piece.bytes);
+        }
+        now = next;
+    }
+    schedule_fence(sched); /* what was sent is overwritten in the second half */
+}
+
+static void all_gather(struct schedule *sched, const struct request *req)
+{
+    const int n = sched->size, r = sched->rank, right = (r + 1) % n;
+    const struct part first = ring_part(sched, req, r + 1);
+    struct part part = ring_part(sched, req, r);
+    struct exchange now = receive(sched, req, place_after(req->out, part.offset), r), next = {0};
+
+    exchange_send(sched, right, place_after(req->out, first.offset), first.bytes);
+    for (int step = 0; step < n - 1; step++) {
+        const struct part coming = ring_part(sched, req, r - step - 1);
+
+        if (step + 1 < n - 1)
+            next = receive(sched, req, place_after(req->out, coming.offset), r - step - 1);
+        for (uint64_t i = 0; i < now.count; i++) {
+            const struct part piece = exchange_piece(&now, part.bytes, i);
+
+            schedule_fence_ticket(sched, now.tickets[i]);
+            if (step + 1 < n - 1)
+                schedule_send(sched, right, place_after(req->out, part.offset + piece.offset),
+                              piece.bytes);
+        }
+        now = next;
+        part = coming;
+    }
+    schedule_fence(sched);
+}
+
+static tutti_status emit(struct schedule *sched, const struct request *req)
+{
+    const struct part own = ring_part(sched, req, sched->rank + 1);
+    const uint64_t mark = sched->scratch_used;
+
+    reduce_scatter(sched, req);
+    if (req->finish)
+        schedule_finish(sched, place_after(req->out, own.offset), own.bytes);
+    all_gather(sched, req);
+    schedule_scratch_release(sched, mark);
+    return schedule_status(sched);
+}
+
+static struct cost cost(const struct layout *layout, uint64_t bytes)
+{
+    const double n = layout->size, b = (double)bytes;
+
+    return (struct cost){.messages = 2 * (n - 1),
+                         .message_bytes = 2 * (n - 1) / n * b,
+                         .reduced_bytes = (n - 1) / n * b};
+}
+
+const struct algorithm all_reduce_ring_algorithm = {"all_reduce_ring", OPERATION_ALL_REDUCE,
+                                                    ALGORITHM_MESSAGES, emit, cost};

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * broadcast, binomial tree: who has the vector sends it on at distances that halve.
+ * Cost: log2(n) * (alpha + bytes * beta); wins for short vectors.
+ * Invariant: counted from the root, before distance d every multiple of 2d has the vector.
+ */
+#include "algorithm/algorithm.h"
+#include "algorithm/parts.h"
+
+static tutti_status emit(struct schedule *sched, const struct request *req)
+{
+    const int n = sched->size, v = (sched->rank - req->root + n) % n;
+    int64_t distance = 1;
+
+    while (distance < n && !(v & distance))
+        distance *= 2;
+    if (v) {
+        schedule_recv(sched, (int)(v - distance + req->root) % n, req->out, req->bytes);
+        schedule_fence(sched);
+    }
+    for (distance /= 2; distance >= 1; distance /= 2)
+        if (v + distance < n)
+            schedule_send(sched, (int)((v + distance + req->root) % n), req->out, req->bytes);
+    schedule_fence(sched);
+    return schedule_status(sched);
+}
+
+static struct cost cost(const struct layout *layout, uint64_t bytes)
+{
+    const double steps = log2_ceil(layout->size);
+
+    return (struct cost){.messages = steps, .message_bytes = steps * (double)bytes};
+}
+
+const struct algorithm broadcast_binomial_algorithm = {"broadcast_binomial", OPERATION_BROADCAST,
+                                                       ALGORITHM_MESSAGES, emit, cost};

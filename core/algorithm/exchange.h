@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A long message as several pieces, so that what arrived is reduced while the rest is on its way.
+ * Both sides cut by the same rule.
+ */
+#ifndef TUTTI_ALGORITHM_EXCHANGE_H
+#define TUTTI_ALGORITHM_EXCHANGE_H
+
+#include "algorithm/parts.h"
+#include "work/schedule.h"
+
+enum {
+    EXCHANGE_PIECES_MAX = 16,
+    EXCHANGE_PIECE_BYTES = 256 * 1024 /* fits in L2 between its arrival and its reduction */
+};
+
+struct exchange {
+    uint64_t each;  /* bytes of a piece */
+    uint64_t count; /* 0 for an empty part */
+    uint32_t tickets[EXCHANGE_PIECES_MAX];
+};
+
+/* How a part of `bytes` is cut. */
+static inline struct exchange exchange_of(uint64_t bytes)
+{
+    struct exchange e = {.each = EXCHANGE_PIECE_BYTES};
+
+    if (bytes > (uint64_t)EXCHANGE_PIECE_BYTES * EXCHANGE_PIECES_MAX)
+        e.each = round_up((bytes + EXCHANGE_PIECES_MAX - 1) / EXCHANGE_PIECES_MAX, PART_ALIGN);
+    e.count = pieces_in(bytes, e.each);
+    return e;
+}
+
+static inline struct part exchange_piece(const struct exchange *e, uint64_t bytes, uint64_t index)
+{
+    return piece_of((struct part){0, bytes}, e->each, index);
+}
+
+/* Starts to receive all pieces to `to`. */
+static inline struct exchange exchange_recv(struct schedule *sched, int peer, struct place to,
+                                            uint64_t bytes)
+{
+    struct exchange e = exchange_of(bytes);
+
+    for (uint64_t i = 0; i < e.count; i++) {
+        const struct part piece = exchange_piece(&e, bytes, i);
+
+        e.tickets[i] = schedule_recv(sched, peer, place_after(to, piece.offset), piece.bytes);
+    }
+    return e;
+}
+
+static inline void exchange_send(struct schedule *sched, int peer, struct place from,
+                                 uint64_t bytes)
+{
+    const struct exchange e = exchange_of(bytes);
+
+    for (uint64_t i = 0; i < e.count; i++) {
+        const struct part piece = exchange_piece(&e, bytes, i);
+
+        schedule_send(sched, peer, place_after(from, piece.offset), piece.bytes);
+    }
+}
+
+#endif
