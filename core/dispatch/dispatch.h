@@ -21,16 +21,6 @@
 #include "base/call.h"
 #include "work/schedule.h"
 
-/* Bytes up to which an algorithm is preferred; part of what members agree on. */
-struct thresholds {
-    uint64_t inline_max;             /* one line each way */
-    uint64_t one_phase_max;          /* staged: everyone reduces everything; times members / 2 */
-    uint64_t recursive_doubling_max; /* messages */
-    uint64_t binomial_below;         /* messages */
-};
-
-extern const struct thresholds thresholds_default;
-
 struct group_facts {
     const struct layout *layout;
     bool mapped;                         /* the members of each host see each other's memory */
