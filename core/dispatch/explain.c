@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tutti_explain(): the plan of a call that nobody makes. The group is made up from the query, so
+ * no plugin is loaded: what is known of a backend is its name.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tutti/info.h>
+#include <tutti/tensor.h>
+
+#include "base/error.h"
+#include "base/options.h"
+#include "dispatch/dispatch.h"
+#include "reduce/reduce.h"
+
+enum { MEMBERS_MAX = 65535, NAME_MAX_BYTES = 32 };
+
+/* Its schedule has some million steps; beyond, only memory would be measured. */
+static const uint64_t bytes_max = UINT64_C(64) << 30;
+
+/* ---- the query ----------------------------------------------------------------------------- */
+
+static tutti_status parse_operation(const char *name, uint8_t *ret_operation)
+{
+    static const char *const names[OPERATION_COUNT] = {[OPERATION_ALL_REDUCE] = "all_reduce",
+                                                       [OPERATION_BROADCAST] = "broadcast",
+                                                       [OPERATION_BARRIER] = "barrier"};
+
+    for (uint8_t i = OPERATION_NONE + 1; name && i < OPERATION_COUNT; i++)
+        if (!strcmp(name, names[i])) {
+            *ret_operation = i;
+            return TUTTI_OK;
+        }
+    return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                     "unknown operation '%s': all_reduce, broadcast and barrier can be explained",
+                     name ? name : "(null)");
+}
+
+/* "2,2" to the host of each member; NULL: one host. */
+static tutti_status parse_layout(const char *text, int members, int *ret_host_of)
+{
+    const char *at = text;
+    int placed = 0;
+
+    if (!text)
+        return TUTTI_OK;
+    for (int host = 0;; host++) {
+        char *end;
+        long count;
+
+        errno = 0;
+        count = strtol(at, &end, 10);
+        if (end == at || errno || count < 1 || count > members - placed ||
+            (*end != ',' && *end != 0))
+            break;
+        for (long i = 0; i < count; i++)
+            ret_host_of[placed++] = host;
+        if (*end == 0 && placed == members)
+            return TUTTI_OK;
+        if (*end == 0)
+            break;
+        at = end + 1;
+    }
+    return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                     "layout '%s' does not place %d members: give the members of each host, "
+                     "such as \"2,2\" for 4",
+                     text, members);
+}
+
+struct backend {
+    char local[NAME_MAX_BYTES], remote[NAME_MAX_BYTES];
+};
+
+static tutti_status take_name(const char *from, size_t length, char ret_name[NAME_MAX_BYTES])
+{
+    if (!length || length >= NAME_MAX_BYTES)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "'%.*s' is no backend's name: it has 1 to %d characters",
+                         length > 64 ? 64 : (int)length, from, NAME_MAX_BYTES - 1);
+    memcpy(ret_name, from, length);
+    ret_name[length] = 0;
+    return TUTTI_OK;
+}
+
+/* "auto", a name, or "local=NAME,remote=NAME" in either order. */
+static tutti_status parse_backend(const char *text, struct backend *ret_backend)
+{
+    *ret_backend = (struct backend){"shm", "tcp"};
+    if (!strcmp(text, "auto"))
+        return TUTTI_OK;
+    if (!strchr(text, '=')) {
+        tutti_status status = take_name(text, strlen(text), ret_backend->local);
+
+        if (status == TUTTI_OK)
+            memcpy(ret_backend->remote, ret_backend->local, NAME_MAX_BYTES);
+        return status;
+    }
+    while (*text) {
+        const size_t length = strcspn(text, ",");
+        tutti_status status;
+
+        if (!strncmp(text, "local=", 6) && length >= 6)
+            status = take_name(text + 6, length - 6, ret_backend->local);
+        else if (!strncmp(text, "remote=", 7) && length >= 7)
+            status = take_name(text + 7, length - 7, ret_backend->remote);
+        else
+            status = error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                               "cannot read '%s' of the backend: a name, auto, or "
+                               "local=NAME,remote=NAME",
+                               text);
+        if (status)
+            return status;
+        text += length + (text[length] == ',');
+    }
+    return TUTTI_OK;
+}
+
+/* shm is the one backend known to map memory, and the one known to stay inside a host. */
+static struct group_facts facts_of(const struct layout *layout, const struct backend *backend)
+{
+    const bool mapped = !strcmp(backend->local, "shm");
+    const bool inside = !strcmp(backend->remote, "shm");
+
+    return (struct group_facts){.layout = layout,
+                                .mapped = mapped,
+                                .messages = !inside || layout->hosts == 1,
+                                .local_name = mapped ? backend->local : NULL,
+                                .remote_name = backend->remote};
+}
+
+static tutti_status words_of(const tutti_explain_query *query, struct call_words *ret_words,
+                             uint32_t *ret_element_bytes)
+{
+    const tutti_dtype dtype = query->dtype ? query->dtype : TUTTI_F32;
+    const size_t size = tutti_dtype_size(dtype);
+    struct call_words words = {.dtype = dtype, .op = -1, .root = -1};
+    tutti_status status = parse_operation(query->operation, &words.operation);
+
+    if (status)
+        return status;
+    if (!size)
+        return error_set(TUTTI_ERR_UNSUPPORTED, "dtype 0x%x is not known", dtype);
+    if (query->bytes > bytes_max || query->bytes % size)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "%llu bytes: give at most 64 GiB of whole %s elements",
+                         (unsigned long long)query->bytes, tutti_dtype_name(dtype));
+    words.count = words.operation == OPERATION_BARRIER ? 0 : query->bytes / size;
+    if (words.operation == OPERATION_BROADCAST)
+        words.root = 0;
+    if (words.operation == OPERATION_ALL_REDUCE) {
+        words.op = query->op;
+        if (!reduce_kernel(dtype, query->op))
+            return error_set(TUTTI_ERR_UNSUPPORTED, "%s of %s is not known",
+                             tutti_reduce_op_name(query->op), tutti_dtype_name(dtype));
+    }
+    *ret_words = words;
+    *ret_element_bytes = (uint32_t)size;
+    return TUTTI_OK;
+}
+
+/* ---- the answer ---------------------------------------------------------------------------- */
+
+static tutti_status count_steps(const struct group_facts *facts,
+                                const struct plan_candidate *candidate,
+                                const struct call_words *words, uint32_t element_bytes,
+                                struct schedule *sched, int32_t *ret_steps)
+{
+    const bool finish =
+        words->operation == OPERATION_ALL_REDUCE && reduce_finish(words->dtype, words->op) != NULL;
+
+    *ret_steps = 0;
+    if (!candidate->possible || !candidate->plan.algorithm->emit)
+        return TUTTI_OK;
+    tutti_status status = plan_emit(&candidate->plan, facts, words, element_bytes, finish, sched);
+
+    if (status == TUTTI_OK)
+        *ret_steps = sched->count > INT32_MAX ? INT32_MAX : (int32_t)sched->count;
+    return status;
+}
+
+static tutti_status explain(const struct group_facts *facts, const struct call_words *words,
+                            uint32_t element_bytes, tutti_explain_fn fn, void *user)
+{
+    struct plan_candidate candidates[PLAN_CANDIDATES_MAX];
+    struct schedule sched = {0};
+    struct plan plan;
+    tutti_status status = plan_choose(facts, words, element_bytes, &plan);
+    const int count = status ? 0 : plan_explain(facts, words, element_bytes, candidates);
+
+    for (int i = 0; i < count && status == TUTTI_OK; i++) {
+        tutti_explain_row row = {.provider = candidates[i].plan.provider,
+                                 .algorithm = candidates[i].plan.algorithm->name,
+                                 .reason = candidates[i].reason,
+                                 .estimated_us = candidates[i].estimated_us,
+                                 .chosen = candidates[i].chosen};
+
+        status = count_steps(facts, &candidates[i], words, element_bytes, &sched, &row.steps);
+        if (status == TUTTI_OK)
+            fn(&row, user);
+    }
+    schedule_free(&sched);
+    return status;
+}
+
+static tutti_status make_layout(const tutti_explain_query *query, struct layout *ret_layout)
+{
+    int *host_of;
+    tutti_status status;
+
+    if (query->members < 1 || query->members > MEMBERS_MAX)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%d members: give 1 to %d", query->members,
+                         MEMBERS_MAX);
+    host_of = calloc((size_t)query->members, sizeof *host_of);
+    if (!host_of)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d members", query->members);
+    status = parse_layout(query->layout, query->members, host_of);
+    if (status == TUTTI_OK && layout_init(ret_layout, query->members, 0, host_of))
+        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d members", query->members);
+    free(host_of);
+    return status;
+}
+
+tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn, void *user)
+{
+    tutti_explain_query q;
+    struct backend backend;
+    struct call_words words;
+    struct layout layout;
+    uint32_t element_bytes = 0;
+    const char *named;
+    tutti_status status;
+
+    if (!query || !fn)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "tutti_explain: query or fn is NULL");
+    status = options_copy(&q, sizeof q, query, "tutti_explain_query");
+    if (status)
+        return status;
+    named = q.backend ? q.backend : getenv("TUTTI_BACKEND");
+    status = parse_backend(named && *named ? named : "auto", &backend);
+    if (status == TUTTI_OK)
+        status = words_of(&q, &words, &element_bytes);
+    if (status == TUTTI_OK)
+        status = make_layout(&q, &layout);
+    if (status)
+        return status;
+    const struct group_facts facts = facts_of(&layout, &backend);
+
+    status = explain(&facts, &words, element_bytes, fn, user);
+    layout_free(&layout);
+    return status;
+}
