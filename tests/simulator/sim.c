@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "reduce/reduce.h"
+
+void sim_fail(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    fputs("simulator: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    exit(1);
+}
+
+static void *must(void *memory)
+{
+    if (!memory)
+        sim_fail("no memory");
+    return memory;
+}
+
+/* splitmix64 */
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+uint64_t sim_random(struct sim_world *world)
+{
+    world->random += UINT64_C(0x9e3779b97f4a7c15);
+    return mix(world->random);
+}
+
+/* ---- messages ------------------------------------------------------------------------------ */
+
+struct sim_message {
+    struct sim_message *next;
+    void *data;
+    uint64_t bytes, sequence;
+    uint32_t delay; /* tests until it is seen to be complete */
+    bool matched;
+    uint16_t queue; /* 0 sends, 1 receives, of `channel` */
+    struct sim_channel *channel;
+};
+
+/* What waits for its other side, in order. One of the two queues is always empty. */
+struct sim_channel {
+    struct sim_message *first[2], *last[2];
+};
+
+enum { NOBODY = -1 }; /* the peer of a pause */
+
+static tutti_status start(struct sim_member *member, struct sim_channel *channel,
+                          struct sim_message *message, int queue, void *data, uint64_t bytes)
+{
+    struct sim_world *world = member->world;
+    struct sim_message *other;
+
+    if (sim_below(world, 8) == 0) {
+        world->activity++;
+        return TUTTI_ERR_NOT_READY;
+    }
+    world->activity++;
+    *message = (struct sim_message){.data = data,
+                                    .bytes = bytes,
+                                    .sequence = member->sequence,
+                                    .delay = (uint32_t)sim_below(world, 3),
+                                    .queue = (uint16_t)queue,
+                                    .channel = channel};
+    if (!channel) {
+        message->matched = true;
+        return TUTTI_OK;
+    }
+    other = channel->first[!queue];
+    if (!other) {
+        if (channel->last[queue])
+            channel->last[queue]->next = message;
+        else
+            channel->first[queue] = message;
+        channel->last[queue] = message;
+        return TUTTI_OK;
+    }
+    channel->first[!queue] = other->next;
+    if (!other->next)
+        channel->last[!queue] = NULL;
+    if (other->bytes != bytes || other->sequence != message->sequence)
+        sim_fail("a message of %lu bytes in #%lu met a receive of %lu in #%lu",
+                 (unsigned long)(queue ? other : message)->bytes,
+                 (unsigned long)(queue ? other : message)->sequence,
+                 (unsigned long)(queue ? message : other)->bytes,
+                 (unsigned long)(queue ? message : other)->sequence);
+    if (bytes)
+        memcpy(queue ? data : other->data, queue ? other->data : data, bytes);
+    message->matched = other->matched = true;
+    return TUTTI_OK;
+}
+
+static tutti_status sim_send(void *user, int peer, void *ticket, const void *data, uint64_t bytes)
+{
+    struct sim_member *member = user;
+    struct sim_world *world = member->world;
+
+    return start(member,
+                 peer == NOBODY ? NULL : &world->channels[member->rank * world->size + peer],
+                 ticket, 0, (void *)(uintptr_t)data, bytes);
+}
+
+static tutti_status sim_recv(void *user, int peer, void *ticket, void *data, uint64_t bytes)
+{
+    struct sim_member *member = user;
+    struct sim_world *world = member->world;
+
+    return start(member, &world->channels[peer * world->size + member->rank], ticket, 1, data,
+                 bytes);
+}
+
+static tutti_status sim_test(void *user, void *ticket)
+{
+    struct sim_member *member = user;
+    struct sim_message *message = ticket;
+
+    if (!message->matched)
+        return TUTTI_ERR_NOT_READY;
+    member->world->activity++;
+    if (message->delay) {
+        message->delay--;
+        return TUTTI_ERR_NOT_READY;
+    }
+    return TUTTI_OK;
+}
+
+static void sim_cancel(void *user, void *ticket)
+{
+    struct sim_message *message = ticket;
+    struct sim_channel *channel = message->channel;
+    struct sim_message **link, *last = NULL;
+
+    (void)user;
+    if (message->matched)
+        return;
+    for (link = &channel->first[message->queue]; *link != message; link = &(*link)->next)
+        last = *link;
+    *link = message->next;
+    if (channel->last[message->queue] == message)
+        channel->last[message->queue] = last;
+}
+
+static const struct wire sim_wire = {sizeof(struct sim_message), sim_send, sim_recv, sim_test,
+                                     sim_cancel};
+
+/* ---- the world ------------------------------------------------------------------------------- */
+
+static void open_member(struct sim_world *world, int rank, const int *host_of)
+{
+    struct sim_member *member = &world->members[rank];
+    void *areas[SIM_MEMBERS_MAX];
+    const int *ranks;
+    int mates;
+
+    *member = (struct sim_member){.world = world, .rank = rank, .weight = 1};
+    if (layout_init(&member->layout, world->size, rank, host_of))
+        sim_fail("no memory");
+    member->facts = (struct group_facts){.layout = &member->layout,
+                                         .mapped = world->mapped,
+                                         .messages = true,
+                                         .local_name = "shm",
+                                         .remote_name = "tcp"};
+    if (!world->mapped)
+        return;
+    mates = layout_mates(&member->layout, member->layout.host);
+    ranks = layout_ranks(&member->layout, member->layout.host);
+    for (int i = 0; i < mates; i++)
+        areas[i] = (unsigned char *)world->memory + (uint64_t)ranks[i] * MAPPED_BYTES;
+    if (mapped_init(&member->mapped, mates, member->layout.local, areas, ranks))
+        sim_fail("no memory");
+}
+
+void sim_open(struct sim_world *world, int size, const int *host_of, bool mapped, uint64_t seed)
+{
+    *world = (struct sim_world){.size = size, .random = seed, .mapped = mapped};
+    world->channels = must(calloc((size_t)size * (size_t)size, sizeof *world->channels));
+    world->memory_bytes = (uint64_t)size * MAPPED_BYTES;
+    world->memory = mmap(NULL, world->memory_bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (world->memory == MAP_FAILED)
+        sim_fail("no memory");
+    for (int rank = 0; rank < size; rank++)
+        open_member(world, rank, host_of);
+}
+
+void sim_close(struct sim_world *world)
+{
+    for (int rank = 0; rank < world->size; rank++) {
+        struct sim_member *member = &world->members[rank];
+
+        run_free(&member->run);
+        schedule_free(&member->schedule);
+        mapped_free(&member->mapped);
+        layout_free(&member->layout);
+        free(member->in);
+        free(member->out);
+    }
+    munmap(world->memory, world->memory_bytes);
+    free(world->channels);
+}
+
+/* ---- data ---------------------------------------------------------------------------------- */
+
+static int value_of(int rank, uint64_t i, uint64_t number)
+{
+    return (int)(((uint64_t)rank * 5 + i + number * 3) % 7) + 1;
+}
+
+/* Small whole numbers: exact in every dtype and order for SUM, MIN and MAX. */
+static void fill(void *buffer, tutti_dtype dtype, int rank, uint64_t count, uint64_t number)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        const int v = value_of(rank, i, number);
+
+        if (dtype == TUTTI_U8)
+            ((uint8_t *)buffer)[i] = (uint8_t)v;
+        else if (dtype == TUTTI_I32)
+            ((int32_t *)buffer)[i] = v;
+        else if (dtype == TUTTI_F32)
+            ((float *)buffer)[i] = (float)v;
+        else if (dtype == TUTTI_F64)
+            ((double *)buffer)[i] = v;
+        else
+            sim_fail("no data for dtype %s", tutti_dtype_name(dtype));
+    }
+}
+
+/* What the reference expects of element i: reduced in rank order, serially. */
+static double expected(const struct sim_world *world, const struct sim_op *op, uint64_t i,
+                       uint64_t number)
+{
+    double result = value_of(op->operation == OPERATION_BROADCAST ? op->root : 0, i, number);
+
+    if (op->operation == OPERATION_BROADCAST)
+        return result;
+    for (int rank = 1; rank < world->size; rank++) {
+        const double v = value_of(rank, i, number);
+
+        if (op->op == TUTTI_SUM || op->op == TUTTI_AVG)
+            result += v;
+        else if (op->op == TUTTI_MIN)
+            result = v < result ? v : result;
+        else
+            result = v > result ? v : result;
+    }
+    return result;
+}
+
+static double element(const void *buffer, tutti_dtype dtype, uint64_t i)
+{
+    return dtype == TUTTI_U8    ? ((const uint8_t *)buffer)[i]
+           : dtype == TUTTI_I32 ? ((const int32_t *)buffer)[i]
+           : dtype == TUTTI_F32 ? (double)((const float *)buffer)[i]
+                                : ((const double *)buffer)[i];
+}
+
+static double finished(const struct sim_world *world, const struct sim_op *op, double value)
+{
+    if (op->operation == OPERATION_BROADCAST)
+        return value;
+    if (op->dtype == TUTTI_U8)
+        value = (uint8_t)value;
+    if (op->op != TUTTI_AVG)
+        return value;
+    if (op->dtype == TUTTI_F32)
+        return (double)((float)value / (float)world->size);
+    return op->dtype == TUTTI_F64 ? value / world->size : (double)((int)value / world->size);
+}
+
+/* The values repeat every 7 elements, and what is expected with them. */
+void sim_check(struct sim_world *world, int rank, const struct sim_op *op, uint64_t number)
+{
+    const struct sim_member *member = &world->members[rank];
+    const void *out = op->in_place ? member->in : member->out;
+    double wanted[7];
+
+    if (op->operation == OPERATION_BARRIER)
+        return;
+    for (uint64_t i = 0; i < 7; i++)
+        wanted[i] = finished(world, op, expected(world, op, i, number));
+    for (uint64_t i = 0; i < op->count; i++) {
+        const double got = element(out, op->dtype, i), want = wanted[i % 7];
+
+        if (got < want || got > want)
+            sim_fail("%s, %d members, %lu x %s %s: rank %d has %g at %lu instead of %g",
+                     member->algorithm->name, world->size, (unsigned long)op->count,
+                     tutti_dtype_name(op->dtype), tutti_reduce_op_name(op->op), rank, got,
+                     (unsigned long)i, want);
+    }
+}
+
+static void give_buffers(struct sim_member *member, uint64_t bytes)
+{
+    if (bytes < member->capacity)
+        return;
+    free(member->in);
+    free(member->out);
+    member->capacity = bytes + 4096;
+    member->in = must(malloc(member->capacity));
+    member->out = must(malloc(member->capacity));
+}
+
+/* ---- calls --------------------------------------------------------------------------------- */
+
+/* Between any two steps a member may lose the processor: a message to nobody that is refused or
+ * completes late. */
+static void add_pauses(struct sim_member *member)
+{
+    struct schedule *sched = &member->schedule;
+    const uint32_t pause = sched->tickets, step_count = sched->count;
+    const uint64_t every = 1 + sim_below(member->world, 12);
+    struct step *steps = must(malloc((step_count * 3 + 1) * sizeof *steps));
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < step_count; i++) {
+        if (sim_below(member->world, every) == 0) {
+            steps[count++] = (struct step){.kind = STEP_SEND, .peer = NOBODY, .ticket = pause};
+            steps[count++] = (struct step){.kind = STEP_FENCE_TICKET, .ticket = pause};
+        }
+        steps[count++] = sched->steps[i];
+    }
+    free(sched->steps);
+    sched->steps = steps;
+    sched->count = count;
+    sched->capacity = step_count * 3 + 1;
+    sched->tickets++;
+}
+
+static void choose(struct sim_member *member, const struct sim_op *op, uint32_t element_bytes)
+{
+    struct plan plan = {.algorithm = op->algorithm};
+
+    if (!op->algorithm && plan_choose(&member->facts, &member->words, element_bytes, &plan))
+        sim_fail("no plan: %s", tutti_last_error());
+    member->algorithm = plan.algorithm;
+    if (!plan.algorithm->emit)
+        return;
+    if (plan_emit(&plan, &member->facts, &member->words, element_bytes,
+                  member->kernels.finish != NULL, &member->schedule))
+        sim_fail("no schedule: %s", tutti_last_error());
+    member->sent_bytes = member->schedule.sent_bytes;
+    add_pauses(member);
+}
+
+static void begin_schedule(struct sim_member *member, const void *in, void *out)
+{
+    struct run_call call = {.schedule = &member->schedule,
+                            .announce = member->call.announce,
+                            .wire = &sim_wire,
+                            .wire_user = member,
+                            .in = in,
+                            .out = out,
+                            .kernels = member->kernels};
+
+    if (member->mapped.mates > 1)
+        call.mapped = &member->mapped;
+    if (run_start(&member->run, &call))
+        sim_fail("no memory");
+}
+
+static int root_of(const struct sim_member *member, const struct sim_op *op)
+{
+    return member->algorithm->kind == ALGORITHM_INLINE ? member->layout.local_of[op->root]
+                                                       : op->root;
+}
+
+void sim_call(struct sim_member *member, const struct sim_op *op, uint64_t number)
+{
+    const uint32_t element_bytes = (uint32_t)tutti_dtype_size(op->dtype);
+    const bool broadcast = op->operation == OPERATION_BROADCAST;
+    void *out;
+
+    member->op = *op;
+    give_buffers(member, op->count * element_bytes);
+    fill(member->in, op->dtype, member->rank, op->count, number);
+    memset(member->out, 0xa5, op->count * element_bytes);
+    if (broadcast && !op->in_place && member->rank == op->root)
+        memcpy(member->out, member->in, op->count * element_bytes);
+    out = op->in_place ? member->in : member->out;
+
+    member->words = (struct call_words){.count = op->count,
+                                        .dtype = op->dtype,
+                                        .op = broadcast ? -1 : op->op,
+                                        .root = broadcast ? op->root : -1,
+                                        .operation = (uint8_t)op->operation};
+    member->sequence++;
+    member->signature =
+        mix(member->signature ^
+            mix(op->count ^ (uint64_t)op->dtype << 40 ^ (uint64_t)(op->op + 1) << 32 ^
+                (uint64_t)op->operation << 56 ^ (uint64_t)(broadcast ? op->root + 1 : 0) << 48));
+    member->kernels =
+        (struct kernels){.element_bytes = element_bytes, .members = (uint32_t)member->world->size};
+    if (op->operation == OPERATION_ALL_REDUCE) {
+        member->kernels.reduce = reduce_kernel(op->dtype, op->op);
+        member->kernels.many = reduce_many(op->dtype, op->op);
+        member->kernels.finish = reduce_finish(op->dtype, op->op);
+    }
+    member->call.announce =
+        (struct mapped_call){member->sequence, member->signature, &member->words};
+    choose(member, op, element_bytes);
+    member->call = (struct inline_call){.announce = member->call.announce,
+                                        .in = member->in,
+                                        .out = out,
+                                        .bytes = op->count * element_bytes,
+                                        .count = op->count,
+                                        .root = root_of(member, op),
+                                        .kernels = &member->kernels};
+    member->running = true;
+    member->posted = false;
+    if (member->algorithm->emit)
+        begin_schedule(member, member->in, out);
+}
+
+static tutti_status advance_inline(struct sim_member *member)
+{
+    typedef tutti_status (*inline_fn)(struct mapped *, const struct inline_call *);
+    static const inline_fn post[] = {[OPERATION_ALL_REDUCE] = all_reduce_inline_post,
+                                     [OPERATION_BROADCAST] = broadcast_inline_post,
+                                     [OPERATION_BARRIER] = barrier_inline_post};
+    static const inline_fn poll[] = {[OPERATION_ALL_REDUCE] = all_reduce_inline_poll,
+                                     [OPERATION_BROADCAST] = broadcast_inline_poll,
+                                     [OPERATION_BARRIER] = barrier_inline_poll};
+    const enum operation operation = member->op.operation;
+    tutti_status status = TUTTI_OK;
+
+    if (!member->posted)
+        status = post[operation](&member->mapped, &member->call);
+    if (status == TUTTI_OK && !member->posted) {
+        member->posted = true;
+        member->world->activity++;
+        if (sim_below(member->world, 2))
+            return TUTTI_ERR_NOT_READY;
+    }
+    return status ? status : poll[operation](&member->mapped, &member->call);
+}
+
+tutti_status sim_advance(struct sim_member *member)
+{
+    const uint32_t before = member->run.next;
+    const bool announced = member->run.announced;
+    tutti_status status =
+        member->algorithm->emit ? run_advance(&member->run) : advance_inline(member);
+
+    if (status == TUTTI_ERR_NOT_READY && member->run.next == before &&
+        member->run.announced == announced)
+        return status;
+    member->world->activity++;
+    if (status == TUTTI_ERR_NOT_READY)
+        return status;
+    member->running = false;
+    if (status && member->algorithm->emit)
+        run_abandon(&member->run);
+    return status;
+}
+
+/* ---- turns --------------------------------------------------------------------------------- */
+
+struct sim_member *sim_pick(struct sim_world *world)
+{
+    uint64_t total = 0, turn;
+
+    for (int rank = 0; rank < world->size; rank++)
+        if (world->members[rank].running)
+            total += (uint64_t)world->members[rank].weight;
+    if (!total)
+        return NULL;
+    turn = sim_below(world, total);
+    for (int rank = 0;; rank++) {
+        if (!world->members[rank].running)
+            continue;
+        if (turn < (uint64_t)world->members[rank].weight)
+            return &world->members[rank];
+        turn -= (uint64_t)world->members[rank].weight;
+    }
+}
+
+void sim_deadlock(struct sim_world *world)
+{
+    static const char *const words[] = {"nothing", "room", "call", "mapped", "receive", "send"};
+
+    for (int rank = 0; rank < world->size; rank++) {
+        struct sim_member *member = &world->members[rank];
+        struct waiting waiting = {WAITING_NOTHING, -1, false};
+
+        if (!member->running)
+            continue;
+        if (member->algorithm->emit)
+            waiting = run_waiting(&member->run);
+        fprintf(stderr, "rank %d in #%lu %s, step %u, waits for %s of %d\n", rank,
+                (unsigned long)member->sequence, member->algorithm->name, member->run.next,
+                words[waiting.kind], waiting.rank);
+    }
+    sim_fail("deadlock of %d members", world->size);
+}
+
+void sim_must_move(struct sim_world *world)
+{
+    const uint64_t before = world->activity;
+
+    for (int rank = 0; rank < world->size; rank++)
+        if (world->members[rank].running && sim_advance(&world->members[rank]) == TUTTI_OK)
+            return;
+    if (world->activity == before)
+        sim_deadlock(world);
+}
+
+void sim_all(struct sim_world *world, const struct sim_op *op, uint64_t number)
+{
+    struct sim_member *member;
+    uint64_t idle = 0, activity = 0;
+
+    for (int rank = 0; rank < world->size; rank++)
+        sim_call(&world->members[rank], op, number);
+    while ((member = sim_pick(world)) != NULL) {
+        const tutti_status status = sim_advance(member);
+
+        if (status && status != TUTTI_ERR_NOT_READY)
+            sim_fail("%s: rank %d got %s", member->algorithm->name, member->rank,
+                     tutti_status_name(status));
+        idle = world->activity == activity ? idle + 1 : 0;
+        activity = world->activity;
+        if (idle > (uint64_t)world->size)
+            sim_must_move(world);
+    }
+    for (int rank = 0; rank < world->size; rank++)
+        sim_check(world, rank, op, number);
+}

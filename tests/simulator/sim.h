@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulator: all members of a group in one process and one thread, each with its own view of
+ * layout, mapped memory and messages, advanced in a random order.
+ *
+ * Messages are as unkind as they may be: a send completes only after its receive was posted, and
+ * both some tests later; a start is refused now and then. Every schedule gets pauses at random
+ * steps, so that members interleave inside of what one run_advance() would do at once. A world in
+ * which no member can move is a deadlock: who waits for whom is printed and the program fails.
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tutti/tensor.h>
+
+#include "algorithm/algorithm.h"
+#include "dispatch/dispatch.h"
+#include "work/runner.h"
+
+enum { SIM_MEMBERS_MAX = 64 };
+
+struct sim_op {
+    enum operation operation;
+    tutti_dtype dtype;
+    tutti_reduce_op op;
+    int root;
+    uint64_t count;
+    bool in_place;
+    const struct algorithm *algorithm; /* NULL: as planned */
+};
+
+struct sim_world;
+
+struct sim_member {
+    struct sim_world *world;
+    int rank;
+    struct layout layout;
+    struct group_facts facts;
+    struct mapped mapped;
+    struct schedule schedule;
+    struct run run;
+
+    struct sim_op op;
+    struct call_words words;
+    struct inline_call call;
+    struct kernels kernels;
+    const struct algorithm *algorithm;
+    uint64_t sequence, signature;
+    uint64_t checked;    /* sequence of the last call whose result was looked at */
+    uint64_t sent_bytes; /* of the last schedule */
+    bool running, posted;
+    void *in, *out;
+    uint64_t capacity;
+    int weight; /* how often it gets its turn */
+};
+
+struct sim_world {
+    int size;
+    uint64_t random;
+    uint64_t activity; /* grows whenever something moved */
+    bool mapped;
+    void *memory; /* the areas */
+    uint64_t memory_bytes;
+    struct sim_member members[SIM_MEMBERS_MAX];
+    struct sim_channel *channels; /* [from * size + to] */
+};
+
+uint64_t sim_random(struct sim_world *world);
+static inline uint64_t sim_below(struct sim_world *world, uint64_t limit)
+{
+    return sim_random(world) % limit;
+}
+
+/* `host_of[size]`: who shares a host. Exits when there is no memory, as everything here. */
+void sim_open(struct sim_world *world, int size, const int *host_of, bool mapped, uint64_t seed);
+void sim_close(struct sim_world *world);
+
+/* Gives member its buffers, filled for `op` as number `number`, and makes the call. */
+void sim_call(struct sim_member *member, const struct sim_op *op, uint64_t number);
+/* TUTTI_OK: done; TUTTI_ERR_NOT_READY; or the error. */
+tutti_status sim_advance(struct sim_member *member);
+/* Exits with words unless the member has the right result of `op`. */
+void sim_check(struct sim_world *world, int rank, const struct sim_op *op, uint64_t number);
+
+/* One operation of all members from call to checked result. */
+void sim_all(struct sim_world *world, const struct sim_op *op, uint64_t number);
+
+/* Prints who waits for whom, and exits. */
+void sim_deadlock(struct sim_world *world);
+/* Gives every running member a turn. When none of them could move, it is a
+ * deadlock. A member that is done afterwards is no longer running. */
+void sim_must_move(struct sim_world *world);
+/* A random member that is running, by weight. */
+struct sim_member *sim_pick(struct sim_world *world);
+
+void sim_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+#endif

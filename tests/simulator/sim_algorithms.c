@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every algorithm by itself, for 1 to 64 members and sizes on both sides of every seam: the result
+ * against a serial reference, no deadlock, and as many bytes sent as the algorithm's formula says.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "algorithm/fold.h"
+#include "algorithm/parts.h"
+#include "sim.h"
+
+static uint64_t cases, number;
+
+static void run(struct sim_world *world, const struct algorithm *algorithm, uint64_t count,
+                tutti_dtype dtype, tutti_reduce_op op)
+{
+    const struct sim_op call = {.operation = algorithm->operation,
+                                .dtype = dtype,
+                                .op = op,
+                                .root = (int)sim_below(world, (uint64_t)world->size),
+                                .count = count,
+                                .in_place = sim_below(world, 2),
+                                .algorithm = algorithm};
+
+    sim_all(world, &call, number++);
+    cases++;
+}
+
+static uint64_t total_sent(const struct sim_world *world)
+{
+    uint64_t total = 0;
+
+    for (int rank = 0; rank < world->size; rank++)
+        total += world->members[rank].sent_bytes;
+    return total;
+}
+
+/* By all members together, for a vector that divides evenly. */
+static uint64_t formula(const struct algorithm *algorithm, uint64_t n, uint64_t bytes)
+{
+    const uint64_t core = (uint64_t)fold_core((int)n), extra = n - core;
+
+    if (algorithm == &all_reduce_recursive_doubling_algorithm)
+        return core * (uint64_t)log2_ceil((int)core) * bytes + 2 * extra * bytes;
+    if (algorithm == &all_reduce_halving_doubling_algorithm)
+        return 2 * (core - 1) * bytes + 2 * extra * bytes;
+    if (algorithm == &all_reduce_ring_algorithm)
+        return 2 * (n - 1) * bytes;
+    if (algorithm == &broadcast_binomial_algorithm)
+        return (n - 1) * bytes;
+    return 0;
+}
+
+static void check_formula(struct sim_world *world, const struct algorithm *algorithm,
+                          uint64_t bytes)
+{
+    const uint64_t want = formula(algorithm, (uint64_t)world->size, bytes);
+
+    if (want && total_sent(world) != want)
+        sim_fail("%s: %d members send %lu bytes for %lu, not %lu", algorithm->name, world->size,
+                 (unsigned long)total_sent(world), (unsigned long)bytes, (unsigned long)want);
+    if (algorithm != &all_reduce_ring_algorithm)
+        return;
+    for (int rank = 0; rank < world->size; rank++)
+        if (world->members[rank].sent_bytes * (uint64_t)world->size !=
+            2 * (uint64_t)(world->size - 1) * bytes)
+            sim_fail("ring: rank %d of %d sends %lu of %lu", rank, world->size,
+                     (unsigned long)world->members[rank].sent_bytes, (unsigned long)bytes);
+}
+
+static void small_sizes(struct sim_world *world, const struct algorithm *algorithm)
+{
+    const uint64_t n = (uint64_t)world->size;
+    const uint64_t counts[] = {1, n > 1 ? n - 1 : 1, n + 1, 16 * n + 3, 1024, 1025};
+    const uint64_t even = 16 * n * (uint64_t)fold_core(world->size);
+    const tutti_reduce_op ops[] = {TUTTI_SUM, TUTTI_AVG, TUTTI_MAX, TUTTI_MIN};
+
+    for (unsigned i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        if (algorithm->kind != ALGORITHM_INLINE || counts[i] <= 1024)
+            run(world, algorithm, counts[i], i % 2 ? TUTTI_I32 : TUTTI_F32, ops[i % 4]);
+    if (algorithm->kind == ALGORITHM_INLINE) {
+        run(world, algorithm, 0, TUTTI_I32, TUTTI_SUM);
+        run(world, algorithm, 12, TUTTI_I32, TUTTI_SUM); /* the last that fits the line itself */
+        run(world, algorithm, 13, TUTTI_I32, TUTTI_SUM);
+        return;
+    }
+    run(world, algorithm, even, TUTTI_I32, TUTTI_SUM);
+    check_formula(world, algorithm, even * 4);
+}
+
+/* On both sides of where one more chunk, slot or piece begins. */
+static void large_sizes(struct sim_world *world, const struct algorithm *algorithm)
+{
+    const uint64_t n = (uint64_t)world->size, slot = MAPPED_SLOT_BYTES;
+    const uint64_t part = n > 1 ? slot / (n - 1) / PART_ALIGN * PART_ALIGN * n : slot;
+    const uint64_t seams[] = {slot / 4, slot, slot * MAPPED_SLOTS, part, part * MAPPED_SLOTS,
+                              slot * n};
+
+    for (unsigned i = 0; i < sizeof seams / sizeof seams[0]; i++)
+        for (int64_t off = -1; off <= 1; off++)
+            if ((seams[i] + 8) * n <= 24u << 20)
+                run(world, algorithm, (uint64_t)((int64_t)seams[i] + off), TUTTI_U8, TUTTI_MAX);
+}
+
+static const struct algorithm *const by_memory[] = {
+    &all_reduce_inline_algorithm, &all_reduce_staged_algorithm, &all_reduce_staged_parts_algorithm,
+    &broadcast_inline_algorithm,  &broadcast_mapped_algorithm,  &barrier_inline_algorithm,
+};
+static const struct algorithm *const by_messages[] = {
+    &all_reduce_recursive_doubling_algorithm,
+    &all_reduce_halving_doubling_algorithm,
+    &all_reduce_ring_algorithm,
+    &broadcast_binomial_algorithm,
+    &broadcast_scatter_all_gather_algorithm,
+    &barrier_dissemination_algorithm,
+};
+static const struct algorithm *const by_one[] = {
+    &all_reduce_alone_algorithm, &broadcast_alone_algorithm, &barrier_alone_algorithm};
+
+static void all_of(struct sim_world *world, const struct algorithm *const *algorithms, int count)
+{
+    const int n = world->size;
+
+    for (int i = 0; i < count; i++) {
+        if (algorithms[i]->operation == OPERATION_BARRIER) {
+            run(world, algorithms[i], 0, TUTTI_U8, TUTTI_SUM);
+            continue;
+        }
+        small_sizes(world, algorithms[i]);
+        if (algorithms[i]->kind != ALGORITHM_INLINE && (n <= 5 || n == 8))
+            large_sizes(world, algorithms[i]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
+    const int one_host[SIM_MEMBERS_MAX] = {0};
+    struct sim_world world;
+
+    printf("sim_algorithms: seed %lu\n", (unsigned long)seed);
+    for (int n = 1; n <= SIM_MEMBERS_MAX; n++) {
+        sim_open(&world, n, one_host, n > 1, seed + (uint64_t)n);
+        if (n == 1)
+            all_of(&world, by_one, 3);
+        else
+            all_of(&world, by_memory, 6);
+        sim_close(&world);
+        if (n == 1)
+            continue;
+        sim_open(&world, n, one_host, false, seed + (uint64_t)n);
+        all_of(&world, by_messages, 6);
+        sim_close(&world);
+    }
+    printf("sim_algorithms: %lu cases right\n", (unsigned long)cases);
+    return 0;
+}
