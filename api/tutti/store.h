@@ -57,6 +57,7 @@ TUTTI_API tutti_store *tutti_store_ref(tutti_store *store);
 /** Drops a reference; the last one closes. NULL is allowed. */
 TUTTI_API void tutti_store_unref(tutti_store *store);
 
+/** The value is there, for every member, when the call returns. */
 TUTTI_API tutti_status tutti_store_set(tutti_store *store, const char *key, const void *data,
                                        size_t size, int64_t timeout_ms);
 
@@ -69,7 +70,9 @@ TUTTI_API tutti_status tutti_store_add(tutti_store *store, const char *key, int6
                                        int64_t timeout_ms, int64_t *ret_value);
 
 /** Stores `desired` when the value equals `expected` (an empty `expected` also matches a missing
- * key). `ret_value` receives what is stored afterwards; it equals `desired` on success. */
+ * key). `ret_value` receives what is stored afterwards; it equals `desired` on success. Where the
+ * key is missing and `expected` is not empty nothing is stored and `ret_value` receives `expected`,
+ * as in TCPStore: whoever passes `expected` equal to `desired` asks tutti_store_check() as well. */
 TUTTI_API tutti_status tutti_store_compare_set(tutti_store *store, const char *key,
                                                const void *expected, size_t expected_size,
                                                const void *desired, size_t desired_size,

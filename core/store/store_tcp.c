@@ -223,8 +223,16 @@ static int try_host(const char *host, uint16_t port, int64_t deadline_ns, int *r
          address = address->ai_next) {
         const int64_t share = clock_deadline_ms(ONE_OF_MANY_MS);
         const bool bounded = address->ai_next && share < deadline_ns;
+        char words[WORDS];
+        int error;
 
-        fd = try_address(address, bounded ? share : deadline_ns, ret_error, ret_words);
+        fd = try_address(address, bounded ? share : deadline_ns, &error, words);
+        /* A family that this host lacks says nothing about the server: any other reason is better.
+         */
+        if (fd < 0 && (!*ret_error || error != EAFNOSUPPORT)) {
+            *ret_error = error;
+            memcpy(ret_words, words, WORDS);
+        }
     }
     freeaddrinfo(addresses);
     return fd;

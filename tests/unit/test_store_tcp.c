@@ -612,3 +612,24 @@ Test(store_tcp, a_call_behind_a_waiting_one_gives_up_at_its_own_deadline)
     tutti_store_unref(store);
     tutti_store_server_stop(server);
 }
+
+Test(store_tcp, a_client_without_descriptors_fails_at_once_and_works_when_it_has_some)
+{
+    struct rlimit before;
+    tutti_store_server *server;
+    tutti_store *store;
+    const int64_t start = clock_now_ns();
+
+    cr_assert_eq(tutti_store_server_start("127.0.0.1", 0, &server), TUTTI_OK);
+    getrlimit(RLIMIT_NOFILE, &before);
+    setrlimit(RLIMIT_NOFILE, &(struct rlimit){3, before.rlim_max});
+    cr_assert_eq(tutti_store_open_tcp("127.0.0.1", tutti_store_server_port(server), 10000, &store),
+                 TUTTI_ERR_SYSTEM);
+    cr_assert_not_null(strstr(tutti_last_error(), "Too many open files"), "%s", tutti_last_error());
+    cr_assert_lt(ms_since(start), 1000);
+    setrlimit(RLIMIT_NOFILE, &before);
+    store = open_client(tutti_store_server_port(server));
+    works(store);
+    tutti_store_unref(store);
+    tutti_store_server_stop(server);
+}
