@@ -348,6 +348,10 @@ tutti_status identity_resolve(const tutti_init_options *options, identity_variab
     struct identity identity = {.rank = -1};
     tutti_status status = TUTTI_OK;
 
+    if (options->reserved)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "options: reserved is %u; begin with TUTTI_INIT_OPTIONS_INIT",
+                         options->reserved);
     if (options->store && options->init_url)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "options: give store or init_url, not both (init_url=%.256s)",

@@ -432,7 +432,7 @@ Test(bootstrap, a_port_that_is_taken_is_said_unless_a_launcher_may_have_it, .tim
     tutti_store_server_stop(server);
 }
 
-Test(bootstrap, options_of_another_size_are_checked_first, .timeout = 5)
+Test(bootstrap, rubbish_in_the_options_is_refused_first, .timeout = 5)
 {
     struct bootstrap bootstrap;
     tutti_init_options options = {.struct_size = 0};
@@ -440,4 +440,7 @@ Test(bootstrap, options_of_another_size_are_checked_first, .timeout = 5)
     cr_expect_eq(bootstrap_resolve(&options, clock_deadline_ms(1000), &bootstrap),
                  TUTTI_ERR_INVALID_ARGUMENT);
     cr_expect_not_null(strstr(tutti_last_error(), "tutti_init_options: struct_size is 0"));
+    options = (tutti_init_options){.struct_size = sizeof options, .reserved = 1};
+    cr_expect_eq(bootstrap_resolve(&options, clock_deadline_ms(1000), &bootstrap),
+                 TUTTI_ERR_INVALID_ARGUMENT);
 }
