@@ -2,7 +2,6 @@
 /* The plugins are those of plugins/variant.c, each wrong in the way that its name says. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,6 +207,37 @@ Test(plugin_file, a_link_is_judged_by_what_it_leads_to)
     check_words("not a regular file");
 }
 
+/* Runs a copy of plugins/secure.c, which has the set-id bit when `mode` says so. */
+static void run_secure(unsigned mode, char *ret_words, int size)
+{
+    char command[128];
+
+    copy(TUTTI_BINARY_DIR "/tests/plugins/secure", "secure", 1 << 30);
+    cr_assert_eq(chown("secure", 65534, (gid_t)-1), 0);
+    cr_assert_eq(chmod("secure", mode), 0);
+    snprintf(command, sizeof command, "%s/secure", directory);
+    FILE *pipe = popen(command, "r");
+    cr_assert_not_null(pipe);
+    cr_assert_not_null(fgets(ret_words, size, pipe));
+    pclose(pipe);
+}
+
+Test(plugin_file, a_set_id_program_does_not_believe_the_environment)
+{
+    char words[1024];
+
+    if (geteuid())
+        cr_skip_test("only root may give a program to another user");
+    setenv("TUTTI_PLUGIN_PATH", PLUGINS, 1);
+    setenv("TUTTI_PLUGIN_TRUST", "any", 1);
+    run_secure(0755, words, sizeof words);
+    cr_assert_eq(strncmp(words, "0 any=1 good, goods", 19), 0, "%s", words);
+    run_secure(04755, words, sizeof words);
+    if (words[0] == '0')
+        cr_skip_test("set-id programs have no effect in %s", directory);
+    cr_assert_eq(strncmp(words, "1 any=0 none", 12), 0, "%s", words);
+}
+
 struct listing {
     int ready, refused, hidden;
     char words[4096];
@@ -265,28 +295,6 @@ Test(plugin_loader, a_registered_plugin_comes_before_files)
     cr_assert_eq(tutti_plugin_register(NULL), TUTTI_ERR_INVALID_ARGUMENT);
     cr_assert_eq(tutti_plugins_list(note_row, &listing), TUTTI_OK);
     cr_assert(!strncmp(listing.words, "good:1:0 good:0:0 ", 18), "%s", listing.words);
-}
-
-static void *find_in_thread(void *ret_plugin)
-{
-    return plugin_find("good", ret_plugin) ? "refused" : NULL;
-}
-
-Test(plugin_loader, threads_that_load_at_once_get_the_same_plugin)
-{
-    enum { THREADS = 8 };
-    pthread_t threads[THREADS];
-    const tutti_plugin *found[THREADS];
-
-    for (int i = 0; i < THREADS; i++)
-        cr_assert_eq(pthread_create(&threads[i], NULL, find_in_thread, &found[i]), 0);
-    for (int i = 0; i < THREADS; i++) {
-        void *failure;
-
-        cr_assert_eq(pthread_join(threads[i], &failure), 0);
-        cr_assert_null(failure);
-        cr_expect_eq(found[i], found[0]);
-    }
 }
 
 Test(plugin_loader, distance_counts_changes)
