@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <tutti/status.h>
@@ -99,6 +100,20 @@ Test(plugin_trust, a_group_that_is_not_private_is_denied)
     check_denied("mode 0664 lets group 65534 write it; chmod g-w");
     cr_assert_eq(chown(file, (uid_t)-1, 0), 0);
     cr_assert_eq(trust_check(&rules, file), TUTTI_OK, "%s", tutti_last_error());
+}
+
+Test(plugin_trust, a_user_named_in_an_access_list_counts)
+{
+    /* As the kernel keeps it: version, then {tag, permissions, id} for owner, a stranger, group,
+     * mask and others. */
+    static const unsigned char list[] = {
+        2, 0,   0,   0,   0x01, 0,    6,    0, 255, 255, 255, 255, 0x02, 0,    6,
+        0, 254, 255, 0,   0,    0x04, 0,    4, 0,   255, 255, 255, 255,  0x10, 0,
+        6, 0,   255, 255, 255,  255,  0x20, 0, 4,   0,   255, 255, 255,  255};
+
+    if (setxattr(file, "system.posix_acl_access", list, sizeof list, 0))
+        cr_skip_test("no access control lists in %s", directory);
+    check_denied("mode 0664 lets group");
 }
 
 Test(plugin_trust, this_programs_own_path_is_known)
