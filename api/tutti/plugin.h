@@ -8,6 +8,12 @@
  * crosses is fixed-width, opaque or bytes; structs that may grow begin with their size, a minor
  * version only appends, and TUTTI_HAS() guards each member that an older peer may lack.
  *
+ * Backend NAME is libtutti-NAME.so in the first of these directories that has it: those of
+ * TUTTI_PLUGIN_PATH (colon separated), tutti/0 beside libtutti, the installation's. Only that file is
+ * opened, and only when nobody could have written it but root, the user of the process or the owner
+ * of libtutti: every directory on its path counts. TUTTI_PLUGIN_TRUST=any switches this check off;
+ * set-id programs ignore both variables.
+ *
  * A plugin installs no signal handlers, atexit functions or malloc hooks, never aborts, and returns
  * failures as a status after tutti_host.error() has been given the words.
  */
