@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the tcp transport share.
+ *
+ * One non-blocking connection for each pair of processes, dialled when the first message is sent.
+ * All descriptors are in one epoll set, which is also what the core sleeps on. It is level
+ * triggered: a peer asks for EPOLLIN while its bytes have somewhere to go and for EPOLLOUT while
+ * something is queued, so the set is readable exactly when there is something to progress.
+ */
+#ifndef TUTTI_TCP_H
+#define TUTTI_TCP_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include <tutti/plugin.h>
+
+enum {
+    TCP_INBOUND_BYTES = 64 << 10, /* read ahead of posted receives, for each peer */
+    TCP_BURST_BYTES = 256 << 10,  /* moved for one peer before another has its turn */
+    TCP_HELD_BYTES = 512,         /* messages that wait for the one that follows them at once */
+    TCP_GATHER = 16,              /* pieces of one sendmsg */
+    TCP_DIRECT_PEERS = 2, /* up to here a recv each costs no more than asking epoll which to read */
+    TCP_ADDRESS_BYTES = 40,
+    TCP_HELLO_BYTES = 48,
+    TCP_ANSWER_BYTES = 32,
+    TCP_HALF_OPEN_MAX = 64,
+    TCP_HELLO_MS = 10000
+};
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+struct tcp_queue {
+    tutti_request *first, *last;
+};
+
+/* What a request holds while it is ours (tutti_request.opaque). */
+struct __attribute__((may_alias)) tcp_request {
+    tutti_request *next, *previous;
+    struct tcp_queue *queue; /* that it is in; NULL: none */
+    tutti_peer *peer;
+    uint8_t *data;
+    uint64_t bytes; /* to send; capacity of a receive, then the length of what arrives */
+    uint64_t moved; /* a send: of frame and data together; a receive: of the data */
+    uint64_t frame; /* a send: as it goes over the wire */
+};
+_Static_assert(sizeof(struct tcp_request) <= sizeof(((tutti_request *)0)->opaque), "must fit");
+
+static inline struct tcp_request *tcp_of(tutti_request *request)
+{
+    return (struct tcp_request *)request->opaque;
+}
+
+static inline void tcp_queue_push(struct tcp_queue *queue, tutti_request *request)
+{
+    struct tcp_request *r = tcp_of(request);
+
+    r->next = NULL;
+    r->previous = queue->last;
+    r->queue = queue;
+    if (queue->last)
+        tcp_of(queue->last)->next = request;
+    else
+        queue->first = request;
+    queue->last = request;
+}
+
+/* Takes `request` out of the queue that it is in, if any. */
+static inline void tcp_queue_remove(tutti_request *request)
+{
+    struct tcp_request *r = tcp_of(request);
+    struct tcp_queue *queue = r->queue;
+
+    if (!queue)
+        return;
+    if (r->previous)
+        tcp_of(r->previous)->next = r->next;
+    else
+        queue->first = r->next;
+    if (r->next)
+        tcp_of(r->next)->previous = r->previous;
+    else
+        queue->last = r->previous;
+    r->queue = NULL;
+}
+
+/* ---- objects ------------------------------------------------------------------------------- */
+
+/* What an event of the epoll set points to; the first member of each object there. */
+struct tcp_source {
+    enum { TCP_LISTENER, TCP_TIMER, TCP_GUEST, TCP_PEER } kind;
+    int fd;          /* -1: none */
+    uint32_t events; /* asked for */
+};
+
+/* How a process is reached. */
+struct tcp_address {
+    struct sockaddr_storage socket;
+    socklen_t socket_bytes;
+    uint64_t id; /* of the endpoint; random, so that an address used again is another endpoint's */
+};
+
+/* An incoming connection that belongs to no peer yet. */
+struct tcp_guest {
+    struct tcp_source source;
+    struct tcp_guest *next;
+    bool proven; /* showed the token; waits for connect() to name it */
+    bool gone;   /* to be freed when no event can point to it */
+    uint32_t have;
+    int64_t deadline_ns;
+    uint64_t id;
+    uint8_t hello[TCP_HELLO_BYTES];
+};
+
+enum tcp_state {
+    TCP_IDLE,     /* no connection */
+    TCP_DIALING,  /* connect() is in progress */
+    TCP_GREETING, /* our hello is sent, the answer is not here */
+    TCP_YIELDED,  /* both dialled and the other's connection is the one to come */
+    TCP_READY,
+    TCP_LOST
+};
+
+struct tutti_peer {
+    struct tcp_source source;
+    tutti_endpoint *endpoint;
+    tutti_peer *next, *previous; /* all peers of the endpoint */
+    tutti_peer *next_lost;
+    uint64_t label;
+    struct tcp_address address;
+    char name[64]; /* "127.0.0.1:4321", for words */
+    enum tcp_state state;
+    bool cut;        /* a message was cancelled half-way: nothing can follow it */
+    char words[256]; /* why it is lost */
+    uint32_t answer_have;
+    uint8_t answer[TCP_ANSWER_BYTES];
+
+    struct tcp_queue sends, receives;
+    uint32_t held, held_sent; /* of held_bytes: before the first of `sends` */
+    uint8_t held_bytes[TCP_HELD_BYTES];
+    uint8_t *inbound; /* TCP_INBOUND_BYTES, of which [head, tail) is not consumed */
+    uint32_t head, tail;
+    bool receiving; /* the first of `receives` is under way */
+    uint64_t skip;  /* bytes of a message that nobody wants any more */
+};
+
+struct tutti_endpoint {
+    const tutti_host *host;
+    void *host_self;
+    uint8_t token[16];
+    struct tcp_address address; /* own */
+    int epoll;
+    struct tcp_source listener, timer;
+    bool accept_later; /* the system lacks something for accept: again when the timer fires */
+    bool accept_warned;
+    struct tcp_guest *guests;
+    uint32_t half_open;
+    tutti_peer *peers;
+    tutti_peer *direct[TCP_DIRECT_PEERS]; /* all ready peers while they are so few */
+    uint32_t ready, settling;             /* peers in state READY; on the way there */
+    uint32_t turns;                       /* of progress since the set was asked */
+    tutti_peer *held;                     /* whose held bytes wait for the next message */
+    tutti_peer *lost;                     /* the core is still to be told */
+    struct tcp_queue done;                /* complete, not yet reported */
+    uint64_t sent_bytes, received_bytes, sent_messages, received_messages;
+};
+
+static inline void *tcp_allocate(tutti_endpoint *endpoint, uint64_t bytes)
+{
+    return endpoint->host->allocate(endpoint->host_self, bytes);
+}
+
+static inline void tcp_release(tutti_endpoint *endpoint, void *memory)
+{
+    if (memory)
+        endpoint->host->release(endpoint->host_self, memory);
+}
+
+/* Makes the request complete; progress reports it. */
+static inline void tcp_finish(tutti_endpoint *endpoint, tutti_request *request, tutti_status status,
+                              uint64_t bytes)
+{
+    tcp_queue_remove(request);
+    request->bytes = bytes;
+    request->status = status;
+    tcp_queue_push(&endpoint->done, request);
+}
+
+/* tcp.c: gives the host the words of a failure and returns `status`. */
+tutti_status tcp_error(tutti_endpoint *endpoint, tutti_status status, int32_t system_errno,
+                       const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* tcp.c: asks the epoll set for `events` of the source, 0: takes it out. False with errno when the
+ * set has no room; taking out always works. */
+bool tcp_watch(tutti_endpoint *endpoint, struct tcp_source *source, uint32_t events);
+
+/* tcp_address.c */
+tutti_status tcp_address_bind(tutti_endpoint *endpoint, const char *bind_address);
+void tcp_address_pack(const struct tcp_address *address, uint8_t ret_packed[TCP_ADDRESS_BYTES]);
+bool tcp_address_unpack(const uint8_t *packed, uint64_t bytes, struct tcp_address *ret_address);
+void tcp_address_name(const struct tcp_address *address, char *ret_name, size_t capacity);
+void tcp_put(uint8_t *to, uint64_t value, unsigned bytes); /* little-endian */
+uint64_t tcp_get(const uint8_t *from, unsigned bytes);
+
+/* tcp_listen.c: who comes in */
+void tcp_listen_accept(tutti_endpoint *endpoint);
+void tcp_listen_timer(tutti_endpoint *endpoint);
+void tcp_listen_guest(tutti_endpoint *endpoint, struct tcp_guest *guest);
+/* Frees guests that are gone; no event of the set may be in hand. */
+void tcp_listen_sweep(tutti_endpoint *endpoint);
+void tcp_listen_close(tutti_endpoint *endpoint);
+/* The proven guest that says it is `id`; its socket becomes the caller's. -1: none. */
+int tcp_listen_take(tutti_endpoint *endpoint, uint64_t id);
+
+/* tcp_connect.c: from no connection to exactly one */
+tutti_status tcp_connect_dial(tutti_peer *peer);
+void tcp_connect_event(tutti_peer *peer);
+/* A connection from the peer's process is here: keeps or closes it. */
+void tcp_connect_admit(tutti_peer *peer, int fd);
+/* Whether these are the first `bytes` of a hello for this endpoint, all of it when it is whole. */
+bool tcp_connect_hello_fits(const tutti_endpoint *endpoint, const uint8_t *hello, uint32_t bytes);
+/* The connection is over: requests complete, the core will be told. system_errno may be 0. */
+void tcp_connect_lose(tutti_peer *peer, int system_errno, const char *what);
+/* Closes the peer's socket without telling anyone. */
+void tcp_connect_drop(tutti_peer *peer, enum tcp_state state);
+
+/* tcp_stream.c: messages over a connection */
+void tcp_stream_send(tutti_peer *peer);    /* one burst of what is queued */
+void tcp_stream_receive(tutti_peer *peer); /* one burst of what has come */
+/* Keeps a short message back for the one that follows; false when it does not fit. */
+bool tcp_stream_hold(tutti_peer *peer, const void *data, uint64_t bytes);
+/* Gives received bytes to posted receives. */
+void tcp_stream_consume(tutti_peer *peer);
+/* Asks the set for what the stream can use now. */
+void tcp_stream_watch(tutti_peer *peer);
+/* The request was cancelled and is still in its queue. */
+void tcp_stream_forget(tutti_peer *peer, tutti_request *request);
+
+#endif

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From no connection to exactly one.
+ *
+ * Who has something to send dials and says hello: magic, version, the job's token, both endpoints'
+ * ids. The other answers with a verdict, and only then do messages flow, so a connection that is
+ * given up never carried one. When both dial at the same time, the dial of the smaller id is kept:
+ * the smaller answers a crossing hello with YIELD, the larger drops its own dial for a crossing
+ * hello, whichever it sees first.
+ *
+ *   IDLE -dial-> DIALING -connected, hello-> GREETING -KEEP-> READY
+ *                                            GREETING -YIELD-> YIELDED -their hello-> READY
+ *   IDLE, and DIALING or GREETING of the larger id: -their hello-> READY
+ */
+#include "tcp.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+enum { PROTOCOL = 1, KEEP = 1, YIELD = 2 };
+
+static const char hello_magic[8] = "tutti-h";
+static const char answer_magic[8] = "tutti-a";
+
+/* ---- the two messages ---------------------------------------------------------------------- */
+
+/* magic 8, version 4, zero 4, token 16, sender 8, receiver 8 */
+static void make_hello(const tutti_peer *peer, uint8_t ret_hello[TCP_HELLO_BYTES])
+{
+    memcpy(ret_hello, hello_magic, sizeof hello_magic);
+    tcp_put(ret_hello + 8, PROTOCOL, 8);
+    memcpy(ret_hello + 16, peer->endpoint->token, 16);
+    tcp_put(ret_hello + 32, peer->endpoint->address.id, 8);
+    tcp_put(ret_hello + 40, peer->address.id, 8);
+}
+
+/* In a time that does not depend on where the first difference is. */
+static bool same_token(const uint8_t *a, const uint8_t *b)
+{
+    volatile uint8_t difference = 0;
+
+    for (int i = 0; i < 16; i++)
+        difference = (uint8_t)(difference | (a[i] ^ b[i]));
+    return difference == 0;
+}
+
+bool tcp_connect_hello_fits(const tutti_endpoint *endpoint, const uint8_t *hello, uint32_t bytes)
+{
+    uint8_t start[16];
+
+    memcpy(start, hello_magic, sizeof hello_magic);
+    tcp_put(start + 8, PROTOCOL, 8);
+    if (memcmp(hello, start, bytes < sizeof start ? bytes : sizeof start) != 0)
+        return false;
+    if (bytes >= 32 && !same_token(hello + 16, endpoint->token))
+        return false;
+    return bytes < TCP_HELLO_BYTES || tcp_get(hello + 40, 8) == endpoint->address.id;
+}
+
+/* magic 8, version 4, verdict 4, sender 8, receiver 8 */
+static void make_answer(const tutti_peer *peer, uint32_t verdict,
+                        uint8_t ret_answer[TCP_ANSWER_BYTES])
+{
+    memcpy(ret_answer, answer_magic, sizeof answer_magic);
+    tcp_put(ret_answer + 8, PROTOCOL, 4);
+    tcp_put(ret_answer + 12, verdict, 4);
+    tcp_put(ret_answer + 16, peer->endpoint->address.id, 8);
+    tcp_put(ret_answer + 24, peer->address.id, 8);
+}
+
+/* The verdict of the peer's whole answer, 0 when it is not an answer to our hello. */
+static uint32_t read_answer(const tutti_peer *peer)
+{
+    uint8_t expected[TCP_ANSWER_BYTES];
+    uint32_t verdict = (uint32_t)tcp_get(peer->answer + 12, 4);
+
+    make_answer(peer, verdict, expected);
+    tcp_put(expected + 16, peer->address.id, 8);
+    tcp_put(expected + 24, peer->endpoint->address.id, 8);
+    return memcmp(peer->answer, expected, sizeof expected) == 0 ? verdict : 0;
+}
+
+/* Writes a handshake message; a new connection always has room for one. */
+static bool say(int fd, const uint8_t *message, size_t bytes)
+{
+    ssize_t sent = send(fd, message, bytes, MSG_NOSIGNAL);
+
+    if (sent >= 0 && (size_t)sent != bytes)
+        errno = EAGAIN;
+    return sent == (ssize_t)bytes;
+}
+
+/* ---- states -------------------------------------------------------------------------------- */
+
+static bool is_settling(enum tcp_state state)
+{
+    return state == TCP_DIALING || state == TCP_GREETING || state == TCP_YIELDED;
+}
+
+/* Counts the states that progress() looks at and lists the ready peers while they are few. */
+static void set_state(tutti_peer *peer, enum tcp_state state)
+{
+    tutti_endpoint *endpoint = peer->endpoint;
+    uint32_t listed = 0;
+
+    endpoint->settling += (uint32_t)is_settling(state) - (uint32_t)is_settling(peer->state);
+    endpoint->ready += (uint32_t)(state == TCP_READY) - (uint32_t)(peer->state == TCP_READY);
+    peer->state = state;
+    for (int i = 0; i < TCP_DIRECT_PEERS; i++)
+        endpoint->direct[i] = NULL;
+    if (endpoint->ready > TCP_DIRECT_PEERS)
+        return;
+    for (tutti_peer *each = endpoint->peers; each && listed < endpoint->ready; each = each->next)
+        if (each->state == TCP_READY)
+            endpoint->direct[listed++] = each;
+}
+
+void tcp_connect_drop(tutti_peer *peer, enum tcp_state state)
+{
+    if (peer->source.fd >= 0) {
+        tcp_watch(peer->endpoint, &peer->source, 0);
+        close(peer->source.fd);
+    }
+    peer->source.fd = -1;
+    peer->answer_have = 0;
+    set_state(peer, state);
+}
+
+static void fail_requests(tutti_peer *peer, struct tcp_queue *queue)
+{
+    while (queue->first)
+        tcp_finish(peer->endpoint, queue->first, TUTTI_ERR_PEER_LOST, 0);
+}
+
+void tcp_connect_lose(tutti_peer *peer, int system_errno, const char *what)
+{
+    char why[128];
+
+    if (peer->state == TCP_LOST)
+        return;
+    tcp_connect_drop(peer, TCP_LOST);
+    snprintf(peer->words, sizeof peer->words, "tcp: %s %s%s%s", what, peer->name,
+             system_errno ? ": " : "",
+             system_errno ? strerror_r(system_errno, why, sizeof why) : "");
+    fail_requests(peer, &peer->sends);
+    peer->held = peer->held_sent = 0;
+    if (peer->endpoint->held == peer)
+        peer->endpoint->held = NULL;
+    tcp_stream_consume(peer); /* whole messages that came before the end are still good */
+    fail_requests(peer, &peer->receives);
+    peer->receiving = false;
+    peer->next_lost = peer->endpoint->lost;
+    peer->endpoint->lost = peer;
+}
+
+static void become_ready(tutti_peer *peer)
+{
+    peer->inbound = tcp_allocate(peer->endpoint, TCP_INBOUND_BYTES);
+    if (!peer->inbound) {
+        tcp_connect_lose(peer, ENOMEM, "no memory for the connection with");
+        return;
+    }
+    set_state(peer, TCP_READY);
+    if (peer->sends.first)
+        tcp_stream_send(peer);
+    else
+        tcp_stream_watch(peer);
+}
+
+/* ---- dialling ------------------------------------------------------------------------------ */
+
+static void set_no_delay(int fd)
+{
+    int on = 1;
+
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+static void greet(tutti_peer *peer)
+{
+    uint8_t hello[TCP_HELLO_BYTES];
+
+    make_hello(peer, hello);
+    set_state(peer, TCP_GREETING);
+    if (!say(peer->source.fd, hello, sizeof hello) ||
+        !tcp_watch(peer->endpoint, &peer->source, EPOLLIN))
+        tcp_connect_lose(peer, errno, "cannot greet");
+}
+
+tutti_status tcp_connect_dial(tutti_peer *peer)
+{
+    const struct sockaddr *to = (const struct sockaddr *)&peer->address.socket;
+    int fd = socket(to->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return tcp_error(peer->endpoint, TUTTI_ERR_SYSTEM, errno,
+                         "tcp: cannot open a socket to reach %s%s", peer->name,
+                         errno == EMFILE || errno == ENFILE ? " (raise 'ulimit -n')" : "");
+    set_no_delay(fd);
+    peer->source.fd = fd;
+    set_state(peer, TCP_DIALING);
+    if (connect(fd, to, peer->address.socket_bytes) == 0)
+        greet(peer);
+    else if (errno != EINPROGRESS)
+        tcp_connect_lose(peer, errno, "cannot connect to");
+    else if (!tcp_watch(peer->endpoint, &peer->source, EPOLLOUT))
+        tcp_connect_lose(peer, errno, "cannot watch the connection to");
+    return TUTTI_OK;
+}
+
+static void dial_event(tutti_peer *peer)
+{
+    int error = 0;
+    socklen_t bytes = sizeof error;
+
+    if (getsockopt(peer->source.fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
+        error = errno;
+    if (error)
+        tcp_connect_lose(peer, error, "cannot connect to");
+    else
+        greet(peer);
+}
+
+/* Reads the answer and nothing after it: messages may follow at once. */
+static void answer_event(tutti_peer *peer)
+{
+    ssize_t got = recv(peer->source.fd, peer->answer + peer->answer_have,
+                       TCP_ANSWER_BYTES - peer->answer_have, 0);
+
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (got <= 0) {
+        tcp_connect_lose(peer, got < 0 ? errno : 0,
+                         "the connection was closed before the answer to our greeting came from");
+        return;
+    }
+    peer->answer_have += (uint32_t)got;
+    if (peer->answer_have < TCP_ANSWER_BYTES)
+        return;
+    switch (read_answer(peer)) {
+    case KEEP:
+        become_ready(peer);
+        break;
+    case YIELD:
+        tcp_connect_drop(peer, TCP_YIELDED);
+        break;
+    default:
+        tcp_connect_lose(peer, 0, "something else than this job's process answered at");
+    }
+}
+
+void tcp_connect_event(tutti_peer *peer)
+{
+    if (peer->state == TCP_DIALING)
+        dial_event(peer);
+    else if (peer->state == TCP_GREETING)
+        answer_event(peer);
+}
+
+/* ---- being dialled ------------------------------------------------------------------------- */
+
+void tcp_connect_admit(tutti_peer *peer, int fd)
+{
+    bool dialling = peer->state == TCP_DIALING || peer->state == TCP_GREETING;
+    bool ours_is_kept = dialling && peer->endpoint->address.id < peer->address.id;
+    uint8_t answer[TCP_ANSWER_BYTES];
+
+    if (peer->state == TCP_READY || peer->state == TCP_LOST || ours_is_kept) {
+        if (ours_is_kept) {
+            make_answer(peer, YIELD, answer);
+            say(fd, answer, sizeof answer);
+        }
+        close(fd);
+        return;
+    }
+    tcp_connect_drop(peer, peer->state);
+    peer->source.fd = fd;
+    set_no_delay(fd);
+    make_answer(peer, KEEP, answer);
+    if (say(fd, answer, sizeof answer))
+        become_ready(peer);
+    else
+        tcp_connect_lose(peer, errno, "cannot answer");
+}
