@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TRANSPORT_CASES_H
+#define TRANSPORT_CASES_H
+
+#include "mock.h"
+
+/* cases.c: what every transport does */
+void case_sizes(const tutti_transport_ops *ops);
+void case_receives_late(const tutti_transport_ops *ops);
+void case_flood(const tutti_transport_ops *ops);
+void case_small_forked(const tutti_transport_ops *ops);
+void case_more(const tutti_transport_ops *ops);
+void case_traffic(const tutti_transport_ops *ops);
+
+/* cases_fail.c: what every transport does when something is wrong */
+void case_too_long(const tutti_transport_ops *ops);
+void case_cancel_receive(const tutti_transport_ops *ops);
+void case_cancel_send(const tutti_transport_ops *ops);
+void case_disconnect(const tutti_transport_ops *ops);
+void case_arguments(const tutti_transport_ops *ops);
+void case_killed(const tutti_transport_ops *ops);
+
+/* cases_shm.c */
+void case_map(const tutti_transport_ops *ops);
+void case_map_outlives(const tutti_transport_ops *ops);
+void case_bad_descriptors(const tutti_transport_ops *ops);
+void case_hostile_ring(const tutti_transport_ops *ops);
+
+/* cases_tcp.c */
+void case_dial_together(const tutti_transport_ops *ops);
+void case_dial_before_connect(const tutti_transport_ops *ops);
+void case_garbage(const tutti_transport_ops *ops);
+void case_half_open(const tutti_transport_ops *ops);
+void case_wrong_token(const tutti_transport_ops *ops);
+void case_refused(const tutti_transport_ops *ops);
+void case_descriptors_gone(const tutti_transport_ops *ops);
+void case_ipv6(const tutti_transport_ops *ops);
+
+#endif

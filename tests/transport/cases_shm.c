@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cases.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static void map_body(struct member *member)
+{
+    int size = member->world->size;
+
+    for (int i = 0; i < size; i++) {
+        check((uintptr_t)member->base[i] % 4096 == 0);
+        for (uint64_t j = 0; j < member->map_bytes; j++)
+            check(member->base[i][j] == 0);
+        for (int j = 0; j < i; j++)
+            check(((uintptr_t)member->base[i] - (uintptr_t)member->base[j]) % (256 << 20) != 0);
+    }
+    all_meet(member);
+    fill_pattern(member->base[member->rank], member->map_bytes, member->rank, 0);
+    all_meet(member);
+    for (int i = 0; i < size; i++)
+        check_pattern(member->base[i], member->map_bytes, i, 0);
+    all_meet(member);
+}
+
+void case_map(const tutti_transport_ops *ops)
+{
+    run_threads(ops, 3, map_body);
+    run_forked(ops, MEMBERS_MAX, -1, map_body);
+}
+
+/* The rings stay after the group that brought them, and a second map leaves them where they are. */
+static void map_outlives_body(struct member *member)
+{
+    tutti_map *first = member->map;
+    struct operation operation;
+    uint64_t word = (uint64_t)member->rank + 10;
+    int other = 1 - member->rank;
+
+    member->map_bytes = 256 << 20;
+    check(member_map(member) == TUTTI_OK, "%s", member->words);
+    check(((uintptr_t)member->base[0] - (uintptr_t)member->base[1]) % (256 << 20) != 0);
+    member->ops->map_close(member->endpoint, first);
+    if (member->rank == 0)
+        send_to(member, other, &word, sizeof word, 0, &operation);
+    else
+        receive_from(member, other, &word, sizeof word, &operation);
+    check(wait_for(member, &operation) == TUTTI_OK && word == 10);
+    all_meet(member);
+}
+
+void case_map_outlives(const tutti_transport_ops *ops)
+{
+    run_threads(ops, 2, map_outlives_body);
+}
+
+/* ---- descriptors that a mate should not have passed ---------------------------------------- */
+
+static int sealed_memory(off_t bytes, int seals)
+{
+    int fd = memfd_create("tutti-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    check(fd >= 0 && ftruncate(fd, bytes) == 0);
+    check(fcntl(fd, F_ADD_SEALS, seals) == 0);
+    return fd;
+}
+
+/* The size of a member's whole segment, from the mapping that it lies in. */
+static off_t segment_bytes(const void *base)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[512];
+    unsigned long from, to;
+
+    check(maps);
+    while (fgets(line, sizeof line, maps))
+        if (sscanf(line, "%lx-%lx", &from, &to) == 2 && from == (uintptr_t)base) {
+            check(strstr(line, "/memfd:tutti-"), "%s", line);
+            fclose(maps);
+            return (off_t)(to - from);
+        }
+    check(false, "not mapped");
+    return 0;
+}
+
+static void bad_descriptors_body(struct member *member)
+{
+    const int all = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    off_t right = segment_bytes(member->base[member->rank]);
+    const struct {
+        int fd;
+        tutti_status status;
+        const char *words;
+    } passed[] = {
+        {sealed_memory(right - 4096, all), TUTTI_ERR_MISMATCH, "bytes"},
+        {sealed_memory(0, all), TUTTI_ERR_MISMATCH, "bytes"},
+        {sealed_memory(right, F_SEAL_GROW | F_SEAL_SEAL), TUTTI_ERR_DENIED, "resize"},
+        {sealed_memory(right, all | F_SEAL_WRITE), TUTTI_ERR_SYSTEM, "cannot map"},
+        {open("/dev/null", O_RDWR | O_CLOEXEC), TUTTI_ERR_DENIED, "sealed"},
+        {dup(member->world->socket[0][1]), TUTTI_ERR_DENIED, "sealed"},
+        {sealed_memory(right, all), TUTTI_OK, ""},
+    };
+
+    member->ops->map_close(member->endpoint, member->map);
+    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++) {
+        member->give_instead = member->rank == 1 ? passed[i].fd : -1;
+        tutti_status status = member_map(member);
+        if (member->rank == 0) {
+            check(status == passed[i].status, "%zu: %d %s", i, status, member->words);
+            check(status == TUTTI_OK ||
+                      (strstr(member->words, "mate 1") && strstr(member->words, passed[i].words)),
+                  "%s", member->words);
+        } else {
+            check(status == TUTTI_OK, "%s", member->words);
+        }
+        member->ops->map_close(member->endpoint, member->map);
+        close(passed[i].fd);
+        all_meet(member);
+    }
+    member->map = NULL;
+}
+
+void case_bad_descriptors(const tutti_transport_ops *ops)
+{
+    run_threads(ops, 2, bad_descriptors_body);
+}
+
+/* ---- a mate that writes nonsense over rings and indices ------------------------------------ */
+
+/* Member 1 scribbles over all of both segments that lies behind the core's bytes, while member 0
+ * sends and receives: nothing may be touched outside its buffers (the sanitizers look), and nothing
+ * hangs once the requests are cancelled. */
+static void hostile_body(struct member *member)
+{
+    off_t bytes = segment_bytes(member->base[member->rank]);
+    uint64_t state = member->world->word[0], core = 12288;
+    struct operation receive, send;
+    uint8_t *in = malloc(5000), *out = calloc(1, 300000);
+
+    if (member->rank == 1) {
+        for (int i = 0; i < 2000; i++) {
+            uint64_t at = core + random_next(&state) % (i % 4 ? 4096 : (uint64_t)bytes - core);
+            uint64_t kinds[] = {UINT64_MAX, 8 * (random_next(&state) % 40000), 64,
+                                (uint64_t)random_next(&state) << 20};
+            volatile uint64_t *word =
+                (volatile uint64_t *)(void *)(member->base[i % 2] + (at & ~UINT64_C(7)));
+
+            if (at < (uint64_t)bytes - 8)
+                *word = kinds[random_next(&state) % 4];
+        }
+    } else {
+        for (int i = 0; i < 200; i++) {
+            memset(&receive, 0, sizeof receive);
+            memset(&send, 0, sizeof send);
+            tutti_status r = member->ops->irecv(member->endpoint, member->peer[1], 0, in, 5000,
+                                                &receive.request);
+            tutti_status s = member->ops->isend(member->endpoint, member->peer[1], 0, out,
+                                                (uint64_t)(i * 1500), 0, &send.request);
+            check(r == TUTTI_OK || r == TUTTI_ERR_INTERNAL);
+            check(s == TUTTI_OK || s == TUTTI_ERR_INTERNAL || s == TUTTI_ERR_ABORTED);
+            receive.request.user = &receive;
+            send.request.user = &send;
+            for (int j = 0; j < 5; j++)
+                turn(member);
+            if (r == TUTTI_OK)
+                member->ops->cancel(member->endpoint, &receive.request);
+            if (s == TUTTI_OK)
+                member->ops->cancel(member->endpoint, &send.request);
+        }
+    }
+    free(in);
+    free(out);
+    all_meet(member);
+}
+
+/* Indices that cannot be are an error in words at once. */
+static void corrupt_body(struct member *member)
+{
+    off_t bytes = segment_bytes(member->base[member->rank]);
+    struct operation receive;
+    uint64_t word = 0;
+
+    if (member->rank == 1)
+        memset(member->base[0] + 12288, 0xff, (size_t)bytes - 12288);
+    all_meet(member);
+    if (member->rank == 0) {
+        receive_from(member, 1, &word, sizeof word, &receive);
+        check(wait_for(member, &receive) == TUTTI_ERR_INTERNAL);
+        check(strstr(member->words, "corrupt"), "%s", member->words);
+    }
+    all_meet(member);
+}
+
+static _Atomic uint64_t hostile_seed = 1;
+
+static void seeded_hostile_body(struct member *member)
+{
+    if (member->rank == 0)
+        member->world->word[0] = hostile_seed;
+    all_meet(member);
+    hostile_body(member);
+}
+
+void case_hostile_ring(const tutti_transport_ops *ops)
+{
+    run_threads(ops, 2, corrupt_body);
+    for (hostile_seed = 1; hostile_seed <= 30; hostile_seed++)
+        run_threads(ops, 2, seeded_hostile_body);
+}

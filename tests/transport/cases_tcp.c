@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cases.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void send_word(struct member *member, int to, uint64_t word)
+{
+    struct operation operation;
+
+    send_to(member, to, &word, sizeof word, 0, &operation);
+    check(wait_for(member, &operation) == TUTTI_OK, "%s", member->lost_words);
+}
+
+static void receive_word(struct member *member, int from, uint64_t expected)
+{
+    struct operation operation;
+    uint64_t word = 0;
+
+    receive_from(member, from, &word, sizeof word, &operation);
+    check(wait_for(member, &operation) == TUTTI_OK, "%s", member->lost_words);
+    check(word == expected);
+}
+
+/* ---- who dials ----------------------------------------------------------------------------- */
+
+static int open_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    int count = 0;
+
+    check(folder);
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+/* Both dial at the same time: exactly one connection is left, and what was queued meanwhile comes
+ * once and in order. */
+static void dial_body(struct member *member)
+{
+    enum { MESSAGES = 20 };
+    struct operation sends[MESSAGES], receives[MESSAGES];
+    uint64_t out[MESSAGES], in[MESSAGES];
+    int other = 1 - member->rank;
+
+    all_meet(member);
+    if (member->rank == 0)
+        member->world->word[0] = (uint64_t)open_descriptors();
+    all_meet(member);
+    for (int i = 0; i < MESSAGES; i++) {
+        out[i] = (uint64_t)i;
+        receive_from(member, other, &in[i], sizeof in[i], &receives[i]);
+        send_to(member, other, &out[i], sizeof out[i], 0, &sends[i]);
+        if (i % 4 == 0)
+            turn(member);
+    }
+    for (int i = 0; i < MESSAGES; i++) {
+        check(wait_for(member, &receives[i]) == TUTTI_OK, "%s", member->lost_words);
+        check(wait_for(member, &sends[i]) == TUTTI_OK);
+        check(in[i] == (uint64_t)i);
+    }
+    progress_for(member, 1);
+    all_meet(member);
+    if (member->rank == 0)
+        check(open_descriptors() == (int)member->world->word[0] + 2);
+    check(member->times_lost[other] == 0, "%s", member->lost_words);
+    all_meet(member);
+}
+
+void case_dial_together(const tutti_transport_ops *ops)
+{
+    for (int i = 0; i < 200; i++)
+        run_threads(ops, 2, dial_body);
+}
+
+/* The other side's process names us to its core only later: nothing is lost meanwhile. */
+void case_dial_before_connect(const tutti_transport_ops *ops)
+{
+    struct world *world = world_new(ops, 2);
+    struct member early, late;
+    struct operation operation;
+    uint64_t word = 9, read = 0;
+
+    member_init(&early, world, 0);
+    member_init(&late, world, 1);
+    member_open(&early);
+    member_open(&late);
+    member_connect(&early);
+    send_to(&early, 1, &word, sizeof word, 0, &operation);
+    for (int i = 0; i < 50; i++) {
+        turn(&early);
+        turn(&late);
+        usleep(1000);
+    }
+    check(operation.request.status == TUTTI_ERR_NOT_READY);
+    member_connect(&late);
+    check(wait_for(&early, &operation) == TUTTI_OK);
+    receive_from(&late, 0, &read, sizeof read, &operation);
+    check(wait_for(&late, &operation) == TUTTI_OK && read == 9);
+    member_close(&early);
+    member_close(&late);
+    world_free(world);
+}
+
+/* ---- strangers ----------------------------------------------------------------------------- */
+
+/* The port in an endpoint's packed address. */
+static uint16_t port_of(const struct world *world, int rank)
+{
+    return (uint16_t)(world->address[rank][10] | world->address[rank][11] << 8);
+}
+
+static int stranger(const struct world *world, int rank)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons(port_of(world, rank)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    check(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
+    return fd;
+}
+
+/* Closed by the other side, without a word. */
+static void check_closed(struct member *member, int fd)
+{
+    struct pollfd event = {.fd = fd, .events = POLLIN};
+    int64_t deadline = now_ms() + 5000;
+    char byte;
+
+    while (poll(&event, 1, 0) == 0) {
+        check(now_ms() < deadline, "a stranger was not closed");
+        turn(member);
+    }
+    check(recv(fd, &byte, 1, 0) <= 0);
+    close(fd);
+}
+
+static void garbage_body(struct member *member)
+{
+    if (member->rank == 0) {
+        uint8_t bytes[300];
+        uint64_t state = 7;
+
+        for (int i = 0; i < 50; i++) {
+            int fd = stranger(member->world, 0);
+
+            for (size_t j = 0; j < sizeof bytes; j++)
+                bytes[j] = (uint8_t)random_next(&state);
+            if (i % 2)
+                memcpy(bytes, "tutti-h\0\1\0\0\0\0\0\0\0", 16); /* as far as the token */
+            check(send(fd, bytes, (size_t)(i % 2 ? 48 : 1 + i * 5), MSG_NOSIGNAL) > 0);
+            check_closed(member, fd);
+        }
+        int port_scan = stranger(member->world, 0);
+        close(port_scan);
+        send_word(member, 1, 1);
+    } else {
+        receive_word(member, 0, 1);
+    }
+    check(member->times_lost[1 - member->rank] == 0);
+    all_meet(member);
+}
+
+void case_garbage(const tutti_transport_ops *ops)
+{
+    run_threads(ops, 2, garbage_body);
+}
+
+/* More silent connections than are allowed to be half open keep a member out for the ten seconds
+ * that each of them has, and not longer; the endpoint does not spin meanwhile. */
+static void half_open_body(struct member *member)
+{
+    enum { STRANGERS = 100 };
+    int fd[STRANGERS];
+
+    if (member->rank == 0) {
+        int before = open_descriptors();
+
+        for (int i = 0; i < STRANGERS; i++)
+            fd[i] = stranger(member->world, 0);
+        progress_for(member, 100);
+        check(open_descriptors() == before + STRANGERS + 64);
+        all_meet(member);
+        struct rusage start, end;
+        int64_t start_ms = now_ms();
+        getrusage(RUSAGE_THREAD, &start);
+        receive_word(member, 1, 1);
+        getrusage(RUSAGE_THREAD, &end);
+        check(now_ms() - start_ms > 8000);
+        check(end.ru_utime.tv_sec + end.ru_stime.tv_sec <=
+              start.ru_utime.tv_sec + start.ru_stime.tv_sec + 1);
+        for (int i = 0; i < STRANGERS; i++)
+            close(fd[i]);
+    } else {
+        all_meet(member);
+        send_word(member, 0, 1);
+    }
+    all_meet(member);
+}
+
+void case_half_open(const tutti_transport_ops *ops)
+{
+    run_threads(ops, 2, half_open_body);
+}
+
+void case_wrong_token(const tutti_transport_ops *ops)
+{
+    struct world *world = world_new(ops, 2);
+    struct member inside, outside;
+    struct operation operation;
+    uint64_t word = 1;
+
+    member_init(&inside, world, 0);
+    member_init(&outside, world, 1);
+    outside.token = 0x5b;
+    member_open(&inside);
+    member_open(&outside);
+    member_connect(&inside);
+    member_connect(&outside);
+    send_to(&outside, 0, &word, sizeof word, 0, &operation);
+    for (int i = 0; i < 5000 && !operation.reported; i++) {
+        turn(&inside);
+        turn(&outside);
+    }
+    check(operation.request.status == TUTTI_ERR_PEER_LOST);
+    check(outside.times_lost[0] == 1 && strstr(outside.lost_words, "greeting"), "%s",
+          outside.lost_words);
+    check(inside.times_lost[1] == 0);
+    member_close(&inside);
+    member_close(&outside);
+    world_free(world);
+}
+
+/* ---- the system says no -------------------------------------------------------------------- */
+
+void case_refused(const tutti_transport_ops *ops)
+{
+    struct world *world = world_new(ops, 2);
+    struct member alone, gone;
+    struct operation operation;
+    uint64_t word = 1;
+
+    member_init(&alone, world, 0);
+    member_init(&gone, world, 1);
+    member_open(&alone);
+    member_open(&gone);
+    gone.ops->close(gone.endpoint);
+    member_connect(&alone);
+    send_to(&alone, 1, &word, sizeof word, 0, &operation);
+    check(wait_for(&alone, &operation) == TUTTI_ERR_PEER_LOST);
+    turn(&alone);
+    check(alone.times_lost[1] == 1);
+    char address[32];
+    snprintf(address, sizeof address, "127.0.0.1:%u", port_of(world, 1));
+    check(strstr(alone.lost_words, address) && strstr(alone.lost_words, "refused"), "%s",
+          alone.lost_words);
+    member_close(&alone);
+
+    member_init(&gone, world, 1);
+    tutti_endpoint_options options = {.struct_size = sizeof options, .bind_address = "0.0.0.0"};
+    check(ops->open(&gone.host, &gone, &options, &gone.endpoint) == TUTTI_ERR_INVALID_ARGUMENT);
+    options.bind_address = "192.0.2.1"; /* nobody's */
+    check(ops->open(&gone.host, &gone, &options, &gone.endpoint) == TUTTI_ERR_SYSTEM);
+    check(strstr(gone.words, "192.0.2.1"), "%s", gone.words);
+    world_free(world);
+}
+
+static int use_up_descriptors(int *fds, int capacity)
+{
+    int count = 0;
+
+    while (count < capacity && (fds[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+        count++;
+    check(errno == EMFILE);
+    return count;
+}
+
+/* Without descriptors a dial fails in words, and one that comes in waits until there are some. */
+void case_descriptors_gone(const tutti_transport_ops *ops)
+{
+    struct rlimit limit = {100, 100};
+    struct world *world = world_new(ops, 2);
+    struct member first, second;
+    struct operation send, receive;
+    tutti_request refused = {0};
+    uint64_t word = 4, read = 0;
+    int fds[100];
+
+    check(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    member_init(&first, world, 0);
+    member_init(&second, world, 1);
+    member_open(&first);
+    member_open(&second);
+    member_connect(&first);
+    member_connect(&second);
+    int count = use_up_descriptors(fds, 100);
+    check(ops->isend(first.endpoint, first.peer[1], 0, &word, 8, 0, &refused) == TUTTI_ERR_SYSTEM);
+    check(strstr(first.words, "ulimit"), "%s", first.words);
+
+    close(fds[--count]); /* one for the dial, none for the accept */
+    send_to(&first, 1, &word, sizeof word, 0, &send);
+    uint32_t turns = 0;
+    int32_t wait_fd;
+    check(ops->wait_fd(second.endpoint, &wait_fd) == TUTTI_OK);
+    for (int64_t end = now_ms() + 500; now_ms() < end; turns++) {
+        struct pollfd event = {.fd = wait_fd, .events = POLLIN};
+
+        turn(&second);
+        if (ops->arm(second.endpoint) == TUTTI_ARMED)
+            poll(&event, 1, 50);
+    }
+    check(turns < 100, "%u turns: busy", turns);
+    while (count > 0)
+        close(fds[--count]);
+    receive_from(&second, 0, &read, sizeof read, &receive);
+    for (int64_t end = now_ms() + 5000; !receive.reported && now_ms() < end;) {
+        turn(&first);
+        turn(&second);
+    }
+    check(send.request.status == TUTTI_OK && receive.request.status == TUTTI_OK && read == 4);
+    member_close(&first);
+    member_close(&second);
+    world_free(world);
+}
+
+void case_ipv6(const tutti_transport_ops *ops)
+{
+    struct world *world = world_new(ops, 2);
+    struct member members[2];
+    struct operation operation[2];
+    uint64_t word = 4, read = 0;
+    int probe = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in6 loopback = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+
+    bool there = probe >= 0 && bind(probe, (struct sockaddr *)&loopback, sizeof loopback) == 0;
+    close(probe);
+    for (int i = 0; there && i < 2; i++) {
+        member_init(&members[i], world, i);
+        members[i].bind_address = "::1";
+        member_open(&members[i]);
+    }
+    if (there) {
+        member_connect(&members[0]);
+        member_connect(&members[1]);
+        send_to(&members[0], 1, &word, sizeof word, 0, &operation[0]);
+        receive_from(&members[1], 0, &read, sizeof read, &operation[1]);
+        for (int i = 0; i < 5000 && !operation[1].reported; i++) {
+            turn(&members[0]);
+            turn(&members[1]);
+        }
+        check(read == 4);
+        member_close(&members[0]);
+        member_close(&members[1]);
+    } else {
+        printf("no IPv6 here\n");
+    }
+    world_free(world);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each case of tests/transport in a process of its own, once for each plugin that it is about. */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct driver_case {
+    char plugin[8];
+    char name[32];
+};
+
+static struct driver_case cases[64];
+
+static size_t add_cases(size_t count, const char *plugin, const char *const *names)
+{
+    for (; *names; names++, count++) {
+        snprintf(cases[count].plugin, sizeof cases[count].plugin, "%s", plugin);
+        snprintf(cases[count].name, sizeof cases[count].name, "%s", *names);
+    }
+    return count;
+}
+
+ParameterizedTestParameters(transports, keeps_its_contract)
+{
+    static const char *const common[] = {
+        "sizes",    "receives_late",  "flood",       "small_forked", "more",      "traffic",
+        "too_long", "cancel_receive", "cancel_send", "disconnect",   "arguments", "killed",
+        NULL};
+    static const char *const shm[] = {"map", "map_outlives", "bad_descriptors", "hostile_ring",
+                                      NULL};
+    static const char *const tcp[] = {
+        "dial_together", "dial_before_connect", "garbage", "half_open", "wrong_token",
+        "refused",       "descriptors_gone",    "ipv6",    NULL};
+    size_t count = add_cases(0, "shm", common);
+
+    count = add_cases(count, "tcp", common);
+    count = add_cases(count, "shm", shm);
+    count = add_cases(count, "tcp", tcp);
+    return cr_make_param_array(struct driver_case, cases, count);
+}
+
+ParameterizedTest(struct driver_case *c, transports, keeps_its_contract, .timeout = 60)
+{
+    char plugin[512];
+    int result;
+
+    snprintf(plugin, sizeof plugin, "%s/libtutti-%s.so", TUTTI_BUILD_PLUGIN_DIR, c->plugin);
+    pid_t driver = fork();
+    if (driver == 0) {
+        execl(TUTTI_TRANSPORT_DRIVER, TUTTI_TRANSPORT_DRIVER, plugin, c->name, (char *)NULL);
+        _exit(127);
+    }
+    cr_assert_eq(waitpid(driver, &result, 0), driver);
+    cr_assert(WIFEXITED(result) && WEXITSTATUS(result) == 0, "%s %s: wait status %#x", c->plugin,
+              c->name, result);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * transport_driver PLUGIN_FILE [CASE]: runs one case, or all that fit the transport, against the
+ * plugin in that file. Exit status 0: passed.
+ */
+#include "cases.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct {
+    const char *name;
+    const char *only; /* the transport that it is about; NULL: any */
+    void (*run)(const tutti_transport_ops *ops);
+} cases[] = {
+    {"sizes", NULL, case_sizes},
+    {"receives_late", NULL, case_receives_late},
+    {"flood", NULL, case_flood},
+    {"small_forked", NULL, case_small_forked},
+    {"more", NULL, case_more},
+    {"traffic", NULL, case_traffic},
+    {"too_long", NULL, case_too_long},
+    {"cancel_receive", NULL, case_cancel_receive},
+    {"cancel_send", NULL, case_cancel_send},
+    {"disconnect", NULL, case_disconnect},
+    {"arguments", NULL, case_arguments},
+    {"killed", NULL, case_killed},
+    {"map", "shm", case_map},
+    {"map_outlives", "shm", case_map_outlives},
+    {"bad_descriptors", "shm", case_bad_descriptors},
+    {"hostile_ring", "shm", case_hostile_ring},
+    {"dial_together", "tcp", case_dial_together},
+    {"dial_before_connect", "tcp", case_dial_before_connect},
+    {"garbage", "tcp", case_garbage},
+    {"half_open", "tcp", case_half_open},
+    {"wrong_token", "tcp", case_wrong_token},
+    {"refused", "tcp", case_refused},
+    {"descriptors_gone", "tcp", case_descriptors_gone},
+    {"ipv6", "tcp", case_ipv6},
+};
+
+static const tutti_provider *load(const char *file)
+{
+    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    const tutti_plugin *plugin = library ? dlsym(library, TUTTI_PLUGIN_SYMBOL) : NULL;
+
+    check(plugin, "%s", dlerror());
+    check(plugin->magic == TUTTI_PLUGIN_MAGIC);
+    check(plugin->abi_major == TUTTI_PLUGIN_ABI_MAJOR);
+    check(plugin->provider_count == 1);
+    check(plugin->providers[0]->kind == TUTTI_PROVIDER_TRANSPORT);
+    return plugin->providers[0];
+}
+
+int main(int argc, char **argv)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    int ran = 0;
+
+    check(argc == 2 || argc == 3, "usage: %s PLUGIN_FILE [CASE]", argv[0]);
+    const tutti_provider *provider = load(argv[1]);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if ((argc == 3 && strcmp(argv[2], cases[i].name) != 0) ||
+            (cases[i].only && strcmp(cases[i].only, provider->name) != 0))
+            continue;
+        int64_t start = now_ms();
+        alarm(120);
+        cases[i].run(provider->ops);
+        printf("%s %s: %lld ms\n", provider->name, cases[i].name, (long long)(now_ms() - start));
+        ran++;
+    }
+    check(ran > 0, "no such case for %s", provider->name);
+    return 0;
+}
