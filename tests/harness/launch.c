@@ -15,8 +15,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -170,8 +170,11 @@ static bool start_process(struct process *process, struct start *start)
     close_all((const int[]){fds[1], fds[3], fds[5]}, 3);
     if (process->pidfd < 0) {
         close_all((const int[]){fds[0], fds[2], fds[4]}, 3);
-        if (process->pid > 0)
+        if (process->pid > 0) {
             kill(process->pid, SIGKILL);
+            waitpid(process->pid, NULL, 0);
+        }
+        process->pid = 0;
         return false;
     }
     process->words_fd = fds[0];
