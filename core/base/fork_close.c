@@ -48,6 +48,8 @@ void fork_close_add(int fd)
 {
     const size_t word = (size_t)fd / BITS;
 
+    if (fd < 0)
+        return;
     pthread_once(&once, watch);
     pthread_mutex_lock(&mutex);
     if (word >= words) {

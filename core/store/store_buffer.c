@@ -6,11 +6,12 @@
 
 uint8_t *store_buffer_reserve(struct store_buffer *buffer, size_t size)
 {
-    if (buffer->failed || size > SIZE_MAX / 2 - buffer->size ||
-        (buffer->limit && buffer->size + size > buffer->limit)) {
-        buffer->failed = true;
+    const size_t limit = buffer->limit ? buffer->limit : SIZE_MAX / 2;
+
+    if (!buffer->failed && size > limit - buffer->size)
+        buffer->failed = buffer->full = true;
+    if (buffer->failed)
         return NULL;
-    }
 
     size_t wanted = buffer->size + size;
 

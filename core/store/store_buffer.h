@@ -21,6 +21,7 @@ struct store_buffer {
     size_t size, capacity;
     size_t limit; /* 0: none but memory */
     bool failed;
+    bool full; /* that was because of the limit */
 };
 
 /* Room for `size` more bytes behind the last; NULL sets `failed`. The bytes do not count yet. */

@@ -123,7 +123,7 @@ static tutti_status end(struct tcp_store *tcp, tutti_status status)
 static void start_request(struct tcp_store *tcp, enum store_opcode opcode)
 {
     store_buffer_clear(&tcp->request, KEEP_REQUEST);
-    tcp->request.failed = false;
+    tcp->request.failed = tcp->request.full = false;
     store_buffer_put_u8(&tcp->request, (uint8_t)opcode);
 }
 
@@ -146,10 +146,12 @@ static void put_keys(struct tcp_store *tcp, const char *const *keys, size_t coun
 static tutti_status send_request(struct tcp_store *tcp, const struct store_time *time)
 {
     if (tcp->request.failed)
-        return error_set(
-            TUTTI_ERR_NO_MEMORY,
-            "a request to the store at %s:%u is too large: more than %zu bytes, or no memory",
-            tcp->host, tcp->port, STORE_WIRE_MAX_REQUEST);
+        return tcp->request.full
+                   ? error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                               "a request to the store at %s:%u is too large: more than %zu bytes",
+                               tcp->host, tcp->port, STORE_WIRE_MAX_REQUEST)
+                   : error_set(TUTTI_ERR_NO_MEMORY, "no memory for a request to the store at %s:%u",
+                               tcp->host, tcp->port);
 
     const int result =
         store_tcp_send(tcp->fd, tcp->request.data, tcp->request.size, time->deadline_ns);

@@ -278,6 +278,8 @@ Test(store_tcp, a_server_that_ends_hangs_or_lies_in_the_middle_is_an_error_withi
         {CALL_CHECK, true, {{0}}, TUTTI_ERR_TIMEOUT, "150 ms"},
         {CALL_NUM_KEYS, false, {{1, "\1\0\0", 3}}, TUTTI_ERR_STORE, "lost"},
         {CALL_NUM_KEYS, true, {{1, "\1\0\0", 3}}, TUTTI_ERR_TIMEOUT, "did not answer"},
+        /* right, and one byte too many: the next call finds it */
+        {CALL_NUM_KEYS, true, {{1, "\1\0\0\0\0\0\0\0\0", 9}}, TUTTI_OK, NULL},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -293,8 +295,9 @@ Test(store_tcp, a_server_that_ends_hangs_or_lies_in_the_middle_is_an_error_withi
 
         cr_assert_eq(make_call(store, cases[i].call, 150), cases[i].status, "case %zu: %s", i,
                      tutti_last_error());
-        cr_assert_not_null(strstr(tutti_last_error(), cases[i].words), "case %zu: %s", i,
-                           tutti_last_error());
+        if (cases[i].words)
+            cr_assert_not_null(strstr(tutti_last_error(), cases[i].words), "case %zu: %s", i,
+                               tutti_last_error());
         cr_assert_eq(make_call(store, CALL_NUM_KEYS, 150), TUTTI_ERR_STORE, "case %zu", i);
         cr_assert_lt(ms_since(start), 1000, "case %zu", i);
         tutti_store_unref(store);
@@ -629,6 +632,47 @@ Test(store_tcp, a_client_without_descriptors_fails_at_once_and_works_when_it_has
     cr_assert_lt(ms_since(start), 1000);
     setrlimit(RLIMIT_NOFILE, &before);
     store = open_client(tutti_store_server_port(server));
+    works(store);
+    tutti_store_unref(store);
+    tutti_store_server_stop(server);
+}
+
+Test(store_tcp, a_server_on_ipv6_and_one_on_a_given_socket_serve_and_others_are_refused)
+{
+    tutti_store_server *server;
+    tutti_store *store;
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+
+    if (fd >= 0 && tutti_store_server_start("::1", 0, &server) == TUTTI_OK) {
+        cr_assert_eq(tutti_store_open_tcp("::1", tutti_store_server_port(server), 5000, &store),
+                     TUTTI_OK);
+        works(store);
+        tutti_store_unref(store);
+        tutti_store_server_stop(server);
+    }
+    close(fd);
+    cr_assert_eq(store_server_start_on(socket(AF_UNIX, SOCK_STREAM, 0), &server), TUTTI_ERR_SYSTEM);
+    cr_assert_eq(store_server_start_on(socket(AF_INET, SOCK_DGRAM, 0), &server), TUTTI_ERR_SYSTEM);
+    cr_assert_eq(store_server_start_on(-1, &server), TUTTI_ERR_SYSTEM);
+}
+
+Test(store_tcp, a_request_beyond_what_a_server_takes_is_refused_before_it_is_sent)
+{
+    enum { KEYS = 40000 };
+    static char key[8001];
+    static const char *keys[KEYS];
+    tutti_store_server *server;
+    int32_t present;
+
+    cr_assert_eq(tutti_store_server_start("127.0.0.1", 0, &server), TUTTI_OK);
+
+    tutti_store *store = open_client(tutti_store_server_port(server));
+
+    memset(key, 'k', sizeof key - 1);
+    for (int i = 0; i < KEYS; i++)
+        keys[i] = key;
+    cr_assert_eq(tutti_store_check(store, keys, KEYS, 5000, &present), TUTTI_ERR_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(tutti_last_error(), "too large"), "%s", tutti_last_error());
     works(store);
     tutti_store_unref(store);
     tutti_store_server_stop(server);
