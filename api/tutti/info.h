@@ -35,6 +35,14 @@ typedef void (*tutti_plugin_info_fn)(const tutti_plugin_info *info, void *user);
  */
 TUTTI_API tutti_status tutti_plugins_list(tutti_plugin_info_fn fn, void *user);
 
+/** As tutti_plugins_list() without opening any file: name, path, and for a file that another one
+ * hides the reason. For a caller that wants to open each in a process of its own. */
+TUTTI_API tutti_status tutti_plugin_files(tutti_plugin_info_fn fn, void *user);
+
+/** Opens the file at `path` in this process and calls fn once, with what it is or with the reason
+ * for which it was refused. */
+TUTTI_API tutti_status tutti_plugin_probe(const char *path, tutti_plugin_info_fn fn, void *user);
+
 /* One row of name and value. */
 typedef void (*tutti_info_fn)(const char *section, const char *name, const char *value, void *user);
 

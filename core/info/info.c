@@ -11,6 +11,7 @@
 #include "base/cgroup.h"
 #include "base/cpu.h"
 #include "base/error.h"
+#include "reduce/reduce.h"
 
 void info_row(const struct info_rows *rows, const char *name, const char *format, ...)
 {
@@ -62,6 +63,7 @@ static void info_cpu(const struct info_rows *rows)
         info_row(rows, "quota", "%.2f CPUs of the control group", limits.cpus);
     else
         info_row(rows, "quota", "none");
+    info_row(rows, "kernels", "%s", reduce_isa());
     info_row(rows, "usable", "%d", cpu_usable());
 }
 

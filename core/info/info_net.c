@@ -20,8 +20,9 @@
 
 #include "info/info.h"
 
-/* Of the block for documentation (RFC 5737): routed by default, never assigned. */
-#define SOMEWHERE "192.0.2.1"
+/* Addresses for documentation (RFC 5737, RFC 3849): they take the default route. */
+#define SOMEWHERE_V4 "198.51.100.1"
+#define SOMEWHERE_V6 "2001:db8::1"
 
 static int prefix_length(const struct sockaddr *mask)
 {
@@ -104,7 +105,7 @@ static void choice(const struct info_rows *rows, const struct ifaddrs *all)
             info_row(rows, "chosen", "none: MASTER_ADDR=%s cannot be reached: %s", master, why);
         return;
     }
-    if (route_to(SOMEWHERE, text, &why))
+    if (route_to(SOMEWHERE_V4, text, &why) || route_to(SOMEWHERE_V6, text, &why))
         info_row(rows, "chosen", "%s on %s: the default route, as MASTER_ADDR is not set", text,
                  interface_of(all, text));
     else
