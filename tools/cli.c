@@ -193,6 +193,14 @@ bool cli_parse_int(const char *text, int low, int high, int *ret_value)
     return true;
 }
 
+void cli_print_json(JsonBuilder *builder)
+{
+    g_autoptr(JsonNode) root = json_builder_get_root(builder);
+    g_autofree char *text = json_to_string(root, TRUE);
+
+    puts(text);
+}
+
 bool cli_color(int fd)
 {
     const char *off = getenv("NO_COLOR"), *terminal = getenv("TERM");

@@ -9,6 +9,7 @@
 #define TUTTI_TOOLS_CLI_H
 
 #include <glib.h>
+#include <json-glib/json-glib.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -43,6 +44,9 @@ bool cli_parse_size(const char *text, uint64_t *ret_bytes);
 
 /* A whole number in [low, high], and nothing after it. */
 bool cli_parse_int(const char *text, int low, int high, int *ret_value);
+
+/* Prints the document on stdout, indented. */
+void cli_print_json(JsonBuilder *builder);
 
 /* Whether to colour what goes to `fd`: a terminal that is not dumb, and no NO_COLOR. */
 bool cli_color(int fd);

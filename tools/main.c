@@ -15,6 +15,7 @@ static const struct verb {
     int (*main)(int argc, char **argv);
 } verbs[] = {
     {"run", "start a program as several ranks on this host", run_main},
+    {"info", "what this installation is, finds and would choose", info_main},
 };
 
 static void print_help(FILE *out)
@@ -26,7 +27,8 @@ static void print_help(FILE *out)
           "Options:\n"
           "  --help, --version\n\n"
           "Examples:\n"
-          "  tutti run -n 4 ./train\n",
+          "  tutti run -n 4 ./train\n"
+          "  tutti info --json\n",
           out);
 }
 

@@ -4,5 +4,6 @@
 #define TUTTI_TOOLS_VERBS_H
 
 int run_main(int argc, char **argv);
+int info_main(int argc, char **argv);
 
 #endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `tutti info`: the rows of tutti_info_list() and the plugins, as text or as one JSON document. */
+#include <json-glib/json-glib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tutti/info.h>
+#include <tutti/status.h>
+#include <tutti/version.h>
+
+#include "cli.h"
+#include "probe.h"
+#include "verbs.h"
+
+static const char summary[] =
+    "Shows what this installation is and what it finds here: version and build, CPUs, plugins\n"
+    "that are ready and those that were refused with the reason, network interfaces with the\n"
+    "address that would be chosen, and limits. Each plugin is opened in a process of its own.";
+
+static const char description[] = "Examples:\n"
+                                  "  tutti info\n"
+                                  "  tutti info --json\n"
+                                  "  TUTTI_PLUGIN_PATH=build/plugins tutti info\n";
+
+/* ---- text ---- */
+
+struct text {
+    const char *section; /* the one whose rows are being printed */
+};
+
+static void print_row(const char *section, const char *name, const char *value, void *user)
+{
+    struct text *text = user;
+
+    if (g_strcmp0(text->section, section) != 0)
+        printf("\n%s\n", section);
+    text->section = section;
+    printf("  %-18s %s\n", name, value);
+}
+
+static void print_plugin(const struct probed *plugin)
+{
+    if (plugin->ready)
+        printf("  %-18s ready, version %s, ABI %u.%u, %s\n", plugin->name, plugin->version,
+               plugin->abi_major, plugin->abi_minor, plugin->license);
+    else
+        printf("  %-18s refused: %s\n", plugin->name, plugin->reason);
+    printf("  %-18s %s\n", "", plugin->path);
+}
+
+static int print_text(void)
+{
+    g_autoptr(GPtrArray) plugins = probe_plugins();
+    struct text text = {NULL};
+
+    printf("tutti %s\n", tutti_version());
+    if (tutti_info_list(print_row, &text) != TUTTI_OK) {
+        cli_say("info", "%s", tutti_last_error());
+        return EXIT_FAILED;
+    }
+    if (!plugins)
+        return EXIT_FAILED;
+    printf("\nplugins\n");
+    for (guint i = 0; i < plugins->len; i++)
+        print_plugin(plugins->pdata[i]);
+    if (!plugins->len)
+        printf("  none\n");
+    return EXIT_OK;
+}
+
+/* ---- JSON ---- */
+
+static void build_member(JsonBuilder *builder, const char *name, const char *value)
+{
+    json_builder_set_member_name(builder, name);
+    json_builder_add_string_value(builder, value ? value : "");
+}
+
+struct document {
+    JsonBuilder *builder;
+    const char *section;
+};
+
+/* An array for each section: names may repeat, and their order says something. */
+static void build_row(const char *section, const char *name, const char *value, void *user)
+{
+    struct document *document = user;
+
+    if (g_strcmp0(document->section, section) != 0) {
+        if (document->section)
+            json_builder_end_array(document->builder);
+        json_builder_set_member_name(document->builder, section);
+        json_builder_begin_array(document->builder);
+    }
+    document->section = section;
+    json_builder_begin_object(document->builder);
+    build_member(document->builder, "name", name);
+    build_member(document->builder, "value", value);
+    json_builder_end_object(document->builder);
+}
+
+static void build_plugin(JsonBuilder *builder, const struct probed *plugin)
+{
+    json_builder_begin_object(builder);
+    build_member(builder, "name", plugin->name);
+    build_member(builder, "path", plugin->path);
+    json_builder_set_member_name(builder, "ready");
+    json_builder_add_boolean_value(builder, plugin->ready);
+    build_member(builder, "reason", plugin->reason);
+    build_member(builder, "version", plugin->version);
+    build_member(builder, "license", plugin->license);
+    json_builder_set_member_name(builder, "abi_major");
+    json_builder_add_int_value(builder, plugin->abi_major);
+    json_builder_set_member_name(builder, "abi_minor");
+    json_builder_add_int_value(builder, plugin->abi_minor);
+    json_builder_end_object(builder);
+}
+
+static int print_json(void)
+{
+    g_autoptr(GPtrArray) plugins = probe_plugins();
+    g_autoptr(JsonBuilder) builder = json_builder_new();
+    struct document document = {builder, NULL};
+
+    if (!plugins)
+        return EXIT_FAILED;
+    json_builder_begin_object(builder);
+    build_member(builder, "schema", "tutti.info/1");
+    build_member(builder, "version", tutti_version());
+    if (tutti_info_list(build_row, &document) != TUTTI_OK) {
+        cli_say("info", "%s", tutti_last_error());
+        return EXIT_FAILED;
+    }
+    if (document.section)
+        json_builder_end_array(builder);
+    json_builder_set_member_name(builder, "plugins");
+    json_builder_begin_array(builder);
+    for (guint i = 0; i < plugins->len; i++)
+        build_plugin(builder, plugins->pdata[i]);
+    json_builder_end_array(builder);
+    json_builder_end_object(builder);
+    cli_print_json(builder);
+    return EXIT_OK;
+}
+
+int info_main(int argc, char **argv)
+{
+    gboolean json = FALSE;
+    const GOptionEntry entries[] = {
+        {"json", 0, 0, G_OPTION_ARG_NONE, &json, "Print one JSON document", NULL},
+        {NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL}};
+
+    if (!cli_parse("info", NULL, summary, description, entries, false, &argc, &argv))
+        return EXIT_USAGE;
+    if (argc > 0)
+        return cli_usage("info", "unexpected word '%s'", argv[0]);
+    return json ? print_json() : print_text();
+}

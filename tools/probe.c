@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <tutti/info.h>
+#include <tutti/status.h>
+
+#include "cli.h"
+
+/* What a child answers: version, license, reason, ABI major and minor, ready. */
+#define ANSWER "(sssuub)"
+
+enum {
+    DEADLINE_MS = 10000,
+    ANSWER_MAX = 64 << 10,
+};
+
+static void probed_free(gpointer user)
+{
+    struct probed *probed = user;
+
+    g_free(probed->name);
+    g_free(probed->path);
+    g_free(probed->version);
+    g_free(probed->license);
+    g_free(probed->reason);
+    g_free(probed);
+}
+
+/* A plugin's words may be in any encoding; GVariant and JSON take UTF-8 only. */
+static char *words(const char *text)
+{
+    return g_utf8_make_valid(text, -1);
+}
+
+/* ---- in the child ---- */
+
+static void answer(const tutti_plugin_info *info, void *user)
+{
+    g_autofree char *version = words(info->version), *license = words(info->license);
+    g_autofree char *reason = words(info->reason);
+    g_autoptr(GVariant) value =
+        g_variant_ref_sink(g_variant_new(ANSWER, version, license, reason, info->abi_major,
+                                         info->abi_minor, (gboolean)(info->ready != 0)));
+    const int *fd = user;
+    const char *data = g_variant_get_data(value);
+    size_t size = g_variant_get_size(value);
+
+    while (size) {
+        ssize_t put = write(*fd, data, size);
+
+        if (put < 0)
+            _exit(EXIT_FAILED);
+        data += put;
+        size -= (size_t)put;
+    }
+}
+
+static void open_in_child(const char *path, int fd)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dup2(STDERR_FILENO, STDOUT_FILENO); /* what it prints must not get into ours */
+    tutti_plugin_probe(path, answer, &fd);
+    _exit(EXIT_OK); /* without the plugin's own exit handlers: they are not asked about */
+}
+
+/* ---- in the parent ---- */
+
+/* Reads to the end of the stream; false when the deadline comes first. */
+static bool read_all(int fd, GByteArray *bytes)
+{
+    gint64 deadline = g_get_monotonic_time() / 1000 + DEADLINE_MS;
+
+    for (;;) {
+        gint64 left = deadline - g_get_monotonic_time() / 1000;
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
+        guint8 text[4096];
+
+        if (left <= 0 || bytes->len > ANSWER_MAX)
+            return false;
+        if (poll(&wait, 1, (int)left) <= 0)
+            continue;
+
+        ssize_t got = read(fd, text, sizeof text);
+
+        if (got <= 0)
+            return true;
+        g_byte_array_append(bytes, text, (guint)got);
+    }
+}
+
+static bool understand(const GByteArray *bytes, struct probed *probed)
+{
+    g_autoptr(GVariant) value = g_variant_ref_sink(g_variant_new_from_data(
+        G_VARIANT_TYPE(ANSWER), bytes->data, bytes->len, FALSE, NULL, NULL));
+
+    if (!bytes->len || !g_variant_is_normal_form(value))
+        return false;
+    g_variant_get(value, ANSWER, &probed->version, &probed->license, &probed->reason,
+                  &probed->abi_major, &probed->abi_minor, &probed->ready);
+    return true;
+}
+
+static char *why_no_answer(bool in_time, int status)
+{
+    if (!in_time)
+        return g_strdup_printf("did not load within %d s", DEADLINE_MS / 1000);
+    if (WIFSIGNALED(status))
+        return g_strdup_printf("crashed while loading: signal %d (%s)", WTERMSIG(status),
+                               strsignal(WTERMSIG(status)));
+    return g_strdup_printf("ended the process while loading: exit code %d", WEXITSTATUS(status));
+}
+
+static void probe(struct probed *probed)
+{
+    g_autoptr(GByteArray) bytes = g_byte_array_new();
+    int ends[2], status = 0;
+    pid_t pid = -1;
+
+    if (pipe(ends) == 0) {
+        fflush(NULL); /* else the child has our unwritten text too */
+        pid = fork();
+        if (pid == 0) {
+            close(ends[0]);
+            open_in_child(probed->path, ends[1]);
+        }
+        close(ends[1]);
+    }
+    if (pid < 0) {
+        probed->reason = g_strdup_printf("no process to try it in: %s", strerror(errno));
+        return;
+    }
+
+    bool in_time = read_all(ends[0], bytes);
+
+    close(ends[0]);
+    if (!in_time)
+        kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    if (!understand(bytes, probed))
+        probed->reason = why_no_answer(in_time, status);
+}
+
+static void collect(const tutti_plugin_info *info, void *user)
+{
+    struct probed *probed = g_new0(struct probed, 1);
+
+    probed->name = words(info->name);
+    probed->path = g_strdup(info->path);
+    probed->reason = *info->reason ? words(info->reason) : NULL;
+    g_ptr_array_add(user, probed);
+}
+
+GPtrArray *probe_plugins(void)
+{
+    GPtrArray *plugins = g_ptr_array_new_with_free_func(probed_free);
+
+    if (tutti_plugin_files(collect, plugins) != TUTTI_OK) {
+        cli_say("info", "cannot list plugins: %s", tutti_last_error());
+        g_ptr_array_unref(plugins);
+        return NULL;
+    }
+    for (guint i = 0; i < plugins->len; i++) {
+        struct probed *probed = plugins->pdata[i];
+
+        if (!probed->reason)
+            probe(probed);
+    }
+    return plugins;
+}
