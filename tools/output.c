@@ -26,7 +26,8 @@ struct sink {
     int fd;
     bool regular; /* a file: takes any amount at once */
     bool gone;    /* nobody reads it any more */
-    bool color;
+    bool color, terminal;
+    bool redraw; /* a terminal's cursor is at the start of a line that a carriage return ended */
     GByteArray *queue; /* `written` bytes at its front are out already */
     size_t written;
     guint source;
@@ -158,28 +159,55 @@ static void stream_print(struct stream *stream, const char *line, size_t size)
 {
     if (!stream->sink)
         return;
+    if (stream->sink->redraw)
+        sink_add(stream->sink, "\033[K", 3);
+    stream->sink->redraw = line[size - 1] == '\r';
     sink_add(stream->sink, stream->prefix, strlen(stream->prefix));
     sink_add(stream->sink, line, size);
+}
+
+static void stream_flush(struct stream *stream)
+{
+    if (stream->partial->len && strcmp(stream->partial->str, "\r") != 0)
+        stream_print(stream, stream->partial->str, stream->partial->len);
+    g_string_truncate(stream->partial, 0);
+}
+
+/* The last byte of the line at the start of `text`, NULL when it is not there yet. On a terminal a
+ * carriage return ends a line too, so that progress bars move and keep their prefix; not one that
+ * may be the first half of "\r\n". */
+static const char *line_end_in(const struct stream *stream, const char *text, size_t size)
+{
+    const char *newline = memchr(text, '\n', size);
+
+    if (!stream->sink || !stream->sink->terminal)
+        return newline;
+
+    const char *end = newline ? newline : text + size;
+    const char *back = memchr(text, '\r', (size_t)(end - text));
+
+    return back && back + 1 < end ? back : newline;
 }
 
 /* Prints what is complete of what has come, and keeps the rest. */
 static void stream_feed(struct stream *stream, const char *text, size_t size)
 {
+    const GString *partial = stream->partial;
+
+    if (size && partial->len && partial->str[partial->len - 1] == '\r' && *text != '\n')
+        stream_flush(stream); /* it was no "\r\n" */
     while (size) {
-        const char *line_end = memchr(text, '\n', size);
+        const char *line_end = line_end_in(stream, text, size);
         size_t taken = line_end ? (size_t)(line_end - text) + 1 : size;
 
-        if (line_end &&
-            !stream->partial->len) { /* the usual case: a whole line, not copied twice */
+        if (line_end && !partial->len && taken > 1) { /* the usual case: not copied twice */
             stream_print(stream, text, taken);
         } else {
             g_string_append_len(stream->partial, text, (gssize)taken);
-            if (!line_end && stream->partial->len > LINE_MAX_BYTES)
+            if (!line_end && partial->len > LINE_MAX_BYTES)
                 g_string_append_c(stream->partial, '\n');
-            if (line_end || stream->partial->len > LINE_MAX_BYTES) {
-                stream_print(stream, stream->partial->str, stream->partial->len);
-                g_string_truncate(stream->partial, 0);
-            }
+            if (line_end || partial->len > LINE_MAX_BYTES)
+                stream_flush(stream);
         }
         text += taken;
         size -= taken;
@@ -223,8 +251,7 @@ static void stream_end(struct stream *stream)
         return;
     if (stream->partial->len) {
         g_string_append_c(stream->partial, '\n');
-        stream_print(stream, stream->partial->str, stream->partial->len);
-        g_string_truncate(stream->partial, 0);
+        stream_flush(stream);
     }
     close(stream->fd);
     stream->fd = -1;
@@ -304,6 +331,7 @@ static void sink_open(struct output *output, enum output_stream which, int fd)
         .fd = fd,
         .regular = fstat(fd, &about) == 0 && S_ISREG(about.st_mode),
         .color = cli_color(fd),
+        .terminal = isatty(fd),
         .queue = g_byte_array_new(),
     };
 }
