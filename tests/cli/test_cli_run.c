@@ -192,6 +192,16 @@ Test(run, colours_on_a_terminal_only_and_not_with_no_color, .timeout = 30)
     ran_free(&piped);
 }
 
+Test(run, progress_bars_move_on_a_terminal, .timeout = 30)
+{
+    struct ran r =
+        ran("NO_COLOR=1 script -qec \"$TUTTI run -n 1 -- printf '\\\\r10%%%%\\\\r20%%%%\\\\nend'\""
+            " /dev/null </dev/null");
+
+    cr_assert_str_eq(r.out, "[0] 10%\r\033[K[0] 20%\r\n[0] end\r\n");
+    ran_free(&r);
+}
+
 /* ---- failures ---- */
 
 Test(run, says_how_the_first_rank_failed_and_exits_as_it_did, .timeout = 60)

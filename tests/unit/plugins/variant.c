@@ -3,7 +3,9 @@
  * A plugin that does nothing, and with one definition is wrong in one way. Its constructor leaves a
  * mark, so that tests see whether its code was run.
  */
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <tutti/plugin.h>
 
@@ -50,6 +52,9 @@ __attribute__((constructor)) static void leave_mark(void)
     setenv("TUTTI_TEST_MARK", VARIANT_NAME, 1);
 #ifdef VARIANT_CALLS_UNDEFINED
     tutti_function_that_nobody_has();
+#endif
+#ifdef VARIANT_WHEN_LOADED
+    VARIANT_WHEN_LOADED;
 #endif
 }
 

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `tutti info`, `tutti help` and the manual pages. */
+#include <criterion/criterion.h>
+#include <json-glib/json-glib.h>
+#include <string.h>
+
+#include "command.h"
+
+#define CONTAINS(text, words)                                                                      \
+    cr_assert_not_null(strstr(text, words), "no \"%s\" in:\n%s", words, text)
+
+Test(info, shows_build_cpus_interfaces_and_limits, .timeout = 30)
+{
+    struct ran r = ran("$TUTTI info");
+    static const char *const words[] = {
+        "tutti 0.",   "\nbuild\n",  "  compiler ",   "\ncpu\n",
+        "  usable ",  "  kernels ", "\nnet\n",       "127.0.0.1/8 (this host only)",
+        "  chosen ",  "\nlimits\n", "  open files ", "  /dev/shm ",
+        "\nplugins\n"};
+
+    cr_assert_eq(r.code, 0);
+    for (size_t i = 0; i < G_N_ELEMENTS(words); i++)
+        CONTAINS(r.out, words[i]);
+    ran_free(&r);
+}
+
+Test(info, chooses_the_address_by_the_route_to_the_rendezvous, .timeout = 30)
+{
+    static const struct {
+        const char *environment, *words;
+    } cases[] = {
+        {"MASTER_ADDR=127.0.0.1", "127.0.0.1 on lo: the route to MASTER_ADDR=127.0.0.1\n"},
+        {"MASTER_ADDR=no.such.host.invalid", "none: MASTER_ADDR=no.such.host.invalid cannot be"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        struct ran r = ran("%s $TUTTI info", cases[i].environment);
+
+        cr_assert_eq(r.code, 0);
+        CONTAINS(r.out, cases[i].words);
+        ran_free(&r);
+    }
+}
+
+/* The object named `name` in an array of objects. */
+static JsonObject *find(JsonArray *array, const char *name)
+{
+    for (guint i = 0; i < json_array_get_length(array); i++) {
+        JsonObject *object = json_array_get_object_element(array, i);
+
+        if (strcmp(json_object_get_string_member(object, "name"), name) == 0)
+            return object;
+    }
+    cr_assert_fail("no %s", name);
+    return NULL;
+}
+
+Test(info, a_plugin_that_harms_its_process_harms_nothing_else, .timeout = 60)
+{
+    struct ran r = ran("TUTTI_PLUGIN_PATH=%s $TUTTI info --json", TUTTI_HARMFUL_PLUGINS);
+    g_autoptr(JsonParser) parser = json_parser_new();
+
+    cr_assert_eq(r.code, 0);
+    cr_assert(json_parser_load_from_data(parser, r.out, -1, NULL), "%s", r.out);
+
+    JsonObject *root = json_node_get_object(json_parser_get_root(parser));
+    JsonArray *plugins = json_object_get_array_member(root, "plugins");
+    static const struct {
+        const char *name, *reason;
+    } cases[] = {
+        {"crashes", "crashed while loading: signal 6 (Aborted)"},
+        {"exits", "ended the process while loading: exit code 7"},
+        {"hangs", "did not load within 10 s"},
+        {"prints", ""},
+    };
+
+    cr_assert_str_eq(json_object_get_string_member(root, "schema"), "tutti.info/1");
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        JsonObject *plugin = find(plugins, cases[i].name);
+
+        cr_assert_str_eq(json_object_get_string_member(plugin, "reason"), cases[i].reason);
+        cr_assert_eq(json_object_get_boolean_member(plugin, "ready"), !*cases[i].reason);
+    }
+    cr_assert_str_eq(json_object_get_string_member(find(plugins, "prints"), "version"), "1.0");
+    CONTAINS(json_object_get_string_member(
+                 find(json_object_get_array_member(root, "cpu"), "usable"), "value"),
+             "");
+    ran_free(&r);
+}
+
+Test(info, a_plugin_that_another_one_hides_is_listed_with_the_reason, .timeout = 30)
+{
+    char *folder = folder_new();
+    struct ran r = ran("mkdir %s/a %s/b && for d in a b; do echo words > %s/$d/libtutti-x.so; done;"
+                       "TUTTI_PLUGIN_PATH=%s/a:%s/b $TUTTI info",
+                       folder, folder, folder, folder, folder);
+
+    cr_assert_eq(r.code, 0);
+    CONTAINS(r.out, "refused: not used: ");
+    CONTAINS(r.out, "/a/libtutti-x.so comes first");
+    folder_remove(folder);
+    ran_free(&r);
+}
+
+Test(help, each_verb_has_help_with_examples_and_a_manual_page_with_every_option, .timeout = 60)
+{
+    struct ran list = ran("$TUTTI help | sed -n '/^Verbs/,/^  help/s/^  \\([a-z]*\\) .*/\\1/p'");
+    g_auto(GStrv) verbs = g_strsplit(g_strstrip(list.out), "\n", -1);
+
+    cr_assert_geq(g_strv_length(verbs), 3);
+    for (char **verb = verbs; *verb; verb++) {
+        if (strcmp(*verb, "help") == 0)
+            continue;
+
+        struct ran help = ran("$TUTTI %s --help", *verb), same = ran("$TUTTI help %s", *verb);
+        struct ran missing = ran(
+            "for o in $($TUTTI %s --help | sed -n 's/^  \\(-., \\)*\\(--[a-z-]*\\).*/\\2/p'); do"
+            " grep -qe \"\\*$o\\*\" %s/docs/man/tutti-%s.1.scd || echo $o; done",
+            *verb, TUTTI_SOURCE_DIR, *verb);
+
+        cr_assert_eq(help.code, 0);
+        cr_assert_str_eq(help.out, same.out);
+        CONTAINS(help.out, "Examples:\n  ");
+        cr_assert_str_empty(missing.out, "not in the manual of %s: %s", *verb, missing.out);
+        ran_free(&help);
+        ran_free(&same);
+        ran_free(&missing);
+    }
+    ran_free(&list);
+}
+
+Test(help, version_and_wrong_words_are_answered, .timeout = 30)
+{
+    static const struct {
+        const char *words;
+        int code;
+        const char *answer;
+    } cases[] = {
+        {"--version", 0, "tutti 0."},
+        {"help", 0, "Usage: tutti VERB"},
+        {"help rnu", 2, "unknown verb 'rnu'; did you mean 'run'?"},
+        {"--versoin", 2, "unknown option '--versoin'"},
+        {"info --jsn", 2, "unknown option --jsn; did you mean --json?"},
+        {"info words", 2, "unexpected word 'words'"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        struct ran r = ran("$TUTTI %s 2>&1", cases[i].words);
+
+        cr_assert_eq(r.code, cases[i].code, "'%s' gives %d", cases[i].words, r.code);
+        CONTAINS(r.out, cases[i].answer);
+        ran_free(&r);
+    }
+}
