@@ -16,6 +16,7 @@ static const struct verb {
 } verbs[] = {
     {"run", "start a program as several ranks on this host", run_main},
     {"info", "what this installation is, finds and would choose", info_main},
+    {"explain", "which backend and algorithm a call would take, and why", explain_main},
 };
 
 static void print_help(FILE *out)
@@ -28,7 +29,8 @@ static void print_help(FILE *out)
           "  --help, --version\n\n"
           "Examples:\n"
           "  tutti run -n 4 ./train\n"
-          "  tutti info --json\n",
+          "  tutti info --json\n"
+          "  tutti explain all_reduce --bytes 1M -n 4\n",
           out);
 }
 

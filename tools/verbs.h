@@ -5,5 +5,6 @@
 
 int run_main(int argc, char **argv);
 int info_main(int argc, char **argv);
+int explain_main(int argc, char **argv);
 
 #endif

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `tutti explain`: the rows of tutti_explain(), as text or as one JSON document. */
+#include <json-glib/json-glib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tutti/info.h>
+#include <tutti/status.h>
+#include <tutti/tensor.h>
+
+#include "cli.h"
+#include "verbs.h"
+
+static const char summary[] =
+    "Shows which backend and which algorithm a call of OPERATION would take, with the cost that "
+    "the\n"
+    "built-in model gives it, and why the other candidates would not be taken. Starts no rank.\n"
+    "OPERATION is all_reduce, broadcast or barrier.";
+
+static const char description[] =
+    "Sizes take the suffixes K, M and G (multiples of 1024).\n\n"
+    "Examples:\n"
+    "  tutti explain all_reduce --bytes 1M -n 4\n"
+    "  tutti explain --json broadcast --bytes 64K -n 8 --layout 4,4\n"
+    "  tutti explain all_reduce --bytes 4K -n 2 --backend tcp --dtype bf16 --op max\n";
+
+struct named {
+    const char *name;
+    int64_t value;
+};
+
+static const struct named dtypes[] = {
+#define DTYPE(NAME, name, code, bits) {name, TUTTI_##NAME},
+    TUTTI_DTYPE_LIST(DTYPE)
+#undef DTYPE
+        {NULL, 0}};
+
+static const struct named ops[] = {
+#define OP(NAME, name, number) {name, number},
+    TUTTI_REDUCE_OP_LIST(OP)
+#undef OP
+        {NULL, 0}};
+
+static const struct named operations[] = {
+    {"all_reduce", 0}, {"broadcast", 0}, {"barrier", 0}, {NULL, 0}};
+
+/* What GOption fills in. */
+struct given {
+    gboolean json;
+    char *bytes, *members, *backend, *layout, *dtype, *op;
+};
+
+/* The query as the user would say it. */
+struct question {
+    tutti_explain_query query;
+    const char *dtype, *op;
+};
+
+static bool find_named(const struct named *table, const char *what, const char *word,
+                       int64_t *ret_value)
+{
+    const char *names[32] = {NULL};
+    g_autoptr(GString) known = g_string_new(NULL);
+
+    for (size_t i = 0; table[i].name && i < G_N_ELEMENTS(names) - 1; i++) {
+        names[i] = table[i].name;
+        g_string_append_printf(known, "%s%s", i ? ", " : "", table[i].name);
+        if (strcmp(word, table[i].name) == 0) {
+            *ret_value = table[i].value;
+            return true;
+        }
+    }
+
+    const char *nearest = cli_nearest(word, names);
+
+    if (nearest)
+        cli_usage("explain", "unknown %s '%s'; did you mean '%s'?", what, word, nearest);
+    else
+        cli_usage("explain", "unknown %s '%s'; known: %s", what, word, known->str);
+    return false;
+}
+
+static bool parse_question(const struct given *given, const char *operation,
+                           struct question *ret_question)
+{
+    struct question question = {.query = {.struct_size = sizeof question.query,
+                                          .members = 2,
+                                          .operation = operation,
+                                          .backend = given->backend,
+                                          .layout = given->layout},
+                                .dtype = given->dtype ? given->dtype : "f32",
+                                .op = given->op ? given->op : "sum"};
+    int64_t dtype, op, unused;
+
+    if (!find_named(operations, "operation", operation, &unused) ||
+        !find_named(dtypes, "dtype", question.dtype, &dtype) ||
+        !find_named(ops, "op", question.op, &op))
+        return false;
+    if (given->members && !cli_parse_int(given->members, 1, 65535, &question.query.members)) {
+        cli_usage("explain", "-n '%s': the number of members is 1 to 65535", given->members);
+        return false;
+    }
+    if (given->bytes && !cli_parse_size(given->bytes, &question.query.bytes)) {
+        cli_usage("explain", "--bytes '%s' is no size such as 4096, 64K, 1M, 2G", given->bytes);
+        return false;
+    }
+    if (!given->bytes && strcmp(operation, "barrier") != 0) {
+        cli_usage("explain", "%s needs --bytes SIZE", operation);
+        return false;
+    }
+    question.query.dtype = (uint32_t)dtype;
+    question.query.op = (int32_t)op;
+    *ret_question = question;
+    return true;
+}
+
+/* ---- text ---- */
+
+/* Rows are kept until the widths of their columns are known. */
+struct line {
+    char *provider, *algorithm, *reason;
+    double estimated_us;
+    int chosen, steps;
+};
+
+static void line_free(gpointer user)
+{
+    struct line *line = user;
+
+    g_free(line->provider);
+    g_free(line->algorithm);
+    g_free(line->reason);
+    g_free(line);
+}
+
+static void keep_row(const tutti_explain_row *row, void *user)
+{
+    struct line *line = g_new0(struct line, 1);
+
+    *line = (struct line){.provider = g_strdup(row->provider),
+                          .algorithm = g_strdup(row->algorithm),
+                          .reason = g_strdup(row->reason),
+                          .estimated_us = row->estimated_us,
+                          .chosen = row->chosen,
+                          .steps = row->steps};
+    g_ptr_array_add(user, line);
+}
+
+static void print_lines(const GPtrArray *lines)
+{
+    int provider = 0, algorithm = 0;
+
+    for (guint i = 0; i < lines->len; i++) {
+        const struct line *line = lines->pdata[i];
+
+        provider = MAX(provider, (int)strlen(line->provider));
+        algorithm = MAX(algorithm, (int)strlen(line->algorithm));
+    }
+    for (guint i = 0; i < lines->len; i++) {
+        const struct line *line = lines->pdata[i];
+
+        printf("%-6s  %-*s  %-*s", line->chosen ? "chosen" : "", provider, line->provider,
+               algorithm, line->algorithm);
+        if (line->estimated_us > 0)
+            printf("  %9.1f us", line->estimated_us);
+        else
+            printf("  %9s   ", "-");
+        if (line->steps > 0)
+            printf("  %5d steps", line->steps);
+        else
+            printf("  %11s", "");
+        printf("  %s\n", line->reason);
+    }
+}
+
+static void print_question(const struct question *question)
+{
+    const tutti_explain_query *query = &question->query;
+
+    printf("%s", query->operation);
+    if (strcmp(query->operation, "barrier") != 0) {
+        g_autofree char *size = g_format_size_full(query->bytes, G_FORMAT_SIZE_IEC_UNITS);
+
+        printf(" of %s of %s", size, question->dtype);
+    }
+    if (strcmp(query->operation, "all_reduce") == 0)
+        printf(" (%s)", question->op);
+    printf(", %d member%s, layout %s\n", query->members, query->members == 1 ? "" : "s",
+           query->layout ? query->layout : "one host");
+}
+
+/* ---- JSON ---- */
+
+static void build_string(JsonBuilder *builder, const char *name, const char *value)
+{
+    json_builder_set_member_name(builder, name);
+    if (value)
+        json_builder_add_string_value(builder, value);
+    else
+        json_builder_add_null_value(builder);
+}
+
+static void build_int(JsonBuilder *builder, const char *name, gint64 value)
+{
+    json_builder_set_member_name(builder, name);
+    json_builder_add_int_value(builder, value);
+}
+
+static void build_row(const tutti_explain_row *row, void *user)
+{
+    JsonBuilder *builder = user;
+
+    json_builder_begin_object(builder);
+    build_string(builder, "provider", row->provider);
+    build_string(builder, "algorithm", row->algorithm);
+    json_builder_set_member_name(builder, "chosen");
+    json_builder_add_boolean_value(builder, row->chosen != 0);
+    json_builder_set_member_name(builder, "estimated_us");
+    json_builder_add_double_value(builder, row->estimated_us);
+    build_int(builder, "steps", row->steps);
+    build_string(builder, "reason", row->reason);
+    json_builder_end_object(builder);
+}
+
+static void build_question(JsonBuilder *builder, const struct question *question)
+{
+    const tutti_explain_query *query = &question->query;
+
+    json_builder_begin_object(builder);
+    build_string(builder, "schema", "tutti.explain/1");
+    build_string(builder, "operation", query->operation);
+    build_int(builder, "bytes", (gint64)MIN(query->bytes, (uint64_t)G_MAXINT64));
+    build_int(builder, "members", query->members);
+    build_string(builder, "backend", query->backend);
+    build_string(builder, "layout", query->layout);
+    build_string(builder, "dtype", question->dtype);
+    build_string(builder, "op", question->op);
+    json_builder_set_member_name(builder, "candidates");
+    json_builder_begin_array(builder);
+}
+
+/* ---- the call ---- */
+
+static void keep_name(const tutti_plugin_info *info, void *user)
+{
+    g_ptr_array_add(user, g_strdup(info->name));
+}
+
+/* The model knows a backend by its name only, so it explains one that is not here as well; the user
+ * may have meant another. */
+static void warn_of_strangers(const char *backend)
+{
+    g_autoptr(GPtrArray) known = g_ptr_array_new_with_free_func(g_free);
+
+    if (!backend && !(backend = g_getenv("TUTTI_BACKEND")))
+        return;
+    tutti_plugin_files(keep_name, known);
+    g_ptr_array_add(known, g_strdup("auto"));
+    g_ptr_array_add(known, NULL);
+
+    g_auto(GStrv) rules = g_strsplit(backend, ",", -1);
+
+    for (char **rule = rules; *rule; rule++) {
+        const char *equals = strchr(*rule, '='), *name = equals ? equals + 1 : *rule;
+        const char *nearest = cli_nearest(name, (const char *const *)known->pdata);
+
+        if (nearest && strcmp(nearest, name) == 0)
+            continue;
+        cli_say("explain",
+                "no plugin of a backend '%s' is here%s%s%s; explained as one that sends "
+                "messages",
+                name, nearest ? " (did you mean '" : "", nearest ? nearest : "",
+                nearest ? "'?)" : "");
+    }
+}
+
+static int say_failure(tutti_status status)
+{
+    cli_say("explain", "%s", tutti_last_error());
+    return status == TUTTI_ERR_INVALID_ARGUMENT ? EXIT_USAGE : EXIT_FAILED;
+}
+
+static int explain_text(const struct question *question)
+{
+    g_autoptr(GPtrArray) lines = g_ptr_array_new_with_free_func(line_free);
+    tutti_status status = tutti_explain(&question->query, keep_row, lines);
+
+    if (status != TUTTI_OK)
+        return say_failure(status);
+    print_question(question);
+    print_lines(lines);
+    return EXIT_OK;
+}
+
+static int explain_json(const struct question *question)
+{
+    g_autoptr(JsonBuilder) builder = json_builder_new();
+    tutti_status status;
+
+    build_question(builder, question);
+    status = tutti_explain(&question->query, build_row, builder);
+    if (status != TUTTI_OK)
+        return say_failure(status);
+    json_builder_end_array(builder);
+    json_builder_end_object(builder);
+    cli_print_json(builder);
+    return EXIT_OK;
+}
+
+int explain_main(int argc, char **argv)
+{
+    struct given given = {0};
+    struct question question;
+    const GOptionEntry entries[] = {
+        {"bytes", 'b', 0, G_OPTION_ARG_STRING, &given.bytes, "Size of the tensor", "SIZE"},
+        {"members", 'n', 0, G_OPTION_ARG_STRING, &given.members, "Members of the group (default 2)",
+         "N"},
+        {"backend", 0, 0, G_OPTION_ARG_STRING, &given.backend,
+         "Backend (default: TUTTI_BACKEND, else auto)", "NAME"},
+        {"layout", 0, 0, G_OPTION_ARG_STRING, &given.layout,
+         "Members on each host (default: all on one)", "N,N,…"},
+        {"dtype", 0, 0, G_OPTION_ARG_STRING, &given.dtype, "Type of the elements (default f32)",
+         "TYPE"},
+        {"op", 0, 0, G_OPTION_ARG_STRING, &given.op, "Reduction (default sum)", "OP"},
+        {"json", 0, 0, G_OPTION_ARG_NONE, &given.json, "Print one JSON document", NULL},
+        {NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL}};
+    int code = EXIT_USAGE;
+
+    if (cli_parse("explain", "OPERATION", summary, description, entries, false, &argc, &argv)) {
+        if (argc == 0) {
+            cli_usage("explain", "no operation given");
+        } else if (argc > 1) {
+            cli_usage("explain", "one operation only, not '%s' as well", argv[1]);
+        } else if (parse_question(&given, argv[0], &question)) {
+            warn_of_strangers(given.backend);
+            code = given.json ? explain_json(&question) : explain_text(&question);
+        }
+    }
+    g_free(given.bytes);
+    g_free(given.members);
+    g_free(given.backend);
+    g_free(given.layout);
+    g_free(given.dtype);
+    g_free(given.op);
+    return code;
+}
