@@ -109,7 +109,8 @@ typedef struct tutti_request {
 } tutti_request;
 
 enum { /* tutti_transport_ops.capabilities */
-    TUTTI_CAP_MAP = 1 << 0 /* map_start … map_close are there */
+    TUTTI_CAP_MAP = 1 << 0,      /* map_start … map_close are there */
+    TUTTI_CAP_HOST_ONLY = 1 << 1 /* reaches host-mates only */
 };
 
 enum { /* tutti_transport_ops.threads */

@@ -415,13 +415,19 @@ unsigned p2p_progress(struct p2p_engine *engine)
     return moved;
 }
 
+/* By its descriptor, or by mates who ring the process's doorbell (tutti_host.wake_mate). */
+static bool is_woken(const tutti_transport_ops *ops)
+{
+    return TUTTI_HAS(ops, wait_fd) || ops->capabilities & TUTTI_CAP_HOST_ONLY;
+}
+
 bool p2p_arm(struct p2p_engine *engine)
 {
     if (engine->adopting || !p2p_link_alone(&engine->ready) || !p2p_link_alone(&engine->blocked) ||
         !p2p_link_alone(&engine->failing) || !p2p_link_alone(&engine->finished))
         return false;
     for (struct p2p_endpoint *at = engine->endpoints; at; at = at->next)
-        if (!TUTTI_HAS(at->ops, wait_fd) || !TUTTI_HAS(at->ops, arm) ||
+        if (!is_woken(at->ops) || !TUTTI_HAS(at->ops, arm) ||
             at->ops->arm(at->endpoint) != TUTTI_ARMED)
             return false;
     return true;

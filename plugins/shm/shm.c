@@ -258,7 +258,7 @@ static void shm_traffic(tutti_endpoint *endpoint, uint64_t ret_counters[5])
 static const tutti_transport_ops shm_ops = {
     .struct_size = sizeof(tutti_transport_ops),
     .threads = TUTTI_THREADS_ONE_AT_A_TIME,
-    .capabilities = TUTTI_CAP_MAP,
+    .capabilities = TUTTI_CAP_MAP | TUTTI_CAP_HOST_ONLY,
     .lanes = 1,
     .open = shm_open,
     .address = shm_address,
