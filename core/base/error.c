@@ -111,7 +111,8 @@ tutti_status tutti_last_error_info(tutti_error_info *ret_info)
         return TUTTI_ERR_INVALID_ARGUMENT;
 
     tutti_error_info info = last.info;
-    uint32_t size = ret_info->struct_size < sizeof info ? ret_info->struct_size : (uint32_t)sizeof info;
+    uint32_t size =
+        ret_info->struct_size < sizeof info ? ret_info->struct_size : (uint32_t)sizeof info;
 
     info.struct_size = size;
     info.message = last.message;

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The fence between «publish, then look whether anyone sleeps» and «say that I sleep, then look
+ * whether anything was published», across processes. Publishing is hot and sleeping is not, so the
+ * sleeper pays for both: membarrier(2) makes every running process that registered execute a full
+ * fence. Where the kernel or a sandbox does not have it, both sides fence.
+ */
+#ifndef TUTTI_BASE_FENCE_H
+#define TUTTI_BASE_FENCE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* Registers this process, once; false: membarrier cannot be used. */
+bool fence_register(void);
+
+/* The sleeper's side. */
+void fence_heavy(void);
+
+/* The publisher's side; `light` when it and the sleeper are both registered. */
+static inline void fence_publish(bool light)
+{
+    if (light)
+        atomic_signal_fence(memory_order_seq_cst);
+    else
+        atomic_thread_fence(memory_order_seq_cst);
+}
+
+#endif

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sockets of the control plane: listening, dialing, handshakes, frames in and out. Everything
+ * is non-blocking and driven by control_poll(); what the frames mean is control.c's concern.
+ *
+ * A connection begins with the dialer's hello (magic, version, token, rank), at most 256 bytes
+ * within 10 s; who does not show the job's token is closed without any effect. At most 64
+ * connections may be half open. Keepalive (1 s idle, 1 s interval, 4 probes) and TCP_USER_TIMEOUT
+ * make the kernel notice a host that vanished within 5 s, whatever this process is doing.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/codec.h"
+#include "base/error.h"
+#include "control/control.h"
+
+enum {
+    HELLO_MAGIC = 0x74747463,
+    HELLO_VERSION = 1,
+    HELLO_SECONDS = 10,
+    ACCEPT_RETRY_MS = 100,
+    FRAME_LIMIT_BASE = 1 << 16,
+    FRAME_LIMIT_PER_MEMBER = 1 << 12,
+    KEEPALIVE_SECONDS = 1,
+    KEEPALIVE_PROBES = 4,
+    VANISHED_MS = 5000
+};
+
+static void conn_ready(struct control *control, struct control_watch *watch, uint32_t events);
+
+static void set_options(int fd)
+{
+    int one = 1, seconds = KEEPALIVE_SECONDS, probes = KEEPALIVE_PROBES, vanished = VANISHED_MS;
+
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &vanished, sizeof vanished);
+}
+
+tutti_status control_watch_add(struct control *control, struct control_watch *watch,
+                               uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = watch};
+
+    if (epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, watch->fd, &event))
+        return error_set_errno(TUTTI_ERR_SYSTEM, errno, "cannot watch a descriptor");
+    return TUTTI_OK;
+}
+
+void control_watch_change(struct control *control, struct control_watch *watch, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = watch};
+
+    epoll_ctl(control->epoll_fd, EPOLL_CTL_MOD, watch->fd, &event);
+}
+
+void control_watch_remove(struct control *control, struct control_watch *watch)
+{
+    if (watch->fd < 0)
+        return;
+    epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+    close(watch->fd);
+    watch->fd = -1;
+}
+
+static struct control_conn *conn_new(struct control *control, int fd, int rank)
+{
+    struct control_conn *conn = calloc(1, sizeof *conn);
+
+    if (!conn) {
+        close(fd);
+        return NULL;
+    }
+    set_options(fd);
+    conn->watch = (struct control_watch){.fd = fd, .ready = conn_ready};
+    conn->rank = rank;
+    conn->in.limit = rank < 0 ? FRAME_MAX_HELLO
+                              : FRAME_LIMIT_BASE + (size_t)control->size * FRAME_LIMIT_PER_MEMBER;
+    conn->next = control->connections;
+    control->connections = conn;
+    return conn;
+}
+
+/* Marks the connection closed; control_conn_reap() frees it once no event can name it. */
+static void conn_close(struct control *control, struct control_conn *conn)
+{
+    control_watch_remove(control, &conn->watch);
+    conn->closing = true;
+}
+
+/* Closes whoever did not say hello in time; how many still may. */
+static int half_open(struct control *control)
+{
+    int count = 0;
+    int64_t now = clock_now_ns();
+
+    for (struct control_conn *c = control->connections; c; c = c->next) {
+        if (c->rank >= 0 || c->closing)
+            continue;
+        if (now > c->hello_deadline_ns)
+            conn_close(control, c);
+        else
+            count++;
+    }
+    return count;
+}
+
+void control_conn_reap(struct control *control)
+{
+    struct control_conn **link = &control->connections;
+
+    (void)half_open(control);
+
+    while (*link) {
+        struct control_conn *conn = *link;
+
+        if (!conn->closing) {
+            link = &conn->next;
+            continue;
+        }
+        *link = conn->next;
+        frame_parser_free(&conn->in);
+        free(conn->out);
+        free(conn);
+    }
+}
+
+static void conn_failed(struct control *control, struct control_conn *conn, const char *why)
+{
+    int rank = conn->rank;
+
+    if (conn->closing)
+        return;
+    conn_close(control, conn);
+    if (rank >= 0)
+        control_disconnected(control, rank, why);
+}
+
+static void conn_flush(struct control *control, struct control_conn *conn)
+{
+    while (conn->out_at < conn->out_size) {
+        ssize_t n = send(conn->watch.fd, conn->out + conn->out_at, conn->out_size - conn->out_at,
+                         MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN) {
+            control_watch_change(control, &conn->watch, EPOLLIN | EPOLLOUT);
+            return;
+        }
+        if (n < 0) {
+            conn_failed(control, conn, strerror(errno));
+            return;
+        }
+        conn->out_at += (size_t)n;
+    }
+    conn->out_at = conn->out_size = 0;
+    control_watch_change(control, &conn->watch, EPOLLIN);
+}
+
+tutti_status control_conn_send(struct control *control, struct control_conn *conn,
+                               enum frame_type type, const void *body, size_t size)
+{
+    size_t needed = conn->out_size + FRAME_HEADER + size;
+
+    if (conn->closing)
+        return error_set(TUTTI_ERR_PEER_LOST, "the control connection to rank %d is closed",
+                         conn->rank);
+    if (needed > conn->out_capacity) {
+        uint8_t *out = realloc(conn->out, needed * 2);
+        if (!out)
+            return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message of %zu bytes",
+                             size);
+        conn->out = out;
+        conn->out_capacity = needed * 2;
+    }
+    frame_header(conn->out + conn->out_size, type, size);
+    if (size)
+        memcpy(conn->out + conn->out_size + FRAME_HEADER, body, size);
+    conn->out_size = needed;
+    if (!conn->dialing)
+        conn_flush(control, conn);
+    return TUTTI_OK;
+}
+
+static void send_hello(struct control *control, struct control_conn *conn)
+{
+    uint8_t body[64];
+    struct writer w = {.data = body, .capacity = sizeof body};
+
+    write_u32(&w, HELLO_MAGIC);
+    write_u32(&w, HELLO_VERSION);
+    write_bytes(&w, control->token, CONTROL_TOKEN_BYTES);
+    write_u32(&w, (uint32_t)control->rank);
+    (void)control_conn_send(control, conn, FRAME_HELLO, body, w.size);
+}
+
+static bool same_token(const uint8_t *a, const uint8_t *b)
+{
+    unsigned difference = 0;
+
+    for (int i = 0; i < CONTROL_TOKEN_BYTES; i++)
+        difference |= (unsigned)(a[i] ^ b[i]);
+    return difference == 0;
+}
+
+/* The first frame of who dialed us. False: not one of ours. */
+static bool take_hello(struct control *control, struct control_conn *conn, enum frame_type type,
+                       const uint8_t *body, size_t size)
+{
+    struct reader r = {.data = body, .size = size};
+    uint32_t magic = read_u32(&r), version = read_u32(&r);
+    const uint8_t *token = read_bytes(&r, CONTROL_TOKEN_BYTES);
+    uint32_t rank = read_u32(&r);
+
+    if (type != FRAME_HELLO || r.bad || magic != HELLO_MAGIC || version != HELLO_VERSION ||
+        !same_token(token, control->token) || rank >= (uint32_t)control->size ||
+        rank == (uint32_t)control->rank)
+        return false;
+    conn->rank = (int)rank;
+    conn->in.limit = FRAME_LIMIT_BASE + (size_t)control->size * FRAME_LIMIT_PER_MEMBER;
+    return true;
+}
+
+static void take_frames(struct control *control, struct control_conn *conn)
+{
+    while (!conn->closing) {
+        enum frame_type type;
+        const uint8_t *body;
+        size_t size;
+        tutti_status status = frame_parser_next(&conn->in, &type, &body, &size);
+
+        if (status == TUTTI_ERR_NOT_READY)
+            return;
+        if (status) {
+            conn_failed(control, conn, "it sent bytes that are no control message");
+            return;
+        }
+        if (conn->rank < 0) {
+            if (!take_hello(control, conn, type, body, size)) {
+                conn_close(control, conn);
+                return;
+            }
+            frame_parser_consume(&conn->in);
+            control_connected(control, conn);
+        } else {
+            control_frame(control, conn, type, body, size);
+            if (!conn->closing)
+                frame_parser_consume(&conn->in);
+        }
+    }
+}
+
+static void conn_read(struct control *control, struct control_conn *conn)
+{
+    while (!conn->closing) {
+        size_t wanted = conn->rank < 0 ? FRAME_MAX_HELLO - conn->in.size : 4096;
+        uint8_t *room = wanted ? frame_parser_room(&conn->in, wanted) : NULL;
+
+        if (!room) {
+            conn_failed(control, conn, "it sent a control message that is too long");
+            return;
+        }
+        ssize_t n = recv(conn->watch.fd, room, wanted, MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n <= 0) {
+            conn_failed(control, conn,
+                        n ? strerror(errno) : "its control connection ended without a bye");
+            return;
+        }
+        frame_parser_filled(&conn->in, (size_t)n);
+        take_frames(control, conn);
+    }
+}
+
+static void conn_ready(struct control *control, struct control_watch *watch, uint32_t events)
+{
+    struct control_conn *conn = (struct control_conn *)watch;
+
+    if (conn->closing)
+        return;
+    if (conn->dialing) {
+        int error = 0;
+        socklen_t size = sizeof error;
+
+        getsockopt(watch->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+        if (error) {
+            conn_close(control, conn);
+            control_unreachable(control, conn->rank, strerror(error));
+            return;
+        }
+        conn->dialing = false;
+        control_connected(control, conn);
+    }
+    if (events & EPOLLOUT)
+        conn_flush(control, conn);
+    if (!conn->closing && events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+        conn_read(control, conn);
+}
+
+struct control_conn *control_conn_to(struct control *control, int rank)
+{
+    for (struct control_conn *c = control->connections; c; c = c->next)
+        if (c->rank == rank && !c->closing)
+            return c;
+    return NULL;
+}
+
+struct control_conn *control_dial(struct control *control, int rank)
+{
+    struct control_member *member = &control->members[rank];
+    struct control_conn *conn = control_conn_to(control, rank);
+
+    if (conn || !member->address_size)
+        return conn;
+    int fd = socket(member->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        error_set_errno(TUTTI_ERR_SYSTEM, errno, "cannot make a socket for rank %d", rank);
+        return NULL;
+    }
+    int failed = connect(fd, (struct sockaddr *)&member->address, member->address_size);
+    if (failed && errno != EINPROGRESS) {
+        error_set_errno(TUTTI_ERR_SYSTEM, errno, "cannot reach rank %d", rank);
+        close(fd);
+        return NULL;
+    }
+    conn = conn_new(control, fd, rank);
+    if (!conn)
+        return NULL;
+    conn->dialing = true;
+    if (control_watch_add(control, &conn->watch, EPOLLIN | EPOLLOUT)) {
+        conn_close(control, conn);
+        return NULL;
+    }
+    send_hello(control, conn);
+    return conn;
+}
+
+static void listener_ready(struct control *control, struct control_watch *watch, uint32_t events)
+{
+    (void)events;
+    for (;;) {
+        int fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (fd < 0) {
+            if (errno == EINTR || errno == ECONNABORTED)
+                continue;
+            if (errno != EAGAIN) { /* out of descriptors: look again later, do not spin on it */
+                control->accept_retry_ns = clock_now_ns() + ACCEPT_RETRY_MS * CLOCK_NS_PER_MS;
+                control_watch_change(control, watch, 0);
+            }
+            return;
+        }
+        if (half_open(control) >= CONTROL_HALF_OPEN_MAX) {
+            close(fd);
+            continue;
+        }
+        struct control_conn *conn = conn_new(control, fd, -1);
+        if (!conn)
+            return;
+        conn->hello_deadline_ns = clock_now_ns() + HELLO_SECONDS * CLOCK_NS_PER_S;
+        if (control_watch_add(control, &conn->watch, EPOLLIN))
+            conn_close(control, conn);
+    }
+}
+
+tutti_status control_listen(struct control *control, const char *bind_address)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)&control->address;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&control->address;
+
+    if (inet_pton(AF_INET, bind_address, &v4->sin_addr) == 1) {
+        v4->sin_family = AF_INET;
+        control->address_size = sizeof *v4;
+    } else if (inet_pton(AF_INET6, bind_address, &v6->sin6_addr) == 1) {
+        v6->sin6_family = AF_INET6;
+        control->address_size = sizeof *v6;
+    } else {
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "«%s» is not a numeric address", bind_address);
+    }
+
+    int fd = socket(control->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return error_set_errno(TUTTI_ERR_SYSTEM, errno, "cannot make the control socket");
+    socklen_t size = sizeof control->address;
+    if (bind(fd, (struct sockaddr *)&control->address, control->address_size) ||
+        listen(fd, SOMAXCONN) || getsockname(fd, (struct sockaddr *)&control->address, &size)) {
+        int error = errno;
+        close(fd);
+        return error_set_errno(TUTTI_ERR_SYSTEM, error, "cannot listen on %s", bind_address);
+    }
+    control->listener = (struct control_watch){.fd = fd, .ready = listener_ready};
+    return TUTTI_OK;
+}

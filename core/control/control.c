@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control plane's object: the tree, who is there, lost or gone, and where frames go.
+ *
+ * Every member dials its parent, (rank - 1) / 16. Whoever loses its parent, or whose parent left,
+ * dials the lowest member that is not known to be dead or gone, so that the living stay connected.
+ * Verdicts and byes are flooded over whatever connections there are; each member passes each on
+ * once.
+ */
+#include "control/control.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/codec.h"
+#include "base/error.h"
+#include "control/mates.h"
+
+enum { EVENTS_AT_ONCE = 32, BYE_FLUSH_MS = 200, BYE_LINGER_MS = 50, UNREACHABLE_MS = 200 };
+
+tutti_status control_open(int rank, int size, const char *name, const char *bind_address,
+                          struct control **ret_control)
+{
+    struct control *control = calloc(1, sizeof *control);
+
+    if (!control)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for group %s", name);
+    pthread_mutex_init(&control->lock, NULL);
+    control->rank = rank;
+    control->size = size;
+    control->fixer = -1;
+    control->listener.fd = -1;
+    snprintf(control->name, sizeof control->name, "%s", name);
+    control->members = calloc((size_t)size, sizeof *control->members);
+    control->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+
+    tutti_status status = TUTTI_OK;
+    if (!control->members)
+        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d members", size);
+    else if (control->epoll_fd < 0)
+        status = error_set_errno(TUTTI_ERR_SYSTEM, errno, "cannot make an epoll descriptor");
+    else
+        status = control_listen(control, bind_address);
+    if (status) {
+        control_close(control);
+        return status;
+    }
+    *ret_control = control;
+    return TUTTI_OK;
+}
+
+void control_close(struct control *control)
+{
+    if (!control)
+        return;
+    for (struct control_conn *c = control->connections; c; c = c->next) {
+        control_watch_remove(control, &c->watch);
+        c->closing = true;
+    }
+    control_conn_reap(control);
+    if (control->listener.fd >= 0)
+        close(control->listener.fd);
+    if (control->epoll_fd >= 0)
+        close(control->epoll_fd);
+    for (int r = 0; control->members && r < control->size; r++)
+        for (int p = 0; p < CONTROL_PROVIDERS; p++)
+            free(control->members[r].provider_address[p]);
+    free(control->members);
+    pthread_mutex_destroy(&control->lock);
+    free(control);
+}
+
+static bool is_gone(const struct control_member *m)
+{
+    return m->dead || m->left;
+}
+
+int control_lowest_living(const struct control *control)
+{
+    for (int r = 0; r < control->size; r++) {
+        const struct control_member *m = &control->members[r];
+
+        if (r == control->rank || (!m->dead && !m->left && !m->passed_over && !m->unreachable_ns))
+            return r;
+    }
+    return control->rank;
+}
+
+/* Keeps this member connected to the others: to its parent, else to the lowest living member. */
+static void ensure_uplink(struct control *control)
+{
+    int parent = control_parent(control->rank);
+
+    if (control->leaving)
+        return;
+    if (parent < 0 || control->members[parent].dead || control->members[parent].left)
+        parent = control_lowest_living(control);
+    if (parent != control->rank)
+        (void)control_dial(control, parent);
+}
+
+tutti_status control_start(struct control *control, const uint8_t token[CONTROL_TOKEN_BYTES])
+{
+    tutti_status status = TUTTI_OK;
+
+    pthread_mutex_lock(&control->lock);
+    if (!control->started) {
+        memcpy(control->token, token, CONTROL_TOKEN_BYTES);
+        status = control_watch_add(control, &control->listener, EPOLLIN);
+        control->started = !status;
+        ensure_uplink(control);
+    }
+    pthread_mutex_unlock(&control->lock);
+    return status;
+}
+
+void control_flood(struct control *control, const struct control_conn *except, enum frame_type type,
+                   const void *body, size_t size)
+{
+    for (struct control_conn *c = control->connections; c; c = c->next)
+        if (c != except && c->rank >= 0 && !c->closing)
+            (void)control_conn_send(control, c, type, body, size);
+}
+
+tutti_status control_send_up(struct control *control, enum frame_type type, const void *body,
+                             size_t size)
+{
+    int parent = control_parent(control->rank);
+    tutti_status status = TUTTI_OK;
+
+    if (parent < 0)
+        return TUTTI_OK;
+    pthread_mutex_lock(&control->lock);
+    struct control_conn *conn = control_dial(control, parent);
+    status = conn ? control_conn_send(control, conn, type, body, size)
+                  : error_set(TUTTI_ERR_PEER_LOST, "no control connection to rank %d", parent);
+    pthread_mutex_unlock(&control->lock);
+    return status;
+}
+
+/* fn for each child in the tree; its connection may be NULL. */
+static bool each_child(struct control *control,
+                       bool (*fn)(struct control *, struct control_conn *, void *), void *user)
+{
+    int64_t first = (int64_t)control->rank * CONTROL_TREE_DEGREE + 1;
+
+    for (int64_t r = first; r < first + CONTROL_TREE_DEGREE && r < control->size; r++)
+        if (!fn(control, control_conn_to(control, (int)r), user))
+            return false;
+    return true;
+}
+
+struct down {
+    enum frame_type type;
+    const void *body;
+    size_t size;
+};
+
+static bool send_to_child(struct control *control, struct control_conn *conn, void *user)
+{
+    const struct down *d = user;
+
+    if (conn)
+        (void)control_conn_send(control, conn, d->type, d->body, d->size);
+    return true;
+}
+
+tutti_status control_send_down(struct control *control, enum frame_type type, const void *body,
+                               size_t size)
+{
+    struct down down = {type, body, size};
+
+    pthread_mutex_lock(&control->lock);
+    each_child(control, send_to_child, &down);
+    pthread_mutex_unlock(&control->lock);
+    return TUTTI_OK;
+}
+
+static bool is_connected(struct control *control, struct control_conn *conn, void *user)
+{
+    (void)control;
+    (void)user;
+    return conn != NULL;
+}
+
+bool control_children_connected(struct control *control)
+{
+    pthread_mutex_lock(&control->lock);
+    bool all = each_child(control, is_connected, NULL);
+    pthread_mutex_unlock(&control->lock);
+    return all;
+}
+
+void control_describe(const struct control *control, int rank, char *ret_text, size_t capacity)
+{
+    const struct control_member *m = &control->members[rank];
+
+    if (m->pid)
+        snprintf(ret_text, capacity, "rank %d (host %s, pid %d)", rank, m->host, m->pid);
+    else
+        snprintf(ret_text, capacity, "rank %d", rank);
+}
+
+/* ---- members that end ---- */
+
+void control_lost(struct control *control, int rank, const char *words)
+{
+    struct control_member *member = &control->members[rank];
+    char who[CONTROL_HOST_MAX + 64], text[CONTROL_WORDS_MAX];
+
+    if (member->dead || member->left || control->leaving)
+        return;
+    member->dead = true;
+    control_describe(control, rank, who, sizeof who);
+    snprintf(text, sizeof text, "%s was lost: %s", who, words);
+    if (control->ready)
+        verdict_propose(control, TUTTI_ERR_PEER_LOST, rank, text);
+    else if (control->handlers && control->handlers->gone)
+        control->handlers->gone(control->handler_user, rank, text);
+    ensure_uplink(control);
+}
+
+void control_disconnected(struct control *control, int rank, const char *words)
+{
+    control_lost(control, rank, words);
+    if (control->members[rank].left)
+        ensure_uplink(control);
+}
+
+void control_unreachable(struct control *control, int rank, const char *words)
+{
+    struct control_member *member = &control->members[rank];
+
+    if (control->leaving || is_gone(member))
+        return;
+    if (!member->unreachable_ns) {
+        member->unreachable_ns = clock_now_ns();
+        snprintf(member->unreachable, sizeof member->unreachable, "%s", words);
+    }
+    ensure_uplink(control);
+}
+
+/* Members whose bye has not come after all. */
+static void give_up_unreachable(struct control *control)
+{
+    for (int r = 0; r < control->size; r++) {
+        struct control_member *m = &control->members[r];
+
+        if (m->unreachable_ns && !is_gone(m) &&
+            clock_now_ns() > m->unreachable_ns + UNREACHABLE_MS * CLOCK_NS_PER_MS)
+            control_lost(control, r, m->unreachable);
+    }
+}
+
+static void write_bye(struct writer *w, int rank, uint64_t last_sequence)
+{
+    write_u32(w, (uint32_t)rank);
+    write_u64(w, last_sequence);
+}
+
+/* Whether everybody knows that I leave, or will hear it from somebody who does. */
+static bool heard_by_all(struct control *control)
+{
+    for (struct control_conn *c = control->connections; c; c = c->next)
+        if (!c->closing && c->rank >= 0 && !is_gone(&control->members[c->rank]))
+            return false;
+    return true;
+}
+
+void control_bye(struct control *control, uint64_t last_sequence)
+{
+    uint8_t body[16];
+    struct writer w = {.data = body, .capacity = sizeof body};
+    int parent = control_parent(control->rank);
+    struct epoll_event event;
+
+    control_poll(control); /* who left before me cannot pass anything on */
+    pthread_mutex_lock(&control->lock);
+    control->leaving = true;
+    if (parent >= 0 && is_gone(&control->members[parent]))
+        for (int r = 0; r < control->size; r++)
+            if (r != control->rank && !is_gone(&control->members[r]))
+                (void)control_dial(control, r);
+    write_bye(&w, control->rank, last_sequence);
+    control_flood(control, NULL, FRAME_BYE, body, w.size);
+    if (control->mates)
+        mates_say_bye(control->mates, last_sequence);
+    pthread_mutex_unlock(&control->lock);
+    control_flush(control, BYE_FLUSH_MS);
+
+    int64_t until = clock_deadline_ms(BYE_LINGER_MS);
+    for (bool done = false; !done && clock_now_ns() < until;) {
+        (void)epoll_wait(control->epoll_fd, &event, 1, 5);
+        control_poll(control);
+        pthread_mutex_lock(&control->lock);
+        done = heard_by_all(control);
+        pthread_mutex_unlock(&control->lock);
+    }
+    control_flush(control, BYE_FLUSH_MS);
+}
+
+void control_flush(struct control *control, int64_t ms)
+{
+    int64_t deadline = clock_deadline_ms(ms);
+
+    for (;;) {
+        bool pending = false;
+
+        pthread_mutex_lock(&control->lock);
+        for (struct control_conn *c = control->connections; c; c = c->next)
+            pending |= !c->closing && c->rank >= 0 && c->out_at < c->out_size;
+        pthread_mutex_unlock(&control->lock);
+        if (!pending || clock_now_ns() > deadline)
+            return;
+        struct epoll_event event;
+        (void)epoll_wait(control->epoll_fd, &event, 1, 5);
+        control_poll(control);
+    }
+}
+
+static void on_bye(struct control *control, const struct control_conn *from, const uint8_t *body,
+                   size_t size)
+{
+    struct reader r = {.data = body, .size = size};
+    uint32_t rank = read_u32(&r);
+    uint64_t last_sequence = read_u64(&r);
+
+    if (r.bad || rank >= (uint32_t)control->size)
+        return;
+    struct control_member *member = &control->members[rank];
+    if (member->left || (int)rank == control->rank)
+        return;
+    member->left = true;
+    member->left_after = last_sequence;
+    control_flood(control, from, FRAME_BYE, body, size);
+    if (!control->ready && control->handlers && control->handlers->gone) {
+        char words[CONTROL_WORDS_MAX];
+
+        snprintf(words, sizeof words, "rank %u left", rank);
+        control->handlers->gone(control->handler_user, (int)rank, words);
+    }
+    ensure_uplink(control);
+}
+
+int control_left_before(struct control *control, uint64_t sequence, char *ret_words,
+                        size_t capacity)
+{
+    int found = -1;
+
+    pthread_mutex_lock(&control->lock);
+    for (int r = 0; r < control->size && found < 0; r++) {
+        const struct control_member *m = &control->members[r];
+
+        if (m->left && m->left_after < sequence) {
+            found = r;
+            snprintf(ret_words, capacity, "rank %d left after #%llu", r,
+                     (unsigned long long)m->left_after);
+        }
+    }
+    pthread_mutex_unlock(&control->lock);
+    return found;
+}
+
+/* ---- what the plane does when it is looked at ---- */
+
+void control_poll(struct control *control)
+{
+    struct epoll_event events[EVENTS_AT_ONCE];
+    int n;
+
+    pthread_mutex_lock(&control->lock);
+    do {
+        n = epoll_wait(control->epoll_fd, events, EVENTS_AT_ONCE, 0);
+        for (int i = 0; i < n; i++) {
+            struct control_watch *watch = events[i].data.ptr;
+
+            watch->ready(control, watch, events[i].events);
+        }
+        control_conn_reap(control);
+    } while (n == EVENTS_AT_ONCE);
+
+    if (control->accept_retry_ns && clock_now_ns() > control->accept_retry_ns) {
+        control->accept_retry_ns = 0;
+        control_watch_change(control, &control->listener, EPOLLIN);
+    }
+    if (control->mates)
+        mates_poll(control->mates);
+    give_up_unreachable(control);
+    verdict_timers(control);
+    pthread_mutex_unlock(&control->lock);
+}
+
+/* ---- frames ---- */
+
+void control_connected(struct control *control, struct control_conn *conn)
+{
+    uint8_t body[16];
+
+    for (int r = 0; r < control->size; r++) {
+        if (!control->members[r].left)
+            continue;
+        struct writer w = {.data = body, .capacity = sizeof body};
+        write_bye(&w, r, control->members[r].left_after);
+        (void)control_conn_send(control, conn, FRAME_BYE, body, w.size);
+    }
+    if (control->leaving && !conn->closing)
+        return;
+    verdict_greet(control, conn);
+}
+
+void control_frame(struct control *control, struct control_conn *conn, enum frame_type type,
+                   const uint8_t *body, size_t size)
+{
+    const struct control_handlers *h = control->handlers;
+
+    switch (type) {
+    case FRAME_REPORT:
+        if (h && h->report)
+            h->report(control->handler_user, body, size);
+        break;
+    case FRAME_ROSTER:
+        if (h && h->roster)
+            h->roster(control->handler_user, body, size);
+        break;
+    case FRAME_OUTCOME:
+        if (h && h->outcome)
+            h->outcome(control->handler_user, body, size);
+        break;
+    case FRAME_PROPOSE:
+        verdict_on_propose(control, body, size);
+        break;
+    case FRAME_VERDICT:
+        verdict_on_verdict(control, conn, body, size);
+        break;
+    case FRAME_BYE:
+        on_bye(control, conn, body, size);
+        break;
+    case FRAME_HELLO:
+    case FRAME_TYPES:
+        break;
+    }
+}
+
+void control_propose(struct control *control, tutti_status status, int culprit, const char *words)
+{
+    pthread_mutex_lock(&control->lock);
+    verdict_propose(control, status, culprit, words);
+    pthread_mutex_unlock(&control->lock);
+}

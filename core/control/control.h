@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control plane of one group: connections in a tree of degree 16, liveness, byes and the
+ * verdict.
+ *
+ * It has no thread. Whoever waits calls control_poll(), which never blocks; everything here is
+ * under one lock, so any thread may call. The abort word, control_verdict_status(), is one atomic
+ * load: every wait looks at it in each spin.
+ *
+ * Liveness is the kernel's: EOF or a keepalive that ran out on a connection, a pidfd of a
+ * host-mate. A member that ends without a bye is lost. Who finds a cause proposes it to the lowest
+ * living member, which fixes the verdict and floods it; a fixed verdict never changes and its words
+ * are copied.
+ */
+#ifndef TUTTI_CONTROL_CONTROL_H
+#define TUTTI_CONTROL_CONTROL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <tutti/status.h>
+
+#include "control/frame.h"
+
+enum {
+    CONTROL_TREE_DEGREE = 16,
+    CONTROL_TOKEN_BYTES = 16,
+    CONTROL_WORDS_MAX = 1024, /* bytes of a verdict's words */
+    CONTROL_HOST_MAX = 64,
+    CONTROL_PROVIDERS = 2, /* local and remote */
+    CONTROL_HALF_OPEN_MAX = 64
+};
+
+struct control;
+
+/* Something in the control plane's epoll set. */
+struct control_watch {
+    int fd;
+    void (*ready)(struct control *control, struct control_watch *watch, uint32_t events);
+};
+
+/* What everybody knows of a member once the roster has come. */
+struct control_member {
+    struct sockaddr_storage address; /* of its control listener; family 0: not known yet */
+    socklen_t address_size;
+    int32_t pid;
+    char host[CONTROL_HOST_MAX];
+    uint8_t *provider_address[CONTROL_PROVIDERS];
+    uint32_t provider_address_size[CONTROL_PROVIDERS];
+    bool dead, left;
+    bool passed_over; /* did not answer a proposal */
+    char unreachable[64];
+    int64_t unreachable_ns; /* when dialing it failed; 0: never. Its bye may be on the way */
+    uint64_t left_after;    /* its last collective */
+};
+
+/* The reason why a group ended. */
+struct control_verdict {
+    tutti_status status; /* TUTTI_OK: none */
+    int culprit;         /* -1: none */
+    char words[CONTROL_WORDS_MAX];
+};
+
+/* A connection; conn.c. */
+struct control_conn {
+    struct control_watch watch;
+    struct control_conn *next;
+    int rank; /* of the other side; -1 until its hello has come */
+    bool dialing, closing;
+    int64_t hello_deadline_ns;
+    struct frame_parser in;
+    uint8_t *out;
+    size_t out_size, out_at, out_capacity;
+};
+
+struct control_handlers { /* of the agreement; called under the lock */
+    void (*report)(void *user, const uint8_t *body, size_t size);
+    void (*roster)(void *user, const uint8_t *body, size_t size);
+    void (*outcome)(void *user, const uint8_t *body, size_t size);
+    /* A member was lost or left before the group was ready. */
+    void (*gone)(void *user, int rank, const char *words);
+};
+
+struct mates;
+
+struct control {
+    pthread_mutex_t lock;
+    int rank, size;
+    char name[CONTROL_HOST_MAX]; /* the group's */
+    uint8_t token[CONTROL_TOKEN_BYTES];
+    bool started, leaving;
+    bool ready; /* the group has committed: losses become verdicts */
+    int epoll_fd;
+    struct control_watch listener;
+    int64_t accept_retry_ns; /* out of descriptors: accept again then */
+    struct sockaddr_storage address;
+    socklen_t address_size;
+    struct control_conn *connections;
+    struct control_member *members;
+    const struct control_handlers *handlers;
+    void *handler_user;
+    struct mates *mates; /* NULL until proven */
+
+    _Atomic tutti_status verdict_status;
+    struct control_verdict verdict;  /* fixed */
+    struct control_verdict proposal; /* the best cause known here, while not fixed */
+    int64_t fix_at_ns;               /* I fix then; 0: not me or nothing to fix */
+    int64_t pass_over_at_ns;         /* the fixer is passed over then; 0: none asked */
+    int fixer;                       /* who was asked, -1: nobody */
+};
+
+/* Binds the listener to `bind_address` (numeric). */
+tutti_status control_open(int rank, int size, const char *name, const char *bind_address,
+                          struct control **ret_control);
+/* Closes everything; says nothing to anybody. */
+void control_close(struct control *control);
+
+/* The token is agreed: from now on connections are taken, and the uplink is dialed. */
+tutti_status control_start(struct control *control, const uint8_t token[CONTROL_TOKEN_BYTES]);
+
+static inline int control_parent(int rank)
+{
+    return rank ? (rank - 1) / CONTROL_TREE_DEGREE : -1;
+}
+
+/* Moves whatever can move: connections, liveness, timers. Never blocks. */
+void control_poll(struct control *control);
+
+/* To the parent in the tree (or who took its place). Nothing happens on the root. */
+tutti_status control_send_up(struct control *control, enum frame_type type, const void *body,
+                             size_t size);
+/* To every child in the tree that is connected. */
+tutti_status control_send_down(struct control *control, enum frame_type type, const void *body,
+                               size_t size);
+/* Whether all children of this member in the tree are connected. */
+bool control_children_connected(struct control *control);
+
+/* Proposes a cause; returns at once. The verdict shows in control_verdict_status() later. */
+void control_propose(struct control *control, tutti_status status, int culprit, const char *words);
+
+/* TUTTI_OK while the group is fine. */
+static inline tutti_status control_verdict_status(const struct control *control)
+{
+    return atomic_load_explicit(&((struct control *)control)->verdict_status, memory_order_acquire);
+}
+
+/* Sets the thread's error to the verdict and returns its status. */
+tutti_status control_verdict_error(struct control *control);
+
+/*
+ * The member's last act: tells everybody that it left in order, and passes on for some 50 ms what
+ * comes from others that leave in the same moment and have nobody else to tell.
+ */
+void control_bye(struct control *control, uint64_t last_sequence);
+/* Waits until what was said has left this process, at most `ms`. */
+void control_flush(struct control *control, int64_t ms);
+
+/* "rank 2 (host h, pid 17)" into `ret_text`. */
+void control_describe(const struct control *control, int rank, char *ret_text, size_t capacity);
+
+/* A rank that has left before collective `sequence`, or -1; its words into `ret_words`. */
+int control_left_before(struct control *control, uint64_t sequence, char *ret_words,
+                        size_t capacity);
+
+/* ---- between the files of this folder, under the lock ---- */
+
+tutti_status control_listen(struct control *control, const char *bind_address);
+struct control_conn *control_conn_to(struct control *control, int rank);
+/* A connection to the member, dialed if there is none; NULL when its address is unknown or dialing
+ * failed at once. */
+struct control_conn *control_dial(struct control *control, int rank);
+tutti_status control_conn_send(struct control *control, struct control_conn *conn,
+                               enum frame_type type, const void *body, size_t size);
+void control_conn_reap(struct control *control); /* frees what is closed */
+void control_flood(struct control *control, const struct control_conn *except, enum frame_type type,
+                   const void *body, size_t size);
+tutti_status control_watch_add(struct control *control, struct control_watch *watch,
+                               uint32_t events);
+void control_watch_change(struct control *control, struct control_watch *watch, uint32_t events);
+void control_watch_remove(struct control *control, struct control_watch *watch);
+
+void control_frame(struct control *control, struct control_conn *conn, enum frame_type type,
+                   const uint8_t *body, size_t size);
+void control_connected(struct control *control, struct control_conn *conn);
+void control_disconnected(struct control *control, int rank, const char *words);
+/* Dialing `rank` failed: it has left and its bye is on the way, or it is lost. */
+void control_unreachable(struct control *control, int rank, const char *words);
+/* The process of `rank` ended, or cannot be reached any more. */
+void control_lost(struct control *control, int rank, const char *words);
+/* The lowest member that is not known to be dead, left or passed over; may be this one. */
+int control_lowest_living(const struct control *control);
+
+void verdict_propose(struct control *control, tutti_status status, int culprit, const char *words);
+void verdict_on_propose(struct control *control, const uint8_t *body, size_t size);
+void verdict_on_verdict(struct control *control, const struct control_conn *from,
+                        const uint8_t *body, size_t size);
+void verdict_adopt(struct control *control, const struct control_verdict *verdict,
+                   const struct control_conn *except);
+void verdict_timers(struct control *control);
+/* Tells a connection that is new what is known already. */
+void verdict_greet(struct control *control, struct control_conn *conn);
+
+#endif

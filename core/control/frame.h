@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames of the control connections: u32 length of the body, u8 type, 3 zero bytes, body;
+ * everything little-endian. The parser is fed with whatever bytes have come and hands out whole
+ * frames; it does no input or output, so that a fuzzer can drive it.
+ *
+ * What comes in is hostile: before the handshake is over a frame has at most FRAME_MAX_HELLO bytes,
+ * afterwards at most the parser's limit.
+ */
+#ifndef TUTTI_CONTROL_FRAME_H
+#define TUTTI_CONTROL_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/status.h>
+
+enum frame_type {
+    FRAME_HELLO = 1, /* who dials: magic, version, token, rank */
+    FRAME_REPORT,    /* up the tree: a member's state in a round */
+    FRAME_ROSTER,    /* down the tree: how to reach everybody */
+    FRAME_OUTCOME,   /* down the tree: what the round's outcome key says */
+    FRAME_PROPOSE,   /* to the lowest living member: a cause */
+    FRAME_VERDICT,   /* to everybody: why the group ended */
+    FRAME_BYE,       /* to everybody: a member left in order */
+    FRAME_TYPES
+};
+
+enum { FRAME_HEADER = 8, FRAME_MAX_HELLO = 256 };
+
+struct frame_parser {
+    uint8_t *data;
+    size_t size, capacity;
+    size_t limit; /* of a whole frame */
+};
+
+/* Room for at least `wanted` more bytes, or NULL (NO_MEMORY or the limit). */
+uint8_t *frame_parser_room(struct frame_parser *parser, size_t wanted);
+void frame_parser_filled(struct frame_parser *parser, size_t bytes);
+
+/*
+ * The first whole frame: OK with type and body (valid until frame_parser_consume), NOT_READY when
+ * more bytes are needed, DENIED when the bytes are nonsense.
+ */
+tutti_status frame_parser_next(const struct frame_parser *parser, enum frame_type *ret_type,
+                               const uint8_t **ret_body, size_t *ret_size);
+/* Drops the first frame. */
+void frame_parser_consume(struct frame_parser *parser);
+void frame_parser_free(struct frame_parser *parser);
+
+/* Writes the header of a frame whose body has `size` bytes. */
+void frame_header(uint8_t ret_header[FRAME_HEADER], enum frame_type type, size_t size);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Host-mates: members between which a descriptor was really passed and a nonce read back through
+ * the mapping. The first member of a host listens on an abstract Unix socket with a random name;
+ * the others connect to it, show the job's token and give their doorbell (eventfd) and a pidfd of
+ * themselves; it answers with a sealed page that all map, and with everybody's descriptors. Who
+ * reads its nonce in the page is a mate. The connections stay, as a star over which plugins pass
+ * descriptors.
+ *
+ * The page holds a line a mate (does it sleep, has it left) and the verdict, so that a mate learns
+ * of the group's end from memory and a sleeper is woken by its doorbell.
+ *
+ * An abstract name, and no directory: nothing stays behind when a process is killed here.
+ */
+#ifndef TUTTI_CONTROL_MATES_H
+#define TUTTI_CONTROL_MATES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tutti/plugin.h>
+
+#include "base/fence.h"
+#include "control/control.h"
+
+enum { MATES_NAME_MAX = 64, MATES_MAX = 120 };
+
+struct mates_line {
+    _Alignas(128) _Atomic uint32_t sleeping;
+    _Atomic uint32_t heavy_fence; /* this mate sleeps with membarrier(2) */
+    _Atomic uint32_t left;
+    uint32_t reserved;
+    _Atomic uint64_t left_after;
+    _Atomic uint64_t nonce;
+};
+
+struct mates_page {
+    _Alignas(128) _Atomic uint32_t verdict_state; /* 0 none, 1 being written, 2 there */
+    int32_t status, culprit;
+    char words[CONTROL_WORDS_MAX];
+    struct mates_line lines[];
+};
+
+enum mates_state { MATES_FORMING, MATES_READY, MATES_FAILED };
+
+/* A connection of the star: the leader's to each mate, a mate's to the leader. */
+struct mates_link {
+    struct control_watch watch;
+    struct mates *mates;
+    struct mates_link *next;
+    int index; /* of the mate at the other end; -1 until its hello has come */
+    bool closing;
+};
+
+struct mates_peer {             /* one mate, as this process sees it */
+    struct control_watch death; /* pidfd; fd -1 where the kernel has none */
+    int rank;
+    int doorbell; /* eventfd, -1 until it has come */
+    bool light;   /* publishing to it needs no full fence */
+    bool proven;  /* the leader's view: it has read its nonce */
+    struct mates_link *link;
+};
+
+struct mates {
+    struct control *control;
+    uint32_t round; /* of the agreement: a hello of an earlier one is refused */
+    int count, self;
+    enum mates_state state;
+    char words[256];        /* why FAILED */
+    struct mates_listener { /* the leader's, while forming */
+        struct control_watch watch;
+        struct mates *mates;
+    } listener;
+    size_t page_bytes;
+    struct mates_page *page;
+    struct mates_peer *peers;
+    struct mates_link *links;
+    struct tutti_exchange *exchanges; /* under way */
+    uint32_t exchange_count;          /* started so far */
+};
+
+/* A listening socket with a random abstract name, for whoever becomes a host's first member. */
+tutti_status mates_listen(char ret_name[MATES_NAME_MAX], int *ret_listener);
+
+/*
+ * Starts the proof among the candidates `ranks` (this member among them; the first one leads).
+ * `*listener` is taken over when this member leads; `doorbell` stays the caller's. The mates form
+ * as control_poll() is called.
+ */
+tutti_status mates_new(struct control *control, uint32_t round, const int *ranks, int count,
+                       const char *leader_name, int *listener, int doorbell,
+                       struct mates **ret_mates);
+void mates_free(struct mates *mates);
+void mates_poll(struct mates *mates); /* under the control lock */
+
+/* Says that this process is going to sleep on its doorbell; the caller looks once more afterwards.
+ */
+static inline void mates_sleep(struct mates *mates)
+{
+    atomic_store_explicit(&mates->page->lines[mates->self].sleeping, 1, memory_order_relaxed);
+    fence_heavy();
+}
+
+static inline void mates_awake(struct mates *mates)
+{
+    atomic_store_explicit(&mates->page->lines[mates->self].sleeping, 0, memory_order_relaxed);
+}
+
+void mates_ring(struct mates *mates, int index);
+
+/* Wakes the mate if it sleeps. What was published before is seen by it. */
+static inline void mates_wake(struct mates *mates, int index)
+{
+    fence_publish(mates->peers[index].light);
+    if (atomic_load_explicit(&mates->page->lines[index].sleeping, memory_order_relaxed))
+        mates_ring(mates, index);
+}
+
+void mates_publish_verdict(struct mates *mates, const struct control_verdict *verdict);
+void mates_say_bye(struct mates *mates, uint64_t last_sequence);
+
+/* ---- between mates.c, mates_link.c and mates_share.c, under the control lock ---- */
+
+enum mates_message {                  /* first word of each message of the star */
+                     MATES_HELLO = 1, /* to the leader: token, rank; doorbell, pidfd */
+                     MATES_PAGE,      /* nonce, bytes; the page */
+                     MATES_PEER,      /* index; doorbell, pidfd */
+                     MATES_PROVEN,    /* to the leader: the nonce as read in the page */
+                     MATES_SHARE,     /* to the leader: exchange; descriptors */
+                     MATES_SHARED     /* exchange, index; descriptors */
+};
+
+enum { MATES_MESSAGE_MAX = 64, MATES_DESCRIPTORS_MAX = 8 };
+
+struct mates_link *mates_link_new(struct mates *mates, int fd, int index);
+tutti_status mates_link_send(struct mates_link *link, const void *data, size_t size,
+                             const int *descriptors, uint32_t count);
+void mates_link_close(struct mates_link *link);
+void mates_message(struct mates *mates, struct mates_link *link, const uint8_t *data, size_t size,
+                   int *descriptors, int count);
+void mates_fail(struct mates *mates, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void mates_share_message(struct mates *mates, struct mates_link *link, enum mates_message type,
+                         const uint8_t *data, size_t size, int *descriptors, int count);
+void mates_share_free(struct mates *mates);
+
+/* ---- host services share_start and share_test, and what they take ---- */
+
+tutti_status mates_share_start(struct mates *mates, const int32_t *descriptors, uint32_t count,
+                               tutti_exchange **ret_exchange);
+tutti_status mates_share_test(struct mates *mates, tutti_exchange *exchange,
+                              int32_t *ret_descriptors);
+
+#endif
