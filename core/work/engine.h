@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine of a context: who moves operations on, and how waiting is done.
+ *
+ * Everything that moves is a source (a group's operations and messages) and is moved under the
+ * baton, one atomic exchange, by whoever waits. A wait spins a little when each rank has a core,
+ * else yields some ten times, then sleeps in epoll on the doorbell, the sources' descriptors and
+ * the control connections, at most 20 ms at a time. The baton is never held while sleeping, so
+ * other threads start and finish their own operations meanwhile. The engine thread exists once
+ * something was started that nobody waits for; it moves things only while no caller does.
+ */
+#ifndef TUTTI_WORK_ENGINE_H
+#define TUTTI_WORK_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tutti/status.h>
+
+struct engine;
+struct tutti_work;
+
+/* One operation in flight, embedded in whatever describes it. */
+struct operation_state {
+    _Atomic tutti_status status; /* TUTTI_ERR_NOT_READY until complete */
+    struct tutti_work *work;     /* NULL: a blocking call, on its caller's stack */
+};
+
+/* Something that the engine moves. All but `sleep` and `awake` are called with the baton. */
+struct engine_source {
+    struct engine_source *next;
+    /* Moves what can move; how many things moved. Called in every spin: cheap. */
+    unsigned (*progress)(struct engine_source *source);
+    /* Looks at control connections, verdicts and deadlines. */
+    void (*look)(struct engine_source *source, int64_t now_ns);
+    /* Tells peers that this process goes to sleep. */
+    void (*sleep)(struct engine_source *source);
+    /* Whether nothing is left to move; with the baton, after `sleep`. */
+    bool (*may_sleep)(struct engine_source *source);
+    void (*awake)(struct engine_source *source);
+};
+
+struct engine {
+    _Atomic uint32_t baton;
+    _Atomic uint32_t sleepers;   /* threads in epoll */
+    _Atomic uint32_t waiters;    /* threads inside engine_wait() */
+    _Atomic uint32_t unattended; /* started works that are not complete */
+    struct engine_source *sources;
+    int epoll_fd, doorbell;
+    int event_fd; /* tutti_context_fd(); -1 until asked for */
+    bool spin;    /* each rank of this host has a core */
+
+    pthread_mutex_t lock; /* thread, callbacks */
+    pthread_cond_t wake;
+    pthread_t thread;
+    bool thread_runs, stop;
+    struct tutti_work *due, **due_tail; /* callbacks to run */
+};
+
+tutti_status engine_init(struct engine *engine);
+/* Stops the thread; no source may be left. */
+void engine_fini(struct engine *engine);
+
+void engine_add(struct engine *engine, struct engine_source *source);
+void engine_remove(struct engine *engine, struct engine_source *source);
+/* A descriptor whose readiness ends a sleep; it stays the caller's. */
+tutti_status engine_watch(struct engine *engine, int fd);
+void engine_unwatch(struct engine *engine, int fd);
+
+static inline bool engine_try(struct engine *engine)
+{
+    return !atomic_load_explicit(&engine->baton, memory_order_relaxed) &&
+           !atomic_exchange_explicit(&engine->baton, 1, memory_order_acquire);
+}
+
+void engine_take_contended(struct engine *engine);
+
+static inline void engine_take(struct engine *engine)
+{
+    if (!engine_try(engine))
+        engine_take_contended(engine);
+}
+
+static inline void engine_release(struct engine *engine)
+{
+    atomic_store_explicit(&engine->baton, 0, memory_order_release);
+}
+
+static inline void engine_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Spins worth making with the baton before the general wait; 0 when cores are short. */
+static inline unsigned engine_spins(const struct engine *engine)
+{
+    return engine->spin ? 2000 : 0;
+}
+
+/*
+ * Waits until the operation is complete, without the baton. False when `until_ns` (CLOCK_MONOTONIC,
+ * INT64_MAX: no limit of its own) came first. Deadlines of operations are the sources' concern.
+ */
+bool engine_wait(struct engine *engine, const struct operation_state *op, int64_t until_ns);
+
+/* Wakes this process's sleepers. */
+void engine_ring(struct engine *engine);
+
+/* Moves things once, as a test does. */
+void engine_help(struct engine *engine);
+
+/* Completes an operation, with the baton; `status` is not NOT_READY. After this a blocking call's
+ * memory is its caller's. */
+void engine_complete(struct engine *engine, struct operation_state *op, tutti_status status);
+
+/* A work was started: somebody has to move it when its caller does not wait. */
+void engine_attend(struct engine *engine);
+
+/* Runs the callbacks that are due. */
+void engine_run_callbacks(struct engine *engine);
+/* Queues the callback of a completed work. */
+void engine_due(struct engine *engine, struct tutti_work *work);
+
+#endif

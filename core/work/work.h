@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The handle of an operation that was started without waiting. It has two references: the
+ * caller's, dropped by tutti_work_free(), and the operation's, dropped when it is complete.
+ */
+#ifndef TUTTI_WORK_WORK_H
+#define TUTTI_WORK_WORK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tutti/work.h>
+
+#include "base/error.h"
+#include "work/engine.h"
+
+struct tutti_work {
+    struct engine *engine;
+    struct operation_state *state; /* inside what `release` frees */
+    void (*release)(struct tutti_work *work);
+    _Atomic uint32_t references;
+    uint32_t fork_generation;
+    _Atomic bool watched;
+    bool due; /* its callback is queued or has run; under the engine's lock */
+    tutti_work_fn fn;
+    void *user;
+    struct tutti_work *next_due;
+    int32_t source;  /* of a completed receive */
+    int32_t culprit; /* of the failure */
+    char *words;     /* of the failure, or NULL; malloc */
+};
+
+/* Between the files of work/. */
+void work_completed(struct tutti_work *work);
+void work_run_callback(struct tutti_work *work);
+/* Keeps the thread's error as the work's own; before engine_complete(). */
+void work_keep_error(struct tutti_work *work);
+void work_drop(struct tutti_work *work);
+
+#endif
