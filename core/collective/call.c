@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collective/call.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/fork.h"
+#include "base/options.h"
+
+tutti_status call_check(const struct tutti_group *group, const tutti_options *options,
+                        int64_t *ret_timeout_ms)
+{
+    tutti_status status = group_check(group);
+
+    if (status)
+        return status;
+    *ret_timeout_ms = group->timeout_ms;
+    if (!options)
+        return TUTTI_OK;
+    tutti_options known;
+    status = options_copy(&known, sizeof known, options, "tutti_options");
+    if (status)
+        return status;
+    if (known.timeout_ms < 0)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "timeout_ms is %lld; it must not be negative",
+                         (long long)known.timeout_ms);
+    if (known.flags)
+        return error_set(TUTTI_ERR_UNSUPPORTED, "options.flags 0x%x: no flag is known",
+                         known.flags);
+    if (known.stream)
+        return error_set(TUTTI_ERR_UNSUPPORTED, "options.stream: tensors are in host memory here");
+    if (known.timeout_ms)
+        *ret_timeout_ms = known.timeout_ms;
+    return TUTTI_OK;
+}
+
+tutti_status call_tensor(const tutti_tensor *tensor, const char *what, void **ret_data,
+                         uint64_t *ret_count, uint64_t *ret_bytes)
+{
+    if (!tensor)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s is NULL", what);
+    tutti_status status = tutti_tensor_measure(tensor, ret_count, ret_bytes);
+    if (status)
+        return status;
+    if (tensor->device.type != TUTTI_DEVICE_CPU && tensor->device.type != TUTTI_DEVICE_CUDA_HOST)
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "%s is on a device of type %d; this backend takes host memory", what,
+                         tensor->device.type);
+    *ret_data = *ret_bytes ? (char *)tensor->data + tensor->byte_offset : NULL;
+    return TUTTI_OK;
+}
+
+static struct async_call *async_of(struct tutti_work *work)
+{
+    return (struct async_call *)((char *)work - offsetof(struct async_call, work));
+}
+
+/* Back to the group's list; from any thread, so with the baton. */
+static void release(struct tutti_work *work)
+{
+    call_return(async_of(work));
+}
+
+void call_return(struct async_call *async)
+{
+    struct engine *engine = async->work.engine;
+    struct tutti_group *group = async->call.group;
+
+    engine_take(engine);
+    if (async->orphan) {
+        free(async);
+    } else {
+        *(async->prev ? &async->prev->next : &group->async_calls) = async->next;
+        if (async->next)
+            async->next->prev = async->prev;
+        async->next = group->free_calls;
+        group->free_calls = async;
+    }
+    engine_release(engine);
+}
+
+tutti_status call_allocate(struct tutti_group *group, struct async_call **ret_call)
+{
+    struct engine *engine = &group->context->engine;
+
+    engine_take(engine);
+    struct async_call *async = group->free_calls;
+    if (async)
+        group->free_calls = async->next;
+    else
+        async = malloc(sizeof *async);
+    if (async) {
+        *async = (struct async_call){
+            .call = {.state = {.status = TUTTI_ERR_NOT_READY, .work = &async->work},
+                     .group = group},
+            .work = {.engine = engine,
+                     .state = &async->call.state,
+                     .release = release,
+                     .references = 2,
+                     .fork_generation = fork_current(),
+                     .source = -1,
+                     .culprit = -1},
+            .next = group->async_calls};
+        if (async->next)
+            async->next->prev = async;
+        group->async_calls = async;
+    }
+    engine_release(engine);
+    if (!async)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for an operation");
+    atomic_fetch_add(&engine->unattended, 1);
+    *ret_call = async;
+    return TUTTI_OK;
+}
+
+void call_hand_out(struct async_call *async, tutti_work **ret_work)
+{
+    struct engine *engine = async->work.engine;
+
+    *ret_work = &async->work;
+    if (atomic_load(&async->call.state.status) == TUTTI_ERR_NOT_READY)
+        engine_attend(engine);
+}
+
+tutti_status call_wait(struct call *call)
+{
+    engine_wait(&call->group->context->engine, &call->state, INT64_MAX);
+    tutti_status status = atomic_load_explicit(&call->state.status, memory_order_acquire);
+    if (status) {
+        error_restore(status, call->culprit, call->words ? call->words : "");
+        error_where(call->group->rank, -1,
+                    call->kind == CALL_COLLECTIVE ? call->announce.sequence : 0, NULL);
+        free(call->words);
+    }
+    return status;
+}

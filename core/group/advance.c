@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One collective, moved on: its line and payload in mapped memory (inline), or the schedule of its
+ * plan over mapped memory and messages. What the runner calls a wire is core/p2p here.
+ */
+#include "base/error.h"
+#include "group/group.h"
+
+static tutti_status wire_send(void *user, int peer, void *ticket, const void *data, uint64_t bytes)
+{
+    struct call *call = user;
+    struct p2p_op *op = ticket;
+
+    *op = (struct p2p_op){.user = call};
+    return p2p_collective_send(call->group->p2p, op, peer, &call->announce, data, bytes);
+}
+
+static tutti_status wire_recv(void *user, int peer, void *ticket, void *data, uint64_t bytes)
+{
+    struct call *call = user;
+    struct p2p_op *op = ticket;
+
+    *op = (struct p2p_op){.user = call};
+    return p2p_collective_recv(call->group->p2p, op, peer, call->announce.sequence, data, bytes);
+}
+
+static tutti_status wire_test(void *user, void *ticket)
+{
+    struct p2p_op *op = ticket;
+
+    (void)user;
+    return op->status && op->status != TUTTI_ERR_NOT_READY ? p2p_op_error(op) : op->status;
+}
+
+/* Called after p2p_group_fail(), which has given every buffer back. */
+static void wire_cancel(void *user, void *ticket)
+{
+    (void)user;
+    (void)ticket;
+}
+
+static const struct wire message_wire = {
+    .ticket_bytes = (sizeof(struct p2p_op) + 63) / 64 * 64,
+    .send = wire_send,
+    .recv = wire_recv,
+    .test = wire_test,
+    .cancel = wire_cancel,
+};
+
+static void wake(void *user, int mate)
+{
+    struct tutti_group *group = user;
+
+    if (mate >= 0) {
+        mates_wake(group->mates, mate);
+        return;
+    }
+    fence_publish(false);
+    for (int i = 0; i < group->mates->count; i++)
+        if (i != group->mates->self)
+            mates_wake(group->mates, i);
+}
+
+static struct inline_call inline_call_of(struct call *call)
+{
+    struct tutti_group *group = call->group;
+    const struct call_words *words = &call->announce.words;
+
+    return (struct inline_call){
+        .announce = {call->announce.sequence, call->announce.signature, words},
+        .in = call->in,
+        .out = call->out,
+        .bytes = call->bytes,
+        .count = words->count,
+        .root = words->root >= 0 ? group->layout.local_of[words->root] : 0,
+        .kernels = &call->plan->kernels,
+    };
+}
+
+static tutti_status post(struct mapped *mapped, const struct inline_call *in)
+{
+    switch (in->announce.words->operation) {
+    case OPERATION_ALL_REDUCE:
+        return all_reduce_inline_post(mapped, in);
+    case OPERATION_BROADCAST:
+        return broadcast_inline_post(mapped, in);
+    default:
+        return barrier_inline_post(mapped, in);
+    }
+}
+
+static tutti_status poll(struct mapped *mapped, const struct inline_call *in)
+{
+    switch (in->announce.words->operation) {
+    case OPERATION_ALL_REDUCE:
+        return all_reduce_inline_poll(mapped, in);
+    case OPERATION_BROADCAST:
+        return broadcast_inline_poll(mapped, in);
+    default:
+        return barrier_inline_poll(mapped, in);
+    }
+}
+
+static tutti_status advance_inline(struct tutti_group *group, struct call *call)
+{
+    struct inline_call in = inline_call_of(call);
+
+    if (!call->begun) {
+        tutti_status status = post(&group->mapped, &in);
+
+        if (status)
+            return status;
+        call->begun = true;
+        wake(group, -1);
+    }
+    return poll(&group->mapped, &in);
+}
+
+static tutti_status advance_schedule(struct tutti_group *group, struct call *call)
+{
+    if (!call->begun) {
+        struct run_call run = {
+            .schedule = &call->plan->schedule,
+            .mapped = group->has_mapped ? &group->mapped : NULL,
+            .announce = {call->announce.sequence, call->announce.signature, &call->announce.words},
+            .wire = group->p2p ? &message_wire : NULL,
+            .wire_user = call,
+            .in = call->in,
+            .out = call->out,
+            .kernels = call->plan->kernels,
+            .wake = group->has_mapped ? wake : NULL,
+            .wake_user = group,
+        };
+        tutti_status status = run_start(&group->run, &run);
+
+        if (status)
+            return status;
+        call->begun = true;
+    }
+    return run_advance(&group->run);
+}
+
+tutti_status group_advance(struct tutti_group *group, struct call *call)
+{
+    return call->plan->plan.algorithm->kind == ALGORITHM_INLINE ? advance_inline(group, call)
+                                                                : advance_schedule(group, call);
+}

@@ -1,0 +1,663 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Agreement of all members before a group is used.
+ *
+ *  1 Each publishes an offer in the store; rank 0, the leader, reads all and publishes one
+ * decision. 2 Each finds its nonce in the decision (else it is stale), joins the control tree,
+ * proves its host-mates and opens the transports; reports go up the tree. 3 The roster comes down;
+ * each makes its ways to the others and maps memory; reports go up again. 4 The round has one
+ * outcome key, written once by compare-and-set: commit or retry by the leader (a layout to mend, a
+ * candidate of `auto` that failed), abort by anyone whose deadline ends. The outcome comes down the
+ * tree; everybody believes what the key says.
+ *
+ * A member uses the store for its offer, for the decision and, when things go wrong, for the
+ * outcome. There is no wait without the deadline of tutti_init(), and the one that ends first tells
+ * all.
+ */
+#include "group/agree.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "plugin/plugin.h"
+
+enum { POLL_MS = 20, STORE_GRACE_MS = 2000 };
+
+void agree_key(const struct agreement *a, char ret_key[AGREE_KEY_MAX], const char *format, ...)
+{
+    va_list args;
+    int n = snprintf(ret_key, AGREE_KEY_MAX, "%s/", a->prefix);
+
+    va_start(args, format);
+    (void)vsnprintf(ret_key + n, (size_t)(AGREE_KEY_MAX - n), format, args);
+    va_end(args);
+}
+
+int64_t agree_left_ms(const struct agreement *a)
+{
+    int64_t left = (a->deadline_ns - clock_now_ns()) / CLOCK_NS_PER_MS;
+
+    return left > 0 ? left : 0;
+}
+
+/* ---- the outcome ---- */
+
+static tutti_status outcome_error(const struct agreement *a)
+{
+    error_restore(a->outcome.status, a->outcome.culprit, a->outcome.words);
+    error_where(a->group->rank, -1, 0, "init");
+    return a->outcome.status;
+}
+
+tutti_status agree_settle(struct agreement *a, enum outcome_kind kind, tutti_status status,
+                          int culprit, const char *words)
+{
+    struct outcome wanted = {.kind = kind, .round = a->round, .status = status, .culprit = culprit};
+    uint8_t bytes[AGREE_WORDS_MAX + 64];
+    struct writer w = {.data = bytes, .capacity = sizeof bytes};
+    char key[AGREE_KEY_MAX];
+    tutti_store_value value;
+
+    snprintf(wanted.words, sizeof wanted.words, "%s", words);
+    outcome_encode(&w, &wanted);
+    agree_key(a, key, "outcome/%u", a->round);
+    tutti_status stored =
+        tutti_store_compare_set(a->store, key, "", 0, bytes, w.size, STORE_GRACE_MS, &value);
+    if (stored) { /* nobody can be told; this member's own reason is what is left */
+        a->outcome = wanted;
+        return kind == OUTCOME_ABORT ? TUTTI_OK : stored;
+    }
+    if (!outcome_decode(value.data, value.size, a->group->size, &a->outcome))
+        stored = error_set(TUTTI_ERR_STORE, "the outcome in the store is damaged");
+    else
+        (void)control_send_down(a->group->control, FRAME_OUTCOME, value.data, value.size);
+    tutti_store_value_free(&value);
+    return stored;
+}
+
+/* This member cannot go on, and everybody shall know; OK: a->outcome tells. */
+static tutti_status give_up(struct agreement *a, tutti_status status, int culprit)
+{
+    char words[AGREE_WORDS_MAX];
+
+    snprintf(words, sizeof words, "%.900s", error_message());
+    return agree_settle(a, OUTCOME_ABORT, status, culprit, words);
+}
+
+/* ---- what comes over the control tree ---- */
+
+static void note(struct agreement *a, enum frame_type type, int rank, const void *data, size_t size)
+{
+    struct agree_note *n = malloc(sizeof *n + size + 1);
+
+    if (!n)
+        return; /* the deadline will say that something is missing */
+    *n = (struct agree_note){.type = type, .rank = rank, .size = size};
+    memcpy(n->data, data, size);
+    n->data[size] = 0;
+    *a->notes_tail = n;
+    a->notes_tail = &n->next;
+}
+
+static void on_report(void *user, const uint8_t *body, size_t size)
+{
+    note(user, FRAME_REPORT, -1, body, size);
+}
+
+static void on_roster(void *user, const uint8_t *body, size_t size)
+{
+    note(user, FRAME_ROSTER, -1, body, size);
+}
+
+static void on_outcome(void *user, const uint8_t *body, size_t size)
+{
+    note(user, FRAME_OUTCOME, -1, body, size);
+}
+
+static void on_gone(void *user, int rank, const char *words)
+{
+    note(user, FRAME_BYE, rank, words, strlen(words));
+}
+
+static const struct control_handlers handlers = {on_report, on_roster, on_outcome, on_gone};
+
+static tutti_status take_roster(struct agreement *a, const struct agree_note *n)
+{
+    struct control *control = a->group->control;
+    struct reader r = {.data = n->data, .size = n->size};
+    tutti_status status = TUTTI_OK;
+
+    if (read_u32(&r) != a->round)
+        return TUTTI_OK; /* of a round that is over */
+    (void)control_send_down(control, FRAME_ROSTER, n->data, n->size);
+    pthread_mutex_lock(&control->lock);
+    for (int i = 0; i < a->group->size && !status; i++) {
+        struct report entry;
+        size_t size;
+        const uint8_t *blob = read_blob(&r, &size);
+
+        if (!blob || !report_decode(blob, size, a->group->size, &entry) || entry.rank != i) {
+            status = error_set(TUTTI_ERR_INTERNAL, "the roster is damaged");
+            break;
+        }
+        struct control_member *m = &control->members[i];
+        m->address = entry.address;
+        m->address_size = address_bytes(&entry.address);
+        m->pid = entry.pid;
+        memcpy(m->host, entry.host, sizeof m->host);
+        for (int level = 0; level < PROVIDERS && i != a->group->rank; level++) {
+            size_t bytes = entry.provider_address_size[level];
+            uint8_t *copy = malloc(bytes + 1);
+
+            if (!copy) {
+                status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for the roster");
+                break;
+            }
+            if (bytes)
+                memcpy(copy, entry.provider_address[level], bytes);
+            free(m->provider_address[level]);
+            m->provider_address[level] = copy;
+            m->provider_address_size[level] = (uint32_t)bytes;
+        }
+    }
+    pthread_mutex_unlock(&control->lock);
+    a->have_roster = !status;
+    return status;
+}
+
+static void fill_report(const struct agreement *a, struct report *report)
+{
+    const struct tutti_group *group = a->group;
+    const struct control_member *me = &group->control->members[group->rank];
+
+    *report = (struct report){.round = a->round,
+                              .rank = group->rank,
+                              .failed_level = -1,
+                              .pid = (int32_t)getpid(),
+                              .address = group->control->address};
+    if (gethostname(report->host, sizeof report->host - 1))
+        snprintf(report->host, sizeof report->host, "?");
+    for (int level = 0; level < PROVIDERS; level++) {
+        report->provider_address[level] = me->provider_address[level];
+        report->provider_address_size[level] = me->provider_address_size[level];
+    }
+}
+
+static tutti_status send_report(struct agreement *a, const struct report *report)
+{
+    size_t capacity = 4096 + 2 * AGREE_WORDS_MAX + report->provider_address_size[0] +
+                      report->provider_address_size[1];
+    struct writer w = {.data = malloc(capacity), .capacity = capacity};
+
+    if (a->lead) {
+        free(w.data);
+        return lead_report(a, report);
+    }
+    if (!w.data)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a report");
+    report_encode(&w, report);
+    tutti_status status = control_send_up(a->group->control, FRAME_REPORT, w.data, w.size);
+    free(w.data);
+    return status;
+}
+
+static tutti_status take_gone(struct agreement *a, const struct agree_note *n)
+{
+    struct report report;
+
+    if (a->lead)
+        return lead_gone(a, n->rank, (const char *)n->data);
+    if (n->rank == control_parent(a->group->rank)) {
+        error_set(TUTTI_ERR_PEER_LOST, "group %s: %s", a->group->name, (const char *)n->data);
+        return give_up(a, TUTTI_ERR_PEER_LOST, n->rank);
+    }
+    fill_report(a, &report); /* in the name of who cannot speak any more */
+    report.rank = n->rank;
+    report.phase = a->have_roster ? REPORT_CONNECTED : REPORT_OPENED;
+    report.status = TUTTI_ERR_PEER_LOST;
+    snprintf(report.words, sizeof report.words, "%s", (const char *)n->data);
+    return send_report(a, &report);
+}
+
+static tutti_status take_note(struct agreement *a, const struct agree_note *n)
+{
+    struct control *control = a->group->control;
+    struct report report;
+
+    switch (n->type) {
+    case FRAME_REPORT:
+        if (!a->lead)
+            return control_send_up(control, FRAME_REPORT, n->data, n->size);
+        if (!report_decode(n->data, n->size, a->group->size, &report))
+            return error_set(TUTTI_ERR_INTERNAL, "a report is damaged");
+        return lead_report(a, &report);
+    case FRAME_ROSTER:
+        return take_roster(a, n);
+    case FRAME_OUTCOME: {
+        struct outcome outcome;
+
+        if (!outcome_decode(n->data, n->size, a->group->size, &outcome))
+            return error_set(TUTTI_ERR_INTERNAL, "the outcome is damaged");
+        (void)control_send_down(control, FRAME_OUTCOME, n->data, n->size);
+        if (outcome.round == a->round)
+            a->outcome = outcome;
+        return TUTTI_OK;
+    }
+    case FRAME_BYE:
+        return take_gone(a, n);
+    default:
+        return TUTTI_OK;
+    }
+}
+
+static tutti_status take_notes(struct agreement *a)
+{
+    struct control *control = a->group->control;
+    tutti_status status = TUTTI_OK;
+
+    for (;;) {
+        pthread_mutex_lock(&control->lock);
+        struct agree_note *n = a->notes;
+        if (n) {
+            a->notes = n->next;
+            if (!a->notes)
+                a->notes_tail = &a->notes;
+        }
+        pthread_mutex_unlock(&control->lock);
+        if (!n)
+            return status;
+        if (!status)
+            status = take_note(a, n);
+        free(n);
+    }
+}
+
+/* ---- waiting ---- */
+
+static void timed_out(struct agreement *a, const char *what)
+{
+    char missing[512] = "";
+
+    if (a->lead)
+        lead_missing(a, missing, sizeof missing);
+    error_set(TUTTI_ERR_TIMEOUT, "group %s: rank %d waited in vain for %s%s%s", a->group->name,
+              a->group->rank, what, *missing ? ": missing " : "", missing);
+}
+
+/*
+ * Goes on until done(a) answers something else than NOT_READY, or the round has an outcome (OK, and
+ * a->outcome tells), or the deadline ends (the same, after everybody was told).
+ */
+static tutti_status wait_for(struct agreement *a, tutti_status (*done)(struct agreement *),
+                             const char *what)
+{
+    struct control *control = a->group->control;
+    struct epoll_event event;
+
+    for (;;) {
+        control_poll(control);
+        tutti_status status = take_notes(a);
+        if (status || a->outcome.kind)
+            return status;
+        status = done(a);
+        if (status != TUTTI_ERR_NOT_READY)
+            return status;
+        if (clock_now_ns() >= a->deadline_ns) {
+            timed_out(a, what);
+            return give_up(a, TUTTI_ERR_TIMEOUT, -1);
+        }
+        (void)epoll_wait(control->epoll_fd, &event, 1, clock_left_ms(a->deadline_ns, POLL_MS));
+    }
+}
+
+/* ---- steps of a round ---- */
+
+static tutti_status read_decision(struct agreement *a)
+{
+    char key[AGREE_KEY_MAX];
+    tutti_store_value value;
+    int64_t left = agree_left_ms(a);
+
+    agree_key(a, key, "decision/%u", a->round);
+    tutti_status status = tutti_store_get(a->store, key, left ? left : 1, &value);
+    if (status == TUTTI_ERR_TIMEOUT) {
+        error_set(status,
+                  "group %s: rank %d waited in vain for the decision of rank 0, which has not come "
+                  "or still waits for other members",
+                  a->group->name, a->group->rank);
+        return give_up(a, status, 0);
+    }
+    if (status)
+        return status;
+    decision_free(&a->decision);
+    bool good = decision_decode(value.data, value.size, a->group->size, &a->decision);
+    tutti_store_value_free(&value);
+    if (!good)
+        return error_set(TUTTI_ERR_STORE, "the decision in the store is damaged, or of a job with "
+                                          "another number of members");
+    if (a->decision.kind == DECISION_ABORT) {
+        a->outcome = (struct outcome){.kind = OUTCOME_ABORT,
+                                      .round = a->round,
+                                      .status = a->decision.status,
+                                      .culprit = a->decision.culprit};
+        memcpy(a->outcome.words, a->decision.words, sizeof a->outcome.words);
+        return TUTTI_OK;
+    }
+    if (a->decision.nonces[a->group->rank] != a->own->nonce)
+        return error_set(TUTTI_ERR_STALE,
+                         "rank %d is not part of the group that was agreed: the store holds the "
+                         "keys of an earlier attempt under run id «%s»; use a new run id, or a "
+                         "fresh store",
+                         a->group->rank, a->group->bootstrap.run_id);
+    return TUTTI_OK;
+}
+
+static tutti_status join_tree(struct agreement *a)
+{
+    struct control *control = a->group->control;
+
+    pthread_mutex_lock(&control->lock);
+    for (int i = 0; i < a->decision.interior; i++) {
+        control->members[i].address = a->decision.addresses[i];
+        control->members[i].address_size = address_bytes(&a->decision.addresses[i]);
+    }
+    pthread_mutex_unlock(&control->lock);
+    return control_start(control, a->decision.token);
+}
+
+static tutti_status begin_mates(struct agreement *a)
+{
+    struct tutti_group *group = a->group;
+    const struct decision *d = &a->decision;
+    int host = d->host_of[group->rank], count = 0;
+    int *ranks = calloc((size_t)group->size, sizeof *ranks);
+
+    if (!ranks)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d members", group->size);
+    for (int r = 0; r < group->size; r++)
+        if (d->host_of[r] == host)
+            ranks[count++] = r;
+    tutti_status status = TUTTI_OK;
+    if (count > 1) {
+        int listener = ranks[0] == group->rank ? dup(a->listener) : -1;
+
+        status = mates_new(group->control, a->round, ranks, count, d->sockets[host], &listener,
+                           group->context->engine.doorbell, &group->mates);
+        if (listener >= 0)
+            close(listener);
+    }
+    free(ranks);
+    return status;
+}
+
+static tutti_status mates_done(struct agreement *a)
+{
+    const struct mates *mates = a->group->mates;
+
+    return mates && mates->state == MATES_FORMING ? TUTTI_ERR_NOT_READY : TUTTI_OK;
+}
+
+static tutti_status roster_done(struct agreement *a)
+{
+    return a->have_roster ? TUTTI_OK : TUTTI_ERR_NOT_READY;
+}
+
+static tutti_status map_done(struct agreement *a)
+{
+    return endpoints_map_test(a->group);
+}
+
+static tutti_status outcome_done(struct agreement *a)
+{
+    return a->outcome.kind ? TUTTI_OK : TUTTI_ERR_NOT_READY;
+}
+
+/* Everything up to the first report; what fails here goes into the report. */
+static void open_all(struct agreement *a, struct report *report)
+{
+    tutti_status status = begin_mates(a);
+
+    for (int level = 0; level < PROVIDERS && !status; level++) {
+        if (!*a->decision.provider[level])
+            continue;
+        status = endpoint_open(a->group, level, a->decision.provider[level], a->decision.token);
+        if (status)
+            report->failed_level = level;
+    }
+    if (!status)
+        status = wait_for(a, mates_done, "the other processes of its host");
+    int failed_level = report->failed_level;
+    fill_report(a, report);
+    report->failed_level = failed_level;
+    report->phase = REPORT_OPENED;
+    report->status = status;
+    if (status) {
+        snprintf(report->words, sizeof report->words, "%.900s", error_message());
+    } else if (a->group->mates && a->group->mates->state == MATES_FAILED) {
+        report->not_mate = true;
+        snprintf(report->words, sizeof report->words, "%.200s", a->group->mates->words);
+    }
+}
+
+static tutti_status report_connected(struct agreement *a, tutti_status status)
+{
+    struct report report;
+
+    fill_report(a, &report);
+    report.phase = REPORT_CONNECTED;
+    report.status = status;
+    report.provider_address_size[LOCAL] = report.provider_address_size[REMOTE] = 0;
+    if (status)
+        snprintf(report.words, sizeof report.words, "%.900s", error_message());
+    return send_report(a, &report);
+}
+
+/* One round; OK: a->outcome tells. */
+static tutti_status play_round(struct agreement *a)
+{
+    struct report report = {.failed_level = -1};
+
+    tutti_status status = a->lead ? lead_decide(a) : TUTTI_OK;
+    if (!status)
+        status = read_decision(a);
+    if (status || a->outcome.kind)
+        return status;
+    status = join_tree(a);
+    if (status)
+        return give_up(a, status, a->group->rank);
+    open_all(a, &report);
+    if (a->outcome.kind)
+        return TUTTI_OK;
+    status = send_report(a, &report);
+    if (!status && !a->outcome.kind)
+        status = wait_for(a, roster_done, "the other members to open their transports");
+    if (status || a->outcome.kind)
+        return status;
+
+    status = endpoints_connect(a->group, a->decision.host_of);
+    if (!status)
+        status = wait_for(a, map_done, "the memory of its host");
+    if (a->outcome.kind)
+        return TUTTI_OK;
+    if (!status)
+        status = endpoints_start_messages(a->group);
+    status = report_connected(a, status);
+    if (!status && !a->outcome.kind)
+        status = wait_for(a, outcome_done, "the other members to connect");
+    return status;
+}
+
+static void undo_round(struct agreement *a)
+{
+    struct tutti_group *group = a->group;
+
+    p2p_group_free(group->p2p);
+    group->p2p = NULL;
+    if (group->has_mapped)
+        mapped_free(&group->mapped);
+    group->has_mapped = false;
+    endpoints_close(group);
+    mates_free(group->mates);
+    group->mates = NULL;
+    a->have_roster = false;
+    a->outcome.kind = OUTCOME_NONE;
+}
+
+/* ---- the offer ---- */
+
+/* Members that agree in this may be host-mates: kernel, user, network namespace, TUTTI_HOST. */
+static void describe_host(char ret_key[AGREE_HOST_KEY_MAX])
+{
+    char boot[64] = "", space[64] = "";
+    const char *override = getenv("TUTTI_HOST");
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    struct stat info;
+
+    if (file) {
+        if (!fgets(boot, sizeof boot, file))
+            *boot = 0;
+        fclose(file);
+    }
+    boot[strcspn(boot, "\n")] = 0;
+    if (!stat("/proc/self/ns/net", &info))
+        snprintf(space, sizeof space, "%llu", (unsigned long long)info.st_ino);
+    snprintf(ret_key, AGREE_HOST_KEY_MAX, "%s/%u/%s/%.100s", boot, (unsigned)geteuid(), space,
+             override ? override : "");
+}
+
+static tutti_status make_offer(struct agreement *a, const char *choice_words)
+{
+    struct offer *offer = a->own;
+    const char *names[PROVIDERS] = {a->choice->local, a->choice->remote};
+    uint8_t bytes[AGREE_OFFER_MAX];
+    struct writer w = {.data = bytes, .capacity = sizeof bytes};
+    char key[AGREE_KEY_MAX];
+
+    if (a->choice->is_auto) {
+        names[LOCAL] = "shm";
+        names[REMOTE] = "tcp";
+    }
+    if (getrandom(&offer->nonce, sizeof offer->nonce, 0) != sizeof offer->nonce)
+        return error_set_errno(TUTTI_ERR_SYSTEM, errno, "no random numbers");
+    offer->size = (uint32_t)a->group->size;
+    offer->address = a->group->control->address;
+    snprintf(offer->backend, sizeof offer->backend, "%s", choice_words);
+    describe_host(offer->host_key);
+    for (int level = 0; level < PROVIDERS; level++) {
+        const tutti_plugin *plugin;
+
+        if (plugin_find(names[level], &plugin))
+            snprintf(offer->reasons[level], sizeof offer->reasons[level], "%.900s",
+                     error_message());
+    }
+    tutti_status status = mates_listen(offer->socket_name, &a->listener);
+    if (status)
+        return status;
+    offer_encode(&w, offer);
+    agree_key(a, key, "offer/%d", a->group->rank);
+    int64_t left = agree_left_ms(a);
+    return tutti_store_set(a->store, key, bytes, w.size, left ? left : 1);
+}
+
+static tutti_status play(struct agreement *a)
+{
+    for (a->round = 1; a->round <= AGREE_ROUNDS_MAX; a->round++) {
+        tutti_status status = play_round(a);
+
+        if (status)
+            return status;
+        if (a->outcome.kind == OUTCOME_COMMIT)
+            return TUTTI_OK;
+        if (a->outcome.kind == OUTCOME_ABORT)
+            return outcome_error(a);
+        log_line(LOG_DETAIL, a->group->rank, "group %s: another round: %s", a->group->name,
+                 a->outcome.words);
+        undo_round(a);
+    }
+    return error_set(TUTTI_ERR_INTERNAL, "no agreement after %d rounds", AGREE_ROUNDS_MAX);
+}
+
+static void drop_notes(struct agreement *a)
+{
+    while (a->notes) {
+        struct agree_note *n = a->notes;
+
+        a->notes = n->next;
+        free(n);
+    }
+}
+
+tutti_status agree(struct tutti_group *group, const struct backend_choice *choice,
+                   const char *choice_words, int64_t init_count)
+{
+    struct agreement *a = calloc(1, sizeof *a);
+    struct offer *offer = calloc(1, sizeof *offer);
+    struct control *control = group->control;
+
+    if (!a || !offer) {
+        free(a);
+        free(offer);
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the agreement");
+    }
+    *a = (struct agreement){.group = group,
+                            .choice = choice,
+                            .store = group->bootstrap.store,
+                            .deadline_ns = group->bootstrap.deadline_ns,
+                            .own = offer,
+                            .listener = -1};
+    a->notes_tail = &a->notes;
+    snprintf(a->prefix, sizeof a->prefix, "tutti/%s/%d/%lld/%s", group->bootstrap.run_id,
+             group->bootstrap.restart, (long long)init_count, group->name);
+    pthread_mutex_lock(&control->lock);
+    control->handlers = &handlers;
+    control->handler_user = a;
+    pthread_mutex_unlock(&control->lock);
+
+    tutti_status status = make_offer(a, choice_words);
+    if (!status && !group->rank)
+        status = lead_begin(a);
+    if (!status)
+        status = play(a);
+
+    pthread_mutex_lock(&control->lock);
+    control->handlers = NULL;
+    control->ready = !status;
+    pthread_mutex_unlock(&control->lock);
+    if (!status)
+        status = layout_init(&group->layout, group->size, group->rank, a->decision.host_of);
+    if (!status) {
+        const char *local = a->decision.provider[LOCAL], *remote = a->decision.provider[REMOTE];
+
+        snprintf(group->backend, sizeof group->backend, "%s%s%s", local,
+                 *local && *remote ? "+" : "", remote);
+    }
+    if (status) {
+        tutti_error_info info = {.struct_size = sizeof info};
+        char words[ERROR_MESSAGE_MAX];
+
+        tutti_last_error_info(&info);
+        snprintf(words, sizeof words, "%s", info.message);
+        control_flush(control, 200); /* the outcome is on its way down the tree */
+        undo_round(a);
+        error_restore(status, info.peer, words);
+    }
+    if (a->lead)
+        lead_end(a);
+    drop_notes(a);
+    if (a->listener >= 0)
+        close(a->listener);
+    decision_free(&a->decision);
+    free(offer);
+    free(a);
+    return status;
+}

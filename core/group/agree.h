@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between agree.c (every member) and agree_lead.c (what rank 0 does besides). */
+#ifndef TUTTI_GROUP_AGREE_H
+#define TUTTI_GROUP_AGREE_H
+
+#include "group/agree_wire.h"
+#include "group/group.h"
+
+enum { AGREE_KEY_MAX = 384, AGREE_ROUNDS_MAX = 8 };
+
+/* A frame, or the end of a member, noted under the control lock and worked on outside it. */
+struct agree_note {
+    struct agree_note *next;
+    enum frame_type type; /* FRAME_BYE stands for a member that is gone */
+    int rank;
+    size_t size;
+    uint8_t data[];
+};
+
+struct agreement {
+    struct tutti_group *group;
+    const struct backend_choice *choice;
+    tutti_store *store;
+    char prefix[AGREE_KEY_MAX];
+    int64_t deadline_ns;
+    uint32_t round;
+    struct offer *own;
+    int listener; /* the Unix socket's */
+    struct decision decision;
+    struct outcome outcome; /* of this round, once known */
+    struct agree_note *notes, **notes_tail;
+    bool have_roster;
+
+    struct leading *lead; /* rank 0 only */
+};
+
+/* ---- agree.c ---- */
+
+void agree_key(const struct agreement *a, char ret_key[AGREE_KEY_MAX], const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+int64_t agree_left_ms(const struct agreement *a);
+/* Writes the round's outcome unless it is there, takes over what is there, and tells the tree
+ * below. */
+tutti_status agree_settle(struct agreement *a, enum outcome_kind kind, tutti_status status,
+                          int culprit, const char *words);
+
+/* ---- agree_lead.c ---- */
+
+tutti_status lead_begin(struct agreement *a);
+void lead_end(struct agreement *a);
+/* Gathers the offers and publishes the decision of the round (or of its abort). */
+tutti_status lead_decide(struct agreement *a);
+/* A member's report; settles the round when all are in. */
+tutti_status lead_report(struct agreement *a, const struct report *report);
+tutti_status lead_gone(struct agreement *a, int rank, const char *words);
+/* Ranks that have not reported yet, in words. */
+void lead_missing(const struct agreement *a, char *ret_words, size_t capacity);
+
+#endif

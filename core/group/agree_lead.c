@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the leader, rank 0, does in an agreement: reads the offers, decides which host each member
+ * is on and which transports are used, gathers the reports, sends the roster, and settles each
+ * round.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "group/agree.h"
+
+enum { REMIND_MS = 10000, STORE_GRACE_MS = 2000 };
+
+struct leading {
+    struct offer *offers;  /* [size] */
+    struct report *opened; /* [size] phase OPENED; addresses are copies of ours */
+    bool *has_opened, *has_connected;
+    bool *alone;             /* [size] members that could not be proven mates: hosts of their own */
+    bool refused[PROVIDERS]; /* `auto` goes on without */
+    uint8_t token[CONTROL_TOKEN_BYTES];
+    int hosts;
+    int *host_of;
+};
+
+void lead_end(struct agreement *a)
+{
+    struct leading *lead = a->lead;
+
+    for (int r = 0; lead->opened && r < a->group->size; r++)
+        for (int level = 0; level < PROVIDERS; level++)
+            free((void *)lead->opened[r].provider_address[level]);
+    free(lead->offers);
+    free(lead->opened);
+    free(lead->has_opened);
+    free(lead->has_connected);
+    free(lead->alone);
+    free(lead->host_of);
+    free(lead);
+    a->lead = NULL;
+}
+
+tutti_status lead_begin(struct agreement *a)
+{
+    size_t size = (size_t)a->group->size;
+    struct leading *lead = a->lead = calloc(1, sizeof *lead);
+
+    if (!lead)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to lead %zu members", size);
+    lead->offers = calloc(size, sizeof *lead->offers);
+    lead->opened = calloc(size, sizeof *lead->opened);
+    lead->has_opened = calloc(size, sizeof(bool));
+    lead->has_connected = calloc(size, sizeof(bool));
+    lead->alone = calloc(size, sizeof(bool));
+    lead->host_of = calloc(size, sizeof(int));
+    if (!lead->offers || !lead->opened || !lead->has_opened || !lead->has_connected ||
+        !lead->alone || !lead->host_of)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to lead %zu members", size);
+    if (getrandom(lead->token, sizeof lead->token, 0) != sizeof lead->token)
+        return error_set_errno(TUTTI_ERR_SYSTEM, errno, "no random numbers");
+    return TUTTI_OK;
+}
+
+/* "1, 2, 5" of the ranks for which has[r] is false. */
+static int list_missing(const bool *has, int size, char *ret_words, size_t capacity)
+{
+    size_t used = 0;
+    int missing = 0;
+
+    *ret_words = 0;
+    for (int r = 0; r < size; r++) {
+        if (has[r])
+            continue;
+        int n = snprintf(ret_words + used, capacity - used, "%s%d", missing++ ? ", " : "rank ", r);
+        if (n < 0 || (size_t)n >= capacity - used)
+            break;
+        used += (size_t)n;
+    }
+    return missing;
+}
+
+void lead_missing(const struct agreement *a, char *ret_words, size_t capacity)
+{
+    const struct leading *lead = a->lead;
+
+    if (!list_missing(lead->has_opened, a->group->size, ret_words, capacity))
+        (void)list_missing(lead->has_connected, a->group->size, ret_words, capacity);
+}
+
+/* ---- offers ---- */
+
+static void offers_missing(struct agreement *a, char *ret_words, size_t capacity, int *ret_came,
+                           int *ret_first)
+{
+    bool *has = a->lead->has_opened; /* not needed for its own purpose yet */
+    int size = a->group->size;
+
+    *ret_came = 0;
+    *ret_first = -1;
+    for (int r = 0; r < size; r++) {
+        char key[AGREE_KEY_MAX];
+        const char *keys[1] = {key};
+        int32_t present = 0;
+
+        agree_key(a, key, "offer/%d", r);
+        (void)tutti_store_check(a->store, keys, 1, STORE_GRACE_MS, &present);
+        has[r] = present;
+        *ret_came += present;
+        if (!present && *ret_first < 0)
+            *ret_first = r;
+    }
+    (void)list_missing(has, size, ret_words, capacity);
+    memset(has, 0, (size_t)size * sizeof *has);
+}
+
+/* Waits for all offers, with a line each 10 s that says who is missing. */
+static tutti_status await_offers(struct agreement *a, const char *const *keys, int *ret_culprit)
+{
+    int size = a->group->size, came;
+    char missing[512];
+    int64_t started = clock_now_ns();
+
+    for (;;) {
+        int64_t left = agree_left_ms(a);
+        int64_t slice = left < REMIND_MS ? left : REMIND_MS;
+        tutti_status status = tutti_store_wait(a->store, keys, (size_t)size, slice > 0 ? slice : 1);
+
+        if (status != TUTTI_ERR_TIMEOUT)
+            return status;
+        offers_missing(a, missing, sizeof missing, &came, ret_culprit);
+        double seconds = (double)(clock_now_ns() - started) / CLOCK_NS_PER_S;
+        if (slice == left)
+            return error_set(TUTTI_ERR_TIMEOUT,
+                             "group %s: %d of %d members came within %.1f s; missing: %s",
+                             a->group->name, came, size, seconds, missing);
+        log_line(LOG_WARN, 0, "group %s: %d of %d members came in %.0f s; waiting for %s",
+                 a->group->name, came, size, seconds, missing);
+    }
+}
+
+static tutti_status read_offers(struct agreement *a, int *ret_culprit)
+{
+    int size = a->group->size;
+    char(*names)[AGREE_KEY_MAX] = calloc((size_t)size, sizeof *names);
+    const char **keys = calloc((size_t)size, sizeof *keys);
+    tutti_store_value *values = calloc((size_t)size, sizeof *values);
+    tutti_status status = names && keys && values
+                              ? TUTTI_OK
+                              : error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d offers", size);
+
+    for (int r = 0; r < size && !status; r++) {
+        agree_key(a, names[r], "offer/%d", r);
+        keys[r] = names[r];
+    }
+    if (!status)
+        status = await_offers(a, keys, ret_culprit);
+    if (!status)
+        status = tutti_store_multi_get(a->store, keys, (size_t)size, STORE_GRACE_MS, values);
+    for (int r = 0; r < size && values && !status; r++)
+        if (!offer_decode(values[r].data, values[r].size, &a->lead->offers[r])) {
+            *ret_culprit = r;
+            status = error_set(TUTTI_ERR_STORE,
+                               "group %s: the offer of rank %d is damaged, or of another version "
+                               "of tutti",
+                               a->group->name, r);
+        }
+    for (int r = 0; r < size && values; r++)
+        tutti_store_value_free(&values[r]);
+    free(names);
+    free(keys);
+    free(values);
+    return status;
+}
+
+/* What must be the same everywhere. */
+static tutti_status compare_offers(struct agreement *a, int *ret_culprit)
+{
+    const struct offer *first = &a->lead->offers[0];
+
+    for (int r = 1; r < a->group->size; r++) {
+        const struct offer *o = &a->lead->offers[r];
+
+        *ret_culprit = r;
+        if (strcmp(o->backend, first->backend))
+            return error_set(TUTTI_ERR_MISMATCH,
+                             "group %s: members ask for different backends: rank 0: «%s»; rank %d: "
+                             "«%s» (TUTTI_BACKEND, or backend= of the options)",
+                             a->group->name, first->backend, r, o->backend);
+        if (o->size != first->size)
+            return error_set(TUTTI_ERR_MISMATCH,
+                             "group %s: members disagree about the size of the world: rank 0: %u; "
+                             "rank %d: %u",
+                             a->group->name, first->size, r, o->size);
+    }
+    *ret_culprit = -1;
+    return TUTTI_OK;
+}
+
+/* ---- the decision ---- */
+
+/* Numbers the hosts by their lowest rank; members that are alone get one of their own. */
+static void lay_out(struct agreement *a)
+{
+    struct leading *lead = a->lead;
+
+    lead->hosts = 0;
+    for (int r = 0; r < a->group->size; r++) {
+        int host = -1;
+
+        for (int s = 0; s < r && host < 0 && !lead->alone[r]; s++)
+            if (!lead->alone[s] && !strcmp(lead->offers[s].host_key, lead->offers[r].host_key))
+                host = lead->host_of[s];
+        lead->host_of[r] = host >= 0 ? host : lead->hosts++;
+    }
+}
+
+/* The first member that lacks the level's plugin, or -1. */
+static int lacking(const struct agreement *a, int level)
+{
+    for (int r = 0; r < a->group->size; r++)
+        if (*a->lead->offers[r].reasons[level])
+            return r;
+    return -1;
+}
+
+static tutti_status need(struct agreement *a, int level, const char *name, int *ret_culprit)
+{
+    int r = lacking(a, level);
+
+    if (r < 0)
+        return TUTTI_OK;
+    *ret_culprit = r;
+    return error_set(TUTTI_ERR_PLUGIN, "group %s: backend %s is not usable on rank %d: %s",
+                     a->group->name, name, r, a->lead->offers[r].reasons[level]);
+}
+
+static tutti_status choose_auto(struct agreement *a, struct decision *d, int *ret_culprit)
+{
+    struct leading *lead = a->lead;
+    bool shared = lead->hosts < a->group->size; /* some host has several members */
+    int without = lacking(a, LOCAL);
+
+    if (shared && without >= 0 && !lead->refused[LOCAL]) {
+        lead->refused[LOCAL] = true;
+        log_line(LOG_WARN, 0, "group %s: going on without shm: rank %d: %s", a->group->name,
+                 without, lead->offers[without].reasons[LOCAL]);
+    }
+    bool local = shared && !lead->refused[LOCAL];
+    bool remote = lead->hosts > 1 || !local;
+    if (local)
+        snprintf(d->provider[LOCAL], sizeof d->provider[LOCAL], "shm");
+    if (remote)
+        snprintf(d->provider[REMOTE], sizeof d->provider[REMOTE], "tcp");
+    return remote ? need(a, REMOTE, "tcp", ret_culprit) : TUTTI_OK;
+}
+
+static void list_hosts(const struct agreement *a, char *ret_words, size_t capacity)
+{
+    size_t used = 0;
+
+    *ret_words = 0;
+    for (int h = 0; h < a->lead->hosts; h++) {
+        int first = 1;
+
+        for (int r = 0; r < a->group->size && used < capacity; r++)
+            if (a->lead->host_of[r] == h) {
+                int n = snprintf(ret_words + used, capacity - used, "%s%d",
+                                 !first ? ","
+                                 : h    ? "; rank "
+                                        : "rank ",
+                                 r);
+                used += n > 0 ? (size_t)n : 0;
+                first = 0;
+            }
+    }
+}
+
+static tutti_status choose_named(struct agreement *a, struct decision *d, int *ret_culprit)
+{
+    const struct backend_choice *choice = a->choice;
+    bool shared = a->lead->hosts < a->group->size, single = !strcmp(choice->local, choice->remote);
+    const tutti_plugin *plugin;
+
+    for (int level = 0; level < PROVIDERS; level++) {
+        tutti_status status = need(a, level, level ? choice->remote : choice->local, ret_culprit);
+        if (status)
+            return status;
+    }
+    tutti_status status = plugin_find(choice->remote, &plugin);
+    if (status)
+        return status;
+    const tutti_transport_ops *ops = plugin_transport(plugin);
+    bool host_only = ops && ops->capabilities & TUTTI_CAP_HOST_ONLY;
+    if (host_only && a->lead->hosts > 1) {
+        char hosts[256];
+
+        list_hosts(a, hosts, sizeof hosts);
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "group %s: backend %s reaches members of one host only, and the members "
+                         "are on %d: %s; try auto",
+                         a->group->name, choice->remote, a->lead->hosts, hosts);
+    }
+    bool local = single ? host_only : shared;
+    if (local)
+        memcpy(d->provider[LOCAL], choice->local, sizeof d->provider[LOCAL]);
+    if (!local || (a->lead->hosts > 1 && !single))
+        memcpy(d->provider[REMOTE], choice->remote, sizeof d->provider[REMOTE]);
+    return TUTTI_OK;
+}
+
+static tutti_status publish(struct agreement *a, const struct decision *d)
+{
+    size_t capacity = decision_bytes(a->group->size, a->lead->hosts ? a->lead->hosts : 1);
+    struct writer w = {.data = malloc(capacity), .capacity = capacity};
+    char key[AGREE_KEY_MAX];
+
+    if (!w.data)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the decision");
+    decision_encode(&w, d);
+    agree_key(a, key, "decision/%u", a->round);
+    tutti_status status = w.bad ? error_set(TUTTI_ERR_INTERNAL, "the decision is too large")
+                                : tutti_store_set(a->store, key, w.data, w.size, STORE_GRACE_MS);
+    free(w.data);
+    return status;
+}
+
+/* Nobody has the token yet, so the store is the only way to tell the others. */
+static tutti_status publish_abort(struct agreement *a, tutti_status status, int culprit)
+{
+    struct decision *d = calloc(1, sizeof *d);
+    char words[AGREE_WORDS_MAX];
+
+    snprintf(words, sizeof words, "%.900s", error_message());
+    tutti_status settled = agree_settle(a, OUTCOME_ABORT, status, culprit, words);
+    if (settled || !d) {
+        free(d);
+        return settled;
+    }
+    d->kind = DECISION_ABORT;
+    d->status = a->outcome.status;
+    d->culprit = a->outcome.culprit;
+    memcpy(d->words, a->outcome.words, sizeof d->words);
+    a->outcome.kind = OUTCOME_NONE; /* read back with everybody */
+    settled = publish(a, d);
+    free(d);
+    return settled;
+}
+
+static tutti_status fill_decision(struct agreement *a, struct decision *d, int *ret_culprit)
+{
+    struct leading *lead = a->lead;
+
+    lay_out(a);
+    tutti_status status = decision_allocate(d, a->group->size, lead->hosts);
+    if (status)
+        return status;
+    d->kind = DECISION_GO;
+    memcpy(d->token, lead->token, sizeof d->token);
+    for (int r = a->group->size - 1; r >= 0; r--) { /* so that the first of a host remains */
+        d->nonces[r] = lead->offers[r].nonce;
+        d->host_of[r] = lead->host_of[r];
+        memcpy(d->sockets[lead->host_of[r]], lead->offers[r].socket_name, MATES_NAME_MAX);
+    }
+    for (int i = 0; i < d->interior; i++)
+        d->addresses[i] = lead->offers[i].address;
+    return a->choice->is_auto ? choose_auto(a, d, ret_culprit) : choose_named(a, d, ret_culprit);
+}
+
+tutti_status lead_decide(struct agreement *a)
+{
+    struct decision *d = calloc(1, sizeof *d);
+    int culprit = -1;
+    tutti_status status = d ? TUTTI_OK : error_set(TUTTI_ERR_NO_MEMORY, "no memory to decide");
+
+    if (!status && a->round == 1)
+        status = read_offers(a, &culprit);
+    if (!status && a->round == 1)
+        status = compare_offers(a, &culprit);
+    if (!status)
+        status = fill_decision(a, d, &culprit);
+    memset(a->lead->has_opened, 0, (size_t)a->group->size * sizeof(bool));
+    memset(a->lead->has_connected, 0, (size_t)a->group->size * sizeof(bool));
+    status = status ? publish_abort(a, status, culprit) : publish(a, d);
+    if (d)
+        decision_free(d);
+    free(d);
+    return status;
+}
+
+/* ---- reports ---- */
+
+static tutti_status send_roster(struct agreement *a)
+{
+    size_t capacity = 16, size = (size_t)a->group->size;
+    size_t entry_capacity = 2 * AGREE_PROVIDER_ADDRESS_MAX + 8192;
+    uint8_t *entry = malloc(entry_capacity);
+
+    for (size_t r = 0; r < size; r++)
+        capacity += 4096 + a->lead->opened[r].provider_address_size[0] +
+                    a->lead->opened[r].provider_address_size[1];
+    struct writer w = {.data = malloc(capacity), .capacity = capacity};
+    tutti_status status = TUTTI_OK;
+    if (!entry || !w.data) {
+        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for the roster");
+    } else {
+        write_u32(&w, a->round);
+        for (size_t r = 0; r < size; r++) {
+            struct writer e = {.data = entry, .capacity = entry_capacity};
+
+            report_encode(&e, &a->lead->opened[r]);
+            write_blob(&w, e.data, e.size);
+        }
+        /* Through the same door as everybody's, so that the leader takes its own roster too. */
+        struct control *control = a->group->control;
+        pthread_mutex_lock(&control->lock);
+        control->handlers->roster(control->handler_user, w.data, w.size);
+        pthread_mutex_unlock(&control->lock);
+    }
+    free(entry);
+    free(w.data);
+    return status;
+}
+
+static bool all_of(const bool *has, int size)
+{
+    for (int r = 0; r < size; r++)
+        if (!has[r])
+            return false;
+    return true;
+}
+
+static tutti_status keep(struct leading *lead, const struct report *report)
+{
+    struct report *kept = &lead->opened[report->rank];
+
+    for (int level = 0; level < PROVIDERS; level++)
+        free((void *)kept->provider_address[level]);
+    *kept = *report;
+    for (int level = 0; level < PROVIDERS; level++) {
+        uint8_t *copy = malloc(report->provider_address_size[level] + 1);
+
+        if (copy && report->provider_address_size[level])
+            memcpy(copy, report->provider_address[level], report->provider_address_size[level]);
+        kept->provider_address[level] = copy;
+        if (!copy)
+            return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the roster");
+    }
+    return TUTTI_OK;
+}
+
+/* What a report of failure does: `auto` goes on without a local provider, anything else aborts. */
+static tutti_status take_failure(struct agreement *a, const struct report *report)
+{
+    char words[AGREE_WORDS_MAX];
+
+    if (a->choice->is_auto && report->failed_level == LOCAL && !a->lead->refused[LOCAL]) {
+        a->lead->refused[LOCAL] = true;
+        log_line(LOG_WARN, 0, "group %s: going on without shm: rank %d: %s", a->group->name,
+                 report->rank, report->words);
+        return agree_settle(a, OUTCOME_RETRY, TUTTI_OK, -1, report->words);
+    }
+    if (report->status == TUTTI_ERR_PEER_LOST)
+        snprintf(words, sizeof words, "group %s: %.900s", a->group->name, report->words);
+    else
+        snprintf(words, sizeof words, "group %s: rank %d: %.900s", a->group->name, report->rank,
+                 report->words);
+    return agree_settle(a, OUTCOME_ABORT, report->status, report->rank, words);
+}
+
+tutti_status lead_report(struct agreement *a, const struct report *report)
+{
+    struct leading *lead = a->lead;
+    int size = a->group->size;
+
+    if (report->round != a->round || a->outcome.kind)
+        return TUTTI_OK;
+    if (report->status)
+        return take_failure(a, report);
+    if (report->phase == REPORT_CONNECTED) {
+        lead->has_connected[report->rank] = true;
+        return all_of(lead->has_connected, size) ? agree_settle(a, OUTCOME_COMMIT, TUTTI_OK, -1, "")
+                                                 : TUTTI_OK;
+    }
+    if (report->not_mate) {
+        lead->alone[report->rank] = true;
+        return agree_settle(a, OUTCOME_RETRY, TUTTI_OK, -1, report->words);
+    }
+    tutti_status status = keep(lead, report);
+    lead->has_opened[report->rank] = true;
+    return !status && all_of(lead->has_opened, size) ? send_roster(a) : status;
+}
+
+tutti_status lead_gone(struct agreement *a, int rank, const char *words)
+{
+    struct report report = {.phase = REPORT_OPENED,
+                            .round = a->round,
+                            .rank = rank,
+                            .status = TUTTI_ERR_PEER_LOST,
+                            .failed_level = -1};
+
+    snprintf(report.words, sizeof report.words, "%s", words);
+    return lead_report(a, &report);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "group/agree_wire.h"
+
+#include <netinet/in.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+
+/* family 4 or 6, port, 16 bytes of address */
+void address_encode(struct writer *w, const struct sockaddr_storage *address)
+{
+    uint8_t bytes[16] = {0};
+    uint16_t port = 0;
+
+    if (address->ss_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+
+        memcpy(bytes, &v4->sin_addr, sizeof v4->sin_addr);
+        port = ntohs(v4->sin_port);
+    } else if (address->ss_family == AF_INET6) {
+        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+
+        memcpy(bytes, &v6->sin6_addr, sizeof v6->sin6_addr);
+        port = ntohs(v6->sin6_port);
+    }
+    write_u8(w, address->ss_family == AF_INET ? 4 : address->ss_family == AF_INET6 ? 6 : 0);
+    write_u16(w, port);
+    write_bytes(w, bytes, sizeof bytes);
+}
+
+void address_decode(struct reader *r, struct sockaddr_storage *ret_address)
+{
+    uint8_t family = read_u8(r);
+    uint16_t port = read_u16(r);
+    const uint8_t *bytes = read_bytes(r, 16);
+
+    memset(ret_address, 0, sizeof *ret_address);
+    if (!bytes)
+        return;
+    if (family == 4) {
+        struct sockaddr_in *v4 = (struct sockaddr_in *)ret_address;
+
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons(port);
+        memcpy(&v4->sin_addr, bytes, sizeof v4->sin_addr);
+    } else if (family == 6) {
+        struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)ret_address;
+
+        v6->sin6_family = AF_INET6;
+        v6->sin6_port = htons(port);
+        memcpy(&v6->sin6_addr, bytes, sizeof v6->sin6_addr);
+    } else {
+        r->bad = true;
+    }
+}
+
+socklen_t address_bytes(const struct sockaddr_storage *address)
+{
+    return address->ss_family == AF_INET    ? sizeof(struct sockaddr_in)
+           : address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                            : 0;
+}
+
+void offer_encode(struct writer *w, const struct offer *offer)
+{
+    write_u32(w, AGREE_PROTOCOL);
+    write_u64(w, offer->nonce);
+    write_u32(w, offer->size);
+    write_string(w, offer->backend);
+    write_string(w, offer->host_key);
+    write_string(w, offer->socket_name);
+    address_encode(w, &offer->address);
+    for (int level = 0; level < CONTROL_PROVIDERS; level++)
+        write_string(w, offer->reasons[level]);
+}
+
+bool offer_decode(const void *data, size_t size, struct offer *ret_offer)
+{
+    struct reader r = {.data = data, .size = size};
+
+    if (read_u32(&r) != AGREE_PROTOCOL)
+        return false;
+    ret_offer->nonce = read_u64(&r);
+    ret_offer->size = read_u32(&r);
+    read_string(&r, ret_offer->backend, sizeof ret_offer->backend);
+    read_string(&r, ret_offer->host_key, sizeof ret_offer->host_key);
+    read_string(&r, ret_offer->socket_name, sizeof ret_offer->socket_name);
+    address_decode(&r, &ret_offer->address);
+    for (int level = 0; level < CONTROL_PROVIDERS; level++)
+        read_string(&r, ret_offer->reasons[level], sizeof ret_offer->reasons[level]);
+    return !r.bad;
+}
+
+int decision_interior(int size)
+{
+    return (size + CONTROL_TREE_DEGREE - 2) / CONTROL_TREE_DEGREE;
+}
+
+size_t decision_bytes(int size, int hosts)
+{
+    return 256 + AGREE_WORDS_MAX + 2 * PLUGIN_NAME_MAX + (size_t)size * 12 +
+           (size_t)hosts * (MATES_NAME_MAX + 4) + (size_t)decision_interior(size) * 24;
+}
+
+tutti_status decision_allocate(struct decision *decision, int size, int hosts)
+{
+    decision->size = size;
+    decision->hosts = hosts;
+    decision->interior = decision_interior(size);
+    decision->nonces = calloc((size_t)size, sizeof *decision->nonces);
+    decision->host_of = calloc((size_t)size, sizeof *decision->host_of);
+    decision->sockets = calloc((size_t)hosts, sizeof *decision->sockets);
+    decision->addresses = calloc((size_t)decision->interior + 1, sizeof *decision->addresses);
+    if (decision->nonces && decision->host_of && decision->sockets && decision->addresses)
+        return TUTTI_OK;
+    decision_free(decision);
+    return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a decision about %d members", size);
+}
+
+void decision_free(struct decision *decision)
+{
+    free(decision->nonces);
+    free(decision->host_of);
+    free(decision->sockets);
+    free(decision->addresses);
+    decision->nonces = NULL;
+    decision->host_of = NULL;
+    decision->sockets = NULL;
+    decision->addresses = NULL;
+}
+
+void decision_encode(struct writer *w, const struct decision *d)
+{
+    write_u32(w, AGREE_PROTOCOL);
+    write_u8(w, (uint8_t)d->kind);
+    if (d->kind == DECISION_ABORT) {
+        write_u32(w, (uint32_t)d->status);
+        write_u32(w, (uint32_t)d->culprit);
+        write_string(w, d->words);
+        return;
+    }
+    write_bytes(w, d->token, CONTROL_TOKEN_BYTES);
+    for (int level = 0; level < CONTROL_PROVIDERS; level++)
+        write_string(w, d->provider[level]);
+    write_u32(w, (uint32_t)d->size);
+    write_u32(w, (uint32_t)d->hosts);
+    for (int r = 0; r < d->size; r++) {
+        write_u64(w, d->nonces[r]);
+        write_u32(w, (uint32_t)d->host_of[r]);
+    }
+    for (int h = 0; h < d->hosts; h++)
+        write_string(w, d->sockets[h]);
+    for (int i = 0; i < d->interior; i++)
+        address_encode(w, &d->addresses[i]);
+}
+
+static bool decode_abort(struct reader *r, int size, struct decision *d)
+{
+    d->status = (tutti_status)read_u32(r);
+    d->culprit = (int)read_u32(r);
+    read_string(r, d->words, sizeof d->words);
+    return !r->bad && d->status < 0 && d->culprit >= -1 && d->culprit < size;
+}
+
+bool decision_decode(const void *data, size_t bytes, int size, struct decision *d)
+{
+    struct reader r = {.data = data, .size = bytes};
+
+    memset(d, 0, sizeof *d);
+    if (read_u32(&r) != AGREE_PROTOCOL)
+        return false;
+    d->kind = (enum decision_kind)read_u8(&r);
+    if (d->kind == DECISION_ABORT)
+        return decode_abort(&r, size, d);
+    if (d->kind != DECISION_GO)
+        return false;
+    const uint8_t *token = read_bytes(&r, CONTROL_TOKEN_BYTES);
+    if (token)
+        memcpy(d->token, token, CONTROL_TOKEN_BYTES);
+    for (int level = 0; level < CONTROL_PROVIDERS; level++)
+        read_string(&r, d->provider[level], sizeof d->provider[level]);
+    uint32_t members = read_u32(&r), hosts = read_u32(&r);
+    if (r.bad || members != (uint32_t)size || !hosts || hosts > members ||
+        decision_allocate(d, size, (int)hosts))
+        return false;
+    bool good = true;
+    for (int i = 0; i < size; i++) {
+        d->nonces[i] = read_u64(&r);
+        uint32_t host = read_u32(&r);
+        good &= host < hosts;
+        d->host_of[i] = (int)host;
+    }
+    for (int h = 0; h < d->hosts; h++)
+        read_string(&r, d->sockets[h], MATES_NAME_MAX);
+    for (int i = 0; i < d->interior; i++)
+        address_decode(&r, &d->addresses[i]);
+    if (good && !r.bad)
+        return true;
+    decision_free(d);
+    return false;
+}
+
+void report_encode(struct writer *w, const struct report *report)
+{
+    write_u8(w, (uint8_t)report->phase);
+    write_u32(w, report->round);
+    write_u32(w, (uint32_t)report->rank);
+    write_u32(w, (uint32_t)report->status);
+    write_u8(w, report->not_mate);
+    write_u8(w, (uint8_t)(report->failed_level + 1));
+    write_string(w, report->words);
+    write_string(w, report->host);
+    write_u32(w, (uint32_t)report->pid);
+    address_encode(w, &report->address);
+    for (int level = 0; level < CONTROL_PROVIDERS; level++)
+        write_blob(w, report->provider_address[level], report->provider_address_size[level]);
+}
+
+bool report_decode(const void *data, size_t bytes, int size, struct report *ret_report)
+{
+    struct reader r = {.data = data, .size = bytes};
+
+    ret_report->phase = (enum report_phase)read_u8(&r);
+    ret_report->round = read_u32(&r);
+    ret_report->rank = (int)read_u32(&r);
+    ret_report->status = (tutti_status)read_u32(&r);
+    ret_report->not_mate = read_u8(&r) != 0;
+    ret_report->failed_level = (int)read_u8(&r) - 1;
+    read_string(&r, ret_report->words, sizeof ret_report->words);
+    read_string(&r, ret_report->host, sizeof ret_report->host);
+    ret_report->pid = (int32_t)read_u32(&r);
+    address_decode(&r, &ret_report->address);
+    for (int level = 0; level < CONTROL_PROVIDERS; level++)
+        ret_report->provider_address[level] =
+            read_blob(&r, &ret_report->provider_address_size[level]);
+    return !r.bad && ret_report->rank >= 0 && ret_report->rank < size && ret_report->status <= 0 &&
+           ret_report->failed_level < CONTROL_PROVIDERS &&
+           ret_report->provider_address_size[0] <= AGREE_PROVIDER_ADDRESS_MAX &&
+           ret_report->provider_address_size[1] <= AGREE_PROVIDER_ADDRESS_MAX;
+}
+
+void outcome_encode(struct writer *w, const struct outcome *outcome)
+{
+    write_u8(w, (uint8_t)outcome->kind);
+    write_u32(w, outcome->round);
+    write_u32(w, (uint32_t)outcome->status);
+    write_u32(w, (uint32_t)outcome->culprit);
+    write_string(w, outcome->words);
+}
+
+bool outcome_decode(const void *data, size_t bytes, int size, struct outcome *ret_outcome)
+{
+    struct reader r = {.data = data, .size = bytes};
+
+    ret_outcome->kind = (enum outcome_kind)read_u8(&r);
+    ret_outcome->round = read_u32(&r);
+    ret_outcome->status = (tutti_status)read_u32(&r);
+    ret_outcome->culprit = (int)read_u32(&r);
+    read_string(&r, ret_outcome->words, sizeof ret_outcome->words);
+    return !r.bad && ret_outcome->kind >= OUTCOME_COMMIT && ret_outcome->kind <= OUTCOME_ABORT &&
+           (ret_outcome->kind != OUTCOME_ABORT || ret_outcome->status < 0) &&
+           ret_outcome->culprit >= -1 && ret_outcome->culprit < size;
+}

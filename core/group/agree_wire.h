@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What members tell each other while a group forms: offers and decisions lie in the store, reports
+ * go up the control tree, the roster and the outcome come down it. All of it comes from outside, so
+ * every decoder checks each length and number before use and answers false for nonsense.
+ */
+#ifndef TUTTI_GROUP_AGREE_WIRE_H
+#define TUTTI_GROUP_AGREE_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/codec.h"
+#include "control/control.h"
+#include "control/mates.h"
+#include "plugin/plugin.h"
+
+enum {
+    AGREE_PROTOCOL = 1,
+    AGREE_WORDS_MAX = CONTROL_WORDS_MAX,
+    AGREE_HOST_KEY_MAX = 256,
+    AGREE_BACKEND_MAX = 128,
+    AGREE_OFFER_MAX = 8192,
+    AGREE_PROVIDER_ADDRESS_MAX = 65536
+};
+
+/* What a member brings. */
+struct offer {
+    uint64_t nonce;
+    uint32_t size;                     /* of the world, as this member was told */
+    char backend[AGREE_BACKEND_MAX];   /* as asked for */
+    char host_key[AGREE_HOST_KEY_MAX]; /* members with the same key may be host-mates */
+    char socket_name[MATES_NAME_MAX];  /* where its mates would meet */
+    struct sockaddr_storage address;   /* of its control listener */
+    char reasons[CONTROL_PROVIDERS][AGREE_WORDS_MAX]; /* why a candidate is not there; "": it is */
+};
+
+enum decision_kind { DECISION_GO = 1, DECISION_ABORT = 2 };
+
+/* What the leader decided, for one round. The arrays belong to it; decision_free(). */
+struct decision {
+    enum decision_kind kind;
+    tutti_status status; /* ABORT */
+    int culprit;
+    char words[AGREE_WORDS_MAX];
+
+    uint8_t token[CONTROL_TOKEN_BYTES];
+    char provider[CONTROL_PROVIDERS][PLUGIN_NAME_MAX + 1]; /* "": level not used */
+    int size, hosts;
+    uint64_t *nonces;                   /* [size] of the offers */
+    int *host_of;                       /* [size] 0 .. hosts-1 by lowest rank */
+    char (*sockets)[MATES_NAME_MAX];    /* [hosts] of each host's first member */
+    int interior;                       /* members with children in the tree */
+    struct sockaddr_storage *addresses; /* [interior] */
+};
+
+enum report_phase { REPORT_OPENED = 1, REPORT_CONNECTED = 2 };
+
+struct report {
+    enum report_phase phase;
+    uint32_t round;
+    int rank;
+    tutti_status status;
+    bool not_mate;    /* OPENED: could not be proven a mate of its host */
+    int failed_level; /* which provider did not open, -1: none */
+    char words[AGREE_WORDS_MAX];
+    char host[CONTROL_HOST_MAX];
+    int32_t pid;
+    struct sockaddr_storage address;
+    const uint8_t *provider_address[CONTROL_PROVIDERS]; /* into the decoded bytes */
+    size_t provider_address_size[CONTROL_PROVIDERS];
+};
+
+enum outcome_kind { OUTCOME_NONE, OUTCOME_COMMIT, OUTCOME_RETRY, OUTCOME_ABORT };
+
+struct outcome {
+    enum outcome_kind kind;
+    uint32_t round;
+    tutti_status status;
+    int culprit;
+    char words[AGREE_WORDS_MAX];
+};
+
+void offer_encode(struct writer *w, const struct offer *offer);
+bool offer_decode(const void *data, size_t size, struct offer *ret_offer);
+
+size_t decision_bytes(int size, int hosts);
+void decision_encode(struct writer *w, const struct decision *decision);
+/* `size` is the world's, which the decision must agree with. */
+bool decision_decode(const void *data, size_t bytes, int size, struct decision *ret_decision);
+tutti_status decision_allocate(struct decision *decision, int size, int hosts);
+void decision_free(struct decision *decision);
+/* Ranks that have children in the control tree of `size` members: 0 .. n-1. */
+int decision_interior(int size);
+
+void report_encode(struct writer *w, const struct report *report);
+bool report_decode(const void *data, size_t bytes, int size, struct report *ret_report);
+
+void outcome_encode(struct writer *w, const struct outcome *outcome);
+bool outcome_decode(const void *data, size_t bytes, int size, struct outcome *ret_outcome);
+
+void address_encode(struct writer *w, const struct sockaddr_storage *address);
+void address_decode(struct reader *r, struct sockaddr_storage *ret_address);
+socklen_t address_bytes(const struct sockaddr_storage *address);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether members call the same things. Whatever a member announces is compared with this member's
+ * own call of that number: when it arrives, when this member calls later, and when a line in mapped
+ * memory is read. The signatures are chained, so a difference that nobody met in its own call shows
+ * in the next call in which two members meet.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "group/group.h"
+#include "group/recorder.h"
+
+static void propose_mismatch(struct tutti_group *group, int source, uint64_t sequence,
+                             const struct call_words *mine, const struct call_words *theirs)
+{
+    char own[128], other[128], words[CONTROL_WORDS_MAX];
+    int low = source < group->rank ? source : group->rank;
+
+    call_words_text(mine, own, sizeof own);
+    if (theirs)
+        call_words_text(theirs, other, sizeof other);
+    else
+        snprintf(other, sizeof other, "another call");
+    bool same = theirs && !memcmp(mine, theirs, sizeof *mine);
+    snprintf(words, sizeof words,
+             "members called different things as #%llu: rank %d: %s; rank %d: %s%s",
+             (unsigned long long)sequence, low, low == source ? other : own,
+             low == source ? group->rank : source, low == source ? own : other,
+             same ? " (the same now, but not all calls before it were)" : "");
+    control_propose(group->control, TUTTI_ERR_MISMATCH, source, words);
+}
+
+void group_compare(struct tutti_group *group, int source, const struct announce *theirs)
+{
+    const struct announce *mine = &group->calls[theirs->sequence % GROUP_CALLS_KEPT];
+
+    if (mine->sequence == theirs->sequence) {
+        if (mine->signature != theirs->signature)
+            propose_mismatch(group, source, theirs->sequence, &mine->words, &theirs->words);
+    } else if (theirs->sequence > group->sequence) {
+        group
+            ->futures[(size_t)source * GROUP_FUTURES_KEPT + theirs->sequence % GROUP_FUTURES_KEPT] =
+            *theirs;
+    }
+}
+
+void group_compare_futures(struct tutti_group *group, const struct announce *call)
+{
+    for (int r = 0; r < group->size; r++) {
+        const struct announce *theirs =
+            &group->futures[(size_t)r * GROUP_FUTURES_KEPT + call->sequence % GROUP_FUTURES_KEPT];
+
+        if (theirs->sequence == call->sequence && theirs->signature != call->signature)
+            propose_mismatch(group, r, call->sequence, &call->words, &theirs->words);
+    }
+}
+
+void group_mapped_mismatch(struct tutti_group *group)
+{
+    const struct mapped *m = &group->mapped;
+    const struct announce *mine = &group->calls[m->culprit_sequence % GROUP_CALLS_KEPT];
+    struct announce theirs;
+    bool known = mapped_record(m, m->culprit, m->culprit_sequence, &theirs);
+
+    if (mine->sequence == m->culprit_sequence)
+        propose_mismatch(group, m->ranks[m->culprit], m->culprit_sequence, &mine->words,
+                         known ? &theirs.words : NULL);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts: one engine each. All of a process are in one list, so that a forked child can close
+ * what it inherited and an exit without tutti_group_destroy() can tell the other members.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fork.h"
+#include "group/group.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tutti_context *contexts, *the_default;
+
+enum { EXIT_WAITS_MS = 200 };
+
+static void close_quietly(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* In the child of a fork: nothing of the parent's is touched, its descriptors are closed. */
+static void close_in_child(void)
+{
+    for (tutti_context *c = contexts; c; c = c->next) {
+        for (struct engine_source *s = c->engine.sources; s; s = s->next) {
+            struct control *control = ((struct tutti_group *)s)->control;
+
+            if (!control)
+                continue;
+            close_quietly(&control->epoll_fd);
+            close_quietly(&control->listener.fd);
+            for (struct control_conn *conn = control->connections; conn; conn = conn->next)
+                close_quietly(&conn->watch.fd);
+        }
+        close_quietly(&c->engine.epoll_fd);
+        close_quietly(&c->engine.doorbell);
+        close_quietly(&c->engine.event_fd);
+    }
+    contexts = the_default = NULL;
+    pthread_mutex_init(&lock, NULL);
+}
+
+/* exit(3) without tutti_group_destroy(): the others hear it at once, and in words. */
+static void say_unclean_bye(void)
+{
+    for (tutti_context *c = contexts; c; c = c->next)
+        for (struct engine_source *s = c->engine.sources; s; s = s->next) {
+            struct tutti_group *group = (struct tutti_group *)s;
+            char who[CONTROL_HOST_MAX + 64], words[CONTROL_WORDS_MAX];
+
+            if (c->fork_generation != fork_current() || !group->control || group->size == 1)
+                continue;
+            control_describe(group->control, group->rank, who, sizeof who);
+            snprintf(words, sizeof words, "%s was lost: it exited without tutti_group_destroy()",
+                     who);
+            control_propose(group->control, TUTTI_ERR_PEER_LOST, group->rank, words);
+            control_flush(group->control, EXIT_WAITS_MS);
+        }
+}
+
+static void watch_process(void)
+{
+    fork_watch(close_in_child);
+    atexit(say_unclean_bye);
+}
+
+tutti_status tutti_context_create(tutti_context **ret_context)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    if (!ret_context)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_context is NULL");
+    pthread_once(&once, watch_process);
+    tutti_context *context = calloc(1, sizeof *context);
+    if (!context)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a context");
+    tutti_status status = engine_init(&context->engine);
+    if (status) {
+        free(context);
+        return status;
+    }
+    context->fork_generation = fork_current();
+    pthread_mutex_lock(&lock);
+    context->next = contexts;
+    contexts = context;
+    pthread_mutex_unlock(&lock);
+    *ret_context = context;
+    return TUTTI_OK;
+}
+
+tutti_context *context_default(void)
+{
+    tutti_context *made = NULL;
+
+    pthread_mutex_lock(&lock);
+    tutti_context *found = the_default;
+    pthread_mutex_unlock(&lock);
+    if (found || tutti_context_create(&made))
+        return found;
+    pthread_mutex_lock(&lock);
+    if (!the_default) {
+        the_default = made;
+        made->is_default = true;
+        made = NULL;
+    }
+    found = the_default;
+    pthread_mutex_unlock(&lock);
+    tutti_context_destroy(made);
+    return found;
+}
+
+tutti_status context_check(tutti_context *context)
+{
+    if (!context)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the default context");
+    if (context->fork_generation != fork_current())
+        return error_set(TUTTI_ERR_FORKED, "the context belongs to the parent of this process");
+    return TUTTI_OK;
+}
+
+tutti_status tutti_context_destroy(tutti_context *context)
+{
+    if (!context)
+        return TUTTI_OK;
+    tutti_status status = context_check(context);
+    if (status)
+        return status;
+    if (context->is_default)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the default context lives with the process");
+    if (atomic_load(&context->groups))
+        return error_set(TUTTI_ERR_BUSY, "the context has %d groups; destroy them first",
+                         atomic_load(&context->groups));
+    pthread_mutex_lock(&lock);
+    for (tutti_context **at = &contexts; *at; at = &(*at)->next)
+        if (*at == context) {
+            *at = context->next;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+    engine_fini(&context->engine);
+    free(context);
+    return TUTTI_OK;
+}
+
+tutti_status tutti_context_fd(tutti_context *context, int *ret_fd)
+{
+    if (!ret_fd)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_fd is NULL");
+    if (!context)
+        context = context_default();
+    tutti_status status = context_check(context);
+    if (status)
+        return status;
+    struct engine *engine = &context->engine;
+    pthread_mutex_lock(&engine->lock);
+    if (engine->event_fd < 0)
+        engine->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    int fd = engine->event_fd, error = errno;
+    pthread_mutex_unlock(&engine->lock);
+    if (fd < 0)
+        return error_set_errno(TUTTI_ERR_SYSTEM, error, "cannot make the event descriptor");
+    *ret_fd = fd;
+    return TUTTI_OK;
+}
+
+tutti_status tutti_dispatch(tutti_context *context)
+{
+    uint64_t count;
+
+    if (!context)
+        context = context_default();
+    tutti_status status = context_check(context);
+    if (status)
+        return status;
+    struct engine *engine = &context->engine;
+    if (engine->event_fd >= 0 && read(engine->event_fd, &count, sizeof count) < 0)
+        count = 0; /* nothing had completed */
+    engine_help(engine);
+    engine_run_callbacks(engine);
+    return TUTTI_OK;
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The transports of a group: opening them, what they may ask of the core (host services), the ways
+ * to all members, and the memory that host-mates map.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "group/group.h"
+#include "plugin/plugin.h"
+#include "reduce/reduce.h"
+
+enum { ADDRESS_MAX = 65536 };
+
+/* ---- host services; `self` is the endpoint ---- */
+
+static void host_log(void *self, int32_t level, const char *words)
+{
+    struct endpoint *endpoint = self;
+
+    log_line((enum log_level)level, endpoint->group->rank, "%s: %s", endpoint->name, words);
+}
+
+static int64_t host_now(void *self)
+{
+    (void)self;
+    return clock_now_ns();
+}
+
+static void *host_allocate(void *self, uint64_t bytes)
+{
+    (void)self;
+    return calloc(1, bytes ? bytes : 1);
+}
+
+static void host_release(void *self, void *memory)
+{
+    (void)self;
+    free(memory);
+}
+
+/* An option of a plugin is TUTTI_NAME_KEY in the environment. */
+static const char *host_config(void *self, const char *key)
+{
+    struct endpoint *endpoint = self;
+    char variable[128];
+
+    int n = snprintf(variable, sizeof variable, "TUTTI_%s_%s", endpoint->name, key);
+    if (n < 0 || (size_t)n >= sizeof variable)
+        return NULL;
+    for (char *p = variable; *p; p++)
+        *p = *p >= 'a' && *p <= 'z' ? (char)(*p - 'a' + 'A') : *p == '-' || *p == '.' ? '_' : *p;
+    return secure_getenv(variable);
+}
+
+static tutti_status host_error(void *self, tutti_status status, int32_t system_errno,
+                               const char *words)
+{
+    struct endpoint *endpoint = self;
+
+    return system_errno ? error_set_errno(status, system_errno, "%s: %s", endpoint->name, words)
+                        : error_set(status, "%s: %s", endpoint->name, words);
+}
+
+static tutti_status host_share_start(void *self, tutti_host_mates *mates,
+                                     const int32_t *descriptors, uint32_t count,
+                                     tutti_exchange **ret_exchange)
+{
+    (void)self;
+    return mates_share_start((struct mates *)mates, descriptors, count, ret_exchange);
+}
+
+static tutti_status host_share_test(void *self, tutti_exchange *exchange, int32_t *ret_descriptors)
+{
+    struct endpoint *endpoint = self;
+
+    return mates_share_test(endpoint->group->mates, exchange, ret_descriptors);
+}
+
+static void host_wake_mate(void *self, tutti_host_mates *mates, uint32_t index)
+{
+    (void)self;
+    mates_wake((struct mates *)mates, (int)index);
+}
+
+/* A connection's end may overtake the bye of who left in order: group_look() decides a little
+ * later. */
+static void host_peer_lost(void *self, uint64_t label, const char *words)
+{
+    struct tutti_group *group = ((struct endpoint *)self)->group;
+
+    (void)words;
+    if (label < (uint64_t)group->size && group->suspected_ns && !group->suspected_ns[label]) {
+        group->suspected_ns[label] = clock_now_ns();
+        group->any_suspect = true;
+    }
+}
+
+static tutti_status host_reduce_local(void *self, uint32_t dtype, int32_t op, void *dst,
+                                      const void *a, const void *b, uint64_t count)
+{
+    reduce_fn kernel = reduce_kernel(dtype, op);
+
+    (void)self;
+    if (!kernel)
+        return error_set(TUTTI_ERR_UNSUPPORTED, "%s of %s", tutti_reduce_op_name(op),
+                         tutti_dtype_name(dtype));
+    kernel(dst, a, b, count);
+    return TUTTI_OK;
+}
+
+static const tutti_host host_services = {
+    .struct_size = sizeof(tutti_host),
+    .abi_minor = TUTTI_PLUGIN_ABI_MINOR,
+    .log = host_log,
+    .now_ns = host_now,
+    .allocate = host_allocate,
+    .release = host_release,
+    .config = host_config,
+    .error = host_error,
+    .share_start = host_share_start,
+    .share_test = host_share_test,
+    .wake_mate = host_wake_mate,
+    .peer_lost = host_peer_lost,
+    .reduce_local = host_reduce_local,
+};
+
+/* ---- opening and closing ---- */
+
+static tutti_status take_address(struct tutti_group *group, int level)
+{
+    struct endpoint *endpoint = &group->endpoints[level];
+    struct control_member *me = &group->control->members[group->rank];
+    uint8_t *buffer = malloc(ADDRESS_MAX);
+    uint64_t bytes = 0;
+
+    if (!buffer)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for an address");
+    tutti_status status = endpoint->ops->address(endpoint->endpoint, buffer, ADDRESS_MAX, &bytes);
+    if (status || bytes > ADDRESS_MAX) {
+        free(buffer);
+        return status ? status
+                      : error_set(TUTTI_ERR_PLUGIN, "%s has an address of %llu bytes",
+                                  endpoint->name, (unsigned long long)bytes);
+    }
+    free(me->provider_address[level]);
+    me->provider_address[level] = buffer;
+    me->provider_address_size[level] = (uint32_t)bytes;
+    return TUTTI_OK;
+}
+
+tutti_status endpoint_open(struct tutti_group *group, int level, const char *name,
+                           const uint8_t token[CONTROL_TOKEN_BYTES])
+{
+    struct endpoint *endpoint = &group->endpoints[level];
+    tutti_endpoint_options options = {.struct_size = sizeof options,
+                                      .rank = group->rank,
+                                      .bind_address = group->bootstrap.bind_address,
+                                      .run_id = group->bootstrap.run_id};
+    const tutti_plugin *plugin;
+
+    tutti_status status = plugin_find(name, &plugin);
+    if (status)
+        return status;
+    memcpy(options.token, token, sizeof options.token);
+    *endpoint = (struct endpoint){.group = group, .wait_fd = -1};
+    snprintf(endpoint->name, sizeof endpoint->name, "%s", name);
+    const tutti_transport_ops *ops = plugin_transport(plugin);
+    if (!ops)
+        return error_set(TUTTI_ERR_PLUGIN, "backend %s offers no transport", name);
+    status = ops->open(&host_services, endpoint, &options, &endpoint->endpoint);
+    if (status)
+        return status;
+    endpoint->ops = ops;
+    return take_address(group, level);
+}
+
+void endpoints_close(struct tutti_group *group)
+{
+    struct endpoint *local = &group->endpoints[LOCAL];
+
+    if (group->map)
+        local->ops->map_close(local->endpoint, group->map);
+    group->map = NULL;
+    for (int level = 0; level < PROVIDERS; level++) {
+        struct endpoint *endpoint = &group->endpoints[level];
+
+        if (endpoint->wait_fd >= 0)
+            engine_unwatch(&group->context->engine, endpoint->wait_fd);
+        if (endpoint->ops)
+            endpoint->ops->close(endpoint->endpoint);
+        *endpoint = (struct endpoint){.group = group, .wait_fd = -1};
+    }
+    p2p_engine_free(group->p2p_engine);
+    group->p2p_engine = NULL;
+}
+
+/* ---- ways to the members ---- */
+
+static tutti_status add_endpoint(struct tutti_group *group, struct endpoint *endpoint)
+{
+    tutti_status status = p2p_engine_add_endpoint(group->p2p_engine, endpoint->ops,
+                                                  endpoint->endpoint, &endpoint->index);
+
+    if (status || !TUTTI_HAS(endpoint->ops, wait_fd))
+        return status;
+    status = endpoint->ops->wait_fd(endpoint->endpoint, &endpoint->wait_fd);
+    return status ? status : engine_watch(&group->context->engine, endpoint->wait_fd);
+}
+
+static tutti_status start_map(struct tutti_group *group, tutti_peer **peers)
+{
+    struct endpoint *local = &group->endpoints[LOCAL];
+    struct mates *mates = group->mates;
+
+    if (!local->ops || !mates || mates->count < 2 || !(local->ops->capabilities & TUTTI_CAP_MAP) ||
+        !TUTTI_HAS(local->ops, map_start))
+        return TUTTI_OK;
+    return local->ops->map_start(local->endpoint, (tutti_host_mates *)mates, peers,
+                                 (uint32_t)mates->count, (uint32_t)mates->self, MAPPED_BYTES,
+                                 &group->map);
+}
+
+static int level_of(const struct tutti_group *group, const int *host_of, int rank)
+{
+    bool is_mate = host_of[rank] == host_of[group->rank];
+
+    return is_mate && group->endpoints[LOCAL].ops ? LOCAL : REMOTE;
+}
+
+tutti_status endpoints_connect(struct tutti_group *group, const int *host_of)
+{
+    tutti_peer **mates = calloc((size_t)group->size, sizeof *mates);
+    tutti_status status = mates ? TUTTI_OK : error_set(TUTTI_ERR_NO_MEMORY, "no memory for mates");
+    int count = 0;
+
+    for (int r = 0; r < group->size && !status; r++) {
+        int level = level_of(group, host_of, r);
+        const struct endpoint *endpoint = &group->endpoints[level];
+        const struct control_member *member = &group->control->members[r];
+
+        group->peers[r] = NULL;
+        group->levels[r] = (uint8_t)level;
+        if (r != group->rank)
+            status = endpoint->ops->connect(endpoint->endpoint, member->provider_address[level],
+                                            member->provider_address_size[level], (uint64_t)r,
+                                            &group->peers[r]);
+        if (level == LOCAL)
+            mates[count++] = group->peers[r];
+    }
+    if (!status)
+        status = start_map(group, mates);
+    free(mates);
+    return status;
+}
+
+tutti_status endpoints_start_messages(struct tutti_group *group)
+{
+    tutti_status status = p2p_engine_new(&group->p2p_engine);
+
+    for (int level = 0; level < PROVIDERS && !status; level++)
+        if (group->endpoints[level].ops)
+            status = add_endpoint(group, &group->endpoints[level]);
+    for (int r = 0; r < group->size && !status; r++)
+        if (r != group->rank)
+            status =
+                p2p_engine_add_path(group->p2p_engine, group->endpoints[group->levels[r]].index,
+                                    group->peers[r], r, group->size, &group->paths[r]);
+    return status ? status
+                  : p2p_group_new(group->p2p_engine, 1, group->rank, group->size, group->paths,
+                                  &group_events, group, &group->p2p);
+}
+
+tutti_status endpoints_map_test(struct tutti_group *group)
+{
+    struct endpoint *local = &group->endpoints[LOCAL];
+    struct mates *mates = group->mates;
+
+    if (!group->map || group->has_mapped)
+        return TUTTI_OK;
+    void **bases = calloc((size_t)mates->count, sizeof *bases);
+    int *ranks = calloc((size_t)mates->count, sizeof *ranks);
+    tutti_status status = bases && ranks
+                              ? local->ops->map_test(local->endpoint, group->map, bases)
+                              : error_set(TUTTI_ERR_NO_MEMORY, "no memory for mapped memory");
+    if (!status) {
+        for (int i = 0; i < mates->count; i++)
+            ranks[i] = mates->peers[i].rank;
+        status = mapped_init(&group->mapped, mates->count, mates->self, bases, ranks);
+        group->has_mapped = !status;
+    }
+    free(bases);
+    free(ranks);
+    return status;
+}

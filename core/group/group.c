@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups from tutti_init() to tutti_group_destroy(). */
+#include "group/group.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/fork.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "plugin/plugin.h"
+
+enum { DEFAULT_TIMEOUT_MS = 30 * 60 * 1000, STORE_HOST_WAITS_MS = 5000 };
+
+tutti_status group_check(const struct tutti_group *group)
+{
+    if (!group)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the group is NULL");
+    if (group->fork_generation != fork_current())
+        return error_set(TUTTI_ERR_FORKED,
+                         "the group belongs to the parent of this process; a child of fork() must "
+                         "call tutti_init() itself, as a member of its own");
+    return TUTTI_OK;
+}
+
+tutti_status group_verdict(struct tutti_group *group)
+{
+    return control_verdict_error(group->control);
+}
+
+static void group_free(struct tutti_group *group)
+{
+    struct tutti_context *context = group->context;
+
+    p2p_group_free(group->p2p);
+    group->p2p = NULL;
+    if (group->has_mapped)
+        mapped_free(&group->mapped);
+    endpoints_close(group);
+    mates_free(group->mates);
+    if (group->control) {
+        engine_unwatch(&context->engine, group->control->epoll_fd);
+        control_close(group->control);
+    }
+    bootstrap_release(&group->bootstrap);
+    layout_free(&group->layout);
+    group_plans_free(group);
+    run_free(&group->run);
+    engine_take(&context->engine);
+    for (struct async_call *call = group->async_calls; call; call = call->next)
+        call->orphan = true;
+    engine_release(&context->engine);
+    while (group->free_calls) {
+        struct async_call *call = group->free_calls;
+
+        group->free_calls = call->next;
+        free(call);
+    }
+    free(group->levels);
+    free(group->peers);
+    free(group->paths);
+    free(group->gone);
+    free(group->futures);
+    free(group->suspected_ns);
+    free(group->records);
+    free(group);
+    atomic_fetch_sub(&context->groups, 1);
+}
+
+static tutti_status allocate(struct tutti_group *group)
+{
+    size_t size = (size_t)group->size;
+
+    group->records = calloc(GROUP_RECORDS, sizeof *group->records);
+    group->futures = calloc(size * GROUP_FUTURES_KEPT, sizeof *group->futures);
+    group->suspected_ns = calloc(size, sizeof *group->suspected_ns);
+    group->levels = calloc(size, 1);
+    group->peers = calloc(size, sizeof *group->peers);
+    group->paths = calloc(size, sizeof *group->paths);
+    group->gone = calloc(size, sizeof *group->gone);
+    if (group->records && group->futures && group->suspected_ns && group->levels && group->peers &&
+        group->paths && group->gone)
+        return TUTTI_OK;
+    return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a group of %d members", group->size);
+}
+
+/* With other members the agreement finds out, so that all hear the same. */
+static tutti_status check_names(const struct backend_choice *choice)
+{
+    const tutti_plugin *plugin;
+
+    if (choice->is_auto)
+        return TUTTI_OK;
+    tutti_status status = plugin_find(choice->local, &plugin);
+    return status ? status : plugin_find(choice->remote, &plugin);
+}
+
+static tutti_status form(struct tutti_group *group, const tutti_init_options *options)
+{
+    struct engine *engine = &group->context->engine;
+    struct backend_choice choice;
+    int64_t init_count = atomic_fetch_add(&group->context->inits, 1);
+    int64_t deadline = clock_deadline_ms(group->timeout_ms);
+
+    tutti_status status = backend_resolve(options->backend, &choice);
+    if (!status)
+        status = bootstrap_resolve(options, deadline, &group->bootstrap);
+    if (status)
+        return status;
+    group->rank = group->bootstrap.rank;
+    group->size = group->bootstrap.size;
+    status = allocate(group);
+    if (!status)
+        status = control_open(group->rank, group->size, group->name, group->bootstrap.bind_address,
+                              &group->control);
+    if (!status)
+        status = engine_watch(engine, group->control->epoll_fd);
+    if (status)
+        return status;
+    if (group->size > 1) {
+        char words[2 * PLUGIN_NAME_MAX + 24];
+
+        if (choice.is_auto)
+            snprintf(words, sizeof words, "auto");
+        else if (!strcmp(choice.local, choice.remote))
+            snprintf(words, sizeof words, "%s", choice.local);
+        else
+            snprintf(words, sizeof words, "local=%s,remote=%s", choice.local, choice.remote);
+        status = agree(group, &choice, words, init_count);
+    } else {
+        int alone = 0;
+
+        snprintf(group->backend, sizeof group->backend, "self");
+        status = check_names(&choice);
+        if (!status)
+            status = layout_init(&group->layout, 1, 0, &alone);
+    }
+    return status;
+}
+
+/* Facts that plans are made from; the same on all members. */
+static void gather_facts(struct tutti_group *group)
+{
+    struct endpoint *local = &group->endpoints[LOCAL], *remote = &group->endpoints[REMOTE];
+
+    group->facts = (struct group_facts){
+        .layout = &group->layout,
+        .mapped = local->ops && local->ops->capabilities & TUTTI_CAP_MAP,
+        .messages = group->size > 1,
+        .local_name = local->ops ? local->name : NULL,
+        .remote_name = remote->ops ? remote->name : NULL,
+    };
+    int mates = group->mates ? group->mates->count : 1;
+    group->context->engine.spin &= mates <= cpu_usable();
+}
+
+static void say_choice(const struct tutti_group *group)
+{
+    if (group->rank == 0)
+        log_line(LOG_INFO, 0, "group %s: %d ranks, %d host%s -> %s (%s)", group->name, group->size,
+                 group->layout.hosts, group->layout.hosts == 1 ? "" : "s", group->backend,
+                 group->bootstrap.source);
+}
+
+tutti_status tutti_init(const tutti_init_options *caller_options, tutti_group **ret_world)
+{
+    tutti_init_options options;
+    tutti_status status =
+        options_copy(&options, sizeof options, caller_options, "tutti_init_options");
+
+    if (status)
+        return status;
+    if (!ret_world)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_world is NULL");
+    if (options.timeout_ms < 0)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "timeout_ms is %lld; it must not be negative",
+                         (long long)options.timeout_ms);
+    tutti_context *context = options.context ? options.context : context_default();
+    status = context_check(context);
+    if (status)
+        return status;
+
+    struct tutti_group *group = calloc(1, sizeof *group);
+    if (!group)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a group");
+    atomic_fetch_add(&context->groups, 1);
+    group->context = context;
+    group->fork_generation = fork_current();
+    group->timeout_ms = options.timeout_ms ? options.timeout_ms : DEFAULT_TIMEOUT_MS;
+    for (int level = 0; level < PROVIDERS; level++)
+        group->endpoints[level] = (struct endpoint){.group = group, .wait_fd = -1};
+    snprintf(group->name, sizeof group->name, "%s",
+             options.group_name ? options.group_name : "world");
+    status = form(group, &options);
+    if (status) {
+        group_free(group);
+        return status;
+    }
+    gather_facts(group);
+    group_source_init(group);
+    engine_add(&context->engine, &group->source);
+    say_choice(group);
+    *ret_world = group;
+    return TUTTI_OK;
+}
+
+/* Own operations end first: there is nothing that another call could wait for afterwards. */
+static void finish_own_calls(struct tutti_group *group)
+{
+    struct engine *engine = &group->context->engine;
+
+    for (;;) {
+        struct operation_state last = {.status = TUTTI_ERR_NOT_READY};
+
+        engine_take(engine);
+        bool idle = !group->queue.first && !group->messages.first;
+        engine_release(engine);
+        if (idle || engine_wait(engine, &last, clock_now_ns() + CLOCK_NS_PER_MS))
+            return;
+    }
+}
+
+/* The store's host keeps it until every living member has said bye, for 5 s at most. */
+static void await_byes(struct tutti_group *group)
+{
+    struct control *control = group->control;
+    int64_t deadline = clock_deadline_ms(STORE_HOST_WAITS_MS);
+    bool all = !group->bootstrap.server;
+    struct epoll_event event;
+
+    while (!all && clock_now_ns() < deadline) {
+        control_poll(control);
+        pthread_mutex_lock(&control->lock);
+        all = true;
+        for (int r = 0; r < group->size; r++)
+            all &= r == group->rank || control->members[r].left || control->members[r].dead;
+        pthread_mutex_unlock(&control->lock);
+        if (!all)
+            (void)epoll_wait(control->epoll_fd, &event, 1, 20);
+    }
+}
+
+tutti_status tutti_group_destroy(tutti_group *group)
+{
+    if (!group)
+        return TUTTI_OK;
+    tutti_status status = group_check(group);
+    if (status)
+        return status;
+    finish_own_calls(group);
+    engine_remove(&group->context->engine, &group->source);
+    control_bye(group->control, atomic_load(&group->completed));
+    await_byes(group);
+    status = control_verdict_status(group->control);
+    if (status)
+        status = group_verdict(group);
+    group_free(group);
+    return status;
+}
+
+int32_t tutti_group_rank(const tutti_group *group)
+{
+    return group ? group->rank : -1;
+}
+
+int32_t tutti_group_size(const tutti_group *group)
+{
+    return group ? group->size : 0;
+}
+
+const char *tutti_group_backend(const tutti_group *group)
+{
+    return group ? group->backend : "";
+}
+
+tutti_status tutti_group_status(const tutti_group *group, tutti_group_info *ret_info)
+{
+    tutti_status status = group_check(group);
+
+    if (status)
+        return status;
+    if (!ret_info || ret_info->struct_size < sizeof(uint32_t))
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_info and its struct_size must be set");
+    control_poll(group->control);
+    tutti_status verdict = control_verdict_status(group->control);
+    tutti_group_info info = {
+        .state = verdict ? TUTTI_GROUP_FAILED : TUTTI_GROUP_READY,
+        .verdict = verdict,
+        .culprit = verdict ? group->control->verdict.culprit : -1,
+        .completed = atomic_load(&((tutti_group *)group)->completed),
+        .hosts = group->layout.hosts,
+        .local_size = layout_mates(&group->layout, group->layout.host),
+        .local_rank = group->layout.local,
+        .words = verdict ? group->control->verdict.words : "",
+    };
+    uint32_t size =
+        ret_info->struct_size < sizeof info ? ret_info->struct_size : (uint32_t)sizeof info;
+    info.struct_size = size;
+    memcpy(ret_info, &info, size);
+    return TUTTI_OK;
+}
+
+tutti_status tutti_group_abort(tutti_group *group, const char *reason)
+{
+    tutti_status status = group_check(group);
+    char words[CONTROL_WORDS_MAX];
+
+    if (status)
+        return status;
+    snprintf(words, sizeof words, "aborted by rank %d: %s", group->rank,
+             reason && *reason ? reason : "no reason given");
+    control_propose(group->control, TUTTI_ERR_ABORTED, group->rank, words);
+    engine_ring(&group->context->engine);
+    return TUTTI_OK;
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a group is made of, for the files of group/ and collective/.
+ *
+ * tutti_init() makes it in three steps: bootstrap (who am I, which store), agreement (agree.c:
+ * offers, one decision, one outcome a round; control tree, host-mates, endpoints and mapped memory
+ * come up on the way), and the parts that calls need (layout, facts, plans, recorder). Everything
+ * that moves afterwards moves under the engine's baton; the control plane has a lock of its own,
+ * which may be taken with the baton held, never the other way round.
+ */
+#ifndef TUTTI_GROUP_GROUP_H
+#define TUTTI_GROUP_GROUP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tutti/group.h>
+#include <tutti/plugin.h>
+#include <tutti/recorder.h>
+#include <tutti/tensor.h>
+
+#include "algorithm/layout.h"
+#include "bootstrap/bootstrap.h"
+#include "control/control.h"
+#include "control/mates.h"
+#include "dispatch/dispatch.h"
+#include "p2p/p2p.h"
+#include "plugin/backend.h"
+#include "work/engine.h"
+#include "work/mapped.h"
+#include "work/runner.h"
+#include "work/work.h"
+
+enum { LOCAL, REMOTE, PROVIDERS }; /* the levels: inside a host, between hosts */
+
+enum {
+    GROUP_CALLS_KEPT = 64,  /* own calls, to compare late announcements with */
+    GROUP_FUTURES_KEPT = 8, /* announcements a member that is ahead of us */
+    GROUP_RECORDS = 4096,   /* power of two */
+    GROUP_PLANS = 64        /* power of two */
+};
+
+struct tutti_context {
+    struct engine engine;
+    struct tutti_context *next; /* all contexts of the process */
+    _Atomic int32_t groups;
+    _Atomic int64_t inits; /* tutti_init calls, part of the keys in the store */
+    uint32_t fork_generation;
+    bool is_default;
+};
+
+/* A transport that is open for a group. */
+struct endpoint {
+    struct tutti_group *group;
+    char name[PLUGIN_NAME_MAX + 1];
+    const tutti_transport_ops *ops; /* NULL: this level is not used */
+    tutti_endpoint *endpoint;
+    unsigned index;      /* in the p2p engine */
+    int32_t wait_fd;     /* -1: none */
+    tutti_status status; /* what the plugin told host->error() last */
+};
+
+/* One collective or message in flight. */
+enum call_kind { CALL_COLLECTIVE, CALL_SEND, CALL_RECV };
+
+struct plan_entry;
+
+struct call {
+    struct operation_state state; /* first: what the engine knows */
+    struct tutti_group *group;
+    struct call *next, *prev;
+    enum call_kind kind;
+    bool begun;  /* collective: announced, or its schedule is running */
+    bool doomed; /* an error was proposed; the verdict completes it */
+    int64_t timeout_ms;
+    int64_t deadline_ns; /* 0: the clock has not been asked yet */
+    int64_t warn_ns;     /* one warning that it waits for long; 0: given */
+    uint64_t record;     /* number in the recorder */
+
+    /* collectives */
+    struct announce announce;
+    struct plan_entry *plan;
+    const void *in;
+    void *out;
+    uint64_t bytes;
+
+    char *words; /* blocking: of the failure, for the thread that waits; malloc */
+    int32_t culprit;
+
+    /* messages */
+    struct p2p_op message;
+    uint64_t tag;
+    int32_t peer;
+};
+
+/* A call that was made without waiting. */
+struct async_call {
+    struct call call;
+    struct tutti_work work;
+    struct async_call *next, *prev; /* in the group's list of those handed out, or of free ones */
+    bool orphan;                    /* the group is gone, the handle is not */
+};
+
+/* A plan with all that its calls share. */
+struct plan_entry {
+    struct plan_entry *next; /* in its bucket */
+    struct call_words words;
+    uint32_t users;        /* calls that are queued or running */
+    uint64_t mapped_bytes; /* that one call writes to mapped memory */
+    struct plan plan;
+    struct schedule schedule;
+    struct kernels kernels;
+};
+
+struct call_list {
+    struct call *first, *last;
+};
+
+struct tutti_group {
+    struct engine_source source; /* first */
+    struct tutti_context *context;
+    uint32_t fork_generation;
+    int rank, size;
+    char name[CONTROL_HOST_MAX];
+    char backend[2 * PLUGIN_NAME_MAX + 2]; /* "shm+tcp" */
+    int64_t timeout_ms;
+    _Atomic int32_t failed; /* every call returns the verdict */
+
+    struct bootstrap bootstrap;
+    struct control *control;
+    struct mates *mates;
+    struct endpoint endpoints[PROVIDERS];
+    struct p2p_engine *p2p_engine;
+    struct p2p_group *p2p; /* NULL: one member */
+    tutti_map *map;
+    struct mapped mapped;
+    bool has_mapped;
+    struct layout layout;
+    struct group_facts facts;
+
+    /* collectives, under the baton */
+    uint64_t sequence; /* of the last call that was started */
+    _Atomic uint64_t completed;
+    uint64_t signature; /* of all calls so far */
+    struct call_list queue, messages;
+    struct run run;
+    struct plan_entry *plans[GROUP_PLANS]; /* buckets */
+    struct plan_entry *last_plan;
+    struct announce calls[GROUP_CALLS_KEPT];
+    struct announce *futures; /* [size * GROUP_FUTURES_KEPT] */
+    struct async_call *async_calls, *free_calls;
+
+    uint8_t *levels;         /* [size] LOCAL or REMOTE: through which endpoint */
+    tutti_peer **peers;      /* [size] */
+    struct p2p_path **paths; /* [size] */
+    bool *gone;              /* [size] left in order, and its path was ended */
+    int64_t *suspected_ns;   /* [size] when a connection ended without a reason yet; 0: never */
+    bool any_suspect;
+
+    uint64_t mapped_bytes; /* written to mapped memory by collectives */
+    tutti_record *records; /* [GROUP_RECORDS] */
+    uint64_t recorded;
+    uint64_t message_sequence;
+};
+
+static inline void call_list_append(struct call_list *list, struct call *call)
+{
+    call->next = NULL;
+    call->prev = list->last;
+    *(list->last ? &list->last->next : &list->first) = call;
+    list->last = call;
+}
+
+static inline void call_list_remove(struct call_list *list, struct call *call)
+{
+    *(call->prev ? &call->prev->next : &list->first) = call->next;
+    *(call->next ? &call->next->prev : &list->last) = call->prev;
+}
+
+/* ---- context.c ---- */
+
+tutti_context *context_default(void);
+tutti_status context_check(tutti_context *context);
+
+/* ---- agree.c ---- */
+
+/* Agrees with all members; afterwards the control tree, mates, endpoints and mapped memory are up.
+ */
+tutti_status agree(struct tutti_group *group, const struct backend_choice *choice,
+                   const char *choice_words, int64_t init_count);
+
+/* ---- endpoints.c ---- */
+
+tutti_status endpoint_open(struct tutti_group *group, int level, const char *name,
+                           const uint8_t token[CONTROL_TOKEN_BYTES]);
+void endpoints_close(struct tutti_group *group);
+/* Paths to all members, from the roster, and the start of mapping; `host_of` is the agreed layout.
+ */
+tutti_status endpoints_connect(struct tutti_group *group, const int *host_of);
+/* The memory of the mates, when the local transport maps it: NOT_READY until it is there. */
+tutti_status endpoints_map_test(struct tutti_group *group);
+/* Messages may flow from here on. */
+tutti_status endpoints_start_messages(struct tutti_group *group);
+
+/* ---- group.c ---- */
+
+/* INVALID_ARGUMENT for NULL, FORKED in a child. */
+tutti_status group_check(const struct tutti_group *group);
+/* The verdict as the thread's error. */
+tutti_status group_verdict(struct tutti_group *group);
+
+/* ---- plans.c ---- */
+
+/* The plan of a call, made when it is new; with the baton. */
+tutti_status group_plan(struct tutti_group *group, const struct call_words *words,
+                        struct plan_entry **ret_plan);
+void group_plans_free(struct tutti_group *group);
+
+/* ---- progress.c ---- */
+
+extern const struct p2p_events group_events;
+void group_source_init(struct tutti_group *group);
+/* The call at the head of the queue has gone wrong: proposes the cause; the verdict will end it. */
+void group_call_failed(struct tutti_group *group, struct call *call, tutti_status status);
+/* Ends a call that is in a list; its memory may be gone afterwards. */
+void group_complete(struct tutti_group *group, struct call *call, tutti_status status);
+void group_message_done(struct p2p_op *op);
+
+/* ---- compare.c ---- */
+
+/* Compares what `source` announced with what this member called; proposes a mismatch. */
+void group_compare(struct tutti_group *group, int source, const struct announce *theirs);
+/* This member calls `call` now: did anybody announce something else under this number before? */
+void group_compare_futures(struct tutti_group *group, const struct announce *call);
+/* A mate's line in mapped memory differs from what this member called. */
+void group_mapped_mismatch(struct tutti_group *group);
+
+/* ---- advance.c ---- */
+
+/* Moves one collective; NOT_READY: again later. */
+tutti_status group_advance(struct tutti_group *group, struct call *call);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plans that a group's calls have used: algorithm, schedule and kernels, found again by the
+ * words of the call. A training loop makes the same few calls again and again, so the last one is
+ * looked at first. A bucket keeps at most PLANS_PER_BUCKET plans that nobody uses.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "group/group.h"
+#include "reduce/reduce.h"
+
+enum { PLANS_PER_BUCKET = 8 };
+
+static void plan_free(struct plan_entry *entry)
+{
+    schedule_free(&entry->schedule);
+    free(entry);
+}
+
+void group_plans_free(struct tutti_group *group)
+{
+    for (int i = 0; i < GROUP_PLANS; i++)
+        while (group->plans[i]) {
+            struct plan_entry *entry = group->plans[i];
+
+            group->plans[i] = entry->next;
+            plan_free(entry);
+        }
+}
+
+static tutti_status take_kernels(const struct call_words *words, uint32_t members,
+                                 struct kernels *ret_kernels)
+{
+    if (words->operation != OPERATION_ALL_REDUCE)
+        return TUTTI_OK;
+    ret_kernels->reduce = reduce_kernel(words->dtype, words->op);
+    ret_kernels->many = reduce_many(words->dtype, words->op);
+    ret_kernels->finish = reduce_finish(words->dtype, words->op);
+    ret_kernels->members = members;
+    if (ret_kernels->reduce && ret_kernels->many)
+        return TUTTI_OK;
+    return error_set(TUTTI_ERR_UNSUPPORTED, "no reduction %d (%s) of dtype 0x%x (%s)", words->op,
+                     tutti_reduce_op_name(words->op), words->dtype, tutti_dtype_name(words->dtype));
+}
+
+static uint64_t bytes_to_mapped(const struct plan_entry *entry, uint64_t bytes)
+{
+    uint64_t sum = 0;
+
+    if (entry->plan.algorithm->kind == ALGORITHM_INLINE)
+        return sizeof(uint64_t) * 2 + bytes;
+    for (uint32_t i = 0; i < entry->schedule.count; i++) {
+        const struct step *step = &entry->schedule.steps[i];
+        bool staged = step->to.kind == PLACE_STAGED_IN || step->to.kind == PLACE_STAGED_OUT;
+
+        if (staged && step->kind == STEP_COPY)
+            sum += step->bytes;
+        else if (staged && (step->kind == STEP_REDUCE || step->kind == STEP_REDUCE_MATES))
+            sum += step->bytes * entry->kernels.element_bytes;
+    }
+    return sum;
+}
+
+static tutti_status plan_new(struct tutti_group *group, const struct call_words *words,
+                             struct plan_entry **ret_entry)
+{
+    struct plan_entry *entry = calloc(1, sizeof *entry);
+    uint32_t element = words->dtype ? (uint32_t)tutti_dtype_size(words->dtype) : 1;
+
+    if (!entry)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a plan");
+    entry->words = *words;
+    entry->kernels.element_bytes = element;
+    tutti_status status = take_kernels(words, (uint32_t)group->size, &entry->kernels);
+    if (!status)
+        status = plan_choose(&group->facts, words, element, &entry->plan);
+    if (!status && entry->plan.algorithm->kind != ALGORITHM_INLINE)
+        status = plan_emit(&entry->plan, &group->facts, words, element,
+                           entry->kernels.finish != NULL, &entry->schedule);
+    if (status) {
+        plan_free(entry);
+        return status;
+    }
+    entry->mapped_bytes = bytes_to_mapped(entry, words->count * element);
+    *ret_entry = entry;
+    return TUTTI_OK;
+}
+
+/* Drops the oldest plan of the bucket that nobody uses, when there are many. */
+static void trim(struct tutti_group *group, struct plan_entry **bucket)
+{
+    struct plan_entry **oldest = NULL;
+    int count = 0;
+
+    for (struct plan_entry **at = bucket; *at; at = &(*at)->next) {
+        count++;
+        if (!(*at)->users)
+            oldest = at;
+    }
+    if (count < PLANS_PER_BUCKET || !oldest)
+        return;
+    struct plan_entry *entry = *oldest;
+    *oldest = entry->next;
+    if (group->last_plan == entry)
+        group->last_plan = NULL;
+    plan_free(entry);
+}
+
+tutti_status group_plan(struct tutti_group *group, const struct call_words *words,
+                        struct plan_entry **ret_plan)
+{
+    if (group->last_plan && !memcmp(&group->last_plan->words, words, sizeof *words)) {
+        *ret_plan = group->last_plan;
+        return TUTTI_OK;
+    }
+    struct plan_entry **bucket = &group->plans[plan_key(words) >> 32 & (GROUP_PLANS - 1)];
+    struct plan_entry *entry = *bucket;
+
+    while (entry && memcmp(&entry->words, words, sizeof *words))
+        entry = entry->next;
+    if (!entry) {
+        trim(group, bucket);
+        tutti_status status = plan_new(group, words, &entry);
+        if (status)
+            return status;
+        entry->next = *bucket;
+        *bucket = entry;
+    }
+    group->last_plan = *ret_plan = entry;
+    return TUTTI_OK;
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the calls of a group move on: the engine's source of a group. Everything here runs under the
+ * baton.
+ *
+ * Collectives wait in a queue and run one at a time, in the order of their calls; messages run
+ * beside them. When something goes wrong the cause is proposed to the control plane, and the calls
+ * stay where they are until the verdict comes: it ends them all with the same words. A connection
+ * that ends may overtake the bye of a member that left in order, so it is believed only a little
+ * later.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "group/group.h"
+#include "group/recorder.h"
+#include "reduce/reduce.h"
+
+enum { SUSPICION_MS = 100, STALL_WARNING_S = 30 };
+
+/* For the thread that waits, which may be another one. */
+static void keep_error(struct call *call)
+{
+    tutti_error_info info = {.struct_size = sizeof info};
+
+    tutti_last_error_info(&info);
+    call->culprit = info.peer;
+    call->words = strdup(info.message);
+}
+
+void group_complete(struct tutti_group *group, struct call *call, tutti_status status)
+{
+    struct operation_state *state = &call->state;
+
+    call_list_remove(call->kind == CALL_COLLECTIVE ? &group->queue : &group->messages, call);
+    record_at(group, call->record)->state = status ? RECORD_FAILED : RECORD_DONE;
+    if (!status && call->kind == CALL_COLLECTIVE)
+        atomic_store_explicit(&group->completed, call->announce.sequence, memory_order_relaxed);
+    if (status)
+        error_where(group->rank, -1, call->kind == CALL_COLLECTIVE ? call->announce.sequence : 0,
+                    record_at(group, call->record)->operation);
+    if (call->plan)
+        call->plan->users--;
+    if (status && state->work)
+        work_keep_error(state->work);
+    else if (status)
+        keep_error(call);
+    engine_complete(&group->context->engine, state, status);
+}
+
+/* ---- failure ---- */
+
+/* The verdict is in: every call ends with it, and its memory is the caller's again. */
+static void fail_all(struct tutti_group *group)
+{
+    tutti_status status = control_verdict_status(group->control);
+
+    if (!atomic_exchange(&group->failed, 1)) {
+        if (group->p2p)
+            p2p_group_fail(group->p2p, status);
+        run_abandon(&group->run);
+    }
+    while (group->queue.first) {
+        group_verdict(group);
+        group_complete(group, group->queue.first, status);
+    }
+    while (group->messages.first) {
+        group_verdict(group);
+        group_complete(group, group->messages.first, status);
+    }
+}
+
+void group_call_failed(struct tutti_group *group, struct call *call, tutti_status status)
+{
+    char words[CONTROL_WORDS_MAX];
+
+    call->doomed = true;
+    if (status == TUTTI_ERR_MISMATCH && group->has_mapped) {
+        group_mapped_mismatch(group);
+        return;
+    }
+    if (status == TUTTI_ERR_PEER_LOST)
+        return; /* suspected already: the control plane knows more about it */
+    snprintf(words, sizeof words, "rank %d: %.900s", group->rank, error_message());
+    control_propose(group->control, status, group->rank, words);
+}
+
+/* ---- what moves ---- */
+
+static void move_collective(struct tutti_group *group)
+{
+    struct call *call = group->queue.first;
+
+    if (!call || call->doomed)
+        return;
+    record_at(group, call->record)->state = RECORD_RUNNING;
+    tutti_status status = group_advance(group, call);
+    if (status == TUTTI_ERR_NOT_READY)
+        return;
+    if (status)
+        group_call_failed(group, call, status);
+    else
+        group_complete(group, call, TUTTI_OK);
+}
+
+/* p2p's callback: op is inside the call. */
+void group_message_done(struct p2p_op *op)
+{
+    struct call *call = op->user;
+    struct tutti_group *group = call->group;
+
+    if (atomic_load(&group->failed) || control_verdict_status(group->control))
+        return; /* fail_all() ends it with the verdict's words */
+    if (op->status == TUTTI_ERR_PEER_LOST && call->kind != CALL_COLLECTIVE) {
+        call->doomed = true; /* left in order, or lost: look_at_suspects() finds out */
+        return;
+    }
+    if (op->status)
+        p2p_op_error(op);
+    if (call->state.work)
+        call->state.work->source = call->kind == CALL_RECV ? op->source : -1;
+    record_at(group, call->record)->peer = call->kind == CALL_RECV ? op->source : call->peer;
+    group_complete(group, call, op->status);
+}
+
+/* ---- events of p2p; noted, since nothing of p2p may be called from them ---- */
+
+static void on_announce(void *user, int source, const struct announce *a)
+{
+    group_compare(user, source, a);
+}
+
+static void on_peer_failed(void *user, int source, tutti_status status, const char *words)
+{
+    struct tutti_group *group = user;
+    char text[CONTROL_WORDS_MAX];
+
+    if (status == TUTTI_ERR_PEER_LOST) {
+        if (!group->suspected_ns[source])
+            group->suspected_ns[source] = clock_now_ns();
+        group->any_suspect = true;
+        return;
+    }
+    snprintf(text, sizeof text, "rank %d cannot go on with rank %d: %.800s", group->rank, source,
+             words);
+    control_propose(group->control, status, source, text);
+}
+
+const struct p2p_events group_events = {.announce = on_announce, .peer_failed = on_peer_failed};
+
+/* ---- the source ---- */
+
+static unsigned progress(struct engine_source *source)
+{
+    struct tutti_group *group = (struct tutti_group *)source;
+    unsigned moved = 0;
+
+    if (control_verdict_status(group->control)) {
+        fail_all(group);
+        return 0;
+    }
+    if (group->p2p)
+        moved += p2p_progress(group->p2p_engine);
+    while (group->queue.first) {
+        struct call *before = group->queue.first;
+
+        move_collective(group);
+        if (group->queue.first == before)
+            return moved + group->run.exhausted;
+        moved++;
+    }
+    return moved;
+}
+
+/* Whom the call waits for, in words; the rank, or -1. */
+static int describe_wait(struct tutti_group *group, const struct call *call, char *ret_text,
+                         size_t capacity)
+{
+    char who[CONTROL_HOST_MAX + 64];
+    int rank = call->peer;
+    const char *what = "which has not answered";
+
+    if (call->kind == CALL_COLLECTIVE && call->begun &&
+        call->plan->plan.algorithm->kind != ALGORITHM_INLINE) {
+        struct waiting w = run_waiting(&group->run);
+
+        rank = w.rank;
+        what = w.kind == WAITING_CALL || w.kind == WAITING_ROOM ? "which has not called it"
+                                                                : "which has not come so far in it";
+    } else if (call->kind == CALL_COLLECTIVE) {
+        rank = group->mapped.ranks[group->mapped.culprit];
+        what = "which has not called it";
+    }
+    if (rank < 0) {
+        snprintf(ret_text, capacity, "any member");
+        return -1;
+    }
+    control_describe(group->control, rank, who, sizeof who);
+    snprintf(ret_text, capacity, "%s, %s", who, what);
+    return rank;
+}
+
+/* The further mates that have not called it, for the same words. */
+static void add_missing_mates(struct tutti_group *group, const struct call *call, int named,
+                              char *text, size_t capacity)
+{
+    if (!group->has_mapped || call->kind != CALL_COLLECTIVE)
+        return;
+    for (int i = 0; i < group->mapped.mates; i++) {
+        size_t used = strlen(text);
+
+        if (i == group->mapped.self || group->mapped.ranks[i] == named ||
+            mapped_has_called(&group->mapped, i))
+            continue;
+        snprintf(text + used, capacity - used, "; rank %d has not called it either",
+                 group->mapped.ranks[i]);
+    }
+}
+
+static void describe_call(const struct call *call, char *ret_text, size_t capacity)
+{
+    char words[128];
+
+    if (call->kind == CALL_COLLECTIVE) {
+        call_words_text(&call->announce.words, words, sizeof words);
+        snprintf(ret_text, capacity, "#%llu %s", (unsigned long long)call->announce.sequence,
+                 words);
+    } else {
+        snprintf(ret_text, capacity, "%s of %llu bytes, tag %llu",
+                 call->kind == CALL_SEND ? "send" : "recv", (unsigned long long)call->bytes,
+                 (unsigned long long)call->tag);
+    }
+}
+
+static void time_out(struct tutti_group *group, struct call *call)
+{
+    char what[192], who[512], words[CONTROL_WORDS_MAX];
+    int rank = describe_wait(group, call, who, sizeof who);
+
+    describe_call(call, what, sizeof what);
+    add_missing_mates(group, call, rank, who, sizeof who);
+    snprintf(words, sizeof words, "%s timed out after %lld ms on rank %d: waiting for %s", what,
+             (long long)call->timeout_ms, group->rank, who);
+    /* A message that nothing has been exchanged for is withdrawn: the group goes on. */
+    if (call->kind != CALL_COLLECTIVE && p2p_cancel(&call->message) == TUTTI_OK) {
+        error_set(TUTTI_ERR_TIMEOUT, "group %s: %s", group->name, words);
+        error_where(group->rank, rank, 0, NULL);
+        group_complete(group, call, TUTTI_ERR_TIMEOUT);
+        return;
+    }
+    call->doomed = true;
+    control_propose(group->control, TUTTI_ERR_TIMEOUT, rank, words);
+}
+
+static void look_at_deadline(struct tutti_group *group, struct call *call, int64_t now)
+{
+    if (call->doomed)
+        return;
+    if (!call->deadline_ns) {
+        call->deadline_ns = clock_deadline_ms(call->timeout_ms);
+        call->warn_ns = now + STALL_WARNING_S * CLOCK_NS_PER_S;
+    } else if (now >= call->deadline_ns) {
+        time_out(group, call);
+    } else if (call->warn_ns && now >= call->warn_ns) {
+        char what[192], who[512];
+
+        call->warn_ns = 0;
+        describe_call(call, what, sizeof what);
+        int rank = describe_wait(group, call, who, sizeof who);
+        add_missing_mates(group, call, rank, who, sizeof who);
+        log_line(LOG_WARN, group->rank, "group %s: %s has waited for %d s for %s", group->name,
+                 what, STALL_WARNING_S, who);
+    }
+}
+
+/* A member that left in order cannot take part in what comes after its last call. */
+static void look_at_byes(struct tutti_group *group)
+{
+    char words[128], text[CONTROL_WORDS_MAX], what[192];
+    struct call *call = group->queue.first;
+
+    if (!call)
+        return;
+    int rank = control_left_before(group->control, call->announce.sequence, words, sizeof words);
+    if (rank < 0)
+        return;
+    describe_call(call, what, sizeof what);
+    snprintf(text, sizeof text, "%s, and %s needs it", words, what);
+    call->doomed = true;
+    control_propose(group->control, TUTTI_ERR_PEER_LOST, rank, text);
+}
+
+/* Ends the messages to and from a member that left in order. */
+static void end_messages_with(struct tutti_group *group, int rank)
+{
+    for (struct call *call = group->messages.first, *next; call; call = next) {
+        next = call->next;
+        if (!call->doomed || call->peer != rank)
+            continue;
+        error_set(TUTTI_ERR_PEER_LOST, "group %s: rank %d left the group before this message",
+                  group->name, rank);
+        error_where(group->rank, rank, 0, NULL);
+        group_complete(group, call, TUTTI_ERR_PEER_LOST);
+    }
+}
+
+/* It left after its part, yet ours needs something of it that has not arrived and cannot any more.
+ */
+static void propose_cut_off(struct tutti_group *group, int rank)
+{
+    char what[192], words[CONTROL_WORDS_MAX];
+
+    describe_call(group->queue.first, what, sizeof what);
+    snprintf(words, sizeof words, "rank %d left before rank %d had all that it sent for %s", rank,
+             group->rank, what);
+    control_propose(group->control, TUTTI_ERR_PEER_LOST, rank, words);
+}
+
+/* The paths to members that left in order are ended, once what they had sent must have arrived. */
+static void look_at_leavers(struct tutti_group *group, int64_t now)
+{
+    for (int r = 0; r < group->size && group->p2p; r++) {
+        if (!group->control->members[r].left || group->gone[r] || r == group->rank)
+            continue;
+        if (!group->suspected_ns[r]) {
+            group->suspected_ns[r] = now;
+            group->any_suspect = true;
+        } else if (now > group->suspected_ns[r] + SUSPICION_MS * CLOCK_NS_PER_MS) {
+            group->gone[r] = true;
+            p2p_path_fail(group->paths[r], TUTTI_ERR_PEER_LOST, "it left the group");
+        }
+    }
+}
+
+static void look_at_suspects(struct tutti_group *group, int64_t now)
+{
+    struct control *control = group->control;
+
+    if (!group->any_suspect)
+        return;
+    for (int r = 0; r < group->size; r++) {
+        if (!group->suspected_ns[r])
+            continue;
+        if (control->members[r].left) {
+            end_messages_with(group, r);
+            if (group->queue.first && group->queue.first->doomed)
+                propose_cut_off(group, r);
+        } else if (now > group->suspected_ns[r] + SUSPICION_MS * CLOCK_NS_PER_MS) {
+            char who[CONTROL_HOST_MAX + 64], words[CONTROL_WORDS_MAX];
+
+            control_describe(control, r, who, sizeof who);
+            snprintf(words, sizeof words, "%s was lost: its connection ended without a bye", who);
+            control_propose(control, TUTTI_ERR_PEER_LOST, r, words);
+        }
+    }
+}
+
+static void look(struct engine_source *source, int64_t now)
+{
+    struct tutti_group *group = (struct tutti_group *)source;
+
+    control_poll(group->control);
+    if (control_verdict_status(group->control)) {
+        fail_all(group);
+        return;
+    }
+    look_at_leavers(group, now);
+    look_at_suspects(group, now);
+    look_at_byes(group);
+    if (group->queue.first)
+        look_at_deadline(group, group->queue.first, now);
+    for (struct call *call = group->messages.first, *next; call; call = next) {
+        next = call->next;
+        look_at_deadline(group, call, now);
+    }
+}
+
+static void tell_sleep(struct engine_source *source)
+{
+    struct tutti_group *group = (struct tutti_group *)source;
+
+    if (group->mates)
+        mates_sleep(group->mates);
+}
+
+static void tell_awake(struct engine_source *source)
+{
+    struct tutti_group *group = (struct tutti_group *)source;
+
+    if (group->mates)
+        mates_awake(group->mates);
+}
+
+static bool may_sleep(struct engine_source *source)
+{
+    struct tutti_group *group = (struct tutti_group *)source;
+
+    return !group->p2p || p2p_arm(group->p2p_engine);
+}
+
+void group_source_init(struct tutti_group *group)
+{
+    group->source = (struct engine_source){.progress = progress,
+                                           .look = look,
+                                           .sleep = tell_sleep,
+                                           .may_sleep = may_sleep,
+                                           .awake = tell_awake};
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "group/recorder.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+
+const char *operation_name(int operation)
+{
+    static const char *const names[OPERATION_COUNT] = {"none", "all_reduce", "broadcast",
+                                                       "barrier"};
+
+    return operation >= 0 && operation < OPERATION_COUNT ? names[operation] : "?";
+}
+
+void call_words_text(const struct call_words *words, char *ret_text, size_t capacity)
+{
+    const char *name = operation_name(words->operation);
+
+    switch (words->operation) {
+    case OPERATION_ALL_REDUCE:
+        snprintf(ret_text, capacity, "%s %llu x %s, %s", name, (unsigned long long)words->count,
+                 tutti_dtype_name(words->dtype), tutti_reduce_op_name(words->op));
+        break;
+    case OPERATION_BROADCAST:
+        snprintf(ret_text, capacity, "%s %llu x %s, root %d", name,
+                 (unsigned long long)words->count, tutti_dtype_name(words->dtype), words->root);
+        break;
+    default:
+        snprintf(ret_text, capacity, "%s", name);
+    }
+}
+
+static tutti_record *next_record(struct tutti_group *group, uint64_t *ret_number)
+{
+    *ret_number = group->recorded++;
+    return record_at(group, *ret_number);
+}
+
+uint64_t record_collective(struct tutti_group *group, const struct call *call)
+{
+    uint64_t number;
+    tutti_record *record = next_record(group, &number);
+    const struct call_words *words = &call->announce.words;
+
+    record->sequence = call->announce.sequence;
+    record->count = words->count;
+    record->bytes = call->bytes;
+    record->tag = 0;
+    record->operation = operation_name(words->operation);
+    record->provider = call->plan->plan.provider;
+    record->algorithm = call->plan->plan.algorithm->name;
+    record->dtype = words->dtype;
+    record->op = words->op;
+    record->peer = words->root;
+    record->state = RECORD_QUEUED;
+    return number;
+}
+
+uint64_t record_message(struct tutti_group *group, const struct call *call, bool is_send)
+{
+    uint64_t number;
+    tutti_record *record = next_record(group, &number);
+
+    *record = (tutti_record){.sequence = ++group->message_sequence,
+                             .bytes = call->bytes,
+                             .count = call->bytes,
+                             .tag = call->tag,
+                             .operation = is_send ? "send" : "recv",
+                             .provider = group->backend,
+                             .algorithm = "message",
+                             .op = -1,
+                             .peer = call->peer,
+                             .state = RECORD_RUNNING};
+    return number;
+}
+
+tutti_status tutti_recorder_read(const tutti_group *const_group, tutti_record *ret_records,
+                                 uint32_t record_size, uint32_t capacity, uint32_t *ret_count)
+{
+    tutti_group *group = (tutti_group *)const_group;
+    tutti_status status = group_check(group);
+
+    if (status)
+        return status;
+    if (!ret_count || (capacity && !ret_records) || !record_size)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "ret_records, record_size and ret_count must be given");
+    size_t size = record_size < sizeof(tutti_record) ? record_size : sizeof(tutti_record);
+
+    engine_take(&group->context->engine);
+    uint64_t kept = group->recorded < GROUP_RECORDS ? group->recorded : GROUP_RECORDS;
+    uint32_t n = kept < capacity ? (uint32_t)kept : capacity;
+    for (uint32_t i = 0; i < n; i++) {
+        char *out = (char *)ret_records + (size_t)i * record_size;
+
+        memset(out, 0, record_size);
+        memcpy(out, record_at(group, group->recorded - n + i), size);
+    }
+    engine_release(&group->context->engine);
+    *ret_count = n;
+    return TUTTI_OK;
+}
+
+tutti_status tutti_group_traffic(const tutti_group *const_group, tutti_traffic *ret_traffic)
+{
+    tutti_group *group = (tutti_group *)const_group;
+    tutti_status status = group_check(group);
+
+    if (status)
+        return status;
+    if (!ret_traffic || ret_traffic->struct_size < sizeof(uint32_t))
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_traffic and its struct_size must be set");
+    tutti_traffic traffic = {0};
+
+    engine_take(&group->context->engine);
+    for (int level = 0; level < PROVIDERS; level++) {
+        struct endpoint *e = &group->endpoints[level];
+        uint64_t counters[5] = {0};
+
+        if (!e->ops || !TUTTI_HAS(e->ops, traffic))
+            continue;
+        e->ops->traffic(e->endpoint, counters);
+        traffic.sent_bytes += counters[0];
+        traffic.received_bytes += counters[1];
+        traffic.sent_messages += counters[2];
+        traffic.mapped_bytes += counters[4];
+    }
+    traffic.mapped_bytes += group->mapped_bytes;
+    engine_release(&group->context->engine);
+    uint32_t size = ret_traffic->struct_size < sizeof traffic ? ret_traffic->struct_size
+                                                              : (uint32_t)sizeof traffic;
+    traffic.struct_size = size;
+    memcpy(ret_traffic, &traffic, size);
+    return TUTTI_OK;
+}
