@@ -46,7 +46,7 @@ static tutti_status shm_open(const tutti_host *host, void *host_self,
     tutti_endpoint *endpoint = host->allocate(host_self, sizeof *endpoint);
 
     if (!endpoint)
-        return host->error(host_self, TUTTI_ERR_NO_MEMORY, 0, "shm: out of memory");
+        return host->error(host_self, TUTTI_ERR_NO_MEMORY, 0, "out of memory");
     endpoint->host = host;
     endpoint->host_self = host_self;
     endpoint->rank = options->rank;
@@ -58,7 +58,7 @@ static tutti_status shm_address(tutti_endpoint *endpoint, void *ret_address, uin
                                 uint64_t *ret_bytes)
 {
     if (capacity < sizeof own_address)
-        return shm_error(endpoint, TUTTI_ERR_INTERNAL, 0, "shm: the address needs %zu bytes",
+        return shm_error(endpoint, TUTTI_ERR_INTERNAL, 0, "the address needs %zu bytes",
                          sizeof own_address);
     memcpy(ret_address, &own_address, sizeof own_address);
     *ret_bytes = sizeof own_address;
@@ -70,10 +70,10 @@ static tutti_status shm_connect(tutti_endpoint *endpoint, const void *address, u
 {
     if (bytes != sizeof own_address || memcmp(address, &own_address, sizeof own_address) != 0)
         return shm_error(endpoint, TUTTI_ERR_MISMATCH, 0,
-                         "shm: the peer's address is of another kind or version");
+                         "the peer's address is of another kind or version");
     tutti_peer *peer = shm_allocate(endpoint, sizeof *peer);
     if (!peer)
-        return shm_error(endpoint, TUTTI_ERR_NO_MEMORY, 0, "shm: out of memory");
+        return shm_error(endpoint, TUTTI_ERR_NO_MEMORY, 0, "out of memory");
     peer->endpoint = endpoint;
     peer->label = label;
     peer->next = endpoint->peers;
@@ -124,14 +124,14 @@ static void shm_close(tutti_endpoint *endpoint)
 static tutti_status check_peer(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane)
 {
     if (lane != 0)
-        return shm_error(endpoint, TUTTI_ERR_INVALID_ARGUMENT, 0, "shm: there is only lane 0");
+        return shm_error(endpoint, TUTTI_ERR_INVALID_ARGUMENT, 0, "there is only lane 0");
     if (!peer->map)
         return shm_error(endpoint, TUTTI_ERR_UNSUPPORTED, 0,
-                         "shm: no memory is mapped with this peer: it is not a host-mate, or "
+                         "no memory is mapped with this peer: it is not a host-mate, or "
                          "map_test has not succeeded yet");
     if (peer->broken)
         return shm_error(endpoint, TUTTI_ERR_INTERNAL, 0,
-                         "shm: the memory shared with host-mate %u is corrupt", peer->index);
+                         "the memory shared with host-mate %u is corrupt", peer->index);
     return TUTTI_OK;
 }
 
@@ -162,7 +162,7 @@ static tutti_status shm_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32
         return status;
     if (peer->cut)
         return shm_error(endpoint, TUTTI_ERR_ABORTED, 0,
-                         "shm: a message to host-mate %u was cancelled half-way, nothing can "
+                         "a message to host-mate %u was cancelled half-way, nothing can "
                          "follow it",
                          peer->index);
     if (shm_stream_send_now(peer, data, bytes, flags & TUTTI_SEND_MORE)) {

@@ -120,14 +120,13 @@ static tutti_status make_segment(tutti_map *map)
     map->own_fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (map->own_fd < 0)
         return shm_error(endpoint, TUTTI_ERR_SYSTEM, errno,
-                         "shm: cannot make a shared memory segment (memfd_create)");
+                         "cannot make a shared memory segment (memfd_create)");
     if (ftruncate(map->own_fd, (off_t)map->segment_bytes) != 0)
         return shm_error(endpoint, TUTTI_ERR_SYSTEM, errno,
-                         "shm: cannot make a shared memory segment of %llu bytes",
+                         "cannot make a shared memory segment of %llu bytes",
                          (unsigned long long)map->segment_bytes);
     if (fcntl(map->own_fd, F_ADD_SEALS, SEALS) != 0)
-        return shm_error(endpoint, TUTTI_ERR_SYSTEM, errno,
-                         "shm: cannot seal a shared memory segment");
+        return shm_error(endpoint, TUTTI_ERR_SYSTEM, errno, "cannot seal a shared memory segment");
     return TUTTI_OK;
 }
 
@@ -137,11 +136,11 @@ tutti_status shm_map_start(tutti_endpoint *endpoint, tutti_host_mates *mates,
 {
     if (count == 0 || count > SHM_MATES_MAX || self_index >= count || bytes > (UINT64_C(1) << 42))
         return shm_error(endpoint, TUTTI_ERR_INVALID_ARGUMENT, 0,
-                         "shm: cannot map %llu bytes of each of %u mates (this is mate %u)",
+                         "cannot map %llu bytes of each of %u mates (this is mate %u)",
                          (unsigned long long)bytes, count, self_index);
     tutti_map *map = map_new(endpoint, peers, count);
     if (!map)
-        return shm_error(endpoint, TUTTI_ERR_NO_MEMORY, 0, "shm: out of memory");
+        return shm_error(endpoint, TUTTI_ERR_NO_MEMORY, 0, "out of memory");
     map->mates = mates;
     map->self_index = self_index;
     map->core_bytes = bytes;
@@ -171,16 +170,15 @@ static tutti_status check_segment(tutti_map *map, uint32_t mate, int fd)
 
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || seals < 0)
         return shm_error(map->endpoint, TUTTI_ERR_DENIED, 0,
-                         "shm: host-mate %u passed something that is not a sealed memory file",
-                         mate);
+                         "host-mate %u passed something that is not a sealed memory file", mate);
     if (st.st_size < 0 || (uint64_t)st.st_size != map->segment_bytes)
         return shm_error(map->endpoint, TUTTI_ERR_MISMATCH, 0,
-                         "shm: host-mate %u passed a segment of %lld bytes where this member has "
+                         "host-mate %u passed a segment of %lld bytes where this member has "
                          "%llu: do all run the same version?",
                          mate, (long long)st.st_size, (unsigned long long)map->segment_bytes);
     if ((seals & SEALS) != SEALS)
         return shm_error(map->endpoint, TUTTI_ERR_DENIED, 0,
-                         "shm: host-mate %u passed a segment that it could still resize", mate);
+                         "host-mate %u passed a segment that it could still resize", mate);
     return TUTTI_OK;
 }
 
@@ -194,7 +192,7 @@ static tutti_status map_segments(tutti_map *map, const int32_t *descriptors)
         mmap(NULL, region_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (region == MAP_FAILED)
         return shm_error(map->endpoint, TUTTI_ERR_NO_MEMORY, errno,
-                         "shm: no address space for %u segments of %llu bytes", map->count,
+                         "no address space for %u segments of %llu bytes", map->count,
                          (unsigned long long)map->segment_bytes);
     map->region = region;
     map->region_bytes = region_bytes;
@@ -209,7 +207,7 @@ static tutti_status map_segments(tutti_map *map, const int32_t *descriptors)
         if (mmap(at, map->segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
                  descriptors[i], 0) == MAP_FAILED)
             return shm_error(map->endpoint, TUTTI_ERR_SYSTEM, errno,
-                             "shm: cannot map the segment of host-mate %u", i);
+                             "cannot map the segment of host-mate %u", i);
         map->bases[i] = at;
         at += map->segment_bytes;
     }
@@ -274,7 +272,7 @@ tutti_status shm_map_test(tutti_endpoint *endpoint, tutti_map *map, void **ret_b
         int32_t *descriptors = shm_allocate(endpoint, map->count * sizeof *descriptors);
 
         if (!descriptors)
-            return shm_error(endpoint, TUTTI_ERR_NO_MEMORY, 0, "shm: out of memory");
+            return shm_error(endpoint, TUTTI_ERR_NO_MEMORY, 0, "out of memory");
         map->status = receive_segments(map, descriptors);
         shm_release(endpoint, descriptors);
     }

@@ -37,7 +37,7 @@ static void break_stream(tutti_peer *peer, const char *what)
     peer->broken = true;
     peer->skip = 0;
     shm_error(peer->endpoint, TUTTI_ERR_INTERNAL, 0,
-              "shm: host-mate %u wrote %s that cannot be into shared memory: its memory is corrupt",
+              "host-mate %u wrote %s that cannot be into shared memory: its memory is corrupt",
               peer->index, what);
     fail_all(peer, &peer->sends);
     fail_all(peer, &peer->receives);
@@ -220,7 +220,7 @@ static bool receive_frame(tutti_peer *peer, tutti_request *request)
     peer->skip = shm_round(length, 8);
     shm_finish(peer->endpoint, request,
                shm_error(peer->endpoint, TUTTI_ERR_INTERNAL, 0,
-                         "shm: host-mate %u sent %llu bytes where at most %llu were expected",
+                         "host-mate %u sent %llu bytes where at most %llu were expected",
                          peer->index, (unsigned long long)length, (unsigned long long)r->bytes),
                0);
     return false;

@@ -9,16 +9,19 @@
 #include "tcp.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <tutti/version.h>
 
-enum { ASK_EVERY = 32, EVENTS_MAX = 32 };
+enum { ASK_EVERY = 32, EVENTS_MAX = 32, CLOSE_MS = 100 };
 
 tutti_status tcp_error(tutti_endpoint *endpoint, tutti_status status, int32_t system_errno,
                        const char *format, ...)
@@ -49,8 +52,26 @@ bool tcp_watch(tutti_endpoint *endpoint, struct tcp_source *source, uint32_t eve
 
 static void tcp_disconnect(tutti_endpoint *endpoint, tutti_peer *peer);
 
+/* Waits, a bounded time, until the peers' kernels have what was sent: to close a socket while
+ * something unread lies in it (a credit that nobody needs any more) resets the connection, and what
+ * is still in our kernel would be thrown away, such as the end of the last barrier. */
+static void flush_sockets(tutti_endpoint *endpoint)
+{
+    const struct timespec pause = {.tv_nsec = 200000};
+    int64_t deadline = endpoint->host->now_ns(endpoint->host_self) + CLOSE_MS * INT64_C(1000000);
+
+    for (tutti_peer *peer = endpoint->peers; peer; peer = peer->next) {
+        int unsent = 0;
+
+        while (peer->state == TCP_READY && ioctl(peer->source.fd, SIOCOUTQ, &unsent) == 0 &&
+               unsent > 0 && endpoint->host->now_ns(endpoint->host_self) < deadline)
+            nanosleep(&pause, NULL);
+    }
+}
+
 static void tcp_close(tutti_endpoint *endpoint)
 {
+    flush_sockets(endpoint);
     while (endpoint->peers)
         tcp_disconnect(endpoint, endpoint->peers);
     tcp_listen_close(endpoint);
@@ -72,7 +93,7 @@ static tutti_status open_descriptors(tutti_endpoint *endpoint, const char *bind_
     if (endpoint->epoll < 0 || endpoint->timer.fd < 0 ||
         !tcp_watch(endpoint, &endpoint->listener, EPOLLIN) ||
         !tcp_watch(endpoint, &endpoint->timer, EPOLLIN))
-        return tcp_error(endpoint, TUTTI_ERR_SYSTEM, errno, "tcp: cannot watch sockets");
+        return tcp_error(endpoint, TUTTI_ERR_SYSTEM, errno, "cannot watch sockets");
     return TUTTI_OK;
 }
 
@@ -82,7 +103,7 @@ static tutti_status tcp_open(const tutti_host *host, void *host_self,
     tutti_endpoint *endpoint = host->allocate(host_self, sizeof *endpoint);
 
     if (!endpoint)
-        return host->error(host_self, TUTTI_ERR_NO_MEMORY, 0, "tcp: out of memory");
+        return host->error(host_self, TUTTI_ERR_NO_MEMORY, 0, "out of memory");
     endpoint->host = host;
     endpoint->host_self = host_self;
     memcpy(endpoint->token, options->token, sizeof endpoint->token);
@@ -102,7 +123,7 @@ static tutti_status tcp_address(tutti_endpoint *endpoint, void *ret_address, uin
                                 uint64_t *ret_bytes)
 {
     if (capacity < TCP_ADDRESS_BYTES)
-        return tcp_error(endpoint, TUTTI_ERR_INTERNAL, 0, "tcp: the address needs %d bytes",
+        return tcp_error(endpoint, TUTTI_ERR_INTERNAL, 0, "the address needs %d bytes",
                          TCP_ADDRESS_BYTES);
     tcp_address_pack(&endpoint->address, ret_address);
     *ret_bytes = TCP_ADDRESS_BYTES;
@@ -115,11 +136,11 @@ static tutti_status check_address(tutti_endpoint *endpoint, const struct tcp_add
 {
     if (address->id == endpoint->address.id)
         return tcp_error(endpoint, TUTTI_ERR_INVALID_ARGUMENT, 0,
-                         "tcp: the address is this endpoint's own");
+                         "the address is this endpoint's own");
     for (tutti_peer *peer = endpoint->peers; peer; peer = peer->next)
         if (peer->address.id == address->id)
             return tcp_error(endpoint, TUTTI_ERR_INVALID_ARGUMENT, 0,
-                             "tcp: %s is a peer of this endpoint already", peer->name);
+                             "%s is a peer of this endpoint already", peer->name);
     return TUTTI_OK;
 }
 
@@ -130,13 +151,13 @@ static tutti_status tcp_connect(tutti_endpoint *endpoint, const void *address, u
 
     if (!tcp_address_unpack(address, bytes, &to))
         return tcp_error(endpoint, TUTTI_ERR_MISMATCH, 0,
-                         "tcp: the peer's address is of another kind or version");
+                         "the peer's address is of another kind or version");
     tutti_status status = check_address(endpoint, &to);
     if (status != TUTTI_OK)
         return status;
     tutti_peer *peer = tcp_allocate(endpoint, sizeof *peer);
     if (!peer)
-        return tcp_error(endpoint, TUTTI_ERR_NO_MEMORY, 0, "tcp: out of memory");
+        return tcp_error(endpoint, TUTTI_ERR_NO_MEMORY, 0, "out of memory");
     peer->source = (struct tcp_source){.kind = TCP_PEER, .fd = -1};
     peer->endpoint = endpoint;
     peer->label = label;
@@ -204,9 +225,8 @@ static tutti_status lost(tutti_peer *peer)
 
 static tutti_status check_lane(tutti_endpoint *endpoint, uint32_t lane)
 {
-    return lane == 0
-               ? TUTTI_OK
-               : tcp_error(endpoint, TUTTI_ERR_INVALID_ARGUMENT, 0, "tcp: there is only lane 0");
+    return lane == 0 ? TUTTI_OK
+                     : tcp_error(endpoint, TUTTI_ERR_INVALID_ARGUMENT, 0, "there is only lane 0");
 }
 
 static void begin(tutti_request *request, tutti_peer *peer, const void *data, uint64_t bytes,
@@ -242,7 +262,7 @@ static tutti_status tcp_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32
         return lost(peer);
     if (peer->cut)
         return tcp_error(endpoint, TUTTI_ERR_ABORTED, 0,
-                         "tcp: a message to %s was cancelled half-way, nothing can follow it",
+                         "a message to %s was cancelled half-way, nothing can follow it",
                          peer->name);
     if ((flags & TUTTI_SEND_MORE) && tcp_stream_hold(peer, data, bytes)) {
         tcp_of(request)->queue = NULL;

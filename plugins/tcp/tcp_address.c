@@ -126,17 +126,17 @@ tutti_status tcp_address_bind(tutti_endpoint *endpoint, const char *bind_address
 
     if (!parse(text, own))
         return tcp_error(endpoint, TUTTI_ERR_INVALID_ARGUMENT, 0,
-                         "tcp: cannot listen on '%s': a numeric address of one interface is needed",
+                         "cannot listen on '%s': a numeric address of one interface is needed",
                          text);
     if (getrandom(&own->id, sizeof own->id, 0) != (ssize_t)sizeof own->id)
-        return tcp_error(endpoint, TUTTI_ERR_SYSTEM, errno, "tcp: no random numbers");
+        return tcp_error(endpoint, TUTTI_ERR_SYSTEM, errno, "no random numbers");
     int fd = socket(own->socket.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return tcp_error(endpoint, TUTTI_ERR_SYSTEM, errno, "tcp: cannot open a socket");
+        return tcp_error(endpoint, TUTTI_ERR_SYSTEM, errno, "cannot open a socket");
     endpoint->listener.fd = fd;
     if (bind(fd, (struct sockaddr *)&own->socket, own->socket_bytes) != 0 ||
         listen(fd, SOMAXCONN) != 0 ||
         getsockname(fd, (struct sockaddr *)&own->socket, &own->socket_bytes) != 0)
-        return tcp_error(endpoint, TUTTI_ERR_SYSTEM, errno, "tcp: cannot listen on %s", text);
+        return tcp_error(endpoint, TUTTI_ERR_SYSTEM, errno, "cannot listen on %s", text);
     return TUTTI_OK;
 }

@@ -143,7 +143,7 @@ void tcp_connect_lose(tutti_peer *peer, int system_errno, const char *what)
     if (peer->state == TCP_LOST)
         return;
     tcp_connect_drop(peer, TCP_LOST);
-    snprintf(peer->words, sizeof peer->words, "tcp: %s %s%s%s", what, peer->name,
+    snprintf(peer->words, sizeof peer->words, "%s %s%s%s", what, peer->name,
              system_errno ? ": " : "",
              system_errno ? strerror_r(system_errno, why, sizeof why) : "");
     fail_requests(peer, &peer->sends);
@@ -198,7 +198,7 @@ tutti_status tcp_connect_dial(tutti_peer *peer)
 
     if (fd < 0)
         return tcp_error(peer->endpoint, TUTTI_ERR_SYSTEM, errno,
-                         "tcp: cannot open a socket to reach %s%s", peer->name,
+                         "cannot open a socket to reach %s%s", peer->name,
                          errno == EMFILE || errno == ENFILE ? " (raise 'ulimit -n')" : "");
     set_no_delay(fd);
     peer->source.fd = fd;

@@ -100,7 +100,7 @@ void tcp_listen_accept(tutti_endpoint *endpoint)
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             if (!endpoint->accept_warned)
                 endpoint->host->log(endpoint->host_self, 1,
-                                    "tcp: no descriptor for an incoming connection, which waits "
+                                    "no descriptor for an incoming connection, which waits "
                                     "until there is one: raise 'ulimit -n'");
             endpoint->accept_warned = true;
             endpoint->accept_later = true;

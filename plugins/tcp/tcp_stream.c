@@ -169,7 +169,7 @@ static void begin_message(tutti_peer *peer)
     peer->skip = length;
     tcp_finish(peer->endpoint, request,
                tcp_error(peer->endpoint, TUTTI_ERR_INTERNAL, 0,
-                         "tcp: %s sent %llu bytes where at most %llu were expected", peer->name,
+                         "%s sent %llu bytes where at most %llu were expected", peer->name,
                          (unsigned long long)length, (unsigned long long)r->bytes),
                0);
 }

@@ -84,6 +84,39 @@ void case_dial_together(const tutti_transport_ops *ops)
         run_threads(ops, 2, dial_body);
 }
 
+/* A message that was sent whole arrives although its sender closes at once, with something unread.
+ */
+static void close_body(struct member *member)
+{
+    enum { BYTES = 1 << 20 };
+    struct operation operation;
+    uint8_t *data = malloc(BYTES);
+
+    if (member->rank == 0) {
+        receive_word(member, 1, 1);
+        send_word(member, 1, 2);
+        all_meet(member);
+        fill_pattern(data, BYTES, 0, 0);
+        send_to(member, 1, data, BYTES, 0, &operation);
+        check(wait_for(member, &operation) == TUTTI_OK);
+    } else {
+        send_word(member, 0, 1);
+        receive_word(member, 0, 2);
+        send_word(member, 0, 3); /* nobody receives it */
+        all_meet(member);
+        receive_from(member, 0, data, BYTES, &operation);
+        check(wait_for(member, &operation) == TUTTI_OK, "%s", member->lost_words);
+        check_pattern(data, BYTES, 0, 0);
+    }
+    free(data);
+}
+
+void case_close_delivers(const tutti_transport_ops *ops)
+{
+    for (int i = 0; i < 20; i++)
+        run_threads(ops, 2, close_body);
+}
+
 /* The other side's process names us to its core only later: nothing is lost meanwhile. */
 void case_dial_before_connect(const tutti_transport_ops *ops)
 {

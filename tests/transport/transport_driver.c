@@ -33,6 +33,7 @@ static const struct {
     {"hostile_ring", "shm", case_hostile_ring},
     {"dial_together", "tcp", case_dial_together},
     {"dial_before_connect", "tcp", case_dial_before_connect},
+    {"close_delivers", "tcp", case_close_delivers},
     {"garbage", "tcp", case_garbage},
     {"half_open", "tcp", case_half_open},
     {"wrong_token", "tcp", case_wrong_token},
