@@ -338,10 +338,10 @@ static gboolean guard_died(gint fd, GIOCondition condition, gpointer user)
 
 /* ---- starting ---- */
 
-/* A rank takes two pipes and a pidfd here, and a connection to the store. */
+/* A rank takes two pipes, two log files, a pidfd and a connection to the store here. */
 static bool raise_file_limit(struct launcher *l)
 {
-    rlim_t wanted = 64 + 4 * (rlim_t)l->options->ranks;
+    rlim_t wanted = 64 + 6 * (rlim_t)l->options->ranks;
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &l->files_before) < 0)
