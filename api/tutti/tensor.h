@@ -50,8 +50,17 @@ enum {
 #undef TUTTI_DTYPE_ENUM
 };
 
-/* Layout-identical to DLTensor. */
-typedef struct tutti_tensor {
+/*
+ * Layout-identical to DLTensor. A pointer to one may be cast and passed: where the compiler knows
+ * the attribute, the type may alias it.
+ */
+#if defined(__GNUC__) || defined(__clang__)
+#define TUTTI_MAY_ALIAS __attribute__((may_alias))
+#else
+#define TUTTI_MAY_ALIAS
+#endif
+
+typedef struct TUTTI_MAY_ALIAS tutti_tensor {
     void *data;
     tutti_device device;
     int32_t ndim;      /* 0: a scalar of one element */

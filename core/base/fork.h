@@ -11,7 +11,7 @@
 
 extern _Atomic uint32_t fork_generation;
 
-/* Registers the handlers, once. `in_child` closes descriptors; may be called in a fork handler. */
+/* Begins to watch, once; `in_child` runs in each child before fork() returns there. */
 void fork_watch(void (*in_child)(void));
 
 static inline uint32_t fork_current(void)

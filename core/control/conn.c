@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/codec.h"
 #include "base/error.h"
+#include "base/fork_close.h"
 #include "control/control.h"
 
 enum {
@@ -55,6 +56,7 @@ tutti_status control_watch_add(struct control *control, struct control_watch *wa
 
     if (epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, watch->fd, &event))
         return error_set_errno(TUTTI_ERR_SYSTEM, errno, "cannot watch a descriptor");
+    fork_close_add(watch->fd);
     return TUTTI_OK;
 }
 
@@ -70,7 +72,7 @@ void control_watch_remove(struct control *control, struct control_watch *watch)
     if (watch->fd < 0)
         return;
     epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
-    close(watch->fd);
+    fork_close_now(watch->fd);
     watch->fd = -1;
 }
 

@@ -62,8 +62,7 @@ void control_close(struct control *control)
         c->closing = true;
     }
     control_conn_reap(control);
-    if (control->listener.fd >= 0)
-        close(control->listener.fd);
+    control_watch_remove(control, &control->listener);
     if (control->epoll_fd >= 0)
         close(control->epoll_fd);
     for (int r = 0; control->members && r < control->size; r++)

@@ -19,31 +19,10 @@ static tutti_context *contexts, *the_default;
 
 enum { EXIT_WAITS_MS = 200 };
 
-static void close_quietly(int *fd)
+/* In the child of a fork: its first tutti_init() makes a context of its own. What the parent's hold
+ * is left alone; fork_close.h has closed the descriptors that matter. */
+static void forget_in_child(void)
 {
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
-
-/* In the child of a fork: nothing of the parent's is touched, its descriptors are closed. */
-static void close_in_child(void)
-{
-    for (tutti_context *c = contexts; c; c = c->next) {
-        for (struct engine_source *s = c->engine.sources; s; s = s->next) {
-            struct control *control = ((struct tutti_group *)s)->control;
-
-            if (!control)
-                continue;
-            close_quietly(&control->epoll_fd);
-            close_quietly(&control->listener.fd);
-            for (struct control_conn *conn = control->connections; conn; conn = conn->next)
-                close_quietly(&conn->watch.fd);
-        }
-        close_quietly(&c->engine.epoll_fd);
-        close_quietly(&c->engine.doorbell);
-        close_quietly(&c->engine.event_fd);
-    }
     contexts = the_default = NULL;
     pthread_mutex_init(&lock, NULL);
 }
@@ -68,7 +47,7 @@ static void say_unclean_bye(void)
 
 static void watch_process(void)
 {
-    fork_watch(close_in_child);
+    fork_watch(forget_in_child);
     atexit(say_unclean_bye);
 }
 
