@@ -26,7 +26,7 @@ bool fence_register(void)
 
 void fence_heavy(void)
 {
-    atomic_thread_fence(memory_order_seq_cst);
+    fence_full();
     if (fence_register())
         membarrier_call(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
 }
