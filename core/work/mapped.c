@@ -136,18 +136,9 @@ tutti_status mapped_announce(struct mapped *mapped, const struct mapped_call *ca
 
 tutti_status mapped_meet(struct mapped *mapped, int index)
 {
-    const uint64_t sequence = mapped->announced;
-    tutti_status status;
-
-    if (index == mapped->self || mapped->seen[index] == sequence)
+    if (index == mapped->self || mapped->seen[index] == mapped->announced)
         return TUTTI_OK;
-    status = look(mapped, index, sequence);
-    if (status != TUTTI_ERR_NOT_READY)
-        return status;
-    /* It may never come: because it called something else before, which I had no cause to see. */
-    if (mapped->seen[index] + 1 < sequence)
-        status = look(mapped, index, sequence - 1);
-    return status ? status : TUTTI_ERR_NOT_READY;
+    return look(mapped, index, mapped->announced);
 }
 
 tutti_status mapped_meet_all(struct mapped *mapped)
