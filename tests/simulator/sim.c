@@ -45,11 +45,12 @@ uint64_t sim_random(struct sim_world *world)
 /* ---- messages ------------------------------------------------------------------------------ */
 
 struct sim_message {
-    struct sim_message *next;
+    struct sim_message *next; /* in its channel's queue; a matched send: among the transfers */
+    struct sim_message *receive;
     void *data;
     uint64_t bytes, sequence;
-    uint32_t delay; /* tests until it is seen to be complete */
-    bool matched;
+    uint32_t delay;
+    bool matched, done;
     uint16_t queue; /* 0 sends, 1 receives, of `channel` */
     struct sim_channel *channel;
 };
@@ -61,48 +62,87 @@ struct sim_channel {
 
 enum { NOBODY = -1 }; /* the peer of a pause */
 
+static void append(struct sim_channel *channel, struct sim_message *message)
+{
+    if (channel->last[message->queue])
+        channel->last[message->queue]->next = message;
+    else
+        channel->first[message->queue] = message;
+    channel->last[message->queue] = message;
+}
+
+static struct sim_message *take_first(struct sim_channel *channel, int queue)
+{
+    struct sim_message *message = channel->first[queue];
+
+    if (!message)
+        return NULL;
+    channel->first[queue] = message->next;
+    if (!message->next)
+        channel->last[queue] = NULL;
+    return message;
+}
+
+/* From here on both buffers are the wire's for a while: what was not there when the send began, or
+ * is written to either too early, ends up in the result. */
+static void match(struct sim_world *world, struct sim_message *send, struct sim_message *receive)
+{
+    if (send->bytes != receive->bytes || send->sequence != receive->sequence)
+        sim_fail("a message of %lu bytes in #%lu met a receive of %lu in #%lu",
+                 (unsigned long)send->bytes, (unsigned long)send->sequence,
+                 (unsigned long)receive->bytes, (unsigned long)receive->sequence);
+    send->matched = receive->matched = true;
+    send->receive = receive;
+    send->delay = (uint32_t)sim_below(world, 2 * (uint64_t)world->size);
+    send->next = world->transfers;
+    world->transfers = send;
+    if (receive->bytes)
+        memset(receive->data, 0x5a, receive->bytes);
+}
+
+static void progress(struct sim_world *world)
+{
+    struct sim_message **link = &world->transfers;
+
+    while (*link) {
+        struct sim_message *send = *link;
+
+        world->activity++;
+        if (send->delay) {
+            send->delay--;
+            link = &send->next;
+            continue;
+        }
+        *link = send->next;
+        if (send->bytes)
+            memcpy(send->receive->data, send->data, send->bytes);
+        send->done = send->receive->done = true;
+    }
+}
+
 static tutti_status start(struct sim_member *member, struct sim_channel *channel,
                           struct sim_message *message, int queue, void *data, uint64_t bytes)
 {
     struct sim_world *world = member->world;
     struct sim_message *other;
 
-    if (sim_below(world, 8) == 0) {
-        world->activity++;
-        return TUTTI_ERR_NOT_READY;
-    }
     world->activity++;
+    if (sim_below(world, 8) == 0)
+        return TUTTI_ERR_NOT_READY;
     *message = (struct sim_message){.data = data,
                                     .bytes = bytes,
                                     .sequence = member->sequence,
+                                    .done = !channel,
                                     .delay = (uint32_t)sim_below(world, 3),
                                     .queue = (uint16_t)queue,
                                     .channel = channel};
-    if (!channel) {
-        message->matched = true;
+    if (!channel)
         return TUTTI_OK;
-    }
-    other = channel->first[!queue];
-    if (!other) {
-        if (channel->last[queue])
-            channel->last[queue]->next = message;
-        else
-            channel->first[queue] = message;
-        channel->last[queue] = message;
-        return TUTTI_OK;
-    }
-    channel->first[!queue] = other->next;
-    if (!other->next)
-        channel->last[!queue] = NULL;
-    if (other->bytes != bytes || other->sequence != message->sequence)
-        sim_fail("a message of %lu bytes in #%lu met a receive of %lu in #%lu",
-                 (unsigned long)(queue ? other : message)->bytes,
-                 (unsigned long)(queue ? other : message)->sequence,
-                 (unsigned long)(queue ? message : other)->bytes,
-                 (unsigned long)(queue ? message : other)->sequence);
-    if (bytes)
-        memcpy(queue ? data : other->data, queue ? other->data : data, bytes);
-    message->matched = other->matched = true;
+    other = take_first(channel, !queue);
+    if (other)
+        match(world, queue ? other : message, queue ? message : other);
+    else
+        append(channel, message);
     return TUTTI_OK;
 }
 
@@ -130,30 +170,24 @@ static tutti_status sim_test(void *user, void *ticket)
     struct sim_member *member = user;
     struct sim_message *message = ticket;
 
-    if (!message->matched)
+    if (!message->done)
         return TUTTI_ERR_NOT_READY;
-    member->world->activity++;
-    if (message->delay) {
+    if (!message->channel && message->delay) {
+        member->world->activity++;
         message->delay--;
         return TUTTI_ERR_NOT_READY;
     }
     return TUTTI_OK;
 }
 
+/* Members fail in worlds without messages only; a pause has nothing to take back. */
 static void sim_cancel(void *user, void *ticket)
 {
-    struct sim_message *message = ticket;
-    struct sim_channel *channel = message->channel;
-    struct sim_message **link, *last = NULL;
+    const struct sim_message *message = ticket;
 
     (void)user;
-    if (message->matched)
-        return;
-    for (link = &channel->first[message->queue]; *link != message; link = &(*link)->next)
-        last = *link;
-    *link = message->next;
-    if (channel->last[message->queue] == message)
-        channel->last[message->queue] = last;
+    if (message->channel)
+        sim_fail("a message was cancelled");
 }
 
 static const struct wire sim_wire = {sizeof(struct sim_message), sim_send, sim_recv, sim_test,
@@ -217,28 +251,62 @@ void sim_close(struct sim_world *world)
 
 /* ---- data ---------------------------------------------------------------------------------- */
 
+/* Values repeat, so that long vectors are made and compared with a few long copies. */
+enum { PERIOD = 7 };
+
 static int value_of(int rank, uint64_t i, uint64_t number)
 {
-    return (int)(((uint64_t)rank * 5 + i + number * 3) % 7) + 1;
+    return (int)(((uint64_t)rank * 5 + i + number * 3) % PERIOD) + 1;
+}
+
+static void put(void *buffer, tutti_dtype dtype, uint64_t i, double v)
+{
+    if (dtype == TUTTI_U8)
+        ((uint8_t *)buffer)[i] = (uint8_t)v;
+    else if (dtype == TUTTI_I32)
+        ((int32_t *)buffer)[i] = (int32_t)v;
+    else if (dtype == TUTTI_F32)
+        ((float *)buffer)[i] = (float)v;
+    else if (dtype == TUTTI_F64)
+        ((double *)buffer)[i] = v;
+    else
+        sim_fail("no data for dtype %s", tutti_dtype_name(dtype));
+}
+
+/* Any bits that are a finite number of moderate size, zeros of both signs among them. */
+static void fill_random(struct sim_world *world, void *buffer, uint64_t bytes, tutti_dtype dtype)
+{
+    const bool narrow = dtype == TUTTI_F16;
+    const uint32_t mantissa = dtype == TUTTI_F32 ? 23 : narrow ? 10 : 7;
+    const uint32_t width = dtype == TUTTI_F32 ? 4 : 2, bias = narrow ? 15 : 127;
+
+    for (uint64_t at = 0; at < bytes; at += width) {
+        const uint64_t r = sim_random(world);
+        uint32_t bits = (uint32_t)(r & ((1u << mantissa) - 1)) |
+                        (bias - 3 + (uint32_t)(r >> 32) % 6) << mantissa;
+
+        if (r >> 60 == 0)
+            bits = 0;
+        bits |= (uint32_t)(r >> 40 & 1) << (8 * width - 1);
+        memcpy((unsigned char *)buffer + at, &bits, width); /* little endian */
+    }
 }
 
 /* Small whole numbers: exact in every dtype and order for SUM, MIN and MAX. */
-static void fill(void *buffer, tutti_dtype dtype, int rank, uint64_t count, uint64_t number)
+static void fill(struct sim_member *member, const struct sim_op *op, uint64_t number)
 {
-    for (uint64_t i = 0; i < count; i++) {
-        const int v = value_of(rank, i, number);
+    const uint64_t width = tutti_dtype_size(op->dtype), bytes = op->count * width;
+    uint64_t done = PERIOD * width;
 
-        if (dtype == TUTTI_U8)
-            ((uint8_t *)buffer)[i] = (uint8_t)v;
-        else if (dtype == TUTTI_I32)
-            ((int32_t *)buffer)[i] = v;
-        else if (dtype == TUTTI_F32)
-            ((float *)buffer)[i] = (float)v;
-        else if (dtype == TUTTI_F64)
-            ((double *)buffer)[i] = v;
-        else
-            sim_fail("no data for dtype %s", tutti_dtype_name(dtype));
+    if (op->random) {
+        fill_random(member->world, member->in, bytes, op->dtype);
+        return;
     }
+    for (uint64_t i = 0; i < op->count && i < PERIOD; i++)
+        put(member->in, op->dtype, i, value_of(member->rank, i, number));
+    for (; done < bytes; done *= 2)
+        memcpy((unsigned char *)member->in + done, member->in,
+               bytes - done < done ? bytes - done : done);
 }
 
 /* What the reference expects of element i: reduced in rank order, serially. */
@@ -259,50 +327,51 @@ static double expected(const struct sim_world *world, const struct sim_op *op, u
         else
             result = v > result ? v : result;
     }
+    if (op->dtype == TUTTI_U8)
+        result = (uint8_t)result;
+    if (op->op == TUTTI_AVG)
+        result /= world->size; /* put() rounds or truncates */
     return result;
 }
 
-static double element(const void *buffer, tutti_dtype dtype, uint64_t i)
+static const void *result_of(const struct sim_member *member)
 {
-    return dtype == TUTTI_U8    ? ((const uint8_t *)buffer)[i]
-           : dtype == TUTTI_I32 ? ((const int32_t *)buffer)[i]
-           : dtype == TUTTI_F32 ? (double)((const float *)buffer)[i]
-                                : ((const double *)buffer)[i];
+    return member->op.in_place ? member->in : member->out;
 }
 
-static double finished(const struct sim_world *world, const struct sim_op *op, double value)
-{
-    if (op->operation == OPERATION_BROADCAST)
-        return value;
-    if (op->dtype == TUTTI_U8)
-        value = (uint8_t)value;
-    if (op->op != TUTTI_AVG)
-        return value;
-    if (op->dtype == TUTTI_F32)
-        return (double)((float)value / (float)world->size);
-    return op->dtype == TUTTI_F64 ? value / world->size : (double)((int)value / world->size);
-}
-
-/* The values repeat every 7 elements, and what is expected with them. */
 void sim_check(struct sim_world *world, int rank, const struct sim_op *op, uint64_t number)
 {
-    const struct sim_member *member = &world->members[rank];
-    const void *out = op->in_place ? member->in : member->out;
-    double wanted[7];
+    const unsigned char *got = result_of(&world->members[rank]);
+    const uint64_t width = tutti_dtype_size(op->dtype), period = PERIOD * width;
+    const uint64_t bytes = op->count * width;
+    double storage[PERIOD];
+    unsigned char *want = (unsigned char *)storage;
 
     if (op->operation == OPERATION_BARRIER)
         return;
-    for (uint64_t i = 0; i < 7; i++)
-        wanted[i] = finished(world, op, expected(world, op, i, number));
-    for (uint64_t i = 0; i < op->count; i++) {
-        const double got = element(out, op->dtype, i), want = wanted[i % 7];
+    for (uint64_t i = 0; i < PERIOD; i++)
+        put(want, op->dtype, i, expected(world, op, i, number));
+    if (!memcmp(got, want, bytes < period ? bytes : period) &&
+        (bytes <= period || !memcmp(got + period, got, bytes - period)))
+        return;
+    for (uint64_t i = 0; i < op->count; i++)
+        if (memcmp(got + i * width, want + i % PERIOD * width, width))
+            sim_fail("%s, %d members, %lu x %s %s: rank %d is wrong from element %lu on",
+                     world->members[rank].algorithm->name, world->size, (unsigned long)op->count,
+                     tutti_dtype_name(op->dtype), tutti_reduce_op_name(op->op), rank,
+                     (unsigned long)i);
+}
 
-        if (got < want || got > want)
-            sim_fail("%s, %d members, %lu x %s %s: rank %d has %g at %lu instead of %g",
-                     member->algorithm->name, world->size, (unsigned long)op->count,
-                     tutti_dtype_name(op->dtype), tutti_reduce_op_name(op->op), rank, got,
-                     (unsigned long)i, want);
-    }
+void sim_check_bits(struct sim_world *world)
+{
+    const struct sim_op *op = &world->members[0].op;
+
+    for (int rank = 1; rank < world->size; rank++)
+        if (memcmp(result_of(&world->members[rank]), result_of(&world->members[0]),
+                   op->count * tutti_dtype_size(op->dtype)))
+            sim_fail("%s, %d members, %lu x %s %s: ranks 0 and %d have different bits",
+                     world->members[0].algorithm->name, world->size, (unsigned long)op->count,
+                     tutti_dtype_name(op->dtype), tutti_reduce_op_name(op->op), rank);
 }
 
 static void give_buffers(struct sim_member *member, uint64_t bytes)
@@ -388,7 +457,7 @@ void sim_call(struct sim_member *member, const struct sim_op *op, uint64_t numbe
 
     member->op = *op;
     give_buffers(member, op->count * element_bytes);
-    fill(member->in, op->dtype, member->rank, op->count, number);
+    fill(member, op, number);
     memset(member->out, 0xa5, op->count * element_bytes);
     if (broadcast && !op->in_place && member->rank == op->root)
         memcpy(member->out, member->in, op->count * element_bytes);
@@ -454,8 +523,10 @@ tutti_status sim_advance(struct sim_member *member)
 {
     const uint32_t before = member->run.next;
     const bool announced = member->run.announced;
-    tutti_status status =
-        member->algorithm->emit ? run_advance(&member->run) : advance_inline(member);
+    tutti_status status;
+
+    progress(member->world);
+    status = member->algorithm->emit ? run_advance(&member->run) : advance_inline(member);
 
     if (status == TUTTI_ERR_NOT_READY && member->run.next == before &&
         member->run.announced == announced)
@@ -538,6 +609,8 @@ void sim_all(struct sim_world *world, const struct sim_op *op, uint64_t number)
         if (idle > (uint64_t)world->size)
             sim_must_move(world);
     }
-    for (int rank = 0; rank < world->size; rank++)
+    if (op->random)
+        sim_check_bits(world);
+    for (int rank = 0; rank < world->size && !op->random; rank++)
         sim_check(world, rank, op, number);
 }

@@ -29,6 +29,7 @@ struct sim_op {
     int root;
     uint64_t count;
     bool in_place;
+    bool random;                       /* any finite floats: the members must agree on the bits */
     const struct algorithm *algorithm; /* NULL: as planned */
 };
 
@@ -65,7 +66,8 @@ struct sim_world {
     void *memory; /* the areas */
     uint64_t memory_bytes;
     struct sim_member members[SIM_MEMBERS_MAX];
-    struct sim_channel *channels; /* [from * size + to] */
+    struct sim_channel *channels;  /* [from * size + to] */
+    struct sim_message *transfers; /* matched, not yet complete */
 };
 
 uint64_t sim_random(struct sim_world *world);
@@ -84,6 +86,9 @@ void sim_call(struct sim_member *member, const struct sim_op *op, uint64_t numbe
 tutti_status sim_advance(struct sim_member *member);
 /* Exits with words unless the member has the right result of `op`. */
 void sim_check(struct sim_world *world, int rank, const struct sim_op *op, uint64_t number);
+
+/* Exits with words unless all members have the same bits. */
+void sim_check_bits(struct sim_world *world);
 
 /* One operation of all members from call to checked result. */
 void sim_all(struct sim_world *world, const struct sim_op *op, uint64_t number);

@@ -27,6 +27,28 @@ static void run(struct sim_world *world, const struct algorithm *algorithm, uint
     cases++;
 }
 
+/* Rounded at other places than the reference, and still the same on every member. */
+static void same_bits(struct sim_world *world, const struct algorithm *algorithm)
+{
+    static const tutti_dtype dtypes[] = {TUTTI_F16, TUTTI_BF16, TUTTI_F32};
+    static const tutti_reduce_op ops[] = {TUTTI_SUM, TUTTI_AVG, TUTTI_PRODUCT, TUTTI_MIN,
+                                          TUTTI_MAX};
+
+    for (int d = 0; d < 3; d++)
+        for (int o = 0; o < 5; o++) {
+            const struct sim_op call = {.operation = OPERATION_ALL_REDUCE,
+                                        .dtype = dtypes[d],
+                                        .op = ops[o],
+                                        .count = 1 + sim_below(world, 1000),
+                                        .in_place = o % 2,
+                                        .random = true,
+                                        .algorithm = algorithm};
+
+            sim_all(world, &call, number++);
+            cases++;
+        }
+}
+
 static uint64_t total_sent(const struct sim_world *world)
 {
     uint64_t total = 0;
@@ -128,6 +150,8 @@ static void all_of(struct sim_world *world, const struct algorithm *const *algor
             continue;
         }
         small_sizes(world, algorithms[i]);
+        if (algorithms[i]->operation == OPERATION_ALL_REDUCE && (n <= 9 || n % 16 == 0))
+            same_bits(world, algorithms[i]);
         if (algorithms[i]->kind != ALGORITHM_INLINE && (n <= 5 || n == 8))
             large_sizes(world, algorithms[i]);
     }

@@ -52,6 +52,10 @@ static void every_size(struct sim_world *world, uint64_t largest)
                              .count = counts[i],
                              .in_place = i % 3 == 0};
         sim_all(world, &op, number++);
+        op.random = i % 2;
+        if (op.random)
+            sim_all(world, &op, number++);
+        op.random = false;
         op.operation = OPERATION_BROADCAST;
         op.root = (int)sim_below(world, (uint64_t)world->size);
         sim_all(world, &op, number++);
@@ -246,17 +250,17 @@ static void run_mismatch(struct sim_world *world, const struct sim_op *op, const
 static void run_mismatches(uint64_t seed)
 {
     static const struct sim_op calls[] = {
-        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 2, false, NULL},
-        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 3, false, NULL},
-        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_MAX, 0, 2, false, NULL},
-        {OPERATION_ALL_REDUCE, TUTTI_I32, TUTTI_SUM, 0, 2, false, NULL},
-        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 0, false, NULL},
-        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 8000, false, NULL},
-        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 300000, false, NULL},
-        {OPERATION_BROADCAST, TUTTI_F32, TUTTI_SUM, 0, 2, false, NULL},
-        {OPERATION_BROADCAST, TUTTI_F32, TUTTI_SUM, 1, 2, false, NULL},
-        {OPERATION_BROADCAST, TUTTI_F32, TUTTI_SUM, 1, 300000, false, NULL},
-        {OPERATION_BARRIER, TUTTI_U8, TUTTI_SUM, 0, 0, false, NULL},
+        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 2, false, false, NULL},
+        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 3, false, false, NULL},
+        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_MAX, 0, 2, false, false, NULL},
+        {OPERATION_ALL_REDUCE, TUTTI_I32, TUTTI_SUM, 0, 2, false, false, NULL},
+        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 0, false, false, NULL},
+        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 8000, false, false, NULL},
+        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 300000, false, false, NULL},
+        {OPERATION_BROADCAST, TUTTI_F32, TUTTI_SUM, 0, 2, false, false, NULL},
+        {OPERATION_BROADCAST, TUTTI_F32, TUTTI_SUM, 1, 2, false, false, NULL},
+        {OPERATION_BROADCAST, TUTTI_F32, TUTTI_SUM, 1, 300000, false, false, NULL},
+        {OPERATION_BARRIER, TUTTI_U8, TUTTI_SUM, 0, 0, false, false, NULL},
     };
     enum { CALLS = sizeof calls / sizeof calls[0] };
     const int one_host[3] = {0};
