@@ -49,23 +49,26 @@ static tutti_status blame(struct mapped *mapped, tutti_status status, int index,
 }
 
 /*
- * Whether mate `index` has announced `sequence`, one of my last MAPPED_LINES - 1. The slot's next
- * owner is sequence + 4, which a mate writes only after it saw my sequence + 1: never in the place
- * of my last call, but it may have come by while older lines are looked at.
+ * Whether mate `index` has announced `sequence`. A line is read only in the place of my own last call,
+ * whose next owner, sequence + 4, is written only once I have announced sequence + 1. An older one
+ * may be overwritten while it is looked at; that it was there is all that is known then, and the
+ * chained signature brings the rest.
  */
 static tutti_status look(struct mapped *mapped, int index, uint64_t sequence)
 {
     const struct mapped_line *line = mapped_line(mapped, index, sequence);
     uint64_t found = atomic_load_explicit(&line->word, memory_order_acquire) >> FLAG_BITS;
-    uint64_t signature;
 
     if (found < sequence)
         return TUTTI_ERR_NOT_READY;
-    signature = line->signature;
-    if (found > sequence && sequence == mapped->announced)
-        return blame(mapped, TUTTI_ERR_INTERNAL, index, found, signature);
-    if (found == sequence && signature != mapped->signatures[sequence % MAPPED_LINES])
-        return blame(mapped, TUTTI_ERR_MISMATCH, index, sequence, signature);
+    if (sequence == mapped->announced) {
+        const uint64_t signature = line->signature;
+
+        if (found > sequence)
+            return blame(mapped, TUTTI_ERR_INTERNAL, index, found, signature);
+        if (signature != mapped->signature)
+            return blame(mapped, TUTTI_ERR_MISMATCH, index, sequence, signature);
+    }
     mapped->seen[index] = sequence;
     return TUTTI_OK;
 }
@@ -128,7 +131,7 @@ tutti_status mapped_announce(struct mapped *mapped, const struct mapped_call *ca
     line->signature = call->signature;
     if (bytes)
         copy_payload(mapped_payload(line, bytes), payload, bytes);
-    mapped->signatures[sequence % MAPPED_LINES] = call->signature;
+    mapped->signature = call->signature;
     mapped->announced = sequence;
     atomic_store_explicit(&line->word, sequence << FLAG_BITS, memory_order_release);
     return TUTTI_OK;

@@ -97,8 +97,8 @@ struct mapped {
     const void **vectors; /* room for one pointer a mate */
     uint64_t seen_all;    /* a sequence that was seen from every mate */
     uint64_t chunks;      /* staged chunks before the operation that runs: the counters' base */
-    uint64_t signatures[MAPPED_LINES]; /* of my last calls, as I made them */
-    uint64_t announced;                /* my last sequence */
+    uint64_t announced;   /* sequence of my last call */
+    uint64_t signature;   /* the same call's, as I made it: my line lies open to the mates */
 
     /* Set with TUTTI_ERR_MISMATCH or TUTTI_ERR_INTERNAL: whose line it was, and of which call. */
     int culprit; /* index of the mate */
@@ -127,7 +127,7 @@ struct mapped_call {
 /*
  * Writes my line for `call` with `bytes` of payload (at most MAPPED_PAYLOAD_MAX; may be 0).
  * TUTTI_ERR_NOT_READY: the slot may still be read by mate `mapped->culprit`; try again.
- * TUTTI_ERR_MISMATCH: a mate's line of an earlier call differs from what this member called then.
+ * TUTTI_ERR_MISMATCH: a mate's line of the last call differs from what this member called then.
  * Does not wake sleepers: that is the caller's, once, after this returned TUTTI_OK.
  */
 tutti_status mapped_announce(struct mapped *mapped, const struct mapped_call *call,
