@@ -220,17 +220,31 @@ static void open_member(struct sim_world *world, int rank, const int *host_of)
         sim_fail("no memory");
 }
 
+static void open_members(struct sim_world *world, const int *host_of)
+{
+    const size_t pairs = (size_t)world->size * (size_t)world->size;
+
+    world->channels = must(calloc(pairs, sizeof *world->channels));
+    for (int rank = 0; rank < world->size; rank++)
+        open_member(world, rank, host_of);
+}
+
 void sim_open(struct sim_world *world, int size, const int *host_of, bool mapped, uint64_t seed)
 {
     *world = (struct sim_world){.size = size, .random = seed, .mapped = mapped};
-    world->channels = must(calloc((size_t)size * (size_t)size, sizeof *world->channels));
     world->memory_bytes = (uint64_t)size * MAPPED_BYTES;
     world->memory = mmap(NULL, world->memory_bytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (world->memory == MAP_FAILED)
         sim_fail("no memory");
-    for (int rank = 0; rank < size; rank++)
-        open_member(world, rank, host_of);
+    open_members(world, host_of);
+}
+
+void sim_share(struct sim_world *world, const struct sim_world *with, uint64_t seed)
+{
+    *world = (struct sim_world){
+        .size = with->size, .random = seed, .mapped = with->mapped, .memory = with->memory};
+    open_members(world, with->members[0].layout.host_of);
 }
 
 void sim_close(struct sim_world *world)
@@ -245,7 +259,8 @@ void sim_close(struct sim_world *world)
         free(member->in);
         free(member->out);
     }
-    munmap(world->memory, world->memory_bytes);
+    if (world->memory_bytes)
+        munmap(world->memory, world->memory_bytes);
     free(world->channels);
 }
 

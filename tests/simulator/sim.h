@@ -63,8 +63,8 @@ struct sim_world {
     uint64_t random;
     uint64_t activity; /* grows whenever something moved */
     bool mapped;
-    void *memory; /* the areas */
-    uint64_t memory_bytes;
+    void *memory;          /* the areas */
+    uint64_t memory_bytes; /* 0: the memory is another world's */
     struct sim_member members[SIM_MEMBERS_MAX];
     struct sim_channel *channels;  /* [from * size + to] */
     struct sim_message *transfers; /* matched, not yet complete */
@@ -78,6 +78,8 @@ static inline uint64_t sim_below(struct sim_world *world, uint64_t limit)
 
 /* `host_of[size]`: who shares a host. Exits when there is no memory, as everything here. */
 void sim_open(struct sim_world *world, int size, const int *host_of, bool mapped, uint64_t seed);
+/* A second view of the same members and memory, to be closed first. */
+void sim_share(struct sim_world *world, const struct sim_world *with, uint64_t seed);
 void sim_close(struct sim_world *world);
 
 /* Gives member its buffers, filled for `op` as number `number`, and makes the call. */
