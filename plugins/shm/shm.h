@@ -3,10 +3,13 @@
  * What the files of the shm transport share.
  *
  * Each member makes one sealed memfd and every mate maps it: first the memory that the core asked
- * for, then one inbound ring per mate. A ring has one producer and one consumer, so its indices
- * need no read-modify-write. Both run freely and are reduced modulo the ring's size, a power of
- * two. The other side's index is memory that another process writes: it is read once per use, and a
- * value that cannot be is the end of the stream, never an address.
+ * for, then one inbound ring per mate. A ring has one producer and one consumer and needs no
+ * read-modify-write: chunks follow each other, each behind a word that is 0 until the chunk is
+ * whole, so that a short message costs one cache line, which the consumer watches. Positions run
+ * freely and are reduced modulo the ring's size, a power of two.
+ *
+ * What the other side wrote is memory of another process: each word is read once and checked, and
+ * one that cannot be ends the stream.
  */
 #ifndef TUTTI_SHM_H
 #define TUTTI_SHM_H
@@ -24,7 +27,7 @@ enum {
     SHM_RINGS_BYTES = 8 << 20, /* of one member's inbound rings together … */
     SHM_RING_MIN = 16 << 10,   /* … within these bounds for each */
     SHM_RING_MAX = 256 << 10,
-    SHM_PIECE = 64 << 10, /* published at once, so that both sides copy at the same time */
+    SHM_PIECE = 64 << 10, /* of a message, in one chunk */
     SHM_ALIGN_FROM = 1024 /* payloads from here on begin at a cache line of the ring */
 };
 
@@ -41,9 +44,8 @@ struct __attribute__((may_alias)) shm_request {
     tutti_peer *peer;
     uint8_t *data;
     uint64_t bytes; /* to send; capacity of a receive */
-    uint64_t total; /* of the message under way, once its frame was written or read */
+    uint64_t total; /* of a message in pieces that is under way; else 0 */
     uint64_t moved; /* of total */
-    uint64_t framed;
 };
 _Static_assert(sizeof(struct shm_request) <= sizeof(((tutti_request *)0)->opaque), "must fit");
 
@@ -87,11 +89,10 @@ static inline void shm_queue_remove(tutti_request *request)
 
 /* ---- rings --------------------------------------------------------------------------------- */
 
-/* The shared part of a ring. Lines that different sides write are 128 bytes apart, because
- * processors fetch lines in pairs. */
+/* What the consumer of a ring writes for its producer. Lines that different sides write are 128
+ * bytes apart, because processors fetch lines in pairs. */
 struct shm_control {
-    alignas(128) _Atomic uint64_t tail; /* bytes ever written; the producer's */
-    alignas(128) _Atomic uint64_t head; /* bytes ever read; the consumer's */
+    alignas(128) _Atomic uint64_t head; /* bytes ever read and given back */
     _Atomic uint32_t producer_waits; /* set before the producer sleeps, cleared by the consumer */
 };
 
@@ -99,25 +100,25 @@ struct shm_outlet { /* the producer's side */
     struct shm_control *control;
     uint8_t *bytes;
     uint64_t size;
-    uint64_t tail;      /* written */
-    uint64_t published; /* of it, seen by the consumer */
+    uint64_t tail; /* bytes ever written */
     uint64_t head_seen;
+    bool held; /* chunks were written whose first word is not: the consumer does not see them */
+    uint64_t held_at, held_word;
 };
 
 struct shm_inlet { /* the consumer's side */
     struct shm_control *control;
     uint8_t *bytes;
     uint64_t size;
-    uint64_t head;      /* read */
+    uint64_t head;      /* bytes ever read */
     uint64_t published; /* of it, given back to the producer */
-    uint64_t tail_seen;
 };
 
-/* Bytes from the frame's place to the payload's: the length, and padding so that long payloads lie
- * on cache lines (memcpy to a misaligned target is several times slower). */
-static inline uint64_t shm_frame_bytes(uint64_t position, uint64_t payload)
+/* The longest payload of one chunk. A quarter of the ring, so that both sides copy at the same time
+ * and a waiting producer is always near enough to room (shm_stream.c). */
+static inline uint64_t shm_piece_bytes(uint64_t ring_bytes)
 {
-    return payload < SHM_ALIGN_FROM ? 8 : 8 + (-(position + 8) & 63);
+    return ring_bytes / 4 < SHM_PIECE ? ring_bytes / 4 : SHM_PIECE;
 }
 
 static inline uint64_t shm_round(uint64_t bytes, uint64_t unit)
@@ -125,16 +126,33 @@ static inline uint64_t shm_round(uint64_t bytes, uint64_t unit)
     return (bytes + unit - 1) & ~(unit - 1);
 }
 
+/* Bytes from a chunk's word to its payload: the word, and padding so that long payloads lie on
+ * cache lines (memcpy to a misaligned target is several times slower). */
+static inline uint64_t shm_lead_bytes(uint64_t position, uint64_t payload)
+{
+    return payload < SHM_ALIGN_FROM ? 8 : 8 + (-(position + 8) & 63);
+}
+
+/* Of a chunk at `position`, without the word behind it. */
+static inline uint64_t shm_chunk_bytes(uint64_t position, uint64_t payload)
+{
+    return shm_lead_bytes(position, payload) + shm_round(payload, 8);
+}
+
 uint64_t shm_ring_bytes(uint32_t mates);
 
-/* Free bytes, at least `wanted` if there are as many. UINT64_MAX: the consumer's index cannot be.
+enum shm_room { SHM_FULL, SHM_ROOM, SHM_CORRUPT };
+
+/* Whether a chunk of `payload` bytes can be written now. CORRUPT: the consumer's index cannot be.
  */
-uint64_t shm_outlet_space(struct shm_outlet *outlet, uint64_t wanted);
-void shm_outlet_write(struct shm_outlet *outlet, uint64_t position, const void *from,
-                      uint64_t bytes);
-/* Bytes to read, at least `wanted` if there are as many. UINT64_MAX: the producer's index cannot
- * be. */
-uint64_t shm_inlet_filled(struct shm_inlet *inlet, uint64_t wanted);
+enum shm_room shm_outlet_room(struct shm_outlet *outlet, uint64_t payload);
+/* Writes a chunk; needs room. The consumer sees it after the next publish. */
+void shm_outlet_put(struct shm_outlet *outlet, uint64_t word, const void *payload, uint64_t bytes);
+/* False when there was nothing to show. */
+bool shm_outlet_publish(struct shm_outlet *outlet);
+/* The word of the next chunk; 0: there is none yet. */
+uint64_t shm_inlet_word(const struct shm_inlet *inlet);
+/* Copies the payload of the chunk at the head, of which `bytes` is at most a piece. */
 void shm_inlet_read(const struct shm_inlet *inlet, void *to, uint64_t bytes);
 
 /* ---- objects ------------------------------------------------------------------------------- */
@@ -161,7 +179,7 @@ struct tutti_peer {
     uint64_t label;
     tutti_map *map; /* whose rings are used; NULL: not mapped yet */
     uint32_t index; /* of the mate there */
-    bool broken;    /* the mate wrote impossible indices */
+    bool broken;    /* the mate wrote what cannot be */
     bool cut;       /* a message to the mate was cancelled half-way: nothing can follow it */
     uint64_t skip;  /* bytes of a message that nobody wants any more */
     struct shm_outlet out;

@@ -2,21 +2,29 @@
 /*
  * Messages through a pair of rings.
  *
- * A message is a frame (its length, 64 bits, then padding for long payloads) and the payload
- * rounded up to 8 bytes. One that does not fit streams through in pieces: the producer writes what
- * there is room for, the consumer copies it to the user's buffer and gives the room back a quarter
- * of the ring at a time, so that a short message costs no store to the producer's line.
+ * A message of at most one piece is one chunk. A longer one is a chunk that says its length and
+ * then one chunk for each piece: the producer writes while there is room, the consumer copies to
+ * the user's buffer meanwhile and gives the room back a quarter of the ring at a time, so that
+ * short messages cost no store to the producer's line.
  *
- * Why nobody is left waiting for room: a producer stops only when less than a frame is free, so at
- * least three quarters of the ring are unread, and reading them gives some back.
+ * Why nobody is left waiting for room: a producer stops only when a quarter of the ring and a few
+ * words are not free, so well over a quarter is unread, and reading it gives some back.
  */
 #include "shm.h"
 
 #include <string.h>
 
-static uint64_t least(uint64_t a, uint64_t b)
+/* The two low bits of a chunk's word; the others are a number of bytes. */
+enum {
+    WHOLE = 1, /* a message, or a piece of the one under way */
+    LENGTH = 3 /* of a message that comes in pieces */
+};
+
+static const uint64_t message_max = UINT64_C(1) << 56;
+
+static uint64_t make_word(uint64_t bytes, unsigned kind)
 {
-    return a < b ? a : b;
+    return bytes << 2 | kind;
 }
 
 static void wake(tutti_peer *peer)
@@ -47,92 +55,61 @@ static void break_stream(tutti_peer *peer, const char *what)
 
 void shm_stream_publish(tutti_peer *peer)
 {
-    struct shm_outlet *out = &peer->out;
-
-    if (out->published == out->tail)
-        return;
-    out->published = out->tail;
-    atomic_store_explicit(&out->control->tail, out->tail, memory_order_release);
-    wake(peer);
+    if (shm_outlet_publish(&peer->out))
+        wake(peer);
 }
 
-static void write_frame(tutti_peer *peer, uint64_t payload)
+static void put(tutti_peer *peer, uint64_t word, const void *payload, uint64_t bytes)
 {
-    struct shm_outlet *out = &peer->out;
-
-    shm_outlet_write(out, out->tail, &payload, sizeof payload);
-    out->tail += shm_frame_bytes(out->tail, payload);
-    peer->endpoint->mapped_bytes += sizeof payload;
+    shm_outlet_put(&peer->out, word, payload, bytes);
+    peer->endpoint->mapped_bytes += sizeof word + bytes;
 }
 
-static void write_payload(tutti_peer *peer, const void *data, uint64_t bytes)
+/* False, too, when the stream has broken. */
+static bool has_room(tutti_peer *peer, uint64_t payload)
 {
-    struct shm_outlet *out = &peer->out;
+    enum shm_room room = shm_outlet_room(&peer->out, payload);
 
-    if (bytes == 0)
-        return;
-    shm_outlet_write(out, out->tail, data, bytes);
-    out->tail += shm_round(bytes, 8);
-    peer->endpoint->mapped_bytes += bytes;
+    if (room == SHM_CORRUPT)
+        break_stream(peer, "a read index");
+    return room == SHM_ROOM;
 }
 
 bool shm_stream_send_now(tutti_peer *peer, const void *data, uint64_t bytes, bool more)
 {
-    struct shm_outlet *out = &peer->out;
-
-    if (peer->sends.first || bytes > SHM_PIECE)
+    if (peer->sends.first || bytes > shm_piece_bytes(peer->out.size) || !has_room(peer, bytes))
         return false;
-    uint64_t wanted = shm_frame_bytes(out->tail, bytes) + shm_round(bytes, 8);
-    uint64_t space = shm_outlet_space(out, wanted);
-    if (space < wanted || space > out->size)
-        return false; /* queued; an impossible index is dealt with there */
-    write_frame(peer, bytes);
-    write_payload(peer, data, bytes);
+    put(peer, make_word(bytes, WHOLE), data, bytes);
     peer->endpoint->sent_messages++;
     if (!more)
         shm_stream_publish(peer);
     return true;
 }
 
-/* False when there is no room now. */
-static bool send_frame(tutti_peer *peer, struct shm_request *r)
+/* Writes what there is room for; true when that is all of it. */
+static bool send_message(tutti_peer *peer, struct shm_request *r)
 {
-    uint64_t wanted = shm_frame_bytes(peer->out.tail, r->bytes);
-    uint64_t space = shm_outlet_space(&peer->out, wanted);
+    uint64_t piece_max = shm_piece_bytes(peer->out.size);
 
-    if (space > peer->out.size) {
-        break_stream(peer, "a read index");
-        return false;
+    if (!r->total) {
+        bool whole = r->bytes <= piece_max;
+
+        if (!has_room(peer, whole ? r->bytes : 0))
+            return false;
+        put(peer, make_word(r->bytes, whole ? WHOLE : LENGTH), r->data, whole ? r->bytes : 0);
+        if (whole)
+            return true;
+        r->total = r->bytes;
     }
-    if (space < wanted)
-        return false;
-    write_frame(peer, r->bytes);
-    r->framed = 1;
-    r->total = r->bytes;
-    return true;
-}
-
-/* Writes the payload in pieces; false when there is no room for the rest now. */
-static bool send_payload(tutti_peer *peer, struct shm_request *r)
-{
-    struct shm_outlet *out = &peer->out;
-
     while (r->moved < r->total) {
-        uint64_t rest = r->total - r->moved;
-        uint64_t space = shm_outlet_space(out, least(shm_round(rest, 8), SHM_PIECE));
+        uint64_t rest = r->total - r->moved, piece = rest < piece_max ? rest : piece_max;
 
-        if (space > out->size) {
-            break_stream(peer, "a read index");
+        if (!has_room(peer, piece))
             return false;
-        }
-        if (space == 0)
-            return false;
-        uint64_t piece = least(least(rest, space), SHM_PIECE);
-        write_payload(peer, r->data + r->moved, piece);
-        r->moved += piece;
+        put(peer, make_word(piece, WHOLE), r->data + r->moved, piece);
         shm_stream_publish(peer);
+        r->moved += piece;
     }
-    shm_stream_publish(peer); /* an empty message is only a frame */
     return true;
 }
 
@@ -140,24 +117,23 @@ void shm_stream_send(tutti_peer *peer)
 {
     while (peer->sends.first && !peer->cut) {
         tutti_request *request = peer->sends.first;
-        struct shm_request *r = shm_of(request);
 
-        if ((!r->framed && !send_frame(peer, r)) || !send_payload(peer, r)) {
-            shm_stream_publish(peer);
-            return;
-        }
+        if (!send_message(peer, shm_of(request)))
+            break;
         peer->endpoint->sent_messages++;
-        shm_finish(peer->endpoint, request, TUTTI_OK, r->bytes);
+        shm_finish(peer->endpoint, request, TUTTI_OK, shm_of(request)->bytes);
     }
+    shm_stream_publish(peer);
 }
 
 /* ---- receiving ----------------------------------------------------------------------------- */
 
-static void take(tutti_peer *peer, uint64_t bytes)
+/* The chunk at the head was used up. */
+static void take(tutti_peer *peer, uint64_t payload)
 {
     struct shm_inlet *in = &peer->in;
 
-    in->head += bytes;
+    in->head += shm_chunk_bytes(in->head, payload);
     if (in->head - in->published < in->size / 4)
         return;
     in->published = in->head;
@@ -171,92 +147,73 @@ static void take(tutti_peer *peer, uint64_t bytes)
     }
 }
 
-/* Bytes to read now, at least `wanted` if there are as many; 0 also after the stream has broken. */
-static uint64_t filled(tutti_peer *peer, uint64_t wanted)
+static void finish_receive(tutti_peer *peer, tutti_request *request, uint64_t bytes)
 {
-    uint64_t bytes = shm_inlet_filled(&peer->in, wanted);
-
-    if (bytes <= peer->in.size)
-        return bytes;
-    break_stream(peer, "a write index");
-    return 0;
+    peer->endpoint->received_messages++;
+    shm_finish(peer->endpoint, request, TUTTI_OK, bytes);
 }
 
-/* False when more bytes must come first. */
-static bool skip(tutti_peer *peer)
+/* The next piece of a message that somebody receives, or nobody any more. */
+static void receive_piece(tutti_peer *peer, tutti_request *request, uint64_t bytes)
 {
-    while (peer->skip) {
-        uint64_t bytes = least(filled(peer, 1), peer->skip);
+    struct shm_request *r = request ? shm_of(request) : NULL;
 
-        if (bytes == 0)
-            return false;
-        peer->skip -= bytes;
+    if (peer->skip) {
         take(peer, bytes);
+        peer->skip -= bytes;
+        return;
     }
-    return true;
+    shm_inlet_read(&peer->in, r->data + r->moved, bytes);
+    take(peer, bytes);
+    r->moved += bytes;
+    if (r->moved == r->total)
+        finish_receive(peer, request, r->total);
 }
 
-/* False when there is no frame yet, or the message under it cannot be received. */
-static bool receive_frame(tutti_peer *peer, tutti_request *request)
+/* The first chunk of a message. */
+static void receive_first(tutti_peer *peer, tutti_request *request, uint64_t bytes, bool whole)
 {
     struct shm_request *r = shm_of(request);
-    uint64_t length;
 
-    if (filled(peer, sizeof length) < sizeof length)
-        return false;
-    shm_inlet_read(&peer->in, &length, sizeof length);
-    if (length > INT64_MAX) {
-        break_stream(peer, "a message length");
-        return false;
+    if (bytes > r->bytes) {
+        take(peer, whole ? bytes : 0);
+        peer->skip = whole ? 0 : bytes;
+        shm_finish(peer->endpoint, request,
+                   shm_error(peer->endpoint, TUTTI_ERR_INTERNAL, 0,
+                             "host-mate %u sent %llu bytes where at most %llu were expected",
+                             peer->index, (unsigned long long)bytes, (unsigned long long)r->bytes),
+                   0);
+    } else if (whole) {
+        shm_inlet_read(&peer->in, r->data, bytes);
+        take(peer, bytes);
+        finish_receive(peer, request, bytes);
+    } else {
+        take(peer, 0);
+        r->total = bytes;
     }
-    uint64_t bytes = shm_frame_bytes(peer->in.head, length);
-    if (filled(peer, bytes) < bytes)
-        return false;
-    take(peer, bytes);
-    r->framed = 1;
-    r->total = length;
-    if (length <= r->bytes)
-        return true;
-    peer->skip = shm_round(length, 8);
-    shm_finish(peer->endpoint, request,
-               shm_error(peer->endpoint, TUTTI_ERR_INTERNAL, 0,
-                         "host-mate %u sent %llu bytes where at most %llu were expected",
-                         peer->index, (unsigned long long)length, (unsigned long long)r->bytes),
-               0);
-    return false;
-}
-
-static bool receive_payload(tutti_peer *peer, struct shm_request *r)
-{
-    while (r->moved < r->total) {
-        uint64_t rest = r->total - r->moved;
-        uint64_t piece =
-            least(least(filled(peer, shm_round(least(rest, SHM_PIECE), 8)), rest), SHM_PIECE);
-
-        if (piece == 0)
-            return false;
-        shm_inlet_read(&peer->in, r->data + r->moved, piece);
-        r->moved += piece;
-        take(peer, shm_round(piece, 8));
-    }
-    return true;
 }
 
 void shm_stream_receive(tutti_peer *peer)
 {
-    while (skip(peer) && peer->receives.first) {
-        tutti_request *request = peer->receives.first;
-        struct shm_request *r = shm_of(request);
+    uint64_t piece_max = shm_piece_bytes(peer->in.size);
 
-        if (!r->framed && !receive_frame(peer, request)) {
-            if (peer->skip)
-                continue; /* the next message may be there already */
+    while (peer->receives.first || peer->skip) {
+        tutti_request *request = peer->receives.first;
+        uint64_t left = peer->skip ? peer->skip : shm_of(request)->total - shm_of(request)->moved;
+        uint64_t word = shm_inlet_word(&peer->in);
+        uint64_t bytes = word >> 2;
+        bool whole = (word & 3) == WHOLE, fits = bytes <= piece_max;
+
+        if (!word)
             return;
+        if (left && whole && fits && bytes && bytes <= left) {
+            receive_piece(peer, request, bytes);
+        } else if (!left &&
+                   ((whole && fits) || ((word & 3) == LENGTH && !fits && bytes <= message_max))) {
+            receive_first(peer, request, bytes, whole);
+        } else {
+            break_stream(peer, "a chunk");
         }
-        if (!receive_payload(peer, r))
-            return;
-        peer->endpoint->received_messages++;
-        shm_finish(peer->endpoint, request, TUTTI_OK, r->total);
     }
 }
 
@@ -272,17 +229,15 @@ bool shm_stream_pending(tutti_peer *peer)
             peer->out.head_seen)
             return true;
     }
-    return (peer->receives.first || peer->skip) &&
-           atomic_load_explicit(&peer->in.control->tail, memory_order_relaxed) !=
-               peer->in.tail_seen;
+    return (peer->receives.first || peer->skip) && shm_inlet_word(&peer->in);
 }
 
 void shm_stream_forget(tutti_peer *peer, const struct shm_request *r, bool sending)
 {
-    if (!r->framed)
+    if (!r->total)
         return;
     if (sending)
         peer->cut = true;
     else
-        peer->skip = shm_round(r->total - r->moved, 8);
+        peer->skip = r->total - r->moved;
 }

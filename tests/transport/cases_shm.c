@@ -142,8 +142,8 @@ static void hostile_body(struct member *member)
 
     if (member->rank == 1) {
         for (int i = 0; i < 2000; i++) {
-            uint64_t at = core + random_next(&state) % (i % 4 ? 4096 : (uint64_t)bytes - core);
-            uint64_t kinds[] = {UINT64_MAX, 8 * (random_next(&state) % 40000), 64,
+            uint64_t at = core + random_next(&state) % (i % 4 ? 8192 : (uint64_t)bytes - core);
+            uint64_t kinds[] = {UINT64_MAX, 8 * (random_next(&state) % 40000) + i % 4, 33,
                                 (uint64_t)random_next(&state) << 20};
             volatile uint64_t *word =
                 (volatile uint64_t *)(void *)(member->base[i % 2] + (at & ~UINT64_C(7)));
@@ -190,6 +190,8 @@ static void corrupt_body(struct member *member)
         receive_from(member, 1, &word, sizeof word, &receive);
         check(wait_for(member, &receive) == TUTTI_ERR_INTERNAL);
         check(strstr(member->words, "corrupt"), "%s", member->words);
+        check(member->ops->isend(member->endpoint, member->peer[1], 0, &word, sizeof word, 0,
+                                 &receive.request) == TUTTI_ERR_INTERNAL);
     }
     all_meet(member);
 }
