@@ -59,10 +59,14 @@ static tutti_status begin(struct tutti_group *group, const struct arguments *arg
     return TUTTI_OK;
 }
 
-/* Moves the call while the baton is held anyway; most small ones are complete afterwards. */
+/*
+ * Moves the call while the baton is held anyway; most small ones are complete afterwards. A schedule is
+ * left to the general wait at once, which also progresses messages.
+ */
 static void spin(struct tutti_group *group, struct call *call)
 {
-    unsigned spins = engine_spins(&group->context->engine);
+    enum algorithm_kind kind = call->plan->plan.algorithm->kind;
+    unsigned spins = kind == ALGORITHM_INLINE ? engine_spins(&group->context->engine) : 0;
 
     for (unsigned i = 0; group->queue.first == call && !call->doomed; i++) {
         tutti_status status = group_advance(group, call);
@@ -100,7 +104,7 @@ static tutti_status run_blocking(struct tutti_group *group, const struct argumen
         return group_verdict(group);
     }
     status = begin(group, args, &call);
-    if (!status && call.plan->plan.algorithm->kind == ALGORITHM_INLINE)
+    if (!status)
         spin(group, &call);
     engine_release(engine);
     return status ? status : call_wait(&call);

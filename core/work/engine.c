@@ -199,6 +199,8 @@ bool engine_wait(struct engine *engine, const struct operation_state *op, int64_
     unsigned spins = engine_spins(engine), idle = 0, since_look = 0;
     bool done;
 
+    if (is_done(op))
+        return true;
     atomic_fetch_add(&engine->waiters, 1);
     while (!(done = is_done(op))) {
         unsigned moved = 0;
