@@ -44,6 +44,9 @@ char **start_environment(const struct start_job *job, int rank)
     environment = set(environment, "TORCHELASTIC_RUN_ID", job->run_id);
     environment = set(environment, "TUTTI_RUN_ID", job->run_id);
     environment = set(environment, "TUTTI_STORE", store);
+    /* A rank's stderr is a pipe; this tells it that a person is watching. */
+    if (isatty(STDERR_FILENO))
+        environment = set(environment, "TUTTI_RUN_TERMINAL", "1");
     if (job->backend)
         environment = set(environment, "TUTTI_BACKEND", job->backend);
     return environment;

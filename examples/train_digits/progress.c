@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -11,7 +12,10 @@
 
 struct progress progress_begin(bool wanted, uint64_t total)
 {
-    return (struct progress){.shown = wanted && isatty(STDERR_FILENO), .total = total};
+    /* Under `tutti run` stderr is a pipe, and the launcher says whether it ends in a terminal. */
+    bool watched = isatty(STDERR_FILENO) || getenv("TUTTI_RUN_TERMINAL");
+
+    return (struct progress){.shown = wanted && watched, .total = total};
 }
 
 void progress_show(struct progress *progress, uint64_t done)
