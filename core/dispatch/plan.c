@@ -218,11 +218,16 @@ static double estimate(const struct group_facts *facts, const struct algorithm *
 {
     const struct cost c = algorithm->cost(facts->layout, bytes);
     const struct link *link = links;
+    double sharing = 1;
 
     while (link->name && (!facts->remote_name || strcmp(link->name, facts->remote_name)))
         link++;
-    return c.messages * link->alpha + c.message_bytes * link->beta + c.hand_overs * hand_over_us +
-           c.mapped_bytes * mapped_us_per_byte + c.reduced_bytes * reduce_us_per_byte;
+    /* Members of one host share its network; composed algorithms have counted that. */
+    if (algorithm->kind == ALGORITHM_MESSAGES && facts->layout->hosts > 1)
+        sharing = (double)facts->layout->size / facts->layout->hosts;
+    return c.messages * link->alpha + c.message_bytes * link->beta * sharing +
+           c.hand_overs * hand_over_us + c.mapped_bytes * mapped_us_per_byte +
+           c.reduced_bytes * reduce_us_per_byte;
 }
 
 static const char *why_chosen(const struct algorithm *algorithm)
@@ -254,11 +259,18 @@ static const char *why_not(const struct group_facts *facts, const struct algorit
     return bytes ? "slower at this size" : "there is nothing to move";
 }
 
+static bool is_possible(const struct group_facts *facts, const struct algorithm *algorithm,
+                        uint64_t bytes)
+{
+    return !obstacle(facts, algorithm->kind) &&
+           (algorithm->kind != ALGORITHM_INLINE || bytes <= MAPPED_PAYLOAD_MAX);
+}
+
 static void add_candidate(const struct group_facts *facts, const struct algorithm *algorithm,
                           const struct algorithm *chosen, uint64_t bytes,
                           struct plan_candidate *ret_candidate)
 {
-    const bool possible = !obstacle(facts, algorithm->kind);
+    const bool possible = is_possible(facts, algorithm, bytes);
 
     *ret_candidate = (struct plan_candidate){
         .chosen = algorithm == chosen && possible,
@@ -282,7 +294,7 @@ int plan_explain(const struct group_facts *facts, const struct call_words *words
     for (int possible = 1; possible >= 0; possible--)
         for (int i = 0; i < ALGORITHMS && count < PLAN_CANDIDATES_MAX; i++)
             if (algorithms[i]->operation == words->operation && algorithms[i] != chosen &&
-                (obstacle(facts, algorithms[i]->kind) == NULL) == possible)
+                is_possible(facts, algorithms[i], bytes) == possible)
                 add_candidate(facts, algorithms[i], chosen, bytes, &ret_candidates[count++]);
     return count;
 }
