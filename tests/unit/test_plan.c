@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tutti/info.h>
+#include <tutti/tensor.h>
+
+#include "dispatch/dispatch.h"
+
+Test(layout, hosts_are_numbered_by_their_lowest_rank_whatever_they_are_called, .timeout = 5)
+{
+    const int host_of[] = {9, -4, 9, 9, -4};
+    const int hosts[] = {0, 1, 0, 0, 1}, locals[] = {0, 0, 1, 2, 1}, order[] = {0, 2, 3, 1, 4};
+    const int peers[] = {0, 1, 2, 4}; /* two leaders a host */
+    struct layout layout;
+
+    cr_assert_eq(layout_init(&layout, 5, 3, host_of), TUTTI_OK);
+    cr_assert_eq(layout.hosts, 2);
+    cr_assert_eq(layout.leaders, 2);
+    cr_assert_eq(layout.host, 0);
+    cr_assert_eq(layout.local, 2);
+    cr_assert_arr_eq(layout.host_of, hosts, sizeof hosts);
+    cr_assert_arr_eq(layout.local_of, locals, sizeof locals);
+    cr_assert_arr_eq(layout.by_host, order, sizeof order);
+    cr_assert_arr_eq(layout.peers, peers, sizeof peers);
+    cr_assert_eq(layout_mates(&layout, 0), 3);
+    layout_free(&layout);
+    cr_assert_eq(layout_init(&layout, 5, 5, host_of), TUTTI_ERR_INVALID_ARGUMENT);
+    cr_assert_eq(layout_init(&layout, 0, 0, host_of), TUTTI_ERR_INVALID_ARGUMENT);
+}
+
+/* `hosts`: members of each host, one digit a host. */
+static void check_plan(const char *hosts, bool mapped, bool messages, uint8_t operation,
+                       uint64_t bytes, const char *algorithm, const char *provider)
+{
+    int host_of[64], size = 0;
+    struct layout layout;
+    struct plan plan = {0};
+
+    for (int host = 0; hosts[host]; host++)
+        for (int i = 0; i < hosts[host] - '0'; i++)
+            host_of[size++] = host;
+    cr_assert_eq(layout_init(&layout, size, 0, host_of), TUTTI_OK);
+
+    const struct group_facts facts = {.layout = &layout,
+                                      .mapped = mapped,
+                                      .messages = messages,
+                                      .local_name = mapped ? "shm" : NULL,
+                                      .remote_name = "tcp"};
+    const struct call_words words = {.operation = operation, .count = bytes, .dtype = TUTTI_U8};
+    const tutti_status status = plan_choose(&facts, &words, 1, &plan);
+
+    if (!algorithm) {
+        cr_expect_eq(status, TUTTI_ERR_UNSUPPORTED);
+        cr_expect_not_null(strstr(tutti_last_error(), provider), "%s", tutti_last_error());
+    } else {
+        cr_expect_eq(status, TUTTI_OK);
+        cr_expect_str_eq(plan.algorithm->name, algorithm, "%s for %s, %lu bytes",
+                         plan.algorithm->name, hosts, (unsigned long)bytes);
+        cr_expect_str_eq(plan.provider, provider);
+    }
+    layout_free(&layout);
+}
+
+Test(plan, size_layout_and_providers_choose_the_algorithm, .timeout = 5)
+{
+    enum { R = OPERATION_ALL_REDUCE, B = OPERATION_BROADCAST, W = OPERATION_BARRIER };
+    const struct {
+        const char *hosts;
+        bool mapped, messages;
+        uint8_t operation;
+        uint64_t bytes;
+        const char *algorithm, *provider;
+    } rows[] = {
+        {"1", true, true, R, 100, "all_reduce_alone", "self"},
+        {"2", true, true, R, 0, "all_reduce_inline", "shm"},
+        {"2", true, true, R, 4096, "all_reduce_inline", "shm"},
+        {"2", true, true, R, 4097, "all_reduce_staged", "shm"},
+        {"2", true, true, R, 131072, "all_reduce_staged", "shm"},
+        {"2", true, true, R, 131073, "all_reduce_staged_parts", "shm"},
+        {"8", true, true, R, 32769, "all_reduce_staged_parts", "shm"},
+        {"4", false, true, R, 0, "barrier_dissemination", "tcp"},
+        {"4", false, true, R, 16384, "all_reduce_recursive_doubling", "tcp"},
+        {"4", false, true, R, 16385, "all_reduce_halving_doubling", "tcp"},
+        {"3", false, true, R, 16385, "all_reduce_ring", "tcp"},
+        {"6", false, true, R, 131072, "all_reduce_halving_doubling", "tcp"},
+        {"6", false, true, R, 131073, "all_reduce_ring", "tcp"},
+        {"22", true, true, R, 8, "all_reduce_composed", "shm+tcp"},
+        {"22", true, true, R, 0, "barrier_composed", "shm+tcp"},
+        {"1111", true, true, R, 8, "all_reduce_recursive_doubling", "tcp"},
+        {"22", false, true, R, 8, "all_reduce_recursive_doubling", "tcp"},
+        {"22", true, false, R, 8, NULL, "no provider carries messages"},
+        {"3", true, true, B, 4096, "broadcast_inline", "shm"},
+        {"3", true, true, B, 4097, "broadcast_mapped", "shm"},
+        {"3", false, true, B, 32767, "broadcast_binomial", "tcp"},
+        {"3", false, true, B, 32768, "broadcast_scatter_all_gather", "tcp"},
+        {"314", true, true, B, 0, "broadcast_composed", "shm+tcp"},
+        {"3", true, true, W, 0, "barrier_inline", "shm"},
+        {"3", false, true, W, 0, "barrier_dissemination", "tcp"},
+        {"31", true, true, W, 0, "barrier_composed", "shm+tcp"},
+        {"3", true, true, OPERATION_NONE, 0, NULL, "no algorithm for operation 0"},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        check_plan(rows[i].hosts, rows[i].mapped, rows[i].messages, rows[i].operation,
+                   rows[i].bytes, rows[i].algorithm, rows[i].provider);
+}
+
+Test(plan, calls_that_differ_have_different_keys, .timeout = 5)
+{
+    const struct call_words a = {
+        .count = 8, .dtype = TUTTI_F32, .op = 0, .root = -1, .operation = OPERATION_ALL_REDUCE};
+    struct call_words others[5] = {a, a, a, a, a};
+
+    others[0].count = 9;
+    others[1].dtype = TUTTI_F64;
+    others[2].op = 1;
+    others[3].root = 0;
+    others[4].operation = OPERATION_BROADCAST;
+    for (int i = 0; i < 5; i++)
+        cr_expect_neq(plan_key(&a), plan_key(&others[i]), "%d", i);
+    others[0].count = 8;
+    cr_expect_eq(plan_key(&a), plan_key(&others[0]));
+}
+
+struct rows {
+    int count, chosen;
+    char algorithm[64], provider[64];
+    int32_t steps;
+};
+
+static void take_row(const tutti_explain_row *row, void *user)
+{
+    struct rows *rows = user;
+
+    cr_expect(row->reason && *row->reason);
+    cr_expect_eq(row->chosen, rows->count == 0, "the chosen one comes first");
+    if (row->chosen) {
+        rows->chosen++;
+        strcpy(rows->algorithm, row->algorithm);
+        strcpy(rows->provider, row->provider);
+        rows->steps = row->steps;
+    }
+    rows->count++;
+}
+
+Test(explain, the_plan_of_a_call_is_shown_without_a_group, .timeout = 10)
+{
+    const struct {
+        tutti_explain_query query;
+        const char *algorithm, *provider;
+        bool has_steps;
+    } rows[] = {
+        {{.members = 4, .operation = "all_reduce", .bytes = 8}, "all_reduce_inline", "shm", false},
+        {{.members = 4, .operation = "all_reduce", .backend = "tcp", .bytes = 1 << 20},
+         "all_reduce_halving_doubling",
+         "tcp",
+         true},
+        {{.members = 4, .operation = "broadcast", .layout = "3,1", .bytes = 1 << 20},
+         "broadcast_composed",
+         "shm+tcp",
+         true},
+        {{.members = 4, .operation = "barrier", .backend = "local=shm,remote=ucx", .layout = "2,2"},
+         "barrier_composed",
+         "shm+ucx",
+         true},
+        {{.members = 65535, .operation = "all_reduce", .backend = "tcp", .bytes = 8},
+         "all_reduce_recursive_doubling",
+         "tcp",
+         true},
+    };
+
+    unsetenv("TUTTI_BACKEND");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tutti_explain_query query = rows[i].query;
+        struct rows got = {0};
+
+        query.struct_size = sizeof query;
+        cr_assert_eq(tutti_explain(&query, take_row, &got), TUTTI_OK, "%s", tutti_last_error());
+        cr_expect_eq(got.chosen, 1);
+        cr_expect_str_eq(got.algorithm, rows[i].algorithm);
+        cr_expect_str_eq(got.provider, rows[i].provider);
+        cr_expect_eq(got.steps > 0, rows[i].has_steps);
+    }
+}
+
+Test(explain, a_query_that_makes_no_sense_is_refused_with_words, .timeout = 5)
+{
+    const struct {
+        tutti_explain_query query;
+        tutti_status status;
+        const char *words;
+    } rows[] = {
+        {{.members = 2, .operation = "all_to_none"}, TUTTI_ERR_INVALID_ARGUMENT, "all_to_none"},
+        {{.members = 2}, TUTTI_ERR_INVALID_ARGUMENT, "(null)"},
+        {{.members = 0, .operation = "barrier"}, TUTTI_ERR_INVALID_ARGUMENT, "0 members"},
+        {{.members = 65536, .operation = "barrier"}, TUTTI_ERR_INVALID_ARGUMENT, "65536"},
+        {{.members = 4, .operation = "barrier", .layout = "2,1"},
+         TUTTI_ERR_INVALID_ARGUMENT,
+         "2,1"},
+        {{.members = 4, .operation = "barrier", .layout = "2,,2"},
+         TUTTI_ERR_INVALID_ARGUMENT,
+         "2,,2"},
+        {{.members = 4, .operation = "barrier", .layout = "5,-1"},
+         TUTTI_ERR_INVALID_ARGUMENT,
+         "5,-1"},
+        {{.members = 4, .operation = "barrier", .layout = "2,2,"},
+         TUTTI_ERR_INVALID_ARGUMENT,
+         "2,2,"},
+        {{.members = 4, .operation = "all_reduce", .bytes = 6},
+         TUTTI_ERR_INVALID_ARGUMENT,
+         "6 bytes"},
+        {{.members = 4, .operation = "all_reduce", .bytes = UINT64_MAX - 3},
+         TUTTI_ERR_INVALID_ARGUMENT,
+         "64 GiB"},
+        {{.members = 4, .operation = "all_reduce", .dtype = 77}, TUTTI_ERR_UNSUPPORTED, "0x4d"},
+        {{.members = 4, .operation = "all_reduce", .op = 63}, TUTTI_ERR_UNSUPPORTED, "f32"},
+        {{.members = 4, .operation = "all_reduce", .backend = "local=,remote=tcp"},
+         TUTTI_ERR_INVALID_ARGUMENT,
+         "name"},
+        {{.members = 4, .operation = "all_reduce", .backend = "inner=shm"},
+         TUTTI_ERR_INVALID_ARGUMENT,
+         "inner=shm"},
+        {{.members = 4, .operation = "barrier", .backend = "shm", .layout = "2,2"},
+         TUTTI_ERR_UNSUPPORTED,
+         "2 hosts"},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tutti_explain_query query = rows[i].query;
+        struct rows got = {0};
+
+        query.struct_size = sizeof query;
+        cr_expect_eq(tutti_explain(&query, take_row, &got), rows[i].status, "%s", rows[i].words);
+        cr_expect_not_null(strstr(tutti_last_error(), rows[i].words), "'%s' lacks '%s'",
+                           tutti_last_error(), rows[i].words);
+        cr_expect_eq(got.count, 0);
+    }
+    cr_expect_eq(tutti_explain(NULL, take_row, NULL), TUTTI_ERR_INVALID_ARGUMENT);
+}
