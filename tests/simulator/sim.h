@@ -33,6 +33,11 @@ struct sim_op {
     const struct algorithm *algorithm; /* NULL: as planned */
 };
 
+/* What waits for its other side, in order. One of the two queues is always empty. */
+struct sim_channel {
+    struct sim_message *first[2], *last[2];
+};
+
 struct sim_world;
 
 struct sim_member {
@@ -91,6 +96,14 @@ void sim_check(struct sim_world *world, int rank, const struct sim_op *op, uint6
 
 /* Exits with words unless all members have the same bits. */
 void sim_check_bits(struct sim_world *world);
+
+/* The wire of a run whose user is the member. A send to nobody is a pause: it is refused or
+ * completes late. */
+extern const struct wire sim_wire;
+enum { SIM_NOBODY = -1 };
+
+/* Lets what is on the way go on. */
+void sim_progress(struct sim_world *world);
 
 /* One operation of all members from call to checked result. */
 void sim_all(struct sim_world *world, const struct sim_op *op, uint64_t number);
