@@ -5,6 +5,13 @@
 
 /* AddressSanitizer sees the use of what was given back, as it would with free(). */
 #if defined(__SANITIZE_ADDRESS__)
+#define POOL_POISONS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define POOL_POISONS 1
+#endif
+#endif
+#if defined(POOL_POISONS)
 #include <sanitizer/asan_interface.h>
 #define POISON(memory, bytes) __asan_poison_memory_region(memory, bytes)
 #define UNPOISON(memory, bytes) __asan_unpoison_memory_region(memory, bytes)
