@@ -15,7 +15,7 @@
 #include "base/options.h"
 #include "plugin/plugin.h"
 
-enum { DEFAULT_TIMEOUT_MS = 30 * 60 * 1000, STORE_HOST_WAITS_MS = 5000 };
+enum { DEFAULT_TIMEOUT_MS = 30 * 60 * 1000, STORE_HOST_WAITS_MS = 5000, SENDS_LEAVE_MS = 5000 };
 
 tutti_status group_check(const struct tutti_group *group)
 {
@@ -209,18 +209,24 @@ tutti_status tutti_init(const tutti_init_options *caller_options, tutti_group **
     return TUTTI_OK;
 }
 
-/* Own operations end first: there is nothing that another call could wait for afterwards. */
+/* Own operations end first: there is nothing that another call could wait for afterwards. Then
+ * what was sent has to leave, because closing the endpoints drops what they still hold. */
 static void finish_own_calls(struct tutti_group *group)
 {
     struct engine *engine = &group->context->engine;
+    int64_t patience = INT64_MAX; /* with peers that take nothing in, once the calls are over */
 
     for (;;) {
         struct operation_state last = {.status = TUTTI_ERR_NOT_READY};
 
         engine_take(engine);
         bool idle = !group->queue.first && !group->messages.first;
+        bool sent = !group->p2p || p2p_idle(group->p2p_engine) || atomic_load(&group->failed);
         engine_release(engine);
-        if (idle || engine_wait(engine, &last, clock_now_ns() + CLOCK_NS_PER_MS))
+        if (idle && patience == INT64_MAX)
+            patience = clock_deadline_ms(SENDS_LEAVE_MS);
+        if ((idle && (sent || clock_now_ns() > patience)) ||
+            engine_wait(engine, &last, clock_now_ns() + CLOCK_NS_PER_MS))
             return;
     }
 }

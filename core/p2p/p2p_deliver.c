@@ -9,7 +9,8 @@
  *
  * A large collective receive sends READY when it is posted. The sender's request then needs no
  * grant: per (source, sequence) both sides go through their operations in the same order, so the
- * n-th grant, early or asked for, always belongs to the n-th large send.
+ * n-th grant, early or asked for, always belongs to the n-th large send. (A mismatch of a small
+ * send with a large receive leaves an early grant over; the group fails because of it anyway.)
  */
 #include <stdio.h>
 #include <string.h>

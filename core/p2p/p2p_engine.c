@@ -433,6 +433,20 @@ bool p2p_arm(struct p2p_engine *engine)
     return true;
 }
 
+bool p2p_idle(const struct p2p_engine *engine)
+{
+    for (struct p2p_endpoint *at = engine->endpoints; at; at = at->next) {
+        for (struct p2p_link *p = at->paths.next; p != &at->paths; p = p->next) {
+            const struct p2p_path *path = P2P_OF(p, struct p2p_path, link);
+
+            if (!path->failed && !(p2p_link_alone(&path->queue) && p2p_link_alone(&path->issued) &&
+                                   p2p_link_alone(&path->streams)))
+                return false;
+        }
+    }
+    return true;
+}
+
 unsigned p2p_engine_fds(struct p2p_engine *engine, int32_t *ret_fds, unsigned capacity)
 {
     unsigned count = 0;

@@ -194,3 +194,18 @@ Test(p2p_flow, done_is_called_once_and_from_progress)
     cr_assert_eq(count, 2);
     world_free(world);
 }
+
+Test(p2p_flow, an_engine_is_idle_when_the_transport_has_let_go_of_what_it_sent)
+{
+    struct world *world = world_new((struct world_options){.members = 2});
+    uint64_t value = 1;
+    struct p2p_op send = {0};
+
+    cr_assert(p2p_idle(world->members[0].engine));
+    p2p_send(world->members[0].group, &send, 1, 0, &value, sizeof value);
+    cr_assert_eq(send.status, TUTTI_OK);
+    cr_assert_not(p2p_idle(world->members[0].engine));
+    world_settle(world);
+    cr_assert(p2p_idle(world->members[0].engine));
+    world_free(world);
+}
