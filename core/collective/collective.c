@@ -158,8 +158,8 @@ static tutti_status all_reduce(tutti_group *group, const tutti_tensor *in, const
                                tutti_reduce_op op, const tutti_options *options, tutti_work **work)
 {
     struct arguments args;
-    uint64_t count, out_count, out_bytes;
-    void *from, *to;
+    uint64_t count, out_count = 0, out_bytes = 0;
+    void *from, *to = NULL;
 
     tutti_status status = call_check(group, options, &args.timeout_ms);
     if (!status)
