@@ -19,7 +19,8 @@ enum {
     PROGRESS_BUDGET = 512 /* completions handled in one p2p_progress(), so that it always returns */
 };
 
-static const uint64_t PIECE_COPIED = 256 << 10; /* four of them in flight are copied within L2 */
+/* Bytes of a piece that is copied before it is sent: a path holds P2P_PIECES_MAX of them. */
+static const uint64_t PIECE_COPIED = 256 << 10;
 
 tutti_status p2p_engine_new(struct p2p_engine **ret_engine)
 {

@@ -209,3 +209,45 @@ Test(p2p_flow, an_engine_is_idle_when_the_transport_has_let_go_of_what_it_sent)
     cr_assert(p2p_idle(world->members[0].engine));
     world_free(world);
 }
+
+static int32_t arm_answer;
+
+static int32_t fake_arm(tutti_endpoint *endpoint)
+{
+    (void)endpoint;
+    return arm_answer;
+}
+
+static tutti_status fake_wait_fd(tutti_endpoint *endpoint, int32_t *ret_fd)
+{
+    *ret_fd = 100 + endpoint->rank;
+    return TUTTI_OK;
+}
+
+Test(p2p_flow, an_engine_sleeps_only_when_its_endpoint_is_armed_and_takes_everything)
+{
+    struct world *world = world_new((struct world_options){.members = 2});
+    struct p2p_engine *engine = world->members[1].engine;
+    uint64_t value = 1;
+    struct p2p_op send = {0};
+    int32_t fds[2];
+
+    cr_assert_not(p2p_arm(engine), "there is nothing to sleep on");
+    cr_assert_eq(p2p_engine_fds(engine, fds, 2), 0);
+    world->net.ops.wait_fd = fake_wait_fd;
+    world->net.ops.arm = fake_arm;
+    cr_assert_eq(p2p_engine_fds(engine, fds, 2), 1);
+    cr_assert_eq(fds[0], 101);
+    arm_answer = TUTTI_EVENTS_PENDING;
+    cr_assert_not(p2p_arm(engine));
+    arm_answer = TUTTI_ARMED;
+    cr_assert(p2p_arm(engine));
+    world->net.depth = 0;
+    p2p_send(world->members[1].group, &send, 0, 0, &value, sizeof value);
+    cr_assert_not(p2p_arm(engine), "the transport is full and may not say when it is not");
+    world->net.depth = 10;
+    world_settle(world);
+    cr_assert_eq(send.status, TUTTI_OK);
+    cr_assert(p2p_arm(engine));
+    world_free(world);
+}
