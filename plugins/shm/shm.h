@@ -169,8 +169,9 @@ struct tutti_map {
     uint8_t *region; /* one reservation that holds every member's mapping */
     uint64_t region_bytes;
     uint8_t **bases;
-    tutti_status status; /* of the exchange, once it is over */
-    uint32_t users;      /* the core, and each peer whose rings lie here */
+    int32_t *descriptors; /* where the exchange puts the members' segments */
+    tutti_status status;  /* of the exchange, once it is over */
+    uint32_t users;       /* the core, and each peer whose rings lie here */
 };
 
 struct tutti_peer {

@@ -55,6 +55,7 @@ static void map_free(tutti_map *map)
         munmap(map->region, map->region_bytes);
     if (map->own_fd >= 0)
         close(map->own_fd);
+    shm_release(endpoint, map->descriptors);
     shm_release(endpoint, map->bases);
     shm_release(endpoint, map->peers);
     shm_release(endpoint, map);
@@ -101,7 +102,8 @@ static tutti_map *map_new(tutti_endpoint *endpoint, tutti_peer *const *peers, ui
     *map = (tutti_map){.endpoint = endpoint, .count = count, .own_fd = -1, .users = 1};
     map->peers = shm_allocate(endpoint, count * sizeof *map->peers);
     map->bases = shm_allocate(endpoint, count * sizeof *map->bases);
-    if (!map->peers || !map->bases) {
+    map->descriptors = shm_allocate(endpoint, count * sizeof *map->descriptors);
+    if (!map->peers || !map->bases || !map->descriptors) {
         map_free(map);
         return NULL;
     }
@@ -182,7 +184,7 @@ static tutti_status check_segment(tutti_map *map, uint32_t mate, int fd)
     return TUTTI_OK;
 }
 
-static tutti_status map_segments(tutti_map *map, const int32_t *descriptors)
+static tutti_status map_segments(tutti_map *map)
 {
     uint64_t region_bytes = 0;
 
@@ -199,13 +201,13 @@ static tutti_status map_segments(tutti_map *map, const int32_t *descriptors)
 
     uint8_t *at = map->region;
     for (uint32_t i = 0; i < map->count; i++) {
-        tutti_status status = check_segment(map, i, descriptors[i]);
+        tutti_status status = check_segment(map, i, map->descriptors[i]);
 
         if (status != TUTTI_OK)
             return status;
         at += gap_before(i);
         if (mmap(at, map->segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-                 descriptors[i], 0) == MAP_FAILED)
+                 map->descriptors[i], 0) == MAP_FAILED)
             return shm_error(map->endpoint, TUTTI_ERR_SYSTEM, errno,
                              "cannot map the segment of host-mate %u", i);
         map->bases[i] = at;
@@ -245,11 +247,11 @@ static void bind_peers(tutti_map *map)
     }
 }
 
-static tutti_status receive_segments(tutti_map *map, int32_t *descriptors)
+static tutti_status receive_segments(tutti_map *map)
 {
     tutti_endpoint *endpoint = map->endpoint;
     tutti_status status =
-        endpoint->host->share_test(endpoint->host_self, map->exchange, descriptors);
+        endpoint->host->share_test(endpoint->host_self, map->exchange, map->descriptors);
 
     if (status == TUTTI_ERR_NOT_READY)
         return status;
@@ -258,9 +260,9 @@ static tutti_status receive_segments(tutti_map *map, int32_t *descriptors)
     map->own_fd = -1;
     if (status != TUTTI_OK)
         return status;
-    status = map_segments(map, descriptors);
+    status = map_segments(map);
     for (uint32_t i = 0; i < map->count; i++)
-        close(descriptors[i]);
+        close(map->descriptors[i]);
     if (status == TUTTI_OK)
         bind_peers(map);
     return status;
@@ -268,14 +270,9 @@ static tutti_status receive_segments(tutti_map *map, int32_t *descriptors)
 
 tutti_status shm_map_test(tutti_endpoint *endpoint, tutti_map *map, void **ret_bases)
 {
-    if (map->exchange) {
-        int32_t *descriptors = shm_allocate(endpoint, map->count * sizeof *descriptors);
-
-        if (!descriptors)
-            return shm_error(endpoint, TUTTI_ERR_NO_MEMORY, 0, "out of memory");
-        map->status = receive_segments(map, descriptors);
-        shm_release(endpoint, descriptors);
-    }
+    (void)endpoint;
+    if (map->exchange)
+        map->status = receive_segments(map);
     if (map->status == TUTTI_OK)
         memcpy(ret_bases, map->bases, map->count * sizeof *map->bases);
     return map->status;

@@ -97,7 +97,9 @@ void tcp_listen_accept(tutti_endpoint *endpoint)
             welcome(endpoint, fd);
             continue;
         }
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        int error = errno;
+
+        if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
             if (!endpoint->accept_warned)
                 endpoint->host->log(endpoint->host_self, 1,
                                     "no descriptor for an incoming connection, which waits "
@@ -105,7 +107,7 @@ void tcp_listen_accept(tutti_endpoint *endpoint)
             endpoint->accept_warned = true;
             endpoint->accept_later = true;
         }
-        if (errno != EINTR && errno != ECONNABORTED)
+        if (error != EINTR && error != ECONNABORTED)
             break;
     }
     watch_listener(endpoint);

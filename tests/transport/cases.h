@@ -16,6 +16,8 @@ void case_traffic(const tutti_transport_ops *ops);
 void case_too_long(const tutti_transport_ops *ops);
 void case_cancel_receive(const tutti_transport_ops *ops);
 void case_cancel_send(const tutti_transport_ops *ops);
+void case_reports(const tutti_transport_ops *ops);
+void case_no_memory(const tutti_transport_ops *ops);
 void case_disconnect(const tutti_transport_ops *ops);
 void case_arguments(const tutti_transport_ops *ops);
 void case_killed(const tutti_transport_ops *ops);

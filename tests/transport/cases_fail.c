@@ -143,6 +143,113 @@ void case_cancel_send(const tutti_transport_ops *ops)
     run_threads(ops, 2, cancel_send_body);
 }
 
+/* ---- complete, but not reported ------------------------------------------------------------ */
+
+static void reports_body(struct member *member)
+{
+    struct operation operations[3];
+    uint64_t words[3] = {1, 2, 3};
+
+    if (member->rank == 0) {
+        for (int i = 0; i < 3; i++)
+            receive_from(member, 1, &words[i], sizeof words[i], &operations[i]);
+        all_meet(member);
+        int64_t deadline = now_ms() + WAIT_MS;
+        while (member->ops->test(member->endpoint, &operations[0].request) == TUTTI_ERR_NOT_READY ||
+               operations[2].request.status == TUTTI_ERR_NOT_READY)
+            check(now_ms() < deadline);
+        check(operations[1].request.status == TUTTI_OK);
+        /* Reported by test, taken back, dropped with the peer: progress says none of them. */
+        member->ops->cancel(member->endpoint, &operations[1].request);
+        member->ops->disconnect(member->endpoint, member->peer[1]);
+        check(turn(member) == 0);
+    } else {
+        all_meet(member);
+        for (int i = 0; i < 3; i++)
+            send_word(member, 0, words[i]);
+    }
+    all_meet(member);
+}
+
+void case_reports(const tutti_transport_ops *ops)
+{
+    run_threads(ops, 2, reports_body);
+}
+
+/* ---- no memory ----------------------------------------------------------------------------- */
+
+static tutti_status map_both(struct member *members)
+{
+    tutti_status status = TUTTI_OK;
+    void *bases[2];
+
+    if (!(members->ops->capabilities & TUTTI_CAP_MAP))
+        return TUTTI_OK;
+    for (int i = 1; i >= 0 && !status; i--)
+        status = members[i].ops->map_start(members[i].endpoint, &members[i].mates, members[i].peer,
+                                           2, (uint32_t)i, 4096, &members[i].map);
+    for (int i = 1; i >= 0 && !status; i--)
+        status = members[i].ops->map_test(members[i].endpoint, members[i].map, bases);
+    return status;
+}
+
+/* Everything that members[0] does, until something in it fails. */
+static tutti_status live(struct member *members)
+{
+    struct member *first = &members[0], *second = &members[1];
+    struct world *world = first->world;
+    tutti_endpoint_options options = {.struct_size = sizeof options};
+    static struct operation send, receive; /* until the endpoints are closed */
+    static uint64_t word = 1;
+
+    tutti_status status = first->ops->open(&first->host, first, &options, &first->endpoint);
+    if (status)
+        return status;
+    first->ops->address(first->endpoint, world->address[0], sizeof world->address[0],
+                        &world->address_bytes[0]);
+    memset(&second->token, 0, sizeof second->token);
+    member_open(second);
+    member_connect(second);
+    status = first->ops->connect(first->endpoint, world->address[1], world->address_bytes[1],
+                                 LABEL + 1, &first->peer[1]);
+    status = status ? status : map_both(members);
+    if (status)
+        return status;
+    receive_from(first, 1, &word, sizeof word, &receive);
+    send_to(second, 0, &word, sizeof word, 0, &send);
+    int64_t deadline = now_ms() + WAIT_MS;
+    while (receive.request.status == TUTTI_ERR_NOT_READY && !second->times_lost[0]) {
+        check(now_ms() < deadline);
+        turn(first);
+        turn(second);
+    }
+    return receive.request.status;
+}
+
+void case_no_memory(const tutti_transport_ops *ops)
+{
+    int failed = 0;
+
+    for (int allocations = 0;; allocations++) {
+        struct world *world = world_new(ops, 2);
+        struct member members[2];
+
+        member_init(&members[0], world, 0);
+        member_init(&members[1], world, 1);
+        members[0].allocations_left = allocations;
+        tutti_status status = live(members);
+        bool enough = members[0].allocations_left > 0;
+        check(!enough || status == TUTTI_OK, "%s", members[0].words);
+        failed += status != TUTTI_OK;
+        member_close(&members[0]);
+        member_close(&members[1]);
+        world_free(world);
+        if (enough)
+            break;
+    }
+    check(failed >= 3);
+}
+
 /* ---- leaving ------------------------------------------------------------------------------- */
 
 static void disconnect_body(struct member *member)
@@ -189,6 +296,13 @@ static void arguments_body(struct member *member)
         address[0] ^= 1;
         check(member->ops->connect(member->endpoint, address, member->world->address_bytes[1],
                                    LABEL, &peer) == TUTTI_ERR_MISMATCH);
+    }
+    if (TUTTI_HAS(member->ops, wait_fd)) { /* one connection a pair: one peer an endpoint */
+        struct world *world = member->world;
+
+        for (int i = 0; i < 2; i++)
+            check(member->ops->connect(member->endpoint, world->address[i], world->address_bytes[i],
+                                       LABEL, &peer) == TUTTI_ERR_INVALID_ARGUMENT);
     }
     check(member->ops->isend(member->endpoint, member->peer[other], member->ops->lanes, &request, 8,
                              0, &request) == TUTTI_ERR_INVALID_ARGUMENT);

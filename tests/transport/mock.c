@@ -82,7 +82,12 @@ static int64_t host_now_ns(void *self)
 
 static void *host_allocate(void *self, uint64_t bytes)
 {
-    (void)self;
+    struct member *member = self;
+
+    if (member->allocations_left == 0)
+        return NULL;
+    if (member->allocations_left > 0)
+        member->allocations_left--;
     return calloc(1, bytes);
 }
 
@@ -186,9 +191,10 @@ static tutti_status host_share_start(void *self, tutti_host_mates *mates,
     for (int i = 0; i < mates->world->size; i++)
         if (i != member->rank)
             send_descriptor(mates->world->socket[member->rank][i], fd);
-    *ret_exchange = calloc(1, sizeof **ret_exchange);
-    memset((*ret_exchange)->fd, 0xff, sizeof(*ret_exchange)->fd);
-    (*ret_exchange)->fd[member->rank] = dup(descriptors[0]);
+    member->exchange = calloc(1, sizeof *member->exchange);
+    memset(member->exchange->fd, 0xff, sizeof member->exchange->fd);
+    member->exchange->fd[member->rank] = dup(descriptors[0]);
+    *ret_exchange = member->exchange;
     return TUTTI_OK;
 }
 
@@ -203,6 +209,7 @@ static tutti_status host_share_test(void *self, tutti_exchange *exchange, int32_
         if (exchange->fd[i] < 0)
             return TUTTI_ERR_NOT_READY;
     memcpy(ret_descriptors, exchange->fd, (size_t)member->world->size * sizeof(int32_t));
+    member->exchange = NULL;
     free(exchange);
     return TUTTI_OK;
 }
@@ -248,8 +255,12 @@ void world_free(struct world *world)
 
 void member_init(struct member *member, struct world *world, int rank)
 {
-    *member = (struct member){
-        .rank = rank, .world = world, .mates = {world}, .ops = world->ops, .give_instead = -1};
+    *member = (struct member){.rank = rank,
+                              .world = world,
+                              .mates = {world},
+                              .ops = world->ops,
+                              .allocations_left = -1,
+                              .give_instead = -1};
     member->map_bytes = 10000;
     member->token = 0x5a;
     member->host = (tutti_host){.struct_size = sizeof(tutti_host),
@@ -321,7 +332,12 @@ void member_close(struct member *member)
 {
     if (member->map)
         member->ops->map_close(member->endpoint, member->map);
-    member->ops->close(member->endpoint);
+    if (member->endpoint)
+        member->ops->close(member->endpoint);
+    for (int i = 0; member->exchange && i < MEMBERS_MAX; i++)
+        if (member->exchange->fd[i] >= 0)
+            close(member->exchange->fd[i]);
+    free(member->exchange);
 }
 
 void all_meet(struct member *member)

@@ -47,10 +47,12 @@ struct member {
     tutti_endpoint *endpoint;
     tutti_peer *peer[MEMBERS_MAX];
     tutti_map *map;
+    tutti_exchange *exchange; /* started and not complete */
     uint8_t *base[MEMBERS_MAX];
     uint64_t map_bytes;
-    int give_instead; /* a descriptor passed for the plugin's own; -1: none */
-    uint8_t token;    /* repeated 16 times */
+    int allocations_left; /* until they fail; -1: they do not */
+    int give_instead;     /* a descriptor passed for the plugin's own; -1: none */
+    uint8_t token;        /* repeated 16 times */
     const char *bind_address;
     int times_lost[MEMBERS_MAX];
     char words[512];      /* of the last error */
@@ -89,7 +91,7 @@ void member_init(struct member *member, struct world *world, int rank);
 void member_open(struct member *member);    /* endpoint and address */
 void member_connect(struct member *member); /* all peers; every member has opened */
 tutti_status member_map(struct member *member);
-void member_close(struct member *member);
+void member_close(struct member *member); /* also one that did not get far */
 
 void all_meet(struct member *member); /* barrier */
 void send_to(struct member *member, int to, const void *data, uint64_t bytes, uint32_t flags,

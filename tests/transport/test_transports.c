@@ -25,9 +25,9 @@ static size_t add_cases(size_t count, const char *plugin, const char *const *nam
 ParameterizedTestParameters(transports, keeps_its_contract)
 {
     static const char *const common[] = {
-        "sizes",    "receives_late",  "flood",       "small_forked", "more",      "traffic",
-        "too_long", "cancel_receive", "cancel_send", "disconnect",   "arguments", "killed",
-        NULL};
+        "sizes",     "receives_late", "flood",          "small_forked", "more",
+        "traffic",   "too_long",      "cancel_receive", "cancel_send",  "reports",
+        "no_memory", "disconnect",    "arguments",      "killed",       NULL};
     static const char *const shm[] = {"map", "map_outlives", "bad_descriptors", "hostile_ring",
                                       NULL};
     static const char *const tcp[] = {"dial_together",  "dial_before_connect",

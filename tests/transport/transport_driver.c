@@ -24,6 +24,8 @@ static const struct {
     {"too_long", NULL, case_too_long},
     {"cancel_receive", NULL, case_cancel_receive},
     {"cancel_send", NULL, case_cancel_send},
+    {"reports", NULL, case_reports},
+    {"no_memory", NULL, case_no_memory},
     {"disconnect", NULL, case_disconnect},
     {"arguments", NULL, case_arguments},
     {"killed", NULL, case_killed},
