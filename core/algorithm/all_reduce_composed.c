@@ -121,6 +121,8 @@ static void take_part(struct schedule *sched, struct segment *s)
     for (uint32_t turn = 0; turn < s->chunks + 1 && shared; turn++) {
         if (turn < s->chunks)
             copy_in(sched, s, turn);
+        if (turn == 0)
+            schedule_meet_all(sched); /* after the copy, which needs nobody */
         if (turn > 0 && leader)
             reduce(sched, s, turn - 1);
     }
@@ -144,8 +146,6 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
     struct segment s = {.req = req, .leaders = leaders};
 
     s.each = MAPPED_SLOT_BYTES / (uint64_t)leaders / PART_ALIGN * PART_ALIGN;
-    if (sched->mates > 1)
-        schedule_meet_all(sched);
     for (uint64_t k = 0; k < pieces_in(req->bytes, segment); k++) {
         s.whole = piece_of((struct part){0, req->bytes}, segment, k);
         take_part(sched, &s);

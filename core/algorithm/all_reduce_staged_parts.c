@@ -89,10 +89,11 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
     s.each = MAPPED_SLOT_BYTES / (uint64_t)(sched->mates - 1) / PART_ALIGN * PART_ALIGN;
     s.chunks = (uint32_t)pieces_in(longest, s.each);
     s.first = schedule_chunks(sched, s.chunks);
-    schedule_meet_all(sched);
     for (uint32_t turn = 0; turn < s.chunks + 2; turn++) {
         if (turn < s.chunks)
             copy_in(sched, &s, turn);
+        if (turn == 0)
+            schedule_meet_all(sched); /* after the copy, which needs nobody */
         if (turn >= 1 && turn - 1 < s.chunks)
             reduce(sched, &s, turn - 1);
         if (turn >= 2)
