@@ -9,6 +9,8 @@
  * that ends may overtake the bye of a member that left in order, so it is believed only a little
  * later.
  */
+#include <tutti/p2p.h>
+
 #include <stdio.h>
 #include <string.h>
 
@@ -319,6 +321,23 @@ static void propose_cut_off(struct tutti_group *group, int rank)
     control_propose(group->control, TUTTI_ERR_PEER_LOST, rank, words);
 }
 
+/* Nobody is left who could send to a receive from any source. */
+static void end_any_source(struct tutti_group *group)
+{
+    for (int r = 0; r < group->size; r++)
+        if (r != group->rank && !group->gone[r])
+            return;
+    for (struct call *call = group->messages.first, *next; call; call = next) {
+        next = call->next;
+        if (call->kind != CALL_RECV || call->peer != TUTTI_ANY_SOURCE || p2p_cancel(&call->message))
+            continue;
+        error_set(TUTTI_ERR_PEER_LOST,
+                  "group %s: a receive from any source, tag %llu: every other member left",
+                  group->name, (unsigned long long)call->tag);
+        group_complete(group, call, TUTTI_ERR_PEER_LOST);
+    }
+}
+
 /* The paths to members that left in order are ended, once what they had sent must have arrived. */
 static void look_at_leavers(struct tutti_group *group, int64_t now)
 {
@@ -333,6 +352,8 @@ static void look_at_leavers(struct tutti_group *group, int64_t now)
             p2p_path_fail(group->paths[r], TUTTI_ERR_PEER_LOST, "it left the group");
         }
     }
+    if (group->messages.first && group->any_suspect)
+        end_any_source(group);
 }
 
 static void look_at_suspects(struct tutti_group *group, int64_t now)
@@ -368,8 +389,8 @@ static void look(struct engine_source *source, int64_t now)
         return;
     }
     look_at_leavers(group, now);
-    look_at_suspects(group, now);
     look_at_byes(group);
+    look_at_suspects(group, now);
     if (group->queue.first)
         look_at_deadline(group, group->queue.first, now);
     for (struct call *call = group->messages.first, *next; call; call = next) {
