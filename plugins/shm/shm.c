@@ -68,6 +68,7 @@ static tutti_status shm_address(tutti_endpoint *endpoint, void *ret_address, uin
 static tutti_status shm_connect(tutti_endpoint *endpoint, const void *address, uint64_t bytes,
                                 uint64_t label, tutti_peer **ret_peer)
 {
+    (void)label; /* a mate's death is for the core to notice */
     if (bytes != sizeof own_address || memcmp(address, &own_address, sizeof own_address) != 0)
         return shm_error(endpoint, TUTTI_ERR_MISMATCH, 0,
                          "the peer's address is of another kind or version");
@@ -75,7 +76,6 @@ static tutti_status shm_connect(tutti_endpoint *endpoint, const void *address, u
     if (!peer)
         return shm_error(endpoint, TUTTI_ERR_NO_MEMORY, 0, "out of memory");
     peer->endpoint = endpoint;
-    peer->label = label;
     peer->next = endpoint->peers;
     if (peer->next)
         peer->next->previous = peer;

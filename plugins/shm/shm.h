@@ -177,12 +177,11 @@ struct tutti_map {
 struct tutti_peer {
     tutti_endpoint *endpoint;
     tutti_peer *next, *previous; /* all peers of the endpoint */
-    uint64_t label;
-    tutti_map *map; /* whose rings are used; NULL: not mapped yet */
-    uint32_t index; /* of the mate there */
-    bool broken;    /* the mate wrote what cannot be */
-    bool cut;       /* a message to the mate was cancelled half-way: nothing can follow it */
-    uint64_t skip;  /* bytes of a message that nobody wants any more */
+    tutti_map *map;              /* whose rings are used; NULL: not mapped yet */
+    uint32_t index;              /* of the mate there */
+    bool broken;                 /* the mate wrote what cannot be */
+    bool cut;      /* a message to the mate was cancelled half-way: nothing can follow it */
+    uint64_t skip; /* bytes of a message that nobody wants any more */
     struct shm_outlet out;
     struct shm_inlet in;
     struct shm_queue sends, receives;

@@ -55,11 +55,14 @@ static void watch_listener(tutti_endpoint *endpoint)
         endpoint->accept_later = true;
 }
 
-/* Lets the guest go; its socket is closed unless it was taken. */
+/* Lets the guest go; its socket is closed unless it was taken. It leaves the set by name: close
+ * alone keeps it there while a forked child has a copy. */
 static void dismiss(tutti_endpoint *endpoint, struct tcp_guest *guest)
 {
-    if (guest->source.fd >= 0)
+    if (guest->source.fd >= 0) {
+        tcp_watch(endpoint, &guest->source, 0);
         close(guest->source.fd);
+    }
     guest->source.fd = -1;
     guest->gone = true;
     if (!guest->proven)

@@ -33,6 +33,7 @@ void case_dial_together(const tutti_transport_ops *ops);
 void case_dial_before_connect(const tutti_transport_ops *ops);
 void case_close_delivers(const tutti_transport_ops *ops);
 void case_garbage(const tutti_transport_ops *ops);
+void case_forked_child(const tutti_transport_ops *ops);
 void case_half_open(const tutti_transport_ops *ops);
 void case_wrong_token(const tutti_transport_ops *ops);
 void case_refused(const tutti_transport_ops *ops);

@@ -7,10 +7,12 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void send_word(struct member *member, int to, uint64_t word)
@@ -209,6 +211,42 @@ static void garbage_body(struct member *member)
 void case_garbage(const tutti_transport_ops *ops)
 {
     run_threads(ops, 2, garbage_body);
+}
+
+/* A child that was forked meanwhile and lives on keeps copies of the sockets: what was closed here
+ * is not heard of again. */
+static void forked_child_body(struct member *member)
+{
+    if (member->rank == 0) {
+        int early = stranger(member->world, 0);
+        progress_for(member, 5); /* it is a guest now */
+        pid_t child = fork();
+        if (child == 0) {
+            pause();
+            _exit(0);
+        }
+        check(send(early, "what?", 5, MSG_NOSIGNAL) == 5);
+        progress_for(member, 20); /* dismissed, though the child's copy keeps it open */
+        send_word(member, 1, 1);
+        check(send(early, "well?", 5, MSG_NOSIGNAL) == 5);
+        progress_for(member, 20);
+        check(member->ops->arm(member->endpoint) == TUTTI_ARMED);
+        int32_t wait_fd;
+        check(member->ops->wait_fd(member->endpoint, &wait_fd) == TUTTI_OK);
+        struct pollfd event = {.fd = wait_fd, .events = POLLIN};
+        check(poll(&event, 1, 0) == 0);
+        kill(child, SIGKILL);
+        check(waitpid(child, NULL, 0) == child);
+        close(early);
+    } else {
+        receive_word(member, 0, 1);
+    }
+    all_meet(member);
+}
+
+void case_forked_child(const tutti_transport_ops *ops)
+{
+    run_forked(ops, 2, -1, forked_child_body);
 }
 
 /* More silent connections than are allowed to be half open keep a member out for the ten seconds

@@ -179,7 +179,6 @@ static int receive_descriptor(int socket)
     return fd;
 }
 
-/* Both sides of the pair, this member's own included, go through a socket. */
 static tutti_status host_share_start(void *self, tutti_host_mates *mates,
                                      const int32_t *descriptors, uint32_t count,
                                      tutti_exchange **ret_exchange)

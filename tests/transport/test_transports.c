@@ -30,11 +30,17 @@ ParameterizedTestParameters(transports, keeps_its_contract)
         "no_memory", "disconnect",    "arguments",      "killed",       NULL};
     static const char *const shm[] = {"map", "map_outlives", "bad_descriptors", "hostile_ring",
                                       NULL};
-    static const char *const tcp[] = {"dial_together",  "dial_before_connect",
-                                      "close_delivers", "garbage",
-                                      "half_open",      "wrong_token",
-                                      "refused",        "descriptors_gone",
-                                      "ipv6",           NULL};
+    static const char *const tcp[] = {"dial_together",
+                                      "dial_before_connect",
+                                      "close_delivers",
+                                      "garbage",
+                                      "forked_child",
+                                      "half_open",
+                                      "wrong_token",
+                                      "refused",
+                                      "descriptors_gone",
+                                      "ipv6",
+                                      NULL};
     size_t count = add_cases(0, "shm", common);
 
     count = add_cases(count, "tcp", common);

@@ -37,6 +37,7 @@ static const struct {
     {"dial_before_connect", "tcp", case_dial_before_connect},
     {"close_delivers", "tcp", case_close_delivers},
     {"garbage", "tcp", case_garbage},
+    {"forked_child", "tcp", case_forked_child},
     {"half_open", "tcp", case_half_open},
     {"wrong_token", "tcp", case_wrong_token},
     {"refused", "tcp", case_refused},
