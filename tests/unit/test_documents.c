@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * README, guide and design name programs, files, functions, variables and statuses. They must be
+ * there, and what a user may set or get must be in the guide.
+ */
+#include "documents.h"
+
+#include <tutti/status.h>
+
+static const char *const documents[] = {"README.md", "docs/design.md", "docs/guide.md",
+                                        "bench/README.md"};
+
+Test(documents, the_readme_shows_the_program_that_is_built, .timeout = 10)
+{
+    g_autofree char *readme = document_read("README.md");
+    g_autofree char *program = document_read("examples/hello/hello.c");
+    g_autofree char *block = g_strdup_printf("\n```c\n%s```\n", program);
+
+    cr_expect_not_null(strstr(readme, block), "README.md does not show examples/hello/hello.c");
+}
+
+static gboolean defines(const char *source, const char *function)
+{
+    g_autofree char *pattern =
+        g_strdup_printf("^[A-Za-z_][^;{}\\n]*\\b(%s)\\([^;{}]*\\)\\s*\\{", function);
+    g_autoptr(GPtrArray) found = document_find(source, pattern);
+
+    return found->len > 0;
+}
+
+Test(documents, the_way_of_a_call_names_functions_that_exist, .timeout = 10)
+{
+    g_autofree char *design = document_read("docs/design.md");
+    g_autoptr(GPtrArray) rows = document_table(design, "line of the way");
+
+    cr_expect_geq(rows->len, 25);
+    for (guint i = 0; i < rows->len; i++) {
+        char **cells = rows->pdata[i];
+        g_autoptr(GPtrArray) files = NULL, functions = NULL;
+
+        cr_assert_eq(g_strv_length(cells), 3, "row «%s»", cells[0]);
+        files = document_find(cells[1], "`([^`]+)`");
+        functions = document_find(cells[2], "`([^`]+)`");
+        cr_assert(files->len == 1 && functions->len > 0, "row «%s»", cells[0]);
+        g_autofree char *source = document_read(files->pdata[0]);
+        for (guint k = 0; k < functions->len; k++)
+            cr_expect(defines(source, functions->pdata[k]), "%s has no function %s",
+                      (char *)files->pdata[0], (char *)functions->pdata[k]);
+    }
+}
+
+static void expect_there(const char *document, const char *folder, const char *path)
+{
+    g_autofree char *full = g_build_filename(TUTTI_SOURCE_DIR, folder, path, NULL);
+
+    cr_expect(g_file_test(full, G_FILE_TEST_EXISTS), "%s names %s, which is not there", document,
+              path);
+}
+
+Test(documents, paths_and_links_lead_somewhere, .timeout = 10)
+{
+    for (size_t d = 0; d < G_N_ELEMENTS(documents); d++) {
+        g_autofree char *text = document_read(documents[d]);
+        g_autofree char *folder = g_path_get_dirname(documents[d]);
+        g_autoptr(GPtrArray) links = document_find(text, "\\]\\(([^)#:]+)\\)");
+        g_autoptr(GPtrArray) paths =
+            document_find(text, "`((?:api|bench|cmake|core|docs|examples|plugins|tests|tools)/"
+                                "[A-Za-z0-9_./-]*)`");
+
+        for (guint i = 0; i < links->len; i++)
+            expect_there(documents[d], folder, links->pdata[i]);
+        for (guint i = 0; i < paths->len; i++)
+            expect_there(documents[d], "", paths->pdata[i]);
+    }
+}
+
+/* Every literal that looks like the name of a variable; errors' names aside. */
+static GPtrArray *variables_in_the_code(void)
+{
+    static const char *const folders[] = {"core", "examples", "plugins", "tools"};
+    g_autoptr(GPtrArray) sources = g_ptr_array_new_with_free_func(g_free);
+    GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
+
+    for (size_t f = 0; f < G_N_ELEMENTS(folders); f++)
+        document_sources(folders[f], sources);
+    for (guint i = 0; i < sources->len; i++) {
+        g_autofree char *source = document_read(sources->pdata[i]);
+        g_autoptr(GPtrArray) found =
+            document_find(source, "\"((?!TUTTI_ERR_|TUTTI_OK)[A-Z][A-Z0-9_]*[A-Z0-9])\"");
+
+        for (guint k = 0; k < found->len; k++)
+            if (!document_has(names, found->pdata[k]))
+                g_ptr_array_add(names, g_strdup(found->pdata[k]));
+    }
+    return names;
+}
+
+Test(documents, the_guide_lists_the_variables_that_are_read, .timeout = 10)
+{
+    g_autofree char *guide = document_read("docs/guide.md");
+    g_autoptr(GPtrArray) code = variables_in_the_code();
+    g_autoptr(GPtrArray) listed = g_ptr_array_new_with_free_func(g_free);
+    static const char *const tables[] = {"variable", "variable of others"};
+
+    for (size_t t = 0; t < G_N_ELEMENTS(tables); t++) {
+        g_autoptr(GPtrArray) rows = document_table(guide, tables[t]);
+
+        for (guint i = 0; i < rows->len; i++) {
+            g_autoptr(GPtrArray) names = document_find(((char **)rows->pdata[i])[0], "`([^`]+)`");
+
+            for (guint k = 0; k < names->len; k++)
+                g_ptr_array_add(listed, g_strdup(names->pdata[k]));
+        }
+    }
+    cr_expect_geq(listed->len, 15);
+    for (guint i = 0; i < listed->len; i++)
+        cr_expect(document_has(code, listed->pdata[i]), "the guide lists %s, which nothing reads",
+                  (char *)listed->pdata[i]);
+    for (guint i = 0; i < code->len; i++)
+        if (g_str_has_prefix(code->pdata[i], "TUTTI_"))
+            cr_expect(document_has(listed, code->pdata[i]), "the guide does not list %s",
+                      (char *)code->pdata[i]);
+}
+
+Test(documents, the_guide_explains_every_status, .timeout = 10)
+{
+    g_autofree char *guide = document_read("docs/guide.md");
+    g_autoptr(GPtrArray) rows = document_table(guide, "status");
+    static const char *const names[] = {
+#define STATUS_CELL(NAME, number, words) "`TUTTI_" #NAME "`",
+        TUTTI_STATUS_LIST(STATUS_CELL)
+#undef STATUS_CELL
+    };
+
+    cr_expect_eq(rows->len, G_N_ELEMENTS(names));
+    for (size_t n = 0; n < G_N_ELEMENTS(names); n++) {
+        gboolean found = FALSE;
+
+        for (guint i = 0; i < rows->len; i++)
+            found |= !strcmp(((char **)rows->pdata[i])[0], names[n]);
+        cr_expect(found, "the guide does not explain %s", names[n]);
+    }
+}
