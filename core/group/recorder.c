@@ -38,6 +38,21 @@ static tutti_record *next_record(struct tutti_group *group, uint64_t *ret_number
     return record_at(group, *ret_number);
 }
 
+/* Plans come and go; what a record names stays as long as the group. */
+static const char *provider_of(const struct tutti_group *group, enum algorithm_kind kind)
+{
+    switch (kind) {
+    case ALGORITHM_ALONE:
+        return "self";
+    case ALGORITHM_MESSAGES:
+        return group->facts.remote_name;
+    case ALGORITHM_COMPOSED:
+        return group->backend;
+    default:
+        return group->facts.local_name;
+    }
+}
+
 uint64_t record_collective(struct tutti_group *group, const struct call *call)
 {
     uint64_t number;
@@ -49,7 +64,7 @@ uint64_t record_collective(struct tutti_group *group, const struct call *call)
     record->bytes = call->bytes;
     record->tag = 0;
     record->operation = operation_name(words->operation);
-    record->provider = call->plan->plan.provider;
+    record->provider = provider_of(group, call->plan->plan.algorithm->kind);
     record->algorithm = call->plan->plan.algorithm->name;
     record->dtype = words->dtype;
     record->op = words->op;
