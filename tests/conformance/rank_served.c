@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tells the rows of served.tsv for this place and number of members: runs each operation at a few
+ * sizes, and between two sizes that were served differently looks for the byte at which it changes.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/rank.h"
+
+enum { LARGEST = 4 << 20 };
+
+struct served {
+    const char *provider, *algorithm;
+};
+
+struct probe {
+    tutti_group *world;
+    const char *operation;
+    tutti_status (*run)(tutti_group *world, const tutti_tensor *tensor);
+    uint8_t *memory;
+    uint64_t from; /* of the row that is not told yet */
+};
+
+static tutti_status run_all_reduce(tutti_group *world, const tutti_tensor *tensor)
+{
+    return tutti_all_reduce(world, tensor, TUTTI_MAX, NULL, NULL);
+}
+
+static tutti_status run_broadcast(tutti_group *world, const tutti_tensor *tensor)
+{
+    return tutti_broadcast(world, tensor, 0, NULL, NULL);
+}
+
+static tutti_status run_barrier(tutti_group *world, const tutti_tensor *tensor)
+{
+    (void)tensor;
+    return tutti_barrier(world, NULL, NULL);
+}
+
+/* Rank 0 sends and the last one receives; the barrier keeps their numbers of calls in step. */
+static tutti_status run_message(tutti_group *world, const tutti_tensor *tensor)
+{
+    const int last = tutti_group_size(world) - 1;
+
+    if (tutti_group_rank(world) == 0)
+        return tutti_send(world, tensor, last, 0, NULL);
+    return tutti_group_rank(world) == last ? tutti_recv(world, tensor, 0, 0, NULL, NULL) : TUTTI_OK;
+}
+
+static struct served served_at(const struct probe *probe, uint64_t bytes)
+{
+    int64_t shape;
+    const tutti_tensor tensor = tutti_tensor_1d(probe->memory, TUTTI_U8, &shape, (int64_t)bytes);
+    tutti_record record = {0};
+    uint32_t count;
+
+    require_ok(probe->run(probe->world, &tensor));
+    require_ok(tutti_recorder_read(probe->world, &record, sizeof record, 1, &count));
+    return (struct served){record.provider, record.algorithm};
+}
+
+static bool same(struct served a, struct served b)
+{
+    return !a.algorithm || (!strcmp(a.provider, b.provider) && !strcmp(a.algorithm, b.algorithm));
+}
+
+static void tell(const struct probe *probe, uint64_t to, struct served served)
+{
+    if (served.algorithm)
+        printf("served\t%s\t%s\t%d\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s\n", probe->operation,
+               getenv("TUTTI_TEST_WHERE"), tutti_group_size(probe->world), probe->from, to,
+               served.provider, served.algorithm);
+}
+
+/* Between two sizes that differ, the last of the first kind. All ranks take the same way. */
+static void tell_changes(struct probe *probe, uint64_t low, struct served at_low, uint64_t high,
+                         struct served at_high)
+{
+    if (same(at_low, at_high))
+        return;
+    if (high == low + 1) {
+        tell(probe, low, at_low);
+        probe->from = high;
+        return;
+    }
+    const uint64_t middle = low + (high - low) / 2;
+    const struct served at_middle = served_at(probe, middle);
+
+    tell_changes(probe, low, at_low, middle, at_middle);
+    tell_changes(probe, middle, at_middle, high, at_high);
+}
+
+static void tell_operation(struct probe *probe, uint64_t largest)
+{
+    uint64_t low = 0;
+    struct served at_low = served_at(probe, 0);
+
+    for (uint64_t high = 1; high <= largest; high *= 4) {
+        const struct served at_high = served_at(probe, high);
+
+        tell_changes(probe, low, at_low, high, at_high);
+        low = high;
+        at_low = at_high;
+    }
+    tell(probe, largest, at_low);
+}
+
+RANK_CASE(served)
+{
+    static uint8_t memory[LARGEST];
+    struct probe probe = {.world = rank_init(NULL), .memory = memory};
+    static const struct {
+        const char *operation;
+        tutti_status (*run)(tutti_group *world, const tutti_tensor *tensor);
+        uint64_t largest;
+    } operations[] = {{"all_reduce", run_all_reduce, LARGEST},
+                      {"broadcast", run_broadcast, LARGEST},
+                      {"barrier", run_barrier, 0}};
+
+    for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
+        probe.operation = operations[i].operation;
+        probe.run = operations[i].run;
+        probe.from = 0;
+        tell_operation(&probe, operations[i].largest);
+    }
+    if (size > 1) {
+        probe.operation = rank == 0 ? "send" : "recv";
+        probe.run = run_message;
+        probe.from = 0;
+        if (rank == 0 || rank == size - 1)
+            tell_operation(&probe, LARGEST);
+    }
+    fflush(stdout);
+    check_ok(tutti_barrier(probe.world, NULL, NULL));
+    check_ok(tutti_group_destroy(probe.world));
+}

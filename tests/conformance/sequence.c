@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "conformance/sequence.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "conformance/random.h"
+
+enum { RANDOM_BYTES_LOG2 = 18 /* with the half above it: up to 384 KiB */ };
+
+void sequence_open(struct sequence *sequence, uint64_t seed, enum mode mode, int members,
+                   unsigned members_mask)
+{
+    uint64_t state = seed + (uint64_t)members;
+    size_t kept = 0;
+
+    *sequence = (struct sequence){.seed = seed, .members = members, .mode = mode};
+    sequence->count = mode == MODE_PAIRS
+                          ? space_cover(seed, members_mask, &sequence->rows)
+                          : space_product(members, mode == MODE_SMALL, &sequence->rows);
+    for (size_t i = 0; i < sequence->count; i++)
+        if (sequence->rows[i].level[FACTOR_MEMBERS] + 1 == members)
+            sequence->rows[kept++] = sequence->rows[i];
+    sequence->count = kept;
+    for (size_t i = kept; i > 1; i--) {
+        const size_t j = random_next(&state) % i;
+        const struct row row = sequence->rows[i - 1];
+
+        sequence->rows[i - 1] = sequence->rows[j];
+        sequence->rows[j] = row;
+    }
+}
+
+void sequence_close(struct sequence *sequence)
+{
+    free(sequence->rows);
+}
+
+static enum values draw_values(const struct conformance_call *call, uint64_t *state)
+{
+    const bool is_float = call->dtype == TUTTI_F16 || call->dtype == TUTTI_BF16 ||
+                          call->dtype == TUTTI_F32 || call->dtype == TUTTI_F64;
+
+    if (call->operation > OPERATION_ALL_REDUCE_INTO || !is_float || random_below(state, 2))
+        return VALUES_EXACT;
+    return call->op == TUTTI_MIN || call->op == TUTTI_MAX ? VALUES_SPECIAL : VALUES_ROUGH;
+}
+
+/* As many small as large ones, at any number of elements. */
+static uint64_t draw_count(uint64_t *state, size_t element)
+{
+    const unsigned bits = random_below(state, RANDOM_BYTES_LOG2 + 1);
+    const uint64_t bytes = (UINT64_C(1) << bits) + random_below(state, (1U << bits) / 2 + 1);
+
+    return bytes / element;
+}
+
+struct conformance_call sequence_call(const struct sequence *sequence, uint64_t number)
+{
+    uint64_t state = random_mix(sequence->seed ^ random_mix(number + 1) ^
+                                (uint64_t)sequence->members << 56 ^ (uint64_t)sequence->mode << 48);
+    const bool listed = number < sequence->count;
+    struct conformance_call call = {.number = number,
+                                    .row = listed ? sequence->rows[number]
+                                                  : space_random(&state, sequence->members)};
+    const uint8_t *level = call.row.level;
+
+    call.operation = level[FACTOR_OPERATION];
+    call.dtype = level[FACTOR_DTYPE] == LEVEL_NONE ? TUTTI_U8 : space_dtypes[level[FACTOR_DTYPE]];
+    call.element = tutti_dtype_size(call.dtype);
+    call.op = level[FACTOR_OP] == LEVEL_NONE ? -1 : level[FACTOR_OP];
+    call.members = sequence->members;
+    call.root = space_root(&call.row);
+    if (level[FACTOR_SIZE] != LEVEL_NONE) {
+        call.count = space_count(level[FACTOR_SIZE], call.element);
+        if (!listed && random_below(&state, 2)) {
+            call.count = draw_count(&state, call.element);
+            call.row.level[FACTOR_SIZE] = LEVEL_NONE;
+        }
+    }
+    call.values = draw_values(&call, &state);
+    call.mixed = !listed && random_below(&state, 2);
+    call.key = random_next(&state);
+    return call;
+}
+
+struct local_facts sequence_local(const struct conformance_call *call, int rank)
+{
+    uint64_t state = random_mix(call->key + (uint64_t)rank + 1);
+    struct local_facts facts = {.async = call->row.level[FACTOR_ASYNC],
+                                .other_place = call->row.level[FACTOR_PLACE] == PLACE_OTHER,
+                                .by_offset = random_below(&state, 2)};
+    unsigned align = call->row.level[FACTOR_ALIGN];
+
+    if (call->mixed) {
+        facts.async = random_below(&state, 2);
+        facts.other_place = random_below(&state, 2);
+        align = align == LEVEL_NONE ? align : random_below(&state, space_levels(FACTOR_ALIGN));
+    }
+    facts.offset = space_offset(align, call->element);
+    return facts;
+}
+
+void sequence_words(const struct conformance_call *call, char *ret_words, size_t size)
+{
+    static const char *const values[] = {"exact", "rough", "special"};
+    const uint8_t *level = call->row.level;
+
+    snprintf(ret_words, size, "#%llu %s %llu x %s %s, %d members, root %d, %s%s, %s, %s values",
+             (unsigned long long)call->number, space_operations[call->operation],
+             (unsigned long long)call->count, tutti_dtype_name(call->dtype),
+             call->op < 0 ? "-" : tutti_reduce_op_name(call->op), call->members, call->root,
+             level[FACTOR_ASYNC] ? "asynchronous" : "blocking",
+             level[FACTOR_PLACE] == PLACE_OTHER ? ", from another place" : "",
+             call->mixed ? "local facts mixed" : "the same everywhere", values[call->values]);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The calls of one start of ranks, in order and numbered from 0: a function of seed, members and
+ * mode alone, so that every rank, and the test that counts what was covered, has the same ones
+ * without asking. First come listed rows (the covering array, or a product), then random calls
+ * without end.
+ */
+#ifndef TUTTI_TESTS_SEQUENCE_H
+#define TUTTI_TESTS_SEQUENCE_H
+
+#include "conformance/space.h"
+
+enum { BATCH = 8 }; /* calls between two waits for all that are in flight */
+
+enum mode { MODE_PAIRS, MODE_SMALL, MODE_FULL };
+
+enum values {
+    VALUES_EXACT,  /* any order of reduction gives the same bits */
+    VALUES_ROUGH,  /* floats that are rounded on the way */
+    VALUES_SPECIAL /* NaN, infinities and zeros of both signs, for MIN and MAX */
+};
+
+struct sequence {
+    uint64_t seed;
+    int members;
+    enum mode mode;
+    struct row *rows;
+    size_t count;
+};
+
+struct conformance_call {
+    uint64_t number, key;
+    struct row row; /* FACTOR_SIZE is LEVEL_NONE when `count` is not in the list of sizes */
+    unsigned operation;
+    tutti_dtype dtype; /* TUTTI_U8 for a barrier */
+    size_t element;    /* bytes */
+    tutti_reduce_op op;
+    uint64_t count;
+    int members, root;
+    bool mixed; /* members differ in local facts */
+    enum values values;
+};
+
+/* What a member may choose for itself. */
+struct local_facts {
+    bool async, other_place;
+    bool by_offset; /* the tensor begins at its byte_offset */
+    size_t offset;
+};
+
+/* `members_mask`: all numbers of members that share the covering array. */
+void sequence_open(struct sequence *sequence, uint64_t seed, enum mode mode, int members,
+                   unsigned members_mask);
+void sequence_close(struct sequence *sequence);
+struct conformance_call sequence_call(const struct sequence *sequence, uint64_t number);
+struct local_facts sequence_local(const struct conformance_call *call, int rank);
+/* "#12 all_reduce 7 x f32 sum, 3 members, …" */
+void sequence_words(const struct conformance_call *call, char *ret_words, size_t size);
+
+#endif

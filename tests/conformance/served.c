@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "conformance/served.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char served_head[] =
+    "# operation\tplace\tmembers\tfrom bytes\tto bytes\tprovider\talgorithm\n";
+
+static bool parse(const char *line, struct served_row *ret_row)
+{
+    struct served_row row;
+
+    if (sscanf(line, "%15[^\t]\t%23[^\t]\t%d\t%" SCNu64 "\t%" SCNu64 "\t%23[^\t]\t%47[^\t\n]",
+               row.operation, row.where, &row.members, &row.from, &row.to, row.provider,
+               row.algorithm) != 7)
+        return false;
+    *ret_row = row;
+    return true;
+}
+
+bool served_load(const char *path, struct served_table *ret_table)
+{
+    struct served_table table = {0};
+    size_t room = 0;
+    char line[256];
+    FILE *file = fopen(path, "re");
+
+    if (!file) {
+        perror(path);
+        return false;
+    }
+    while (fgets(line, sizeof line, file)) {
+        if (line[0] == '#')
+            continue;
+        if (table.count == room) {
+            room = 2 * room + 64;
+            table.rows = realloc(table.rows, room * sizeof *table.rows);
+            if (!table.rows)
+                abort();
+        }
+        if (!parse(line, &table.rows[table.count])) {
+            fprintf(stderr, "%s: not a row: %s", path, line);
+            free(table.rows);
+            fclose(file);
+            return false;
+        }
+        table.count++;
+    }
+    fclose(file);
+    *ret_table = table;
+    return true;
+}
+
+void served_free(struct served_table *table)
+{
+    free(table->rows);
+}
+
+const char *served_objection(const struct served_table *table, const char *where, int members,
+                             const tutti_record *record, char *words, size_t size)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        const struct served_row *row = &table->rows[i];
+
+        if (strcmp(row->operation, record->operation) || strcmp(row->where, where) ||
+            row->members != members || record->bytes < row->from || record->bytes > row->to)
+            continue;
+        if (!strcmp(row->provider, record->provider) && !strcmp(row->algorithm, record->algorithm))
+            return NULL;
+        snprintf(words, size, "%s of %" PRIu64 " bytes was served by %s %s; the table says %s %s",
+                 record->operation, record->bytes, record->provider, record->algorithm,
+                 row->provider, row->algorithm);
+        return words;
+    }
+    snprintf(words, size,
+             "%s of %" PRIu64 " bytes was served by %s %s; the table has no row for it",
+             record->operation, record->bytes, record->provider, record->algorithm);
+    return words;
+}

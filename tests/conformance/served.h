@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The committed table of which provider and algorithm serves which call. A row stands for one
+ * operation at one place (backend or layout of hosts), one number of members, and all tensors of
+ * `from` to `to` bytes. A call that no row, or another row, foretells is an error: a change of the
+ * table is a change of what users get, and is looked at.
+ */
+#ifndef TUTTI_TESTS_SERVED_H
+#define TUTTI_TESTS_SERVED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/recorder.h>
+
+struct served_row {
+    char operation[16], where[24], provider[24], algorithm[48];
+    int members;
+    uint64_t from, to; /* bytes */
+};
+
+struct served_table {
+    struct served_row *rows;
+    size_t count;
+};
+
+/* The first line of the file. */
+extern const char served_head[];
+
+/* False, with words on stderr: no such file, or a line that is no row. */
+bool served_load(const char *path, struct served_table *ret_table);
+void served_free(struct served_table *table);
+/* NULL: the record is as the table says; else what is wrong. */
+const char *served_objection(const struct served_table *table, const char *where, int members,
+                             const tutti_record *record, char *words, size_t size);
+
+#endif

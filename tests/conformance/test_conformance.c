@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Conformance: starts rank_conformance once for each number of members at each place (a backend,
+ * or a layout of hosts for the composition), and counts what was covered.
+ *
+ * Environment: TUTTI_CONFORMANCE_SECONDS for each of shm, tcp and composed (30);
+ * TUTTI_CONFORMANCE_SEED; TUTTI_CONFORMANCE=full makes every combination there is, =table writes
+ * served.tsv anew instead of testing; TUTTI_CONFORMANCE_ONLY=PLACE:MEMBERS:BATCH, as a failure
+ * tells it, makes one batch; TUTTI_TEST_PROGRAMS=FOLDER takes rank programs of another build.
+ */
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "conformance/sequence.h"
+#include "conformance/served.h"
+#include "harness/launch.h"
+
+enum { DEADLINE_MS = 120000, FULL_DEADLINE_MS = 3600000, SECONDS = 30 };
+
+TestSuite(conformance, .timeout = 9 * 3600);
+
+struct place {
+    const char *name, *backend;
+    const char *hosts[MEMBERS_MAX + 1]; /* of each rank; the first NULL: all on this one */
+    int share[MEMBERS_MAX + 1];         /* percent of the time that so many members get */
+};
+
+/* More members than cores take long for each call, and find less in it. */
+#define SHARES                                                                                     \
+    {                                                                                              \
+        0, 2, 26, 22, 20, 10, 8, 6, 6                                                              \
+    }
+
+static const struct place shm[] = {{"shm", "shm", {NULL}, SHARES}, {NULL, NULL, {NULL}, {0}}};
+static const struct place tcp[] = {{"tcp", "tcp", {NULL}, SHARES}, {NULL, NULL, {NULL}, {0}}};
+static const struct place composed[] = {
+    {"auto-4", "auto", {"a", "a", "a", "a"}, {[4] = 15}},
+    {"auto-1,3", "auto", {"a", "b", "b", "b"}, {[4] = 25}},
+    {"auto-3,1,4", "auto", {"a", "a", "a", "b", "c", "c", "c", "c"}, {[8] = 20}},
+    {"auto-2,2-in-turn", "auto", {"a", "b", "a", "b"}, {[4] = 25}},
+    {"auto-1,1,1", "auto", {"a", "b", "c"}, {[3] = 15}},
+    {NULL, NULL, {NULL}, {0}},
+};
+
+static const struct place *const places[] = {shm, tcp, composed};
+enum { PLACES_COUNT = sizeof places / sizeof places[0] };
+
+static const char *conformance_mode(void)
+{
+    const char *mode = getenv("TUTTI_CONFORMANCE");
+
+    return mode ? mode : "";
+}
+
+static uint64_t conformance_seed(void)
+{
+    const char *seed = getenv("TUTTI_CONFORMANCE_SEED");
+
+    return seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL);
+}
+
+static int conformance_seconds(void)
+{
+    const char *seconds = getenv("TUTTI_CONFORMANCE_SECONDS");
+
+    return seconds ? atoi(seconds) : SECONDS;
+}
+
+static unsigned mask_of(const struct place *place)
+{
+    unsigned mask = 0;
+
+    for (int members = 1; members <= MEMBERS_MAX; members++)
+        mask |= place->share[members] ? 1U << members : 0;
+    return mask;
+}
+
+/* ---- one start of ranks ---------------------------------------------------------------------- */
+
+struct start {
+    const struct place *place;
+    int members;
+    uint64_t seed;
+    enum mode mode;
+    const char *test, *only; /* NULL: all batches */
+};
+
+enum { VARIABLES = 8, VARIABLE_MAX = 256 };
+
+struct variables {
+    char text[VARIABLES][VARIABLE_MAX];
+    const char *list[VARIABLES + 1];
+};
+
+static void make_variables(const struct start *start, struct variables *variables)
+{
+    const int ms = conformance_seconds() * 10 * start->place->share[start->members];
+    int n = 0;
+
+#define SAY(...) snprintf(variables->text[n++], VARIABLE_MAX, __VA_ARGS__)
+    SAY("TUTTI_TEST_SEED=%" PRIu64, start->seed);
+    SAY("TUTTI_TEST_MODE=%d", (int)start->mode);
+    SAY("TUTTI_TEST_MASK=%u", mask_of(start->place));
+    SAY("TUTTI_TEST_WHERE=%s", start->place->name);
+    SAY("TUTTI_TEST_TABLE=%s", CONFORMANCE_TABLE);
+    SAY("TUTTI_TEST_MS=%d", ms);
+    SAY("TUTTI_TEST_AGAIN=test_conformance --filter conformance/%s", start->test);
+    if (start->only)
+        SAY("TUTTI_TEST_BATCH=%s", start->only);
+#undef SAY
+    for (int i = 0; i < n; i++)
+        variables->list[i] = variables->text[i];
+    variables->list[n] = NULL;
+}
+
+static struct ranks *start_ranks(const struct start *start, const char *case_name)
+{
+    static struct variables variables;
+
+    make_variables(start, &variables);
+    return ranks_start(&(struct ranks_options){
+        .program = "rank_conformance",
+        .case_name = case_name,
+        .size = start->members,
+        .backend = start->place->backend,
+        .timeout_ms = start->mode == MODE_PAIRS ? DEADLINE_MS + 4000 * conformance_seconds()
+                                                : FULL_DEADLINE_MS,
+        .env = variables.list,
+        .host_of = start->place->hosts[0] ? start->place->hosts : NULL});
+}
+
+/* Returns how many calls were made, -1: it failed. */
+static int64_t run_ranks(const struct start *start)
+{
+    struct ranks *ranks = start_ranks(start, "conformance");
+    char calls[32] = "-1";
+
+    cr_assert_not_null(ranks);
+    if (!ranks_wait(ranks) || !ranks_passed(ranks) ||
+        !ranks_value(ranks, 0, "calls", calls, sizeof calls))
+        cr_expect(false, "%s, %d members, seed %" PRIu64, start->place->name, start->members,
+                  start->seed);
+    ranks_free(ranks);
+    return strtoll(calls, NULL, 10);
+}
+
+/* ---- a place, and all of a test -------------------------------------------------------------- */
+
+/* Whether TUTTI_CONFORMANCE_ONLY leaves this start in; its batch in `ret_only`. */
+static bool is_wanted(const struct place *place, int members, const char **ret_only)
+{
+    const char *only = getenv("TUTTI_CONFORMANCE_ONLY");
+    char begin[64];
+    int n = snprintf(begin, sizeof begin, "%s:%d:", place->name, members);
+
+    *ret_only = NULL;
+    if (!only)
+        return place->share[members];
+    if (strncmp(only, begin, (size_t)n))
+        return false;
+    *ret_only = only + n;
+    return true;
+}
+
+/* What the ranks did is known from the seed and the number of calls. */
+static void add_to_coverage(struct coverage *coverage, const struct start *start, int64_t calls)
+{
+    struct sequence sequence;
+
+    sequence_open(&sequence, start->seed, start->mode, start->members, mask_of(start->place));
+    for (int64_t i = 0; i < calls; i++) {
+        const struct conformance_call call = sequence_call(&sequence, (uint64_t)i);
+
+        /* Members that differ in local facts, and sizes between, cover no cell. */
+        if (!call.mixed)
+            coverage_add(coverage, &call.row);
+    }
+    sequence_close(&sequence);
+}
+
+static void run_place(const struct place *place, const char *test, enum mode mode)
+{
+    struct start start = {.place = place, .seed = conformance_seed(), .mode = mode, .test = test};
+    struct coverage *coverage = coverage_new(mask_of(place), mode == MODE_SMALL);
+    size_t pairs, pairs_possible, rows, rows_possible;
+    int64_t calls = 0;
+
+    for (int members = 1; members <= MEMBERS_MAX; members++) {
+        if (!is_wanted(place, members, &start.only))
+            continue;
+        start.members = members;
+        int64_t made = run_ranks(&start);
+        add_to_coverage(coverage, &start, made);
+        calls += made;
+    }
+    coverage_pairs(coverage, &pairs, &pairs_possible);
+    coverage_rows(coverage, &rows, &rows_possible);
+    fprintf(stderr,
+            "conformance %s, seed %" PRIu64 ": %" PRId64 " calls; of the pairs of values %zu of "
+            "%zu are covered, of all combinations %zu of %zu\n",
+            place->name, start.seed, calls, pairs, pairs_possible, rows, rows_possible);
+    if (!getenv("TUTTI_CONFORMANCE_ONLY"))
+        cr_expect_eq(pairs, pairs_possible);
+    coverage_free(coverage);
+}
+
+static void run_places(const struct place *list, const char *test)
+{
+    const enum mode mode = !strcmp(conformance_mode(), "full") ? MODE_FULL : MODE_PAIRS;
+
+    if (!strcmp(conformance_mode(), "table"))
+        cr_skip_test("the table is written");
+    for (; list->name; list++)
+        run_place(list, test, mode);
+}
+
+Test(conformance, calls_over_shm_give_what_a_serial_program_does)
+{
+    run_places(shm, "calls_over_shm*");
+}
+
+Test(conformance, calls_over_tcp_give_what_a_serial_program_does)
+{
+    run_places(tcp, "calls_over_tcp*");
+}
+
+Test(conformance, composed_calls_give_what_a_serial_program_does)
+{
+    run_places(composed, "composed*");
+}
+
+Test(conformance, every_combination_up_to_64_elements_is_right_over_shm)
+{
+    if (*conformance_mode())
+        cr_skip_test("all combinations of all sizes are made, or none");
+    run_place(shm, "every_combination*", MODE_SMALL);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* Copies the rows that a rank told, those of `operation` alone unless it is NULL. */
+static void copy_rows(FILE *file, const char *line, const char *operation)
+{
+    const size_t length = operation ? strlen(operation) : 0;
+
+    while (line && *line) {
+        const char *end = strchr(line, '\n');
+        const size_t n = end ? (size_t)(end - line) + 1 : strlen(line);
+
+        if (!strncmp(line, "served\t", 7) &&
+            (!operation || (!strncmp(line + 7, operation, length) && line[7 + length] == '\t')))
+            fwrite(line + 7, 1, n - 7, file);
+        line = end ? end + 1 : NULL;
+    }
+}
+
+static void write_rows(FILE *file, const struct place *place, int members)
+{
+    const struct start start = {.place = place, .members = members, .test = "table"};
+    struct ranks *ranks = start_ranks(&start, "served");
+
+    cr_assert_not_null(ranks);
+    cr_assert(ranks_wait(ranks) && ranks_passed(ranks));
+    copy_rows(file, ranks_result(ranks, 0)->out, NULL);
+    if (members > 1)
+        copy_rows(file, ranks_result(ranks, members - 1)->out, "recv");
+    ranks_free(ranks);
+}
+
+Test(conformance, the_table_can_be_written_anew)
+{
+    FILE *file;
+
+    if (strcmp(conformance_mode(), "table") != 0)
+        cr_skip_test("only with TUTTI_CONFORMANCE=table");
+    file = fopen(CONFORMANCE_TABLE, "we");
+    cr_assert_not_null(file);
+    fputs(served_head, file);
+    for (int i = 0; i < PLACES_COUNT; i++)
+        for (const struct place *place = places[i]; place->name; place++)
+            for (int members = 1; members <= MEMBERS_MAX; members++)
+                if (place->share[members])
+                    write_rows(file, place, members);
+    cr_assert(!ferror(file) && !fclose(file));
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What members put into a call, and the serial reference of what must come out. Values repeat
+ * after a prime number of elements: the reference is then short work for 4 MiB too, while every
+ * block or chunk that a transport moves begins with other values.
+ */
+#ifndef TUTTI_TESTS_VALUES_H
+#define TUTTI_TESTS_VALUES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "conformance/sequence.h"
+
+/* The tensor of `member`: of an all_reduce, a broadcast (the root's) or a message (the sender's).
+ */
+void values_fill(const struct conformance_call *call, int member, void *to);
+/* Whether `got` is still what values_fill() gave; says where not. */
+bool values_check_copy(const struct conformance_call *call, int member, const void *got,
+                       char *ret_words, size_t size);
+/* Whether `got` is what an all_reduce must give. */
+bool values_check_reduced(const struct conformance_call *call, const void *got, char *ret_words,
+                          size_t size);
+
+#endif
