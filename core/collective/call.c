@@ -56,18 +56,18 @@ static struct async_call *async_of(struct tutti_work *work)
     return (struct async_call *)((char *)work - offsetof(struct async_call, work));
 }
 
-/* Back to the group's list; from any thread, so with the baton. */
 static void release(struct tutti_work *work)
 {
     call_return(async_of(work));
 }
 
+/* The lists are under the engine's lock, not the baton: who completes a work holds that already. */
 void call_return(struct async_call *async)
 {
     struct engine *engine = async->work.engine;
     struct tutti_group *group = async->call.group;
 
-    engine_take(engine);
+    pthread_mutex_lock(&engine->lock);
     if (async->orphan) {
         free(async);
     } else {
@@ -77,14 +77,14 @@ void call_return(struct async_call *async)
         async->next = group->free_calls;
         group->free_calls = async;
     }
-    engine_release(engine);
+    pthread_mutex_unlock(&engine->lock);
 }
 
 tutti_status call_allocate(struct tutti_group *group, struct async_call **ret_call)
 {
     struct engine *engine = &group->context->engine;
 
-    engine_take(engine);
+    pthread_mutex_lock(&engine->lock);
     struct async_call *async = group->free_calls;
     if (async)
         group->free_calls = async->next;
@@ -106,7 +106,7 @@ tutti_status call_allocate(struct tutti_group *group, struct async_call **ret_ca
             async->next->prev = async;
         group->async_calls = async;
     }
-    engine_release(engine);
+    pthread_mutex_unlock(&engine->lock);
     if (!async)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for an operation");
     atomic_fetch_add(&engine->unattended, 1);

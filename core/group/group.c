@@ -51,10 +51,10 @@ static void group_free(struct tutti_group *group)
     layout_free(&group->layout);
     group_plans_free(group);
     run_free(&group->run);
-    engine_take(&context->engine);
+    pthread_mutex_lock(&context->engine.lock);
     for (struct async_call *call = group->async_calls; call; call = call->next)
         call->orphan = true;
-    engine_release(&context->engine);
+    pthread_mutex_unlock(&context->engine.lock);
     while (group->free_calls) {
         struct async_call *call = group->free_calls;
 

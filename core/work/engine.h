@@ -52,7 +52,7 @@ struct engine {
     int event_fd; /* tutti_context_fd(); -1 until asked for */
     bool spin;    /* each rank of this host has a core */
 
-    pthread_mutex_t lock; /* thread, callbacks */
+    pthread_mutex_t lock; /* thread, callbacks, lists of works */
     pthread_cond_t wake;
     pthread_t thread;
     bool thread_runs, stop;
