@@ -78,9 +78,9 @@ unsigned p2p_progress(struct p2p_engine *engine);
 bool p2p_arm(struct p2p_engine *engine);
 
 /*
- * True when the transports have let go of everything that this side sends. A small send is complete
- * once the transport has taken it, and closing an endpoint drops what it still has: before an
- * orderly close, progress until this is true, under a deadline. Failed paths do not count.
+ * True when the transports have let go of everything that this side sends. Credits and grants
+ * belong to no operation, and closing an endpoint drops what it still has: before an orderly close,
+ * progress until this is true, under a deadline. Failed paths do not count.
  */
 bool p2p_idle(const struct p2p_engine *engine);
 

@@ -127,7 +127,10 @@ static bool give_header(struct p2p_packet *packet)
     return true;
 }
 
-/* The payload is out of the caller's memory as far as this packet is concerned. */
+/*
+ * A packet of it has left. Not before, though the payload may be out of the caller's memory: who
+ * waited for a send may compute for long afterwards, and nobody would move what is still here.
+ */
 static void op_moved(struct p2p_op *op, uint64_t bytes)
 {
     op->moved += bytes;
@@ -155,12 +158,8 @@ static bool give_packet(struct p2p_packet *packet)
     if (op) {
         if (op->packet == packet)
             op->packet = NULL;
-        if (packet->header.kind == P2P_REQUEST || packet->header.kind == P2P_COLLECTIVE_REQUEST) {
+        if (packet->header.kind == P2P_REQUEST || packet->header.kind == P2P_COLLECTIVE_REQUEST)
             packet->op = NULL;
-        } else if (!packet->direct) {
-            packet->op = NULL;
-            op_moved(op, packet->header.bytes);
-        }
     }
     return true;
 }

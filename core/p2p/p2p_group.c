@@ -70,7 +70,7 @@ static bool detach_packet(struct p2p_packet *packet, const struct p2p_group *gro
     if (packet->stage == PACKET_QUEUED)
         p2p_packet_drop(packet);
     else if (packet->stage == PACKET_GIVEN)
-        return packet->body.held;
+        return packet->direct && packet->body.held;
     else if (!p2p_packet_copy(packet))
         return true;
     return false;
