@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fault.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { WORDS_MAX = 2048 };
+
+const struct fault_way fault_shm = {.name = "shm", .backend = "shm"};
+const struct fault_way fault_tcp = {.name = "tcp", .backend = "tcp"};
+const struct fault_way fault_composed = {
+    .name = "shm+tcp", .backend = "auto", .host_of = {"a", "a", "b", "b", "b", "c", "c", "c"}};
+
+int64_t fault_now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+struct ranks *fault_start(const struct fault_way *way, const char *program, const char *case_name,
+                          int size, const char *const *env)
+{
+    struct ranks *ranks =
+        ranks_start(&(struct ranks_options){.program = program,
+                                            .case_name = case_name,
+                                            .size = size,
+                                            .backend = way->backend,
+                                            .env = env,
+                                            .timeout_ms = (FAULT_TEST_S - 5) * 1000,
+                                            .host_of = *way->host_of ? way->host_of : NULL});
+
+    cr_assert_not_null(ranks);
+    return ranks;
+}
+
+static void expect_same_words(const struct ranks *ranks, const struct fault_expected *expected)
+{
+    char words[WORDS_MAX], status[64], first[WORDS_MAX];
+    int reference = -1;
+
+    for (int r = 0; r < expected->size; r++) {
+        if (expected->gone >> r & 1)
+            continue;
+        cr_expect(ranks_value(ranks, r, "status", status, sizeof status) &&
+                      ranks_value(ranks, r, "words", words, sizeof words),
+                  "rank %d did not return", r);
+        cr_expect_str_eq(status, expected->status, "rank %d: %s, not %s: %s", r, status,
+                         expected->status, words);
+        for (size_t i = 0; i < sizeof expected->parts / sizeof *expected->parts; i++)
+            if (expected->parts[i])
+                cr_expect_not_null(strstr(words, expected->parts[i]), "rank %d: «%s» lacks «%s»", r,
+                                   words, expected->parts[i]);
+        if (reference < 0) {
+            reference = r;
+            memcpy(first, words, sizeof first);
+        }
+        cr_expect_str_eq(words, first, "rank %d: «%s»; rank %d: «%s»", reference, first, r, words);
+    }
+}
+
+void fault_expect(struct ranks *ranks, const struct fault_expected *expected)
+{
+    int64_t last = 0;
+
+    for (int r = 0; r < expected->size; r++) {
+        if (expected->gone >> r & 1)
+            continue;
+        cr_assert(ranks_wait_rank(ranks, r), "rank %d did not end", r);
+        cr_expect(ranks_result(ranks, r)->passed, "rank %d failed:\n%s%s", r,
+                  ranks_result(ranks, r)->out, ranks_result(ranks, r)->err);
+        int64_t at = ranks_point_ns(ranks, r, "returned");
+        cr_expect(at >= 0, "rank %d did not return", r);
+        last = at > last ? at : last;
+    }
+    expect_same_words(ranks, expected);
+    double ms = (double)(last - expected->from_ns) / 1e6;
+    if (!expected->budget_ms)
+        return;
+    fprintf(stderr, "%s: the last survivor returned after %.1f ms\n",
+            criterion_current_test ? criterion_current_test->name : "?", ms);
+    cr_expect(ms <= expected->budget_ms, "the last survivor returned after %.1f ms", ms);
+}
+
+void fault_finish(struct ranks *ranks)
+{
+    char words[WORDS_MAX];
+
+    cr_expect_eq(ranks_leftovers(ranks, words, sizeof words), 0, "%s", words);
+    ranks_free(ranks);
+}

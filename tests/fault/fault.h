@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the fault tests share: over what ranks are connected, and what all survivors must have in
+ * common. Nobody tells the ranks what was done to one of them: the time runs from the signal to
+ * each survivor's return.
+ */
+#ifndef TUTTI_TESTS_FAULT_H
+#define TUTTI_TESTS_FAULT_H
+
+#include <stdint.h>
+
+#include <criterion/criterion.h>
+
+#include "harness/launch.h"
+
+enum { FAULT_RANKS_MAX = 16, FAULT_BUDGET_MS = 1000, FAULT_TEST_S = 40 };
+
+/* Over what ranks are connected. */
+struct fault_way {
+    const char *name;
+    const char *backend;
+    const char *host_of[FAULT_RANKS_MAX]; /* TUTTI_HOST; the first NULL: all on one host */
+};
+
+extern const struct fault_way fault_shm, fault_tcp, fault_composed;
+
+/* A test for each way: NAME_over_shm, NAME_over_tcp, NAME_composed. The body sees `way`. */
+#define FAULT_TEST(suite, name)                                                                    \
+    static void fault_##suite##_##name(const struct fault_way *way);                               \
+    Test(suite, name##_over_shm, .timeout = FAULT_TEST_S)                                          \
+    {                                                                                              \
+        fault_##suite##_##name(&fault_shm);                                                        \
+    }                                                                                              \
+    Test(suite, name##_over_tcp, .timeout = FAULT_TEST_S)                                          \
+    {                                                                                              \
+        fault_##suite##_##name(&fault_tcp);                                                        \
+    }                                                                                              \
+    Test(suite, name##_composed, .timeout = FAULT_TEST_S)                                          \
+    {                                                                                              \
+        fault_##suite##_##name(&fault_composed);                                                   \
+    }                                                                                              \
+    static void fault_##suite##_##name(const struct fault_way *way)
+
+/* Starts `size` ranks of a case of `program`; `env` is a list ended by NULL, or NULL. The test
+ * fails when they cannot be started. */
+struct ranks *fault_start(const struct fault_way *way, const char *program, const char *case_name,
+                          int size, const char *const *env);
+
+/* What is expected of those that live on. */
+struct fault_expected {
+    int size;
+    uint32_t gone;        /* bit r: rank r is not asked */
+    const char *status;   /* "TUTTI_ERR_PEER_LOST" */
+    const char *parts[4]; /* that the words contain */
+    int64_t from_ns;      /* CLOCK_MONOTONIC */
+    int budget_ms;        /* 0: not limited */
+};
+
+/*
+ * Waits for the survivors and checks that all returned, in time, the same status and the same
+ * words; prints how long the last one took.
+ */
+void fault_expect(struct ranks *ranks, const struct fault_expected *expected);
+
+/* CLOCK_MONOTONIC. */
+int64_t fault_now_ns(void);
+
+/* Nothing of the run is left; frees it. Those that are stopped are ended first. */
+void fault_finish(struct ranks *ranks);
+
+#endif

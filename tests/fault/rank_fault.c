@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks that something is done to. What they call comes from TUTTI_TEST_CALL, how long they wait at
+ * most from TUTTI_TEST_TIMEOUT_MS, and the rank that behaves differently from TUTTI_TEST_VICTIM.
+ * What a call returned is told as `status` and `words`, and when, as the point `returned`.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness/rank.h"
+
+enum { SMALL = 2, LARGE = 4 << 20, LAPS = 20, TAG = 7 }; /* floats: 8 B and 16 MiB */
+
+static float memory[LARGE];
+
+static int number_of(const char *name, int otherwise)
+{
+    const char *value = getenv(name);
+
+    return value ? atoi(value) : otherwise;
+}
+
+static int victim(void)
+{
+    return number_of("TUTTI_TEST_VICTIM", -1);
+}
+
+static tutti_status init(tutti_group **ret_world)
+{
+    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
+
+    options.timeout_ms = number_of("TUTTI_TEST_TIMEOUT_MS", 20000);
+    return tutti_init(&options, ret_world);
+}
+
+static tutti_group *join(void)
+{
+    tutti_group *world = 0;
+
+    require_ok(init(&world));
+    return world;
+}
+
+static tutti_tensor floats(int64_t *count)
+{
+    return (tutti_tensor){.data = memory,
+                          .device = {TUTTI_DEVICE_CPU, 0},
+                          .ndim = 1,
+                          .dtype = TUTTI_F32,
+                          .shape = count};
+}
+
+static tutti_status sum(tutti_group *world, int64_t count, bool wait_for_work)
+{
+    tutti_tensor tensor = floats(&count);
+    tutti_work *work = 0;
+
+    tutti_status status = tutti_all_reduce(world, &tensor, TUTTI_SUM, 0, wait_for_work ? &work : 0);
+    if (!status && work)
+        status = tutti_work_wait(work, 0);
+    tutti_work_free(work);
+    return status;
+}
+
+static tutti_status call(tutti_group *world, int rank, int size)
+{
+    const char *what = getenv("TUTTI_TEST_CALL");
+    int64_t small = SMALL, large = LARGE;
+    tutti_tensor few = floats(&small), many = floats(&large);
+
+    if (!what || !strcmp(what, "barrier"))
+        return tutti_barrier(world, 0, 0);
+    if (!strcmp(what, "small"))
+        return sum(world, SMALL, false);
+    if (!strcmp(what, "large"))
+        return sum(world, LARGE, false);
+    if (!strcmp(what, "work"))
+        return sum(world, LARGE, true);
+    if (!strcmp(what, "broadcast"))
+        return tutti_broadcast(world, &many, size - 1, 0, 0);
+    if (!strcmp(what, "message")) { /* from the victim to all */
+        if (rank != victim())
+            return tutti_recv(world, &few, victim(), TAG, 0, 0);
+        for (int r = 0; r < size; r++)
+            if (r != rank)
+                check_ok(tutti_send(world, &few, r, TAG, 0));
+        return TUTTI_OK;
+    }
+    check(!"a known call");
+    return TUTTI_ERR_INTERNAL;
+}
+
+static void tell(tutti_status status)
+{
+    char words[2048];
+
+    rank_point("returned");
+    snprintf(words, sizeof words, "%s", tutti_last_error());
+    rank_value("status", "%s", tutti_status_name(status));
+    rank_value("words", "%s", status ? words : "");
+}
+
+/* After a verdict: the next call and destroy return the same. */
+static void finish(tutti_group *world, tutti_status status)
+{
+    char words[2048];
+
+    tell(status);
+    snprintf(words, sizeof words, "%s", tutti_last_error());
+    if (status) {
+        check_status(tutti_barrier(world, 0, 0), status);
+        check_str_eq(tutti_last_error(), words);
+        check_status(sum(world, SMALL, true), status);
+        check_str_eq(tutti_last_error(), words);
+    }
+    check_status(tutti_group_destroy(world), status);
+    rank_point("left");
+}
+
+/* Calls until something goes wrong. */
+RANK_CASE(calls_for_ever)
+{
+    tutti_group *world = join();
+    tutti_status status = TUTTI_OK;
+
+    for (int i = 0; !status; i++) {
+        status = call(world, rank, size);
+        if (i == (rank == victim() ? 0 : LAPS))
+            rank_point("running");
+    }
+    finish(world, status);
+}
+
+/* The victim stays away from a call in which the others wait. */
+RANK_CASE(one_stays_away)
+{
+    tutti_group *world = join();
+
+    check_ok(tutti_barrier(world, 0, 0));
+    rank_point("open");
+    if (rank == victim())
+        rank_await("never");
+    finish(world, call(world, rank, size));
+}
+
+/* All are between two calls. */
+RANK_CASE(idle_then_calls)
+{
+    tutti_group *world = join();
+
+    check_ok(tutti_barrier(world, 0, 0));
+    rank_point("open");
+    rank_await("go");
+    rank_point("going");
+    finish(world, call(world, rank, size));
+}
+
+/* The victim says when it has come into init; rank_await() holds back who is told so. */
+RANK_CASE(in_init)
+{
+    tutti_group *world = 0;
+
+    if (rank == number_of("TUTTI_TEST_LATE", -1))
+        rank_await("go");
+    rank_point("in_init");
+    tutti_status status = init(&world);
+    if (status) {
+        tell(status);
+        return;
+    }
+    rank_point("open");
+    while (!status)
+        status = call(world, rank, size);
+    finish(world, status);
+}
+
+/* The victim does not call init at all. */
+RANK_CASE(one_never_joins)
+{
+    tutti_group *world = 0;
+
+    rank_point("here");
+    if (rank == victim())
+        rank_await("never");
+    tutti_status status = init(&world);
+    tell(status);
+    check(status != TUTTI_OK);
+}
+
+/* All leave at the same time, the victim a little later. */
+RANK_CASE(leaves)
+{
+    tutti_group *world = join();
+
+    check_ok(call(world, rank, size));
+    rank_point("open");
+    rank_await("go");
+    if (rank == victim())
+        rank_await("never");
+    tutti_status status = tutti_group_destroy(world);
+    rank_point("returned");
+    rank_value("status", "%s", tutti_status_name(status));
+    rank_value("words", "%s", status ? tutti_last_error() : "");
+}
+
+/* A child of the victim lives on with all that it inherited. */
+RANK_CASE(forks_and_calls_for_ever)
+{
+    tutti_group *world = join();
+
+    check_ok(call(world, rank, size));
+    if (rank == victim() && fork() == 0) {
+        rank_sleep_ms(60000);
+        _exit(0);
+    }
+    rank_point("forked");
+    tutti_status status = TUTTI_OK;
+    while (!status)
+        status = call(world, rank, size);
+    finish(world, status);
+}
+
+static void *abort_when_told(void *argument)
+{
+    rank_await("abort");
+    rank_point("aborting");
+    check_ok(tutti_group_abort(argument, "the tests want it"));
+    return 0;
+}
+
+/* Another thread of the victim ends what all wait for. */
+RANK_CASE(aborts_from_another_thread)
+{
+    tutti_group *world = join();
+    pthread_t thread;
+
+    check_ok(tutti_barrier(world, 0, 0));
+    if (rank == victim())
+        check_eq(pthread_create(&thread, 0, abort_when_told, world), 0);
+    rank_point("open");
+    if (rank == size - 1 && rank != victim()) /* the one that all wait for */
+        rank_await("go");
+    tutti_status status = TUTTI_OK;
+    while (!status)
+        status = call(world, rank, size);
+    if (rank == victim())
+        pthread_join(thread, 0);
+    finish(world, status);
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One process of a job dies. Every survivor returns the same words within a second. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fault.h"
+
+enum { RANKS = 5, MIDDLE = 2 };
+
+static const char *variable(const char *name, const char *value)
+{
+    static char kept[8][64];
+    static int used;
+    char *one = kept[used++ % 8];
+
+    snprintf(one, sizeof kept[0], "TUTTI_TEST_%s=%s", name, value);
+    return one;
+}
+
+static const char *victim_is(int rank)
+{
+    char number[16];
+
+    snprintf(number, sizeof number, "%d", rank);
+    return variable("VICTIM", number);
+}
+
+static void expect_lost(struct ranks *ranks, int victim, int64_t from_ns)
+{
+    char who[32];
+
+    snprintf(who, sizeof who, "rank %d (", victim);
+    fault_expect(ranks, &(struct fault_expected){.size = RANKS,
+                                                 .gone = 1u << victim,
+                                                 .status = "TUTTI_ERR_PEER_LOST",
+                                                 .parts = {"world", who, "was lost"},
+                                                 .from_ns = from_ns,
+                                                 .budget_ms = FAULT_BUDGET_MS});
+    fault_finish(ranks);
+}
+
+/* While all are in one call after the other. */
+static void kill_while_calling(const struct fault_way *way, const char *call, int victim)
+{
+    struct ranks *ranks =
+        fault_start(way, "rank_fault", "calls_for_ever", RANKS,
+                    (const char *[]){variable("CALL", call), victim_is(victim), NULL});
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
+    expect_lost(ranks, victim, ranks_signal(ranks, victim, SIGKILL));
+}
+
+FAULT_TEST(killed, in_the_middle_of_barriers)
+{
+    kill_while_calling(way, "barrier", MIDDLE);
+}
+
+FAULT_TEST(killed, in_small_all_reduces)
+{
+    kill_while_calling(way, "small", MIDDLE);
+}
+
+FAULT_TEST(killed, in_large_all_reduces)
+{
+    kill_while_calling(way, "large", MIDDLE);
+}
+
+FAULT_TEST(killed, in_large_asynchronous_all_reduces)
+{
+    kill_while_calling(way, "work", RANKS - 1);
+}
+
+FAULT_TEST(killed, in_large_broadcasts)
+{
+    kill_while_calling(way, "broadcast", RANKS - 1);
+}
+
+FAULT_TEST(killed, rank_0_in_barriers)
+{
+    kill_while_calling(way, "barrier", 0);
+}
+
+FAULT_TEST(killed, rank_0_in_large_all_reduces)
+{
+    kill_while_calling(way, "large", 0);
+}
+
+/* While the others wait for it. */
+static void kill_while_awaited(const struct fault_way *way, const char *call, int victim)
+{
+    struct ranks *ranks =
+        fault_start(way, "rank_fault", "one_stays_away", RANKS,
+                    (const char *[]){variable("CALL", call), victim_is(victim), NULL});
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
+    usleep(200000);
+    expect_lost(ranks, victim, ranks_signal(ranks, victim, SIGKILL));
+}
+
+FAULT_TEST(killed, while_others_sleep_in_a_barrier)
+{
+    kill_while_awaited(way, "barrier", MIDDLE);
+}
+
+FAULT_TEST(killed, while_others_sleep_in_a_large_all_reduce)
+{
+    kill_while_awaited(way, "large", MIDDLE);
+}
+
+FAULT_TEST(killed, while_others_receive_from_it)
+{
+    kill_while_awaited(way, "message", MIDDLE);
+}
+
+FAULT_TEST(killed, rank_0_while_others_sleep_in_a_barrier)
+{
+    kill_while_awaited(way, "barrier", 0);
+}
+
+/* Between two calls: the next one fails. */
+FAULT_TEST(killed, when_all_are_idle)
+{
+    struct ranks *ranks =
+        fault_start(way, "rank_fault", "idle_then_calls", RANKS,
+                    (const char *[]){variable("CALL", "small"), victim_is(MIDDLE), NULL});
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
+    ranks_signal(ranks, MIDDLE, SIGKILL);
+    usleep(100000);
+    int64_t go = fault_now_ns();
+    ranks_tell(ranks, RANKS_ALL, "go");
+    expect_lost(ranks, MIDDLE, go);
+}
+
+/* Its child inherited every socket, which hides the end of the connections. */
+FAULT_TEST(killed, with_a_forked_child_that_lives_on)
+{
+    struct ranks *ranks =
+        fault_start(way, "rank_fault", "forks_and_calls_for_ever", RANKS,
+                    (const char *[]){variable("CALL", "small"), victim_is(MIDDLE), NULL});
+    char who[32];
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "forked"));
+    usleep(100000);
+    snprintf(who, sizeof who, "rank %d (", MIDDLE);
+    fault_expect(ranks, &(struct fault_expected){.size = RANKS,
+                                                 .gone = 1u << MIDDLE,
+                                                 .status = "TUTTI_ERR_PEER_LOST",
+                                                 .parts = {who},
+                                                 .from_ns = ranks_signal(ranks, MIDDLE, SIGKILL),
+                                                 .budget_ms = FAULT_BUDGET_MS});
+    ranks_free(ranks); /* ends the child */
+}
+
+FAULT_TEST(killed, two_at_once)
+{
+    struct ranks *ranks = fault_start(way, "rank_fault", "calls_for_ever", RANKS,
+                                      (const char *[]){variable("CALL", "small"), NULL});
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
+    int64_t from = ranks_signal(ranks, 0, SIGKILL);
+    ranks_signal(ranks, 3, SIGKILL);
+    fault_expect(ranks, &(struct fault_expected){.size = RANKS,
+                                                 .gone = 1u << 0 | 1u << 3,
+                                                 .status = "TUTTI_ERR_PEER_LOST",
+                                                 .parts = {"was lost"},
+                                                 .from_ns = from,
+                                                 .budget_ms = FAULT_BUDGET_MS});
+    fault_finish(ranks);
+}
+
+/* Leaving needs nobody: whether the death is noticed before is a matter of time. */
+FAULT_TEST(killed, while_others_leave)
+{
+    struct ranks *ranks =
+        fault_start(way, "rank_fault", "leaves", RANKS, (const char *[]){victim_is(MIDDLE), NULL});
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
+    ranks_tell(ranks, RANKS_ALL, "go");
+    usleep(1000);
+    int64_t from = ranks_signal(ranks, MIDDLE, SIGKILL);
+    for (int r = 0; r < RANKS; r++) {
+        char status[64] = "", words[1024] = "";
+
+        if (r == MIDDLE)
+            continue;
+        cr_assert(ranks_wait_rank(ranks, r));
+        cr_expect(ranks_result(ranks, r)->passed);
+        cr_expect_lt(ranks_point_ns(ranks, r, "returned") - from, FAULT_BUDGET_MS * 1000000LL);
+        ranks_value(ranks, r, "status", status, sizeof status);
+        ranks_value(ranks, r, "words", words, sizeof words);
+        if (strcmp(status, "TUTTI_OK"))
+            cr_expect(!strcmp(status, "TUTTI_ERR_PEER_LOST") && strstr(words, "rank 2 ("), "%s: %s",
+                      status, words);
+    }
+    fault_finish(ranks);
+}
+
+/* It has published its offer, and waits for somebody who is late. */
+static void kill_in_init(const struct fault_way *way, int victim)
+{
+    struct ranks *ranks =
+        fault_start(way, "rank_fault", "in_init", RANKS,
+                    (const char *[]){"TUTTI_TEST_LATE=4", "TUTTI_TEST_TIMEOUT_MS=5000", NULL});
+    char who[32];
+
+    for (int r = 0; r < RANKS - 1; r++)
+        cr_assert(ranks_reach(ranks, r, "in_init"));
+    usleep(300000);
+    int64_t from = ranks_signal(ranks, victim, SIGKILL);
+    ranks_tell(ranks, RANKS - 1, "go");
+    snprintf(who, sizeof who, "rank %d", victim);
+    fault_expect(ranks, &(struct fault_expected){.size = RANKS,
+                                                 .gone = 1u << victim,
+                                                 .status = "TUTTI_ERR_PEER_LOST",
+                                                 .parts = {"world", who},
+                                                 .from_ns = from,
+                                                 .budget_ms = FAULT_BUDGET_MS});
+    fault_finish(ranks);
+}
+
+FAULT_TEST(killed, in_init_after_its_offer)
+{
+    kill_in_init(way, MIDDLE);
+}
