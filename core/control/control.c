@@ -223,6 +223,16 @@ void control_lost(struct control *control, int rank, const char *words)
     ensure_uplink(control);
 }
 
+void control_tell_lost(struct control *control)
+{
+    for (int r = 0; r < control->size; r++) {
+        if (!control->members[r].dead)
+            continue;
+        control->members[r].dead = false;
+        control_lost(control, r, "it ended while the group was made");
+    }
+}
+
 void control_disconnected(struct control *control, int rank, const char *words)
 {
     control_lost(control, rank, words);

@@ -166,6 +166,9 @@ void control_describe(const struct control *control, int rank, char *ret_text, s
 int control_left_before(struct control *control, uint64_t sequence, char *ret_words,
                         size_t capacity);
 
+/* Under the lock: tells once more, as a verdict if the group is ready by now, who was lost. */
+void control_tell_lost(struct control *control);
+
 /* ---- between the files of this folder, under the lock ---- */
 
 tutti_status control_listen(struct control *control, const char *bind_address);

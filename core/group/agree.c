@@ -31,7 +31,7 @@
 #include "base/log.h"
 #include "plugin/plugin.h"
 
-enum { POLL_MS = 20, STORE_GRACE_MS = 2000 };
+enum { POLL_MS = 20, STORE_GRACE_MS = 2000, STORE_POLL_MS = 50 };
 
 void agree_key(const struct agreement *a, char ret_key[AGREE_KEY_MAX], const char *format, ...)
 {
@@ -267,7 +267,7 @@ static tutti_status take_notes(struct agreement *a)
 
     for (;;) {
         pthread_mutex_lock(&control->lock);
-        struct agree_note *n = a->notes;
+        struct agree_note *n = a->outcome.kind ? NULL : a->notes; /* then it is the next round's */
         if (n) {
             a->notes = n->next;
             if (!a->notes)
@@ -312,6 +312,7 @@ static tutti_status wait_for(struct agreement *a, tutti_status (*done)(struct ag
         status = done(a);
         if (status != TUTTI_ERR_NOT_READY)
             return status;
+        agree_probe_late(a);
         if (clock_now_ns() >= a->deadline_ns) {
             timed_out(a, what);
             return give_up(a, TUTTI_ERR_TIMEOUT, -1);
@@ -322,14 +323,46 @@ static tutti_status wait_for(struct agreement *a, tutti_status (*done)(struct ag
 
 /* ---- steps of a round ---- */
 
-static tutti_status read_decision(struct agreement *a)
+/*
+ * Those next to the leader look for the decision again and again, and between that whether the
+ * leader lives; the others are waited for by the store. OK without a value: a->outcome tells.
+ */
+static tutti_status await_decision(struct agreement *a, tutti_store_value *ret_value)
 {
+    struct control *control = a->group->control;
     char key[AGREE_KEY_MAX];
-    tutti_store_value value;
-    int64_t left = agree_left_ms(a);
+    const char *keys[1] = {key};
+    int32_t present = control_parent(a->group->rank) != 0;
+    int64_t left;
+    struct epoll_event event;
 
     agree_key(a, key, "decision/%u", a->round);
-    tutti_status status = tutti_store_get(a->store, key, left ? left : 1, &value);
+    while (!present && (left = agree_left_ms(a)) > 0) {
+        tutti_status status = tutti_store_check(a->store, keys, 1, left, &present);
+
+        if (status || present)
+            break;
+        control_poll(control);
+        status = take_notes(a);
+        if (!status && !a->outcome.kind)
+            status = agree_probe_leader(a);
+        if (status || a->outcome.kind)
+            return status;
+        (void)epoll_wait(control->epoll_fd, &event, 1,
+                         clock_left_ms(a->deadline_ns, STORE_POLL_MS));
+    }
+    left = agree_left_ms(a);
+    return tutti_store_get(a->store, key, left ? left : 1, ret_value);
+}
+
+static tutti_status read_decision(struct agreement *a)
+{
+    tutti_store_value value;
+    tutti_status status = await_decision(a, &value);
+
+    agree_probe_end(a);
+    if (a->outcome.kind)
+        return TUTTI_OK;
     if (status == TUTTI_ERR_TIMEOUT) {
         error_set(status,
                   "group %s: rank %d waited in vain for the decision of rank 0, which has not come "
@@ -371,6 +404,7 @@ static tutti_status join_tree(struct agreement *a)
         control->members[i].address = a->decision.addresses[i];
         control->members[i].address_size = address_bytes(&a->decision.addresses[i]);
     }
+    control_tell_lost(control); /* in an earlier round, of which it may not have been the end */
     pthread_mutex_unlock(&control->lock);
     return control_start(control, a->decision.token);
 }
@@ -614,7 +648,8 @@ tutti_status agree(struct tutti_group *group, const struct backend_choice *choic
                             .store = group->bootstrap.store,
                             .deadline_ns = group->bootstrap.deadline_ns,
                             .own = offer,
-                            .listener = -1};
+                            .listener = -1,
+                            .leader_fd = -1};
     a->notes_tail = &a->notes;
     snprintf(a->prefix, sizeof a->prefix, "tutti/%s/%d/%lld/%s", group->bootstrap.run_id,
              group->bootstrap.restart, (long long)init_count, group->name);
@@ -632,6 +667,8 @@ tutti_status agree(struct tutti_group *group, const struct backend_choice *choic
     pthread_mutex_lock(&control->lock);
     control->handlers = NULL;
     control->ready = !status;
+    if (!status)
+        control_tell_lost(control);
     pthread_mutex_unlock(&control->lock);
     if (!status)
         status = layout_init(&group->layout, group->size, group->rank, a->decision.host_of);

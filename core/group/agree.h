@@ -30,6 +30,9 @@ struct agreement {
     struct outcome outcome; /* of this round, once known */
     struct agree_note *notes, **notes_tail;
     bool have_roster;
+    int leader_fd;    /* a bare connection to the leader's listener until it has decided, or -1 */
+    bool leader_seen; /* that was once made */
+    int64_t probe_ns; /* the leader dials who is late then */
 
     struct leading *lead; /* rank 0 only */
 };
@@ -55,5 +58,15 @@ tutti_status lead_report(struct agreement *a, const struct report *report);
 tutti_status lead_gone(struct agreement *a, int rank, const char *words);
 /* Ranks that have not reported yet, in words. */
 void lead_missing(const struct agreement *a, char *ret_words, size_t capacity);
+/* Whether the round lacks a report of `rank`. */
+bool lead_awaits(const struct agreement *a, int rank);
+
+/* ---- agree_probe.c ---- */
+
+/* While the decision is awaited: has the leader died? a->outcome tells. */
+tutti_status agree_probe_leader(struct agreement *a);
+void agree_probe_end(struct agreement *a);
+/* The leader: have those died whose reports are late? The control plane tells. */
+void agree_probe_late(struct agreement *a);
 
 #endif

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "group/agree.h"
 
-enum { REMIND_MS = 10000, STORE_GRACE_MS = 2000 };
+enum { REMIND_MS = 10000, STORE_GRACE_MS = 2000, LATE_MS = 200 };
 
 struct leading {
     struct offer *offers;  /* [size] */
@@ -90,6 +90,13 @@ void lead_missing(const struct agreement *a, char *ret_words, size_t capacity)
 
     if (!list_missing(lead->has_opened, a->group->size, ret_words, capacity))
         (void)list_missing(lead->has_connected, a->group->size, ret_words, capacity);
+}
+
+bool lead_awaits(const struct agreement *a, int rank)
+{
+    const struct leading *lead = a->lead;
+
+    return !(a->have_roster ? lead->has_connected : lead->has_opened)[rank];
 }
 
 /* ---- offers ---- */
@@ -371,6 +378,20 @@ static tutti_status fill_decision(struct agreement *a, struct decision *d, int *
     return a->choice->is_auto ? choose_auto(a, d, ret_culprit) : choose_named(a, d, ret_culprit);
 }
 
+/* Of all members, so that who is late can be dialed. */
+static void know_addresses(struct agreement *a)
+{
+    struct control *control = a->group->control;
+
+    pthread_mutex_lock(&control->lock);
+    for (int r = 0; r < a->group->size; r++) {
+        control->members[r].address = a->lead->offers[r].address;
+        control->members[r].address_size = address_bytes(&a->lead->offers[r].address);
+    }
+    pthread_mutex_unlock(&control->lock);
+    a->probe_ns = clock_deadline_ms(LATE_MS);
+}
+
 tutti_status lead_decide(struct agreement *a)
 {
     struct decision *d = calloc(1, sizeof *d);
@@ -385,6 +406,8 @@ tutti_status lead_decide(struct agreement *a)
         status = fill_decision(a, d, &culprit);
     memset(a->lead->has_opened, 0, (size_t)a->group->size * sizeof(bool));
     memset(a->lead->has_connected, 0, (size_t)a->group->size * sizeof(bool));
+    if (!status)
+        know_addresses(a);
     status = status ? publish_abort(a, status, culprit) : publish(a, d);
     if (d)
         decision_free(d);

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Deaths in an agreement that no connection tells of yet.
+ *
+ * While members wait for the decision they know nothing but the store. Those next to the leader in
+ * the tree then hold a bare connection to its listener: when it ends, so has the leader, and they
+ * publish that in place of the decision. It has to have been there first, because an address that
+ * refuses may be of an earlier attempt.
+ *
+ * Afterwards everybody dials its parent. The leader dials those whose report is late: who died
+ * between offer and dial refuses, and is lost.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "group/agree.h"
+
+enum { STORE_GRACE_MS = 2000, LATE_MS = 200 };
+
+static void connect_to_leader(struct agreement *a)
+{
+    char key[AGREE_KEY_MAX];
+    const char *keys[1] = {key};
+    int32_t present = 0;
+    tutti_store_value value;
+    struct offer *offer = malloc(sizeof *offer);
+
+    agree_key(a, key, "offer/%d", 0);
+    if (!offer || tutti_store_check(a->store, keys, 1, STORE_GRACE_MS, &present) || !present ||
+        tutti_store_get(a->store, key, STORE_GRACE_MS, &value)) {
+        free(offer);
+        return;
+    }
+    if (offer_decode(value.data, value.size, offer)) {
+        int fd = socket(offer->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+        if (fd >= 0 &&
+            connect(fd, (struct sockaddr *)&offer->address, address_bytes(&offer->address)) &&
+            errno != EINPROGRESS) {
+            close(fd);
+            fd = -1;
+        }
+        a->leader_fd = fd;
+    }
+    tutti_store_value_free(&value);
+    free(offer);
+}
+
+/* Says that the leader is gone where its decision would be, unless that is there. */
+static tutti_status publish_its_end(struct agreement *a)
+{
+    size_t capacity = decision_bytes(a->group->size, 1);
+    struct writer w = {.data = malloc(capacity), .capacity = capacity};
+    struct decision *d = calloc(1, sizeof *d);
+    char key[AGREE_KEY_MAX];
+    tutti_store_value value;
+    tutti_status status = TUTTI_ERR_NO_MEMORY;
+
+    if (w.data && d) {
+        d->kind = DECISION_ABORT;
+        d->status = a->outcome.status;
+        d->culprit = a->outcome.culprit;
+        memcpy(d->words, a->outcome.words, sizeof d->words);
+        decision_encode(&w, d);
+        agree_key(a, key, "decision/%u", a->round);
+        status =
+            tutti_store_compare_set(a->store, key, "", 0, w.data, w.size, STORE_GRACE_MS, &value);
+    }
+    if (!status)
+        tutti_store_value_free(&value);
+    free(d);
+    free(w.data);
+    return status;
+}
+
+tutti_status agree_probe_leader(struct agreement *a)
+{
+    struct pollfd fd = {.fd = a->leader_fd, .events = POLLIN | POLLOUT};
+
+    if (a->leader_fd < 0) {
+        connect_to_leader(a);
+        return TUTTI_OK;
+    }
+    if (poll(&fd, 1, 0) <= 0)
+        return TUTTI_OK;
+    if (!(fd.revents & (POLLIN | POLLHUP | POLLERR))) {
+        a->leader_seen = true;
+        return TUTTI_OK;
+    }
+    close(a->leader_fd);
+    a->leader_fd = -1;
+    if (!a->leader_seen)
+        return TUTTI_OK;
+    char words[AGREE_WORDS_MAX];
+
+    snprintf(words, sizeof words, "group %s: rank 0 was lost: it ended before it had decided",
+             a->group->name);
+    tutti_status status = agree_settle(a, OUTCOME_ABORT, TUTTI_ERR_PEER_LOST, 0, words);
+    return status ? status : publish_its_end(a);
+}
+
+void agree_probe_end(struct agreement *a)
+{
+    if (a->leader_fd >= 0)
+        close(a->leader_fd);
+    a->leader_fd = -1;
+}
+
+void agree_probe_late(struct agreement *a)
+{
+    struct control *control = a->group->control;
+
+    if (!a->lead || clock_now_ns() < a->probe_ns)
+        return;
+    a->probe_ns = clock_deadline_ms(LATE_MS);
+    pthread_mutex_lock(&control->lock);
+    for (int r = 1; r < a->group->size; r++)
+        if (lead_awaits(a, r))
+            (void)control_dial(control, r);
+    pthread_mutex_unlock(&control->lock);
+}
