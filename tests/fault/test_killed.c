@@ -225,3 +225,8 @@ FAULT_TEST(killed, in_init_after_its_offer)
 {
     kill_in_init(way, MIDDLE);
 }
+
+FAULT_TEST(killed, rank_0_in_init_after_its_offer)
+{
+    kill_in_init(way, 0);
+}
