@@ -45,8 +45,8 @@ int main(int argc, char **argv)
 
     check(tutti_init(NULL, &world));
     snprintf(name, sizeof name, "tutti-%s", tutti_group_backend(world));
-    struct subject subject = {name,       tutti_group_rank(world), tutti_group_size(world),
-                              all_reduce, barrier,                 max};
+    struct subject subject = {
+        name, tutti_group_rank(world), tutti_group_size(world), all_reduce, barrier, max};
     int code = measure_main(&subject, argc, argv);
     check(tutti_group_destroy(world));
     return code;

@@ -144,8 +144,10 @@ static void measure(const struct subject *s, float *data, size_t bytes, double b
         qsort(times[far], (size_t)have[far], sizeof(double), measure_compare);
         printf("%s\t%s\t%zu\t%d\t%s\t%s\t%.3f\t%.3f\t%d\n", s->name,
                bytes ? "all_reduce" : "barrier", bytes, s->size, touched ? "touched" : "hot",
-               !probe_words ? "-" : far ? "far" : "near", times[far][0],
-               times[far][have[far] / 2], have[far]);
+               !probe_words ? "-"
+               : far        ? "far"
+                            : "near",
+               times[far][0], times[far][have[far] / 2], have[far]);
         fflush(stdout);
     }
 }

@@ -37,8 +37,7 @@ extern "C" {
 
 /** Whether the peer's struct `ops` is new enough to have `member`, and the member is set. */
 #define TUTTI_HAS(ops, member)                                                                     \
-    ((ops)->struct_size >=                                                                         \
-         (size_t)((const char *)(&(ops)->member + 1) - (const char *)(ops)) &&                     \
+    ((ops)->struct_size >= (size_t)((const char *)(&(ops)->member + 1) - (const char *)(ops)) &&   \
      (ops)->member != 0)
 
 /* ---- what the core gives ------------------------------------------------------------------- */
@@ -108,19 +107,22 @@ typedef struct tutti_request {
     uint64_t opaque[9];
 } tutti_request;
 
-enum { /* tutti_transport_ops.capabilities */
+/* tutti_transport_ops.capabilities */
+enum {
     TUTTI_CAP_MAP = 1 << 0,      /* map_start … map_close are there */
     TUTTI_CAP_HOST_ONLY = 1 << 1 /* reaches host-mates only */
 };
 
-enum { /* tutti_transport_ops.threads */
+/* tutti_transport_ops.threads */
+enum {
     TUTTI_THREADS_ANY = 0,
     TUTTI_THREADS_ONE_AT_A_TIME = 1, /* any thread, one at a time */
     TUTTI_THREADS_CALLERS_ONLY = 2,  /* never from a thread of the core */
     TUTTI_THREADS_MAIN_ONLY = 3
 };
 
-enum { /* flags of isend */
+/* flags of isend */
+enum {
     TUTTI_SEND_MORE = 1 << 0 /* the next isend to this peer and lane follows at once */
 };
 
@@ -168,8 +170,7 @@ typedef struct tutti_transport_ops {
      * progress); TUTTI_ERR_BUSY: nothing was taken, try again after progress. The memory is the
      * transport's until the request is complete or cancel has returned. */
     tutti_status (*isend)(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
-                          const void *data, uint64_t bytes, uint32_t flags,
-                          tutti_request *request);
+                          const void *data, uint64_t bytes, uint32_t flags, tutti_request *request);
     tutti_status (*irecv)(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane, void *data,
                           uint64_t capacity, tutti_request *request);
     /** Progresses the endpoint and returns request->status. */
@@ -243,6 +244,7 @@ typedef struct tutti_plugin_note {
     uint32_t desc[2];
 } tutti_plugin_note;
 
+/* clang-format off */
 #define TUTTI_PLUGIN_EXPORT(plugin_name, plugin_version, plugin_license, plugin_providers, count)  \
     __attribute__((section(".note.tutti"), used, aligned(4)))                                      \
     static const tutti_plugin_note tutti_plugin_note_v0 = {                                        \
@@ -252,6 +254,7 @@ typedef struct tutti_plugin_note {
         TUTTI_PLUGIN_MAGIC, sizeof(tutti_plugin), TUTTI_PLUGIN_ABI_MAJOR, TUTTI_PLUGIN_ABI_MINOR,  \
         (count),            (plugin_name),        (plugin_version),       (plugin_license),        \
         (plugin_providers)}
+/* clang-format on */
 
 /**
  * Registers a plugin that is linked into the program, as if its file had been found first.

@@ -15,10 +15,10 @@ extern "C" {
 
 /* One call, as it was made and as it was carried. */
 typedef struct tutti_record {
-    uint64_t sequence;     /* of collectives: 1, 2, …; of point to point: its own count, 1, 2, … */
-    uint64_t count;        /* elements */
-    uint64_t bytes;        /* of the tensor */
-    uint64_t tag;          /* point to point */
+    uint64_t sequence; /* of collectives: 1, 2, …; of point to point: its own count, 1, 2, … */
+    uint64_t count;    /* elements */
+    uint64_t bytes;    /* of the tensor */
+    uint64_t tag;      /* point to point */
     const char *operation; /* "all_reduce", "broadcast", "barrier", "send", "recv"; static */
     const char *provider;  /* "shm", "tcp", "shm+tcp", "self"; valid as long as the group */
     const char *algorithm; /* "inline", "staged_halves", "ring", …; static */

@@ -22,9 +22,9 @@
 extern "C" {
 #endif
 
-#define TUTTI_STORE_MAX_KEY 8192u         /* bytes */
-#define TUTTI_STORE_MAX_VALUE (8u << 20)  /* bytes */
-#define TUTTI_STORE_MAX_KEYS 131072u      /* keys in one call */
+#define TUTTI_STORE_MAX_KEY 8192u        /* bytes */
+#define TUTTI_STORE_MAX_VALUE (8u << 20) /* bytes */
+#define TUTTI_STORE_MAX_KEYS 131072u     /* keys in one call */
 
 typedef struct tutti_store tutti_store;               /* a client, reference counted */
 typedef struct tutti_store_server tutti_store_server; /* the serving side of a tcp store */

@@ -44,8 +44,7 @@ typedef uint32_t tutti_dtype;
     X(F64, "f64", 2, 64)
 
 enum {
-#define TUTTI_DTYPE_ENUM(NAME, name, code, bits)                                                   \
-    TUTTI_##NAME = (code) | (bits) << 8 | 1 << 16,
+#define TUTTI_DTYPE_ENUM(NAME, name, code, bits) TUTTI_##NAME = (code) | (bits) << 8 | 1 << 16,
     TUTTI_DTYPE_LIST(TUTTI_DTYPE_ENUM)
 #undef TUTTI_DTYPE_ENUM
 };

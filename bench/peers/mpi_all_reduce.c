@@ -25,8 +25,8 @@ static double max(double value)
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
-    struct subject subject = {getenv("BENCH_PEER") ? getenv("BENCH_PEER") : "mpi", 0, 1, all_reduce,
-                              barrier, max};
+    struct subject subject = {
+        getenv("BENCH_PEER") ? getenv("BENCH_PEER") : "mpi", 0, 1, all_reduce, barrier, max};
     MPI_Comm_rank(MPI_COMM_WORLD, &subject.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &subject.size);
     int code = measure_main(&subject, argc, argv);

@@ -7,7 +7,8 @@
 
 Test(error, words_and_fields_of_the_last_failure_are_kept, .timeout = 5)
 {
-    cr_assert_eq(error_set_errno(TUTTI_ERR_SYSTEM, ENOSPC, "cannot write %s", "f"), TUTTI_ERR_SYSTEM);
+    cr_assert_eq(error_set_errno(TUTTI_ERR_SYSTEM, ENOSPC, "cannot write %s", "f"),
+                 TUTTI_ERR_SYSTEM);
     error_where(1, 2, 41, "all_reduce");
     cr_assert_str_eq(tutti_last_error(), "cannot write f: No space left on device");
 
