@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The serving side of the tcp store over real sockets: strangers, slow readers, want of descriptors. */
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <tutti/store.h>
+
+#include "base/clock.h"
+#include "store/store.h"
+#include "store_sockets.h"
+#include "store_talk.h"
+
+TestSuite(store_server, .timeout = 30);
+
+Test(store_server, garbage_on_the_port_is_closed_at_once_and_disturbs_nobody)
+{
+    static const char *const garbage[] = {"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\x02\x01\x01",
+                                          "SSH-2.0-x\r\n", "\x0d\x01\x02\x03\x04", "\xff"};
+    tutti_store_server *server;
+
+    cr_assert_eq(tutti_store_server_start("127.0.0.1", 0, &server), TUTTI_OK);
+
+    uint16_t port = tutti_store_server_port(server);
+    tutti_store *store = open_client(port);
+
+    for (size_t i = 0; i < sizeof garbage / sizeof garbage[0]; i++) {
+        int fd = loopback_socket(false, &port);
+
+        cr_assert_gt(send(fd, garbage[i], strlen(garbage[i]), MSG_NOSIGNAL), 0);
+        cr_assert(is_closed_within(fd, 2000), "%zu", i);
+        close(fd);
+        works(store);
+    }
+    srand(1);
+    for (int i = 0; i < 100; i++) {
+        char bytes[300];
+        int fd = loopback_socket(false, &port);
+
+        for (size_t j = 0; j < sizeof bytes; j++)
+            bytes[j] = (char)rand();
+        memcpy(bytes, "\0\xce\xf7\x85\x3c", i % 2 ? 5 : 1);
+        (void)!send(fd, bytes, sizeof bytes, MSG_NOSIGNAL);
+        close(fd);
+    }
+    works(store);
+    tutti_store_unref(store);
+    tutti_store_server_stop(server);
+}
+
+Test(store_server, strangers_that_say_nothing_are_closed_and_keep_a_client_waiting_only_so_long)
+{
+    enum { STRANGERS = 70 };
+    tutti_store_server *server;
+    int fds[STRANGERS];
+    const int64_t start = clock_now_ns();
+
+    cr_assert_eq(tutti_store_server_start("127.0.0.1", 0, &server), TUTTI_OK);
+
+    uint16_t port = tutti_store_server_port(server);
+    tutti_store *early = open_client(port);
+
+    for (int i = 0; i < STRANGERS; i++)
+        fds[i] = loopback_socket(false, &port);
+    works(early);
+
+    tutti_store *late = open_client(port);
+
+    cr_assert(ms_since(start) >= 9000 && ms_since(start) < 13000, "%" PRId64, ms_since(start));
+    works(late);
+    works(early);
+    for (int i = 0; i < 64; i++)
+        cr_assert(is_closed_within(fds[i], 0), "%d", i);
+    for (int i = 0; i < STRANGERS; i++)
+        close(fds[i]);
+    tutti_store_unref(early);
+    tutti_store_unref(late);
+    tutti_store_server_stop(server);
+}
+
+static int64_t cpu_ms(pid_t pid)
+{
+    clockid_t clock;
+    struct timespec used;
+
+    cr_assert_eq(clock_getcpuclockid(pid, &clock), 0);
+    cr_assert_eq(clock_gettime(clock, &used), 0);
+    return (int64_t)used.tv_sec * 1000 + used.tv_nsec / CLOCK_NS_PER_MS;
+}
+
+Test(store_server, a_server_out_of_descriptors_does_not_spin_and_recovers)
+{
+    enum { CLIENTS = 40 };
+    static const uint8_t hello[] = {0, 0xce, 0xf7, 0x85, 0x3c};
+    struct child_server server = start_child_server(24);
+    int fds[CLIENTS];
+
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = loopback_socket(false, &server.port);
+        cr_assert_eq(send(fds[i], hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
+    }
+    usleep(50 * 1000);
+
+    const int64_t before = cpu_ms(server.pid);
+
+    usleep(500 * 1000);
+    cr_assert_lt(cpu_ms(server.pid) - before, 50);
+    for (int i = 0; i < CLIENTS; i++)
+        close(fds[i]);
+
+    tutti_store *store = open_client(server.port);
+
+    works(store);
+    tutti_store_unref(store);
+    kill_child(server);
+}
+
+Test(store_server, a_client_that_does_not_read_gets_everything_later_and_holds_up_nobody)
+{
+    enum { ANSWERS = 48, SIZE = 1 << 20 };
+    static char value[SIZE];
+    tutti_store_server *server;
+
+    cr_assert_eq(tutti_store_server_start("127.0.0.1", 0, &server), TUTTI_OK);
+
+    uint16_t port = tutti_store_server_port(server);
+    tutti_store *store = open_client(port);
+    struct store_buffer get = talk("1b", STORE_GET, "/big");
+    int fd = loopback_socket(false, &port);
+
+    cr_assert_eq(tutti_store_set(store, "big", value, SIZE, 5000), TUTTI_OK);
+    works(store);
+    cr_assert_eq(send(fd, "\0\xce\xf7\x85\x3c", 5, MSG_NOSIGNAL), 5);
+    for (int i = 0; i < ANSWERS; i++)
+        cr_assert_eq(send(fd, get.data, get.size, MSG_NOSIGNAL), (ssize_t)get.size);
+    usleep(100 * 1000);
+    works(store);
+    for (int i = 0; i < ANSWERS; i++) {
+        uint8_t size[8];
+
+        cr_assert(read_all(fd, size, 8));
+        cr_assert_eq(store_load_u64(size), SIZE);
+        cr_assert(read_all(fd, value, SIZE));
+    }
+    works(store);
+    close(fd);
+    store_buffer_free(&get);
+    tutti_store_unref(store);
+    tutti_store_server_stop(server);
+}
+
+Test(store_server, clients_see_the_end_when_the_server_stops_though_a_forked_child_lives_on)
+{
+    tutti_store_server *server;
+
+    cr_assert_eq(tutti_store_server_start("127.0.0.1", 0, &server), TUTTI_OK);
+
+    uint16_t port = tutti_store_server_port(server);
+    tutti_store *store = open_client(port), *refused;
+
+    works(store);
+
+    pid_t child = fork();
+
+    if (!child) {
+        for (;;)
+            pause();
+    }
+    tutti_store_server_stop(server);
+    cr_assert_eq(tutti_store_set(store, "k", "v", 1, 5000), TUTTI_ERR_STORE);
+    cr_assert_eq(tutti_store_open_tcp("127.0.0.1", port, 100, &refused), TUTTI_ERR_TIMEOUT);
+    cr_assert_not_null(strstr(tutti_last_error(), "refused"), "%s", tutti_last_error());
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    tutti_store_unref(store);
+}
+
+static void *hold_store(void *store)
+{
+    static const char *const key = "never";
+
+    cr_assert_eq(tutti_store_wait(store, &key, 1, 300), TUTTI_ERR_TIMEOUT);
+    return NULL;
+}
+
+Test(store_server, a_call_behind_a_waiting_one_gives_up_at_its_own_deadline)
+{
+    tutti_store_server *server;
+    pthread_t thread;
+
+    cr_assert_eq(tutti_store_server_start("127.0.0.1", 0, &server), TUTTI_OK);
+
+    tutti_store *store = open_client(tutti_store_server_port(server));
+
+    pthread_create(&thread, NULL, hold_store, store);
+    usleep(50 * 1000);
+    cr_assert_eq(tutti_store_set(store, "k", "v", 1, 30), TUTTI_ERR_TIMEOUT);
+    cr_assert_not_null(strstr(tutti_last_error(), "another thread"), "%s", tutti_last_error());
+    pthread_join(thread, NULL);
+    works(store);
+    tutti_store_unref(store);
+    tutti_store_server_stop(server);
+}
+
+Test(store_server, a_client_without_descriptors_fails_at_once_and_works_when_it_has_some)
+{
+    struct rlimit before;
+    tutti_store_server *server;
+    tutti_store *store;
+    const int64_t start = clock_now_ns();
+
+    cr_assert_eq(tutti_store_server_start("127.0.0.1", 0, &server), TUTTI_OK);
+    getrlimit(RLIMIT_NOFILE, &before);
+    setrlimit(RLIMIT_NOFILE, &(struct rlimit){3, before.rlim_max});
+    cr_assert_eq(tutti_store_open_tcp("127.0.0.1", tutti_store_server_port(server), 10000, &store),
+                 TUTTI_ERR_SYSTEM);
+    cr_assert_not_null(strstr(tutti_last_error(), "Too many open files"), "%s", tutti_last_error());
+    cr_assert_lt(ms_since(start), 1000);
+    setrlimit(RLIMIT_NOFILE, &before);
+    store = open_client(tutti_store_server_port(server));
+    works(store);
+    tutti_store_unref(store);
+    tutti_store_server_stop(server);
+}
+
+Test(store_server, a_server_on_ipv6_and_one_on_a_given_socket_serve_and_others_are_refused)
+{
+    tutti_store_server *server;
+    tutti_store *store;
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+
+    if (fd >= 0 && tutti_store_server_start("::1", 0, &server) == TUTTI_OK) {
+        cr_assert_eq(tutti_store_open_tcp("::1", tutti_store_server_port(server), 5000, &store),
+                     TUTTI_OK);
+        works(store);
+        tutti_store_unref(store);
+        tutti_store_server_stop(server);
+    }
+    close(fd);
+    cr_assert_eq(store_server_start_on(socket(AF_UNIX, SOCK_STREAM, 0), &server), TUTTI_ERR_SYSTEM);
+    cr_assert_eq(store_server_start_on(socket(AF_INET, SOCK_DGRAM, 0), &server), TUTTI_ERR_SYSTEM);
+    cr_assert_eq(store_server_start_on(-1, &server), TUTTI_ERR_SYSTEM);
+}
+
+Test(store_server, a_request_beyond_what_a_server_takes_is_refused_before_it_is_sent)
+{
+    enum { KEYS = 40000 };
+    static char key[8001];
+    static const char *keys[KEYS];
+    tutti_store_server *server;
+    int32_t present;
+
+    cr_assert_eq(tutti_store_server_start("127.0.0.1", 0, &server), TUTTI_OK);
+
+    tutti_store *store = open_client(tutti_store_server_port(server));
+
+    memset(key, 'k', sizeof key - 1);
+    for (int i = 0; i < KEYS; i++)
+        keys[i] = key;
+    cr_assert_eq(tutti_store_check(store, keys, KEYS, 5000, &present), TUTTI_ERR_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(tutti_last_error(), "too large"), "%s", tutti_last_error());
+    works(store);
+    tutti_store_unref(store);
+    tutti_store_server_stop(server);
+}
