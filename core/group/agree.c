@@ -23,7 +23,6 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -86,200 +85,12 @@ tutti_status agree_settle(struct agreement *a, enum outcome_kind kind, tutti_sta
 }
 
 /* This member cannot go on, and everybody shall know; OK: a->outcome tells. */
-static tutti_status give_up(struct agreement *a, tutti_status status, int culprit)
+tutti_status agree_give_up(struct agreement *a, tutti_status status, int culprit)
 {
     char words[AGREE_WORDS_MAX];
 
     snprintf(words, sizeof words, "%.900s", error_message());
     return agree_settle(a, OUTCOME_ABORT, status, culprit, words);
-}
-
-/* ---- what comes over the control tree ---- */
-
-static void note(struct agreement *a, enum frame_type type, int rank, const void *data, size_t size)
-{
-    struct agree_note *n = malloc(sizeof *n + size + 1);
-
-    if (!n)
-        return; /* the deadline will say that something is missing */
-    *n = (struct agree_note){.type = type, .rank = rank, .size = size};
-    memcpy(n->data, data, size);
-    n->data[size] = 0;
-    *a->notes_tail = n;
-    a->notes_tail = &n->next;
-}
-
-static void on_report(void *user, const uint8_t *body, size_t size)
-{
-    note(user, FRAME_REPORT, -1, body, size);
-}
-
-static void on_roster(void *user, const uint8_t *body, size_t size)
-{
-    note(user, FRAME_ROSTER, -1, body, size);
-}
-
-static void on_outcome(void *user, const uint8_t *body, size_t size)
-{
-    note(user, FRAME_OUTCOME, -1, body, size);
-}
-
-static void on_gone(void *user, int rank, const char *words)
-{
-    note(user, FRAME_BYE, rank, words, strlen(words));
-}
-
-static const struct control_handlers handlers = {on_report, on_roster, on_outcome, on_gone};
-
-static tutti_status take_roster(struct agreement *a, const struct agree_note *n)
-{
-    struct control *control = a->group->control;
-    struct reader r = {.data = n->data, .size = n->size};
-    tutti_status status = TUTTI_OK;
-
-    if (read_u32(&r) != a->round)
-        return TUTTI_OK; /* of a round that is over */
-    (void)control_send_down(control, FRAME_ROSTER, n->data, n->size);
-    pthread_mutex_lock(&control->lock);
-    for (int i = 0; i < a->group->size && !status; i++) {
-        struct report entry;
-        size_t size;
-        const uint8_t *blob = read_blob(&r, &size);
-
-        if (!blob || !report_decode(blob, size, a->group->size, &entry) || entry.rank != i) {
-            status = error_set(TUTTI_ERR_INTERNAL, "the roster is damaged");
-            break;
-        }
-        struct control_member *m = &control->members[i];
-        m->address = entry.address;
-        m->address_size = address_bytes(&entry.address);
-        m->pid = entry.pid;
-        memcpy(m->host, entry.host, sizeof m->host);
-        for (int level = 0; level < PROVIDERS && i != a->group->rank; level++) {
-            size_t bytes = entry.provider_address_size[level];
-            uint8_t *copy = malloc(bytes + 1);
-
-            if (!copy) {
-                status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for the roster");
-                break;
-            }
-            if (bytes)
-                memcpy(copy, entry.provider_address[level], bytes);
-            free(m->provider_address[level]);
-            m->provider_address[level] = copy;
-            m->provider_address_size[level] = (uint32_t)bytes;
-        }
-    }
-    pthread_mutex_unlock(&control->lock);
-    a->have_roster = !status;
-    return status;
-}
-
-static void fill_report(const struct agreement *a, struct report *report)
-{
-    const struct tutti_group *group = a->group;
-    const struct control_member *me = &group->control->members[group->rank];
-
-    *report = (struct report){.round = a->round,
-                              .rank = group->rank,
-                              .failed_level = -1,
-                              .pid = (int32_t)getpid(),
-                              .address = group->control->address};
-    if (gethostname(report->host, sizeof report->host - 1))
-        snprintf(report->host, sizeof report->host, "?");
-    for (int level = 0; level < PROVIDERS; level++) {
-        report->provider_address[level] = me->provider_address[level];
-        report->provider_address_size[level] = me->provider_address_size[level];
-    }
-}
-
-static tutti_status send_report(struct agreement *a, const struct report *report)
-{
-    size_t capacity = 4096 + 2 * AGREE_WORDS_MAX + report->provider_address_size[0] +
-                      report->provider_address_size[1];
-    struct writer w = {.data = malloc(capacity), .capacity = capacity};
-
-    if (a->lead) {
-        free(w.data);
-        return lead_report(a, report);
-    }
-    if (!w.data)
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a report");
-    report_encode(&w, report);
-    tutti_status status = control_send_up(a->group->control, FRAME_REPORT, w.data, w.size);
-    free(w.data);
-    return status;
-}
-
-static tutti_status take_gone(struct agreement *a, const struct agree_note *n)
-{
-    struct report report;
-
-    if (a->lead)
-        return lead_gone(a, n->rank, (const char *)n->data);
-    if (n->rank == control_parent(a->group->rank)) {
-        error_set(TUTTI_ERR_PEER_LOST, "group %s: %s", a->group->name, (const char *)n->data);
-        return give_up(a, TUTTI_ERR_PEER_LOST, n->rank);
-    }
-    fill_report(a, &report); /* in the name of who cannot speak any more */
-    report.rank = n->rank;
-    report.phase = a->have_roster ? REPORT_CONNECTED : REPORT_OPENED;
-    report.status = TUTTI_ERR_PEER_LOST;
-    snprintf(report.words, sizeof report.words, "%s", (const char *)n->data);
-    return send_report(a, &report);
-}
-
-static tutti_status take_note(struct agreement *a, const struct agree_note *n)
-{
-    struct control *control = a->group->control;
-    struct report report;
-
-    switch (n->type) {
-    case FRAME_REPORT:
-        if (!a->lead)
-            return control_send_up(control, FRAME_REPORT, n->data, n->size);
-        if (!report_decode(n->data, n->size, a->group->size, &report))
-            return error_set(TUTTI_ERR_INTERNAL, "a report is damaged");
-        return lead_report(a, &report);
-    case FRAME_ROSTER:
-        return take_roster(a, n);
-    case FRAME_OUTCOME: {
-        struct outcome outcome;
-
-        if (!outcome_decode(n->data, n->size, a->group->size, &outcome))
-            return error_set(TUTTI_ERR_INTERNAL, "the outcome is damaged");
-        (void)control_send_down(control, FRAME_OUTCOME, n->data, n->size);
-        if (outcome.round == a->round)
-            a->outcome = outcome;
-        return TUTTI_OK;
-    }
-    case FRAME_BYE:
-        return take_gone(a, n);
-    default:
-        return TUTTI_OK;
-    }
-}
-
-static tutti_status take_notes(struct agreement *a)
-{
-    struct control *control = a->group->control;
-    tutti_status status = TUTTI_OK;
-
-    for (;;) {
-        pthread_mutex_lock(&control->lock);
-        struct agree_note *n = a->outcome.kind ? NULL : a->notes; /* then it is the next round's */
-        if (n) {
-            a->notes = n->next;
-            if (!a->notes)
-                a->notes_tail = &a->notes;
-        }
-        pthread_mutex_unlock(&control->lock);
-        if (!n)
-            return status;
-        if (!status)
-            status = take_note(a, n);
-        free(n);
-    }
 }
 
 /* ---- waiting ---- */
@@ -306,7 +117,7 @@ static tutti_status wait_for(struct agreement *a, tutti_status (*done)(struct ag
 
     for (;;) {
         control_poll(control);
-        tutti_status status = take_notes(a);
+        tutti_status status = agree_take_notes(a);
         if (status || a->outcome.kind)
             return status;
         status = done(a);
@@ -315,7 +126,7 @@ static tutti_status wait_for(struct agreement *a, tutti_status (*done)(struct ag
         agree_probe_late(a);
         if (clock_now_ns() >= a->deadline_ns) {
             timed_out(a, what);
-            return give_up(a, TUTTI_ERR_TIMEOUT, -1);
+            return agree_give_up(a, TUTTI_ERR_TIMEOUT, -1);
         }
         (void)epoll_wait(control->epoll_fd, &event, 1, clock_left_ms(a->deadline_ns, POLL_MS));
     }
@@ -343,7 +154,7 @@ static tutti_status await_decision(struct agreement *a, tutti_store_value *ret_v
         if (status || present)
             break;
         control_poll(control);
-        status = take_notes(a);
+        status = agree_take_notes(a);
         if (!status && !a->outcome.kind)
             status = agree_probe_leader(a);
         if (status || a->outcome.kind)
@@ -368,7 +179,7 @@ static tutti_status read_decision(struct agreement *a)
                   "group %s: rank %d waited in vain for the decision of rank 0, which has not come "
                   "or still waits for other members",
                   a->group->name, a->group->rank);
-        return give_up(a, status, 0);
+        return agree_give_up(a, status, 0);
     }
     if (status)
         return status;
@@ -471,7 +282,7 @@ static void open_all(struct agreement *a, struct report *report)
     if (!status)
         status = wait_for(a, mates_done, "the other processes of its host");
     int failed_level = report->failed_level;
-    fill_report(a, report);
+    agree_fill_report(a, report);
     report->failed_level = failed_level;
     report->phase = REPORT_OPENED;
     report->status = status;
@@ -487,13 +298,13 @@ static tutti_status report_connected(struct agreement *a, tutti_status status)
 {
     struct report report;
 
-    fill_report(a, &report);
+    agree_fill_report(a, &report);
     report.phase = REPORT_CONNECTED;
     report.status = status;
     report.provider_address_size[LOCAL] = report.provider_address_size[REMOTE] = 0;
     if (status)
         snprintf(report.words, sizeof report.words, "%.900s", error_message());
-    return send_report(a, &report);
+    return agree_send_report(a, &report);
 }
 
 /* One round; OK: a->outcome tells. */
@@ -508,11 +319,11 @@ static tutti_status play_round(struct agreement *a)
         return status;
     status = join_tree(a);
     if (status)
-        return give_up(a, status, a->group->rank);
+        return agree_give_up(a, status, a->group->rank);
     open_all(a, &report);
     if (a->outcome.kind)
         return TUTTI_OK;
-    status = send_report(a, &report);
+    status = agree_send_report(a, &report);
     if (!status && !a->outcome.kind)
         status = wait_for(a, roster_done, "the other members to open their transports");
     if (status || a->outcome.kind)
@@ -621,16 +432,6 @@ static tutti_status play(struct agreement *a)
     return error_set(TUTTI_ERR_INTERNAL, "no agreement after %d rounds", AGREE_ROUNDS_MAX);
 }
 
-static void drop_notes(struct agreement *a)
-{
-    while (a->notes) {
-        struct agree_note *n = a->notes;
-
-        a->notes = n->next;
-        free(n);
-    }
-}
-
 tutti_status agree(struct tutti_group *group, const struct backend_choice *choice,
                    const char *choice_words, int64_t init_count)
 {
@@ -654,7 +455,7 @@ tutti_status agree(struct tutti_group *group, const struct backend_choice *choic
     snprintf(a->prefix, sizeof a->prefix, "tutti/%s/%d/%lld/%s", group->bootstrap.run_id,
              group->bootstrap.restart, (long long)init_count, group->name);
     pthread_mutex_lock(&control->lock);
-    control->handlers = &handlers;
+    control->handlers = &agree_handlers;
     control->handler_user = a;
     pthread_mutex_unlock(&control->lock);
 
@@ -690,7 +491,7 @@ tutti_status agree(struct tutti_group *group, const struct backend_choice *choic
     }
     if (a->lead)
         lead_end(a);
-    drop_notes(a);
+    agree_drop_notes(a);
     if (a->listener >= 0)
         close(a->listener);
     decision_free(&a->decision);

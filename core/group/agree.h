@@ -46,6 +46,19 @@ int64_t agree_left_ms(const struct agreement *a);
  * below. */
 tutti_status agree_settle(struct agreement *a, enum outcome_kind kind, tutti_status status,
                           int culprit, const char *words);
+/* This member cannot go on for the last error's reason, and everybody shall know; OK: a->outcome
+ * tells. */
+tutti_status agree_give_up(struct agreement *a, tutti_status status, int culprit);
+
+/* ---- agree_notes.c ---- */
+
+extern const struct control_handlers agree_handlers;
+/* Works on what was noted until there is nothing, or the round has its outcome. */
+tutti_status agree_take_notes(struct agreement *a);
+void agree_drop_notes(struct agreement *a);
+/* What a report of this member begins with; its status is OK. */
+void agree_fill_report(const struct agreement *a, struct report *report);
+tutti_status agree_send_report(struct agreement *a, const struct report *report);
 
 /* ---- agree_lead.c ---- */
 
