@@ -27,15 +27,15 @@ struct arguments {
     int64_t timeout_ms;
 };
 
-/* Gives the call its number and its place in the chain of signatures. */
-static void next_announce(struct tutti_group *group, const struct call_words *words,
+/* Gives the call its number and its place in the chain of signatures. False: another member has
+ * called something else as this number already. */
+static bool next_announce(struct tutti_group *group, const struct call_words *words,
                           struct announce *ret_announce)
 {
     group->signature = XXH3_64bits_withSeed(words, sizeof *words, group->signature);
     *ret_announce = (struct announce){++group->sequence, group->signature, *words};
     group->calls[group->sequence % GROUP_CALLS_KEPT] = *ret_announce;
-    if (group->p2p)
-        group_compare_futures(group, ret_announce);
+    return !group->p2p || group_compare_futures(group, ret_announce);
 }
 
 /* With the baton: number, plan and record. */
@@ -46,7 +46,7 @@ static tutti_status begin(struct tutti_group *group, const struct arguments *arg
 
     if (status)
         return status;
-    next_announce(group, &args->words, &call->announce);
+    call->doomed = !next_announce(group, &args->words, &call->announce);
     call->in = args->in;
     call->out = args->out;
     call->bytes = args->bytes;

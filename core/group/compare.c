@@ -28,6 +28,8 @@ static void propose_mismatch(struct tutti_group *group, int source, uint64_t seq
              (unsigned long long)sequence, low, low == source ? other : own,
              low == source ? group->rank : source, low == source ? own : other,
              same ? " (the same now, but not all calls before it were)" : "");
+    if (group->queue.first)
+        group->queue.first->doomed = true; /* or it could end well with the other's message */
     control_propose(group->control, TUTTI_ERR_MISMATCH, source, words);
 }
 
@@ -45,25 +47,54 @@ void group_compare(struct tutti_group *group, int source, const struct announce 
     }
 }
 
-void group_compare_futures(struct tutti_group *group, const struct announce *call)
+bool group_compare_futures(struct tutti_group *group, const struct announce *call)
 {
+    bool same = true;
+
     for (int r = 0; r < group->size; r++) {
         const struct announce *theirs =
             &group->futures[(size_t)r * GROUP_FUTURES_KEPT + call->sequence % GROUP_FUTURES_KEPT];
 
-        if (theirs->sequence == call->sequence && theirs->signature != call->signature)
+        if (theirs->sequence == call->sequence && theirs->signature != call->signature) {
             propose_mismatch(group, r, call->sequence, &call->words, &theirs->words);
+            same = false;
+        }
     }
+    return same;
+}
+
+/*
+ * The call in which the mate's and this member's began to differ, as far as its lines tell: the
+ * signatures differ from there on, also in calls that are the same.
+ */
+static uint64_t where_it_began(const struct tutti_group *group, uint64_t sequence,
+                               struct announce *theirs)
+{
+    const struct mapped *m = &group->mapped;
+    struct announce earlier;
+
+    while (sequence > 1 && mapped_record(m, m->culprit, sequence - 1, &earlier)) {
+        const struct announce *mine = &group->calls[(sequence - 1) % GROUP_CALLS_KEPT];
+
+        if (mine->sequence != sequence - 1 || mine->signature == earlier.signature)
+            break;
+        *theirs = earlier;
+        sequence--;
+    }
+    return sequence;
 }
 
 void group_mapped_mismatch(struct tutti_group *group)
 {
     const struct mapped *m = &group->mapped;
-    const struct announce *mine = &group->calls[m->culprit_sequence % GROUP_CALLS_KEPT];
+    uint64_t sequence = m->culprit_sequence;
     struct announce theirs;
-    bool known = mapped_record(m, m->culprit, m->culprit_sequence, &theirs);
+    bool known = mapped_record(m, m->culprit, sequence, &theirs);
 
-    if (mine->sequence == m->culprit_sequence)
-        propose_mismatch(group, m->ranks[m->culprit], m->culprit_sequence, &mine->words,
+    sequence = where_it_began(group, sequence, &theirs);
+    const struct announce *mine = &group->calls[sequence % GROUP_CALLS_KEPT];
+    known |= sequence != m->culprit_sequence;
+    if (mine->sequence == sequence)
+        propose_mismatch(group, m->ranks[m->culprit], sequence, &mine->words,
                          known ? &theirs.words : NULL);
 }

@@ -231,8 +231,9 @@ void group_message_done(struct p2p_op *op);
 
 /* Compares what `source` announced with what this member called; proposes a mismatch. */
 void group_compare(struct tutti_group *group, int source, const struct announce *theirs);
-/* This member calls `call` now: did anybody announce something else under this number before? */
-void group_compare_futures(struct tutti_group *group, const struct announce *call);
+/* This member calls `call` now. False: somebody announced something else under this number before.
+ */
+bool group_compare_futures(struct tutti_group *group, const struct announce *call);
 /* A mate's line in mapped memory differs from what this member called. */
 void group_mapped_mismatch(struct tutti_group *group);
 
