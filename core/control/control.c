@@ -69,6 +69,7 @@ void control_close(struct control *control)
         for (int p = 0; p < CONTROL_PROVIDERS; p++)
             free(control->members[r].provider_address[p]);
     free(control->members);
+    free(control->timeouts);
     pthread_mutex_destroy(&control->lock);
     free(control);
 }
@@ -331,6 +332,18 @@ void control_flush(struct control *control, int64_t ms)
     }
 }
 
+void control_await_verdict(struct control *control, int64_t ms)
+{
+    int64_t deadline = clock_deadline_ms(ms);
+    struct epoll_event event;
+
+    while (!control_verdict_status(control) && clock_now_ns() < deadline) {
+        (void)epoll_wait(control->epoll_fd, &event, 1, 5);
+        control_poll(control);
+    }
+    control_flush(control, ms);
+}
+
 static void on_bye(struct control *control, const struct control_conn *from, const uint8_t *body,
                    size_t size)
 {
@@ -440,7 +453,7 @@ void control_frame(struct control *control, struct control_conn *conn, enum fram
             h->outcome(control->handler_user, body, size);
         break;
     case FRAME_PROPOSE:
-        verdict_on_propose(control, body, size);
+        verdict_on_propose(control, conn, body, size);
         break;
     case FRAME_VERDICT:
         verdict_on_verdict(control, conn, body, size);

@@ -106,11 +106,12 @@ struct control {
     struct mates *mates; /* NULL until proven */
 
     _Atomic tutti_status verdict_status;
-    struct control_verdict verdict;  /* fixed */
-    struct control_verdict proposal; /* the best cause known here, while not fixed */
-    int64_t fix_at_ns;               /* I fix then; 0: not me or nothing to fix */
-    int64_t pass_over_at_ns;         /* the fixer is passed over then; 0: none asked */
-    int fixer;                       /* who was asked, -1: nobody */
+    struct control_verdict verdict;   /* fixed */
+    struct control_verdict proposal;  /* the best cause known here, while not fixed */
+    struct control_verdict *timeouts; /* [size] that members proposed; NULL: none */
+    int64_t fix_at_ns;                /* I fix then; 0: not me or nothing to fix */
+    int64_t pass_over_at_ns;          /* the fixer is passed over then; 0: none asked */
+    int fixer;                        /* who was asked, -1: nobody */
 };
 
 /* Binds the listener to `bind_address` (numeric). */
@@ -159,6 +160,9 @@ void control_bye(struct control *control, uint64_t last_sequence);
 /* Waits until what was said has left this process, at most `ms`. */
 void control_flush(struct control *control, int64_t ms);
 
+/* Waits until what was proposed is fixed, at most `ms`. */
+void control_await_verdict(struct control *control, int64_t ms);
+
 /* "rank 2 (host h, pid 17)" into `ret_text`. */
 void control_describe(const struct control *control, int rank, char *ret_text, size_t capacity);
 
@@ -198,7 +202,8 @@ void control_lost(struct control *control, int rank, const char *words);
 int control_lowest_living(const struct control *control);
 
 void verdict_propose(struct control *control, tutti_status status, int culprit, const char *words);
-void verdict_on_propose(struct control *control, const uint8_t *body, size_t size);
+void verdict_on_propose(struct control *control, const struct control_conn *from,
+                        const uint8_t *body, size_t size);
 void verdict_on_verdict(struct control *control, const struct control_conn *from,
                         const uint8_t *body, size_t size);
 void verdict_adopt(struct control *control, const struct control_verdict *verdict,

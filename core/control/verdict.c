@@ -3,12 +3,14 @@
  * The verdict: one reason, in the same words on all survivors.
  *
  * Whoever sees a cause proposes it to the lowest living member. That one fixes it: lost, mismatch
- * and aborted at once, a time-out after 200 ms, since a better cause may be on its way. Who hears
- * nothing 500 ms after proposing passes over that member to the next. A fixed verdict is flooded,
- * and written into the page of the host's mates, so that they need no socket to learn it; whoever
- * has none yet adopts the first that it meets, and nobody ever changes one.
+ * and aborted at once, a time-out after 200 ms, since a better cause may be on its way: whoever is
+ * waited for may be waiting itself, and the one that has nothing to say is the one to name. Who
+ * hears nothing 500 ms after proposing passes over that member to the next. A fixed verdict is
+ * flooded, and written into the page of the host's mates, so that they need no socket to learn it;
+ * whoever has none yet adopts the first that it meets, and nobody ever changes one.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -71,11 +73,34 @@ void verdict_adopt(struct control *control, const struct control_verdict *verdic
     control_flood(control, except, FRAME_VERDICT, body, encode(verdict, body));
 }
 
+/* Keeps what a member has waited for in vain. Without memory the first that was heard is named. */
+static void note_timeout(struct control *control, int rank, const struct control_verdict *verdict)
+{
+    if (verdict->status != TUTTI_ERR_TIMEOUT)
+        return;
+    if (!control->timeouts)
+        control->timeouts = calloc((size_t)control->size, sizeof *control->timeouts);
+    if (control->timeouts)
+        control->timeouts[rank] = *verdict;
+}
+
+/* From who waited to whom it waited for, as long as that one waits itself. */
+static void follow_timeouts(const struct control *control, struct control_verdict *verdict)
+{
+    for (int hops = 0; control->timeouts && hops < control->size; hops++) {
+        if (verdict->culprit < 0 || !control->timeouts[verdict->culprit].status)
+            return;
+        *verdict = control->timeouts[verdict->culprit];
+    }
+}
+
 /* This member is the lowest living one. Its tree may be broken, so it tells everybody itself. */
 static void fix(struct control *control)
 {
     struct control_verdict verdict = control->proposal;
 
+    if (verdict.status == TUTTI_ERR_TIMEOUT)
+        follow_timeouts(control, &verdict);
     if (control->rank)
         for (int r = 0; r < control->size; r++)
             if (r != control->rank && !control->members[r].dead && !control->members[r].left)
@@ -109,25 +134,26 @@ void verdict_propose(struct control *control, tutti_status status, int culprit, 
 {
     if (control->verdict.status)
         return;
+    struct control_verdict mine = {.status = status, .culprit = culprit};
+    snprintf(mine.words, sizeof mine.words, "group %s: %s", control->name, words);
+    note_timeout(control, control->rank, &mine);
     bool better =
         !control->proposal.status || order_of(status) < order_of(control->proposal.status);
-    if (better) {
-        control->proposal.status = status;
-        control->proposal.culprit = culprit;
-        snprintf(control->proposal.words, sizeof control->proposal.words, "group %s: %s",
-                 control->name, words);
-    }
+    if (better)
+        control->proposal = mine;
     /* A death may also have taken the member that was asked. */
     if (better || control->fixer != control_lowest_living(control))
         ask_or_fix(control);
 }
 
-void verdict_on_propose(struct control *control, const uint8_t *body, size_t size)
+void verdict_on_propose(struct control *control, const struct control_conn *from,
+                        const uint8_t *body, size_t size)
 {
     struct control_verdict verdict;
 
     if (!decode(control, body, size, &verdict) || control->verdict.status)
         return;
+    note_timeout(control, from->rank, &verdict);
     if (!control->proposal.status || order_of(verdict.status) < order_of(control->proposal.status))
         control->proposal = verdict;
     /* Who asks me has found everybody below me wanting. */

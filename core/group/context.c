@@ -41,7 +41,7 @@ static void say_unclean_bye(void)
             snprintf(words, sizeof words, "%s was lost: it exited without tutti_group_destroy()",
                      who);
             control_propose(group->control, TUTTI_ERR_PEER_LOST, group->rank, words);
-            control_flush(group->control, EXIT_WAITS_MS);
+            control_await_verdict(group->control, EXIT_WAITS_MS);
         }
 }
 
