@@ -30,7 +30,12 @@
 #include "base/log.h"
 #include "plugin/plugin.h"
 
-enum { POLL_MS = 20, STORE_GRACE_MS = 2000, STORE_POLL_MS = 50 };
+enum {
+    POLL_MS = 20,
+    STORE_GRACE_MS = 2000,
+    STORE_POLL_MS = 50,
+    LEADER_FIRST_MS = 250 /* the leader knows best who is missing */
+};
 
 void agree_key(const struct agreement *a, char ret_key[AGREE_KEY_MAX], const char *format, ...)
 {
@@ -175,11 +180,13 @@ static tutti_status read_decision(struct agreement *a)
     if (a->outcome.kind)
         return TUTTI_OK;
     if (status == TUTTI_ERR_TIMEOUT) {
-        error_set(status,
-                  "group %s: rank %d waited in vain for the decision of rank 0, which has not come "
-                  "or still waits for other members",
-                  a->group->name, a->group->rank);
-        return agree_give_up(a, status, 0);
+        char missing[512];
+        int came, first;
+
+        agree_missing_offers(a, missing, sizeof missing, &came, &first);
+        error_set(status, "group %s: rank %d waited in vain for the decision of rank 0%s%s",
+                  a->group->name, a->group->rank, first < 0 ? "" : "; missing: ", missing);
+        return agree_give_up(a, status, first < 0 ? 0 : first);
     }
     if (status)
         return status;
@@ -447,7 +454,8 @@ tutti_status agree(struct tutti_group *group, const struct backend_choice *choic
     *a = (struct agreement){.group = group,
                             .choice = choice,
                             .store = group->bootstrap.store,
-                            .deadline_ns = group->bootstrap.deadline_ns,
+                            .deadline_ns = group->bootstrap.deadline_ns +
+                                           (group->rank ? LEADER_FIRST_MS * CLOCK_NS_PER_MS : 0),
                             .own = offer,
                             .listener = -1,
                             .leader_fd = -1};

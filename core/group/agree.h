@@ -69,6 +69,9 @@ tutti_status lead_decide(struct agreement *a);
 /* A member's report; settles the round when all are in. */
 tutti_status lead_report(struct agreement *a, const struct report *report);
 tutti_status lead_gone(struct agreement *a, int rank, const char *words);
+/* Ranks whose offers are not in the store, in words; how many came, and the first that did not. */
+void agree_missing_offers(struct agreement *a, char *ret_words, size_t capacity, int *ret_came,
+                          int *ret_first);
 /* Ranks that have not reported yet, in words. */
 void lead_missing(const struct agreement *a, char *ret_words, size_t capacity);
 /* Whether the round lacks a report of `rank`. */

@@ -101,15 +101,16 @@ bool lead_awaits(const struct agreement *a, int rank)
 
 /* ---- offers ---- */
 
-static void offers_missing(struct agreement *a, char *ret_words, size_t capacity, int *ret_came,
-                           int *ret_first)
+void agree_missing_offers(struct agreement *a, char *ret_words, size_t capacity, int *ret_came,
+                          int *ret_first)
 {
-    bool *has = a->lead->has_opened; /* not needed for its own purpose yet */
     int size = a->group->size;
+    bool *has = calloc((size_t)size, sizeof *has);
 
     *ret_came = 0;
     *ret_first = -1;
-    for (int r = 0; r < size; r++) {
+    *ret_words = 0;
+    for (int r = 0; has && r < size; r++) {
         char key[AGREE_KEY_MAX];
         const char *keys[1] = {key};
         int32_t present = 0;
@@ -121,8 +122,9 @@ static void offers_missing(struct agreement *a, char *ret_words, size_t capacity
         if (!present && *ret_first < 0)
             *ret_first = r;
     }
-    (void)list_missing(has, size, ret_words, capacity);
-    memset(has, 0, (size_t)size * sizeof *has);
+    if (has)
+        (void)list_missing(has, size, ret_words, capacity);
+    free(has);
 }
 
 /* Waits for all offers, with a line each 10 s that says who is missing. */
@@ -139,7 +141,7 @@ static tutti_status await_offers(struct agreement *a, const char *const *keys, i
 
         if (status != TUTTI_ERR_TIMEOUT)
             return status;
-        offers_missing(a, missing, sizeof missing, &came, ret_culprit);
+        agree_missing_offers(a, missing, sizeof missing, &came, ret_culprit);
         double seconds = (double)(clock_now_ns() - started) / CLOCK_NS_PER_S;
         if (slice == left)
             return error_set(TUTTI_ERR_TIMEOUT,
