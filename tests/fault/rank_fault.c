@@ -1,40 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ranks that something is done to. What they call comes from TUTTI_TEST_CALL, how long they wait at
- * most from TUTTI_TEST_TIMEOUT_MS, and the rank that behaves differently from TUTTI_TEST_VICTIM.
- * What a call returned is told as `status` and `words`, and when, as the point `returned`.
+ * most from TUTTI_TEST_TIMEOUT_MS (in init) and TUTTI_TEST_CALL_MS, and the rank that behaves
+ * differently from TUTTI_TEST_VICTIM. What a call returned is told as `status` and `words`, and
+ * when, as the point `returned`.
  */
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "harness/rank.h"
+#include "rank_tell.h"
 
 enum { SMALL = 2, LARGE = 4 << 20, LAPS = 20, TAG = 7 }; /* floats: 8 B and 16 MiB */
 
 static float memory[LARGE];
 
-static int number_of(const char *name, int otherwise)
-{
-    const char *value = getenv(name);
-
-    return value ? atoi(value) : otherwise;
-}
-
-static int victim(void)
-{
-    return number_of("TUTTI_TEST_VICTIM", -1);
-}
-
 static tutti_status init(tutti_group **ret_world)
 {
-    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
+    tutti_init_options known = TUTTI_INIT_OPTIONS_INIT;
 
-    options.timeout_ms = number_of("TUTTI_TEST_TIMEOUT_MS", 20000);
-    return tutti_init(&options, ret_world);
+    known.timeout_ms = number_of("TUTTI_TEST_TIMEOUT_MS", 20000);
+    return tutti_init(&known, ret_world);
 }
 
 static tutti_group *join(void)
@@ -54,12 +42,21 @@ static tutti_tensor floats(int64_t *count)
                           .shape = count};
 }
 
+static const tutti_options *options(void)
+{
+    static tutti_options known = TUTTI_OPTIONS_INIT;
+
+    known.timeout_ms = number_of("TUTTI_TEST_CALL_MS", 0);
+    return &known;
+}
+
 static tutti_status sum(tutti_group *world, int64_t count, bool wait_for_work)
 {
     tutti_tensor tensor = floats(&count);
     tutti_work *work = 0;
 
-    tutti_status status = tutti_all_reduce(world, &tensor, TUTTI_SUM, 0, wait_for_work ? &work : 0);
+    tutti_status status =
+        tutti_all_reduce(world, &tensor, TUTTI_SUM, options(), wait_for_work ? &work : 0);
     if (!status && work)
         status = tutti_work_wait(work, 0);
     tutti_work_free(work);
@@ -73,7 +70,7 @@ static tutti_status call(tutti_group *world, int rank, int size)
     tutti_tensor few = floats(&small), many = floats(&large);
 
     if (!what || !strcmp(what, "barrier"))
-        return tutti_barrier(world, 0, 0);
+        return tutti_barrier(world, options(), 0);
     if (!strcmp(what, "small"))
         return sum(world, SMALL, false);
     if (!strcmp(what, "large"))
@@ -81,10 +78,10 @@ static tutti_status call(tutti_group *world, int rank, int size)
     if (!strcmp(what, "work"))
         return sum(world, LARGE, true);
     if (!strcmp(what, "broadcast"))
-        return tutti_broadcast(world, &many, size - 1, 0, 0);
+        return tutti_broadcast(world, &many, size - 1, options(), 0);
     if (!strcmp(what, "message")) { /* from the victim to all */
         if (rank != victim())
-            return tutti_recv(world, &few, victim(), TAG, 0, 0);
+            return tutti_recv(world, &few, victim(), TAG, options(), 0);
         for (int r = 0; r < size; r++)
             if (r != rank)
                 check_ok(tutti_send(world, &few, r, TAG, 0));
@@ -92,16 +89,6 @@ static tutti_status call(tutti_group *world, int rank, int size)
     }
     check(!"a known call");
     return TUTTI_ERR_INTERNAL;
-}
-
-static void tell(tutti_status status)
-{
-    char words[2048];
-
-    rank_point("returned");
-    snprintf(words, sizeof words, "%s", tutti_last_error());
-    rank_value("status", "%s", tutti_status_name(status));
-    rank_value("words", "%s", status ? words : "");
 }
 
 /* After a verdict: the next call and destroy return the same. */
@@ -147,6 +134,22 @@ RANK_CASE(one_stays_away)
     finish(world, call(world, rank, size));
 }
 
+/* The deadline of a message is its own: the group goes on. */
+RANK_CASE(receives_time_out)
+{
+    tutti_group *world = join();
+
+    check_ok(tutti_barrier(world, 0, 0));
+    rank_point("open");
+    if (rank == victim()) {
+        rank_await("go");
+    } else {
+        tell(call(world, rank, size));
+    }
+    check_ok(tutti_barrier(world, 0, 0));
+    check_ok(tutti_group_destroy(world));
+}
+
 /* All are between two calls. */
 RANK_CASE(idle_then_calls)
 {
@@ -189,6 +192,93 @@ RANK_CASE(one_never_joins)
     tutti_status status = init(&world);
     tell(status);
     check(status != TUTTI_OK);
+}
+
+/* The victim ends without a word of its own while the others wait for it. */
+RANK_CASE(one_exits)
+{
+    tutti_group *world = join();
+
+    check_ok(tutti_barrier(world, 0, 0));
+    rank_point("open");
+    if (rank == victim()) {
+        rank_await("go");
+        rank_point("exiting");
+        exit(0);
+    }
+    finish(world, call(world, rank, size));
+}
+
+/* The victim leaves in order, yet the others have one more call. */
+RANK_CASE(one_leaves_first)
+{
+    tutti_group *world = join();
+
+    check_ok(tutti_barrier(world, 0, 0));
+    rank_point("open");
+    if (rank == victim()) {
+        rank_await("go"); /* all have returned from the barrier */
+        rank_point("leaving");
+        check_ok(tutti_group_destroy(world));
+        return;
+    }
+    finish(world, call(world, rank, size));
+}
+
+static void check_forked(tutti_group *world, tutti_work *work, tutti_store *store)
+{
+    int64_t count = SMALL;
+    tutti_tensor few = floats(&count);
+    tutti_group_info info = {.struct_size = sizeof info};
+    int32_t done = 0;
+    int64_t sum_of = 0;
+
+    check_status(tutti_barrier(world, 0, 0), TUTTI_ERR_FORKED);
+    check_contains(tutti_last_error(), "fork");
+    check_status(tutti_all_reduce(world, &few, TUTTI_SUM, 0, 0), TUTTI_ERR_FORKED);
+    check_status(tutti_broadcast(world, &few, 0, 0, 0), TUTTI_ERR_FORKED);
+    check_status(tutti_send(world, &few, 1, TAG, 0), TUTTI_ERR_FORKED);
+    check_status(tutti_recv(world, &few, 1, TAG, 0, 0), TUTTI_ERR_FORKED);
+    check_status(tutti_group_status(world, &info), TUTTI_ERR_FORKED);
+    check_status(tutti_group_abort(world, "no"), TUTTI_ERR_FORKED);
+    check_status(tutti_work_wait(work, 100), TUTTI_ERR_FORKED);
+    check_status(tutti_work_test(work, &done), TUTTI_ERR_FORKED);
+    check_status(tutti_store_add(store, "key", 1, 1000, &sum_of), TUTTI_ERR_FORKED);
+    check_status(tutti_group_destroy(world), TUTTI_ERR_FORKED);
+}
+
+/* Children of all ranks use what they inherited, and end in the two usual ways. */
+RANK_CASE(children_are_told_that_they_forked)
+{
+    tutti_group *world = join();
+    tutti_store *store = 0;
+    tutti_work *work = 0;
+    int64_t count = LARGE;
+    tutti_tensor many = floats(&count);
+    int how = 0;
+
+    check_ok(tutti_store_open_hash(&store));
+    check_ok(tutti_barrier(world, 0, 0));
+    check_ok(tutti_all_reduce(world, &many, TUTTI_SUM, 0, &work));
+    for (int i = 0; i < 2; i++) {
+        pid_t child = fork();
+
+        if (child == 0) {
+            check_forked(world, work, store);
+            if (i)
+                rank_end(); /* exit(3) */
+            rank_value("child", "done");
+            _exit(0);
+        }
+        check_eq(waitpid(child, &how, 0), child);
+        check(WIFEXITED(how) && !WEXITSTATUS(how));
+    }
+    check_ok(tutti_work_wait(work, 0));
+    tutti_work_free(work);
+    tutti_store_unref(store);
+    for (int i = 0; i < LAPS; i++)
+        check_ok(call(world, rank, size));
+    check_ok(tutti_group_destroy(world));
 }
 
 /* All leave at the same time, the victim a little later. */

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Members that end a group, or their part in it, themselves. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fault.h"
+
+enum { RANKS = 4, ABORT_MS = 100, SLACK_MS = 50 };
+
+static struct ranks *start(const struct fault_way *way, const char *case_name, const char *call,
+                           int victim)
+{
+    char call_is[32], who[32];
+
+    snprintf(call_is, sizeof call_is, "TUTTI_TEST_CALL=%s", call);
+    snprintf(who, sizeof who, "TUTTI_TEST_VICTIM=%d", victim);
+    return fault_start(way, "rank_fault", case_name, RANKS, (const char *[]){call_is, who, NULL});
+}
+
+static void abort_from(const struct fault_way *way, const char *call, int victim)
+{
+    struct ranks *ranks = start(way, "aborts_from_another_thread", call, victim);
+    char who[64];
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
+    usleep(200000); /* they sleep by then */
+    ranks_tell(ranks, victim, "abort");
+    cr_assert(ranks_reach(ranks, victim, "aborting"));
+    snprintf(who, sizeof who, "aborted by rank %d: the tests want it", victim);
+    ranks_tell(ranks, RANKS - 1, "go");
+    fault_expect(ranks,
+                 &(struct fault_expected){.size = RANKS,
+                                          .status = "TUTTI_ERR_ABORTED",
+                                          .parts = {who},
+                                          .from_ns = ranks_point_ns(ranks, victim, "aborting"),
+                                          .budget_ms = ABORT_MS + SLACK_MS});
+    fault_finish(ranks);
+}
+
+FAULT_TEST(leaving, an_abort_from_another_thread_ends_a_barrier)
+{
+    abort_from(way, "barrier", 1);
+}
+
+FAULT_TEST(leaving, an_abort_from_another_thread_ends_a_large_all_reduce)
+{
+    abort_from(way, "large", 2);
+}
+
+FAULT_TEST(leaving, an_abort_by_rank_0_ends_asynchronous_work)
+{
+    abort_from(way, "work", 0);
+}
+
+FAULT_TEST(leaving, an_exit_without_destroy_is_a_loss_in_words)
+{
+    struct ranks *ranks = start(way, "one_exits", "large", 2);
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
+    ranks_tell(ranks, 2, "go");
+    cr_assert(ranks_reach(ranks, 2, "exiting"));
+    fault_expect(ranks, &(struct fault_expected){.size = RANKS,
+                                                 .gone = 1u << 2,
+                                                 .status = "TUTTI_ERR_PEER_LOST",
+                                                 .parts = {"rank 2 (", "exited without"},
+                                                 .from_ns = ranks_point_ns(ranks, 2, "exiting"),
+                                                 .budget_ms = FAULT_BUDGET_MS});
+    fault_finish(ranks);
+}
+
+FAULT_TEST(leaving, an_exit_of_rank_0_without_destroy_is_a_loss_in_words)
+{
+    struct ranks *ranks = start(way, "one_exits", "barrier", 0);
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
+    ranks_tell(ranks, 0, "go");
+    cr_assert(ranks_reach(ranks, 0, "exiting"));
+    fault_expect(ranks, &(struct fault_expected){.size = RANKS,
+                                                 .gone = 1u << 0,
+                                                 .status = "TUTTI_ERR_PEER_LOST",
+                                                 .parts = {"rank 0 (", "exited without"},
+                                                 .from_ns = ranks_point_ns(ranks, 0, "exiting"),
+                                                 .budget_ms = FAULT_BUDGET_MS});
+    fault_finish(ranks);
+}
+
+static void leave_first(const struct fault_way *way, const char *call, int victim)
+{
+    struct ranks *ranks = start(way, "one_leaves_first", call, victim);
+    char words[64];
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
+    ranks_tell(ranks, victim, "go");
+    cr_assert(ranks_reach(ranks, victim, "leaving"));
+    snprintf(words, sizeof words, "rank %d left after #1", victim);
+    fault_expect(ranks,
+                 &(struct fault_expected){.size = RANKS,
+                                          .gone = 1u << victim,
+                                          .status = "TUTTI_ERR_PEER_LOST",
+                                          .parts = {words, "#2"},
+                                          .from_ns = ranks_point_ns(ranks, victim, "leaving"),
+                                          .budget_ms = FAULT_BUDGET_MS});
+    fault_finish(ranks);
+}
+
+FAULT_TEST(leaving, who_left_before_a_call_is_named)
+{
+    leave_first(way, "barrier", 2);
+}
+
+FAULT_TEST(leaving, who_left_before_a_large_call_is_named)
+{
+    leave_first(way, "large", 3);
+}
+
+FAULT_TEST(leaving, rank_0_that_left_before_a_call_is_named)
+{
+    leave_first(way, "small", 0);
+}
+
+FAULT_TEST(leaving, forked_children_disturb_nobody)
+{
+    struct ranks *ranks = start(way, "children_are_told_that_they_forked", "small", 0);
+
+    cr_expect(ranks_wait(ranks));
+    cr_expect(ranks_passed(ranks));
+    fault_finish(ranks);
+}

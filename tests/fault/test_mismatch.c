@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Members that call different things get the same error within 100 ms of the later call, with both
+ * sides in words: in this call, or, who had returned, in the barrier after it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "fault.h"
+
+enum { RANKS = 4, OTHER = 2, SOON_MS = 100 };
+
+static void expect_mismatch(const struct fault_way *way, int victim, const char *call,
+                            const char *other)
+{
+    char one[128], two[128], who[32], side[128];
+
+    snprintf(who, sizeof who, "TUTTI_TEST_VICTIM=%d", victim);
+    snprintf(one, sizeof one, "TUTTI_TEST_CALL=%s", call);
+    snprintf(two, sizeof two, "TUTTI_TEST_OTHER=%s", other);
+    struct ranks *ranks = fault_start(way, "rank_mismatch", "one_calls_something_else", RANKS,
+                                      (const char *[]){who, one, two, NULL});
+
+    fprintf(stderr, "%s, rank %d: %s\n", call, victim, other);
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "calling"));
+    snprintf(side, sizeof side, "rank %d: %s", victim, other);
+    fault_expect(ranks,
+                 &(struct fault_expected){.size = RANKS,
+                                          .status = "TUTTI_ERR_MISMATCH",
+                                          .parts = {side, call, "group world", "as #2"},
+                                          .from_ns = ranks_point_ns(ranks, victim, "calling"),
+                                          .budget_ms = SOON_MS});
+    fault_finish(ranks);
+}
+
+FAULT_TEST(mismatch, in_dtype)
+{
+    expect_mismatch(way, OTHER, "all_reduce 8 x f32, sum", "all_reduce 8 x i32, sum");
+}
+
+FAULT_TEST(mismatch, in_dtype_of_another_size)
+{
+    expect_mismatch(way, OTHER, "all_reduce 8 x f32, sum", "all_reduce 8 x f16, sum");
+}
+
+FAULT_TEST(mismatch, in_op)
+{
+    expect_mismatch(way, OTHER, "all_reduce 8 x f32, sum", "all_reduce 8 x f32, max");
+}
+
+FAULT_TEST(mismatch, in_op_of_large_tensors)
+{
+    expect_mismatch(way, OTHER, "all_reduce 1000000 x f32, sum", "all_reduce 1000000 x f32, avg");
+}
+
+FAULT_TEST(mismatch, in_count)
+{
+    expect_mismatch(way, OTHER, "all_reduce 4 x f32, sum", "all_reduce 8 x f32, sum");
+}
+
+FAULT_TEST(mismatch, of_8_bytes_and_4_mebibytes)
+{
+    expect_mismatch(way, OTHER, "all_reduce 2 x f32, sum", "all_reduce 1048576 x f32, sum");
+}
+
+FAULT_TEST(mismatch, of_4_mebibytes_and_8_bytes)
+{
+    expect_mismatch(way, 0, "all_reduce 1048576 x f32, sum", "all_reduce 2 x f32, sum");
+}
+
+FAULT_TEST(mismatch, in_count_of_broadcasts)
+{
+    expect_mismatch(way, OTHER, "broadcast 2 x f32, root 0", "broadcast 1000000 x f32, root 0");
+}
+
+FAULT_TEST(mismatch, in_operation)
+{
+    expect_mismatch(way, OTHER, "all_reduce 8 x f32, sum", "broadcast 8 x f32, root 0");
+}
+
+FAULT_TEST(mismatch, of_broadcast_and_barrier)
+{
+    expect_mismatch(way, OTHER, "broadcast 8 x f32, root 0", "barrier");
+}
+
+FAULT_TEST(mismatch, of_barrier_and_a_large_broadcast_by_rank_0)
+{
+    expect_mismatch(way, 0, "barrier", "broadcast 1000000 x f32, root 0");
+}
+
+FAULT_TEST(mismatch, of_root_0_and_root_1)
+{
+    expect_mismatch(way, 1, "broadcast 8 x f32, root 0", "broadcast 8 x f32, root 1");
+}
+
+FAULT_TEST(mismatch, of_root_0_and_root_1_with_large_tensors)
+{
+    expect_mismatch(way, 1, "broadcast 1000000 x f32, root 0", "broadcast 1000000 x f32, root 1");
+}
+
+FAULT_TEST(mismatch, of_root_0_and_root_1_seen_by_a_third)
+{
+    expect_mismatch(way, OTHER, "broadcast 8 x f32, root 0", "broadcast 8 x f32, root 1");
+}
+
+FAULT_TEST(mismatch, members_that_differ_in_local_facts_succeed)
+{
+    struct ranks *ranks =
+        fault_start(way, "rank_mismatch", "members_differ_in_local_facts", RANKS, NULL);
+
+    cr_expect(ranks_wait(ranks));
+    cr_expect(ranks_passed(ranks));
+    fault_finish(ranks);
+}
+
+Test(mismatch, of_backends_fails_init_on_all, .timeout = FAULT_TEST_S)
+{
+    struct ranks *ranks =
+        fault_start(&fault_tcp, "rank_mismatch", "one_asks_for_another_backend", RANKS,
+                    (const char *[]){"TUTTI_TEST_VICTIM=2", "TUTTI_TEST_OTHER=shm", NULL});
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "calling"));
+    fault_expect(ranks, &(struct fault_expected){
+                            .size = RANKS,
+                            .status = "TUTTI_ERR_MISMATCH",
+                            .parts = {"rank 0: «tcp»", "rank 2: «shm»", "TUTTI_BACKEND"},
+                            .from_ns = fault_now_ns(),
+                            .budget_ms = FAULT_BUDGET_MS});
+    fault_finish(ranks);
+}

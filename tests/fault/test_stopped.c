@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A process that is stopped answers no more, but lives: only the deadline of the call ends it, and
+ * names it. When it goes on it finds the verdict of the others.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fault.h"
+
+enum {
+    RANKS = 5,
+    MIDDLE = 2,
+    DEADLINE_MS = 1000,
+    VERDICT_MS = 200,  /* a better cause is waited for */
+    PASS_OVER_MS = 500 /* who should fix the verdict does not answer */
+};
+
+static void stop(const struct fault_way *way, const char *call, int victim)
+{
+    char call_is[32], who[32], named[32];
+
+    snprintf(call_is, sizeof call_is, "TUTTI_TEST_CALL=%s", call);
+    snprintf(who, sizeof who, "TUTTI_TEST_VICTIM=%d", victim);
+    struct ranks *ranks =
+        fault_start(way, "rank_fault", "calls_for_ever", RANKS,
+                    (const char *[]){call_is, who, "TUTTI_TEST_CALL_MS=1000", NULL});
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
+    int64_t stopped = ranks_signal(ranks, victim, SIGSTOP);
+    snprintf(named, sizeof named, "waiting for rank %d (", victim);
+    struct fault_expected expected = {.size = RANKS,
+                                      .gone = 1u << victim,
+                                      .status = "TUTTI_ERR_TIMEOUT",
+                                      .parts = {"timed out after 1000 ms", named},
+                                      .from_ns = stopped,
+                                      .budget_ms = DEADLINE_MS + VERDICT_MS +
+                                                   (victim ? 0 : PASS_OVER_MS) + FAULT_BUDGET_MS};
+    fault_expect(ranks, &expected);
+
+    ranks_signal(ranks, victim, SIGCONT);
+    expected.gone = 0;
+    expected.budget_ms = 0;
+    fault_expect(ranks, &expected);
+    fault_finish(ranks);
+}
+
+FAULT_TEST(stopped, in_barriers)
+{
+    stop(way, "barrier", MIDDLE);
+}
+
+FAULT_TEST(stopped, in_small_all_reduces)
+{
+    stop(way, "small", MIDDLE);
+}
+
+FAULT_TEST(stopped, in_large_all_reduces)
+{
+    stop(way, "large", MIDDLE);
+}
+
+FAULT_TEST(stopped, only_a_receive_ends_and_the_group_goes_on)
+{
+    struct ranks *ranks =
+        fault_start(way, "rank_fault", "receives_time_out", RANKS,
+                    (const char *[]){"TUTTI_TEST_CALL=message", "TUTTI_TEST_VICTIM=2",
+                                     "TUTTI_TEST_CALL_MS=1000", NULL});
+    char status[64], words[1024];
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
+    int64_t stopped = ranks_signal(ranks, MIDDLE, SIGSTOP);
+    for (int r = 0; r < RANKS; r++) {
+        if (r == MIDDLE)
+            continue;
+        cr_assert(ranks_reach(ranks, r, "returned"));
+        cr_expect_lt(ranks_point_ns(ranks, r, "returned") - stopped, 2000 * 1000000LL);
+    }
+    ranks_signal(ranks, MIDDLE, SIGCONT);
+    ranks_tell(ranks, MIDDLE, "go");
+    cr_expect(ranks_wait(ranks));
+    cr_expect(ranks_passed(ranks));
+    for (int r = 0; r < RANKS; r++) {
+        if (r == MIDDLE)
+            continue;
+        cr_expect(ranks_value(ranks, r, "status", status, sizeof status) &&
+                  ranks_value(ranks, r, "words", words, sizeof words));
+        cr_expect_str_eq(status, "TUTTI_ERR_TIMEOUT");
+        cr_expect_not_null(strstr(words, "waiting for rank 2 ("), "%s", words);
+    }
+    fault_finish(ranks);
+}
+
+FAULT_TEST(stopped, rank_0_in_small_all_reduces)
+{
+    stop(way, "small", 0);
+}
+
+FAULT_TEST(stopped, rank_0_in_large_all_reduces)
+{
+    stop(way, "large", 0);
+}
+
+static void stay_away(const struct fault_way *way, int victim)
+{
+    char who[32], named[32];
+
+    snprintf(who, sizeof who, "TUTTI_TEST_VICTIM=%d", victim);
+    struct ranks *ranks = fault_start(way, "rank_fault", "one_never_joins", RANKS,
+                                      (const char *[]){who, "TUTTI_TEST_TIMEOUT_MS=1500", NULL});
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "here"));
+    snprintf(named, sizeof named, "rank %d", victim);
+    fault_expect(ranks, &(struct fault_expected){.size = RANKS,
+                                                 .gone = 1u << victim,
+                                                 .status = "TUTTI_ERR_TIMEOUT",
+                                                 .parts = {"group world", named},
+                                                 .from_ns = fault_now_ns(),
+                                                 .budget_ms = 1500 + FAULT_BUDGET_MS});
+    ranks_signal(ranks, victim, SIGKILL);
+    fault_finish(ranks);
+}
+
+FAULT_TEST(stopped, who_never_joins_is_named)
+{
+    stay_away(way, MIDDLE);
+}
+
+FAULT_TEST(stopped, rank_0_that_never_joins_is_named)
+{
+    stay_away(way, 0);
+}
