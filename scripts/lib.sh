@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2034 # the lists are used by who sources this
 # What scripts/demo, scripts/test and scripts/clean-room share: the Debian packages (named here and
 # nowhere else), how they are installed, how a preset is built. Sourced by bash, from the root of
 # the tree.
