@@ -98,7 +98,8 @@ TUTTI_API tutti_status tutti_group_abort(tutti_group *group, const char *reason)
 
 /** A context of its own, so that several sets of ranks live in one process. */
 TUTTI_API tutti_status tutti_context_create(tutti_context **ret_context);
-/** All groups of the context must have been destroyed, else BUSY. NULL is allowed. */
+/** All groups of the context must have been destroyed and all works freed, else BUSY. NULL is
+ * allowed. */
 TUTTI_API tutti_status tutti_context_destroy(tutti_context *context);
 
 /**

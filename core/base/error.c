@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct thread_error {
@@ -98,6 +99,27 @@ tutti_status error_restore(tutti_status status, int peer, const char *message)
     error_set(status, "%s", message);
     error_where(-1, peer, 0, NULL);
     return status;
+}
+
+void error_keep(struct kept_error *ret_kept)
+{
+    error_forget(ret_kept);
+    ret_kept->info = last.info;
+    ret_kept->message = strdup(last.message);
+}
+
+tutti_status error_give(tutti_status status, const struct kept_error *kept)
+{
+    error_set(status, "%s", kept->message ? kept->message : tutti_status_string(status));
+    last.info = kept->info;
+    last.info.status = status;
+    return status;
+}
+
+void error_forget(struct kept_error *kept)
+{
+    free(kept->message);
+    kept->message = NULL;
 }
 
 const char *tutti_last_error(void)

@@ -30,7 +30,19 @@ void error_where(int rank, int peer, uint64_t sequence, const char *operation);
 /* The thread's current message, never NULL. */
 const char *error_message(void);
 
-/* Makes the thread's error a copy of a kept one (a work's, a verdict's). */
+/* Makes the thread's error one with these words (a verdict's, an outcome's). */
 tutti_status error_restore(tutti_status status, int peer, const char *message);
+
+/* An error that is kept for another thread, or for later. Zeroed: none. */
+struct kept_error {
+    tutti_error_info info;
+    char *message; /* malloc; NULL when there was no memory for it */
+};
+
+/* Keeps a copy of the thread's error. */
+void error_keep(struct kept_error *ret_kept);
+/* Makes the thread's error the kept one, with `status`; returns it. */
+tutti_status error_give(tutti_status status, const struct kept_error *kept);
+void error_forget(struct kept_error *kept);
 
 #endif

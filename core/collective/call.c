@@ -67,6 +67,7 @@ void call_return(struct async_call *async)
     struct engine *engine = async->work.engine;
     struct tutti_group *group = async->call.group;
 
+    atomic_fetch_sub(&engine->works, 1);
     pthread_mutex_lock(&engine->lock);
     if (async->orphan) {
         free(async);
@@ -99,8 +100,7 @@ tutti_status call_allocate(struct tutti_group *group, struct async_call **ret_ca
                      .release = release,
                      .references = 2,
                      .fork_generation = fork_current(),
-                     .source = -1,
-                     .culprit = -1},
+                     .source = -1},
             .next = group->async_calls};
         if (async->next)
             async->next->prev = async;
@@ -109,6 +109,7 @@ tutti_status call_allocate(struct tutti_group *group, struct async_call **ret_ca
     pthread_mutex_unlock(&engine->lock);
     if (!async)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for an operation");
+    atomic_fetch_add(&engine->works, 1);
     atomic_fetch_add(&engine->unattended, 1);
     *ret_call = async;
     return TUTTI_OK;
@@ -128,10 +129,8 @@ tutti_status call_wait(struct call *call)
     engine_wait(&call->group->context->engine, &call->state, INT64_MAX);
     tutti_status status = atomic_load_explicit(&call->state.status, memory_order_acquire);
     if (status) {
-        error_restore(status, call->culprit, call->words ? call->words : "");
-        error_where(call->group->rank, -1,
-                    call->kind == CALL_COLLECTIVE ? call->announce.sequence : 0, NULL);
-        free(call->words);
+        error_give(status, &call->error);
+        error_forget(&call->error);
     }
     return status;
 }

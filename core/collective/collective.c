@@ -3,8 +3,8 @@
  * The collectives of the public API: arguments to call words, sequence and signature, then here and
  * now or into the queue.
  *
- * A blocking call whose plan is inline and that nothing is queued before runs without a call
- * record: post, a few spins, done. Whatever does not end there continues in the queue like every
+ * A blocking call whose plan is inline and that nothing is queued before ends under the baton that it
+ * began with: post, a few spins, done. Whatever does not end there continues in the queue like every
  * other call.
  */
 #define XXH_INLINE_ALL
@@ -95,15 +95,13 @@ static tutti_status run_blocking(struct tutti_group *group, const struct argumen
     call.kind = CALL_COLLECTIVE;
     call.begun = call.doomed = false;
     call.deadline_ns = call.warn_ns = 0;
-    call.words = NULL;
-    call.culprit = -1;
+    call.error.message = NULL;
     engine_take(engine);
-    tutti_status status = control_verdict_status(group->control);
-    if (status) {
+    if (group_ended(group)) {
         engine_release(engine);
         return group_verdict(group);
     }
-    status = begin(group, args, &call);
+    tutti_status status = begin(group, args, &call);
     if (!status)
         spin(group, &call);
     engine_release(engine);
@@ -121,11 +119,7 @@ static tutti_status run_async(struct tutti_group *group, const struct arguments 
         return status;
     async->call.kind = CALL_COLLECTIVE;
     engine_take(engine);
-    status = control_verdict_status(group->control);
-    if (!status)
-        status = begin(group, args, &async->call);
-    else
-        status = group_verdict(group);
+    status = group_ended(group) ? group_verdict(group) : begin(group, args, &async->call);
     if (!status)
         (void)group->source.progress(&group->source);
     engine_release(engine);

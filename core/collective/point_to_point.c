@@ -45,9 +45,9 @@ static tutti_status check(tutti_group *group, const tutti_tensor *tensor,
 /* With the baton; afterwards the call is in the group's list, or complete. */
 static tutti_status start(struct tutti_group *group, const struct message *m, struct call *call)
 {
-    tutti_status status = control_verdict_status(group->control);
+    tutti_status status;
 
-    if (status)
+    if (group_ended(group))
         return group_verdict(group);
     call->kind = m->kind;
     call->bytes = m->bytes;
@@ -75,7 +75,7 @@ static tutti_status run_blocking(struct tutti_group *group, const struct message
                                  int32_t *ret_source)
 {
     struct engine *engine = &group->context->engine;
-    struct call call = {.state = {.status = TUTTI_ERR_NOT_READY}, .group = group, .culprit = -1};
+    struct call call = {.state = {.status = TUTTI_ERR_NOT_READY}, .group = group};
 
     engine_take(engine);
     tutti_status status = start(group, m, &call);

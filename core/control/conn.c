@@ -28,8 +28,9 @@ enum {
     HELLO_VERSION = 1,
     HELLO_SECONDS = 10,
     ACCEPT_RETRY_MS = 100,
+    HALF_OPEN_RETRY_MS = 10,
     FRAME_LIMIT_BASE = 1 << 16,
-    FRAME_LIMIT_PER_MEMBER = 1 << 12,
+    FRAME_LIMIT_PER_MEMBER = 2 * 65536 + 8192, /* two providers' addresses, and words */
     KEEPALIVE_SECONDS = 1,
     KEEPALIVE_PROBES = 4,
     VANISHED_MS = 5000
@@ -146,7 +147,7 @@ static void conn_failed(struct control *control, struct control_conn *conn, cons
         return;
     conn_close(control, conn);
     if (rank >= 0)
-        control_disconnected(control, rank, why);
+        control_unreachable(control, rank, why);
 }
 
 static void conn_flush(struct control *control, struct control_conn *conn)
@@ -351,24 +352,30 @@ struct control_conn *control_dial(struct control *control, int rank)
     return conn;
 }
 
+/* Out of descriptors, or of patience: looks again later instead of spinning on it. */
+static void accept_later(struct control *control, int ms)
+{
+    control->accept_retry_ns = clock_now_ns() + ms * CLOCK_NS_PER_MS;
+    control_watch_change(control, &control->listener, 0);
+}
+
 static void listener_ready(struct control *control, struct control_watch *watch, uint32_t events)
 {
     (void)events;
     for (;;) {
+        if (half_open(control) >= CONTROL_HALF_OPEN_MAX) {
+            /* the rest waits in the backlog until these have said hello */
+            accept_later(control, HALF_OPEN_RETRY_MS);
+            return;
+        }
         int fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd < 0) {
             if (errno == EINTR || errno == ECONNABORTED)
                 continue;
-            if (errno != EAGAIN) { /* out of descriptors: look again later, do not spin on it */
-                control->accept_retry_ns = clock_now_ns() + ACCEPT_RETRY_MS * CLOCK_NS_PER_MS;
-                control_watch_change(control, watch, 0);
-            }
+            if (errno != EAGAIN)
+                accept_later(control, ACCEPT_RETRY_MS);
             return;
-        }
-        if (half_open(control) >= CONTROL_HALF_OPEN_MAX) {
-            close(fd);
-            continue;
         }
         struct control_conn *conn = conn_new(control, fd, -1);
         if (!conn)

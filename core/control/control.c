@@ -97,7 +97,8 @@ static void ensure_uplink(struct control *control)
 
     if (control->leaving)
         return;
-    if (parent < 0 || control->members[parent].dead || control->members[parent].left)
+    if (parent < 0 || control->members[parent].dead || control->members[parent].left ||
+        control->members[parent].unreachable_ns)
         parent = control_lowest_living(control);
     if (parent != control->rank)
         (void)control_dial(control, parent);
@@ -291,6 +292,7 @@ void control_bye(struct control *control, uint64_t last_sequence)
     control_poll(control); /* who left before me cannot pass anything on */
     pthread_mutex_lock(&control->lock);
     control->leaving = true;
+    control->left_after = last_sequence;
     if (parent >= 0 && is_gone(&control->members[parent]))
         for (int r = 0; r < control->size; r++)
             if (r != control->rank && !is_gone(&control->members[r]))
@@ -303,12 +305,14 @@ void control_bye(struct control *control, uint64_t last_sequence)
     control_flush(control, BYE_FLUSH_MS);
 
     int64_t until = clock_deadline_ms(BYE_LINGER_MS);
-    for (bool done = false; !done && clock_now_ns() < until;) {
+    for (;;) {
+        pthread_mutex_lock(&control->lock);
+        bool done = heard_by_all(control);
+        pthread_mutex_unlock(&control->lock);
+        if (done || clock_now_ns() >= until)
+            break;
         (void)epoll_wait(control->epoll_fd, &event, 1, 5);
         control_poll(control);
-        pthread_mutex_lock(&control->lock);
-        done = heard_by_all(control);
-        pthread_mutex_unlock(&control->lock);
     }
     control_flush(control, BYE_FLUSH_MS);
 }
@@ -344,6 +348,28 @@ void control_await_verdict(struct control *control, int64_t ms)
     control_flush(control, ms);
 }
 
+void control_left(struct control *control, int rank, uint64_t last_sequence,
+                  const struct control_conn *except)
+{
+    struct control_member *member = &control->members[rank];
+    uint8_t body[16];
+    struct writer w = {.data = body, .capacity = sizeof body};
+
+    if (member->left || rank == control->rank)
+        return;
+    member->left = true;
+    member->left_after = last_sequence;
+    write_bye(&w, rank, last_sequence);
+    control_flood(control, except, FRAME_BYE, body, w.size);
+    if (!control->ready && control->handlers && control->handlers->gone) {
+        char words[CONTROL_WORDS_MAX];
+
+        snprintf(words, sizeof words, "rank %d left", rank);
+        control->handlers->gone(control->handler_user, rank, words);
+    }
+    ensure_uplink(control);
+}
+
 static void on_bye(struct control *control, const struct control_conn *from, const uint8_t *body,
                    size_t size)
 {
@@ -351,21 +377,8 @@ static void on_bye(struct control *control, const struct control_conn *from, con
     uint32_t rank = read_u32(&r);
     uint64_t last_sequence = read_u64(&r);
 
-    if (r.bad || rank >= (uint32_t)control->size)
-        return;
-    struct control_member *member = &control->members[rank];
-    if (member->left || (int)rank == control->rank)
-        return;
-    member->left = true;
-    member->left_after = last_sequence;
-    control_flood(control, from, FRAME_BYE, body, size);
-    if (!control->ready && control->handlers && control->handlers->gone) {
-        char words[CONTROL_WORDS_MAX];
-
-        snprintf(words, sizeof words, "rank %u left", rank);
-        control->handlers->gone(control->handler_user, (int)rank, words);
-    }
-    ensure_uplink(control);
+    if (!r.bad && rank < (uint32_t)control->size)
+        control_left(control, (int)rank, last_sequence, from);
 }
 
 int control_left_before(struct control *control, uint64_t sequence, char *ret_words,
@@ -422,6 +435,7 @@ void control_connected(struct control *control, struct control_conn *conn)
 {
     uint8_t body[16];
 
+    control->members[conn->rank].unreachable_ns = 0;
     for (int r = 0; r < control->size; r++) {
         if (!control->members[r].left)
             continue;
@@ -429,8 +443,11 @@ void control_connected(struct control *control, struct control_conn *conn)
         write_bye(&w, r, control->members[r].left_after);
         (void)control_conn_send(control, conn, FRAME_BYE, body, w.size);
     }
-    if (control->leaving && !conn->closing)
-        return;
+    if (control->leaving) {
+        struct writer w = {.data = body, .capacity = sizeof body};
+        write_bye(&w, control->rank, control->left_after);
+        (void)control_conn_send(control, conn, FRAME_BYE, body, w.size);
+    }
     verdict_greet(control, conn);
 }
 
@@ -469,6 +486,7 @@ void control_frame(struct control *control, struct control_conn *conn, enum fram
 
 void control_propose(struct control *control, tutti_status status, int culprit, const char *words)
 {
+    control_poll(control);
     pthread_mutex_lock(&control->lock);
     verdict_propose(control, status, culprit, words);
     pthread_mutex_unlock(&control->lock);

@@ -93,7 +93,8 @@ struct control {
     char name[CONTROL_HOST_MAX]; /* the group's */
     uint8_t token[CONTROL_TOKEN_BYTES];
     bool started, leaving;
-    bool ready; /* the group has committed: losses become verdicts */
+    uint64_t left_after; /* leaving: the last collective */
+    bool ready;          /* the group has committed: losses become verdicts */
     int epoll_fd;
     struct control_watch listener;
     int64_t accept_retry_ns; /* out of descriptors: accept again then */
@@ -194,6 +195,9 @@ void control_frame(struct control *control, struct control_conn *conn, enum fram
                    const uint8_t *body, size_t size);
 void control_connected(struct control *control, struct control_conn *conn);
 void control_disconnected(struct control *control, int rank, const char *words);
+/* `rank` left in order; passed on to all connections but `except`. */
+void control_left(struct control *control, int rank, uint64_t last_sequence,
+                  const struct control_conn *except);
 /* Dialing `rank` failed: it has left and its bye is on the way, or it is lost. */
 void control_unreachable(struct control *control, int rank, const char *words);
 /* The process of `rank` ended, or cannot be reached any more. */

@@ -11,7 +11,7 @@ uint8_t *frame_parser_room(struct frame_parser *parser, size_t wanted)
     if (parser->capacity - parser->size < wanted) {
         size_t needed = parser->size + wanted;
 
-        if (needed > parser->limit + FRAME_HEADER)
+        if (needed > parser->limit + FRAME_READ_AHEAD)
             return NULL;
         size_t capacity = parser->capacity ? parser->capacity : 512;
         while (capacity < needed)

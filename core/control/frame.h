@@ -27,7 +27,7 @@ enum frame_type {
     FRAME_TYPES
 };
 
-enum { FRAME_HEADER = 8, FRAME_MAX_HELLO = 256 };
+enum { FRAME_HEADER = 8, FRAME_MAX_HELLO = 256, FRAME_READ_AHEAD = 4096 };
 
 struct frame_parser {
     uint8_t *data;
@@ -35,7 +35,8 @@ struct frame_parser {
     size_t limit; /* of a whole frame */
 };
 
-/* Room for at least `wanted` more bytes, or NULL (NO_MEMORY or the limit). */
+/* Room for at least `wanted` (at most FRAME_READ_AHEAD) more bytes, or NULL: no memory, or more than
+ * the limit lies unread. */
 uint8_t *frame_parser_room(struct frame_parser *parser, size_t wanted);
 void frame_parser_filled(struct frame_parser *parser, size_t bytes);
 

@@ -29,12 +29,15 @@ void mates_fail(struct mates *mates, const char *format, ...)
 {
     va_list args;
 
-    if (mates->state == MATES_FAILED)
+    if (mates->state == MATES_FAILED || mates->broken)
         return;
     va_start(args, format);
     (void)vsnprintf(mates->words, sizeof mates->words, format, args);
     va_end(args);
-    mates->state = MATES_FAILED;
+    if (mates->state == MATES_READY)
+        mates->broken = true;
+    else
+        mates->state = MATES_FAILED;
 }
 
 static socklen_t abstract_address(const char *name, struct sockaddr_un *ret_address)
@@ -215,6 +218,9 @@ static void check_ready(struct mates *mates)
             return;
     for (int i = 0; i < mates->count; i++)
         mates->peers[i].light = fence_register() && atomic_load(&mates->page->lines[i].heavy_fence);
+    mates->all_light = true;
+    for (int i = 0; i < mates->count; i++)
+        mates->all_light &= mates->peers[i].light;
     mates->state = MATES_READY;
     control_watch_remove(mates->control, &mates->listener.watch);
 }
@@ -293,11 +299,11 @@ void mates_message(struct mates *mates, struct mates_link *link, const uint8_t *
     uint32_t type = read_u32(&r);
     bool taken = false;
 
-    if (type == MATES_HELLO && link->index < 0 && count)
+    if (type == MATES_HELLO && link->index < 0 && (count == 1 || count == 2))
         taken = on_hello(mates, link, &r, descriptors, count);
     else if (type == MATES_PAGE && link->index == 0 && count == 1)
         taken = on_page(mates, link, &r, descriptors[0]);
-    else if (type == MATES_PEER && link->index == 0 && count)
+    else if (type == MATES_PEER && link->index == 0 && (count == 1 || count == 2))
         taken = on_peer(mates, &r, descriptors, count);
     else if (type == MATES_PROVEN)
         taken = on_proven(mates, link, &r);
@@ -323,6 +329,10 @@ static void on_connection(struct control *control, struct control_watch *watch, 
     for (;;) {
         int fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
+        if (fd >= 0 && !same_user(fd)) {
+            close(fd);
+            continue;
+        }
         if (fd >= 0) {
             (void)mates_link_new(mates, fd, -1);
             continue;
@@ -455,8 +465,8 @@ static void note_bye(struct mates *mates, int index)
 
     if (!mates->page || !atomic_load(&mates->page->lines[index].left) || member->left)
         return;
-    member->left_after = atomic_load(&mates->page->lines[index].left_after);
-    member->left = true;
+    control_left(mates->control, mates->peers[index].rank,
+                 atomic_load(&mates->page->lines[index].left_after), NULL);
 }
 
 static void on_death(struct control *control, struct control_watch *watch, uint32_t events)
@@ -469,19 +479,26 @@ static void on_death(struct control *control, struct control_watch *watch, uint3
     control_disconnected(control, peer->rank, "its process ended without a bye");
 }
 
+bool mates_read_verdict(const struct mates *mates, struct control_verdict *ret_verdict)
+{
+    const struct mates_page *page = mates->page;
+
+    if (mates->state != MATES_READY ||
+        atomic_load_explicit(&page->verdict_state, memory_order_acquire) != 2)
+        return false;
+    ret_verdict->status = page->status;
+    ret_verdict->culprit = page->culprit;
+    memcpy(ret_verdict->words, page->words, sizeof ret_verdict->words);
+    ret_verdict->words[sizeof ret_verdict->words - 1] = 0;
+    return ret_verdict->status < 0 && ret_verdict->culprit >= -1 &&
+           ret_verdict->culprit < mates->control->size;
+}
+
 static void adopt_from_page(struct mates *mates)
 {
     struct control_verdict verdict;
-    struct mates_page *page = mates->page;
 
-    if (mates->control->verdict.status ||
-        atomic_load_explicit(&page->verdict_state, memory_order_acquire) != 2)
-        return;
-    verdict.status = page->status;
-    verdict.culprit = page->culprit;
-    memcpy(verdict.words, page->words, sizeof verdict.words);
-    verdict.words[sizeof verdict.words - 1] = 0;
-    if (verdict.status < 0 && verdict.culprit >= -1 && verdict.culprit < mates->control->size)
+    if (!mates->control->verdict.status && mates_read_verdict(mates, &verdict))
         verdict_adopt(mates->control, &verdict, NULL);
 }
 
@@ -510,7 +527,7 @@ static void ring_all(struct mates *mates)
             mates_ring(mates, i);
 }
 
-void mates_publish_verdict(struct mates *mates, const struct control_verdict *verdict)
+void mates_publish_verdict(struct mates *mates, struct control_verdict *verdict)
 {
     uint32_t none = 0;
     struct mates_page *page = mates->page;
@@ -522,6 +539,8 @@ void mates_publish_verdict(struct mates *mates, const struct control_verdict *ve
         page->culprit = verdict->culprit;
         memcpy(page->words, verdict->words, sizeof page->words);
         atomic_store_explicit(&page->verdict_state, 2, memory_order_release);
+    } else {
+        (void)mates_read_verdict(mates, verdict);
     }
     ring_all(mates);
 }

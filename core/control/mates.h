@@ -24,13 +24,12 @@
 #include "base/fence.h"
 #include "control/control.h"
 
-enum { MATES_NAME_MAX = 64, MATES_MAX = 120 };
+enum { MATES_NAME_MAX = 64 };
 
 struct mates_line {
     _Alignas(128) _Atomic uint32_t sleeping;
     _Atomic uint32_t heavy_fence; /* this mate sleeps with membarrier(2) */
     _Atomic uint32_t left;
-    uint32_t reserved;
     _Atomic uint64_t left_after;
     _Atomic uint64_t nonce;
 };
@@ -67,7 +66,9 @@ struct mates {
     uint32_t round; /* of the agreement: a hello of an earlier one is refused */
     int count, self;
     enum mates_state state;
-    char words[256];        /* why FAILED */
+    bool broken;            /* READY, but descriptors cannot be shared any more */
+    bool all_light;         /* publishing to any mate needs no full fence */
+    char words[256];        /* why FAILED, or broken */
     struct mates_listener { /* the leader's, while forming */
         struct control_watch watch;
         struct mates *mates;
@@ -117,7 +118,25 @@ static inline void mates_wake(struct mates *mates, int index)
         mates_ring(mates, index);
 }
 
-void mates_publish_verdict(struct mates *mates, const struct control_verdict *verdict);
+/* As mates_wake(), for all of them with one fence. */
+static inline void mates_wake_all(struct mates *mates)
+{
+    fence_publish(mates->all_light);
+    for (int i = 0; i < mates->count; i++)
+        if (i != mates->self &&
+            atomic_load_explicit(&mates->page->lines[i].sleeping, memory_order_relaxed))
+            mates_ring(mates, i);
+}
+
+static inline bool mates_have_verdict(const struct mates *mates)
+{
+    return atomic_load_explicit(&mates->page->verdict_state, memory_order_relaxed) == 2;
+}
+
+/* Writes the verdict into the page, or takes over the one that is there; wakes all. */
+void mates_publish_verdict(struct mates *mates, struct control_verdict *verdict);
+/* The page's verdict, if there is one. */
+bool mates_read_verdict(const struct mates *mates, struct control_verdict *ret_verdict);
 void mates_say_bye(struct mates *mates, uint64_t last_sequence);
 
 /* ---- between mates.c, mates_link.c and mates_share.c, under the control lock ---- */

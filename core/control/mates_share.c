@@ -19,7 +19,7 @@ struct tutti_exchange {
     struct tutti_exchange *next;
     uint32_t number, count; /* count 0: not known here yet */
     int received;           /* mates whose descriptors are here */
-    bool started, passed_on;
+    bool passed_on;
     int *descriptors; /* [mates * MATES_DESCRIPTORS_MAX], -1 where none */
     bool *have;       /* [mates] */
 };
@@ -179,7 +179,6 @@ tutti_status mates_share_start(struct mates *mates, const int32_t *descriptors, 
                            e->count, count);
     } else {
         mates->exchange_count++;
-        e->started = true;
         status = give(mates, e, descriptors, count);
         if (status)
             exchange_free(mates, e);
@@ -206,7 +205,7 @@ tutti_status mates_share_test(struct mates *mates, tutti_exchange *exchange,
                 *slot = -1;
             }
         status = TUTTI_OK;
-    } else if (mates->state == MATES_FAILED) {
+    } else if (mates->state == MATES_FAILED || mates->broken) {
         status = error_set(TUTTI_ERR_PEER_LOST, "%s", mates->words);
     }
     if (status != TUTTI_ERR_NOT_READY)

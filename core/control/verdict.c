@@ -62,15 +62,16 @@ void verdict_adopt(struct control *control, const struct control_verdict *verdic
                    const struct control_conn *except)
 {
     uint8_t body[BODY_MAX];
+    struct control_verdict agreed = *verdict;
 
     if (control->verdict.status)
         return;
-    control->verdict = *verdict;
+    if (control->mates) /* what a mate has written before binds the whole host */
+        mates_publish_verdict(control->mates, &agreed);
+    control->verdict = agreed;
     control->fix_at_ns = control->pass_over_at_ns = 0;
-    atomic_store_explicit(&control->verdict_status, verdict->status, memory_order_release);
-    if (control->mates)
-        mates_publish_verdict(control->mates, verdict);
-    control_flood(control, except, FRAME_VERDICT, body, encode(verdict, body));
+    atomic_store_explicit(&control->verdict_status, agreed.status, memory_order_release);
+    control_flood(control, except, FRAME_VERDICT, body, encode(&agreed, body));
 }
 
 /* Keeps what a member has waited for in vain. Without memory the first that was heard is named. */

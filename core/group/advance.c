@@ -51,14 +51,10 @@ static void wake(void *user, int mate)
 {
     struct tutti_group *group = user;
 
-    if (mate >= 0) {
+    if (mate >= 0)
         mates_wake(group->mates, mate);
-        return;
-    }
-    fence_publish(false);
-    for (int i = 0; i < group->mates->count; i++)
-        if (i != group->mates->self)
-            mates_wake(group->mates, i);
+    else
+        mates_wake_all(group->mates);
 }
 
 static struct inline_call inline_call_of(struct call *call)

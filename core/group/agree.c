@@ -17,6 +17,7 @@
 #include "group/agree.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,7 @@
 enum {
     POLL_MS = 20,
     STORE_GRACE_MS = 2000,
+    OUTCOME_FLUSH_MS = 200, /* it is on its way down the tree */
     STORE_POLL_MS = 50,
     LEADER_FIRST_MS = 250 /* the leader knows best who is missing */
 };
@@ -63,6 +65,19 @@ static tutti_status outcome_error(const struct agreement *a)
     return a->outcome.status;
 }
 
+/*
+ * The round's key. It holds the decision's token, so that what an earlier attempt left in the store
+ * is not believed; before there is a decision nothing can be committed.
+ */
+static void outcome_key(const struct agreement *a, char ret_key[AGREE_KEY_MAX])
+{
+    char token[2 * CONTROL_TOKEN_BYTES + 1] = "undecided";
+
+    for (int i = 0; a->decision.kind == DECISION_GO && i < CONTROL_TOKEN_BYTES; i++)
+        snprintf(token + 2 * i, 3, "%02x", a->decision.token[i]);
+    agree_key(a, ret_key, "outcome/%s/%u", token, a->round);
+}
+
 tutti_status agree_settle(struct agreement *a, enum outcome_kind kind, tutti_status status,
                           int culprit, const char *words)
 {
@@ -74,7 +89,7 @@ tutti_status agree_settle(struct agreement *a, enum outcome_kind kind, tutti_sta
 
     snprintf(wanted.words, sizeof wanted.words, "%s", words);
     outcome_encode(&w, &wanted);
-    agree_key(a, key, "outcome/%u", a->round);
+    outcome_key(a, key);
     tutti_status stored =
         tutti_store_compare_set(a->store, key, "", 0, bytes, w.size, STORE_GRACE_MS, &value);
     if (stored) { /* nobody can be told; this member's own reason is what is left */
@@ -241,7 +256,7 @@ static tutti_status begin_mates(struct agreement *a)
             ranks[count++] = r;
     tutti_status status = TUTTI_OK;
     if (count > 1) {
-        int listener = ranks[0] == group->rank ? dup(a->listener) : -1;
+        int listener = ranks[0] == group->rank ? fcntl(a->listener, F_DUPFD_CLOEXEC, 0) : -1;
 
         status = mates_new(group->control, a->round, ranks, count, d->sockets[host], &listener,
                            group->context->engine.doorbell, &group->mates);
@@ -365,60 +380,18 @@ static void undo_round(struct agreement *a)
     a->outcome.kind = OUTCOME_NONE;
 }
 
-/* ---- the offer ---- */
-
-/* Members that agree in this may be host-mates: kernel, user, network namespace, TUTTI_HOST. */
-static void describe_host(char ret_key[AGREE_HOST_KEY_MAX])
+/* What only this member knows: the others shall hear it too. Returns the status, with its words. */
+static tutti_status tell_own_failure(struct agreement *a, tutti_status status)
 {
-    char boot[64] = "", space[64] = "";
-    const char *override = getenv("TUTTI_HOST");
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    struct stat info;
+    struct kept_error kept = {0};
 
-    if (file) {
-        if (!fgets(boot, sizeof boot, file))
-            *boot = 0;
-        fclose(file);
-    }
-    boot[strcspn(boot, "\n")] = 0;
-    if (!stat("/proc/self/ns/net", &info))
-        snprintf(space, sizeof space, "%llu", (unsigned long long)info.st_ino);
-    snprintf(ret_key, AGREE_HOST_KEY_MAX, "%s/%u/%s/%.100s", boot, (unsigned)geteuid(), space,
-             override ? override : "");
-}
-
-static tutti_status make_offer(struct agreement *a, const char *choice_words)
-{
-    struct offer *offer = a->own;
-    const char *names[PROVIDERS] = {a->choice->local, a->choice->remote};
-    uint8_t bytes[AGREE_OFFER_MAX];
-    struct writer w = {.data = bytes, .capacity = sizeof bytes};
-    char key[AGREE_KEY_MAX];
-
-    if (a->choice->is_auto) {
-        names[LOCAL] = "shm";
-        names[REMOTE] = "tcp";
-    }
-    if (getrandom(&offer->nonce, sizeof offer->nonce, 0) != sizeof offer->nonce)
-        return error_set_errno(TUTTI_ERR_SYSTEM, errno, "no random numbers");
-    offer->size = (uint32_t)a->group->size;
-    offer->address = a->group->control->address;
-    snprintf(offer->backend, sizeof offer->backend, "%s", choice_words);
-    describe_host(offer->host_key);
-    for (int level = 0; level < PROVIDERS; level++) {
-        const tutti_plugin *plugin;
-
-        if (plugin_find(names[level], &plugin))
-            snprintf(offer->reasons[level], sizeof offer->reasons[level], "%.900s",
-                     error_message());
-    }
-    tutti_status status = mates_listen(offer->socket_name, &a->listener);
-    if (status)
+    if (status == TUTTI_ERR_STALE || a->outcome.kind)
         return status;
-    offer_encode(&w, offer);
-    agree_key(a, key, "offer/%d", a->group->rank);
-    int64_t left = agree_left_ms(a);
-    return tutti_store_set(a->store, key, bytes, w.size, left ? left : 1);
+    error_keep(&kept);
+    (void)agree_give_up(a, status, a->group->rank);
+    error_give(status, &kept);
+    error_forget(&kept);
+    return status;
 }
 
 static tutti_status play(struct agreement *a)
@@ -427,7 +400,7 @@ static tutti_status play(struct agreement *a)
         tutti_status status = play_round(a);
 
         if (status)
-            return status;
+            return tell_own_failure(a, status);
         if (a->outcome.kind == OUTCOME_COMMIT)
             return TUTTI_OK;
         if (a->outcome.kind == OUTCOME_ABORT)
@@ -467,7 +440,7 @@ tutti_status agree(struct tutti_group *group, const struct backend_choice *choic
     control->handler_user = a;
     pthread_mutex_unlock(&control->lock);
 
-    tutti_status status = make_offer(a, choice_words);
+    tutti_status status = agree_offer(a, choice_words);
     if (!status && !group->rank)
         status = lead_begin(a);
     if (!status)
@@ -488,14 +461,13 @@ tutti_status agree(struct tutti_group *group, const struct backend_choice *choic
                  *local && *remote ? "+" : "", remote);
     }
     if (status) {
-        tutti_error_info info = {.struct_size = sizeof info};
-        char words[ERROR_MESSAGE_MAX];
+        struct kept_error kept = {0};
 
-        tutti_last_error_info(&info);
-        snprintf(words, sizeof words, "%s", info.message);
-        control_flush(control, 200); /* the outcome is on its way down the tree */
+        error_keep(&kept);
+        control_flush(control, OUTCOME_FLUSH_MS);
         undo_round(a);
-        error_restore(status, info.peer, words);
+        error_give(status, &kept);
+        error_forget(&kept);
     }
     if (a->lead)
         lead_end(a);

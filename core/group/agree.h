@@ -60,6 +60,11 @@ void agree_drop_notes(struct agreement *a);
 void agree_fill_report(const struct agreement *a, struct report *report);
 tutti_status agree_send_report(struct agreement *a, const struct report *report);
 
+/* ---- agree_offer.c ---- */
+
+/* Publishes this member's offer; `choice_words` is the backend as it was asked for. */
+tutti_status agree_offer(struct agreement *a, const char *choice_words);
+
 /* ---- agree_lead.c ---- */
 
 tutti_status lead_begin(struct agreement *a);

@@ -497,6 +497,19 @@ static tutti_status take_failure(struct agreement *a, const struct report *repor
     return agree_settle(a, OUTCOME_ABORT, report->status, report->rank, words);
 }
 
+/* A member that could not be proven a mate; when it is the first of its host, nobody can be there. */
+static void leave_alone(struct agreement *a, int rank)
+{
+    struct leading *lead = a->lead;
+    bool first = true;
+
+    for (int r = 0; r < rank; r++)
+        first &= lead->host_of[r] != lead->host_of[rank];
+    lead->alone[rank] = true;
+    for (int r = rank + 1; first && r < a->group->size; r++)
+        lead->alone[r] |= lead->host_of[r] == lead->host_of[rank];
+}
+
 tutti_status lead_report(struct agreement *a, const struct report *report)
 {
     struct leading *lead = a->lead;
@@ -512,7 +525,7 @@ tutti_status lead_report(struct agreement *a, const struct report *report)
                                                  : TUTTI_OK;
     }
     if (report->not_mate) {
-        lead->alone[report->rank] = true;
+        leave_alone(a, report->rank);
         return agree_settle(a, OUTCOME_RETRY, TUTTI_OK, -1, report->words);
     }
     tutti_status status = keep(lead, report);

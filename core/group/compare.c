@@ -33,11 +33,24 @@ static void propose_mismatch(struct tutti_group *group, int source, uint64_t seq
     control_propose(group->control, TUTTI_ERR_MISMATCH, source, words);
 }
 
+/* This member's call of that number: of the last 64, or still in the queue. NULL: forgotten. */
+static const struct announce *own_call(const struct tutti_group *group, uint64_t sequence)
+{
+    const struct announce *kept = &group->calls[sequence % GROUP_CALLS_KEPT];
+
+    if (kept->sequence == sequence)
+        return kept;
+    for (const struct call *c = group->queue.first; c; c = c->next)
+        if (c->announce.sequence == sequence)
+            return &c->announce;
+    return NULL;
+}
+
 void group_compare(struct tutti_group *group, int source, const struct announce *theirs)
 {
-    const struct announce *mine = &group->calls[theirs->sequence % GROUP_CALLS_KEPT];
+    const struct announce *mine = own_call(group, theirs->sequence);
 
-    if (mine->sequence == theirs->sequence) {
+    if (mine) {
         if (mine->signature != theirs->signature)
             propose_mismatch(group, source, theirs->sequence, &mine->words, &theirs->words);
     } else if (theirs->sequence > group->sequence) {
@@ -74,9 +87,9 @@ static uint64_t where_it_began(const struct tutti_group *group, uint64_t sequenc
     struct announce earlier;
 
     while (sequence > 1 && mapped_record(m, m->culprit, sequence - 1, &earlier)) {
-        const struct announce *mine = &group->calls[(sequence - 1) % GROUP_CALLS_KEPT];
+        const struct announce *mine = own_call(group, sequence - 1);
 
-        if (mine->sequence != sequence - 1 || mine->signature == earlier.signature)
+        if (!mine || mine->signature == earlier.signature)
             break;
         *theirs = earlier;
         sequence--;
@@ -87,14 +100,15 @@ static uint64_t where_it_began(const struct tutti_group *group, uint64_t sequenc
 void group_mapped_mismatch(struct tutti_group *group)
 {
     const struct mapped *m = &group->mapped;
+    static const struct call_words forgotten;
     uint64_t sequence = m->culprit_sequence;
     struct announce theirs;
     bool known = mapped_record(m, m->culprit, sequence, &theirs);
 
     sequence = where_it_began(group, sequence, &theirs);
-    const struct announce *mine = &group->calls[sequence % GROUP_CALLS_KEPT];
+    const struct announce *mine = own_call(group, sequence);
     known |= sequence != m->culprit_sequence;
-    if (mine->sequence == sequence)
-        propose_mismatch(group, m->ranks[m->culprit], sequence, &mine->words,
-                         known ? &theirs.words : NULL);
+    /* Never silent: the call is doomed, and only a verdict ends it. */
+    propose_mismatch(group, m->ranks[m->culprit], sequence, mine ? &mine->words : &forgotten,
+                     known ? &theirs.words : NULL);
 }

@@ -117,6 +117,9 @@ tutti_status tutti_context_destroy(tutti_context *context)
     if (atomic_load(&context->groups))
         return error_set(TUTTI_ERR_BUSY, "the context has %d groups; destroy them first",
                          atomic_load(&context->groups));
+    if (atomic_load(&context->engine.works))
+        return error_set(TUTTI_ERR_BUSY, "the context has %u works that were not freed",
+                         atomic_load(&context->engine.works));
     pthread_mutex_lock(&lock);
     for (tutti_context **at = &contexts; *at; at = &(*at)->next)
         if (*at == context) {

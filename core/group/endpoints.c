@@ -172,6 +172,11 @@ tutti_status endpoint_open(struct tutti_group *group, int level, const char *nam
     const tutti_transport_ops *ops = plugin_transport(plugin);
     if (!ops)
         return error_set(TUTTI_ERR_PLUGIN, "backend %s offers no transport", name);
+    if (ops->threads != TUTTI_THREADS_ANY && ops->threads != TUTTI_THREADS_ONE_AT_A_TIME)
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "backend %s wants to be called from certain threads only (%u), which this "
+                         "version of tutti does not do",
+                         name, ops->threads);
     status = ops->open(&host_services, endpoint, &options, &endpoint->endpoint);
     if (status)
         return status;

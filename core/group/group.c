@@ -15,7 +15,12 @@
 #include "base/options.h"
 #include "plugin/plugin.h"
 
-enum { DEFAULT_TIMEOUT_MS = 30 * 60 * 1000, STORE_HOST_WAITS_MS = 5000, SENDS_LEAVE_MS = 5000 };
+enum {
+    DEFAULT_TIMEOUT_MS = 30 * 60 * 1000,
+    STORE_HOST_WAITS_MS = 5000,
+    ABORT_WAITS_MS = 2000,
+    SENDS_LEAVE_MS = 5000
+};
 
 tutti_status group_check(const struct tutti_group *group)
 {
@@ -30,6 +35,8 @@ tutti_status group_check(const struct tutti_group *group)
 
 tutti_status group_verdict(struct tutti_group *group)
 {
+    if (!control_verdict_status(group->control))
+        control_poll(group->control); /* a mate's page has told */
     return control_verdict_error(group->control);
 }
 
@@ -194,9 +201,13 @@ tutti_status tutti_init(const tutti_init_options *caller_options, tutti_group **
     group->timeout_ms = options.timeout_ms ? options.timeout_ms : DEFAULT_TIMEOUT_MS;
     for (int level = 0; level < PROVIDERS; level++)
         group->endpoints[level] = (struct endpoint){.group = group, .wait_fd = -1};
-    snprintf(group->name, sizeof group->name, "%s",
-             options.group_name ? options.group_name : "world");
-    status = form(group, &options);
+    const char *name = options.group_name ? options.group_name : "world";
+    snprintf(group->name, sizeof group->name, "%s", name);
+    status =
+        strlen(name) < sizeof group->name && *name && !strchr(name, '/')
+            ? form(group, &options)
+            : error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                        "group_name must have 1 to %zu bytes and no '/'", sizeof group->name - 1);
     if (status) {
         group_free(group);
         return status;
@@ -321,6 +332,8 @@ tutti_status tutti_group_abort(tutti_group *group, const char *reason)
     snprintf(words, sizeof words, "aborted by rank %d: %s", group->rank,
              reason && *reason ? reason : "no reason given");
     control_propose(group->control, TUTTI_ERR_ABORTED, group->rank, words);
+    /* The lowest living member fixes it; calls that begin after this one find the group ended. */
+    control_await_verdict(group->control, ABORT_WAITS_MS);
     engine_ring(&group->context->engine);
     return TUTTI_OK;
 }

@@ -85,8 +85,7 @@ struct call {
     void *out;
     uint64_t bytes;
 
-    char *words; /* blocking: of the failure, for the thread that waits; malloc */
-    int32_t culprit;
+    struct kept_error error; /* blocking: for the thread that waits */
 
     /* messages */
     struct p2p_op message;
@@ -207,6 +206,12 @@ tutti_status endpoints_start_messages(struct tutti_group *group);
 
 /* INVALID_ARGUMENT for NULL, FORKED in a child. */
 tutti_status group_check(const struct tutti_group *group);
+/* Whether the group has ended, also when only a mate's page tells so far; before each call. */
+static inline bool group_ended(const struct tutti_group *group)
+{
+    return control_verdict_status(group->control) ||
+           (group->mates && mates_have_verdict(group->mates));
+}
 /* The verdict as the thread's error. */
 tutti_status group_verdict(struct tutti_group *group);
 

@@ -23,16 +23,6 @@
 
 enum { SUSPICION_MS = 100, STALL_WARNING_S = 30 };
 
-/* For the thread that waits, which may be another one. */
-static void keep_error(struct call *call)
-{
-    tutti_error_info info = {.struct_size = sizeof info};
-
-    tutti_last_error_info(&info);
-    call->culprit = info.peer;
-    call->words = strdup(info.message);
-}
-
 void group_complete(struct tutti_group *group, struct call *call, tutti_status status)
 {
     struct operation_state *state = &call->state;
@@ -46,10 +36,8 @@ void group_complete(struct tutti_group *group, struct call *call, tutti_status s
                     record_at(group, call->record)->operation);
     if (call->plan)
         call->plan->users--;
-    if (status && state->work)
-        work_keep_error(state->work);
-    else if (status)
-        keep_error(call);
+    if (status)
+        error_keep(state->work ? &state->work->error : &call->error);
     engine_complete(&group->context->engine, state, status);
 }
 
@@ -84,6 +72,9 @@ void group_call_failed(struct tutti_group *group, struct call *call, tutti_statu
         group_mapped_mismatch(group);
         return;
     }
+    if (status == TUTTI_ERR_INTERNAL && group->has_mapped)
+        error_set(status, "the memory that it shares with rank %d holds what no member writes",
+                  group->mapped.ranks[group->mapped.culprit]);
     if (status == TUTTI_ERR_PEER_LOST)
         return; /* suspected already: the control plane knows more about it */
     snprintf(words, sizeof words, "rank %d: %.900s", group->rank, error_message());

@@ -65,6 +65,7 @@ void engine_fini(struct engine *engine)
         pthread_join(engine->thread, NULL);
         engine->thread_runs = false;
     }
+    engine_run_callbacks(engine);
     if (engine->epoll_fd >= 0)
         close(engine->epoll_fd);
     if (engine->doorbell >= 0)
@@ -187,11 +188,13 @@ static void sleep_once(struct engine *engine, const struct operation_state *op, 
 
     int timeout = clock_left_ms(until_ns, SLEEP_MS);
     int n = epoll_wait(engine->epoll_fd, events, 8, sleep ? timeout : 0);
+    bool rung = false;
     for (int i = 0; i < n; i++)
-        if (events[i].data.fd == engine->doorbell &&
-            read(engine->doorbell, &rings, sizeof rings) < 0)
-            rings = 0; /* another thread has read it */
+        if (events[i].data.fd == engine->doorbell)
+            rung = read(engine->doorbell, &rings, sizeof rings) > 0;
     tell_awake(engine);
+    if (rung) /* for all who sleep: nobody else will hear it */
+        engine_help(engine);
 }
 
 bool engine_wait(struct engine *engine, const struct operation_state *op, int64_t until_ns)
@@ -305,6 +308,8 @@ void engine_attend(struct engine *engine)
         engine->thread_runs = !thread_start(&engine->thread, "tutti-engine", thread_main, engine);
     pthread_cond_broadcast(&engine->wake);
     pthread_mutex_unlock(&engine->lock);
+    if (atomic_load(&engine->sleepers))
+        engine_ring(engine);
 }
 
 void engine_due(struct engine *engine, struct tutti_work *work)

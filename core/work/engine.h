@@ -47,6 +47,7 @@ struct engine {
     _Atomic uint32_t sleepers;   /* threads in epoll */
     _Atomic uint32_t waiters;    /* threads inside engine_wait() */
     _Atomic uint32_t unattended; /* started works that are not complete */
+    _Atomic uint32_t works;      /* whose memory is in use */
     struct engine_source *sources;
     int epoll_fd, doorbell;
     int event_fd; /* tutti_context_fd(); -1 until asked for */

@@ -26,25 +26,14 @@ static tutti_status result(const struct tutti_work *work)
 {
     tutti_status status = status_of(work);
 
-    if (status)
-        error_restore(status, work->culprit, work->words ? work->words : "");
-    return status;
-}
-
-void work_keep_error(struct tutti_work *work)
-{
-    tutti_error_info info = {.struct_size = sizeof info};
-
-    tutti_last_error_info(&info);
-    work->culprit = info.peer;
-    work->words = strdup(info.message);
+    return status ? error_give(status, &work->error) : TUTTI_OK;
 }
 
 void work_drop(struct tutti_work *work)
 {
     if (atomic_fetch_sub(&work->references, 1) != 1)
         return;
-    free(work->words);
+    error_forget(&work->error);
     work->release(work);
 }
 
@@ -122,7 +111,7 @@ tutti_status tutti_work_test(tutti_work *work, int32_t *ret_done)
 
 const char *tutti_work_error(const tutti_work *work)
 {
-    return work && status_of(work) && work->words ? work->words : "";
+    return work && status_of(work) && work->error.message ? work->error.message : "";
 }
 
 int32_t tutti_work_source(const tutti_work *work)

@@ -26,16 +26,13 @@ struct tutti_work {
     tutti_work_fn fn;
     void *user;
     struct tutti_work *next_due;
-    int32_t source;  /* of a completed receive */
-    int32_t culprit; /* of the failure */
-    char *words;     /* of the failure, or NULL; malloc */
+    int32_t source; /* of a completed receive */
+    struct kept_error error;
 };
 
 /* Between the files of work/. */
 void work_completed(struct tutti_work *work);
 void work_run_callback(struct tutti_work *work);
-/* Keeps the thread's error as the work's own; before engine_complete(). */
-void work_keep_error(struct tutti_work *work);
 void work_drop(struct tutti_work *work);
 
 #endif
