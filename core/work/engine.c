@@ -197,6 +197,16 @@ static void sleep_once(struct engine *engine, const struct operation_state *op, 
         engine_help(engine);
 }
 
+/*
+ * A ring wakes any sleeper. Who took it and will not go on moving gives it back, since the others
+ * sleep until they are told.
+ */
+static void pass_ring_on(struct engine *engine)
+{
+    if (atomic_load(&engine->sleepers))
+        engine_ring(engine);
+}
+
 bool engine_wait(struct engine *engine, const struct operation_state *op, int64_t until_ns)
 {
     unsigned spins = engine_spins(engine), idle = 0, since_look = 0;
@@ -236,8 +246,10 @@ bool engine_wait(struct engine *engine, const struct operation_state *op, int64_
         }
     }
     uint32_t others = atomic_fetch_sub(&engine->waiters, 1) - 1;
-    if (!others && atomic_load(&engine->unattended))
-        engine_attend(engine);
+    if (others)
+        pass_ring_on(engine);
+    else if (atomic_load(&engine->unattended))
+        engine_attend(engine); /* which rings, too */
     return done || is_done(op);
 }
 
@@ -278,6 +290,8 @@ static void attend(struct engine *engine)
         if (!moved) {
             look(engine);
             sleep_once(engine, NULL, INT64_MAX);
+            if (atomic_load(&engine->waiters))
+                pass_ring_on(engine);
         }
     }
 }
