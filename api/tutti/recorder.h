@@ -20,11 +20,12 @@ typedef struct tutti_record {
     uint64_t bytes;    /* of the tensor */
     uint64_t tag;      /* point to point */
     const char *operation; /* "all_reduce", "broadcast", "barrier", "send", "recv"; static */
-    const char *provider;  /* "shm", "tcp", "shm+tcp", "self"; valid as long as the group */
+    const char *provider;  /* "shm", "tcp", "shm+tcp", "self"; of a message: what goes to its peer;
+                              valid as long as the group */
     const char *algorithm; /* "inline", "staged_halves", "ring", …; static */
     uint32_t dtype;        /* tutti_dtype, 0: none */
     int32_t op;            /* tutti_reduce_op, -1: none */
-    int32_t peer;          /* root or peer, -1: none */
+    int32_t peer;          /* root or peer, -1: none, or any until the message is there */
     int32_t state;         /* 0 queued, 1 running, 2 done, 3 failed */
 } tutti_record;
 

@@ -66,7 +66,7 @@ static tutti_status start(struct tutti_group *group, const struct message *m, st
     }
     if (status) {
         call_list_remove(&group->messages, call);
-        record_at(group, call->record)->state = RECORD_FAILED;
+        record_state(group, call->record, RECORD_FAILED);
     }
     return status;
 }

@@ -23,17 +23,24 @@
 
 enum { SUSPICION_MS = 100, STALL_WARNING_S = 30 };
 
+static const char *operation_of(const struct call *call)
+{
+    if (call->kind == CALL_COLLECTIVE)
+        return operation_name(call->announce.words.operation);
+    return call->kind == CALL_SEND ? "send" : "recv";
+}
+
 void group_complete(struct tutti_group *group, struct call *call, tutti_status status)
 {
     struct operation_state *state = &call->state;
 
     call_list_remove(call->kind == CALL_COLLECTIVE ? &group->queue : &group->messages, call);
-    record_at(group, call->record)->state = status ? RECORD_FAILED : RECORD_DONE;
+    record_state(group, call->record, status ? RECORD_FAILED : RECORD_DONE);
     if (!status && call->kind == CALL_COLLECTIVE)
         atomic_store_explicit(&group->completed, call->announce.sequence, memory_order_relaxed);
     if (status)
         error_where(group->rank, -1, call->kind == CALL_COLLECTIVE ? call->announce.sequence : 0,
-                    record_at(group, call->record)->operation);
+                    operation_of(call));
     if (call->plan)
         call->plan->users--;
     if (status)
@@ -89,7 +96,7 @@ static void move_collective(struct tutti_group *group)
 
     if (!call || call->doomed)
         return;
-    record_at(group, call->record)->state = RECORD_RUNNING;
+    record_state(group, call->record, RECORD_RUNNING);
     tutti_status status = group_advance(group, call);
     if (status == TUTTI_ERR_NOT_READY)
         return;
@@ -115,7 +122,8 @@ void group_message_done(struct p2p_op *op)
         p2p_op_error(op);
     if (call->state.work)
         call->state.work->source = call->kind == CALL_RECV ? op->source : -1;
-    record_at(group, call->record)->peer = call->kind == CALL_RECV ? op->source : call->peer;
+    if (call->kind == CALL_RECV && op->source >= 0)
+        record_source(group, call->record, op->source);
     group_complete(group, call, op->status);
 }
 

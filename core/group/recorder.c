@@ -73,6 +73,12 @@ uint64_t record_collective(struct tutti_group *group, const struct call *call)
     return number;
 }
 
+/* What messages with `peer` go through; any of them when it is not known yet. */
+static const char *way_to(const struct tutti_group *group, int peer)
+{
+    return peer < 0 ? group->backend : group->endpoints[group->levels[peer]].name;
+}
+
 uint64_t record_message(struct tutti_group *group, const struct call *call, bool is_send)
 {
     uint64_t number;
@@ -83,12 +89,20 @@ uint64_t record_message(struct tutti_group *group, const struct call *call, bool
                              .count = call->bytes,
                              .tag = call->tag,
                              .operation = is_send ? "send" : "recv",
-                             .provider = group->backend,
+                             .provider = way_to(group, call->peer),
                              .algorithm = "message",
                              .op = -1,
                              .peer = call->peer,
                              .state = RECORD_RUNNING};
     return number;
+}
+
+void record_source(struct tutti_group *group, uint64_t number, int source)
+{
+    if (record_is_gone(group, number))
+        return;
+    record_at(group, number)->peer = source;
+    record_at(group, number)->provider = way_to(group, source);
 }
 
 tutti_status tutti_recorder_read(const tutti_group *const_group, tutti_record *ret_records,

@@ -14,10 +14,24 @@ const char *operation_name(int operation);
 
 uint64_t record_collective(struct tutti_group *group, const struct call *call);
 uint64_t record_message(struct tutti_group *group, const struct call *call, bool is_send);
+/* Whom a receive's message came from, and through what. */
+void record_source(struct tutti_group *group, uint64_t number, int source);
 
 static inline tutti_record *record_at(struct tutti_group *group, uint64_t number)
 {
     return &group->records[number % GROUP_RECORDS];
+}
+
+/* Whether the ring has gone on and the record is another call's by now. */
+static inline bool record_is_gone(const struct tutti_group *group, uint64_t number)
+{
+    return group->recorded - number > GROUP_RECORDS;
+}
+
+static inline void record_state(struct tutti_group *group, uint64_t number, int32_t state)
+{
+    if (!record_is_gone(group, number))
+        record_at(group, number)->state = state;
 }
 
 /* "all_reduce 8 x f32, sum" */
