@@ -9,7 +9,7 @@
  *
  * Environment: TUTTI_TEST_SEED, _MODE (of enum mode), _MASK (numbers of members), _WHERE (place of
  * the table), _TABLE (its path), _MS (how long random calls follow the listed ones), _BATCH (only
- * that one), _AGAIN (what to type to run the case again, for messages).
+ * that one), _HOSTS (a letter per rank, or none), _AGAIN (what to type to run the case again, for messages).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -62,7 +62,7 @@ struct run {
     int rank, size;
     struct sequence sequence;
     struct served_table table;
-    const char *where, *again;
+    const char *where, *hosts, *again;
     int64_t until_ns;
     uint64_t collectives, messages; /* calls made, as the recorder counts them */
     uint64_t state;                 /* of this rank's own choices */
@@ -392,7 +392,7 @@ static void check_record(struct slot *slot, const struct part *part, const tutti
 {
     static const char *const names[] = {"all_reduce", "all_reduce", "broadcast", "barrier"};
     const struct conformance_call *call = &slot->call;
-    const char *objection;
+    const char *objection, *operation;
     char words[256];
 
     if (!record) {
@@ -401,12 +401,20 @@ static void check_record(struct slot *slot, const struct part *part, const tutti
     }
     if (record->state != 2 || record->bytes != call->count * call->element)
         fail(slot, "its record is not of a call that is done, with its bytes");
+    if (!part->is_collective && (record->peer < 0 || record->peer >= run.size)) {
+        fail(slot, "its record names no peer");
+        return;
+    }
     if (part->is_collective &&
         (strcmp(record->operation, names[call->operation]) || record->count != call->count ||
          record->op != call->op || record->peer != call->root ||
          record->dtype != (call->operation == OPERATION_BARRIER ? 0 : call->dtype)))
         fail(slot, "its record is of another call");
-    objection = served_objection(&run.table, run.where, run.size, record, words, sizeof words);
+    operation = part->is_collective ? record->operation
+                                    : served_message(run.hosts, !strcmp(record->operation, "send"),
+                                                     run.rank, record->peer);
+    objection =
+        served_objection(&run.table, run.where, run.size, operation, record, words, sizeof words);
     if (objection)
         fail(slot, objection);
 }
@@ -499,8 +507,9 @@ RANK_CASE(conformance)
     run.rank = rank;
     run.size = size;
     run.where = getenv("TUTTI_TEST_WHERE");
+    run.hosts = getenv("TUTTI_TEST_HOSTS");
     run.again = getenv("TUTTI_TEST_AGAIN");
-    require(run.where && run.again && getenv("TUTTI_TEST_TABLE"));
+    require(run.where && run.hosts && run.again && getenv("TUTTI_TEST_TABLE"));
     require(served_load(getenv("TUTTI_TEST_TABLE"), &run.table));
     sequence_open(&run.sequence, number("TUTTI_TEST_SEED"), (enum mode)number("TUTTI_TEST_MODE"),
                   size, (unsigned)number("TUTTI_TEST_MASK"));

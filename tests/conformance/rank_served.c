@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells the rows of served.tsv for this place and number of members: runs each operation at a few
+ * Tells the rows of served.tsv for this place and number of members, each by one rank: runs each operation at a few
  * sizes, and between two sizes that were served differently looks for the byte at which it changes.
  */
 #include <inttypes.h>
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "conformance/served.h"
 #include "harness/rank.h"
 
 enum { LARGEST = 4 << 20 };
@@ -19,35 +20,33 @@ struct served {
 struct probe {
     tutti_group *world;
     const char *operation;
-    tutti_status (*run)(tutti_group *world, const tutti_tensor *tensor);
+    tutti_status (*run)(const struct probe *probe, const tutti_tensor *tensor);
     uint8_t *memory;
-    uint64_t from; /* of the row that is not told yet */
+    int teller, from_rank, to_rank; /* the latter of messages */
+    uint64_t from;                  /* of the row that is not told yet */
 };
 
-static tutti_status run_all_reduce(tutti_group *world, const tutti_tensor *tensor)
+static tutti_status run_all_reduce(const struct probe *probe, const tutti_tensor *tensor)
 {
-    return tutti_all_reduce(world, tensor, TUTTI_MAX, NULL, NULL);
+    return tutti_all_reduce(probe->world, tensor, TUTTI_MAX, NULL, NULL);
 }
 
-static tutti_status run_broadcast(tutti_group *world, const tutti_tensor *tensor)
+static tutti_status run_broadcast(const struct probe *probe, const tutti_tensor *tensor)
 {
-    return tutti_broadcast(world, tensor, 0, NULL, NULL);
+    return tutti_broadcast(probe->world, tensor, 0, NULL, NULL);
 }
 
-static tutti_status run_barrier(tutti_group *world, const tutti_tensor *tensor)
+static tutti_status run_barrier(const struct probe *probe, const tutti_tensor *tensor)
 {
     (void)tensor;
-    return tutti_barrier(world, NULL, NULL);
+    return tutti_barrier(probe->world, NULL, NULL);
 }
 
-/* Rank 0 sends and the last one receives; the barrier keeps their numbers of calls in step. */
-static tutti_status run_message(tutti_group *world, const tutti_tensor *tensor)
+static tutti_status run_message(const struct probe *probe, const tutti_tensor *tensor)
 {
-    const int last = tutti_group_size(world) - 1;
-
-    if (tutti_group_rank(world) == 0)
-        return tutti_send(world, tensor, last, 0, NULL);
-    return tutti_group_rank(world) == last ? tutti_recv(world, tensor, 0, 0, NULL, NULL) : TUTTI_OK;
+    if (tutti_group_rank(probe->world) == probe->from_rank)
+        return tutti_send(probe->world, tensor, probe->to_rank, 0, NULL);
+    return tutti_recv(probe->world, tensor, probe->from_rank, 0, NULL, NULL);
 }
 
 static struct served served_at(const struct probe *probe, uint64_t bytes)
@@ -57,7 +56,7 @@ static struct served served_at(const struct probe *probe, uint64_t bytes)
     tutti_record record = {0};
     uint32_t count;
 
-    require_ok(probe->run(probe->world, &tensor));
+    require_ok(probe->run(probe, &tensor));
     require_ok(tutti_recorder_read(probe->world, &record, sizeof record, 1, &count));
     return (struct served){record.provider, record.algorithm};
 }
@@ -69,7 +68,7 @@ static bool same(struct served a, struct served b)
 
 static void tell(const struct probe *probe, uint64_t to, struct served served)
 {
-    if (served.algorithm)
+    if (served.algorithm && tutti_group_rank(probe->world) == probe->teller)
         printf("served\t%s\t%s\t%d\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s\n", probe->operation,
                getenv("TUTTI_TEST_WHERE"), tutti_group_size(probe->world), probe->from, to,
                served.provider, served.algorithm);
@@ -108,31 +107,53 @@ static void tell_operation(struct probe *probe, uint64_t largest)
     tell(probe, largest, at_low);
 }
 
+/* Messages between two ranks. */
+static void tell_messages(struct probe *probe, const char *hosts, int low, int high)
+{
+    const int rank = tutti_group_rank(probe->world);
+
+    if (rank != low && rank != high)
+        return;
+    probe->run = run_message;
+    probe->teller = low;
+    for (int is_send = 0; is_send < 2; is_send++) {
+        probe->operation = served_message(hosts, is_send, low, high);
+        probe->from_rank = is_send ? low : high;
+        probe->to_rank = is_send ? high : low;
+        probe->from = 0;
+        tell_operation(probe, LARGEST);
+    }
+}
+
 RANK_CASE(served)
 {
     static uint8_t memory[LARGEST];
     struct probe probe = {.world = rank_init(NULL), .memory = memory};
+    const char *hosts = getenv("TUTTI_TEST_HOSTS");
     static const struct {
         const char *operation;
-        tutti_status (*run)(tutti_group *world, const tutti_tensor *tensor);
+        tutti_status (*run)(const struct probe *probe, const tutti_tensor *tensor);
         uint64_t largest;
     } operations[] = {{"all_reduce", run_all_reduce, LARGEST},
                       {"broadcast", run_broadcast, LARGEST},
                       {"barrier", run_barrier, 0}};
+    bool told_mate = false, told_away = false;
 
+    require(hosts && getenv("TUTTI_TEST_WHERE"));
     for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
         probe.operation = operations[i].operation;
         probe.run = operations[i].run;
         probe.from = 0;
         tell_operation(&probe, operations[i].largest);
     }
-    if (size > 1) {
-        probe.operation = rank == 0 ? "send" : "recv";
-        probe.run = run_message;
-        probe.from = 0;
-        if (rank == 0 || rank == size - 1)
-            tell_operation(&probe, LARGEST);
-    }
+    for (int low = 0; low < size; low++)
+        for (int high = low + 1; high < size; high++) {
+            bool *told = *hosts && hosts[low] != hosts[high] ? &told_away : &told_mate;
+
+            if (!*told)
+                tell_messages(&probe, hosts, low, high);
+            *told = true;
+        }
     fflush(stdout);
     check_ok(tutti_barrier(probe.world, NULL, NULL));
     check_ok(tutti_group_destroy(probe.world));

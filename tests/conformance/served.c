@@ -59,24 +59,32 @@ void served_free(struct served_table *table)
     free(table->rows);
 }
 
+const char *served_message(const char *hosts, bool is_send, int rank, int peer)
+{
+    if (*hosts && hosts[rank] != hosts[peer])
+        return is_send ? "send_away" : "recv_away";
+    return is_send ? "send" : "recv";
+}
+
 const char *served_objection(const struct served_table *table, const char *where, int members,
-                             const tutti_record *record, char *words, size_t size)
+                             const char *operation, const tutti_record *record, char *words,
+                             size_t size)
 {
     for (size_t i = 0; i < table->count; i++) {
         const struct served_row *row = &table->rows[i];
 
-        if (strcmp(row->operation, record->operation) || strcmp(row->where, where) ||
+        if (strcmp(row->operation, operation) || strcmp(row->where, where) ||
             row->members != members || record->bytes < row->from || record->bytes > row->to)
             continue;
         if (!strcmp(row->provider, record->provider) && !strcmp(row->algorithm, record->algorithm))
             return NULL;
         snprintf(words, size, "%s of %" PRIu64 " bytes was served by %s %s; the table says %s %s",
-                 record->operation, record->bytes, record->provider, record->algorithm,
-                 row->provider, row->algorithm);
+                 operation, record->bytes, record->provider, record->algorithm, row->provider,
+                 row->algorithm);
         return words;
     }
     snprintf(words, size,
-             "%s of %" PRIu64 " bytes was served by %s %s; the table has no row for it",
-             record->operation, record->bytes, record->provider, record->algorithm);
+             "%s of %" PRIu64 " bytes was served by %s %s; the table has no row for it", operation,
+             record->bytes, record->provider, record->algorithm);
     return words;
 }

@@ -3,7 +3,8 @@
  * The committed table of which provider and algorithm serves which call. A row stands for one
  * operation at one place (backend or layout of hosts), one number of members, and all tensors of
  * `from` to `to` bytes. A call that no row, or another row, foretells is an error: a change of the
- * table is a change of what users get, and is looked at.
+ * table is a change of what users get, and is looked at. Messages to another host are operations of
+ * their own: send_away, recv_away.
  */
 #ifndef TUTTI_TESTS_SERVED_H
 #define TUTTI_TESTS_SERVED_H
@@ -31,8 +32,12 @@ extern const char served_head[];
 /* False, with words on stderr: no such file, or a line that is no row. */
 bool served_load(const char *path, struct served_table *ret_table);
 void served_free(struct served_table *table);
+/* The table's name of a message that `rank` exchanged with `peer`; `hosts` has a letter per rank, or
+ * none when all are on one. */
+const char *served_message(const char *hosts, bool is_send, int rank, int peer);
 /* NULL: the record is as the table says; else what is wrong. */
 const char *served_objection(const struct served_table *table, const char *where, int members,
-                             const tutti_record *record, char *words, size_t size);
+                             const char *operation, const tutti_record *record, char *words,
+                             size_t size);
 
 #endif

@@ -89,7 +89,7 @@ struct start {
     const char *test, *only; /* NULL: all batches */
 };
 
-enum { VARIABLES = 8, VARIABLE_MAX = 256 };
+enum { VARIABLES = 9, VARIABLE_MAX = 256 };
 
 struct variables {
     char text[VARIABLES][VARIABLE_MAX];
@@ -99,14 +99,18 @@ struct variables {
 static void make_variables(const struct start *start, struct variables *variables)
 {
     const int ms = conformance_seconds() * 10 * start->place->share[start->members];
+    char hosts[MEMBERS_MAX + 1] = "";
     int n = 0;
 
+    for (int rank = 0; start->place->hosts[rank]; rank++)
+        hosts[rank] = start->place->hosts[rank][0];
 #define SAY(...) snprintf(variables->text[n++], VARIABLE_MAX, __VA_ARGS__)
     SAY("TUTTI_TEST_SEED=%" PRIu64, start->seed);
     SAY("TUTTI_TEST_MODE=%d", (int)start->mode);
     SAY("TUTTI_TEST_MASK=%u", mask_of(start->place));
     SAY("TUTTI_TEST_WHERE=%s", start->place->name);
     SAY("TUTTI_TEST_TABLE=%s", CONFORMANCE_TABLE);
+    SAY("TUTTI_TEST_HOSTS=%s", hosts);
     SAY("TUTTI_TEST_MS=%d", ms);
     SAY("TUTTI_TEST_AGAIN=test_conformance --filter conformance/%s", start->test);
     if (start->only)
@@ -242,18 +246,17 @@ Test(conformance, every_combination_up_to_64_elements_is_right_over_shm)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Copies the rows that a rank told, those of `operation` alone unless it is NULL. */
-static void copy_rows(FILE *file, const char *line, const char *operation)
+/* What a rank told as rows. */
+static void copy_rows(FILE *file, const char *line)
 {
-    const size_t length = operation ? strlen(operation) : 0;
+    static const char mark[] = "served\t";
+    const size_t length = sizeof mark - 1;
 
     while (line && *line) {
         const char *end = strchr(line, '\n');
-        const size_t n = end ? (size_t)(end - line) + 1 : strlen(line);
 
-        if (!strncmp(line, "served\t", 7) &&
-            (!operation || (!strncmp(line + 7, operation, length) && line[7 + length] == '\t')))
-            fwrite(line + 7, 1, n - 7, file);
+        if (end && !strncmp(line, mark, length))
+            fwrite(line + length, 1, (size_t)(end + 1 - line) - length, file);
         line = end ? end + 1 : NULL;
     }
 }
@@ -265,9 +268,8 @@ static void write_rows(FILE *file, const struct place *place, int members)
 
     cr_assert_not_null(ranks);
     cr_assert(ranks_wait(ranks) && ranks_passed(ranks));
-    copy_rows(file, ranks_result(ranks, 0)->out, NULL);
-    if (members > 1)
-        copy_rows(file, ranks_result(ranks, members - 1)->out, "recv");
+    for (int rank = 0; rank < members; rank++)
+        copy_rows(file, ranks_result(ranks, rank)->out);
     ranks_free(ranks);
 }
 

@@ -8,7 +8,7 @@
 #include "conformance/random.h"
 #include "unit/reduce_reference.h"
 
-enum { PERIOD = 4099, ELEMENT_MAX = 8 };
+enum { PERIOD = 509, ELEMENT_MAX = 8 };
 
 static size_t period_of(const struct conformance_call *call)
 {
