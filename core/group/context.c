@@ -75,34 +75,42 @@ tutti_status tutti_context_create(tutti_context **ret_context)
     return TUTTI_OK;
 }
 
-tutti_context *context_default(void)
+static tutti_status context_check(const tutti_context *context)
+{
+    if (context->fork_generation != fork_current())
+        return error_set(TUTTI_ERR_FORKED, "the context belongs to the parent of this process");
+    return TUTTI_OK;
+}
+
+static tutti_status find_default(tutti_context **ret_context)
 {
     tutti_context *made = NULL;
 
     pthread_mutex_lock(&lock);
-    tutti_context *found = the_default;
+    *ret_context = the_default;
     pthread_mutex_unlock(&lock);
-    if (found || tutti_context_create(&made))
-        return found;
+    if (*ret_context)
+        return TUTTI_OK;
+    tutti_status status = tutti_context_create(&made);
+    if (status)
+        return status;
     pthread_mutex_lock(&lock);
     if (!the_default) {
         the_default = made;
         made->is_default = true;
         made = NULL;
     }
-    found = the_default;
+    *ret_context = the_default;
     pthread_mutex_unlock(&lock);
     tutti_context_destroy(made);
-    return found;
+    return TUTTI_OK;
 }
 
-tutti_status context_check(tutti_context *context)
+tutti_status context_find(tutti_context *given, tutti_context **ret_context)
 {
-    if (!context)
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the default context");
-    if (context->fork_generation != fork_current())
-        return error_set(TUTTI_ERR_FORKED, "the context belongs to the parent of this process");
-    return TUTTI_OK;
+    *ret_context = given;
+    tutti_status status = given ? TUTTI_OK : find_default(ret_context);
+    return status ? status : context_check(*ret_context);
 }
 
 tutti_status tutti_context_destroy(tutti_context *context)
@@ -136,9 +144,7 @@ tutti_status tutti_context_fd(tutti_context *context, int *ret_fd)
 {
     if (!ret_fd)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_fd is NULL");
-    if (!context)
-        context = context_default();
-    tutti_status status = context_check(context);
+    tutti_status status = context_find(context, &context);
     if (status)
         return status;
     struct engine *engine = &context->engine;
@@ -157,9 +163,7 @@ tutti_status tutti_dispatch(tutti_context *context)
 {
     uint64_t count;
 
-    if (!context)
-        context = context_default();
-    tutti_status status = context_check(context);
+    tutti_status status = context_find(context, &context);
     if (status)
         return status;
     struct engine *engine = &context->engine;

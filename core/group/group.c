@@ -187,8 +187,8 @@ tutti_status tutti_init(const tutti_init_options *caller_options, tutti_group **
     if (options.timeout_ms < 0)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "timeout_ms is %lld; it must not be negative",
                          (long long)options.timeout_ms);
-    tutti_context *context = options.context ? options.context : context_default();
-    status = context_check(context);
+    tutti_context *context;
+    status = context_find(options.context, &context);
     if (status)
         return status;
 

@@ -179,8 +179,8 @@ static inline void call_list_remove(struct call_list *list, struct call *call)
 
 /* ---- context.c ---- */
 
-tutti_context *context_default(void);
-tutti_status context_check(tutti_context *context);
+/* `given`, or the default context, which is made when it is first needed; FORKED in a child. */
+tutti_status context_find(tutti_context *given, tutti_context **ret_context);
 
 /* ---- agree.c ---- */
 
