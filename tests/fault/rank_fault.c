@@ -281,6 +281,19 @@ RANK_CASE(children_are_told_that_they_forked)
     check_ok(tutti_group_destroy(world));
 }
 
+/* Nothing of ours runs in the victim between its two calls. */
+RANK_CASE(one_computes)
+{
+    tutti_group *world = join();
+
+    check_ok(call(world, rank, size));
+    rank_point("open");
+    if (rank == victim())
+        rank_sleep_ms(number_of("TUTTI_TEST_PAUSE_MS", 0));
+    check_ok(call(world, rank, size));
+    check_ok(tutti_group_destroy(world));
+}
+
 /* All leave at the same time, the victim a little later. */
 RANK_CASE(leaves)
 {

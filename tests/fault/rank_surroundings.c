@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks in surroundings that are hostile, poor or crowded. */
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "rank_tell.h"
+
+enum { LARGE = 4 << 20, LATE_MS = 5000, PER_CENT = 2 };
+
+static float memory[LARGE];
+
+static bool sums_are_right(tutti_group *world, int size, int64_t count)
+{
+    int64_t shape;
+    tutti_tensor t = tutti_tensor_1d(memory, TUTTI_F32, &shape, count);
+
+    for (int64_t i = 0; i < count; i++)
+        memory[i] = (float)(i % 3);
+    if (!check_ok(tutti_all_reduce(world, &t, TUTTI_SUM, NULL, NULL)))
+        return false;
+    for (int64_t i = 0; i < count; i++)
+        if (memory[i] != (float)(size * (int)(i % 3)))
+            return check(!"a right sum");
+    return true;
+}
+
+/* Rank 0 ends it for all when the test has said so. */
+RANK_CASE(calls_until_told)
+{
+    tutti_group *world = rank_init(NULL);
+    int64_t shape, until = rank_now_ns() + number_of("TUTTI_TEST_PAUSE_MS", 0) * 1000000LL;
+    int32_t go_on = 1;
+    tutti_tensor flag = tutti_tensor_1d(&go_on, TUTTI_I32, &shape, 1);
+
+    rank_point("open");
+    while (go_on) {
+        if (!sums_are_right(world, size, 2) || !sums_are_right(world, size, 100000))
+            break;
+        go_on = rank ? 1 : rank_now_ns() < until;
+        if (!check_ok(tutti_all_reduce(world, &flag, TUTTI_MIN, NULL, NULL)))
+            break;
+    }
+    check_ok(tutti_group_destroy(world));
+}
+
+static void allow_descriptors(int count)
+{
+    struct rlimit limit = {(rlim_t)count, (rlim_t)count};
+
+    check_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* Whatever is lacking, each call returns, and says what it was. */
+static void use_with_words(tutti_status status, tutti_group *world)
+{
+    for (int i = 0; i < 3 && !status; i++)
+        status = tutti_barrier(world, NULL, NULL);
+    if (status)
+        check(strlen(tutti_last_error()) > 20);
+    tell(status);
+    check_status(tutti_group_destroy(world), world ? status : TUTTI_OK);
+}
+
+RANK_CASE(one_has_few_descriptors)
+{
+    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
+    tutti_group *world = NULL;
+
+    options.timeout_ms = number_of("TUTTI_TEST_TIMEOUT_MS", 3000);
+    if (rank == victim())
+        allow_descriptors(number_of("TUTTI_TEST_DESCRIPTORS", 1024));
+    rank_point("calling");
+    tutti_status status = tutti_init(&options, &world);
+    use_with_words(status, world);
+}
+
+RANK_CASE(one_runs_out_of_descriptors)
+{
+    tutti_group *world = rank_init(NULL);
+
+    if (rank == victim())
+        allow_descriptors(4);
+    rank_point("calling");
+    use_with_words(TUTTI_OK, world);
+}
+
+/* /dev/shm of TUTTI_TEST_SHM, or, with "none", a folder in which nothing can be made. */
+RANK_CASE(dev_shm_is_small_or_missing)
+{
+    const char *what = getenv("TUTTI_TEST_SHM");
+    bool none = !strcmp(what, "none");
+
+    if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+        mount("tmpfs", "/dev/shm", "tmpfs", none ? MS_RDONLY : 0, none ? NULL : what)) {
+        rank_value("skipped", "%s", strerror(errno));
+        return;
+    }
+    tutti_group *world = rank_init(NULL);
+    sums_are_right(world, size, 2);
+    sums_are_right(world, size, LARGE);
+    check_ok(tutti_group_destroy(world));
+}
+
+static double cpu_ms(void)
+{
+    struct rusage use;
+
+    getrusage(RUSAGE_SELF, &use);
+    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1e3 +
+           (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e3;
+}
+
+/* The last rank is late. */
+RANK_CASE(waits_in_a_barrier)
+{
+    tutti_group *world = rank_init(NULL);
+
+    check_ok(tutti_barrier(world, NULL, NULL));
+    if (rank == size - 1)
+        rank_sleep_ms(LATE_MS);
+    int64_t began = rank_now_ns();
+    double used = cpu_ms();
+    check_ok(tutti_barrier(world, NULL, NULL));
+    double waited = (double)(rank_now_ns() - began) / 1e6;
+    used = cpu_ms() - used;
+    if (rank < size - 1) {
+        rank_value("share", "%.2f %% of one CPU in %.0f ms", 100 * used / waited, waited);
+        check(waited > 0.8 * LATE_MS);
+        check(100 * used < PER_CENT * waited);
+    }
+    check_ok(tutti_group_destroy(world));
+}

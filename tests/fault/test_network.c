@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Network namespaces as hosts, and links between them that are cut without either side being told.
+ * Who is cut off is lost within 5 s, and 1 for the scheduler; who only computes is not.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fault.h"
+#include "harness/net.h"
+
+enum { RANKS = 3, FAR = 2, LOST_MS = 6000, SHORT_MS = 2500 };
+
+static struct net *make_net(void)
+{
+    char reason[256];
+    struct net *net = net_create(2, reason, sizeof reason);
+
+    if (!net)
+        cr_skip_test("%s", reason);
+    return net;
+}
+
+/* Ranks 0 and 1 in the one, rank 2 in the other. */
+static struct ranks *start(const struct net *net, const char *backend, const char *case_name,
+                           const char *const *env)
+{
+    struct ranks *ranks = ranks_start(&(struct ranks_options){
+        .program = "rank_fault",
+        .case_name = case_name,
+        .size = RANKS,
+        .backend = backend,
+        .env = env,
+        .timeout_ms = (FAULT_TEST_S - 5) * 1000,
+        .address = net_address(net, 0),
+        .netns = (const char *[]){net_name(net, 0), net_name(net, 0), net_name(net, 1)}});
+
+    cr_assert_not_null(ranks);
+    return ranks;
+}
+
+/* Each side loses the other. */
+static void expect_both_sides(struct ranks *ranks, int64_t cut_ns)
+{
+    char status[64] = "", words[1024] = "";
+
+    fault_expect(ranks, &(struct fault_expected){.size = RANKS,
+                                                 .gone = 1u << FAR,
+                                                 .status = "TUTTI_ERR_PEER_LOST",
+                                                 .parts = {"rank 2 (", "was lost"},
+                                                 .from_ns = cut_ns,
+                                                 .budget_ms = LOST_MS});
+    cr_assert(ranks_wait_rank(ranks, FAR));
+    cr_expect(ranks_value(ranks, FAR, "status", status, sizeof status) &&
+              ranks_value(ranks, FAR, "words", words, sizeof words));
+    cr_expect_str_eq(status, "TUTTI_ERR_PEER_LOST", "%s: %s", status, words);
+    cr_expect(strstr(words, "rank 0 (") || strstr(words, "rank 1 ("), "%s", words);
+    cr_expect_lt(ranks_point_ns(ranks, FAR, "returned") - cut_ns, LOST_MS * 1000000LL);
+}
+
+static void cut(const char *backend, const char *case_name, const char *point, const char *call)
+{
+    struct net *net = make_net();
+    char call_is[32];
+
+    snprintf(call_is, sizeof call_is, "TUTTI_TEST_CALL=%s", call);
+    struct ranks *ranks = start(net, backend, case_name, (const char *[]){call_is, NULL});
+    cr_assert(ranks_reach(ranks, RANKS_ALL, point));
+    int64_t cut_ns = fault_now_ns();
+    cr_assert(net_cut(net, 1));
+    expect_both_sides(ranks, cut_ns);
+    fault_finish(ranks);
+    net_destroy(net);
+}
+
+Test(network, a_host_that_is_cut_off_is_lost_in_barriers_over_tcp, .timeout = FAULT_TEST_S)
+{
+    cut("tcp", "calls_for_ever", "running", "barrier");
+}
+
+Test(network, a_host_that_is_cut_off_is_lost_in_large_all_reduces_over_tcp, .timeout = FAULT_TEST_S)
+{
+    cut("tcp", "calls_for_ever", "running", "large");
+}
+
+Test(network, a_host_that_is_cut_off_is_lost_when_composed, .timeout = FAULT_TEST_S)
+{
+    cut("auto", "calls_for_ever", "running", "small");
+}
+
+Test(network, a_short_cut_changes_nothing, .timeout = FAULT_TEST_S)
+{
+    struct net *net = make_net();
+    struct ranks *ranks = start(net, "auto", "one_computes",
+                                (const char *[]){"TUTTI_TEST_CALL=large", "TUTTI_TEST_VICTIM=2",
+                                                 "TUTTI_TEST_PAUSE_MS=1000", NULL});
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
+    cr_assert(net_cut(net, 1));
+    usleep(SHORT_MS * 1000);
+    cr_assert(net_mend(net, 1));
+    cr_expect(ranks_wait(ranks));
+    cr_expect(ranks_passed(ranks));
+    fault_finish(ranks);
+    net_destroy(net);
+}
+
+Test(network, who_computes_for_10_s_between_two_calls_is_not_lost, .timeout = FAULT_TEST_S)
+{
+    struct net *net = make_net();
+    struct ranks *ranks = start(net, "tcp", "one_computes",
+                                (const char *[]){"TUTTI_TEST_CALL=barrier", "TUTTI_TEST_VICTIM=2",
+                                                 "TUTTI_TEST_PAUSE_MS=10000", NULL});
+
+    cr_expect(ranks_wait(ranks));
+    cr_expect(ranks_passed(ranks));
+    fault_finish(ranks);
+    net_destroy(net);
+}
+
+Test(network, rank_0_that_computes_for_10_s_is_not_lost, .timeout = FAULT_TEST_S)
+{
+    struct net *net = make_net();
+    struct ranks *ranks = start(net, "auto", "one_computes",
+                                (const char *[]){"TUTTI_TEST_CALL=large", "TUTTI_TEST_VICTIM=0",
+                                                 "TUTTI_TEST_PAUSE_MS=10000", NULL});
+
+    cr_expect(ranks_wait(ranks));
+    cr_expect(ranks_passed(ranks));
+    fault_finish(ranks);
+    net_destroy(net);
+}

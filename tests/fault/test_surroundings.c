@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is around a job may be hostile, poor or crowded: it goes on, or says what it lacks. */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fault.h"
+
+enum { RANKS = 4, PORTS_MAX = 64, HALF_OPEN = 80, GARBAGE_BYTES = 20000, CROWD = 8 };
+
+/* ---- strangers on every port ----------------------------------------------------------------- */
+
+/* The inodes of the sockets of a process, as " 123 456 ". */
+static void list_sockets(int pid, char *ret_list, size_t size)
+{
+    char folder[64], path[320], target[64];
+    size_t used = 1;
+
+    snprintf(folder, sizeof folder, "/proc/%d/fd", pid);
+    strcpy(ret_list, " ");
+    DIR *dir = opendir(folder);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        unsigned long inode;
+
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        ssize_t n = readlink(path, target, sizeof target - 1);
+        target[n > 0 ? n : 0] = 0;
+        if (sscanf(target, "socket:[%lu]", &inode) == 1)
+            used += (size_t)snprintf(ret_list + used, size - used, "%lu ", inode);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+/* Adds the ports on which the process listens, all on 127.0.0.1. */
+static int add_ports(int pid, uint16_t *ports, int count)
+{
+    static char sockets[16384];
+    char line[512], inode[32];
+    FILE *file = fopen("/proc/net/tcp", "re");
+
+    list_sockets(pid, sockets, sizeof sockets);
+    while (file && fgets(line, sizeof line, file) && count < PORTS_MAX) {
+        unsigned port, state;
+        unsigned long number;
+
+        if (sscanf(line, " %*d: %*8x:%4x %*8x:%*4x %2x %*s %*s %*s %*s %*s %lu", &port, &state,
+                   &number) != 3 ||
+            state != 10) /* TCP_LISTEN */
+            continue;
+        snprintf(inode, sizeof inode, " %lu ", number);
+        if (strstr(sockets, inode))
+            ports[count++] = (uint16_t)port;
+    }
+    if (file)
+        fclose(file);
+    return count;
+}
+
+static int connect_to(uint16_t port)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (connect(fd, (struct sockaddr *)&address, sizeof address)) {
+        close(fd);
+        return -1;
+    }
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    return fd;
+}
+
+static void say(int fd, const void *bytes, size_t size)
+{
+    ssize_t ignored = send(fd, bytes, size, MSG_NOSIGNAL);
+
+    (void)ignored;
+}
+
+/* A scan, random bytes, a browser, something that looks like a hello, and a great length. */
+static void annoy(uint16_t port, unsigned *seed)
+{
+    static const uint8_t hello[] = {32,   0,    0, 0, 1, 0, 0, 0, 0x63, 0x74,
+                                    0x74, 0x74, 1, 0, 0, 0, 9, 9, 9,    9};
+    static const char browser[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    static uint8_t bytes[GARBAGE_BYTES];
+    uint8_t great[64];
+
+    for (int kind = 0; kind < 5; kind++) {
+        int fd = connect_to(port);
+
+        if (fd < 0)
+            continue;
+        for (size_t i = 0; i < sizeof bytes; i++)
+            bytes[i] = (uint8_t)(rand_r(seed) >> 8);
+        memset(great, 0xff, sizeof great);
+        if (kind == 1)
+            say(fd, bytes, sizeof bytes);
+        else if (kind == 2)
+            say(fd, browser, sizeof browser - 1);
+        else if (kind == 3)
+            say(fd, hello, sizeof hello);
+        else if (kind == 4)
+            say(fd, great, sizeof great);
+        close(fd);
+    }
+}
+
+FAULT_TEST(surroundings, strangers_on_every_port_change_nothing)
+{
+    static int open_ones[PORTS_MAX * HALF_OPEN];
+    uint16_t ports[PORTS_MAX];
+    unsigned seed = (unsigned)getpid();
+    int count = 0, opened = 0;
+    struct ranks *ranks = fault_start(way, "rank_surroundings", "calls_until_told", RANKS,
+                                      (const char *[]){"TUTTI_TEST_PAUSE_MS=1500", NULL});
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
+    count = add_ports((int)getpid(), ports, count); /* the store's */
+    cr_assert_geq(count, 1);
+    for (int r = 0; r < RANKS; r++)
+        count = add_ports(ranks_pid(ranks, r), ports, count);
+    cr_assert_geq(count, 1 + RANKS, "each rank has a control listener");
+    fprintf(stderr, "%d ports\n", count);
+    for (int lap = 0; lap < 5; lap++)
+        for (int i = 0; i < count; i++)
+            annoy(ports[i], &seed);
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < HALF_OPEN; k++)
+            if ((open_ones[opened] = connect_to(ports[i])) >= 0)
+                opened++;
+    for (int lap = 0; lap < 5; lap++)
+        for (int i = 0; i < count; i++)
+            annoy(ports[i], &seed);
+    cr_expect(ranks_wait(ranks));
+    cr_expect(ranks_passed(ranks));
+    while (opened)
+        close(open_ones[--opened]);
+    fault_finish(ranks);
+}
+
+/* ---- poor ------------------------------------------------------------------------------------ */
+
+/* All return in time; when one fails, all fail. */
+static void expect_words_or_success(const struct fault_way *way, struct ranks *ranks,
+                                    int descriptors)
+{
+    char status[64], words[1024];
+    int failed = 0;
+
+    cr_assert(ranks_wait(ranks), "with %d descriptors somebody hangs", descriptors);
+    for (int r = 0; r < RANKS; r++) {
+        cr_expect(ranks_result(ranks, r)->passed, "with %d descriptors, rank %d:\n%s%s",
+                  descriptors, r, ranks_result(ranks, r)->out, ranks_result(ranks, r)->err);
+        cr_assert(ranks_value(ranks, r, "status", status, sizeof status) &&
+                  ranks_value(ranks, r, "words", words, sizeof words));
+        failed += strcmp(status, "TUTTI_OK") != 0;
+        if (r == 1)
+            fprintf(stderr, "%s, %d descriptors: %s: %s\n", way->name, descriptors, status, words);
+    }
+    cr_expect(failed == 0 || failed == RANKS, "with %d descriptors %d of %d ranks failed",
+              descriptors, failed, RANKS);
+}
+
+FAULT_TEST(surroundings, few_descriptors_give_words_and_no_hang)
+{
+    for (int descriptors = 3; descriptors < 36; descriptors += 4) {
+        char limit[64];
+
+        snprintf(limit, sizeof limit, "TUTTI_TEST_DESCRIPTORS=%d", descriptors);
+        struct ranks *ranks = fault_start(
+            way, "rank_surroundings", "one_has_few_descriptors", RANKS,
+            (const char *[]){limit, "TUTTI_TEST_VICTIM=1", "TUTTI_TEST_TIMEOUT_MS=1500", NULL});
+        expect_words_or_success(way, ranks, descriptors);
+        fault_finish(ranks);
+    }
+}
+
+FAULT_TEST(surroundings, running_out_of_descriptors_gives_words_and_no_hang)
+{
+    struct ranks *ranks = fault_start(way, "rank_surroundings", "one_runs_out_of_descriptors",
+                                      RANKS, (const char *[]){"TUTTI_TEST_VICTIM=1", NULL});
+
+    expect_words_or_success(way, ranks, 4);
+    fault_finish(ranks);
+}
+
+static void with_dev_shm(const struct fault_way *way, const char *options)
+{
+    char what[64];
+
+    snprintf(what, sizeof what, "TUTTI_TEST_SHM=%s", options);
+    struct ranks *ranks = fault_start(way, "rank_surroundings", "dev_shm_is_small_or_missing",
+                                      RANKS, (const char *[]){what, NULL});
+
+    cr_expect(ranks_wait(ranks));
+    if (ranks_value(ranks, 0, "skipped", what, sizeof what)) {
+        ranks_free(ranks);
+        cr_skip_test("no mounts here: %s", what);
+    }
+    cr_expect(ranks_passed(ranks));
+    fault_finish(ranks);
+}
+
+FAULT_TEST(surroundings, a_dev_shm_of_1_mebibyte_changes_nothing)
+{
+    with_dev_shm(way, "size=1m");
+}
+
+FAULT_TEST(surroundings, no_dev_shm_changes_nothing)
+{
+    with_dev_shm(way, "none");
+}
+
+/* ---- crowded --------------------------------------------------------------------------------- */
+
+FAULT_TEST(surroundings, a_barrier_that_waits_for_5_s_uses_little_cpu)
+{
+    struct ranks *ranks = fault_start(way, "rank_surroundings", "waits_in_a_barrier", CROWD, NULL);
+    char share[128];
+
+    cr_expect(ranks_wait(ranks));
+    cr_expect(ranks_passed(ranks));
+    for (int r = 0; r < CROWD - 1; r++)
+        if (ranks_value(ranks, r, "share", share, sizeof share))
+            fprintf(stderr, "rank %d over %s: %s\n", r, way->name, share);
+    fault_finish(ranks);
+}
