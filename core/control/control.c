@@ -436,6 +436,8 @@ void control_connected(struct control *control, struct control_conn *conn)
     uint8_t body[16];
 
     control->members[conn->rank].unreachable_ns = 0;
+    if (control->handlers && control_parent(conn->rank) == control->rank)
+        control->handlers->joined(control->handler_user, conn);
     for (int r = 0; r < control->size; r++) {
         if (!control->members[r].left)
             continue;

@@ -83,6 +83,8 @@ struct control_handlers { /* of the agreement; called under the lock */
     void (*outcome)(void *user, const uint8_t *body, size_t size);
     /* A member was lost or left before the group was ready. */
     void (*gone)(void *user, int rank, const char *words);
+    /* A child of this member in the tree has connected. */
+    void (*joined)(void *user, struct control_conn *conn);
 };
 
 struct mates;

@@ -99,7 +99,7 @@ tutti_status agree_settle(struct agreement *a, enum outcome_kind kind, tutti_sta
     if (!outcome_decode(value.data, value.size, a->group->size, &a->outcome))
         stored = error_set(TUTTI_ERR_STORE, "the outcome in the store is damaged");
     else
-        (void)control_send_down(a->group->control, FRAME_OUTCOME, value.data, value.size);
+        agree_tell_outcome(a, &a->outcome);
     tutti_store_value_free(&value);
     return stored;
 }

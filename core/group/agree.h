@@ -27,7 +27,8 @@ struct agreement {
     struct offer *own;
     int listener; /* the Unix socket's */
     struct decision decision;
-    struct outcome outcome; /* of this round, once known */
+    struct outcome outcome;                    /* of this round, once known */
+    struct outcome told[AGREE_ROUNDS_MAX + 1]; /* [round] that was sent down; the control lock's */
     struct agree_note *notes, **notes_tail;
     bool have_roster;
     int leader_fd;    /* a bare connection to the leader's listener until it has decided, or -1 */
@@ -51,6 +52,9 @@ tutti_status agree_settle(struct agreement *a, enum outcome_kind kind, tutti_sta
 tutti_status agree_give_up(struct agreement *a, tutti_status status, int culprit);
 
 /* ---- agree_notes.c ---- */
+
+/* To those below in the tree, now or when they connect. */
+void agree_tell_outcome(struct agreement *a, const struct outcome *outcome);
 
 extern const struct control_handlers agree_handlers;
 /* Works on what was noted until there is nothing, or the round has its outcome. */

@@ -46,7 +46,42 @@ static void on_gone(void *user, int rank, const char *words)
     note(user, FRAME_BYE, rank, words, strlen(words));
 }
 
-const struct control_handlers agree_handlers = {on_report, on_roster, on_outcome, on_gone};
+/* A round may be over before all have connected: who comes late hears of each. */
+static void on_joined(void *user, struct control_conn *conn)
+{
+    const struct agreement *a = user;
+    uint8_t bytes[AGREE_WORDS_MAX + 64];
+    struct writer w = {.data = bytes, .capacity = sizeof bytes};
+
+    for (int round = 1; round <= AGREE_ROUNDS_MAX; round++) {
+        if (!a->told[round].kind)
+            continue;
+        w.size = 0;
+        outcome_encode(&w, &a->told[round]);
+        (void)control_conn_send(a->group->control, conn, FRAME_OUTCOME, w.data, w.size);
+    }
+}
+
+void agree_tell_outcome(struct agreement *a, const struct outcome *outcome)
+{
+    struct control *control = a->group->control;
+    uint8_t bytes[AGREE_WORDS_MAX + 64];
+    struct writer w = {.data = bytes, .capacity = sizeof bytes};
+
+    if (outcome->round < 1 || outcome->round > AGREE_ROUNDS_MAX)
+        return;
+    pthread_mutex_lock(&control->lock);
+    bool told = a->told[outcome->round].kind != OUTCOME_NONE;
+    a->told[outcome->round] = *outcome;
+    pthread_mutex_unlock(&control->lock);
+    if (told)
+        return;
+    outcome_encode(&w, outcome);
+    (void)control_send_down(control, FRAME_OUTCOME, w.data, w.size);
+}
+
+const struct control_handlers agree_handlers = {on_report, on_roster, on_outcome, on_gone,
+                                                on_joined};
 
 static tutti_status take_roster(struct agreement *a, const struct agree_note *n)
 {
@@ -165,7 +200,7 @@ static tutti_status take_note(struct agreement *a, const struct agree_note *n)
 
         if (!outcome_decode(n->data, n->size, a->group->size, &outcome))
             return error_set(TUTTI_ERR_INTERNAL, "the outcome is damaged");
-        (void)control_send_down(control, FRAME_OUTCOME, n->data, n->size);
+        agree_tell_outcome(a, &outcome);
         if (outcome.round == a->round)
             a->outcome = outcome;
         return TUTTI_OK;
