@@ -230,3 +230,52 @@ FAULT_TEST(killed, rank_0_in_init_after_its_offer)
 {
     kill_in_init(way, 0);
 }
+
+/*
+ * From the moment that it may publish its offer until all call. Before the offer nobody knows it:
+ * then init ends at its deadline, and names it as missing.
+ */
+static void kill_at(const struct fault_way *way, int victim, int after_us)
+{
+    struct ranks *ranks =
+        fault_start(way, "rank_fault", "in_init", RANKS,
+                    (const char *[]){"TUTTI_TEST_LATE=4", "TUTTI_TEST_TIMEOUT_MS=1500", NULL});
+    char status[64], words[1024], first[1024] = "", who[16];
+
+    for (int r = 0; r < RANKS - 1; r++)
+        cr_assert(ranks_reach(ranks, r, "in_init"));
+    ranks_tell(ranks, RANKS - 1, "go");
+    usleep((useconds_t)after_us);
+    int64_t killed = ranks_signal(ranks, victim, SIGKILL);
+    snprintf(who, sizeof who, "rank %d", victim);
+    for (int r = 0; r < RANKS; r++) {
+        if (r == victim)
+            continue;
+        cr_assert(ranks_wait_rank(ranks, r));
+        cr_expect(ranks_result(ranks, r)->passed, "%d us: rank %d: %s", after_us, r,
+                  ranks_result(ranks, r)->out);
+        cr_assert(ranks_value(ranks, r, "status", status, sizeof status) &&
+                  ranks_value(ranks, r, "words", words, sizeof words));
+        cr_expect_not_null(strstr(words, who), "%d us: rank %d: %s", after_us, r, words);
+        if (!*first)
+            memcpy(first, words, sizeof first);
+        cr_expect_str_eq(words, first, "%d us: rank %d: «%s», not «%s»", after_us, r, words, first);
+        if (strcmp(status, "TUTTI_ERR_TIMEOUT"))
+            cr_expect_lt(ranks_point_ns(ranks, r, "returned") - killed, FAULT_BUDGET_MS * 1000000LL,
+                         "%d us: %s", after_us, words);
+    }
+    fprintf(stderr, "%s, %d us: %s: %s\n", way->name, after_us, status, first);
+    fault_finish(ranks);
+}
+
+FAULT_TEST(killed, at_any_moment_of_init)
+{
+    for (int after_us = 500; after_us < 40000; after_us *= 2)
+        kill_at(way, MIDDLE, after_us);
+}
+
+FAULT_TEST(killed, rank_0_at_any_moment_of_init)
+{
+    for (int after_us = 500; after_us < 40000; after_us *= 2)
+        kill_at(way, 0, after_us);
+}
