@@ -163,16 +163,20 @@ static tutti_status await_decision(struct agreement *a, tutti_store_value *ret_v
     struct control *control = a->group->control;
     char key[AGREE_KEY_MAX];
     const char *keys[1] = {key};
-    int32_t present = control_parent(a->group->rank) != 0;
-    int64_t left;
+    bool looks = control_parent(a->group->rank) == 0;
+    int32_t present = a->group->rank == 0; /* it has just published it */
     struct epoll_event event;
 
     agree_key(a, key, "decision/%u", a->round);
-    while (!present && (left = agree_left_ms(a)) > 0) {
-        tutti_status status = tutti_store_check(a->store, keys, 1, left, &present);
+    while (looks && !present) {
+        tutti_status status = tutti_store_check(a->store, keys, 1, STORE_GRACE_MS, &present);
 
-        if (status || present)
+        if (status)
+            return status;
+        if (present)
             break;
+        if (!agree_left_ms(a))
+            return TUTTI_ERR_TIMEOUT;
         control_poll(control);
         status = agree_take_notes(a);
         if (!status && !a->outcome.kind)
@@ -182,7 +186,7 @@ static tutti_status await_decision(struct agreement *a, tutti_store_value *ret_v
         (void)epoll_wait(control->epoll_fd, &event, 1,
                          clock_left_ms(a->deadline_ns, STORE_POLL_MS));
     }
-    left = agree_left_ms(a);
+    int64_t left = present ? STORE_GRACE_MS : agree_left_ms(a);
     return tutti_store_get(a->store, key, left ? left : 1, ret_value);
 }
 
