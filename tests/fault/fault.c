@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -82,7 +83,9 @@ void fault_expect(struct ranks *ranks, const struct fault_expected *expected)
         return;
     fprintf(stderr, "%s: the last survivor returned after %.1f ms\n",
             criterion_current_test ? criterion_current_test->name : "?", ms);
-    cr_expect(ms <= expected->budget_ms, "the last survivor returned after %.1f ms", ms);
+    /* The budgets are those of a build without instruments. */
+    if (!getenv("TUTTI_TEST_PROGRAMS"))
+        cr_expect(ms <= expected->budget_ms, "the last survivor returned after %.1f ms", ms);
 }
 
 void fault_finish(struct ranks *ranks)
