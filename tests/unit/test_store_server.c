@@ -77,8 +77,9 @@ Test(store_server, strangers_that_say_nothing_are_closed_and_keep_a_client_waiti
     cr_assert(ms_since(start) >= 9000 && ms_since(start) < 13000, "%" PRId64, ms_since(start));
     works(late);
     works(early);
+    /* The first that is closed lets the late client in: the others have their own deadlines. */
     for (int i = 0; i < 64; i++)
-        cr_assert(is_closed_within(fds[i], 0), "%d", i);
+        cr_assert(is_closed_within(fds[i], 1000), "%d", i);
     for (int i = 0; i < STRANGERS; i++)
         close(fds[i]);
     tutti_store_unref(early);
