@@ -56,15 +56,11 @@ static struct async_call *async_of(struct tutti_work *work)
     return (struct async_call *)((char *)work - offsetof(struct async_call, work));
 }
 
+/* The lists are under the engine's lock, not the baton: who completes a work holds that already. */
 static void release(struct tutti_work *work)
 {
-    call_return(async_of(work));
-}
-
-/* The lists are under the engine's lock, not the baton: who completes a work holds that already. */
-void call_return(struct async_call *async)
-{
-    struct engine *engine = async->work.engine;
+    struct async_call *async = async_of(work);
+    struct engine *engine = work->engine;
     struct tutti_group *group = async->call.group;
 
     atomic_fetch_sub(&engine->works, 1);
@@ -115,13 +111,23 @@ tutti_status call_allocate(struct tutti_group *group, struct async_call **ret_ca
     return TUTTI_OK;
 }
 
-void call_hand_out(struct async_call *async, tutti_work **ret_work)
+tutti_status call_started(struct async_call *async, tutti_status status, tutti_work **ret_work)
 {
+    struct tutti_group *group = async->call.group;
     struct engine *engine = async->work.engine;
 
+    if (!status)
+        (void)group->source.progress(&group->source);
+    engine_release(engine);
+    if (status) {
+        atomic_fetch_sub(&engine->unattended, 1);
+        release(&async->work);
+        return status;
+    }
     *ret_work = &async->work;
     if (atomic_load(&async->call.state.status) == TUTTI_ERR_NOT_READY)
         engine_attend(engine);
+    return TUTTI_OK;
 }
 
 tutti_status call_wait(struct call *call)

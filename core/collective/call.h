@@ -17,10 +17,12 @@ tutti_status call_tensor(const tutti_tensor *tensor, const char *what, void **re
 
 /* Memory for a call that nobody waits for. */
 tutti_status call_allocate(struct tutti_group *group, struct async_call **ret_call);
-/* Gives it back before it was started. */
-void call_return(struct async_call *async);
-/* It was started: hands its work to the caller, and to the engine if it is not complete. */
-void call_hand_out(struct async_call *async, tutti_work **ret_work);
+/*
+ * Ends the start of such a call, which was made with the baton, and releases the baton. OK: moves
+ * things once, and hands the work to the caller, and to the engine if it is not complete. Otherwise
+ * nothing was started: the memory goes back, and the status is returned.
+ */
+tutti_status call_started(struct async_call *async, tutti_status status, tutti_work **ret_work);
 
 /* Waits for a blocking call and returns its status, with the thread's error set. */
 tutti_status call_wait(struct call *call);

@@ -120,16 +120,7 @@ static tutti_status run_async(struct tutti_group *group, const struct arguments 
     async->call.kind = CALL_COLLECTIVE;
     engine_take(engine);
     status = group_ended(group) ? group_verdict(group) : begin(group, args, &async->call);
-    if (!status)
-        (void)group->source.progress(&group->source);
-    engine_release(engine);
-    if (status) {
-        atomic_fetch_sub(&engine->unattended, 1);
-        call_return(async);
-        return status;
-    }
-    call_hand_out(async, ret_work);
-    return TUTTI_OK;
+    return call_started(async, status, ret_work);
 }
 
 static tutti_status run(struct tutti_group *group, const struct arguments *args, tutti_work **work)

@@ -99,17 +99,7 @@ static tutti_status run_async(struct tutti_group *group, const struct message *m
     if (status)
         return status;
     engine_take(engine);
-    status = start(group, m, &async->call);
-    if (!status)
-        (void)group->source.progress(&group->source);
-    engine_release(engine);
-    if (status) {
-        atomic_fetch_sub(&engine->unattended, 1);
-        call_return(async);
-        return status;
-    }
-    call_hand_out(async, ret_work);
-    return TUTTI_OK;
+    return call_started(async, start(group, m, &async->call), ret_work);
 }
 
 tutti_status tutti_send(tutti_group *group, const tutti_tensor *tensor, int32_t destination,
