@@ -100,8 +100,9 @@ TUTTI_API const char *tutti_dtype_name(tutti_dtype dtype);
 TUTTI_API tutti_dtype tutti_dtype_parse(const char *name);
 
 /**
- * Number of elements and bytes of a tensor. Checks the descriptor: negative extents, products that
- * overflow, a NULL pointer behind a non-empty tensor and strides that are not C-contiguous are
+ * Number of elements of a tensor, and of their bytes without what strides leave between them. Checks
+ * the descriptor: negative extents, products that overflow, a NULL pointer behind a non-empty tensor,
+ * strides that leave the address space and dtypes that no operation takes are
  * TUTTI_ERR_INVALID_ARGUMENT or TUTTI_ERR_UNSUPPORTED with words. Either output may be NULL.
  */
 TUTTI_API tutti_status tutti_tensor_measure(const tutti_tensor *tensor, uint64_t *ret_count,

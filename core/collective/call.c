@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/options.h"
+#include "tensor/layout.h"
 
 tutti_status call_check(const struct tutti_group *group, const tutti_options *options,
                         int64_t *ret_timeout_ms)
@@ -40,14 +41,20 @@ tutti_status call_tensor(const tutti_tensor *tensor, const char *what, void **re
 {
     if (!tensor)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s is NULL", what);
-    tutti_status status = tutti_tensor_measure(tensor, ret_count, ret_bytes);
+    struct tensor_size size;
+    tutti_status status = tensor_measure(tensor, &size);
     if (status)
         return status;
+    if (!size.contiguous)
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "%s is not C-contiguous; make a contiguous copy first", what);
     if (tensor->device.type != TUTTI_DEVICE_CPU && tensor->device.type != TUTTI_DEVICE_CUDA_HOST)
         return error_set(TUTTI_ERR_UNSUPPORTED,
                          "%s is on a device of type %d; this backend takes host memory", what,
                          tensor->device.type);
-    *ret_data = *ret_bytes ? (char *)tensor->data + tensor->byte_offset : NULL;
+    *ret_data = size.bytes ? (char *)tensor->data + tensor->byte_offset : NULL;
+    *ret_count = size.count;
+    *ret_bytes = size.bytes;
     return TUTTI_OK;
 }
 

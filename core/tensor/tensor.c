@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "tensor/layout.h"
 
 size_t tutti_dtype_size(tutti_dtype dtype)
 {
@@ -105,67 +106,98 @@ static tutti_status count_elements(const tutti_tensor *tensor, uint64_t *ret_cou
 }
 
 /* Only for tensors with elements: the product of the extents is known to fit. */
-static tutti_status check_contiguous(const tutti_tensor *tensor)
+static bool is_contiguous(const tutti_tensor *tensor)
 {
     int64_t expected = 1;
 
     if (!tensor->strides)
-        return TUTTI_OK;
+        return true;
     for (int32_t i = tensor->ndim - 1; i >= 0; i--) {
         if (tensor->shape[i] == 1) /* never stepped over: frameworks leave any number here */
             continue;
         if (tensor->strides[i] != expected)
-            return error_set(TUTTI_ERR_UNSUPPORTED,
-                             "the tensor is not C-contiguous: its stride %" PRId32 " is %" PRId64
-                             ", not %" PRId64 "; make a contiguous copy first",
-                             i, tensor->strides[i], expected);
+            return false;
         expected *= tensor->shape[i];
     }
-    return TUTTI_OK;
+    return true;
 }
 
-static tutti_status check_memory(const tutti_tensor *tensor, uint64_t bytes)
+/* The first and the end of the bytes that strides reach, counted from the first element. */
+static bool find_reach(const tutti_tensor *tensor, int64_t *ret_low, int64_t *ret_high)
 {
-    uint64_t address;
+    const int64_t element = (int64_t)tutti_dtype_size(tensor->dtype);
+    int64_t low = 0, high = element, stride, far;
+
+    for (int32_t i = 0; i < tensor->ndim; i++) {
+        if (tensor->shape[i] == 1)
+            continue;
+        if (__builtin_mul_overflow(tensor->strides[i], element, &stride) ||
+            __builtin_mul_overflow(stride, tensor->shape[i] - 1, &far) ||
+            __builtin_add_overflow(far < 0 ? low : high, far, far < 0 ? &low : &high))
+            return false;
+    }
+    *ret_low = low;
+    *ret_high = high;
+    return true;
+}
+
+static tutti_status check_memory(const tutti_tensor *tensor, const struct tensor_size *size)
+{
+    int64_t low = 0, high = (int64_t)size->bytes;
+    uint64_t address, end;
 
     if (!tensor->data)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "the tensor's data is NULL, but it has %" PRIu64 " bytes", bytes);
-    if (__builtin_add_overflow((uintptr_t)tensor->data, tensor->byte_offset, &address) ||
-        __builtin_add_overflow(address, bytes, &address) || address > UINTPTR_MAX)
+                         "the tensor's data is NULL, but it has %" PRIu64 " bytes", size->bytes);
+    if (!size->contiguous && !find_reach(tensor, &low, &high))
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "the tensor's byte_offset %" PRIu64 " and its %" PRIu64
-                         " bytes reach beyond the address space",
-                         tensor->byte_offset, bytes);
+                         "the tensor's strides reach further than 2^63 bytes");
+    if (__builtin_add_overflow((uintptr_t)tensor->data, tensor->byte_offset, &address) ||
+        __builtin_add_overflow(address, (uint64_t)high, &end) || end > UINTPTR_MAX ||
+        address <= 0 - (uint64_t)low)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "the tensor's byte_offset %" PRIu64 " and its bytes %" PRId64
+                         " .. %" PRId64 " reach beyond the address space",
+                         tensor->byte_offset, low, high);
+    return TUTTI_OK;
+}
+
+tutti_status tensor_measure(const tutti_tensor *tensor, struct tensor_size *ret_size)
+{
+    struct tensor_size size = {.contiguous = true};
+    tutti_status status = check_fields(tensor);
+
+    if (status == TUTTI_OK)
+        status = count_elements(tensor, &size.count);
+    if (status != TUTTI_OK)
+        return status;
+    /* Half the address space at most, so that every offset into it is a ptrdiff_t. */
+    if (__builtin_mul_overflow(size.count, tutti_dtype_size(tensor->dtype), &size.bytes) ||
+        size.bytes > PTRDIFF_MAX)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "the tensor's %" PRIu64 " elements of %s do not fit into memory",
+                         size.count, tutti_dtype_name(tensor->dtype));
+    if (size.count > 0) {
+        size.contiguous = is_contiguous(tensor);
+        status = check_memory(tensor, &size);
+        if (status != TUTTI_OK)
+            return status;
+    }
+    *ret_size = size;
     return TUTTI_OK;
 }
 
 tutti_status tutti_tensor_measure(const tutti_tensor *tensor, uint64_t *ret_count,
                                   uint64_t *ret_bytes)
 {
-    uint64_t count = 0, bytes;
-    tutti_status status = check_fields(tensor);
+    struct tensor_size size;
+    tutti_status status = tensor_measure(tensor, &size);
 
-    if (status == TUTTI_OK)
-        status = count_elements(tensor, &count);
     if (status != TUTTI_OK)
         return status;
-    /* Half the address space at most, so that every offset into it is a ptrdiff_t. */
-    if (__builtin_mul_overflow(count, tutti_dtype_size(tensor->dtype), &bytes) ||
-        bytes > PTRDIFF_MAX)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "the tensor's %" PRIu64 " elements of %s do not fit into memory", count,
-                         tutti_dtype_name(tensor->dtype));
-    if (count > 0) {
-        status = check_contiguous(tensor);
-        if (status == TUTTI_OK)
-            status = check_memory(tensor, bytes);
-        if (status != TUTTI_OK)
-            return status;
-    }
     if (ret_count)
-        *ret_count = count;
+        *ret_count = size.count;
     if (ret_bytes)
-        *ret_bytes = bytes;
+        *ret_bytes = size.bytes;
     return TUTTI_OK;
 }

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What strides make of a tensor's memory.
+ *
+ * Element k of a tensor is the k-th in row-major order of its shape, whatever its strides are, and
+ * that is the element which meets the other members' element k: how a member keeps its elements is
+ * its own affair. So memory is used as it lies only when it is C-contiguous; any other layout is
+ * packed before the operation and unpacked after it (packed.h).
+ */
+#ifndef TUTTI_TENSOR_LAYOUT_H
+#define TUTTI_TENSOR_LAYOUT_H
+
+#include <stdbool.h>
+
+#include <tutti/tensor.h>
+
+struct tensor_size {
+    uint64_t count; /* elements */
+    uint64_t bytes; /* of the elements, without what lies between them */
+    bool contiguous;
+};
+
+/* Checks the descriptor; what it says afterwards is safe to compute with and to address. */
+tutti_status tensor_measure(const tutti_tensor *tensor, struct tensor_size *ret_size);
+
+/*
+ * A tensor with elements has at most 62 dimensions that are longer than 1, whatever its rank: it has
+ * less than 2^63 elements.
+ */
+enum { TENSOR_DIMENSIONS = 62 };
+
+struct tensor_dimension {
+    int64_t extent;
+    int64_t stride; /* in bytes */
+};
+
+/* The tensor's dimensions in their order, without those of extent 1, and with neighbours joined
+ * that are one run of equal steps. A copy: it does not refer to the caller's shape and strides. */
+struct tensor_view {
+    char *first; /* the element whose indices are all 0 */
+    uint64_t bytes;
+    uint32_t element_bytes;
+    int dimensions;
+    struct tensor_dimension dimension[TENSOR_DIMENSIONS];
+};
+
+/* Of a tensor that was measured and has elements. */
+void tensor_view(const tutti_tensor *tensor, const struct tensor_size *size,
+                 struct tensor_view *ret_view);
+
+/*
+ * Whether no two elements can share a byte. Sorted by the length of their steps, each dimension must
+ * step over everything that the shorter ones reach; this holds for what slicing, transposing and
+ * flipping make of an array. Strides that interleave without it are not told from strides that
+ * collide, which would take a search.
+ */
+bool tensor_view_is_distinct(const struct tensor_view *view);
+
+/* Between the view's elements and `view->bytes` bytes in row-major order. */
+void tensor_pack(const struct tensor_view *view, void *to);
+void tensor_unpack(const struct tensor_view *view, const void *from);
+
+#endif

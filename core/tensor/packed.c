@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tensor/packed.h"
+
+#include <inttypes.h>
+#include <stdalign.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+
+enum { ALIGNMENT = 64 };
+
+struct packed {
+    struct packed *next;
+    enum tensor_use use;
+    struct tensor_view view;
+    alignas(ALIGNMENT) char data[];
+};
+
+static struct packed *packed_new(uint64_t bytes)
+{
+    uint64_t whole = (sizeof(struct packed) + bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+
+    return whole <= PTRDIFF_MAX ? aligned_alloc(ALIGNMENT, whole) : NULL;
+}
+
+tutti_status packed_use(const tutti_tensor *tensor, const struct tensor_size *size,
+                        const char *what, enum tensor_use use, struct packed **list,
+                        void **ret_data)
+{
+    if (size->contiguous) {
+        *ret_data = size->bytes ? (char *)tensor->data + tensor->byte_offset : NULL;
+        return TUTTI_OK;
+    }
+    struct tensor_view view;
+    tensor_view(tensor, size, &view);
+    if (use & TENSOR_WRITTEN && !tensor_view_is_distinct(&view))
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "%s is written, but by its strides several of its elements may lie in one "
+                         "place; make a contiguous copy of it first",
+                         what);
+    struct packed *packed = packed_new(size->bytes);
+    if (!packed)
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                         "%s is not C-contiguous, and there is no memory for a copy of its %" PRIu64
+                         " bytes",
+                         what, size->bytes);
+    packed->use = use;
+    packed->view = view;
+    if (use & TENSOR_READ)
+        tensor_pack(&view, packed->data);
+    packed->next = *list;
+    *list = packed;
+    *ret_data = packed->data;
+    return TUTTI_OK;
+}
+
+void packed_end(struct packed **list, bool unpack)
+{
+    while (*list) {
+        struct packed *packed = *list;
+
+        *list = packed->next;
+        if (unpack && packed->use & TENSOR_WRITTEN)
+            tensor_unpack(&packed->view, packed->data);
+        free(packed);
+    }
+}

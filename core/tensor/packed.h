@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The contiguous stand-ins of a call's tensors that are not C-contiguous: the only allocation that a
+ * tensor costs. A call keeps them in a list of its own, and ends the list before it tells that it is
+ * complete. They do not refer to the caller's descriptors, only to the memory behind them.
+ */
+#ifndef TUTTI_TENSOR_PACKED_H
+#define TUTTI_TENSOR_PACKED_H
+
+#include <stdbool.h>
+
+#include "tensor/layout.h"
+
+/* What the operation does with a tensor on this member. */
+enum tensor_use { TENSOR_READ = 1, TENSOR_WRITTEN = 2, TENSOR_BOTH = 3 };
+
+struct packed;
+
+/*
+ * The elements' place for the operation, NULL for an empty tensor: the tensor's own memory when it
+ * is contiguous, else a new entry in `*list`, filled if the tensor is read. `what` names the tensor
+ * in errors: "the tensor". A tensor that is written must not have two elements in one place.
+ */
+tutti_status packed_use(const tutti_tensor *tensor, const struct tensor_size *size,
+                        const char *what, enum tensor_use use, struct packed **list,
+                        void **ret_data);
+
+/* Ends the list: what was written is unpacked, unless the operation failed. */
+void packed_end(struct packed **list, bool unpack);
+
+#endif
