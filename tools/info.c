@@ -9,6 +9,7 @@
 #include <tutti/version.h>
 
 #include "cli.h"
+#include "info_env.h"
 #include "probe.h"
 #include "verbs.h"
 
@@ -20,6 +21,7 @@ static const char summary[] =
 static const char description[] = "Examples:\n"
                                   "  tutti info\n"
                                   "  tutti info --json\n"
+                                  "  tutti info --env\n"
                                   "  TUTTI_PLUGIN_PATH=build/plugins tutti info\n";
 
 /* ---- text ---- */
@@ -145,8 +147,10 @@ static int print_json(void)
 
 int info_main(int argc, char **argv)
 {
-    gboolean json = FALSE;
+    gboolean json = FALSE, env = FALSE;
     const GOptionEntry entries[] = {
+        {"env", 0, 0, G_OPTION_ARG_NONE, &env,
+         "The variables of the environment instead: value, source, default, meaning", NULL},
         {"json", 0, 0, G_OPTION_ARG_NONE, &json, "Print one JSON document", NULL},
         {NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL}};
 
@@ -154,5 +158,7 @@ int info_main(int argc, char **argv)
         return EXIT_USAGE;
     if (argc > 0)
         return cli_usage("info", "unexpected word '%s'", argv[0]);
+    if (env)
+        return json ? info_env_json() : info_env_text();
     return json ? print_json() : print_text();
 }

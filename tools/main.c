@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tutti/info.h>
 #include <tutti/version.h>
 
 #include "cli.h"
@@ -32,6 +33,14 @@ static void print_help(FILE *out)
           "  tutti info --json\n"
           "  tutti explain all_reduce --bytes 1M -n 4\n",
           out);
+}
+
+/* Ranks say it themselves, so `tutti run` need not. */
+static void warn_of_variable(const tutti_variable_info *variable, void *user)
+{
+    (void)user;
+    if (*variable->problem)
+        cli_say(NULL, "%s", variable->problem);
 }
 
 static const struct verb *find_verb(const char *name)
@@ -63,6 +72,8 @@ int main(int argc, char **argv)
     const struct verb *verb = find_verb(word);
 
     setlocale(LC_CTYPE, "");
+    if (verb && verb->main != run_main)
+        tutti_environment_list(warn_of_variable, NULL);
     if (verb)
         return verb->main(argc - 1, argv + 1);
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {

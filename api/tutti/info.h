@@ -49,6 +49,29 @@ typedef void (*tutti_info_fn)(const char *section, const char *name, const char 
 /** Rows of the sections "build", "cpu", "net" and "limits". */
 TUTTI_API tutti_status tutti_info_list(tutti_info_fn fn, void *user);
 
+/* One variable of the environment. */
+typedef struct tutti_variable_info {
+    const char *name;
+    const char *value;    /* that counts: as it is set, or what stands for it; "": nothing */
+    const char *source;   /* "environment", "default", or the variable that stands for it */
+    const char *standard; /* what counts when nothing is set; "": nothing */
+    const char *values;   /* "OFF | WARN | INFO | DETAIL", "<number>" */
+    const char *across;   /* "may differ", "same on all ranks", "same, compared at init" */
+    const char *meaning;  /* "" for a name that nothing reads */
+    const char *problem;  /* "", or in words why it is refused or of no effect */
+    int32_t own;          /* 1: tutti's own, 0: set by launchers and others */
+    int32_t reserved;
+} tutti_variable_info;
+
+typedef void (*tutti_variable_fn)(const tutti_variable_info *variable, void *user);
+
+/**
+ * Calls fn for each variable of the environment that tutti reads, its own first, and after them for
+ * each that begins with TUTTI_ and that nothing reads. Strings are valid during the call, `meaning`
+ * and `values` for ever. Reads the environment as getenv() does: no thread may change it meanwhile.
+ */
+TUTTI_API tutti_status tutti_environment_list(tutti_variable_fn fn, void *user);
+
 /* What one call would take; see tutti_explain(). */
 typedef struct tutti_explain_query {
     uint32_t struct_size;

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "group/agree.h"
+#include "group/settings.h"
 
 enum { REMIND_MS = 10000, STORE_GRACE_MS = 2000, LATE_MS = 200 };
 
@@ -205,6 +206,9 @@ static tutti_status compare_offers(struct agreement *a, int *ret_culprit)
                              "group %s: members disagree about the size of the world: rank 0: %u; "
                              "rank %d: %u",
                              a->group->name, first->size, r, o->size);
+        tutti_status status = settings_compare(a->group->name, first->settings, r, o->settings);
+        if (status)
+            return status;
     }
     *ret_culprit = -1;
     return TUTTI_OK;

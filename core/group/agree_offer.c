@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "group/agree.h"
+#include "group/settings.h"
 #include "plugin/plugin.h"
 
 /* Members that agree in this may be host-mates: kernel, user, network namespace, TUTTI_HOST. */
@@ -49,6 +50,7 @@ tutti_status agree_offer(struct agreement *a, const char *choice_words)
     offer->size = (uint32_t)a->group->size;
     offer->address = a->group->control->address;
     snprintf(offer->backend, sizeof offer->backend, "%s", choice_words);
+    settings_describe(offer->settings);
     describe_host(offer->host_key);
     for (int level = 0; level < PROVIDERS; level++) {
         const tutti_plugin *plugin;

@@ -67,6 +67,7 @@ void offer_encode(struct writer *w, const struct offer *offer)
     write_u64(w, offer->nonce);
     write_u32(w, offer->size);
     write_string(w, offer->backend);
+    write_string(w, offer->settings);
     write_string(w, offer->host_key);
     write_string(w, offer->socket_name);
     address_encode(w, &offer->address);
@@ -83,6 +84,7 @@ bool offer_decode(const void *data, size_t size, struct offer *ret_offer)
     ret_offer->nonce = read_u64(&r);
     ret_offer->size = read_u32(&r);
     read_string(&r, ret_offer->backend, sizeof ret_offer->backend);
+    read_string(&r, ret_offer->settings, sizeof ret_offer->settings);
     read_string(&r, ret_offer->host_key, sizeof ret_offer->host_key);
     read_string(&r, ret_offer->socket_name, sizeof ret_offer->socket_name);
     address_decode(&r, &ret_offer->address);

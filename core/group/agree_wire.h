@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "base/codec.h"
+#include "base/environment.h"
 #include "control/control.h"
 #include "control/mates.h"
 #include "plugin/plugin.h"
@@ -29,11 +30,12 @@ enum {
 /* What a member brings. */
 struct offer {
     uint64_t nonce;
-    uint32_t size;                     /* of the world, as this member was told */
-    char backend[AGREE_BACKEND_MAX];   /* as asked for */
-    char host_key[AGREE_HOST_KEY_MAX]; /* members with the same key may be host-mates */
-    char socket_name[MATES_NAME_MAX];  /* where its mates would meet */
-    struct sockaddr_storage address;   /* of its control listener */
+    uint32_t size;                           /* of the world, as this member was told */
+    char backend[AGREE_BACKEND_MAX];         /* as asked for */
+    char settings[ENVIRONMENT_SETTINGS_MAX]; /* that must be the same on all */
+    char host_key[AGREE_HOST_KEY_MAX];       /* members with the same key may be host-mates */
+    char socket_name[MATES_NAME_MAX];        /* where its mates would meet */
+    struct sockaddr_storage address;         /* of its control listener */
     char reasons[CONTROL_PROVIDERS][AGREE_WORDS_MAX]; /* why a candidate is not there; "": it is */
 };
 

@@ -13,6 +13,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "group/settings.h"
 #include "plugin/plugin.h"
 
 enum {
@@ -114,7 +115,9 @@ static tutti_status form(struct tutti_group *group, const tutti_init_options *op
     int64_t init_count = atomic_fetch_add(&group->context->inits, 1);
     int64_t deadline = clock_deadline_ms(group->timeout_ms);
 
-    tutti_status status = backend_resolve(options->backend, &choice);
+    tutti_status status = settings_check();
+    if (!status)
+        status = backend_resolve(options->backend, &choice);
     if (!status)
         status = bootstrap_resolve(options, deadline, &group->bootstrap);
     if (status)

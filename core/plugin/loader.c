@@ -24,6 +24,7 @@
 
 #include <tutti/info.h>
 
+#include "base/distance.h"
 #include "base/error.h"
 #include "plugin/descriptor.h"
 #include "plugin/note.h"
@@ -232,7 +233,7 @@ static tutti_status not_found(const char *name, const GPtrArray *directories)
 
     for (guint i = 0; i < names->len; i++) {
         const char *candidate = names->pdata[i];
-        unsigned distance = search_distance(name, candidate);
+        unsigned distance = word_distance(name, candidate);
 
         if (distance > best || distance >= strlen(candidate))
             continue;

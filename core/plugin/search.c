@@ -89,34 +89,3 @@ GPtrArray *search_files(const GPtrArray *directories)
         add_files(files, directories->pdata[i]);
     return files;
 }
-
-static unsigned least(unsigned a, unsigned b)
-{
-    return a < b ? a : b;
-}
-
-/* The optimal string alignment distance; words longer than a backend's name are cut. */
-unsigned search_distance(const char *a, const char *b)
-{
-    enum { MAX = PLUGIN_NAME_MAX + 1 };
-    unsigned rows[3][MAX + 1], *before = rows[0], *above = rows[1], *row = rows[2];
-    const size_t n = strnlen(a, MAX), m = strnlen(b, MAX);
-
-    for (unsigned j = 0; j <= m; j++)
-        above[j] = j;
-    for (unsigned i = 1; i <= n; i++) {
-        row[0] = i;
-        for (unsigned j = 1; j <= m; j++) {
-            const unsigned differs = a[i - 1] != b[j - 1];
-
-            row[j] = least(least(above[j] + 1, row[j - 1] + 1), above[j - 1] + differs);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                row[j] = least(row[j], before[j - 2] + 1);
-        }
-        unsigned *spare = before;
-        before = above;
-        above = row;
-        row = spare;
-    }
-    return above[m];
-}

@@ -18,7 +18,4 @@ GPtrArray *search_files(const GPtrArray *directories);
 /* NAME of a path ".../libtutti-NAME.so", NULL when it is called otherwise. */
 char *search_name_of(const char *path);
 
-/* How many letters to change, add, drop or swap with their neighbour to make `a` into `b`. */
-unsigned search_distance(const char *a, const char *b);
-
 #endif

@@ -102,6 +102,56 @@ Test(info, a_plugin_that_another_one_hides_is_listed_with_the_reason, .timeout =
     ran_free(&r);
 }
 
+/* The variables of `tutti info --env --json` under the given environment. */
+static JsonArray *variables(JsonParser *parser, const char *environment)
+{
+    struct ran r = ran("%s $TUTTI info --env --json", environment);
+
+    cr_assert_eq(r.code, 0, "%s", r.err);
+    cr_assert(json_parser_load_from_data(parser, r.out, -1, NULL), "%s", r.out);
+    ran_free(&r);
+    JsonObject *root = json_node_get_object(json_parser_get_root(parser));
+    cr_assert_str_eq(json_object_get_string_member(root, "schema"), "tutti.env/1");
+    return json_object_get_array_member(root, "variables");
+}
+
+Test(info, env_tells_value_source_and_what_is_wrong, .timeout = 30)
+{
+    static const struct {
+        const char *environment, *name, *value, *source, *problem;
+    } cases[] = {
+        {"TUTTI_BACKEND=tcp", "TUTTI_BACKEND", "tcp", "environment", ""},
+        {"env -u TUTTI_BACKEND", "TUTTI_BACKEND", "auto", "default", ""},
+        {"TORCHELASTIC_RUN_ID=job", "TUTTI_RUN_ID", "job", "TORCHELASTIC_RUN_ID", ""},
+        {"TUTTI_DEBUG=loud", "TUTTI_DEBUG", "loud", "environment", "TUTTI_DEBUG=loud: not one of"},
+        {"TUTTI_DEBGU=INFO", "TUTTI_DEBGU", "INFO", "environment", "did you mean TUTTI_DEBUG?"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autoptr(JsonParser) parser = json_parser_new();
+        JsonObject *row = find(variables(parser, cases[i].environment), cases[i].name);
+
+        cr_expect_str_eq(json_object_get_string_member(row, "value"), cases[i].value);
+        cr_expect_str_eq(json_object_get_string_member(row, "source"), cases[i].source);
+        CONTAINS(json_object_get_string_member(row, "problem"), cases[i].problem);
+    }
+
+    struct ran r = ran("TUTTI_BAKEND=shm TUTTI_HOST=h $TUTTI info --env");
+
+    cr_assert_eq(r.code, 0);
+    CONTAINS(r.out, "TUTTI_HOST                   h  (environment)\n    Ranks with different");
+    CONTAINS(r.err, "tutti: TUTTI_BAKEND is set, which nothing reads; did you mean TUTTI_BACKEND?");
+    ran_free(&r);
+}
+
+Test(info, the_documents_have_what_the_tables_of_the_code_say, .timeout = 60)
+{
+    struct ran r = ran("%s/scripts/generate-docs --check $TUTTI", TUTTI_SOURCE_DIR);
+
+    cr_assert_eq(r.code, 0, "%s%s", r.err, r.out);
+    ran_free(&r);
+}
+
 Test(help, each_verb_has_help_with_examples_and_a_manual_page_with_every_option, .timeout = 60)
 {
     struct ran list = ran("$TUTTI help | sed -n '/^Verbs/,/^  help/s/^  \\([a-z]*\\) .*/\\1/p'");
@@ -141,6 +191,7 @@ Test(help, version_and_wrong_words_are_answered, .timeout = 30)
         {"help rnu", 2, "unknown verb 'rnu'; did you mean 'run'?"},
         {"--versoin", 2, "unknown option '--versoin'"},
         {"info --jsn", 2, "unknown option --jsn; did you mean --json?"},
+        {"info --env words", 2, "unexpected word 'words'"},
         {"info words", 2, "unexpected word 'words'"},
     };
 

@@ -11,6 +11,7 @@
 #include <tutti/info.h>
 #include <tutti/plugin.h>
 
+#include "base/distance.h"
 #include "plugin/plugin.h"
 #include "plugin/search.h"
 
@@ -306,6 +307,6 @@ Test(plugin_loader, distance_counts_changes)
                  {"tcpp", "tcp", 1}, {"gloo", "glob", 1}, {"", "tcp", 3},    {"tcp", "", 3}};
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        cr_expect_eq(search_distance(cases[i].a, cases[i].b), cases[i].distance, "%s %s: %u",
-                     cases[i].a, cases[i].b, search_distance(cases[i].a, cases[i].b));
+        cr_expect_eq(word_distance(cases[i].a, cases[i].b), cases[i].distance, "%s %s: %u",
+                     cases[i].a, cases[i].b, word_distance(cases[i].a, cases[i].b));
 }

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TUTTI_BASE_DISTANCE_H
+#define TUTTI_BASE_DISTANCE_H
+
+enum { DISTANCE_WORD_MAX = 63 };
+
+/* How many letters to change, add, drop or swap with their neighbour to make `a` into `b`: the
+ * optimal string alignment distance. Longer words are cut at DISTANCE_WORD_MAX. */
+unsigned word_distance(const char *a, const char *b);
+
+#endif

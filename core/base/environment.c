@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/environment.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/distance.h"
+#include "base/error.h"
+
+#define PREFIX "TUTTI_"
+#define BETWEEN " | "
+
+const struct environment_variable environment_table[] = {
+#define OWN(NAME, values, standard, agreement, meaning)                                            \
+    {#NAME, values, standard, meaning, agreement, true},
+#define OF_OTHERS(NAME, values, standard, agreement, meaning)                                      \
+    {#NAME, values, standard, meaning, agreement, false},
+    ENVIRONMENT_OWN(OWN) ENVIRONMENT_OF_OTHERS(OF_OTHERS)
+#undef OWN
+#undef OF_OTHERS
+        {NULL, NULL, NULL, NULL, ENV_MAY_DIFFER, false}};
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* The next word of a choice at *at, copied; false at the end. */
+static bool next_word(const char **at, char ret_word[DISTANCE_WORD_MAX + 1])
+{
+    if (!**at)
+        return false;
+    const char *end = strstr(*at, BETWEEN);
+    size_t length = end ? (size_t)(end - *at) : strlen(*at);
+
+    snprintf(ret_word, DISTANCE_WORD_MAX + 1, "%.*s", (int)length, *at);
+    *at += length + (end ? strlen(BETWEEN) : 0);
+    return true;
+}
+
+/* The choice that `value` is, as the table spells it. */
+static bool find_choice(const struct environment_variable *row, const char *value,
+                        char ret_word[DISTANCE_WORD_MAX + 1])
+{
+    const char *at = row->values;
+
+    while (next_word(&at, ret_word))
+        if (!strcasecmp(ret_word, value))
+            return true;
+    return false;
+}
+
+static bool is_nearer(const char *word, const char *candidate, unsigned *best)
+{
+    unsigned distance = word_distance(word, candidate);
+    size_t letters = strlen(word);
+
+    if (distance >= *best || distance > 1 + letters / 4 || distance >= strlen(candidate))
+        return false;
+    *best = distance;
+    return true;
+}
+
+void environment_problem(const struct environment_variable *row, const char *value, char *ret_words,
+                         size_t size)
+{
+    char word[DISTANCE_WORD_MAX + 1], nearest[DISTANCE_WORD_MAX + 1] = "";
+    char upper[DISTANCE_WORD_MAX + 1];
+    const char *at = row->values;
+    unsigned best = DISTANCE_WORD_MAX;
+
+    *ret_words = 0;
+    if (!row->own || !*value || strchr(row->values, '<') || find_choice(row, value, word))
+        return;
+    snprintf(upper, sizeof upper, "%s", value);
+    while (next_word(&at, word)) {
+        for (size_t i = 0; upper[i]; i++) /* the spelling of the choice, where only case differs */
+            if (word[0] >= 'A' && word[0] <= 'Z' && upper[i] >= 'a' && upper[i] <= 'z')
+                upper[i] = (char)(upper[i] - 'a' + 'A');
+        if (is_nearer(upper, word, &best))
+            memcpy(nearest, word, sizeof nearest);
+    }
+    snprintf(ret_words, size, "%s=%.64s: %s%s%s%s%s", row->name, value,
+             strstr(row->values, BETWEEN) ? "not one of " : "the only value is ", row->values,
+             *nearest ? "; did you mean " : "", nearest, *nearest ? "?" : "");
+}
+
+tutti_status environment_check(void)
+{
+    char words[ENVIRONMENT_WORDS_MAX];
+
+    for (const struct environment_variable *row = environment_table; row->name; row++) {
+        const char *value = getenv(row->name);
+
+        environment_problem(row, value ? value : "", words, sizeof words);
+        if (*words)
+            return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s", words);
+    }
+    return TUTTI_OK;
+}
+
+void environment_settings(char ret_settings[ENVIRONMENT_SETTINGS_MAX])
+{
+    size_t used = 0;
+
+    *ret_settings = 0;
+    for (const struct environment_variable *row = environment_table; row->name; row++) {
+        char word[DISTANCE_WORD_MAX + 1];
+        const char *value = getenv(row->name);
+
+        if (!row->own || row->agreement != ENV_COMPARED || strchr(row->values, '<'))
+            continue;
+        if (!value || !find_choice(row, value, word))
+            snprintf(word, sizeof word, "%s", row->standard);
+        int n = snprintf(ret_settings + used, ENVIRONMENT_SETTINGS_MAX - used, "%s=%s\n", row->name,
+                         word);
+        if (n < 0 || (size_t)n >= ENVIRONMENT_SETTINGS_MAX - used)
+            return;
+        used += (size_t)n;
+    }
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static bool has_row(const char *name)
+{
+    for (const struct environment_variable *row = environment_table; row->name; row++)
+        if (!strcmp(row->name, name))
+            return true;
+    return false;
+}
+
+static bool is_left_to_others(const char *name)
+{
+    static const char *const names[] = {PREFIX "ROOT", PREFIX "DIR", PREFIX "HOME"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return !strncmp(name, PREFIX "TEST_", strlen(PREFIX "TEST_"));
+}
+
+/* Whether `name` begins with TUTTI_, a plugin's name and '_'; a '-' in a plugin's name is '_'. */
+static bool is_of_plugin(const char *name, const char *plugins)
+{
+    for (const char *at = plugins; *at;) {
+        const char *letter = name + strlen(PREFIX);
+        size_t length = strcspn(at, ","), i = 0;
+
+        for (; i < length; i++) {
+            const char upper = at[i] >= 'a' && at[i] <= 'z' ? (char)(at[i] - 'a' + 'A')
+                               : at[i] == '-'               ? '_'
+                                                            : at[i];
+
+            if (letter[i] != upper)
+                break;
+        }
+        if (i == length && letter[length] == '_')
+            return true;
+        at += length;
+        at += strspn(at, ", ");
+    }
+    return false;
+}
+
+void environment_strangers(const char *plugins,
+                           void (*fn)(const char *name, const char *words, void *user), void *user)
+{
+    for (char **entry = environ; entry && *entry; entry++) {
+        char name[DISTANCE_WORD_MAX + 1], words[ENVIRONMENT_WORDS_MAX];
+        const char *nearest = NULL;
+        unsigned best = DISTANCE_WORD_MAX;
+
+        if (strncmp(*entry, PREFIX, strlen(PREFIX)))
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(*entry, "="), *entry);
+        if (has_row(name) || is_left_to_others(name) || is_of_plugin(name, plugins))
+            continue;
+        for (const struct environment_variable *row = environment_table; row->name; row++)
+            if (row->own && is_nearer(name + strlen(PREFIX), row->name + strlen(PREFIX), &best))
+                nearest = row->name;
+        snprintf(words, sizeof words,
+                 "%s is set, which nothing reads; %s%s%s`tutti info --env` lists what is read",
+                 name, nearest ? "did you mean " : "", nearest ? nearest : "", nearest ? "? " : "");
+        fn(name, words, user);
+    }
+}

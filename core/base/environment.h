@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every variable of the environment that tutti reads, in one table. From it come `tutti info --env`,
+ * the warnings of unknown names, the check of values that are one of a few words, the comparison of
+ * those that must be the same on all ranks, and the rows of docs/guide.md and tutti-env(7), which
+ * scripts/generate-docs writes and a test compares. Another test finds a variable that the code
+ * reads without a row, and a row that nothing reads.
+ *
+ * The table says what there is; each value is read where it is used.
+ */
+#ifndef TUTTI_BASE_ENVIRONMENT_H
+#define TUTTI_BASE_ENVIRONMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tutti/status.h>
+
+enum environment_agreement {
+    ENV_MAY_DIFFER,
+    ENV_TO_MEET, /* ranks with different values look for each other in vain, so nobody compares */
+    ENV_COMPARED /* tutti_init() fails with both sides' values where they differ */
+};
+
+/*
+ * X(NAME, VALUES, DEFAULT, AGREEMENT, MEANING)
+ *
+ * VALUES with " | " between words is a choice, matched without regard to case and checked by
+ * environment_check(), but for words in angle brackets, which stand for anything. An empty DEFAULT
+ * is «nothing».
+ */
+#define ENVIRONMENT_OWN(X)                                                                         \
+    X(TUTTI_BACKEND, "auto | <name> | local=<name>,remote=<name>", "auto", ENV_COMPARED,           \
+      "The backend, where the options of tutti_init() name none. `tutti run --backend` sets it.")  \
+    X(TUTTI_DEBUG, "OFF | WARN | INFO | DETAIL", "WARN", ENV_MAY_DIFFER,                           \
+      "What libtutti says on stderr.")                                                             \
+    X(TUTTI_HOST, "<words>", "", ENV_MAY_DIFFER,                                                   \
+      "Ranks with different values never share memory, as if on different hosts. For tests.")      \
+    X(TUTTI_PLUGIN_PATH, "<directory>:<directory>…", "", ENV_MAY_DIFFER,                           \
+      "Directories in which plugins are looked for first. Set-id programs ignore it.")             \
+    X(TUTTI_PLUGIN_TRUST, "any", "", ENV_MAY_DIFFER,                                               \
+      "`any`: open plugins whoever could have written them. Set-id programs ignore it.")           \
+    X(TUTTI_RUN_ID, "<words>", "none", ENV_TO_MEET,                                                \
+      "The job's name, part of all keys in the store; before TORCHELASTIC_RUN_ID. `tutti run` "    \
+      "sets it.")                                                                                  \
+    X(TUTTI_RUN_TERMINAL, "<anything>", "", ENV_MAY_DIFFER,                                        \
+      "For programs. Set by `tutti run` where what this rank prints ends on a terminal, so that "  \
+      "a progress bar may move.")                                                                  \
+    X(TUTTI_STORE, "tcp://<host>:<port> | file:///<path>", "", ENV_TO_MEET,                        \
+      "Where the ranks meet; before MASTER_ADDR. `tutti run` sets it.")                            \
+    X(TUTTI_STORE_HOST, "0 | 1", "", ENV_MAY_DIFFER,                                               \
+      "`1`: rank 0 serves the tcp store; `0`: somebody else does. Not set: rank 0 serves that of " \
+      "MASTER_ADDR unless TORCHELASTIC_USE_AGENT_STORE says otherwise, and not that of "           \
+      "TUTTI_STORE.")
+
+#define ENVIRONMENT_OF_OTHERS(X)                                                                   \
+    X(RANK, "<number>", "", ENV_MAY_DIFFER, "This process's rank.")                                \
+    X(WORLD_SIZE, "<number>", "", ENV_COMPARED, "How many ranks there are.")                       \
+    X(LOCAL_RANK, "<number>", "", ENV_MAY_DIFFER,                                                  \
+      "The rank among those of this host. Warnings about the environment come from 0 only.")       \
+    X(MASTER_ADDR, "<host>", "", ENV_TO_MEET,                                                      \
+      "Where the tcp store is, and the route to it decides the address that others are told.")     \
+    X(MASTER_PORT, "<port>", "", ENV_TO_MEET, "The tcp store's port.")                             \
+    X(TORCHELASTIC_USE_AGENT_STORE, "True | False", "", ENV_MAY_DIFFER,                            \
+      "`True`: the launcher serves the store at MASTER_ADDR, not rank 0.")                         \
+    X(TORCHELASTIC_RUN_ID, "<words>", "none", ENV_TO_MEET, "The job's name.")                      \
+    X(TORCHELASTIC_RESTART_COUNT, "<number>", "0", ENV_TO_MEET,                                    \
+      "The job's attempt. Attempts do not see each other's keys.")                                 \
+    X(OMPI_COMM_WORLD_SIZE, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_CONTRADICTS)               \
+    X(PMI_SIZE, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_CONTRADICTS)                           \
+    X(PMIX_SIZE, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_CONTRADICTS)                          \
+    X(PMIX_RANK, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_CONTRADICTS)                          \
+    X(SLURM_NTASKS, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_CONTRADICTS)                       \
+    X(FLUX_JOB_SIZE, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_CONTRADICTS)                      \
+    X(NO_COLOR, "<anything>", "", ENV_MAY_DIFFER,                                                  \
+      "Set and not empty: the command `tutti` "                                                    \
+      "colours nothing.")                                                                          \
+    X(TERM, "<words>", "", ENV_MAY_DIFFER,                                                         \
+      "The command `tutti` colours on terminals only, and not on `dumb` ones.")
+
+#define ENVIRONMENT_CONTRADICTS                                                                    \
+    "Only contradicts: more than one process here and a world of one is an error."
+
+struct environment_variable {
+    const char *name, *values, *standard, *meaning;
+    enum environment_agreement agreement;
+    bool own;
+};
+
+/* Ends with a row without a name. */
+extern const struct environment_variable environment_table[];
+
+/* INVALID_ARGUMENT with the words of the first of tutti's own variables whose value is none of its
+ * choice. Empty counts as not set. */
+tutti_status environment_check(void);
+
+/* The same for one row and a value: "" or what is wrong, with the nearest value. */
+void environment_problem(const struct environment_variable *row, const char *value, char *ret_words,
+                         size_t size);
+
+/*
+ * Calls fn for each variable whose name begins with TUTTI_ and is in no row, with the words of a
+ * warning. Left alone: TUTTI_TEST_…, for tests; TUTTI_ROOT, TUTTI_DIR and TUTTI_HOME, by which
+ * modules and builds point at an installation; and TUTTI_NAME_…, an option of plugin NAME, for each
+ * name that `plugins` ("shm, tcp") lists.
+ */
+void environment_strangers(const char *plugins,
+                           void (*fn)(const char *name, const char *words, void *user), void *user);
+
+enum { ENVIRONMENT_SETTINGS_MAX = 1024, ENVIRONMENT_WORDS_MAX = 384 };
+
+/* "NAME=VALUE\n" of each of tutti's own that is compared, TUTTI_BACKEND aside, which the options can
+ * replace; as the table spells it, with defaults where nothing is set. */
+void environment_settings(char ret_settings[ENVIRONMENT_SETTINGS_MAX]);
+
+#endif

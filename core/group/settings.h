@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TUTTI_GROUP_SETTINGS_H
+#define TUTTI_GROUP_SETTINGS_H
+
+#include <tutti/status.h>
+
+#include "base/environment.h"
+
+/* Warns of names that nothing reads, once in a process; refuses a value that is none of its
+ * choice. */
+tutti_status settings_check(void);
+
+/* "NAME=VALUE\n" of all that members must have in common, for the offer. */
+void settings_describe(char ret_settings[ENVIRONMENT_SETTINGS_MAX]);
+
+/* MISMATCH with both sides' values where `other`, of member `rank`, differs from `first`, of rank 0.
+ * Both come from an offer. */
+tutti_status settings_compare(const char *group, const char *first, int rank, const char *other);
+
+#endif

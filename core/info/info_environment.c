@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include <tutti/info.h>
+
+#include "base/environment.h"
+#include "base/error.h"
+#include "plugin/plugin.h"
+
+struct listing {
+    tutti_variable_fn fn;
+    void *user;
+};
+
+static const char *value_of(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value && *value ? value : NULL;
+}
+
+static const char *words_of_agreement(enum environment_agreement agreement)
+{
+    return agreement == ENV_COMPARED  ? "same, compared at init"
+           : agreement == ENV_TO_MEET ? "same on all ranks"
+                                      : "may differ";
+}
+
+static void list_row(const struct listing *listing, const struct environment_variable *row)
+{
+    char problem[ENVIRONMENT_WORDS_MAX];
+    const char *value = value_of(row->name), *source = value ? "environment" : "default";
+
+    if (!value && !strcmp(row->name, "TUTTI_RUN_ID")) {
+        source = "TORCHELASTIC_RUN_ID";
+        value = value_of(source);
+        source = value ? source : "default";
+    }
+    environment_problem(row, value ? value : "", problem, sizeof problem);
+    listing->fn(&(tutti_variable_info){.name = row->name,
+                                       .value = value ? value : row->standard,
+                                       .source = source,
+                                       .standard = row->standard,
+                                       .values = row->values,
+                                       .across = words_of_agreement(row->agreement),
+                                       .meaning = row->meaning,
+                                       .problem = problem,
+                                       .own = row->own},
+                listing->user);
+}
+
+static void list_stranger(const char *name, const char *words, void *user)
+{
+    const struct listing *listing = user;
+    const char *value = value_of(name);
+
+    listing->fn(&(tutti_variable_info){.name = name,
+                                       .value = value ? value : "",
+                                       .source = "environment",
+                                       .standard = "",
+                                       .values = "",
+                                       .across = "may differ",
+                                       .meaning = "",
+                                       .problem = words,
+                                       .own = 1},
+                listing->user);
+}
+
+tutti_status tutti_environment_list(tutti_variable_fn fn, void *user)
+{
+    struct listing listing = {fn, user};
+    char plugins[1024];
+
+    if (!fn)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "tutti_environment_list: fn is NULL");
+    for (const struct environment_variable *row = environment_table; row->name; row++)
+        list_row(&listing, row);
+    plugin_known_names(plugins, sizeof plugins);
+    environment_strangers(plugins, list_stranger, &listing);
+    return TUTTI_OK;
+}

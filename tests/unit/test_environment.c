@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of variables: unknown names, wrong values, and what members compare. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/environment.h"
+#include "base/error.h"
+#include "group/settings.h"
+
+static void note(const char *name, const char *words, void *user)
+{
+    (void)name;
+    strncat(user, words, 1000);
+}
+
+Test(environment, an_unknown_name_is_warned_of_with_the_nearest_one)
+{
+    static const struct {
+        const char *name, *words; /* "": nothing is said */
+    } cases[] = {
+        {"TUTTI_BAKEND", "TUTTI_BAKEND is set, which nothing reads; did you mean TUTTI_BACKEND?"},
+        {"TUTTI_BACKENDS", "did you mean TUTTI_BACKEND?"},
+        {"TUTTI_PLUGINS_PATH", "did you mean TUTTI_PLUGIN_PATH?"},
+        {"TUTTI_ALGORITHM", "TUTTI_ALGORITHM is set, which nothing reads; `tutti info --env`"},
+        {"TUTTI_TCPX_PORT", "TUTTI_TCPX_PORT is set"},
+        {"TUTTI_TCP_PORT", ""},
+        {"TUTTI_MY_WIRE_DEPTH", ""}, /* of plugin my-wire */
+        {"TUTTI_TEST_ANYTHING", ""},
+        {"TUTTI_ROOT", ""},
+        {"TUTTI_DEBUG", ""},
+        {"TUTTIX", ""},
+        {"OTHER_TUTTI_BACKEND", ""},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char words[2048] = "";
+
+        setenv(cases[i].name, "x", 1);
+        environment_strangers("my-wire, shm, tcp", note, words);
+        unsetenv(cases[i].name);
+        cr_expect(*cases[i].words ? strstr(words, cases[i].words) != NULL : !*words, "%s: «%s»",
+                  cases[i].name, words);
+    }
+}
+
+Test(environment, a_value_that_is_none_of_a_choice_is_refused)
+{
+    static const struct {
+        const char *name, *value, *words; /* "": it is good */
+    } cases[] = {
+        {"TUTTI_DEBUG", "INF",
+         "TUTTI_DEBUG=INF: not one of OFF | WARN | INFO | DETAIL; did you "
+         "mean INFO?"},
+        {"TUTTI_DEBUG", "2", "TUTTI_DEBUG=2: not one of"},
+        {"TUTTI_DEBUG", "detail", ""},
+        {"TUTTI_DEBUG", "", ""},
+        {"TUTTI_STORE_HOST", "yes", "TUTTI_STORE_HOST=yes: not one of 0 | 1"},
+        {"TUTTI_PLUGIN_TRUST", "all", "TUTTI_PLUGIN_TRUST=all: the only value is any"},
+        {"TUTTI_HOST", "anything", ""},
+        {"TORCHELASTIC_USE_AGENT_STORE", "1", ""}, /* of others, who may write what they like */
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        setenv(cases[i].name, cases[i].value, 1);
+        const tutti_status status = environment_check();
+        unsetenv(cases[i].name);
+
+        cr_expect_eq(status, *cases[i].words ? TUTTI_ERR_INVALID_ARGUMENT : TUTTI_OK, "%s=%s: %d",
+                     cases[i].name, cases[i].value, status);
+        if (*cases[i].words)
+            cr_expect_not_null(strstr(error_message(), cases[i].words), "«%s»", error_message());
+    }
+}
+
+Test(environment, members_with_different_settings_hear_both_sides)
+{
+    static const struct {
+        const char *first, *other, *words; /* "": they agree */
+    } cases[] = {
+        {"version=1\nA=0\nB=x\n", "version=1\nA=0\nB=x\n", ""},
+        {"version=1\nA=0\nB=x\n", "version=1\nA=1\nB=x\n",
+         "group g: members disagree about A: rank 0: «0»; rank 5: «1»"},
+        {"A=0\nB=x\n", "A=0\nB=xy\n", "disagree about B: rank 0: «x»; rank 5: «xy»"},
+        {"A=0\nB=x\n", "A=0\n", "different settings: rank 0: «B=x»; rank 5: «»"},
+        {"A=0\n", "A=0\nC=1\n", "different settings: rank 0: «»; rank 5: «C=1»"},
+        {"", "\n", ""},
+        {"A", "A=", "different settings: rank 0: «A»; rank 5: «A=»"},
+    };
+    char settings[ENVIRONMENT_SETTINGS_MAX];
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const tutti_status status = settings_compare("g", cases[i].first, 5, cases[i].other);
+
+        cr_expect_eq(status, *cases[i].words ? TUTTI_ERR_MISMATCH : TUTTI_OK, "case %zu", i);
+        if (*cases[i].words)
+            cr_expect_not_null(strstr(error_message(), cases[i].words), "«%s»", error_message());
+    }
+    settings_describe(settings);
+    cr_expect_not_null(strstr(settings, "the version of libtutti=0."), "«%s»", settings);
+}
