@@ -157,13 +157,16 @@ static tutti_status form(struct tutti_group *group, const tutti_init_options *op
 static void gather_facts(struct tutti_group *group)
 {
     struct endpoint *local = &group->endpoints[LOCAL], *remote = &group->endpoints[REMOTE];
+    const bool mapped = local->ops && local->ops->capabilities & TUTTI_CAP_MAP;
 
     group->facts = (struct group_facts){
         .layout = &group->layout,
-        .mapped = local->ops && local->ops->capabilities & TUTTI_CAP_MAP,
+        .mapped = mapped,
         .messages = group->size > 1,
-        .local_name = local->ops ? local->name : NULL,
-        .remote_name = remote->ops ? remote->name : NULL,
+        .local_name = mapped ? local->name : NULL,
+        .remote_name = remote->ops  ? remote->name
+                       : local->ops ? local->name /* one host */
+                                    : NULL,
     };
     int mates = group->mates ? group->mates->count : 1;
     group->context->engine.spin &= mates <= cpu_usable();

@@ -427,5 +427,6 @@ void group_source_init(struct tutti_group *group)
                                            .look = look,
                                            .sleep = tell_sleep,
                                            .may_sleep = may_sleep,
+                                           .polled = group->p2p && p2p_is_polled(group->p2p_engine),
                                            .awake = tell_awake};
 }

@@ -77,6 +77,9 @@ unsigned p2p_progress(struct p2p_engine *engine);
  */
 bool p2p_arm(struct p2p_engine *engine);
 
+/* Whether some transport has nothing that wakes a sleeper, so that p2p_arm() never says true. */
+bool p2p_is_polled(const struct p2p_engine *engine);
+
 /*
  * True when the transports have let go of everything that this side sends. Credits and grants
  * belong to no operation, and closing an endpoint drops what it still has: before an orderly close,

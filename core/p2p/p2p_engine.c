@@ -419,7 +419,16 @@ unsigned p2p_progress(struct p2p_engine *engine)
 /* By its descriptor, or by mates who ring the process's doorbell (tutti_host.wake_mate). */
 static bool is_woken(const tutti_transport_ops *ops)
 {
-    return TUTTI_HAS(ops, wait_fd) || ops->capabilities & TUTTI_CAP_HOST_ONLY;
+    return TUTTI_HAS(ops, arm) &&
+           (TUTTI_HAS(ops, wait_fd) || ops->capabilities & TUTTI_CAP_HOST_ONLY);
+}
+
+bool p2p_is_polled(const struct p2p_engine *engine)
+{
+    for (const struct p2p_endpoint *at = engine->endpoints; at; at = at->next)
+        if (!is_woken(at->ops))
+            return true;
+    return false;
 }
 
 bool p2p_arm(struct p2p_engine *engine)
@@ -428,8 +437,7 @@ bool p2p_arm(struct p2p_engine *engine)
         !p2p_link_alone(&engine->failing) || !p2p_link_alone(&engine->finished))
         return false;
     for (struct p2p_endpoint *at = engine->endpoints; at; at = at->next)
-        if (!is_woken(at->ops) || !TUTTI_HAS(at->ops, arm) ||
-            at->ops->arm(at->endpoint) != TUTTI_ARMED)
+        if (!is_woken(at->ops) || at->ops->arm(at->endpoint) != TUTTI_ARMED)
             return false;
     return true;
 }

@@ -39,6 +39,7 @@ struct engine_source {
     void (*sleep)(struct engine_source *source);
     /* Whether nothing is left to move; with the baton, after `sleep`. */
     bool (*may_sleep)(struct engine_source *source);
+    bool polled; /* nothing wakes a sleeper for it: it is asked again and again, between naps */
     void (*awake)(struct engine_source *source);
 };
 

@@ -232,9 +232,12 @@ Test(p2p_flow, an_engine_sleeps_only_when_its_endpoint_is_armed_and_takes_everyt
     int32_t fds[2];
 
     cr_assert_not(p2p_arm(engine), "there is nothing to sleep on");
+    cr_assert(p2p_is_polled(engine));
     cr_assert_eq(p2p_engine_fds(engine, fds, 2), 0);
     world->net.ops.wait_fd = fake_wait_fd;
+    cr_assert(p2p_is_polled(engine), "a descriptor alone does not say when sleeping is safe");
     world->net.ops.arm = fake_arm;
+    cr_assert_not(p2p_is_polled(engine));
     cr_assert_eq(p2p_engine_fds(engine, fds, 2), 1);
     cr_assert_eq(fds[0], 101);
     arm_answer = TUTTI_EVENTS_PENDING;
