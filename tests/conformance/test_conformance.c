@@ -47,7 +47,11 @@ static const struct place composed[] = {
     {NULL, NULL, {NULL}, {0}},
 };
 
-static const struct place *const places[] = {shm, tcp, composed};
+/* The plugin template: messages inside a host, by the seven required functions alone. */
+static const struct place template[] = {
+    {"template", "template", {NULL}, {[2] = 4, [3] = 4, [4] = 4}}, {NULL, NULL, {NULL}, {0}}};
+
+static const struct place *const places[] = {shm, tcp, composed, template};
 enum { PLACES_COUNT = sizeof places / sizeof places[0] };
 
 static const char *conformance_mode(void)
@@ -90,7 +94,7 @@ struct start {
     const char *test, *only; /* NULL: all batches */
 };
 
-enum { VARIABLES = 9, VARIABLE_MAX = 256 };
+enum { VARIABLES = 10, VARIABLE_MAX = 256 };
 
 struct variables {
     char text[VARIABLES][VARIABLE_MAX];
@@ -113,6 +117,7 @@ static void make_variables(const struct start *start, struct variables *variable
     SAY("TUTTI_TEST_TABLE=%s", CONFORMANCE_TABLE);
     SAY("TUTTI_TEST_HOSTS=%s", hosts);
     SAY("TUTTI_TEST_MS=%d", ms);
+    SAY("TUTTI_PLUGIN_PATH=%s", CONFORMANCE_PLUGINS);
     SAY("TUTTI_TEST_AGAIN=test_conformance --filter conformance/%s", start->test);
     if (start->only)
         SAY("TUTTI_TEST_BATCH=%s", start->only);
@@ -236,6 +241,11 @@ Test(conformance, calls_over_tcp_give_what_a_serial_program_does)
 Test(conformance, composed_calls_give_what_a_serial_program_does)
 {
     run_places(composed, "composed*");
+}
+
+Test(conformance, calls_over_the_plugin_template_give_what_a_serial_program_does)
+{
+    run_places(template, "calls_over_the_plugin_template*");
 }
 
 Test(conformance, every_combination_up_to_64_elements_is_right_over_shm)
