@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plugin ABI: what a backend exports and what it is given.
+ *
+ * A plugin is one shared object, libtutti-NAME.so, that exports one const data symbol, `tutti_plugin_v0`
+ * (TUTTI_PLUGIN_EXPORT writes it together with an ELF note that is read before any constructor
+ * runs). It links nothing of tutti: the core hands it a table of host services. Everything that
+ * crosses is fixed-width, opaque or bytes; structs that may grow begin with their size, a minor
+ * version only appends, and TUTTI_HAS() guards each member that an older peer may lack.
+ *
+ * Backend NAME is libtutti-NAME.so in the first of these directories that has it: those of
+ * TUTTI_PLUGIN_PATH (colon separated), tutti/0 beside libtutti, the installation's. Only that file is
+ * opened, and only when nobody could have written it but root, the user of the process or the owner
+ * of libtutti: every directory on its path counts. TUTTI_PLUGIN_TRUST=any switches this check off;
+ * set-id programs ignore both variables.
+ *
+ * A plugin installs no signal handlers, atexit functions or malloc hooks, never aborts, and returns
+ * failures as a status after tutti_host.error() has been given the words.
+ */
+#ifndef TUTTI_PLUGIN_H
+#define TUTTI_PLUGIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/export.h>
+#include <tutti/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TUTTI_PLUGIN_ABI_MAJOR 0
+#define TUTTI_PLUGIN_ABI_MINOR 1
+#define TUTTI_PLUGIN_MAGIC UINT64_C(0x6e696c7069747475) /* "uttiplin" */
+#define TUTTI_PLUGIN_SYMBOL "tutti_plugin_v0"
+
+/** Whether the peer's struct `ops` is new enough to have `member`, and the member is set. */
+#define TUTTI_HAS(ops, member)                                                                     \
+    ((ops)->struct_size >= (size_t)((const char *)(&(ops)->member + 1) - (const char *)(ops)) &&   \
+     (ops)->member != 0)
+
+/* ---- what the core gives ------------------------------------------------------------------- */
+
+typedef struct tutti_host_mates tutti_host_mates; /* the members on one host, proven by the core */
+typedef struct tutti_exchange tutti_exchange;     /* descriptors on their way between host-mates */
+
+/*
+ * Host services. `self` is the first argument of each and belongs to one endpoint. Any thread may
+ * call log, now_ns, allocate, release, config, error, wake_mate; the others are called from inside
+ * an operation of the endpoint only.
+ */
+typedef struct tutti_host {
+    uint32_t struct_size;
+    uint32_t abi_minor;
+
+    /** level: 1 warning, 2 info, 3 detail. */
+    void (*log)(void *self, int32_t level, const char *words);
+    /** CLOCK_MONOTONIC. */
+    int64_t (*now_ns)(void *self);
+    /** Zeroed memory, or NULL. */
+    void *(*allocate)(void *self, uint64_t bytes);
+    void (*release)(void *self, void *memory);
+    /** The value of an option of this plugin ("interface"), or NULL. Valid until close. */
+    const char *(*config)(void *self, const char *key);
+    /** Records the words of a failure for the caller and returns `status`. system_errno may be 0. */
+    tutti_status (*error)(void *self, tutti_status status, int32_t system_errno, const char *words);
+
+    /**
+     * All-gather of descriptors among host-mates, in their order: each member gives `count`
+     * descriptors (the same number everywhere, at most 8; they stay the caller's) and receives
+     * mates * count of them, close-on-exec, which become the caller's. start/test: test answers
+     * TUTTI_ERR_NOT_READY until it is complete, then frees the exchange whatever it answers.
+     * Every mate starts its exchanges in the same order.
+     */
+    tutti_status (*share_start)(void *self, tutti_host_mates *mates, const int32_t *descriptors,
+                                uint32_t count, tutti_exchange **ret_exchange);
+    tutti_status (*share_test)(void *self, tutti_exchange *exchange, int32_t *ret_descriptors);
+
+    /** Wakes mate `index` if it sleeps. Called after something was published in memory that this
+     * mate maps; contains the fence that this needs. */
+    void (*wake_mate)(void *self, tutti_host_mates *mates, uint32_t index);
+
+    /** Tells the core that the process behind `label` (tutti_transport_ops.connect) is gone. */
+    void (*peer_lost)(void *self, uint64_t label, const char *words);
+
+    /** dst[i] = a[i] op b[i]; dst may be a or b. UNSUPPORTED for an unknown combination. */
+    tutti_status (*reduce_local)(void *self, uint32_t dtype, int32_t op, void *dst, const void *a,
+                                 const void *b, uint64_t count);
+} tutti_host;
+
+/* ---- transports ---------------------------------------------------------------------------- */
+
+typedef struct tutti_endpoint tutti_endpoint; /* the transport's own */
+typedef struct tutti_peer tutti_peer;         /* the transport's own: the way to one process */
+typedef struct tutti_map tutti_map;           /* the transport's own: memory that mates see */
+
+/*
+ * One send or receive. The memory is the core's; the transport keeps its state in `opaque` while the
+ * request is not complete. `status` is TUTTI_ERR_NOT_READY until then, afterwards the result.
+ */
+typedef struct tutti_request {
+    int32_t status;
+    uint32_t reserved;
+    uint64_t bytes; /* received; meaningful when a receive is complete */
+    void *user;     /* the core's; never touched by the transport */
+    uint64_t opaque[9];
+} tutti_request;
+
+/* tutti_transport_ops.capabilities */
+enum {
+    TUTTI_CAP_MAP = 1 << 0,      /* map_start … map_close are there */
+    TUTTI_CAP_HOST_ONLY = 1 << 1 /* reaches host-mates only */
+};
+
+/* tutti_transport_ops.threads */
+enum {
+    TUTTI_THREADS_ANY = 0,
+    TUTTI_THREADS_ONE_AT_A_TIME = 1, /* any thread, one at a time */
+    TUTTI_THREADS_CALLERS_ONLY = 2,  /* never from a thread of the core */
+    TUTTI_THREADS_MAIN_ONLY = 3
+};
+
+/* flags of isend */
+enum {
+    TUTTI_SEND_MORE = 1 << 0 /* the next isend to this peer and lane follows at once */
+};
+
+enum { TUTTI_ARMED = 0, TUTTI_EVENTS_PENDING = 1 }; /* answers of arm */
+
+typedef struct tutti_endpoint_options {
+    uint32_t struct_size;
+    int32_t rank;             /* for words in logs only */
+    const char *bind_address; /* numeric address of the route to the rendezvous; may be NULL */
+    const char *run_id;
+    uint8_t token[16]; /* shared by all processes of the job; keeps strays out */
+} tutti_endpoint_options;
+
+/*
+ * A transport moves messages between two processes, in order on each numbered lane. It does no
+ * matching, buffering of unexpected messages or flow control: the core posts a receive for each
+ * message before it arrives or soon after. A transport may refuse to read further from a peer while no
+ * receive is posted. No function blocks, except that open and close may take some milliseconds.
+ *
+ * isend and irecv with 0 bytes are legal. A received message longer than the posted capacity
+ * completes with TUTTI_ERR_INTERNAL, never truncated. A peer that is gone completes its requests
+ * with TUTTI_ERR_PEER_LOST.
+ */
+typedef struct tutti_transport_ops {
+    uint32_t struct_size;
+    uint32_t threads;      /* TUTTI_THREADS_… */
+    uint64_t capabilities; /* TUTTI_CAP_… */
+    uint64_t max_message;  /* bytes; 0: no limit */
+    uint32_t lanes;        /* 1 or more */
+    uint32_t reserved;
+
+    /* required */
+    tutti_status (*open)(const tutti_host *host, void *host_self,
+                         const tutti_endpoint_options *options, tutti_endpoint **ret_endpoint);
+    /** How other processes reach this endpoint; at most 64 KiB, TUTTI_ERR_INTERNAL when `capacity`
+     * is too small. Opaque to the core; contents are checked by who receives it. */
+    tutti_status (*address)(tutti_endpoint *endpoint, void *ret_address, uint64_t capacity,
+                            uint64_t *ret_bytes);
+    /** Called on both sides with the other's address, before any request that names the peer. Makes
+     * an object; the transport dials when the first message is sent and settles who dials.
+     * `label` is what tutti_host.peer_lost() is told. */
+    tutti_status (*connect)(tutti_endpoint *endpoint, const void *address, uint64_t bytes,
+                            uint64_t label, tutti_peer **ret_peer);
+    /** TUTTI_OK: taken (request->status may be final at once, and is then not reported again by
+     * progress); TUTTI_ERR_BUSY: nothing was taken, try again after progress. The memory is the
+     * transport's until the request is complete or cancel has returned. */
+    tutti_status (*isend)(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                          const void *data, uint64_t bytes, uint32_t flags, tutti_request *request);
+    tutti_status (*irecv)(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane, void *data,
+                          uint64_t capacity, tutti_request *request);
+    /** Progresses the endpoint and returns request->status. */
+    tutti_status (*test)(tutti_endpoint *endpoint, tutti_request *request);
+    /** Frees everything, peers included; outstanding requests are dropped. */
+    void (*close)(tutti_endpoint *endpoint);
+
+    /* optional: NULL, or not there in an older plugin */
+    /** Moves everything that can move. Stores up to `capacity` requests that became complete since
+     * (each is reported once) and returns how many. */
+    uint32_t (*progress)(tutti_endpoint *endpoint, tutti_request **ret_done, uint32_t capacity);
+    /** Takes a request back: afterwards its memory is the caller's. The peer's stream may be
+     * unusable then, so the core cancels only when the peer or the group has failed. */
+    void (*cancel)(tutti_endpoint *endpoint, tutti_request *request);
+    /** A descriptor that becomes readable when there is something to progress; the endpoint's. */
+    tutti_status (*wait_fd)(tutti_endpoint *endpoint, int32_t *ret_fd);
+    /** To be called before sleeping on wait_fd: TUTTI_ARMED, or TUTTI_EVENTS_PENDING when there is
+     * something to progress first. */
+    int32_t (*arm)(tutti_endpoint *endpoint);
+    /** Frees one peer and drops its requests. */
+    void (*disconnect)(tutti_endpoint *endpoint, tutti_peer *peer);
+    /** Bytes and messages written to and read from connections, and bytes written to mapped
+     * memory, since open: ret_counters[5] = sent bytes, received bytes, sent messages, received
+     * messages, mapped bytes. */
+    void (*traffic)(tutti_endpoint *endpoint, uint64_t ret_counters[5]);
+
+    /* TUTTI_CAP_MAP: memory of every host-mate, mapped by every host-mate. */
+    /** Starts mapping `bytes` zeroed bytes for each of `count` mates; `peers[i]` is the way to mate
+     * i (NULL at `self_index`); a transport may use the same segment for its messages to them. */
+    tutti_status (*map_start)(tutti_endpoint *endpoint, tutti_host_mates *mates,
+                              tutti_peer *const *peers, uint32_t count, uint32_t self_index,
+                              uint64_t bytes, tutti_map **ret_map);
+    /** TUTTI_ERR_NOT_READY until mapped; ret_bases[count] receives each mate's memory, 4096-aligned. */
+    tutti_status (*map_test)(tutti_endpoint *endpoint, tutti_map *map, void **ret_bases);
+    void (*map_close)(tutti_endpoint *endpoint, tutti_map *map);
+} tutti_transport_ops;
+
+/* ---- what a plugin exports ----------------------------------------------------------------- */
+
+enum tutti_provider_kind {
+    TUTTI_PROVIDER_TRANSPORT = 1,
+    TUTTI_PROVIDER_COLLECTIVES = 2, /* 2..5: later minors */
+    TUTTI_PROVIDER_DEVICE = 3,
+    TUTTI_PROVIDER_BOOTSTRAP = 4,
+    TUTTI_PROVIDER_WRAPPER = 5
+};
+
+typedef struct tutti_provider {
+    uint32_t struct_size;
+    uint32_t kind;
+    const char *name;
+    const void *ops; /* tutti_transport_ops for a transport */
+} tutti_provider;
+
+typedef struct tutti_plugin {
+    uint64_t magic;
+    uint32_t struct_size;
+    uint32_t abi_major;
+    uint32_t abi_minor;
+    uint32_t provider_count;
+    const char *name;    /* as in the file's name */
+    const char *version; /* of the plugin and what it drives, in words */
+    const char *license; /* SPDX */
+    const tutti_provider *const *providers;
+} tutti_plugin;
+
+/* The ELF note: owner "tutti", type 1, two words {major, minor}. */
+typedef struct tutti_plugin_note {
+    uint32_t name_bytes, desc_bytes, type;
+    char name[8];
+    uint32_t desc[2];
+} tutti_plugin_note;
+
+/* clang-format off */
+#define TUTTI_PLUGIN_EXPORT(plugin_name, plugin_version, plugin_license, plugin_providers, count)  \
+    __attribute__((section(".note.tutti"), used, aligned(4)))                                      \
+    static const tutti_plugin_note tutti_plugin_note_v0 = {                                        \
+        6, 8, 1, "tutti", {TUTTI_PLUGIN_ABI_MAJOR, TUTTI_PLUGIN_ABI_MINOR}};                       \
+    TUTTI_API extern const tutti_plugin tutti_plugin_v0;                                           \
+    const tutti_plugin tutti_plugin_v0 = {                                                         \
+        TUTTI_PLUGIN_MAGIC, sizeof(tutti_plugin), TUTTI_PLUGIN_ABI_MAJOR, TUTTI_PLUGIN_ABI_MINOR,  \
+        (count),            (plugin_name),        (plugin_version),       (plugin_license),        \
+        (plugin_providers)}
+/* clang-format on */
+
+/**
+ * Registers a plugin that is linked into the program, as if its file had been found first.
+ * `plugin` must live as long as the process.
+ */
+TUTTI_API tutti_status tutti_plugin_register(const tutti_plugin *plugin);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
