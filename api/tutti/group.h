@@ -60,6 +60,83 @@ typedef struct tutti_init_options {
 TUTTI_API tutti_status tutti_init(const tutti_init_options *options, tutti_group **ret_world);
 
 /**
+ * The world that the first tutti_init() of the default context made, until it is destroyed; NULL:
+ * there is none. Still its maker's: it is destroyed once. Other functions do not take NULL for it,
+ * since NULL is what tutti_group_new() gives to those who are not in the group.
+ *
+ * Semantics: torch.distributed.group.WORLD, which stands for `group=None` there.
+ */
+TUTTI_API tutti_group *tutti_default_group(void);
+
+/** 1 while there is a default group, else 0. Semantics: torch.distributed.is_initialized. */
+TUTTI_API int32_t tutti_is_initialized(void);
+
+typedef struct tutti_group_options {
+    uint32_t struct_size;
+    uint32_t reserved;   /* 0 */
+    const char *backend; /* NULL: what the parent was asked for. As in tutti_init_options */
+    const char *name; /* NULL: made of the world's name and ranks, "world{0,2-5}". Used in messages,
+                            and tells apart groups of the same members; 63 bytes at most, no '/' */
+    int64_t timeout_ms; /* 0: the parent's; the group's default deadline, its making included */
+} tutti_group_options;
+
+#define TUTTI_GROUP_OPTIONS_INIT                                                                   \
+    {                                                                                              \
+        sizeof(tutti_group_options), 0, 0, 0, 0                                                    \
+    }
+
+/**
+ * Makes a group of members of `parent`, which may be any group.
+ *
+ * ranks    ranks of `parent`, each at most once; their order is the order of the new ranks. NULL
+ *          with n 0: all of them.
+ * options  NULL: as the parent.
+ * ret_group  the group, to be destroyed by tutti_group_destroy(), also after its parent; NULL for a
+ *          caller that is not in the list.
+ *
+ * Collective over the members of the list: each calls it with the same list, name and backend, and
+ * returns when all have come. Other members of the parent may call it, and return at once. A
+ * member's calls with the same list are matched in their order. Several threads may make groups at
+ * once; where those have members in common they need names, as one thread's calls are expected in an
+ * order that all its members can follow.
+ *
+ * Members meet in the world's store, which has to be there still: it ends, where rank 0 serves it,
+ * with the last of rank 0's groups.
+ *
+ * Errors: INVALID_ARGUMENT; the parent's verdict, when it has failed; STORE; TIMEOUT (names those who
+ * did not come); MISMATCH (the options differ); PEER_LOST; and those of tutti_init().
+ *
+ * Semantics: torch.distributed.new_group with use_local_synchronization; MPI_Comm_create_group.
+ */
+TUTTI_API tutti_status tutti_group_new(tutti_group *parent, const int32_t *ranks, int32_t n,
+                                       const tutti_group_options *options, tutti_group **ret_group);
+
+/**
+ * Divides `parent`: members that bring the same `color` make a group, in the order of `key`, and of
+ * their ranks where keys are equal. A negative color: this member is in none, and gets NULL.
+ *
+ * Collective over the parent, in the order of its collectives.
+ *
+ * Errors: those of tutti_all_reduce() on the parent and of tutti_group_new().
+ *
+ * Semantics: MPI_Comm_split, with MPI_UNDEFINED for every negative color.
+ */
+TUTTI_API tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key,
+                                         const tutti_group_options *options,
+                                         tutti_group **ret_group);
+
+/**
+ * What the members `ranks` of `from` are called in `to`: `ret_ranks`, of n, -1 where one is not in
+ * `to`. Both groups come from the same world, which may be one of them. Local.
+ *
+ * Errors: INVALID_ARGUMENT (a rank that `from` does not have, groups of different worlds).
+ *
+ * Semantics: MPI_Group_translate_ranks; torch.distributed.get_group_rank and get_global_rank.
+ */
+TUTTI_API tutti_status tutti_group_translate(const tutti_group *from, const int32_t *ranks,
+                                             int32_t n, const tutti_group *to, int32_t *ret_ranks);
+
+/**
  * Leaves the group: says bye to the other members, releases what the group holds and frees the
  * handle, whatever the status is. Blocks until this member's own operations are complete or
  * failed, not for the other members (the host of a tcp store waits at most 5 s for them).

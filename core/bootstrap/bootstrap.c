@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,15 @@
 #include "base/options.h"
 #include "bootstrap/address.h"
 #include "bootstrap/identity.h"
+#include "store/store.h"
+
+enum { MEET_MS = 5000 }; /* to open a second connection to a store that answers */
+
+/* The server of a world, which the groups that are made from it keep alive. */
+struct bootstrap_server {
+    tutti_store_server *server;
+    _Atomic int holders;
+};
 
 static const char *variable_of_process(const char *name, void *user)
 {
@@ -32,9 +42,17 @@ static tutti_status time_left(int64_t deadline_ns, int64_t *ret_ms)
 static tutti_status serve(const struct identity *identity, struct bootstrap *bootstrap)
 {
     const struct url *store = &identity->store;
-    tutti_status status = tutti_store_server_start(store->host, store->port, &bootstrap->server);
+    struct bootstrap_server *server = calloc(1, sizeof *server);
 
-    if (!status || identity->may_be_client)
+    if (!server)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the store's server");
+    server->holders = 1;
+    if (!tutti_store_server_start(store->host, store->port, &server->server)) {
+        bootstrap->server = server;
+        return TUTTI_OK;
+    }
+    free(server);
+    if (identity->may_be_client)
         return TUTTI_OK;
     return error_prefix(
         "rank 0 serves the store at %s port %u, which must be an address of this host "
@@ -70,6 +88,7 @@ static tutti_status open_store(const tutti_init_options *options, const struct i
 {
     if (identity->given) {
         bootstrap->store = tutti_store_ref(options->store);
+        bootstrap->shared = true;
         return TUTTI_OK;
     }
     return identity->store.kind == URL_TCP ? open_tcp(identity, bootstrap)
@@ -105,9 +124,57 @@ tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadli
     return TUTTI_OK;
 }
 
+void bootstrap_inherit(const struct bootstrap *parent, int rank, int size, int64_t deadline_ns,
+                       struct bootstrap *ret_bootstrap)
+{
+    *ret_bootstrap = *parent;
+    ret_bootstrap->shared = true;
+    tutti_store_ref(parent->store);
+    if (parent->server)
+        atomic_fetch_add(&parent->server->holders, 1);
+    ret_bootstrap->rank = rank;
+    ret_bootstrap->size = size;
+    ret_bootstrap->deadline_ns = deadline_ns;
+}
+
+tutti_status bootstrap_meet(const struct bootstrap *bootstrap, tutti_store **ret_store)
+{
+    const int64_t left = clock_left_ms(bootstrap->deadline_ns, MEET_MS);
+    static const char *const any = "tutti";
+    int32_t present;
+
+    if (!bootstrap->shared) {
+        *ret_store = tutti_store_ref(bootstrap->store);
+        return TUTTI_OK;
+    }
+    /* A store that is gone says so at once on the connection that is there; a new one would be
+     * tried until the deadline. */
+    tutti_status status = tutti_store_check(bootstrap->store, &any, 1, MEET_MS, &present);
+    if (!status)
+        status = store_clone(bootstrap->store, left ? left : 1, ret_store);
+    if (!status)
+        return TUTTI_OK;
+    error_prefix("the store in which groups are made cannot be reached");
+    return status == TUTTI_ERR_TIMEOUT ? error_restore(TUTTI_ERR_STORE, -1, error_message())
+                                       : status;
+}
+
+tutti_store_server *bootstrap_take_server(struct bootstrap *bootstrap)
+{
+    struct bootstrap_server *shared = bootstrap->server;
+    tutti_store_server *server = NULL;
+
+    bootstrap->server = NULL;
+    if (shared && atomic_fetch_sub(&shared->holders, 1) == 1) {
+        server = shared->server;
+        free(shared);
+    }
+    return server;
+}
+
 void bootstrap_release(struct bootstrap *bootstrap)
 {
     tutti_store_unref(bootstrap->store);
-    tutti_store_server_stop(bootstrap->server);
+    tutti_store_server_stop(bootstrap_take_server(bootstrap));
     *bootstrap = (struct bootstrap){.store = NULL};
 }

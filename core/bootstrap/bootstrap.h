@@ -11,6 +11,7 @@
 #ifndef TUTTI_BOOTSTRAP_BOOTSTRAP_H
 #define TUTTI_BOOTSTRAP_BOOTSTRAP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <tutti/group.h>
@@ -19,13 +20,14 @@
 
 struct bootstrap {
     int rank, size;
-    tutti_store *store;         /* holds a reference */
-    tutti_store_server *server; /* this process hosts the store; NULL: somebody else does */
-    char run_id[128];           /* no '/' in it: it becomes a part of keys */
-    int restart;                /* attempt of the launcher, 0 first */
-    char source[256];           /* in words: where rank, size and store came from */
-    char bind_address[46];      /* numeric; the local end of the route to the rendezvous */
-    int64_t deadline_ns;        /* CLOCK_MONOTONIC; as given to bootstrap_resolve() */
+    tutti_store *store;              /* holds a reference */
+    bool shared;                     /* other threads may use that object, too */
+    struct bootstrap_server *server; /* this process hosts the store; NULL: somebody else does */
+    char run_id[128];                /* no '/' in it: it becomes a part of keys */
+    int restart;                     /* attempt of the launcher, 0 first */
+    char source[256];                /* in words: where rank, size and store came from */
+    char bind_address[46];           /* numeric; the local end of the route to the rendezvous */
+    int64_t deadline_ns;             /* CLOCK_MONOTONIC; as given to bootstrap_resolve() */
 };
 
 /*
@@ -39,7 +41,25 @@ struct bootstrap {
 tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadline_ns,
                                struct bootstrap *ret_bootstrap);
 
-/* Drops the store and stops the server, if any; zeroes the struct. */
+/*
+ * What a group that is made from another one begins with: the same store and server, a rank and a
+ * size of its own. No call; ends with bootstrap_release().
+ */
+void bootstrap_inherit(const struct bootstrap *parent, int rank, int size, int64_t deadline_ns,
+                       struct bootstrap *ret_bootstrap);
+
+/*
+ * A store object for one agreement, whose waits hold no other thread back; the caller drops it.
+ * STORE: the store is gone.
+ */
+tutti_status bootstrap_meet(const struct bootstrap *bootstrap, tutti_store **ret_store);
+
+/* Drops the store and, where this is the last that holds it, stops the server; zeroes the struct.
+ */
 void bootstrap_release(struct bootstrap *bootstrap);
+
+/* Drops this holder's share of the server. The last one gets the server, which it has to stop;
+ * NULL: none, or others hold it still. */
+tutti_store_server *bootstrap_take_server(struct bootstrap *bootstrap);
 
 #endif

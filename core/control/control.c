@@ -22,8 +22,8 @@
 
 enum { EVENTS_AT_ONCE = 32, BYE_FLUSH_MS = 200, BYE_LINGER_MS = 50, UNREACHABLE_MS = 200 };
 
-tutti_status control_open(int rank, int size, const char *name, const char *bind_address,
-                          struct control **ret_control)
+tutti_status control_open(int rank, int size, const char *name, const int32_t *world_ranks,
+                          const char *bind_address, struct control **ret_control)
 {
     struct control *control = calloc(1, sizeof *control);
 
@@ -37,6 +37,8 @@ tutti_status control_open(int rank, int size, const char *name, const char *bind
     snprintf(control->name, sizeof control->name, "%s", name);
     control->members = calloc((size_t)size, sizeof *control->members);
     control->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    for (int r = 0; control->members && r < size; r++)
+        control->members[r].world_rank = world_ranks ? world_ranks[r] : -1;
 
     tutti_status status = TUTTI_OK;
     if (!control->members)
@@ -199,9 +201,15 @@ bool control_children_connected(struct control *control)
 void control_describe(const struct control *control, int rank, char *ret_text, size_t capacity)
 {
     const struct control_member *m = &control->members[rank];
+    char world[32] = "";
 
+    if (m->world_rank >= 0)
+        snprintf(world, sizeof world, "world rank %d", m->world_rank);
     if (m->pid)
-        snprintf(ret_text, capacity, "rank %d (host %s, pid %d)", rank, m->host, m->pid);
+        snprintf(ret_text, capacity, "rank %d (%s%shost %s, pid %d)", rank, world,
+                 *world ? ", " : "", m->host, m->pid);
+    else if (*world)
+        snprintf(ret_text, capacity, "rank %d (%s)", rank, world);
     else
         snprintf(ret_text, capacity, "rank %d", rank);
 }

@@ -48,6 +48,7 @@ struct control_member {
     struct sockaddr_storage address; /* of its control listener; family 0: not known yet */
     socklen_t address_size;
     int32_t pid;
+    int32_t world_rank; /* -1: this group is a world */
     char host[CONTROL_HOST_MAX];
     uint8_t *provider_address[CONTROL_PROVIDERS];
     uint32_t provider_address_size[CONTROL_PROVIDERS];
@@ -117,9 +118,10 @@ struct control {
     int fixer;                        /* who was asked, -1: nobody */
 };
 
-/* Binds the listener to `bind_address` (numeric). */
-tutti_status control_open(int rank, int size, const char *name, const char *bind_address,
-                          struct control **ret_control);
+/* Binds the listener to `bind_address` (numeric). `world_ranks`, of [size]: what the members are
+ * called in the world, for messages; NULL: this group is a world. */
+tutti_status control_open(int rank, int size, const char *name, const int32_t *world_ranks,
+                          const char *bind_address, struct control **ret_control);
 /* Closes everything; says nothing to anybody. */
 void control_close(struct control *control);
 
@@ -166,7 +168,8 @@ void control_flush(struct control *control, int64_t ms);
 /* Waits until what was proposed is fixed, at most `ms`. */
 void control_await_verdict(struct control *control, int64_t ms);
 
-/* "rank 2 (host h, pid 17)" into `ret_text`. */
+/* "rank 2 (host h, pid 17)" into `ret_text`, in a group that is not a world "rank 2 (world rank 5,
+ * host h, pid 17)". */
 void control_describe(const struct control *control, int rank, char *ret_text, size_t capacity);
 
 /* A rank that has left before collective `sequence`, or -1; its words into `ret_words`. */

@@ -33,7 +33,6 @@
 
 enum {
     POLL_MS = 20,
-    STORE_GRACE_MS = 2000,
     OUTCOME_FLUSH_MS = 200, /* it is on its way down the tree */
     STORE_POLL_MS = 50,
     LEADER_FIRST_MS = 250 /* the leader knows best who is missing */
@@ -42,7 +41,7 @@ enum {
 void agree_key(const struct agreement *a, char ret_key[AGREE_KEY_MAX], const char *format, ...)
 {
     va_list args;
-    int n = snprintf(ret_key, AGREE_KEY_MAX, "%s/", a->prefix);
+    int n = snprintf(ret_key, AGREE_KEY_MAX, "%s/", a->group->key);
 
     va_start(args, format);
     (void)vsnprintf(ret_key + n, (size_t)(AGREE_KEY_MAX - n), format, args);
@@ -416,8 +415,7 @@ static tutti_status play(struct agreement *a)
     return error_set(TUTTI_ERR_INTERNAL, "no agreement after %d rounds", AGREE_ROUNDS_MAX);
 }
 
-tutti_status agree(struct tutti_group *group, const struct backend_choice *choice,
-                   const char *choice_words, int64_t init_count)
+tutti_status agree(struct tutti_group *group, tutti_store *store, const char *choice_words)
 {
     struct agreement *a = calloc(1, sizeof *a);
     struct offer *offer = calloc(1, sizeof *offer);
@@ -429,16 +427,14 @@ tutti_status agree(struct tutti_group *group, const struct backend_choice *choic
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the agreement");
     }
     *a = (struct agreement){.group = group,
-                            .choice = choice,
-                            .store = group->bootstrap.store,
+                            .choice = &group->choice,
+                            .store = store,
                             .deadline_ns = group->bootstrap.deadline_ns +
                                            (group->rank ? LEADER_FIRST_MS * CLOCK_NS_PER_MS : 0),
                             .own = offer,
                             .listener = -1,
                             .leader_fd = -1};
     a->notes_tail = &a->notes;
-    snprintf(a->prefix, sizeof a->prefix, "tutti/%s/%d/%lld/%s", group->bootstrap.run_id,
-             group->bootstrap.restart, (long long)init_count, group->name);
     pthread_mutex_lock(&control->lock);
     control->handlers = &agree_handlers;
     control->handler_user = a;

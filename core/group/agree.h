@@ -6,7 +6,11 @@
 #include "group/agree_wire.h"
 #include "group/group.h"
 
-enum { AGREE_KEY_MAX = 384, AGREE_ROUNDS_MAX = 8 };
+enum {
+    AGREE_KEY_MAX = GROUP_KEY_MAX + 128,
+    AGREE_ROUNDS_MAX = 8,
+    STORE_GRACE_MS = 2000 /* for a call of the store that has nothing to wait for */
+};
 
 /* A frame, or the end of a member, noted under the control lock and worked on outside it. */
 struct agree_note {
@@ -21,7 +25,6 @@ struct agreement {
     struct tutti_group *group;
     const struct backend_choice *choice;
     tutti_store *store;
-    char prefix[AGREE_KEY_MAX];
     int64_t deadline_ns;
     uint32_t round;
     struct offer *own;

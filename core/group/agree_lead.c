@@ -16,7 +16,7 @@
 #include "group/agree.h"
 #include "group/settings.h"
 
-enum { REMIND_MS = 10000, STORE_GRACE_MS = 2000, LATE_MS = 200 };
+enum { REMIND_MS = 10000, LATE_MS = 200 };
 
 struct leading {
     struct offer *offers;  /* [size] */

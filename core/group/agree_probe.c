@@ -22,7 +22,7 @@
 #include "base/error.h"
 #include "group/agree.h"
 
-enum { STORE_GRACE_MS = 2000, LATE_MS = 200 };
+enum { LATE_MS = 200 };
 
 static void connect_to_leader(struct agreement *a)
 {

@@ -16,6 +16,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tutti_context *contexts, *the_default;
+static tutti_group *default_group;
 
 enum { EXIT_WAITS_MS = 200 };
 
@@ -24,6 +25,7 @@ enum { EXIT_WAITS_MS = 200 };
 static void forget_in_child(void)
 {
     contexts = the_default = NULL;
+    default_group = NULL;
     pthread_mutex_init(&lock, NULL);
 }
 
@@ -111,6 +113,35 @@ tutti_status context_find(tutti_context *given, tutti_context **ret_context)
     *ret_context = given;
     tutti_status status = given ? TUTTI_OK : find_default(ret_context);
     return status ? status : context_check(*ret_context);
+}
+
+void context_offer_default(struct tutti_group *world)
+{
+    pthread_mutex_lock(&lock);
+    if (!default_group && world->context->is_default)
+        default_group = world;
+    pthread_mutex_unlock(&lock);
+}
+
+void context_drop_default(const struct tutti_group *group)
+{
+    pthread_mutex_lock(&lock);
+    if (default_group == group)
+        default_group = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+tutti_group *tutti_default_group(void)
+{
+    pthread_mutex_lock(&lock);
+    tutti_group *group = default_group;
+    pthread_mutex_unlock(&lock);
+    return group;
+}
+
+int32_t tutti_is_initialized(void)
+{
+    return tutti_default_group() != NULL;
 }
 
 tutti_status tutti_context_destroy(tutti_context *context)

@@ -41,7 +41,7 @@ tutti_status group_verdict(struct tutti_group *group)
     return control_verdict_error(group->control);
 }
 
-static void group_free(struct tutti_group *group)
+void group_free(struct tutti_group *group)
 {
     struct tutti_context *context = group->context;
 
@@ -56,6 +56,7 @@ static void group_free(struct tutti_group *group)
         control_close(group->control);
     }
     bootstrap_release(&group->bootstrap);
+    lineage_free(&group->lineage);
     layout_free(&group->layout);
     group_plans_free(group);
     run_free(&group->run);
@@ -108,49 +109,38 @@ static tutti_status check_names(const struct backend_choice *choice)
     return status ? status : plugin_find(choice->remote, &plugin);
 }
 
-static tutti_status form(struct tutti_group *group, const tutti_init_options *options)
+/* The backend as it was asked for, in the form in which members compare it. */
+static void choice_words(const struct backend_choice *choice, char *ret_words, size_t capacity)
 {
-    struct engine *engine = &group->context->engine;
-    struct backend_choice choice;
-    int64_t init_count = atomic_fetch_add(&group->context->inits, 1);
-    int64_t deadline = clock_deadline_ms(group->timeout_ms);
+    if (choice->is_auto)
+        snprintf(ret_words, capacity, "auto");
+    else if (!strcmp(choice->local, choice->remote))
+        snprintf(ret_words, capacity, "%s", choice->local);
+    else
+        snprintf(ret_words, capacity, "local=%s,remote=%s", choice->local, choice->remote);
+}
 
-    tutti_status status = settings_check();
-    if (!status)
-        status = backend_resolve(options->backend, &choice);
-    if (!status)
-        status = bootstrap_resolve(options, deadline, &group->bootstrap);
+static tutti_status meet(struct tutti_group *group)
+{
+    char words[2 * PLUGIN_NAME_MAX + 24];
+    tutti_store *store;
+    tutti_status status = bootstrap_meet(&group->bootstrap, &store);
+
     if (status)
-        return status;
-    group->rank = group->bootstrap.rank;
-    group->size = group->bootstrap.size;
-    status = allocate(group);
-    if (!status)
-        status = control_open(group->rank, group->size, group->name, group->bootstrap.bind_address,
-                              &group->control);
-    if (!status)
-        status = engine_watch(engine, group->control->epoll_fd);
-    if (status)
-        return status;
-    if (group->size > 1) {
-        char words[2 * PLUGIN_NAME_MAX + 24];
-
-        if (choice.is_auto)
-            snprintf(words, sizeof words, "auto");
-        else if (!strcmp(choice.local, choice.remote))
-            snprintf(words, sizeof words, "%s", choice.local);
-        else
-            snprintf(words, sizeof words, "local=%s,remote=%s", choice.local, choice.remote);
-        status = agree(group, &choice, words, init_count);
-    } else {
-        int alone = 0;
-
-        snprintf(group->backend, sizeof group->backend, "self");
-        status = check_names(&choice);
-        if (!status)
-            status = layout_init(&group->layout, 1, 0, &alone);
-    }
+        return error_prefix("group %s", group->name);
+    choice_words(&group->choice, words, sizeof words);
+    status = agree(group, store, words);
+    tutti_store_unref(store);
     return status;
+}
+
+static tutti_status be_alone(struct tutti_group *group)
+{
+    int alone = 0;
+    tutti_status status = check_names(&group->choice);
+
+    snprintf(group->backend, sizeof group->backend, "self");
+    return status ? status : layout_init(&group->layout, 1, 0, &alone);
 }
 
 /* Facts that plans are made from; the same on all members. */
@@ -168,8 +158,9 @@ static void gather_facts(struct tutti_group *group)
                        : local->ops ? local->name /* one host */
                                     : NULL,
     };
-    int mates = group->mates ? group->mates->count : 1;
-    group->context->engine.spin &= mates <= cpu_usable();
+    /* The world has all mates that a group made from it can have. */
+    if (group->lineage.is_world)
+        group->context->engine.spin &= (group->mates ? group->mates->count : 1) <= cpu_usable();
 }
 
 static void say_choice(const struct tutti_group *group)
@@ -178,6 +169,74 @@ static void say_choice(const struct tutti_group *group)
         log_line(LOG_INFO, 0, "group %s: %d ranks, %d host%s -> %s (%s)", group->name, group->size,
                  group->layout.hosts, group->layout.hosts == 1 ? "" : "s", group->backend,
                  group->bootstrap.source);
+}
+
+tutti_status group_create(struct tutti_context *context, const char *name, int64_t timeout_ms,
+                          struct tutti_group **ret_group)
+{
+    if (timeout_ms < 0)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "timeout_ms is %lld; it must not be negative",
+                         (long long)timeout_ms);
+    if (!*name || strlen(name) >= CONTROL_HOST_MAX || strchr(name, '/'))
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "the group's name «%.80s» must have 1 to %d bytes and no '/'", name,
+                         CONTROL_HOST_MAX - 1);
+    struct tutti_group *group = calloc(1, sizeof *group);
+    if (!group)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a group");
+    atomic_fetch_add(&context->groups, 1);
+    group->context = context;
+    group->fork_generation = fork_current();
+    group->timeout_ms = timeout_ms ? timeout_ms : DEFAULT_TIMEOUT_MS;
+    for (int level = 0; level < PROVIDERS; level++)
+        group->endpoints[level] = (struct endpoint){.group = group, .wait_fd = -1};
+    snprintf(group->name, sizeof group->name, "%s", name);
+    pthread_mutex_init(&group->lineage.lock, NULL);
+    *ret_group = group;
+    return TUTTI_OK;
+}
+
+tutti_status group_form(struct tutti_group *group)
+{
+    const int32_t *world_ranks = group->lineage.is_world ? NULL : group->lineage.world_ranks;
+
+    group->rank = group->bootstrap.rank;
+    group->size = group->bootstrap.size;
+    tutti_status status = allocate(group);
+    if (!status)
+        status = control_open(group->rank, group->size, group->name, world_ranks,
+                              group->bootstrap.bind_address, &group->control);
+    if (!status)
+        status = group->size > 1 ? meet(group) : be_alone(group);
+    if (!status)
+        status = engine_watch(&group->context->engine, group->control->epoll_fd);
+    if (status)
+        return status;
+    gather_facts(group);
+    group_source_init(group);
+    engine_add(&group->context->engine, &group->source);
+    say_choice(group);
+    return TUTTI_OK;
+}
+
+static tutti_status form_world(struct tutti_group *world, const tutti_init_options *options)
+{
+    int64_t init_count = atomic_fetch_add(&world->context->inits, 1);
+    int64_t deadline = clock_deadline_ms(world->timeout_ms);
+    tutti_status status = settings_check();
+
+    if (!status)
+        status = backend_resolve(options->backend, &world->choice);
+    if (!status)
+        status = bootstrap_resolve(options, deadline, &world->bootstrap);
+    if (!status)
+        status = lineage_begin(world);
+    if (status)
+        return status;
+    snprintf(world->key, sizeof world->key, "tutti/%s/%d/%lld/%s", world->bootstrap.run_id,
+             world->bootstrap.restart, (long long)init_count, world->name);
+    world->lineage.world_key_size = strlen(world->key);
+    return group_form(world);
 }
 
 tutti_status tutti_init(const tutti_init_options *caller_options, tutti_group **ret_world)
@@ -190,39 +249,22 @@ tutti_status tutti_init(const tutti_init_options *caller_options, tutti_group **
         return status;
     if (!ret_world)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_world is NULL");
-    if (options.timeout_ms < 0)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "timeout_ms is %lld; it must not be negative",
-                         (long long)options.timeout_ms);
     tutti_context *context;
     status = context_find(options.context, &context);
     if (status)
         return status;
-
-    struct tutti_group *group = calloc(1, sizeof *group);
-    if (!group)
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a group");
-    atomic_fetch_add(&context->groups, 1);
-    group->context = context;
-    group->fork_generation = fork_current();
-    group->timeout_ms = options.timeout_ms ? options.timeout_ms : DEFAULT_TIMEOUT_MS;
-    for (int level = 0; level < PROVIDERS; level++)
-        group->endpoints[level] = (struct endpoint){.group = group, .wait_fd = -1};
     const char *name = options.group_name ? options.group_name : "world";
-    snprintf(group->name, sizeof group->name, "%s", name);
-    status =
-        strlen(name) < sizeof group->name && *name && !strchr(name, '/')
-            ? form(group, &options)
-            : error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                        "group_name must have 1 to %zu bytes and no '/'", sizeof group->name - 1);
+    struct tutti_group *world;
+    status = group_create(context, name, options.timeout_ms, &world);
+    if (status)
+        return status;
+    status = form_world(world, &options);
     if (status) {
-        group_free(group);
+        group_free(world);
         return status;
     }
-    gather_facts(group);
-    group_source_init(group);
-    engine_add(&context->engine, &group->source);
-    say_choice(group);
-    *ret_world = group;
+    context_offer_default(world);
+    *ret_world = world;
     return TUTTI_OK;
 }
 
@@ -248,12 +290,12 @@ static void finish_own_calls(struct tutti_group *group)
     }
 }
 
-/* The store's host keeps it until every living member has said bye, for 5 s at most. */
+/* Who stops the store waits until every living member has said bye, for 5 s at most. */
 static void await_byes(struct tutti_group *group)
 {
     struct control *control = group->control;
     int64_t deadline = clock_deadline_ms(STORE_HOST_WAITS_MS);
-    bool all = !group->bootstrap.server;
+    bool all = false;
     struct epoll_event event;
 
     while (!all && clock_now_ns() < deadline) {
@@ -277,12 +319,17 @@ tutti_status tutti_group_destroy(tutti_group *group)
         return status;
     finish_own_calls(group);
     engine_remove(&group->context->engine, &group->source);
+    context_drop_default(group);
     control_bye(group->control, atomic_load(&group->completed));
-    await_byes(group);
+    /* The world's server lives as long as the world or a group made from it, here. */
+    tutti_store_server *server = bootstrap_take_server(&group->bootstrap);
+    if (server)
+        await_byes(group);
     status = control_verdict_status(group->control);
     if (status)
         status = group_verdict(group);
     group_free(group);
+    tutti_store_server_stop(server);
     return status;
 }
 

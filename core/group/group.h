@@ -38,7 +38,8 @@ enum {
     GROUP_CALLS_KEPT = 64,  /* own calls, to compare late announcements with */
     GROUP_FUTURES_KEPT = 8, /* announcements a member that is ahead of us */
     GROUP_RECORDS = 4096,   /* power of two */
-    GROUP_PLANS = 64        /* power of two */
+    GROUP_PLANS = 64,       /* power of two */
+    GROUP_KEY_MAX = 256
 };
 
 struct tutti_context {
@@ -116,6 +117,17 @@ struct call_list {
     struct call *first, *last;
 };
 
+/* Where a group comes from: what groups made from it, and translation, go by. subgroup.c. */
+struct lineage {
+    bool is_world;
+    uint64_t world;        /* number of the world, in this process */
+    size_t world_key_size; /* the first bytes of the group's key are the world's key */
+    char world_name[CONTROL_HOST_MAX];
+    int32_t *world_ranks; /* [size] each member's rank in the world */
+    pthread_mutex_t lock;
+    struct lineage_made *made; /* how often each group was made from this one */
+};
+
 struct tutti_group {
     struct engine_source source; /* first */
     struct tutti_context *context;
@@ -123,6 +135,9 @@ struct tutti_group {
     int rank, size;
     char name[CONTROL_HOST_MAX];
     char backend[2 * PLUGIN_NAME_MAX + 2]; /* "shm+tcp" */
+    struct backend_choice choice;          /* as asked for */
+    struct lineage lineage;
+    char key[GROUP_KEY_MAX]; /* what this group's keys in the store begin with */
     int64_t timeout_ms;
     _Atomic int32_t failed; /* every call returns the verdict */
 
@@ -181,13 +196,16 @@ static inline void call_list_remove(struct call_list *list, struct call *call)
 
 /* `given`, or the default context, which is made when it is first needed; FORKED in a child. */
 tutti_status context_find(tutti_context *given, tutti_context **ret_context);
+/* The world becomes the default group, if it is of the default context and there is none. */
+void context_offer_default(struct tutti_group *world);
+/* The group ends; so it is no default group any more. */
+void context_drop_default(const struct tutti_group *group);
 
 /* ---- agree.c ---- */
 
-/* Agrees with all members; afterwards the control tree, mates, endpoints and mapped memory are up.
- */
-tutti_status agree(struct tutti_group *group, const struct backend_choice *choice,
-                   const char *choice_words, int64_t init_count);
+/* Agrees with all members, by way of `store`; afterwards the control tree, mates, endpoints and
+ * mapped memory are up. */
+tutti_status agree(struct tutti_group *group, tutti_store *store, const char *choice_words);
 
 /* ---- endpoints.c ---- */
 
@@ -214,6 +232,19 @@ static inline bool group_ended(const struct tutti_group *group)
 }
 /* The verdict as the thread's error. */
 tutti_status group_verdict(struct tutti_group *group);
+
+/* A group without members yet; ends with group_free(). `timeout_ms` 0: the default. */
+tutti_status group_create(struct tutti_context *context, const char *name, int64_t timeout_ms,
+                          struct tutti_group **ret_group);
+/* The members, of which bootstrap, lineage and key tell, agree; calls may be made afterwards. */
+tutti_status group_form(struct tutti_group *group);
+void group_free(struct tutti_group *group);
+
+/* ---- subgroup.c ---- */
+
+/* The group is the process's next world. */
+tutti_status lineage_begin(struct tutti_group *world);
+void lineage_free(struct lineage *lineage);
 
 /* ---- plans.c ---- */
 

@@ -155,6 +155,19 @@ void tutti_store_unref(tutti_store *store)
         store->ops->close(store);
 }
 
+tutti_status store_clone(tutti_store *store, int64_t timeout_ms, tutti_store **ret_store)
+{
+    struct store_time time;
+    tutti_status status = enter(store, timeout_ms, &time);
+
+    if (status)
+        return status;
+    if (store->ops->clone)
+        return store->ops->clone(store, &time, ret_store);
+    *ret_store = tutti_store_ref(store);
+    return TUTTI_OK;
+}
+
 tutti_status tutti_store_set(tutti_store *store, const char *key, const void *data, size_t size,
                              int64_t timeout_ms)
 {

@@ -50,6 +50,10 @@ struct store_ops {
     tutti_status (*remove)(tutti_store *store, const char *key, const struct store_time *time,
                            bool *ret_existed);
     tutti_status (*num_keys)(tutti_store *store, const struct store_time *time, int64_t *ret_count);
+    /* Another object for the same keys, whose calls do not queue behind this one's. NULL: calls of
+     * this kind never queue behind a wait. */
+    tutti_status (*clone)(tutti_store *store, const struct store_time *time,
+                          tutti_store **ret_store);
     /* As store_local_address(). NULL: "". */
     void (*local_address)(tutti_store *store, char ret_address[STORE_ADDRESS_ROOM]);
 };
@@ -69,6 +73,12 @@ void store_init(tutti_store *store, const struct store_ops *ops);
 /* The numeric address by which this process reaches the service, and so probably other members this
  * process; "" when the service is reached by no address (a file). */
 void store_local_address(tutti_store *store, char ret_address[STORE_ADDRESS_ROOM]);
+/*
+ * A store with the same keys for one thread's long waits: calls of a tcp store queue behind each
+ * other, and so one thread's wait would hold back the call of another that ends it. The caller
+ * drops it with tutti_store_unref().
+ */
+tutti_status store_clone(tutti_store *store, int64_t timeout_ms, tutti_store **ret_store);
 /* Checks a public time-out and starts its clock; 0 is 300 s. */
 tutti_status store_time_start(int64_t timeout_ms, struct store_time *ret_time);
 /* Copies bytes into a value of the user's. */

@@ -205,6 +205,36 @@ static void prefix_local_address(tutti_store *store, char ret_address[STORE_ADDR
     store_local_address(self(store)->inner, ret_address);
 }
 
+static tutti_status make_view(tutti_store *inner, const char *prefix, size_t size,
+                              const struct store_ops *ops, tutti_store **ret_store)
+{
+    struct prefix_store *made = malloc(sizeof *made + size + 2);
+
+    if (!made)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a store");
+    store_init(&made->base, ops);
+    made->inner = tutti_store_ref(inner);
+    made->prefix_size = size + 1;
+    memcpy(made->prefix, prefix, size);
+    memcpy(made->prefix + size, "/", 2);
+    *ret_store = &made->base;
+    return TUTTI_OK;
+}
+
+static tutti_status prefix_clone(tutti_store *store, const struct store_time *time,
+                                 tutti_store **ret_store)
+{
+    const struct prefix_store *prefix = self(store);
+    tutti_store *inner;
+    tutti_status status = store_clone(prefix->inner, time->ms, &inner);
+
+    if (status)
+        return status;
+    status = make_view(inner, prefix->prefix, prefix->prefix_size - 1, store->ops, ret_store);
+    tutti_store_unref(inner);
+    return status;
+}
+
 static const struct store_ops prefix_ops = {
     .close = prefix_close,
     .set = prefix_set,
@@ -217,6 +247,7 @@ static const struct store_ops prefix_ops = {
     .append = prefix_append,
     .remove = prefix_remove,
     .num_keys = prefix_num_keys,
+    .clone = prefix_clone,
     .local_address = prefix_local_address,
 };
 
@@ -242,15 +273,5 @@ tutti_status tutti_store_open_prefix(tutti_store *store, const char *prefix,
                          "%u bytes",
                          TUTTI_STORE_MAX_KEY);
 
-    struct prefix_store *made = malloc(sizeof *made + size + 2);
-
-    if (!made)
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a store");
-    store_init(&made->base, &prefix_ops);
-    made->inner = tutti_store_ref(store);
-    made->prefix_size = size + 1;
-    memcpy(made->prefix, prefix, size);
-    memcpy(made->prefix + size, "/", 2);
-    *ret_store = &made->base;
-    return TUTTI_OK;
+    return make_view(store, prefix, size, &prefix_ops, ret_store);
 }

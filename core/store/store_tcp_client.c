@@ -438,6 +438,39 @@ static void tcp_local_address(tutti_store *store, char ret_address[STORE_ADDRESS
         *ret_address = 0;
 }
 
+static tutti_status open_client(const struct store_ops *ops, const char *host, uint16_t port,
+                                const struct store_time *time, tutti_store **ret_store)
+{
+    struct tcp_store *tcp = calloc(1, sizeof *tcp);
+
+    if (!tcp)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a store");
+    store_init(&tcp->base, ops);
+    tcp->request.limit = STORE_WIRE_MAX_REQUEST;
+    tcp->port = port;
+    memcpy(tcp->host, host, strlen(host) + 1);
+    tutti_status status = store_turn_init(&tcp->turn);
+    if (!status) {
+        status = store_tcp_connect(host, port, time, &tcp->fd);
+        if (status)
+            store_turn_destroy(&tcp->turn);
+    }
+    if (status) {
+        free(tcp);
+        return status;
+    }
+    *ret_store = &tcp->base;
+    return TUTTI_OK;
+}
+
+static tutti_status tcp_clone(tutti_store *store, const struct store_time *time,
+                              tutti_store **ret_store)
+{
+    const struct tcp_store *tcp = (struct tcp_store *)store;
+
+    return open_client(store->ops, tcp->host, tcp->port, time, ret_store);
+}
+
 static const struct store_ops tcp_ops = {
     .close = tcp_close,
     .set = tcp_set,
@@ -450,6 +483,7 @@ static const struct store_ops tcp_ops = {
     .append = tcp_append,
     .remove = tcp_remove,
     .num_keys = tcp_num_keys,
+    .clone = tcp_clone,
     .local_address = tcp_local_address,
 };
 
@@ -467,25 +501,5 @@ tutti_status tutti_store_open_tcp(const char *host, uint16_t port, int64_t timeo
             "a tcp store wants a host, a port that is not 0 and a place for the result");
     if (strlen(host) >= HOST_ROOM)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the host name \"%.32s…\" is too long", host);
-
-    struct tcp_store *tcp = calloc(1, sizeof *tcp);
-
-    if (!tcp)
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a store");
-    store_init(&tcp->base, &tcp_ops);
-    tcp->request.limit = STORE_WIRE_MAX_REQUEST;
-    tcp->port = port;
-    memcpy(tcp->host, host, strlen(host) + 1);
-    status = store_turn_init(&tcp->turn);
-    if (!status) {
-        status = store_tcp_connect(host, port, &time, &tcp->fd);
-        if (status)
-            store_turn_destroy(&tcp->turn);
-    }
-    if (status) {
-        free(tcp);
-        return status;
-    }
-    *ret_store = &tcp->base;
-    return TUTTI_OK;
+    return open_client(&tcp_ops, host, port, &time, ret_store);
 }

@@ -84,6 +84,8 @@ void engine_add(struct engine *engine, struct engine_source *source)
     engine_take(engine);
     source->next = engine->sources;
     engine->sources = source;
+    if (atomic_load(&engine->sleepers)) /* its peers have to know that, too */
+        source->sleep(source);
     engine_release(engine);
 }
 

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tutti_group_split(): everybody learns all colors and keys by a collective of the parent, and then
+ * those of a color make their group as tutti_group_new() does. All know every list, so the lists are
+ * the same.
+ */
+#include <stdlib.h>
+
+#include <tutti/collective.h>
+
+#include "base/error.h"
+#include "group/group.h"
+
+struct split_bid {
+    int32_t color, key, rank;
+};
+
+static int by_key(const void *a, const void *b)
+{
+    const struct split_bid *x = a, *y = b;
+
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+/* Two numbers of each member in `pairs`, of which this one has written its own. */
+static tutti_status tell_all(struct tutti_group *parent, int32_t *pairs)
+{
+    int64_t shape;
+    tutti_tensor all = tutti_tensor_1d(pairs, TUTTI_I32, &shape, 2 * (int64_t)parent->size);
+
+    return tutti_all_reduce(parent, &all, TUTTI_SUM, NULL, NULL);
+}
+
+static int32_t pick(const int32_t *pairs, int size, int32_t color, struct split_bid *places,
+                    int32_t *ret_ranks)
+{
+    int32_t count = 0;
+
+    for (int r = 0; r < size; r++)
+        if (pairs[2 * r] == color)
+            places[count++] = (struct split_bid){color, pairs[2 * r + 1], r};
+    qsort(places, (size_t)count, sizeof *places, by_key);
+    for (int32_t i = 0; i < count; i++)
+        ret_ranks[i] = places[i].rank;
+    return count;
+}
+
+tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key,
+                               const tutti_group_options *options, tutti_group **ret_group)
+{
+    tutti_status status = group_check(parent);
+
+    if (status)
+        return status;
+    if (!ret_group)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_group is NULL");
+    size_t size = (size_t)parent->size;
+    int32_t *pairs = calloc(size, 2 * sizeof *pairs), *ranks = calloc(size, sizeof *ranks);
+    struct split_bid *places = calloc(size, sizeof *places);
+    if (!pairs || !ranks || !places)
+        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d members", parent->size);
+    if (!status) {
+        pairs[2 * parent->rank] = color;
+        pairs[2 * parent->rank + 1] = key;
+        status = tell_all(parent, pairs);
+    }
+    if (!status && color < 0)
+        *ret_group = NULL;
+    else if (!status)
+        status = tutti_group_new(parent, ranks, pick(pairs, parent->size, color, places, ranks),
+                                 options, ret_group);
+    free(pairs);
+    free(ranks);
+    free(places);
+    return status;
+}

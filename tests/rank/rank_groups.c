@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups made from groups: who is in them, what they are called, when they end. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/rank.h"
+
+enum { THREADS = 3, ROUNDS = 4 };
+
+static int32_t sum_over(tutti_group *group, int32_t value)
+{
+    int64_t shape;
+    tutti_tensor t = tutti_tensor_1d(&value, TUTTI_I32, &shape, 1);
+
+    return tutti_all_reduce(group, &t, TUTTI_SUM, NULL, NULL) ? -1 : value;
+}
+
+static int32_t translate_one(const tutti_group *from, int32_t rank, const tutti_group *to)
+{
+    int32_t translated = -2;
+
+    check_ok(tutti_group_translate(from, &rank, 1, to, &translated));
+    return translated;
+}
+
+RANK_CASE(a_group_has_the_members_of_its_list_in_that_order)
+{
+    tutti_group *world = rank_init(NULL), *group = world;
+    static const int32_t ranks[] = {3, 0, 1};
+    int32_t expected = rank == 3 ? 0 : rank == 0 ? 1 : rank == 1 ? 2 : -1;
+
+    require_ok(tutti_group_new(world, ranks, 3, NULL, &group));
+    if (rank == 2) {
+        check(group == NULL);
+    } else {
+        require(group != NULL);
+        check_eq(tutti_group_rank(group), expected);
+        check_eq(tutti_group_size(group), 3);
+        check_eq(sum_over(group, 1 << rank), 1 + 2 + 8);
+        check_eq(translate_one(group, 0, world), 3);
+        check_eq(translate_one(world, 1, group), 2);
+        check_eq(translate_one(world, 2, group), -1);
+        check_ok(tutti_barrier(group, NULL, NULL));
+    }
+    check_eq(sum_over(world, 1), 4); /* beside it */
+    check_ok(tutti_group_destroy(group));
+    check_ok(tutti_group_destroy(world));
+}
+
+/* Rows and columns of a grid, then a group of a row, then one of that. */
+RANK_CASE(groups_of_groups_split_and_translate)
+{
+    tutti_group *world = rank_init(NULL), *row, *column, *pair, *alone, *none = world;
+    int32_t last = 1;
+
+    require_ok(tutti_group_split(world, rank / 2, -rank, NULL, &row));
+    require_ok(tutti_group_split(world, rank % 2, 0, NULL, &column));
+    check_eq(tutti_group_size(row), 2);
+    check_eq(tutti_group_rank(row), 1 - rank % 2); /* the keys turn it round */
+    check_eq(tutti_group_rank(column), rank / 2);
+    check_eq(sum_over(row, rank), rank / 2 * 4 + 1);
+    check_eq(sum_over(column, rank), 2 * (rank % 2) + 2);
+    check_eq(translate_one(row, 0, world), rank / 2 * 2 + 1);
+    check_eq(translate_one(row, 0, column), rank % 2 ? rank / 2 : -1);
+
+    require_ok(tutti_group_new(row, NULL, 0, NULL, &pair));
+    check_eq(tutti_group_rank(pair), tutti_group_rank(row));
+    check_eq(sum_over(pair, 10 + rank), 20 + rank / 2 * 4 + 1);
+    require_ok(tutti_group_new(pair, &last, 1, NULL, &alone));
+    if (tutti_group_rank(pair) == 1) {
+        check_eq(tutti_group_size(alone), 1);
+        check_eq(sum_over(alone, 5), 5);
+        check_eq(translate_one(alone, 0, world), rank);
+        check_str_eq(tutti_group_backend(alone), "self");
+    } else {
+        check(alone == NULL);
+    }
+    require_ok(tutti_group_split(world, rank ? -1 - rank : 7, 0, NULL, &none));
+    check_eq(tutti_group_size(none), rank ? 0 : 1);
+
+    tutti_group_destroy(none);
+    check_ok(tutti_group_destroy(world)); /* its children live on, in any order */
+    check_eq(sum_over(pair, 1), 2);
+    check_ok(tutti_group_destroy(row));
+    check_eq(sum_over(column, 1), 2);
+    check_ok(tutti_group_destroy(column));
+    check_ok(tutti_group_destroy(alone));
+    check_ok(tutti_group_destroy(pair));
+}
+
+/* Each thread makes its own groups; they meet those of the same thread elsewhere. */
+struct maker {
+    pthread_t id;
+    tutti_group *world;
+    int number, rank, failures;
+};
+
+static void *make_groups(void *argument)
+{
+    struct maker *maker = argument;
+    static const int32_t lists[THREADS][3] = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}};
+
+    for (int i = 0; i < ROUNDS; i++) {
+        tutti_group *group;
+        int32_t size = maker->number == 2 ? 2 : 3;
+
+        if (tutti_group_new(maker->world, lists[maker->number], size, NULL, &group)) {
+            maker->failures++;
+        } else if (group) {
+            maker->failures += sum_over(group, maker->rank) != 3; /* 0, 1 and 2, or 1 and 2 */
+            maker->failures += tutti_group_destroy(group) != TUTTI_OK;
+        }
+    }
+    return NULL;
+}
+
+RANK_CASE(threads_make_different_groups_at_once)
+{
+    tutti_group *world = rank_init(NULL);
+    struct maker makers[THREADS];
+
+    for (int i = 0; i < THREADS; i++) {
+        makers[i] = (struct maker){.world = world, .number = (i + rank) % THREADS, .rank = rank};
+        require(!pthread_create(&makers[i].id, NULL, make_groups, &makers[i]));
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(makers[i].id, NULL);
+        check_eq(makers[i].failures, 0);
+    }
+    check_eq(sum_over(world, 1), size);
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(options_give_name_time_out_and_backend)
+{
+    tutti_group *world = rank_init(NULL), *slow, *named, *again;
+    tutti_group_options options = TUTTI_GROUP_OPTIONS_INIT;
+    int64_t began;
+
+    options.backend = "tcp";
+    options.timeout_ms = 300;
+    options.name = "pipeline";
+    require_ok(tutti_group_new(world, NULL, 0, &options, &named));
+    check_str_eq(tutti_group_backend(named), "tcp");
+    check_eq(sum_over(named, 1), size);
+    options.backend = NULL;
+    options.timeout_ms = 0;
+    require_ok(tutti_group_new(named, NULL, 0, &options, &slow)); /* as its parent */
+    check_str_eq(tutti_group_backend(slow), "tcp");
+    require_ok(tutti_group_new(world, NULL, 0, NULL, &again));
+    check_str_eq(tutti_group_backend(again), tutti_group_backend(world));
+    if (rank) {
+        began = rank_now_ns();
+        check_status(tutti_barrier(slow, NULL, NULL), TUTTI_ERR_TIMEOUT);
+        check(rank_now_ns() - began < 3000000000);
+        check_contains(tutti_last_error(), "group pipeline: #1 barrier timed out after 300 ms");
+        check_contains(tutti_last_error(), "rank 0 (world rank 0, host ");
+    } else {
+        rank_sleep_ms(1200);
+    }
+    check_eq(sum_over(again, 1), size); /* one group's end is not another's */
+    check_ok(tutti_barrier(world, NULL, NULL));
+    tutti_group_destroy(slow);
+    check_ok(tutti_group_destroy(named));
+    check_ok(tutti_group_destroy(again));
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(the_default_group_is_the_first_world)
+{
+    check(!tutti_is_initialized());
+    check(tutti_default_group() == NULL);
+    for (int i = 0; i < 2; i++) {
+        tutti_group *world = rank_init(NULL), *all, *other;
+
+        check(tutti_is_initialized());
+        check(tutti_default_group() == world);
+        require_ok(tutti_group_new(tutti_default_group(), NULL, 0, NULL, &all));
+        require_ok(tutti_init(NULL, &other));
+        check(tutti_default_group() == world);
+        check_status(tutti_group_translate(all, NULL, 0, other, NULL), TUTTI_ERR_INVALID_ARGUMENT);
+        check_contains(tutti_last_error(), "different worlds");
+        check_ok(tutti_group_destroy(other));
+        check_ok(tutti_group_destroy(all));
+        check(tutti_default_group() == world);
+        check_ok(tutti_group_destroy(world));
+        check(!tutti_is_initialized());
+    }
+}
+
+RANK_CASE(wrong_lists_are_refused_in_words)
+{
+    tutti_group *world = rank_init(NULL), *group = NULL;
+    tutti_group_options options = TUTTI_GROUP_OPTIONS_INIT;
+    static const struct {
+        int32_t ranks[2], n;
+        const char *words;
+    } wrong[] = {{{0, 2}, 2, "has the ranks 0 to 1"},
+                 {{-1, 0}, 2, "ranks[0] is -1"},
+                 {{1, 1}, 2, "in the list already"},
+                 {{0}, 0, "NULL and 0 stand for all"},
+                 {{0}, -1, "-1 ranks"}};
+    int32_t far = 2, translated;
+
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        check_status(tutti_group_new(world, wrong[i].ranks, wrong[i].n, NULL, &group),
+                     TUTTI_ERR_INVALID_ARGUMENT);
+        check_contains(tutti_last_error(), wrong[i].words);
+    }
+    check_status(tutti_group_new(NULL, NULL, 0, NULL, &group), TUTTI_ERR_INVALID_ARGUMENT);
+    check_status(tutti_group_new(world, NULL, 0, NULL, NULL), TUTTI_ERR_INVALID_ARGUMENT);
+    check_status(tutti_group_split(world, 0, 0, NULL, NULL), TUTTI_ERR_INVALID_ARGUMENT);
+    check_status(tutti_group_translate(world, &far, 1, world, &translated),
+                 TUTTI_ERR_INVALID_ARGUMENT);
+    options.name = "a/b";
+    check_status(tutti_group_new(world, NULL, 0, &options, &group), TUTTI_ERR_INVALID_ARGUMENT);
+    options.name = NULL;
+    options.timeout_ms = -1;
+    check_status(tutti_group_new(world, NULL, 0, &options, &group), TUTTI_ERR_INVALID_ARGUMENT);
+    options.timeout_ms = 5000;
+    options.backend = rank ? "shm" : "tcp";
+    check_status(tutti_group_new(world, NULL, 0, &options, &group), TUTTI_ERR_MISMATCH);
+    check_contains(tutti_last_error(), "different backends");
+    check(group == NULL);
+    check_ok(tutti_barrier(world, NULL, NULL));
+    check_ok(tutti_group_destroy(world));
+}
