@@ -37,6 +37,22 @@ TUTTI_API tutti_status tutti_recorder_read(const tutti_group *group, tutti_recor
                                            uint32_t record_size, uint32_t capacity,
                                            uint32_t *ret_count);
 
+/**
+ * Writes what every group of this process has called, what is unfinished and what it waits for, as
+ * one JSON file for each context into `directory` (docs/formats.md); `tutti trace analyze` reads
+ * the files of all ranks. The directory is made if need be, not its parents. A file is whole or not
+ * there; a later dump of the process replaces an earlier one. From any thread, callbacks among them.
+ *
+ * directory  NULL: what TUTTI_DUMP_DIR names. With that variable set the same is also done on
+ *            SIGUSR2, and when a group has failed, without being asked.
+ *
+ * Returns TUTTI_OK; TUTTI_ERR_INVALID_ARGUMENT: no directory, or nothing to dump as there was no
+ * tutti_init(); TUTTI_ERR_SYSTEM: it cannot be written, with the reason.
+ *
+ * Semantics: PyTorch's Flight Recorder, for every backend and for messages too.
+ */
+TUTTI_API tutti_status tutti_recorder_dump(const char *directory);
+
 /* What this member moved over each kind of path since the group was made, payload and headers. */
 typedef struct tutti_traffic {
     uint32_t struct_size; /* set by the caller */

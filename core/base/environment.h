@@ -34,6 +34,9 @@ enum environment_agreement {
       "The backend, where the options of tutti_init() name none. `tutti run --backend` sets it.")  \
     X(TUTTI_DEBUG, "OFF | WARN | INFO | DETAIL", "WARN", ENV_MAY_DIFFER,                           \
       "What libtutti says on stderr.")                                                             \
+    X(TUTTI_DUMP_DIR, "<directory>", "", ENV_MAY_DIFFER,                                           \
+      "A folder for dumps: each rank writes one on SIGUSR2 and when a group fails. Not set: "      \
+      "neither. Set-id programs ignore it.")                                                       \
     X(TUTTI_HOST, "<words>", "", ENV_MAY_DIFFER,                                                   \
       "Ranks with different values never share memory, as if on different hosts. For tests.")      \
     X(TUTTI_PLUGIN_PATH, "<directory>:<directory>…", "", ENV_MAY_DIFFER,                           \
@@ -46,6 +49,8 @@ enum environment_agreement {
     X(TUTTI_RUN_TERMINAL, "<anything>", "", ENV_MAY_DIFFER,                                        \
       "For programs. Set by `tutti run` where what this rank prints ends on a terminal, so that "  \
       "a progress bar may move.")                                                                  \
+    X(TUTTI_STALL_WARNING, "<seconds>", "30", ENV_MAY_DIFFER,                                      \
+      "When a call that waits is warned of, once. `0`: never.")                                    \
     X(TUTTI_STORE, "tcp://<host>:<port> | file:///<path>", "", ENV_TO_MEET,                        \
       "Where the ranks meet; before MASTER_ADDR. `tutti run` sets it.")                            \
     X(TUTTI_STORE_HOST, "0 | 1", "", ENV_MAY_DIFFER,                                               \

@@ -94,7 +94,7 @@ static tutti_status run_blocking(struct tutti_group *group, const struct argumen
     call.group = group;
     call.kind = CALL_COLLECTIVE;
     call.begun = call.doomed = false;
-    call.deadline_ns = call.warn_ns = 0;
+    call.deadline_ns = 0;
     call.error.message = NULL;
     engine_take(engine);
     if (group_ended(group)) {

@@ -12,11 +12,13 @@
 
 #include "base/error.h"
 #include "base/fork.h"
+#include "group/dump.h"
 #include "group/group.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tutti_context *contexts, *the_default;
 static tutti_group *default_group;
+static uint32_t made; /* contexts, ever */
 
 enum { EXIT_WAITS_MS = 200 };
 
@@ -27,6 +29,7 @@ static void forget_in_child(void)
     contexts = the_default = NULL;
     default_group = NULL;
     pthread_mutex_init(&lock, NULL);
+    dump_watch_forget();
 }
 
 /* exit(3) without tutti_group_destroy(): the others hear it at once, and in words. */
@@ -47,10 +50,16 @@ static void say_unclean_bye(void)
         }
 }
 
+static void at_exit(void)
+{
+    dump_watch_stop();
+    say_unclean_bye();
+}
+
 static void watch_process(void)
 {
     fork_watch(forget_in_child);
-    atexit(say_unclean_bye);
+    atexit(at_exit);
 }
 
 tutti_status tutti_context_create(tutti_context **ret_context)
@@ -70,11 +79,20 @@ tutti_status tutti_context_create(tutti_context **ret_context)
     }
     context->fork_generation = fork_current();
     pthread_mutex_lock(&lock);
+    context->number = made++;
     context->next = contexts;
     contexts = context;
     pthread_mutex_unlock(&lock);
     *ret_context = context;
     return TUTTI_OK;
+}
+
+void contexts_each(void (*fn)(tutti_context *context, void *user), void *user)
+{
+    pthread_mutex_lock(&lock);
+    for (tutti_context *c = contexts; c; c = c->next)
+        fn(c, user);
+    pthread_mutex_unlock(&lock);
 }
 
 static tutti_status context_check(const tutti_context *context)
@@ -86,25 +104,25 @@ static tutti_status context_check(const tutti_context *context)
 
 static tutti_status find_default(tutti_context **ret_context)
 {
-    tutti_context *made = NULL;
+    tutti_context *fresh = NULL;
 
     pthread_mutex_lock(&lock);
     *ret_context = the_default;
     pthread_mutex_unlock(&lock);
     if (*ret_context)
         return TUTTI_OK;
-    tutti_status status = tutti_context_create(&made);
+    tutti_status status = tutti_context_create(&fresh);
     if (status)
         return status;
     pthread_mutex_lock(&lock);
     if (!the_default) {
-        the_default = made;
-        made->is_default = true;
-        made = NULL;
+        the_default = fresh;
+        fresh->is_default = true;
+        fresh = NULL;
     }
     *ret_context = the_default;
     pthread_mutex_unlock(&lock);
-    tutti_context_destroy(made);
+    tutti_context_destroy(fresh);
     return TUTTI_OK;
 }
 

@@ -13,6 +13,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "group/dump.h"
 #include "group/settings.h"
 #include "plugin/plugin.h"
 
@@ -253,6 +254,7 @@ tutti_status tutti_init(const tutti_init_options *caller_options, tutti_group **
     status = context_find(options.context, &context);
     if (status)
         return status;
+    dump_watch_start();
     const char *name = options.group_name ? options.group_name : "world";
     struct tutti_group *world;
     status = group_create(context, name, options.timeout_ms, &world);
@@ -318,6 +320,11 @@ tutti_status tutti_group_destroy(tutti_group *group)
     if (status)
         return status;
     finish_own_calls(group);
+    if (control_verdict_status(group->control)) { /* nobody may have looked yet */
+        engine_take(&group->context->engine);
+        dump_failure(group);
+        engine_release(&group->context->engine);
+    }
     engine_remove(&group->context->engine, &group->source);
     context_drop_default(group);
     control_bye(group->control, atomic_load(&group->completed));

@@ -48,6 +48,7 @@ struct tutti_context {
     _Atomic int32_t groups;
     _Atomic int64_t inits; /* tutti_init calls, part of the keys in the store */
     uint32_t fork_generation;
+    uint32_t number; /* among the contexts of this process, from 0 */
     bool is_default;
 };
 
@@ -76,7 +77,8 @@ struct call {
     bool doomed; /* an error was proposed; the verdict completes it */
     int64_t timeout_ms;
     int64_t deadline_ns; /* 0: the clock has not been asked yet */
-    int64_t warn_ns;     /* one warning that it waits for long; 0: given */
+    int64_t since_ns;    /* when it was first looked at; with deadline_ns */
+    bool warned;         /* that it waits for long; with deadline_ns */
     uint64_t record;     /* number in the recorder */
 
     /* collectives */
@@ -173,6 +175,7 @@ struct tutti_group {
     bool any_suspect;
 
     uint64_t mapped_bytes; /* written to mapped memory by collectives */
+    bool dumped;           /* because it failed */
     tutti_record *records; /* [GROUP_RECORDS] */
     uint64_t recorded;
     uint64_t message_sequence;
@@ -200,6 +203,8 @@ tutti_status context_find(tutti_context *given, tutti_context **ret_context);
 void context_offer_default(struct tutti_group *world);
 /* The group ends; so it is no default group any more. */
 void context_drop_default(const struct tutti_group *group);
+/* Calls fn for each context of this process, which stays until fn returns. */
+void contexts_each(void (*fn)(tutti_context *context, void *user), void *user);
 
 /* ---- agree.c ---- */
 
@@ -262,6 +267,19 @@ void group_call_failed(struct tutti_group *group, struct call *call, tutti_statu
 /* Ends a call that is in a list; its memory may be gone afterwards. */
 void group_complete(struct tutti_group *group, struct call *call, tutti_status status);
 void group_message_done(struct p2p_op *op);
+
+/* ---- waits.c ---- */
+
+/* Whom the call waits for; rank -1: for nobody, or for anybody. With the baton. */
+struct waiting group_waits_for(const struct tutti_group *group, const struct call *call);
+/* The mates that have not called it, `named` aside; how many. */
+int group_missing_mates(const struct tutti_group *group, const struct call *call, int named,
+                        int *ret_ranks, int capacity);
+/* group_waits_for() and group_missing_mates() in words; the rank. */
+int group_describe_wait(struct tutti_group *group, const struct call *call, char *ret_text,
+                        size_t capacity);
+/* "#41 all_reduce 8 x f32, sum" */
+void group_describe_call(const struct call *call, char *ret_text, size_t capacity);
 
 /* ---- compare.c ---- */
 

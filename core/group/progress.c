@@ -12,16 +12,19 @@
 #include <tutti/p2p.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/number.h"
+#include "group/dump.h"
 #include "group/group.h"
 #include "group/recorder.h"
 #include "reduce/reduce.h"
 
-enum { SUSPICION_MS = 100, STALL_WARNING_S = 30 };
+enum { SUSPICION_MS = 100, STALL_WARNING_S = 30, STALL_WARNING_MAX_S = 1000000 };
 
 static const char *operation_of(const struct call *call)
 {
@@ -56,6 +59,7 @@ static void fail_all(struct tutti_group *group)
     tutti_status status = control_verdict_status(group->control);
 
     if (!atomic_exchange(&group->failed, 1)) {
+        dump_failure(group); /* before what the calls wait for is forgotten */
         if (group->p2p)
             p2p_group_fail(group->p2p, status);
         run_abandon(&group->run);
@@ -176,73 +180,12 @@ static unsigned progress(struct engine_source *source)
     return moved;
 }
 
-/* Whom the call waits for, in words; the rank, or -1. */
-static int describe_wait(struct tutti_group *group, const struct call *call, char *ret_text,
-                         size_t capacity)
-{
-    char who[CONTROL_HOST_MAX + 64];
-    int rank = call->peer;
-    const char *what = "which has not answered";
-
-    if (call->kind == CALL_COLLECTIVE && call->begun &&
-        call->plan->plan.algorithm->kind != ALGORITHM_INLINE) {
-        struct waiting w = run_waiting(&group->run);
-
-        rank = w.rank;
-        what = w.kind == WAITING_CALL || w.kind == WAITING_ROOM ? "which has not called it"
-                                                                : "which has not come so far in it";
-    } else if (call->kind == CALL_COLLECTIVE) {
-        rank = group->mapped.ranks[group->mapped.culprit];
-        what = "which has not called it";
-    }
-    if (rank < 0) {
-        snprintf(ret_text, capacity, "any member");
-        return -1;
-    }
-    control_describe(group->control, rank, who, sizeof who);
-    snprintf(ret_text, capacity, "%s, %s", who, what);
-    return rank;
-}
-
-/* The further mates that have not called it, for the same words. */
-static void add_missing_mates(struct tutti_group *group, const struct call *call, int named,
-                              char *text, size_t capacity)
-{
-    if (!group->has_mapped || call->kind != CALL_COLLECTIVE)
-        return;
-    for (int i = 0; i < group->mapped.mates; i++) {
-        size_t used = strlen(text);
-
-        if (i == group->mapped.self || group->mapped.ranks[i] == named ||
-            mapped_has_called(&group->mapped, i))
-            continue;
-        snprintf(text + used, capacity - used, "; rank %d has not called it either",
-                 group->mapped.ranks[i]);
-    }
-}
-
-static void describe_call(const struct call *call, char *ret_text, size_t capacity)
-{
-    char words[128];
-
-    if (call->kind == CALL_COLLECTIVE) {
-        call_words_text(&call->announce.words, words, sizeof words);
-        snprintf(ret_text, capacity, "#%llu %s", (unsigned long long)call->announce.sequence,
-                 words);
-    } else {
-        snprintf(ret_text, capacity, "%s of %llu bytes, tag %llu",
-                 call->kind == CALL_SEND ? "send" : "recv", (unsigned long long)call->bytes,
-                 (unsigned long long)call->tag);
-    }
-}
-
 static void time_out(struct tutti_group *group, struct call *call)
 {
     char what[192], who[512], words[CONTROL_WORDS_MAX];
-    int rank = describe_wait(group, call, who, sizeof who);
+    int rank = group_describe_wait(group, call, who, sizeof who);
 
-    describe_call(call, what, sizeof what);
-    add_missing_mates(group, call, rank, who, sizeof who);
+    group_describe_call(call, what, sizeof what);
     snprintf(words, sizeof words, "%s timed out after %lld ms on rank %d: waiting for %s", what,
              (long long)call->timeout_ms, group->rank, who);
     /* A message that nothing has been exchanged for is withdrawn: the group goes on. */
@@ -256,24 +199,47 @@ static void time_out(struct tutti_group *group, struct call *call)
     control_propose(group->control, TUTTI_ERR_TIMEOUT, rank, words);
 }
 
+/* After how long a call that waits is warned of; INT64_MAX: never. */
+static int64_t stall_warning_ns(void)
+{
+    static _Atomic int64_t known;
+    int64_t ns = atomic_load_explicit(&known, memory_order_relaxed), seconds = STALL_WARNING_S;
+    const char *value;
+
+    if (ns)
+        return ns;
+    value = getenv("TUTTI_STALL_WARNING");
+    if (value && *value && !number_parse(value, 0, STALL_WARNING_MAX_S, &seconds))
+        log_line(LOG_WARN, -1, "TUTTI_STALL_WARNING=%.40s: not 0 to %d seconds; taken as %d", value,
+                 STALL_WARNING_MAX_S, STALL_WARNING_S);
+    ns = seconds ? seconds * CLOCK_NS_PER_S : INT64_MAX;
+    atomic_store_explicit(&known, ns, memory_order_relaxed);
+    return ns;
+}
+
+static void warn_of_stall(struct tutti_group *group, struct call *call, int64_t now)
+{
+    char what[192], who[512];
+
+    call->warned = true;
+    group_describe_call(call, what, sizeof what);
+    group_describe_wait(group, call, who, sizeof who);
+    log_line(LOG_WARN, group->rank, "group %s: %s has waited for %lld s for %s", group->name, what,
+             (long long)((now - call->since_ns) / CLOCK_NS_PER_S), who);
+}
+
 static void look_at_deadline(struct tutti_group *group, struct call *call, int64_t now)
 {
     if (call->doomed)
         return;
     if (!call->deadline_ns) {
         call->deadline_ns = clock_deadline_ms(call->timeout_ms);
-        call->warn_ns = now + STALL_WARNING_S * CLOCK_NS_PER_S;
+        call->since_ns = now;
+        call->warned = false;
     } else if (now >= call->deadline_ns) {
         time_out(group, call);
-    } else if (call->warn_ns && now >= call->warn_ns) {
-        char what[192], who[512];
-
-        call->warn_ns = 0;
-        describe_call(call, what, sizeof what);
-        int rank = describe_wait(group, call, who, sizeof who);
-        add_missing_mates(group, call, rank, who, sizeof who);
-        log_line(LOG_WARN, group->rank, "group %s: %s has waited for %d s for %s", group->name,
-                 what, STALL_WARNING_S, who);
+    } else if (!call->warned && now - call->since_ns >= stall_warning_ns()) {
+        warn_of_stall(group, call, now);
     }
 }
 
@@ -288,7 +254,7 @@ static void look_at_byes(struct tutti_group *group)
     int rank = control_left_before(group->control, call->announce.sequence, words, sizeof words);
     if (rank < 0)
         return;
-    describe_call(call, what, sizeof what);
+    group_describe_call(call, what, sizeof what);
     snprintf(text, sizeof text, "%s, and %s needs it", words, what);
     call->doomed = true;
     control_propose(group->control, TUTTI_ERR_PEER_LOST, rank, text);
@@ -314,7 +280,7 @@ static void propose_cut_off(struct tutti_group *group, int rank)
 {
     char what[192], words[CONTROL_WORDS_MAX];
 
-    describe_call(group->queue.first, what, sizeof what);
+    group_describe_call(group->queue.first, what, sizeof what);
     snprintf(words, sizeof words, "rank %d left before rank %d had all that it sent for %s", rank,
              group->rank, what);
     control_propose(group->control, TUTTI_ERR_PEER_LOST, rank, words);

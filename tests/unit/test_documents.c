@@ -8,7 +8,7 @@
 #include <tutti/status.h>
 
 static const char *const documents[] = {"README.md", "docs/design.md", "docs/guide.md",
-                                        "bench/README.md"};
+                                        "docs/formats.md", "bench/README.md"};
 
 Test(documents, the_readme_shows_the_program_that_is_built, .timeout = 10)
 {

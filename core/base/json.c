@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_BYTES = 4096 };
+
+static void add(struct json *json, const char *text, size_t size)
+{
+    if (json->bad)
+        return;
+    if (json->capacity - json->size <= size) { /* one more, for the end */
+        size_t capacity = json->capacity ? json->capacity : FIRST_BYTES;
+
+        while (capacity - json->size <= size)
+            capacity *= 2;
+        char *grown = realloc(json->text, capacity);
+        if (!grown) {
+            json->bad = true;
+            return;
+        }
+        json->text = grown;
+        json->capacity = capacity;
+    }
+    memcpy(json->text + json->size, text, size);
+    json->size += size;
+}
+
+static void add_words(struct json *json, const char *words)
+{
+    add(json, words, strlen(words));
+}
+
+/* Everything before a value. */
+static void lead(struct json *json, const char *name)
+{
+    if (json->follows)
+        add_words(json, ",");
+    json->follows = true;
+    if (!name)
+        return;
+    add_words(json, "\"");
+    add_words(json, name);
+    add_words(json, "\":");
+}
+
+static void begin(struct json *json, const char *name, const char *bracket)
+{
+    lead(json, name);
+    add_words(json, bracket);
+    json->follows = false;
+}
+
+static void end(struct json *json, const char *bracket)
+{
+    add_words(json, bracket);
+    json->follows = true;
+}
+
+void json_begin_object(struct json *json, const char *name)
+{
+    if (!name && json->size) /* lines, for those who read it without a tool */
+        begin(json, name, "\n{");
+    else
+        begin(json, name, "{");
+}
+
+void json_end_object(struct json *json)
+{
+    end(json, "}");
+}
+
+void json_begin_array(struct json *json, const char *name)
+{
+    begin(json, name, "[");
+}
+
+void json_end_array(struct json *json)
+{
+    end(json, "]");
+}
+
+void json_int(struct json *json, const char *name, int64_t value)
+{
+    char text[32];
+
+    lead(json, name);
+    snprintf(text, sizeof text, "%" PRId64, value);
+    add_words(json, text);
+}
+
+void json_uint(struct json *json, const char *name, uint64_t value)
+{
+    char text[32];
+
+    lead(json, name);
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    add_words(json, text);
+}
+
+void json_bool(struct json *json, const char *name, bool value)
+{
+    lead(json, name);
+    add_words(json, value ? "true" : "false");
+}
+
+void json_seconds(struct json *json, const char *name, int64_t nanoseconds)
+{
+    char text[40];
+    int64_t ms = nanoseconds / 1000000;
+
+    lead(json, name);
+    snprintf(text, sizeof text, "%" PRId64 ".%03d", ms / 1000, abs((int)(ms % 1000)));
+    add_words(json, text);
+}
+
+void json_hex(struct json *json, const char *name, uint64_t value)
+{
+    char text[32];
+
+    lead(json, name);
+    snprintf(text, sizeof text, "\"%016" PRIx64 "\"", value);
+    add_words(json, text);
+}
+
+/* Bytes of the UTF-8 character at `s`, 0: it is none. Overlong forms and surrogates are none. */
+static size_t utf8_length(const unsigned char *s)
+{
+    static const struct {
+        unsigned char low, high, second_low, second_high;
+        size_t length;
+    } forms[] = {
+        {0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}};
+
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        if (s[0] < forms[i].low || s[0] > forms[i].high)
+            continue;
+        if (forms[i].length > 1 && (s[1] < forms[i].second_low || s[1] > forms[i].second_high))
+            return 0;
+        for (size_t k = 2; k < forms[i].length; k++)
+            if ((s[k] & 0xc0) != 0x80) /* also the end: nothing is read beyond it */
+                return 0;
+        return forms[i].length;
+    }
+    return 0;
+}
+
+void json_string(struct json *json, const char *name, const char *value)
+{
+    lead(json, name);
+    if (!value) {
+        add_words(json, "null");
+        return;
+    }
+    add_words(json, "\"");
+    for (const unsigned char *s = (const unsigned char *)value; *s;) {
+        size_t length = utf8_length(s);
+
+        if (*s == '"' || *s == '\\' || *s < ' ') {
+            char text[8];
+
+            snprintf(text, sizeof text, *s < ' ' ? "\\u%04x" : "\\%c", *s);
+            add_words(json, text);
+        } else if (length) {
+            add(json, (const char *)s, length);
+        } else {
+            add_words(json, "\\ufffd");
+        }
+        s += length ? length : 1;
+    }
+    add_words(json, "\"");
+}
+
+char *json_take(struct json *json)
+{
+    char *text = NULL;
+
+    add(json, "", 0);
+    if (json->bad) {
+        free(json->text);
+    } else {
+        text = json->text;
+        text[json->size] = 0;
+    }
+    *json = (struct json){0};
+    return text;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a call is, and whom it waits for: in words for errors and warnings, in fields for dumps. */
+#include <stdio.h>
+#include <string.h>
+
+#include "group/group.h"
+#include "group/recorder.h"
+
+struct waiting group_waits_for(const struct tutti_group *group, const struct call *call)
+{
+    if (call->kind != CALL_COLLECTIVE)
+        return (struct waiting){
+            .kind = call->kind == CALL_SEND ? WAITING_SEND : WAITING_RECEIVE,
+            .rank = call->peer,
+        };
+    if (call != group->queue.first)
+        return (struct waiting){.kind = WAITING_NOTHING, .rank = -1};
+    if (call->plan->plan.algorithm->kind == ALGORITHM_INLINE && group->mapped.culprit >= 0)
+        return (struct waiting){
+            .kind = call->begun ? WAITING_CALL : WAITING_ROOM,
+            .rank = group->mapped.ranks[group->mapped.culprit],
+        };
+    return call->begun && call->plan->plan.algorithm->kind != ALGORITHM_INLINE
+               ? run_waiting(&group->run)
+               : (struct waiting){.kind = WAITING_NOTHING, .rank = -1};
+}
+
+int group_missing_mates(const struct tutti_group *group, const struct call *call, int named,
+                        int *ret_ranks, int capacity)
+{
+    int count = 0;
+
+    if (!group->has_mapped || call->kind != CALL_COLLECTIVE || call != group->queue.first ||
+        !call->begun)
+        return 0;
+    for (int i = 0; i < group->mapped.mates && count < capacity; i++)
+        if (i != group->mapped.self && group->mapped.ranks[i] != named &&
+            !mapped_has_called(&group->mapped, i))
+            ret_ranks[count++] = group->mapped.ranks[i];
+    return count;
+}
+
+int group_describe_wait(struct tutti_group *group, const struct call *call, char *ret_text,
+                        size_t capacity)
+{
+    enum { NAMED = 8 };
+    struct waiting w = group_waits_for(group, call);
+    int missing[NAMED];
+    size_t used;
+
+    if (w.rank < 0) {
+        snprintf(ret_text, capacity, "any member");
+        return -1;
+    }
+    control_describe(group->control, w.rank, ret_text, capacity);
+    used = strlen(ret_text);
+    snprintf(ret_text + used, capacity - used, ", %s",
+             call->kind != CALL_COLLECTIVE ? "which has not answered"
+             : w.kind == WAITING_CALL || w.kind == WAITING_ROOM
+                 ? "which has not called it"
+                 : "which has not come so far in it");
+    int count = group_missing_mates(group, call, w.rank, missing, NAMED);
+    for (int i = 0; i < count; i++) {
+        used = strlen(ret_text);
+        snprintf(ret_text + used, capacity - used, "; rank %d has not called it either",
+                 missing[i]);
+    }
+    return w.rank;
+}
+
+void group_describe_call(const struct call *call, char *ret_text, size_t capacity)
+{
+    char words[128];
+
+    if (call->kind == CALL_COLLECTIVE) {
+        call_words_text(&call->announce.words, words, sizeof words);
+        snprintf(ret_text, capacity, "#%llu %s", (unsigned long long)call->announce.sequence,
+                 words);
+    } else {
+        snprintf(ret_text, capacity, "%s of %llu bytes, tag %llu",
+                 call->kind == CALL_SEND ? "send" : "recv", (unsigned long long)call->bytes,
+                 (unsigned long long)call->tag);
+    }
+}

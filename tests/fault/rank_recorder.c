@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dumps of the recorder, as the program that is dumped sees them. TUTTI_TEST_FOLDER: where to. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rank_tell.h"
+
+enum { SOME_BYTES = 200, UNSEEN_MS = 100 };
+
+static volatile sig_atomic_t heard;
+
+static void note(int signal)
+{
+    (void)signal;
+    heard++;
+}
+
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = bytes;
+    check_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+RANK_CASE(dumps_when_it_likes)
+{
+    const char *folder = getenv("TUTTI_TEST_FOLDER");
+    tutti_group *world = 0;
+
+    check_status(tutti_recorder_dump(folder), TUTTI_ERR_INVALID_ARGUMENT);
+    check_contains(tutti_last_error(), "tutti_init()");
+    world = rank_init(NULL);
+    check_ok(tutti_barrier(world, NULL, NULL));
+    check_status(tutti_recorder_dump(NULL), TUTTI_ERR_INVALID_ARGUMENT);
+    check_contains(tutti_last_error(), "TUTTI_DUMP_DIR");
+    check_ok(tutti_recorder_dump(folder));
+
+    check_status(tutti_recorder_dump("/dev/null/here"), TUTTI_ERR_SYSTEM);
+    check_contains(tutti_last_error(), "/dev/null/here");
+    signal(SIGXFSZ, SIG_IGN); /* a file that cannot grow stands for a full disk */
+    limit_files(SOME_BYTES);
+    check_status(tutti_recorder_dump(folder), TUTTI_ERR_SYSTEM);
+    check_contains(tutti_last_error(), folder);
+    limit_files(RLIM_INFINITY);
+
+    check_ok(tutti_barrier(world, NULL, NULL));
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(has_a_handler_of_its_own)
+{
+    signal(SIGUSR2, note);
+    tutti_group *world = rank_init(NULL);
+
+    raise(SIGUSR2);
+    check_eq(heard, 1);
+    rank_sleep_ms(UNSEEN_MS);
+    check_ok(tutti_group_destroy(world));
+}
+
+/* Its threads are outside of tutti all the time, and a child of it is no rank. */
+RANK_CASE(computes_until_told)
+{
+    tutti_group *world = rank_init(NULL);
+    int how = 0;
+
+    check_ok(tutti_barrier(world, NULL, NULL));
+    if (fork() == 0) {
+        raise(SIGUSR2);
+        _exit(3);
+    }
+    check(wait(&how) > 0 && WIFEXITED(how) && WEXITSTATUS(how) == 3);
+    rank_sleep_ms(UNSEEN_MS);
+    rank_point("open");
+    rank_await("go");
+    check_ok(tutti_barrier(world, NULL, NULL));
+    check_ok(tutti_group_destroy(world));
+}
+
+/* What is left unread when the process exits is dumped too. */
+RANK_CASE(fails_unnoticed)
+{
+    tutti_group *world = rank_init(NULL);
+
+    check_ok(tutti_barrier(world, NULL, NULL));
+    rank_point("open");
+    if (rank == 0)
+        check_ok(tutti_group_abort(world, "the tests want it"));
+    rank_await("go");
+    rank_end();
+}
