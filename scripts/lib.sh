@@ -17,6 +17,7 @@ test_packages=(
     "${demo_packages[@]}"
     libcriterion-dev libdlpack-dev
     binutils clang-format-14 g++ gcovr
+    mandoc # reads the manual pages again
     iproute2 procps python3 # network namespaces as hosts, what is left over, a script as a rank
 )
 

@@ -121,6 +121,17 @@ static void say_bad_option(const char *verb, const GOptionEntry *entries, char *
         cli_usage(verb, "unknown option --%s", name);
 }
 
+static struct {
+    cli_table_fn fn;
+    void *user;
+} watcher;
+
+void cli_watch_tables(cli_table_fn fn, void *user)
+{
+    watcher.fn = fn;
+    watcher.user = user;
+}
+
 bool cli_parse(const char *verb, const char *parameters, const char *summary,
                const char *description, const GOptionEntry *entries, bool stop_early, int *argc,
                char ***argv)
@@ -130,6 +141,10 @@ bool cli_parse(const char *verb, const char *parameters, const char *summary,
     g_autofree char *name = g_strdup_printf("tutti %s", verb);
     g_autofree char **before = g_memdup2(*argv, ((gsize)*argc + 1) * sizeof **argv);
 
+    if (watcher.fn) {
+        watcher.fn(verb, entries, watcher.user);
+        return false;
+    }
     g_set_prgname(name); /* GOption prints it in the usage line */
     g_option_context_set_summary(context, summary);
     g_option_context_set_description(context, description);

@@ -39,6 +39,13 @@ bool cli_parse(const char *verb, const char *parameters, const char *summary,
                const char *description, const GOptionEntry *entries, bool stop_early, int *argc,
                char ***argv);
 
+/*
+ * From then on cli_parse() hands the table of a verb to fn instead of reading a command line, and
+ * says that it cannot go on. So `tutti completion` knows the options of each verb.
+ */
+typedef void (*cli_table_fn)(const char *verb, const GOptionEntry *entries, void *user);
+void cli_watch_tables(cli_table_fn fn, void *user);
+
 /* "4096", "64K", "1M", "2G", "1MiB": multiples of 1024. False when it is none of these. */
 bool cli_parse_size(const char *text, uint64_t *ret_bytes);
 

@@ -44,6 +44,11 @@ static const struct named ops[] = {
 static const struct named operations[] = {
     {"all_reduce", 0}, {"broadcast", 0}, {"barrier", 0}, {NULL, 0}};
 
+const char *explain_operations(void)
+{
+    return "all_reduce broadcast barrier";
+}
+
 /* What GOption fills in. */
 struct given {
     gboolean json;

@@ -10,22 +10,21 @@
 #include "cli.h"
 #include "verbs.h"
 
-static const struct verb {
-    const char *name;
-    const char *summary;
-    int (*main)(int argc, char **argv);
-} verbs[] = {
-    {"run", "start a program as several ranks on this host", run_main},
-    {"info", "what this installation is, finds and would choose", info_main},
-    {"explain", "which backend and algorithm a call would take, and why", explain_main},
+const struct verb verbs[] = {
+    {"run", "start a program as several ranks on this host", run_main, "<program>"},
+    {"info", "what this installation is, finds and would choose", info_main, ""},
+    {"explain", "which backend and algorithm a call would take, and why", explain_main,
+     "<operation>"},
+    {"completion", "the completion of these words for a shell", completion_main, "bash zsh fish"},
+    {NULL, NULL, NULL, NULL},
 };
 
 static void print_help(FILE *out)
 {
     fputs("Usage: tutti VERB [OPTIONS] …\n\nVerbs:\n", out);
-    for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++)
-        fprintf(out, "  %-9s %s\n", verbs[i].name, verbs[i].summary);
-    fputs("  help      this text, or the help of a verb: tutti help run\n\n"
+    for (const struct verb *verb = verbs; verb->name; verb++)
+        fprintf(out, "  %-10s %s\n", verb->name, verb->summary);
+    fputs("  help       this text, or the help of a verb: tutti help run\n\n"
           "Options:\n"
           "  --help, --version\n\n"
           "Examples:\n"
@@ -45,17 +44,17 @@ static void warn_of_variable(const tutti_variable_info *variable, void *user)
 
 static const struct verb *find_verb(const char *name)
 {
-    for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++)
-        if (strcmp(verbs[i].name, name) == 0)
-            return &verbs[i];
+    for (const struct verb *verb = verbs; verb->name; verb++)
+        if (strcmp(verb->name, name) == 0)
+            return verb;
     return NULL;
 }
 
 static int unknown_verb(const char *word)
 {
-    const char *names[G_N_ELEMENTS(verbs) + 2] = {"help"};
+    const char *names[G_N_ELEMENTS(verbs) + 1] = {"help"};
 
-    for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++)
+    for (size_t i = 0; verbs[i].name; i++)
         names[i + 1] = verbs[i].name;
 
     const char *nearest = cli_nearest(word, names);

@@ -3,8 +3,25 @@
 #ifndef TUTTI_TOOLS_VERBS_H
 #define TUTTI_TOOLS_VERBS_H
 
+struct verb {
+    const char *name;
+    const char *summary;
+    int (*main)(int argc, char **argv);
+    /* What follows the options, for completion: words between blanks, of which one may be <file>
+     * for a path, <program> for a command with its own words or <operation> for a collective's
+     * name; "": nothing. */
+    const char *words;
+};
+
+/* Ends with a row without a name. */
+extern const struct verb verbs[];
+
 int run_main(int argc, char **argv);
 int info_main(int argc, char **argv);
 int explain_main(int argc, char **argv);
+int completion_main(int argc, char **argv);
+
+/* The names of the operations, between blanks. */
+const char *explain_operations(void);
 
 #endif

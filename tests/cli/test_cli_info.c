@@ -179,6 +179,19 @@ Test(help, each_verb_has_help_with_examples_and_a_manual_page_with_every_option,
     ran_free(&list);
 }
 
+/* scdoc writes paragraphs that mandoc finds empty; nothing else may be wrong. */
+Test(help, the_manual_pages_are_clean, .timeout = 30)
+{
+    struct ran r = ran("set -- %s/*.[1-8]; [ $# -ge 5 ] && mandoc -T lint -W warning \"$@\" |"
+                       " grep -v 'skipping paragraph macro'",
+                       TUTTI_MANUALS);
+
+    cr_assert_str_empty(r.out, "%s", r.out);
+    cr_assert_str_empty(r.err, "%s", r.err);
+    cr_assert_eq(r.code, 1, "no manual pages in %s", TUTTI_MANUALS);
+    ran_free(&r);
+}
+
 Test(help, version_and_wrong_words_are_answered, .timeout = 30)
 {
     static const struct {
