@@ -46,6 +46,7 @@ void group_free(struct tutti_group *group)
 {
     struct tutti_context *context = group->context;
 
+    atomic_fetch_sub(&context->engine.crowded, group->crowds);
     p2p_group_free(group->p2p);
     group->p2p = NULL;
     if (group->has_mapped)
@@ -160,8 +161,9 @@ static void gather_facts(struct tutti_group *group)
                                     : NULL,
     };
     /* The world has all mates that a group made from it can have. */
-    if (group->lineage.is_world)
-        group->context->engine.spin &= (group->mates ? group->mates->count : 1) <= cpu_usable();
+    group->crowds =
+        group->lineage.is_world && (group->mates ? group->mates->count : 1) > cpu_usable();
+    atomic_fetch_add(&group->context->engine.crowded, group->crowds);
 }
 
 static void say_choice(const struct tutti_group *group)

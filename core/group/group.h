@@ -142,6 +142,7 @@ struct tutti_group {
     char key[GROUP_KEY_MAX]; /* what this group's keys in the store begin with */
     int64_t timeout_ms;
     _Atomic int32_t failed; /* every call returns the verdict */
+    bool crowds;            /* more members on this host than it has cores: nobody spins */
 
     struct bootstrap bootstrap;
     struct control *control;

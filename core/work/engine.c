@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -24,11 +25,25 @@ enum {
     BATON_SLEEP_NS = 50000 /* after that many yields the holder was preempted */
 };
 
+/* What a thread waits for: one operation, or any of some works. */
+struct wanted {
+    const struct operation_state *op;
+    struct tutti_work *const *works;
+    uint32_t count;
+};
+
+/* A thread that sleeps; on its stack, and in the engine's list until it has the baton again. */
+struct sleeper {
+    struct sleeper *next;
+    struct wanted wanted;
+    sem_t woken; /* unless it is the watcher */
+};
+
 tutti_status engine_init(struct engine *engine)
 {
     struct epoll_event event = {.events = EPOLLIN};
 
-    *engine = (struct engine){.event_fd = -1, .spin = true};
+    *engine = (struct engine){.event_fd = -1, .sleep_ms = SLEEP_MS};
     engine->due_tail = &engine->due;
     pthread_mutex_init(&engine->lock, NULL);
     pthread_condattr_t attributes;
@@ -84,7 +99,7 @@ void engine_add(struct engine *engine, struct engine_source *source)
     engine_take(engine);
     source->next = engine->sources;
     engine->sources = source;
-    if (atomic_load(&engine->sleepers)) /* its peers have to know that, too */
+    if (engine->watcher) /* its peers have to know that, too */
         source->sleep(source);
     engine_release(engine);
 }
@@ -119,7 +134,7 @@ void engine_take_contended(struct engine *engine)
     struct timespec pause = {.tv_nsec = BATON_SLEEP_NS};
 
     for (unsigned tries = 0; !engine_try(engine); tries++) {
-        if (tries < BATON_SPINS && engine->spin)
+        if (tries < BATON_SPINS && engine_spins(engine))
             engine_relax();
         else if (tries < 2 * BATON_SPINS)
             sched_yield();
@@ -142,6 +157,7 @@ static void look(struct engine *engine)
     if (!engine_try(engine))
         return;
     int64_t now = clock_now_ns();
+    engine->looked_ns = now;
     for (struct engine_source *s = engine->sources; s; s = s->next)
         s->look(s, now);
     engine_release(engine);
@@ -152,30 +168,44 @@ static bool is_done(const struct operation_state *op)
     return atomic_load_explicit(&op->status, memory_order_acquire) != TUTTI_ERR_NOT_READY;
 }
 
-/* With the baton, so that the list of sources holds still. */
-static void tell_sleep(struct engine *engine)
+static bool any_done(const struct wanted *wanted)
 {
-    if (atomic_fetch_add(&engine->sleepers, 1) == 0)
-        for (struct engine_source *s = engine->sources; s; s = s->next)
-            s->sleep(s);
+    if (wanted->op)
+        return is_done(wanted->op);
+    for (uint32_t i = 0; i < wanted->count; i++)
+        if (wanted->works[i] && is_done(wanted->works[i]->state))
+            return true;
+    return false;
 }
 
-static void tell_awake(struct engine *engine)
+static bool is_wanted(const struct wanted *wanted, const struct operation_state *op)
 {
-    engine_take(engine);
-    if (atomic_fetch_sub(&engine->sleepers, 1) == 1)
-        for (struct engine_source *s = engine->sources; s; s = s->next)
-            s->awake(s);
-    engine_release(engine);
+    if (wanted->op)
+        return wanted->op == op;
+    for (uint32_t i = 0; i < wanted->count; i++)
+        if (wanted->works[i] && wanted->works[i]->state == op)
+            return true;
+    return false;
+}
+
+/* ---- sleeping ---- */
+
+/* With the baton, which the sleeper needs to leave: it is there until this is over. */
+static void wake(struct engine *engine, struct sleeper *sleeper)
+{
+    if (sleeper == engine->watcher)
+        engine_ring(engine);
+    else
+        sem_post(&sleeper->woken);
 }
 
 enum rest { REST_NONE, REST_NAP, REST_SLEEP };
 
 /* How long it may be left alone, after peers were told that we sleep: not at all while something
  * moves, a nap while somebody has to be asked. */
-static enum rest rest_of(struct engine *engine, const struct operation_state *op)
+static enum rest rest_of(struct engine *engine, const struct wanted *wanted)
 {
-    enum rest rest = move(engine) || (op && is_done(op)) ? REST_NONE : REST_SLEEP;
+    enum rest rest = move(engine) || any_done(wanted) ? REST_NONE : REST_SLEEP;
 
     for (struct engine_source *s = engine->sources; s && rest; s = s->next)
         if (!s->may_sleep(s))
@@ -183,57 +213,118 @@ static enum rest rest_of(struct engine *engine, const struct operation_state *op
     return rest;
 }
 
-/* One sleep, which ends by the doorbell, a descriptor, or after SLEEP_MS. `op` may be NULL. */
-static void sleep_once(struct engine *engine, const struct operation_state *op, int64_t until_ns)
+/* How long the thread is to sleep. With the baton, so that the list of sources holds still and
+ * nothing completes between the look at what is wanted and the entry into the list. */
+static enum rest lie_down(struct engine *engine, struct sleeper *self)
+{
+    if (!engine->watcher) {
+        engine->watcher = self;
+        for (struct engine_source *s = engine->sources; s; s = s->next)
+            s->sleep(s);
+    }
+    enum rest rest = rest_of(engine, &self->wanted);
+    if (rest) {
+        self->next = engine->sleepers;
+        engine->sleepers = self;
+        atomic_fetch_add(&engine->asleep, 1);
+    }
+    return rest;
+}
+
+static void get_up(struct engine *engine, struct sleeper *self)
+{
+    for (struct sleeper **at = &engine->sleepers; *at; at = &(*at)->next)
+        if (*at == self) {
+            *at = self->next;
+            atomic_fetch_sub(&engine->asleep, 1);
+            break;
+        }
+    if (engine->watcher != self)
+        return;
+    engine->watcher = NULL;
+    for (struct engine_source *s = engine->sources; s; s = s->next)
+        s->awake(s);
+}
+
+static struct timespec timespec_of(int64_t at_ns)
+{
+    return (struct timespec){.tv_sec = at_ns / CLOCK_NS_PER_S, .tv_nsec = at_ns % CLOCK_NS_PER_S};
+}
+
+/* Until the doorbell rings, a descriptor is ready, or the time is over. */
+static void watch(struct engine *engine, enum rest rest, int64_t end_ns)
 {
     struct pollfd any = {.fd = engine->epoll_fd, .events = POLLIN};
     struct epoll_event events[8];
     uint64_t rings;
 
-    engine_take(engine);
-    tell_sleep(engine);
-    enum rest rest = rest_of(engine, op);
-    engine_release(engine);
-
-    int timeout = clock_left_ms(until_ns, SLEEP_MS);
     if (rest == REST_NAP) /* epoll_wait() knows no less than a millisecond */
         ppoll(&any, 1, &(struct timespec){.tv_nsec = NAP_NS}, NULL);
-    int n = epoll_wait(engine->epoll_fd, events, 8, rest == REST_SLEEP ? timeout : 0);
-    bool rung = false;
+    int timeout = rest == REST_NAP ? 0 : clock_left_ms(end_ns, engine->sleep_ms);
+    int n = epoll_wait(engine->epoll_fd, events, 8, timeout);
     for (int i = 0; i < n; i++)
-        if (events[i].data.fd == engine->doorbell)
-            rung = read(engine->doorbell, &rings, sizeof rings) > 0;
-    tell_awake(engine);
-    if (rung) /* for all who sleep: nobody else will hear it */
-        engine_help(engine);
+        if (events[i].data.fd == engine->doorbell) {
+            ssize_t ignored = read(engine->doorbell, &rings, sizeof rings);
+            (void)ignored; /* what rang is looked for in any case */
+        }
 }
 
-/*
- * A ring wakes any sleeper. Who took it and will not go on moving gives it back, since the others
- * sleep until they are told.
- */
-static void pass_ring_on(struct engine *engine)
+/* One sleep, which ends when somebody wakes this thread, or after `sleep_ms`. */
+static void sleep_once(struct engine *engine, struct wanted wanted, int64_t until_ns)
 {
-    if (atomic_load(&engine->sleepers))
-        engine_ring(engine);
+    struct sleeper self = {.wanted = wanted};
+
+    sem_init(&self.woken, 0, 0);
+    engine_take(engine);
+    enum rest rest = lie_down(engine, &self);
+    bool watches = engine->watcher == &self;
+    engine_release(engine);
+
+    int64_t end = rest == REST_NAP ? clock_now_ns() + NAP_NS : clock_deadline_ms(engine->sleep_ms);
+    end = end < until_ns ? end : until_ns;
+    struct timespec at = timespec_of(end);
+    if (!rest)
+        sched_yield();
+    else if (watches)
+        watch(engine, rest, end);
+    else
+        (void)sem_clockwait(&self.woken, CLOCK_MONOTONIC, &at);
+    engine_take(engine);
+    get_up(engine, &self);
+    engine_release(engine);
+    sem_destroy(&self.woken);
 }
 
-bool engine_wait(struct engine *engine, const struct operation_state *op, int64_t until_ns)
+/* Who leaves may have been the watcher, or have taken what was meant for the next one: if nobody
+ * watches, one of those who sleep gets up and looks itself. */
+static void hand_over(struct engine *engine)
+{
+    if (!atomic_load(&engine->asleep))
+        return;
+    engine_take(engine);
+    if (engine->sleepers && !engine->watcher)
+        wake(engine, engine->sleepers);
+    engine_release(engine);
+}
+
+/* ---- waiting ---- */
+
+static bool wait_for(struct engine *engine, const struct wanted *wanted, int64_t until_ns)
 {
     unsigned spins = engine_spins(engine), idle = 0, since_look = 0;
     bool done;
 
-    if (is_done(op))
+    if (any_done(wanted))
         return true;
     atomic_fetch_add(&engine->waiters, 1);
-    while (!(done = is_done(op))) {
+    while (!(done = any_done(wanted))) {
         unsigned moved = 0;
 
         if (engine_try(engine)) {
             moved = move(engine);
             engine_release(engine);
         }
-        if ((done = is_done(op)))
+        if ((done = any_done(wanted)))
             break;
         if (++since_look >= LOOK_EVERY) {
             since_look = 0;
@@ -253,15 +344,25 @@ bool engine_wait(struct engine *engine, const struct operation_state *op, int64_
             look(engine);
             if (until_ns != INT64_MAX && clock_now_ns() >= until_ns)
                 break;
-            sleep_once(engine, op, until_ns);
+            sleep_once(engine, *wanted, until_ns);
         }
     }
-    uint32_t others = atomic_fetch_sub(&engine->waiters, 1) - 1;
-    if (others)
-        pass_ring_on(engine);
+    if (atomic_fetch_sub(&engine->waiters, 1) > 1)
+        hand_over(engine);
     else if (atomic_load(&engine->unattended))
-        engine_attend(engine); /* which rings, too */
-    return done || is_done(op);
+        engine_attend(engine);
+    return done || any_done(wanted);
+}
+
+bool engine_wait(struct engine *engine, const struct operation_state *op, int64_t until_ns)
+{
+    return wait_for(engine, &(struct wanted){.op = op}, until_ns);
+}
+
+bool engine_wait_any(struct engine *engine, struct tutti_work *const *works, uint32_t count,
+                     int64_t until_ns)
+{
+    return wait_for(engine, &(struct wanted){.works = works, .count = count}, until_ns);
 }
 
 void engine_help(struct engine *engine)
@@ -269,8 +370,10 @@ void engine_help(struct engine *engine)
     if (!engine_try(engine))
         return;
     bool moved = move(engine) != 0;
+    int64_t looked_ns = engine->looked_ns;
     engine_release(engine);
-    if (!moved)
+    /* Steady traffic must not hide a deadline or a verdict from who polls. */
+    if (!moved || clock_now_ns() - looked_ns >= SLEEP_MS * CLOCK_NS_PER_MS)
         look(engine);
 }
 
@@ -278,13 +381,11 @@ void engine_help(struct engine *engine)
 
 static void attend(struct engine *engine)
 {
-    while (atomic_load(&engine->unattended) && !engine->stop) {
+    while (atomic_load(&engine->unattended) && !atomic_load(&engine->stop)) {
         if (atomic_load(&engine->waiters)) {
-            struct timespec until;
-            int64_t at = clock_deadline_ms(SLEEP_MS);
+            struct timespec until = timespec_of(clock_deadline_ms(SLEEP_MS));
 
-            until.tv_sec = at / CLOCK_NS_PER_S;
-            until.tv_nsec = at % CLOCK_NS_PER_S;
+            hand_over(engine);
             pthread_mutex_lock(&engine->lock);
             if (!engine->stop && !engine->due)
                 pthread_cond_timedwait(&engine->wake, &engine->lock, &until);
@@ -300,9 +401,7 @@ static void attend(struct engine *engine)
         engine_run_callbacks(engine);
         if (!moved) {
             look(engine);
-            sleep_once(engine, NULL, INT64_MAX);
-            if (atomic_load(&engine->waiters))
-                pass_ring_on(engine);
+            sleep_once(engine, (struct wanted){.count = 0}, INT64_MAX);
         }
     }
 }
@@ -333,7 +432,7 @@ void engine_attend(struct engine *engine)
         engine->thread_runs = !thread_start(&engine->thread, "tutti-engine", thread_main, engine);
     pthread_cond_broadcast(&engine->wake);
     pthread_mutex_unlock(&engine->lock);
-    if (atomic_load(&engine->sleepers))
+    if (atomic_load(&engine->asleep))
         engine_ring(engine);
 }
 
@@ -368,12 +467,12 @@ void engine_complete(struct engine *engine, struct operation_state *op, tutti_st
 {
     struct tutti_work *work = op->work;
 
+    for (struct sleeper *s = engine->sleepers; s; s = s->next)
+        if (is_wanted(&s->wanted, op))
+            wake(engine, s);
     atomic_store_explicit(&op->status, status, memory_order_release);
     if (work) {
         atomic_fetch_sub(&engine->unattended, 1);
         work_completed(work);
     }
-    /* A thread of ours that sleeps may wait for just this operation. */
-    if (atomic_load(&engine->sleepers))
-        engine_ring(engine);
 }

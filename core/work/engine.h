@@ -4,10 +4,12 @@
  *
  * Everything that moves is a source (a group's operations and messages) and is moved under the
  * baton, one atomic exchange, by whoever waits. A wait spins a little when each rank has a core,
- * else yields some ten times, then sleeps in epoll on the doorbell, the sources' descriptors and
- * the control connections, at most 20 ms at a time. The baton is never held while sleeping, so
- * other threads start and finish their own operations meanwhile. The engine thread exists once
- * something was started that nobody waits for; it moves things only while no caller does.
+ * else yields some ten times, then sleeps, at most 20 ms at a time. The first to sleep is the watcher:
+ * it sleeps in epoll on the doorbell, the sources' descriptors and the control connections. Further
+ * threads sleep each for their own operations and are woken by whoever completes one. A watcher that
+ * leaves wakes one of them, which takes its place. The baton is never held while sleeping, so other
+ * threads start and finish their own operations meanwhile. The engine thread exists once something
+ * was started that nobody waits for; it moves things only while no caller does.
  */
 #ifndef TUTTI_WORK_ENGINE_H
 #define TUTTI_WORK_ENGINE_H
@@ -20,6 +22,7 @@
 #include <tutti/status.h>
 
 struct engine;
+struct sleeper;
 struct tutti_work;
 
 /* One operation in flight, embedded in whatever describes it. */
@@ -45,19 +48,23 @@ struct engine_source {
 
 struct engine {
     _Atomic uint32_t baton;
-    _Atomic uint32_t sleepers;   /* threads in epoll */
+    _Atomic uint32_t asleep;     /* threads in `sleepers` */
     _Atomic uint32_t waiters;    /* threads inside engine_wait() */
     _Atomic uint32_t unattended; /* started works that are not complete */
     _Atomic uint32_t works;      /* whose memory is in use */
+    _Atomic uint32_t crowded;    /* groups with more members on this host than it has cores */
     struct engine_source *sources;
+    struct sleeper *sleepers, *watcher; /* under the baton */
+    int64_t looked_ns;                  /* when look() was called last; under the baton */
+    int sleep_ms;                       /* at most, before the control plane is looked at again */
     int epoll_fd, doorbell;
-    int event_fd; /* tutti_context_fd(); -1 until asked for */
-    bool spin;    /* each rank of this host has a core */
+    _Atomic int event_fd; /* tutti_context_fd(); -1 until asked for */
 
     pthread_mutex_t lock; /* thread, callbacks, lists of works */
     pthread_cond_t wake;
     pthread_t thread;
-    bool thread_runs, stop;
+    bool thread_runs;
+    _Atomic bool stop;
     struct tutti_work *due, **due_tail; /* callbacks to run */
 };
 
@@ -102,7 +109,7 @@ static inline void engine_relax(void)
 /* Spins worth making with the baton before the general wait; 0 when cores are short. */
 static inline unsigned engine_spins(const struct engine *engine)
 {
-    return engine->spin ? 2000 : 0;
+    return atomic_load_explicit(&engine->crowded, memory_order_relaxed) ? 0 : 2000;
 }
 
 /*
@@ -111,7 +118,11 @@ static inline unsigned engine_spins(const struct engine *engine)
  */
 bool engine_wait(struct engine *engine, const struct operation_state *op, int64_t until_ns);
 
-/* Wakes this process's sleepers. */
+/* As engine_wait(), until any of the works, of which some may be NULL, is complete. */
+bool engine_wait_any(struct engine *engine, struct tutti_work *const *works, uint32_t count,
+                     int64_t until_ns);
+
+/* Wakes the watcher. */
 void engine_ring(struct engine *engine);
 
 /* Moves things once, as a test does. */

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine over a source that the test plays. tests/rank/rank_work.c has threads that wait. */
+#include <criterion/criterion.h>
+
+#include "base/clock.h"
+#include "work/engine.h"
+
+TestSuite(engine, .timeout = 20);
+
+struct played {
+    struct engine_source source; /* first */
+    unsigned moves;              /* what progress() says */
+    int looks;
+};
+
+static unsigned progress(struct engine_source *source)
+{
+    return ((struct played *)source)->moves;
+}
+
+static void look(struct engine_source *source, int64_t now_ns)
+{
+    (void)now_ns;
+    ((struct played *)source)->looks++;
+}
+
+static void nothing(struct engine_source *source)
+{
+    (void)source;
+}
+
+static bool may_sleep(struct engine_source *source)
+{
+    (void)source;
+    return true;
+}
+
+static const struct engine_source calls = {
+    .progress = progress, .look = look, .sleep = nothing, .may_sleep = may_sleep, .awake = nothing};
+
+Test(engine, steady_traffic_does_not_hide_deadlines_from_who_polls)
+{
+    struct engine engine;
+    struct played played = {.source = calls, .moves = 1};
+    int64_t end = clock_deadline_ms(100);
+
+    cr_assert_eq(engine_init(&engine), TUTTI_OK);
+    engine_add(&engine, &played.source);
+    while (clock_now_ns() < end)
+        engine_help(&engine);
+    cr_expect_geq(played.looks, 1);
+    cr_expect_leq(played.looks, 10, "%d looks in 100 ms of polling", played.looks);
+    engine_remove(&engine, &played.source);
+    engine_fini(&engine);
+}
+
+Test(engine, a_wait_ends_with_its_own_time_although_nothing_is_complete)
+{
+    struct engine engine;
+    struct played played = {.source = calls};
+    struct operation_state never = {.status = TUTTI_ERR_NOT_READY};
+    int64_t began = clock_now_ns();
+
+    cr_assert_eq(engine_init(&engine), TUTTI_OK);
+    engine_add(&engine, &played.source);
+    cr_expect_not(engine_wait(&engine, &never, clock_deadline_ms(50)));
+    cr_expect_geq(clock_now_ns() - began, 50 * CLOCK_NS_PER_MS);
+    cr_expect_geq(played.looks, 2);
+    engine_remove(&engine, &played.source);
+    engine_fini(&engine);
+}
+
+Test(engine, spinning_comes_back_when_the_last_crowded_group_has_gone)
+{
+    struct engine engine;
+
+    cr_assert_eq(engine_init(&engine), TUTTI_OK);
+    cr_expect_gt(engine_spins(&engine), 0);
+    atomic_fetch_add(&engine.crowded, 2);
+    cr_expect_eq(engine_spins(&engine), 0);
+    atomic_fetch_sub(&engine.crowded, 2);
+    cr_expect_gt(engine_spins(&engine), 0);
+    engine_fini(&engine);
+}
