@@ -28,7 +28,59 @@ TUTTI_API tutti_status tutti_work_wait(tutti_work *work, int64_t timeout_ms);
  * operation's status once it is complete, TUTTI_OK before. */
 TUTTI_API tutti_status tutti_work_test(tutti_work *work, int32_t *ret_done);
 
-/** The words of a failed work, "" otherwise. Valid until the work is freed. */
+/**
+ * Waits until all `count` works are complete, for at most `timeout_ms` together (0: as long as
+ * their own deadlines). NULL entries are skipped and count as TUTTI_OK.
+ *
+ * ret_statuses  NULL, or [count]: the status of each, TUTTI_ERR_NOT_READY of those that are not
+ *               complete. Also written when a work has failed or the time was over.
+ *
+ * Returns TUTTI_OK when all ended well; else the status of the failed work with the lowest index,
+ * whose words name the index; else TUTTI_ERR_NOT_READY. The works stay the caller's to free.
+ * Semantics: MPI_Waitall.
+ */
+TUTTI_API tutti_status tutti_work_wait_all(tutti_work *const *works, uint32_t count,
+                                           int64_t timeout_ms, tutti_status *ret_statuses);
+
+/**
+ * Waits until any of `count` works is complete, and returns its status: TUTTI_ERR_NOT_READY when
+ * `timeout_ms` (0: no limit but their own deadlines) came first. NULL entries are skipped, so a work
+ * that was dealt with is freed and its entry set to NULL.
+ *
+ * ret_index  of the complete work, the lowest if there are several, however it ended; -1 when none
+ *            is, and when all entries are NULL (which is TUTTI_OK).
+ *
+ * Semantics: MPI_Waitany.
+ */
+TUTTI_API tutti_status tutti_work_wait_any(tutti_work *const *works, uint32_t count,
+                                           int64_t timeout_ms, int32_t *ret_index);
+
+/**
+ * Withdraws a receive that no message has matched, or a send of which nothing has left: the work is
+ * complete with TUTTI_ERR_ABORTED, its tensor is the caller's again, and nobody else hears of it.
+ * Anything else goes on and the answer is TUTTI_ERR_BUSY: what is under way or complete, and every
+ * collective (tutti_group_abort() ends these with their group). Small sends are complete at once.
+ * Semantics: MPI_Cancel, with its outcome told at once.
+ */
+TUTTI_API tutti_status tutti_work_cancel(tutti_work *work);
+
+typedef struct tutti_work_info {
+    uint32_t struct_size;
+    int32_t source;    /* the rank that a received message came from; -1 for anything else */
+    uint64_t bytes;    /* of the message that was sent or received; of a collective's tensor */
+    uint64_t sequence; /* the number of a collective in its group; 0 for a message */
+} tutti_work_info;
+
+/**
+ * What a work that ended well has brought; ret_info->struct_size must be set. TUTTI_ERR_NOT_READY
+ * while it is not complete, its own status when it has failed: nothing is written then. Results
+ * are in the tensors that the operation was given.
+ * Semantics: MPI_Status and MPI_Get_count; torch.distributed.Work.source_rank.
+ */
+TUTTI_API tutti_status tutti_work_result(const tutti_work *work, tutti_work_info *ret_info);
+
+/** The words of a failed work, "" otherwise and before it is complete. Valid until the work is
+ * freed. */
 TUTTI_API const char *tutti_work_error(const tutti_work *work);
 
 /** The rank that a completed receive came from, -1 for anything else. */

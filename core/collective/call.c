@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collective/call.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -58,15 +57,10 @@ tutti_status call_tensor(const tutti_tensor *tensor, const char *what, void **re
     return TUTTI_OK;
 }
 
-static struct async_call *async_of(struct tutti_work *work)
-{
-    return (struct async_call *)((char *)work - offsetof(struct async_call, work));
-}
-
 /* The lists are under the engine's lock, not the baton: who completes a work holds that already. */
 static void release(struct tutti_work *work)
 {
-    struct async_call *async = async_of(work);
+    struct async_call *async = call_of_work(work);
     struct engine *engine = work->engine;
     struct tutti_group *group = async->call.group;
 

@@ -3,6 +3,8 @@
 #ifndef TUTTI_COLLECTIVE_CALL_H
 #define TUTTI_COLLECTIVE_CALL_H
 
+#include <stddef.h>
+
 #include <tutti/collective.h>
 
 #include "group/group.h"
@@ -14,6 +16,11 @@ tutti_status call_check(const struct tutti_group *group, const tutti_options *op
 /* A tensor in host memory, contiguous: where its elements are, how many, how many bytes. */
 tutti_status call_tensor(const tutti_tensor *tensor, const char *what, void **ret_data,
                          uint64_t *ret_count, uint64_t *ret_bytes);
+
+static inline struct async_call *call_of_work(struct tutti_work *work)
+{
+    return (struct async_call *)((char *)work - offsetof(struct async_call, work));
+}
 
 /* Memory for a call that nobody waits for. */
 tutti_status call_allocate(struct tutti_group *group, struct async_call **ret_call);

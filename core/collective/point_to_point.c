@@ -87,6 +87,18 @@ static tutti_status run_blocking(struct tutti_group *group, const struct message
     return status;
 }
 
+static tutti_status cancel(struct tutti_work *work)
+{
+    struct call *call = &call_of_work(work)->call;
+    tutti_status status = p2p_cancel(&call->message);
+
+    if (status)
+        return status;
+    error_set(TUTTI_ERR_ABORTED, "the %s was cancelled", call->kind == CALL_SEND ? "send" : "recv");
+    group_complete(call->group, call, TUTTI_ERR_ABORTED);
+    return TUTTI_OK;
+}
+
 static tutti_status run_async(struct tutti_group *group, const struct message *m,
                               tutti_work **ret_work)
 {
@@ -98,6 +110,7 @@ static tutti_status run_async(struct tutti_group *group, const struct message *m
     tutti_status status = call_allocate(group, &async);
     if (status)
         return status;
+    async->work.cancel = cancel;
     engine_take(engine);
     return call_started(async, start(group, m, &async->call), ret_work);
 }

@@ -216,7 +216,8 @@ tutti_status tutti_dispatch(tutti_context *context)
     if (status)
         return status;
     struct engine *engine = &context->engine;
-    if (engine->event_fd >= 0 && read(engine->event_fd, &count, sizeof count) < 0)
+    int fd = atomic_load(&engine->event_fd);
+    if (fd >= 0 && read(fd, &count, sizeof count) < 0)
         count = 0; /* nothing had completed */
     engine_help(engine);
     engine_run_callbacks(engine);

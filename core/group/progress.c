@@ -46,6 +46,10 @@ void group_complete(struct tutti_group *group, struct call *call, tutti_status s
                     operation_of(call));
     if (call->plan)
         call->plan->users--;
+    if (state->work) {
+        state->work->bytes = call->bytes;
+        state->work->sequence = call->kind == CALL_COLLECTIVE ? call->announce.sequence : 0;
+    }
     if (status)
         error_keep(state->work ? &state->work->error : &call->error);
     engine_complete(&group->context->engine, state, status);

@@ -37,28 +37,32 @@ void work_drop(struct tutti_work *work)
     work->release(work);
 }
 
-/* Queues the callback if there is one and it has not been queued. */
-static void queue_callback(struct tutti_work *work)
+static bool is_complete(const struct tutti_work *work)
+{
+    return status_of(work) != TUTTI_ERR_NOT_READY;
+}
+
+/* Queues the callback if there is one and it has not been queued; whether it did. */
+static bool queue_callback(struct tutti_work *work)
 {
     struct engine *engine = work->engine;
 
     pthread_mutex_lock(&engine->lock);
-    bool queue = work->fn && !work->due && status_of(work) != TUTTI_ERR_NOT_READY;
+    bool queue = work->fn && !work->due && is_complete(work);
     work->due |= queue;
     pthread_mutex_unlock(&engine->lock);
-    if (!queue)
-        return;
-    atomic_fetch_add(&work->references, 1);
-    engine_due(engine, work);
+    if (queue) {
+        atomic_fetch_add(&work->references, 1);
+        engine_due(engine, work);
+    }
+    return queue;
 }
 
 static void ring_event_fd(struct engine *engine)
 {
     uint64_t one = 1;
+    int fd = atomic_load(&engine->event_fd);
 
-    pthread_mutex_lock(&engine->lock);
-    int fd = engine->event_fd;
-    pthread_mutex_unlock(&engine->lock);
     if (fd >= 0) {
         ssize_t ignored = write(fd, &one, sizeof one);
         (void)ignored; /* a counter that is full is readable already */
@@ -67,8 +71,7 @@ static void ring_event_fd(struct engine *engine)
 
 void work_completed(struct tutti_work *work)
 {
-    queue_callback(work);
-    if (atomic_load(&work->watched) || work->fn)
+    if (queue_callback(work) || atomic_load(&work->watched))
         ring_event_fd(work->engine);
     work_drop(work);
 }
@@ -79,17 +82,25 @@ void work_run_callback(struct tutti_work *work)
     work_drop(work);
 }
 
-tutti_status tutti_work_wait(tutti_work *work, int64_t timeout_ms)
+static tutti_status check_timeout(int64_t timeout_ms, int64_t *ret_until_ns)
 {
-    tutti_status status = check(work);
-
-    if (status)
-        return status;
     if (timeout_ms < 0)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "a time-out of %lld ms is negative",
                          (long long)timeout_ms);
-    int64_t until = timeout_ms ? clock_deadline_ms(timeout_ms) : INT64_MAX;
-    if (!engine_wait(work->engine, work->state, until))
+    *ret_until_ns = timeout_ms ? clock_deadline_ms(timeout_ms) : INT64_MAX;
+    return TUTTI_OK;
+}
+
+tutti_status tutti_work_wait(tutti_work *work, int64_t timeout_ms)
+{
+    int64_t until_ns;
+    tutti_status status = check(work);
+
+    if (!status)
+        status = check_timeout(timeout_ms, &until_ns);
+    if (status)
+        return status;
+    if (!engine_wait(work->engine, work->state, until_ns))
         return error_set(TUTTI_ERR_NOT_READY, "the operation is not complete after %lld ms",
                          (long long)timeout_ms);
     return result(work);
@@ -103,15 +114,163 @@ tutti_status tutti_work_test(tutti_work *work, int32_t *ret_done)
         return status;
     if (!ret_done)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_done is NULL");
-    if (status_of(work) == TUTTI_ERR_NOT_READY)
+    if (!is_complete(work))
         engine_help(work->engine);
-    *ret_done = status_of(work) != TUTTI_ERR_NOT_READY;
+    *ret_done = is_complete(work);
     return *ret_done ? result(work) : TUTTI_OK;
+}
+
+/* ---- several ---- */
+
+static tutti_status check_all(tutti_work *const *works, uint32_t count)
+{
+    if (count && !works)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the array of works is NULL");
+    if (count > INT32_MAX)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%u works are too many", count);
+    for (uint32_t i = 0; i < count; i++)
+        if (works[i] && check(works[i]))
+            return error_prefix("work %u of %u: ", i, count);
+    return TUTTI_OK;
+}
+
+tutti_status tutti_work_wait_all(tutti_work *const *works, uint32_t count, int64_t timeout_ms,
+                                 tutti_status *ret_statuses)
+{
+    int64_t until_ns;
+    uint32_t late = 0, first = count;
+    tutti_status status = check_all(works, count);
+
+    if (!status)
+        status = check_timeout(timeout_ms, &until_ns);
+    if (status)
+        return status;
+    for (uint32_t i = 0; i < count; i++)
+        if (works[i])
+            late += !engine_wait(works[i]->engine, works[i]->state, until_ns);
+    for (uint32_t i = 0; i < count; i++) {
+        tutti_status one = works[i] ? status_of(works[i]) : TUTTI_OK;
+
+        if (one && one != TUTTI_ERR_NOT_READY && first == count)
+            first = i;
+        if (ret_statuses)
+            ret_statuses[i] = one;
+    }
+    if (first < count) {
+        result(works[first]);
+        return error_prefix("work %u of %u: ", first, count);
+    }
+    if (late)
+        return error_set(TUTTI_ERR_NOT_READY, "%u of %u works are not complete after %lld ms", late,
+                         count, (long long)timeout_ms);
+    return TUTTI_OK;
+}
+
+enum { SLICE_NS = 1000000 }; /* for works of another context than that which is waited for */
+
+static int32_t first_complete(tutti_work *const *works, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (works[i] && is_complete(works[i]))
+            return (int32_t)i;
+    return -1;
+}
+
+/* The next engine among those of the works after `engine`, in the order of the array and around. */
+static struct engine *next_engine(tutti_work *const *works, uint32_t count, uint32_t *cursor)
+{
+    do
+        *cursor = (*cursor + 1) % count;
+    while (!works[*cursor]);
+    return works[*cursor]->engine;
+}
+
+static bool one_engine(tutti_work *const *works, uint32_t count, const struct engine *engine)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (works[i] && works[i]->engine != engine)
+            return false;
+    return true;
+}
+
+tutti_status tutti_work_wait_any(tutti_work *const *works, uint32_t count, int64_t timeout_ms,
+                                 int32_t *ret_index)
+{
+    int64_t until_ns;
+    uint32_t cursor = count;
+    tutti_status status = check_all(works, count);
+
+    if (!status && !ret_index)
+        status = error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_index is NULL");
+    if (!status)
+        status = check_timeout(timeout_ms, &until_ns);
+    if (status)
+        return status;
+    *ret_index = -1;
+    for (uint32_t i = 0; i < count && cursor == count; i++)
+        if (works[i])
+            cursor = i;
+    if (cursor == count)
+        return TUTTI_OK;
+    struct engine *engine = works[cursor]->engine;
+    bool alone = one_engine(works, count, engine);
+    while ((*ret_index = first_complete(works, count)) < 0) {
+        int64_t now = alone ? 0 : clock_now_ns();
+        int64_t end = alone || now + SLICE_NS > until_ns ? until_ns : now + SLICE_NS;
+
+        if (!engine_wait_any(engine, works, count, end) && end == until_ns)
+            return error_set(TUTTI_ERR_NOT_READY, "none of %u works is complete after %lld ms",
+                             count, (long long)timeout_ms);
+        if (!alone)
+            engine = next_engine(works, count, &cursor);
+    }
+    return result(works[*ret_index]);
+}
+
+/* ---- what became of it ---- */
+
+tutti_status tutti_work_cancel(tutti_work *work)
+{
+    tutti_status status = check(work);
+
+    if (status)
+        return status;
+    if (!work->cancel)
+        return error_set(TUTTI_ERR_BUSY,
+                         "a collective cannot be withdrawn: tutti_group_abort() ends its group");
+    engine_take(work->engine);
+    status = is_complete(work)
+                 ? error_set(TUTTI_ERR_BUSY, "the operation is complete: nothing is left to cancel")
+                 : work->cancel(work);
+    engine_release(work->engine);
+    return status;
+}
+
+tutti_status tutti_work_result(const tutti_work *work, tutti_work_info *ret_info)
+{
+    tutti_status status = check(work);
+
+    if (status)
+        return status;
+    if (!ret_info || ret_info->struct_size < sizeof(uint32_t))
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_info and its struct_size must be set");
+    if (!is_complete(work))
+        return error_set(TUTTI_ERR_NOT_READY, "the operation is not complete");
+    status = result(work);
+    if (status)
+        return status;
+    tutti_work_info info = {
+        .source = work->source, .bytes = work->bytes, .sequence = work->sequence};
+    uint32_t size =
+        ret_info->struct_size < sizeof info ? ret_info->struct_size : (uint32_t)sizeof info;
+    info.struct_size = size;
+    memcpy(ret_info, &info, size);
+    return TUTTI_OK;
 }
 
 const char *tutti_work_error(const tutti_work *work)
 {
-    return work && status_of(work) && work->error.message ? work->error.message : "";
+    return work && is_complete(work) && work->error.message ? work->error.message : "";
 }
 
 int32_t tutti_work_source(const tutti_work *work)
@@ -147,7 +306,7 @@ tutti_status tutti_work_watch(tutti_work *work)
     if (status)
         return status;
     atomic_store(&work->watched, true);
-    if (status_of(work) != TUTTI_ERR_NOT_READY)
+    if (is_complete(work))
         ring_event_fd(work->engine);
     return TUTTI_OK;
 }

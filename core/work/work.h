@@ -19,6 +19,8 @@ struct tutti_work {
     struct engine *engine;
     struct operation_state *state; /* inside what `release` frees */
     void (*release)(struct tutti_work *work);
+    /* Withdraws the operation, with the baton, or says why not; NULL: it cannot be. */
+    tutti_status (*cancel)(struct tutti_work *work);
     _Atomic uint32_t references;
     uint32_t fork_generation;
     _Atomic bool watched;
@@ -26,7 +28,9 @@ struct tutti_work {
     tutti_work_fn fn;
     void *user;
     struct tutti_work *next_due;
-    int32_t source; /* of a completed receive */
+    int32_t source; /* of a completed receive, else -1 */
+    uint64_t bytes;
+    uint64_t sequence; /* of a collective, else 0 */
     struct kept_error error;
 };
 

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+
+#include "harness/launch.h"
+
+TestSuite(work, .timeout = 90);
+
+static void run(const char *case_name, int size)
+{
+    cr_expect(ranks_run(&(struct ranks_options){.program = "rank_work",
+                                                .case_name = case_name,
+                                                .size = size,
+                                                .backend = "shm,tcp",
+                                                .timeout_ms = 40000}));
+}
+
+#define CASE(name, size)                                                                           \
+    Test(work, name)                                                                               \
+    {                                                                                              \
+        run(#name, size);                                                                          \
+    }
+
+CASE(wait_all_waits_for_thousands_of_collectives_and_messages, 3)
+CASE(wait_any_gives_each_work_once_in_the_order_of_completion, 2)
+CASE(wait_all_tells_which_failed_and_which_are_not_complete, 2)
+CASE(wait_any_takes_works_of_several_contexts, 2)
+CASE(a_cancelled_receive_leaves_the_message_to_the_next_one, 2)
+CASE(what_is_under_way_or_collective_cannot_be_cancelled, 2)
+CASE(wrong_arguments_about_works_are_refused_in_words, 2)
+CASE(threads_share_groups_and_each_waits_for_its_own, 3)
