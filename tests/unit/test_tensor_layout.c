@@ -289,6 +289,23 @@ Test(tensor_layout, any_rank_is_served_as_only_62_extents_can_be_longer_than_1, 
     shape[120] = 1;
     cr_assert_eq(tensor_measure(&t, &size), TUTTI_OK);
     cr_expect_eq(size.count, UINT64_C(1) << 62);
+    cr_expect_eq(packed_use(&t, &size, "it", TENSOR_WRITTEN, &list, &data), TUTTI_ERR_UNSUPPORTED);
+}
+
+Test(tensor_layout, a_copy_that_cannot_be_had_is_refused_in_words, .timeout = 10)
+{
+    int64_t shape = INT64_MAX, stride = 0;
+    tutti_tensor t = {.data = memory,
+                      .device = {TUTTI_DEVICE_CPU, 0},
+                      .ndim = 1,
+                      .dtype = TUTTI_U8,
+                      .shape = &shape,
+                      .strides = &stride};
+    struct packed *list = NULL;
+    struct tensor_size size;
+    void *data;
+
+    cr_assert_eq(tensor_measure(&t, &size), TUTTI_OK);
     cr_expect_eq(packed_use(&t, &size, "the input", TENSOR_READ, &list, &data),
                  TUTTI_ERR_NO_MEMORY);
     cr_expect_not_null(strstr(tutti_last_error(), "the input is not C-contiguous"));
