@@ -19,6 +19,7 @@ test_packages=(
     binutils clang-format-14 g++ gcovr
     mandoc # reads the manual pages again
     iproute2 procps python3 # network namespaces as hosts, what is left over, a script as a rank
+    python3-cffi python3-numpy # the API from Python
 )
 
 # What scripts/test --all needs on top.
