@@ -115,10 +115,11 @@ static void show_table(const struct reduce_kernels *table)
     for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
         printf("%8s", tutti_dtype_name(dtypes[d].dtype));
         for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
-            double rate[2];
+            const reduce_fn pair = table->pair[dtypes[d].row][ops[i]];
+            double rate[2] = {0};
 
-            measure(table->pair[dtypes[d].row][ops[i]], NULL, 0, tutti_dtype_size(dtypes[d].dtype),
-                    rate);
+            if (pair)
+                measure(pair, NULL, 0, tutti_dtype_size(dtypes[d].dtype), rate);
             printf(" %9.1f", rate[0]);
         }
         printf("\n");

@@ -27,7 +27,9 @@ typedef struct tutti_device {
 
 /*
  * A dtype is a uint32_t whose bytes are DLPack's {code, bits, lanes}: code | bits << 8 | lanes << 16.
- * Codes: 0 int, 1 uint, 2 float, 4 bfloat (dlpack.h 0.6); 5 complex; 6 bool (dlpack.h 0.8).
+ * Codes: 0 int, 1 uint, 2 float, 4 bfloat, 5 complex (dlpack.h 0.6); 6 bool, in 8 bits (dlpack.h
+ * 0.8); 10 float8_e4m3fn, 12 float8_e5m2 (dlpack.h 1.1). The bits of a complex number are those of
+ * both its parts.
  */
 typedef uint32_t tutti_dtype;
 
@@ -35,13 +37,23 @@ typedef uint32_t tutti_dtype;
 
 /* X(NAME, "name", code, bits): the dtypes that operations take. */
 #define TUTTI_DTYPE_LIST(X)                                                                        \
+    X(BOOL, "bool", 6, 8)                                                                          \
     X(U8, "u8", 1, 8)                                                                              \
+    X(U16, "u16", 1, 16)                                                                           \
+    X(U32, "u32", 1, 32)                                                                           \
+    X(U64, "u64", 1, 64)                                                                           \
+    X(I8, "i8", 0, 8)                                                                              \
+    X(I16, "i16", 0, 16)                                                                           \
     X(I32, "i32", 0, 32)                                                                           \
     X(I64, "i64", 0, 64)                                                                           \
     X(F16, "f16", 2, 16)                                                                           \
     X(BF16, "bf16", 4, 16)                                                                         \
     X(F32, "f32", 2, 32)                                                                           \
-    X(F64, "f64", 2, 64)
+    X(F64, "f64", 2, 64)                                                                           \
+    X(F8E4M3FN, "f8e4m3fn", 10, 8)                                                                 \
+    X(F8E5M2, "f8e5m2", 12, 8)                                                                     \
+    X(C64, "c64", 5, 64)                                                                           \
+    X(C128, "c128", 5, 128)
 
 enum {
 #define TUTTI_DTYPE_ENUM(NAME, name, code, bits) TUTTI_##NAME = (code) | (bits) << 8 | 1 << 16,
@@ -111,12 +123,16 @@ TUTTI_API tutti_status tutti_tensor_measure(const tutti_tensor *tensor, uint64_t
 /* Reduce operations: built in 0..63; numbers from 64 up are for operations made at run time. */
 typedef int32_t tutti_reduce_op;
 
+/* X(NAME, "name", number) */
 #define TUTTI_REDUCE_OP_LIST(X)                                                                    \
     X(SUM, "sum", 0)                                                                               \
     X(AVG, "avg", 1)                                                                               \
     X(PRODUCT, "product", 2)                                                                       \
     X(MIN, "min", 3)                                                                               \
-    X(MAX, "max", 4)
+    X(MAX, "max", 4)                                                                               \
+    X(BAND, "band", 5)                                                                             \
+    X(BOR, "bor", 6)                                                                               \
+    X(BXOR, "bxor", 7)
 
 enum {
 #define TUTTI_REDUCE_OP_ENUM(NAME, name, number) TUTTI_##NAME = number,
@@ -126,6 +142,12 @@ enum {
 
 /** "sum", …; "?" for an unknown number. Static. */
 TUTTI_API const char *tutti_reduce_op_name(tutti_reduce_op op);
+
+/**
+ * What a built-in `op` does with elements of `dtype`, in a few words ("sum, wraps"); NULL: it does
+ * not take them. Static. docs/guide.md has the whole table, and what the words mean.
+ */
+TUTTI_API const char *tutti_reduce_op_meaning(tutti_reduce_op op, tutti_dtype dtype);
 
 #ifdef __cplusplus
 }

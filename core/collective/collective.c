@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "collective/call.h"
 #include "group/recorder.h"
+#include "reduce/reduce.h"
 
 enum { VERDICT_EVERY = 64 };
 
@@ -128,17 +129,6 @@ static tutti_status run(struct tutti_group *group, const struct arguments *args,
     return work ? run_async(group, args, work) : run_blocking(group, args);
 }
 
-static tutti_status check_op(tutti_reduce_op op)
-{
-    switch (op) {
-#define KNOWN(NAME, name, number) case number:
-        TUTTI_REDUCE_OP_LIST(KNOWN)
-#undef KNOWN
-        return TUTTI_OK;
-    }
-    return error_set(TUTTI_ERR_UNSUPPORTED, "reduce op %d is not known", op);
-}
-
 static tutti_status all_reduce(tutti_group *group, const tutti_tensor *in, const tutti_tensor *out,
                                tutti_reduce_op op, const tutti_options *options, tutti_work **work)
 {
@@ -148,14 +138,14 @@ static tutti_status all_reduce(tutti_group *group, const tutti_tensor *in, const
 
     tutti_status status = call_check(group, options, &args.timeout_ms);
     if (!status)
-        status = check_op(op);
-    if (!status)
         status = call_tensor(out, "the tensor", &to, &out_count, &out_bytes);
     from = to;
     count = out_count;
     args.bytes = out_bytes;
     if (!status && in != out)
         status = call_tensor(in, "the input tensor", &from, &count, &args.bytes);
+    if (!status)
+        status = reduce_check(op, out->dtype);
     if (status)
         return status;
     if (in->dtype != out->dtype || count != out_count)

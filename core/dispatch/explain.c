@@ -151,9 +151,9 @@ static tutti_status words_of(const tutti_explain_query *query, struct call_words
         words.root = 0;
     if (words.operation == OPERATION_ALL_REDUCE) {
         words.op = query->op;
-        if (!reduce_kernel(dtype, query->op))
-            return error_set(TUTTI_ERR_UNSUPPORTED, "%s of %s is not known",
-                             tutti_reduce_op_name(query->op), tutti_dtype_name(dtype));
+        status = reduce_check(query->op, dtype);
+        if (status)
+            return status;
     }
     *ret_words = words;
     *ret_element_bytes = (uint32_t)size;

@@ -103,14 +103,12 @@ static void host_peer_lost(void *self, uint64_t label, const char *words)
 static tutti_status host_reduce_local(void *self, uint32_t dtype, int32_t op, void *dst,
                                       const void *a, const void *b, uint64_t count)
 {
-    reduce_fn kernel = reduce_kernel(dtype, op);
+    tutti_status status = reduce_check(op, dtype);
 
     (void)self;
-    if (!kernel)
-        return error_set(TUTTI_ERR_UNSUPPORTED, "%s of %s", tutti_reduce_op_name(op),
-                         tutti_dtype_name(dtype));
-    kernel(dst, a, b, count);
-    return TUTTI_OK;
+    if (!status)
+        reduce_kernel(dtype, op)(dst, a, b, count);
+    return status;
 }
 
 static const tutti_host host_services = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kernels of one instruction set; kernels.cmake compiles this file for each, with KERNELS_ISA
- * naming it. It is plain loops for the compiler to vectorise: 32-bit and wider types and u8 come
- * out as one would write them by hand. Two types need help:
+ * naming it. It is plain loops for the compiler to vectorise: integers and 32-bit and wider floats
+ * come out as one would write them by hand. Two types need help:
  *
  *   f16   The conversions of F16C, a register at a time; compilers do not find them. Where there is
  *         no F16C, conversions in integer arithmetic that give the same bits.
@@ -18,130 +18,48 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "reduce/kernels_copy.h"
+#include "reduce/kernels_eight.h"
 #include "reduce/kernels_half.h"
+#include "reduce/kernels_loops.h"
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 #define TEXT_(a) #a
 #define TEXT(a) TEXT_(a)
 
-#if defined(__clang__)
-#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
-typedef float ANYWHERE any_f32;
-typedef double ANYWHERE any_f64;
-typedef int32_t ANYWHERE any_i32;
-typedef int64_t ANYWHERE any_i64;
-typedef uint32_t ANYWHERE any_u32;
-typedef uint64_t ANYWHERE any_u64;
-typedef uint8_t any_u8;
-
-/* Elements of a partial result that stays in L1 while many vectors are folded into it. */
-enum { FOLD_BYTES = 4096, FOLD_HALVES = FOLD_BYTES / sizeof(float) };
-
-#define SUM(a, b) ((a) + (b))
-#define PRODUCT(a, b) ((a) * (b))
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
-/* A NaN in b fails the comparison and so passes; one in a needs a look of its own. */
-#define MIN_OR_NAN(a, b) first_nan(a, MIN(a, b))
-#define MAX_OR_NAN(a, b) first_nan(a, MAX(a, b))
-#define first_nan(a, otherwise)                                                                    \
-    _Generic((a), float : first_nan_f32, double : first_nan_f64)(a, otherwise)
-
-static inline float first_nan_f32(float a, float otherwise)
-{
-    return a != a ? a : otherwise;
-}
-
-static inline double first_nan_f64(double a, double otherwise)
-{
-    return a != a ? a : otherwise;
-}
-
-static void copy(void *dst, const void *src, size_t bytes);
-
-/* dst = (a op b) op c: a third less traffic to the partial result than two calls for pairs. */
-typedef void (*triple_fn)(void *dst, const void *a, const void *b, const void *c, size_t count);
-
-/*
- * The partial result is kept apart until the last vector comes, since dst may be one of those that
- * are still to be read.
- */
-static void fold(void *dst, const void *const *vectors, int n, size_t bytes, size_t size,
-                 reduce_fn pair, triple_fn triple)
-{
-    _Alignas(64) unsigned char partial[FOLD_BYTES];
-    const size_t block = n <= 3 ? bytes : FOLD_BYTES;
-
-    if (n == 1) {
-        copy(dst, vectors[0], bytes);
-        return;
-    }
-    for (size_t at = 0, part; at < bytes; at += part) {
-        const char *left = (const char *)vectors[0] + at;
-
-        part = bytes - at < block ? bytes - at : block;
-        for (int done = 1; done < n; left = (const char *)partial) {
-            const bool two = n - done >= 2;
-            const char *b = (const char *)vectors[done] + at;
-            void *to = n - done <= 2 ? (char *)dst + at : (char *)partial;
-
-            if (two)
-                triple(to, left, b, (const char *)vectors[done + 1] + at, part / size);
-            else
-                pair(to, left, b, part / size);
-            done += two ? 2 : 1;
-        }
-    }
-}
-
-#define KERNELS(type, name, OP)                                                                    \
-    static void name(void *dst, const void *va, const void *vb, size_t count)                      \
-    {                                                                                              \
-        any_##type *d = dst;                                                                       \
-        const any_##type *x = va, *y = vb;                                                         \
-                                                                                                   \
-        INDEPENDENT                                                                                \
-        for (size_t i = 0; i < count; i++) {                                                       \
-            const any_##type a = x[i], b = y[i];                                                   \
-                                                                                                   \
-            d[i] = (any_##type)OP(a, b);                                                           \
-        }                                                                                          \
-    }                                                                                              \
-    static void name##_3(void *dst, const void *va, const void *vb, const void *vc, size_t count)  \
-    {                                                                                              \
-        any_##type *d = dst;                                                                       \
-        const any_##type *x = va, *y = vb, *z = vc;                                                \
-                                                                                                   \
-        INDEPENDENT                                                                                \
-        for (size_t i = 0; i < count; i++) {                                                       \
-            const any_##type a = x[i], b = y[i], c = z[i], ab = (any_##type)OP(a, b);              \
-                                                                                                   \
-            d[i] = (any_##type)OP(ab, c);                                                          \
-        }                                                                                          \
-    }                                                                                              \
-    static void name##_many(void *dst, const void *const *vectors, int n, size_t count)            \
-    {                                                                                              \
-        fold(dst, vectors, n, count * sizeof(any_##type), sizeof(any_##type), name, name##_3);     \
-    }
-
 /* Sums and products of integers wrap, so they are made without sign. */
-KERNELS(u8, u8_sum, SUM)
-KERNELS(u8, u8_product, PRODUCT)
-KERNELS(u8, u8_min, MIN)
-KERNELS(u8, u8_max, MAX)
-KERNELS(u32, i32_sum, SUM)
-KERNELS(u32, i32_product, PRODUCT)
-KERNELS(i32, i32_min, MIN)
-KERNELS(i32, i32_max, MAX)
-KERNELS(u64, i64_sum, SUM)
-KERNELS(u64, i64_product, PRODUCT)
-KERNELS(i64, i64_min, MIN)
-KERNELS(i64, i64_max, MAX)
+#define INTEGERS(u, i)                                                                             \
+    KERNELS(u, u##_sum, SUM)                                                                       \
+    KERNELS(u, u##_product, WRAPPED_PRODUCT)                                                       \
+    KERNELS(u, u##_min, MIN)                                                                       \
+    KERNELS(u, u##_max, MAX)                                                                       \
+    KERNELS(i, i##_min, MIN)                                                                       \
+    KERNELS(i, i##_max, MAX)
+
+INTEGERS(u8, i8)
+INTEGERS(u16, i16)
+INTEGERS(u32, i32)
+INTEGERS(u64, i64)
+
+KERNELS(u8, u8_band, BAND)
+KERNELS(u8, u8_bor, BOR)
+KERNELS(u8, u8_bxor, BXOR)
+
+#define BITWISE(type)                                                                              \
+    KERNELS_OF_PARTS(type##_band, u8_band, sizeof(any_##type))                                     \
+    KERNELS_OF_PARTS(type##_bor, u8_bor, sizeof(any_##type))                                       \
+    KERNELS_OF_PARTS(type##_bxor, u8_bxor, sizeof(any_##type))
+
+BITWISE(u16)
+BITWISE(u32)
+BITWISE(u64)
+
+/* Every byte but 0 is true; results are 0 or 1. */
+KERNELS(u8, bool_all, ALL)
+KERNELS(u8, bool_any, ANY)
+KERNELS(u8, bool_odd, ODD)
+
 KERNELS(f32, f32_sum, SUM)
 KERNELS(f32, f32_product, PRODUCT)
 KERNELS(f32, f32_min, MIN_OR_NAN)
@@ -150,6 +68,58 @@ KERNELS(f64, f64_sum, SUM)
 KERNELS(f64, f64_product, PRODUCT)
 KERNELS(f64, f64_min, MIN_OR_NAN)
 KERNELS(f64, f64_max, MAX_OR_NAN)
+
+/*
+ * The textbook's product: infinities and overflow in it give NaN where Annex G would not. The parts
+ * lie apart in between, since GCC 12 makes FMA instructions of neighbours of which one is a sum and
+ * one a difference, whatever -ffp-contract says.
+ */
+#define COMPLEX(type, part)                                                                        \
+    KERNELS_OF_PARTS(type##_sum, part##_sum, 2)                                                    \
+    struct type##_parts {                                                                          \
+        any_##part re[FOLD_COMPLEX], im[FOLD_COMPLEX];                                             \
+    };                                                                                             \
+    static void type##_split(struct type##_parts *to, const any_##type *from, size_t count)        \
+    {                                                                                              \
+        INDEPENDENT                                                                                \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            to->re[i] = from[i].re;                                                                \
+            to->im[i] = from[i].im;                                                                \
+        }                                                                                          \
+    }                                                                                              \
+    static void type##_times(struct type##_parts *to, const any_##type *by, size_t count)          \
+    {                                                                                              \
+        INDEPENDENT                                                                                \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            const any_##part re = to->re[i], im = to->im[i];                                       \
+                                                                                                   \
+            to->re[i] = re * by[i].re - im * by[i].im;                                             \
+            to->im[i] = re * by[i].im + im * by[i].re;                                             \
+        }                                                                                          \
+    }                                                                                              \
+    static void type##_product_many(void *dst, const void *const *vectors, int n, size_t count)    \
+    {                                                                                              \
+        struct type##_parts parts;                                                                 \
+                                                                                                   \
+        for (size_t at = 0, part; at < count; at += part) {                                        \
+            any_##type *d = (any_##type *)dst + at;                                                \
+                                                                                                   \
+            part = count - at < FOLD_COMPLEX ? count - at : FOLD_COMPLEX;                          \
+            type##_split(&parts, (const any_##type *)vectors[0] + at, part);                       \
+            for (int i = 1; i < n; i++)                                                            \
+                type##_times(&parts, (const any_##type *)vectors[i] + at, part);                   \
+            INDEPENDENT                                                                            \
+            for (size_t i = 0; i < part; i++)                                                      \
+                d[i] = (any_##type){parts.re[i], parts.im[i]};                                     \
+        }                                                                                          \
+    }                                                                                              \
+    static void type##_product(void *dst, const void *a, const void *b, size_t count)              \
+    {                                                                                              \
+        type##_product_many(dst, (const void *[]){a, b}, 2, count);                                \
+    }
+
+COMPLEX(c64, f32)
+COMPLEX(c128, f64)
 
 /*
  * Division by the number of members, in a type that holds both exactly: the quotient of two
@@ -166,39 +136,55 @@ KERNELS(f64, f64_max, MAX_OR_NAN)
             d[i] = (any_##type)((wide)d[i] / by);                                                  \
     }
 AVERAGE(u8, double)
+AVERAGE(u16, double)
+AVERAGE(u32, double)
+AVERAGE(u64, uint64_t)
+AVERAGE(i8, double)
+AVERAGE(i16, double)
 AVERAGE(i32, double)
 AVERAGE(i64, int64_t)
 AVERAGE(f32, float)
 AVERAGE(f64, double)
 
-/* What a half type needs to fold many vectors: into floats, one more vector, and back. */
+static void c64_average(void *dst, size_t count, uint32_t members)
+{
+    f32_average(dst, 2 * count, members);
+}
+
+static void c128_average(void *dst, size_t count, uint32_t members)
+{
+    f64_average(dst, 2 * count, members);
+}
+
+/* What a small float needs to fold many vectors: into floats, one more vector, and back. */
 typedef void (*widen_fn)(float *partial, const void *src, size_t count);
 typedef void (*add_fn)(float *partial, const void *src, size_t count);
 typedef void (*narrow_fn)(void *dst, const float *partial, size_t count);
 
-static void fold_halves(void *dst, const void *const *vectors, int n, size_t count, widen_fn widen,
-                        add_fn add, narrow_fn narrow)
+static void fold_small(void *dst, const void *const *vectors, int n, size_t count, size_t size,
+                       widen_fn widen, add_fn add, narrow_fn narrow)
 {
-    _Alignas(64) float partial[FOLD_HALVES];
+    _Alignas(64) float partial[FOLD_FLOATS];
 
     for (size_t at = 0, part; at < count; at += part) {
-        part = count - at < FOLD_HALVES ? count - at : FOLD_HALVES;
-        widen(partial, (const any_half *)vectors[0] + at, part);
+        part = count - at < FOLD_FLOATS ? count - at : FOLD_FLOATS;
+        widen(partial, (const char *)vectors[0] + at * size, part);
         for (int i = 1; i < n; i++)
-            add(partial, (const any_half *)vectors[i] + at, part);
-        narrow((any_half *)dst + at, partial, part);
+            add(partial, (const char *)vectors[i] + at * size, part);
+        narrow((char *)dst + at * size, partial, part);
     }
 }
 
-#define HALF_MANY(type, name)                                                                      \
+#define SMALL_MANY(type, size, name)                                                               \
     static void name##_many(void *dst, const void *const *vectors, int n, size_t count)            \
     {                                                                                              \
         if (n == 1)                                                                                \
-            copy(dst, vectors[0], count * sizeof(any_half));                                       \
+            copy(dst, vectors[0], count *size);                                                    \
         else if (n == 2)                                                                           \
             name(dst, vectors[0], vectors[1], count);                                              \
         else                                                                                       \
-            fold_halves(dst, vectors, n, count, type##_widen_all, name##_add, type##_narrow_all);  \
+            fold_small(dst, vectors, n, count, size, type##_widen_all, name##_add,                 \
+                       type##_narrow_all);                                                         \
     }
 
 static void f16_widen_all(float *partial, const void *src, size_t count)
@@ -274,7 +260,7 @@ static void f16_narrow_all(void *dst, const float *partial, size_t count)
             partial[i] = OP(a, b);                                                                 \
         }                                                                                          \
     }                                                                                              \
-    HALF_MANY(f16, name)
+    SMALL_MANY(f16, sizeof(any_half), name)
 
 F16_KERNELS(f16_sum, SUM)
 F16_KERNELS(f16_product, PRODUCT)
@@ -297,7 +283,7 @@ static void f16_average(void *dst, size_t count, uint32_t members)
 
 /* Partial results keep the lower elements of the lanes, then the upper ones; an odd one is lower.
  */
-enum { UPPER = FOLD_HALVES / 2 };
+enum { UPPER = FOLD_FLOATS / 2 };
 
 static void bf16_widen_all(float *partial, const void *src, size_t count)
 {
@@ -360,7 +346,7 @@ static void bf16_narrow_all(void *dst, const float *partial, size_t count)
             partial[count / 2] = OP(partial[count / 2], b);                                        \
         }                                                                                          \
     }                                                                                              \
-    HALF_MANY(bf16, name)
+    SMALL_MANY(bf16, sizeof(any_half), name)
 
 BF16_KERNELS(bf16_sum, SUM, bf16_round)
 BF16_KERNELS(bf16_product, PRODUCT, bf16_round)
@@ -377,105 +363,112 @@ static void bf16_average(void *dst, size_t count, uint32_t members)
         d[i] = (uint16_t)(bf16_round(bf16_widen(d[i]) / by) >> 16);
 }
 
-/* One register of the instruction set, for the copies. */
-#if defined(__AVX512F__)
-enum { VECTOR_BYTES = 64 };
-#define STREAM(to, v) _mm512_stream_si512((__m512i *)(to), (__m512i)(v))
-#elif defined(__AVX2__)
-enum { VECTOR_BYTES = 32 };
-#define STREAM(to, v) _mm256_stream_si256((__m256i *)(to), (__m256i)(v))
-#elif defined(__x86_64__)
-enum { VECTOR_BYTES = 16 };
-#define STREAM(to, v) _mm_stream_si128((__m128i *)(to), (__m128i)(v))
-#else
-enum { VECTOR_BYTES = 16 };
-#endif
-typedef uint64_t vector __attribute__((vector_size(VECTOR_BYTES), may_alias));
-typedef vector ANYWHERE any_vector;
-
-/*
- * From this size on a loop that aligns its stores is as fast as memcpy to aligned targets, and
- * up to three times faster to misaligned ones (measured on Zen 3).
- */
-enum { COPY_LOOP_MIN = 2048 };
-
-/* Bytes until `to` is aligned for the loops below. */
-static size_t head_of(const void *to)
-{
-    return -(uintptr_t)to % VECTOR_BYTES;
-}
-
-static void copy(void *dst, const void *src, size_t bytes)
-{
-    char *d = dst;
-    const char *s = src;
-
-    if (dst == src || bytes == 0) /* memory of no bytes may be NULL */
-        return;
-    if (bytes >= COPY_LOOP_MIN) {
-        const size_t head = head_of(d);
-
-        memcpy(d, s, VECTOR_BYTES); /* the loop writes again what lies beyond the head */
-        d += head, s += head, bytes -= head;
-        for (; bytes >= VECTOR_BYTES; d += VECTOR_BYTES, s += VECTOR_BYTES, bytes -= VECTOR_BYTES)
-            *(vector *)d = *(const any_vector *)s;
-    }
-    memcpy(d, s, bytes);
-}
-
-static void copy_stream(void *dst, const void *src, size_t bytes)
-{
-#if defined(STREAM)
-    char *d = dst;
-    const char *s = src;
-
-    if (dst == src || bytes == 0)
-        return;
-    if (bytes >= 2 * VECTOR_BYTES) {
-        const size_t head = head_of(d);
-
-        memcpy(d, s, head);
-        d += head, s += head, bytes -= head;
-        for (; bytes >= VECTOR_BYTES; d += VECTOR_BYTES, s += VECTOR_BYTES, bytes -= VECTOR_BYTES)
-            STREAM(d, *(const any_vector *)s);
-        _mm_sfence();
-    }
-    memcpy(d, s, bytes);
-#else
-    copy(dst, src, bytes);
-#endif
-}
-
-#define ROW(type, suffix)                                                                          \
+#define EIGHT_KERNELS(type, name, OP)                                                              \
+    static void name(void *dst, const void *va, const void *vb, size_t count)                      \
     {                                                                                              \
-        [TUTTI_SUM] = type##_sum##suffix, [TUTTI_AVG] = type##_sum##suffix,                        \
-        [TUTTI_PRODUCT] = type##_product##suffix, [TUTTI_MIN] = type##_min##suffix,                \
-        [TUTTI_MAX] = type##_max##suffix,                                                          \
+        any_u8 *d = dst;                                                                           \
+        const any_u8 *x = va, *y = vb;                                                             \
+                                                                                                   \
+        INDEPENDENT                                                                                \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            const float a = type##_widen(x[i]), b = type##_widen(y[i]);                            \
+                                                                                                   \
+            d[i] = type##_narrow(OP(a, b));                                                        \
+        }                                                                                          \
+    }                                                                                              \
+    static void name##_add(float *partial, const void *vb, size_t count)                           \
+    {                                                                                              \
+        const any_u8 *y = vb;                                                                      \
+                                                                                                   \
+        INDEPENDENT                                                                                \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            const float a = partial[i], b = type##_widen(y[i]);                                    \
+                                                                                                   \
+            partial[i] = OP(a, b);                                                                 \
+        }                                                                                          \
+    }                                                                                              \
+    SMALL_MANY(type, 1, name)
+
+#define EIGHT(type)                                                                                \
+    static void type##_widen_all(float *partial, const void *src, size_t count)                    \
+    {                                                                                              \
+        const any_u8 *x = src;                                                                     \
+                                                                                                   \
+        INDEPENDENT                                                                                \
+        for (size_t i = 0; i < count; i++)                                                         \
+            partial[i] = type##_widen(x[i]);                                                       \
+    }                                                                                              \
+    static void type##_narrow_all(void *dst, const float *partial, size_t count)                   \
+    {                                                                                              \
+        any_u8 *d = dst;                                                                           \
+                                                                                                   \
+        INDEPENDENT                                                                                \
+        for (size_t i = 0; i < count; i++)                                                         \
+            d[i] = type##_narrow(partial[i]);                                                      \
+    }                                                                                              \
+    static void type##_average(void *dst, size_t count, uint32_t members)                          \
+    {                                                                                              \
+        any_u8 *d = dst;                                                                           \
+        const float by = (float)members;                                                           \
+                                                                                                   \
+        INDEPENDENT                                                                                \
+        for (size_t i = 0; i < count; i++)                                                         \
+            d[i] = type##_narrow(type##_widen(d[i]) / by);                                         \
+    }                                                                                              \
+    EIGHT_KERNELS(type, type##_sum, SUM)                                                           \
+    EIGHT_KERNELS(type, type##_product, PRODUCT)                                                   \
+    EIGHT_KERNELS(type, type##_min, MIN_OR_NAN)                                                    \
+    EIGHT_KERNELS(type, type##_max, MAX_OR_NAN)
+
+EIGHT(f8e4m3fn)
+EIGHT(f8e5m2)
+
+#define SUMS(type, suffix)                                                                         \
+    [TUTTI_SUM] = type##_sum##suffix, [TUTTI_AVG] = type##_sum##suffix,                            \
+    [TUTTI_PRODUCT] = type##_product##suffix
+#define ORDER(type, suffix) [TUTTI_MIN] = type##_min##suffix, [TUTTI_MAX] = type##_max##suffix
+#define BITS(type, suffix)                                                                         \
+    [TUTTI_BAND] = type##_band##suffix, [TUTTI_BOR] = type##_bor##suffix,                          \
+    [TUTTI_BXOR] = type##_bxor##suffix
+
+#define INTEGER_ROWS(bits, suffix)                                                                 \
+    [REDUCE_U##bits] = {SUMS(u##bits, suffix), ORDER(u##bits, suffix), BITS(u##bits, suffix)},     \
+    [REDUCE_I##bits] = {SUMS(u##bits, suffix), ORDER(i##bits, suffix), BITS(u##bits, suffix)}
+#define FLOAT_ROW(NAME, type, suffix) [REDUCE_##NAME] = {SUMS(type, suffix), ORDER(type, suffix)}
+
+#define ROWS(suffix)                                                                               \
+    {                                                                                              \
+        [REDUCE_BOOL] = {[TUTTI_SUM] = bool_any##suffix,  [TUTTI_PRODUCT] = bool_all##suffix,      \
+                         [TUTTI_MIN] = bool_all##suffix,  [TUTTI_MAX] = bool_any##suffix,          \
+                         [TUTTI_BAND] = bool_all##suffix, [TUTTI_BOR] = bool_any##suffix,          \
+                         [TUTTI_BXOR] = bool_odd##suffix},                                         \
+        INTEGER_ROWS(8, suffix), INTEGER_ROWS(16, suffix), INTEGER_ROWS(32, suffix),               \
+        INTEGER_ROWS(64, suffix), FLOAT_ROW(F16, f16, suffix), FLOAT_ROW(BF16, bf16, suffix),      \
+        FLOAT_ROW(F32, f32, suffix), FLOAT_ROW(F64, f64, suffix),                                  \
+        FLOAT_ROW(F8E4M3FN, f8e4m3fn, suffix), FLOAT_ROW(F8E5M2, f8e5m2, suffix),                  \
+        [REDUCE_C64] = {SUMS(c64, suffix)}, [REDUCE_C128] = {SUMS(c128, suffix)},                  \
     }
 
 const struct reduce_kernels JOIN(reduce_kernels_, KERNELS_ISA) = {
     .isa = TEXT(KERNELS_ISA),
-    .pair = {[REDUCE_U8] = ROW(u8, ),
-             [REDUCE_I32] = ROW(i32, ),
-             [REDUCE_I64] = ROW(i64, ),
-             [REDUCE_F16] = ROW(f16, ),
-             [REDUCE_BF16] = ROW(bf16, ),
-             [REDUCE_F32] = ROW(f32, ),
-             [REDUCE_F64] = ROW(f64, )},
-    .many = {[REDUCE_U8] = ROW(u8, _many),
-             [REDUCE_I32] = ROW(i32, _many),
-             [REDUCE_I64] = ROW(i64, _many),
-             [REDUCE_F16] = ROW(f16, _many),
-             [REDUCE_BF16] = ROW(bf16, _many),
-             [REDUCE_F32] = ROW(f32, _many),
-             [REDUCE_F64] = ROW(f64, _many)},
+    .pair = ROWS(),
+    .many = ROWS(_many),
     .average = {[REDUCE_U8] = u8_average,
+                [REDUCE_U16] = u16_average,
+                [REDUCE_U32] = u32_average,
+                [REDUCE_U64] = u64_average,
+                [REDUCE_I8] = i8_average,
+                [REDUCE_I16] = i16_average,
                 [REDUCE_I32] = i32_average,
                 [REDUCE_I64] = i64_average,
                 [REDUCE_F16] = f16_average,
                 [REDUCE_BF16] = bf16_average,
                 [REDUCE_F32] = f32_average,
-                [REDUCE_F64] = f64_average},
+                [REDUCE_F64] = f64_average,
+                [REDUCE_F8E4M3FN] = f8e4m3fn_average,
+                [REDUCE_F8E5M2] = f8e5m2_average,
+                [REDUCE_C64] = c64_average,
+                [REDUCE_C128] = c128_average},
     .copy = copy,
     .copy_stream = copy_stream,
 };

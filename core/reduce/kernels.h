@@ -15,8 +15,10 @@ enum reduce_dtype {
         REDUCE_DTYPES
 };
 
-enum { REDUCE_OPS = TUTTI_MAX + 1, REDUCE_ISAS = 3 };
+/* Those that have kernels: PREMUL_SUM is a product and a sum. */
+enum { REDUCE_OPS = TUTTI_BXOR + 1, REDUCE_ISAS = 3 };
 
+/* NULL where the operation does not take the dtype. */
 struct reduce_kernels {
     const char *isa;
     reduce_fn pair[REDUCE_DTYPES][REDUCE_OPS];

@@ -35,6 +35,14 @@ static inline uint32_t bits_of(float value)
     return bits;
 }
 
+/* Not ?:, which the compiler makes a branch of here, and then no vectors. */
+static inline uint32_t choose(bool condition, uint32_t yes, uint32_t no)
+{
+    const uint32_t mask = -(uint32_t)condition;
+
+    return (yes & mask) | (no & ~mask);
+}
+
 /* f16: one element, and as many as a register has where the CPU converts them. */
 #if defined(__F16C__)
 
@@ -49,14 +57,6 @@ static inline uint16_t f16_narrow(float value)
 }
 
 #else
-
-/* Not ?:, which the compiler makes a branch of here, and then no vectors. */
-static inline uint32_t choose(bool condition, uint32_t yes, uint32_t no)
-{
-    const uint32_t mask = -(uint32_t)condition;
-
-    return (yes & mask) | (no & ~mask);
-}
 
 /* Subnormals get an exponent and lose it again: exact, and without subnormal floats on the way. */
 static inline float f16_widen(uint16_t half)

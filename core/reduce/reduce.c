@@ -58,7 +58,7 @@ static enum reduce_dtype row_of(tutti_dtype dtype)
 
 static bool served(tutti_dtype dtype, tutti_reduce_op op)
 {
-    return row_of(dtype) != REDUCE_DTYPES && op >= 0 && op < REDUCE_OPS;
+    return tutti_reduce_op_meaning(op, dtype) && op < REDUCE_OPS;
 }
 
 reduce_fn reduce_kernel(tutti_dtype dtype, tutti_reduce_op op)

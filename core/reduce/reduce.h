@@ -6,10 +6,11 @@
  * first use. Which one it is, how pointers are aligned and how a vector is cut into calls never
  * changes a bit of the result (one exception: which of two NaNs' payloads a sum or product keeps).
  *
- * Semantics: integers wrap; AVG is SUM, then one division by the number of members; MIN and MAX
- * pass a NaN on; of equal values (0 and -0) they give the second. f16 and bf16 compute in f32 and
- * round to nearest even, too large becomes infinite, a NaN stays one and becomes quiet. Pointers
- * need no alignment.
+ * Semantics: as tutti_reduce_op_meaning() says. AVG is SUM, then one division by the number of
+ * members; of equal values (0 and -0) MIN and MAX give the second. Floats of 8 and 16 bits compute
+ * in f32 and round to nearest even; a NaN stays one and becomes quiet. Too large becomes infinite
+ * in 16 bits and the largest finite number in 8, but an infinity stays one where the type has one.
+ * Any byte but 0 is true; results of bools are 0 or 1. Pointers need no alignment.
  */
 #ifndef TUTTI_REDUCE_REDUCE_H
 #define TUTTI_REDUCE_REDUCE_H
@@ -27,11 +28,14 @@ typedef void (*reduce_finish_fn)(void *dst, size_t count, uint32_t members);
 
 /*
  * dst = ((vectors[0] op vectors[1]) op vectors[2]) …, for n of 1 or more; dst may equal any of the
- * vectors exactly, otherwise nothing overlaps it. Half types keep f32 partials and round once, so
- * for n > 2 the result is closer than that of n - 1 pairwise calls, and not the same; for the
- * other types it is the same.
+ * vectors exactly, otherwise nothing overlaps it. Floats of 8 and 16 bits keep f32 partials and
+ * round once, so for n > 2 the result is closer than that of n - 1 pairwise calls, and not the
+ * same; for the other types it is the same.
  */
 typedef void (*reduce_many_fn)(void *dst, const void *const *vectors, int n, size_t count);
+
+/* TUTTI_OK, or TUTTI_ERR_UNSUPPORTED with words that say what the dtype takes. */
+tutti_status reduce_check(tutti_reduce_op op, tutti_dtype dtype);
 
 /* The kernels of a combination; NULL if it is not served. AVG gives those of SUM. */
 reduce_fn reduce_kernel(tutti_dtype dtype, tutti_reduce_op op);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "conformance/random.h"
+#include "unit/reduce_reference.h"
 
 enum { RANDOM_BYTES_LOG2 = 18 /* with the half above it: up to 384 KiB */ };
 
@@ -38,10 +39,8 @@ void sequence_close(struct sequence *sequence)
 
 static enum values draw_values(const struct conformance_call *call, uint64_t *state)
 {
-    const bool is_float = call->dtype == TUTTI_F16 || call->dtype == TUTTI_BF16 ||
-                          call->dtype == TUTTI_F32 || call->dtype == TUTTI_F64;
-
-    if (call->operation > OPERATION_ALL_REDUCE_INTO || !is_float || random_below(state, 2))
+    if (call->operation > OPERATION_ALL_REDUCE_INTO || random_below(state, 2) ||
+        !(reference_is_float(call->dtype) || reference_is_complex(call->dtype)))
         return VALUES_EXACT;
     return call->op == TUTTI_MIN || call->op == TUTTI_MAX ? VALUES_SPECIAL : VALUES_ROUGH;
 }

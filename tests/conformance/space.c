@@ -34,9 +34,10 @@ enum {
     SIZE_HUGE = COUNTS + 2 * BOUNDS, /* 4 MiB, sums of f32 and bf16 alone */
     SIZES,
     SMALL_COUNT = 64,
-    ALIGNS = 6,
     TRIES = 24 /* rows of which the best is taken */
 };
+
+enum { ALIGN_LINE, ALIGN_ELEMENT, ALIGN_1, ALIGN_8, ALIGN_36, ALIGN_63, ALIGNS };
 
 static const unsigned levels[FACTORS] = {OPERATIONS, DTYPES, OPS, SIZES, MEMBERS_MAX,
                                          ROOTS,      PLACES, 2,   ALIGNS};
@@ -137,6 +138,9 @@ static bool is_valid(const struct row *row)
     if ((operation == OPERATION_SEND_RECV && l[FACTOR_ASYNC]) ||
         (operation == OPERATION_ISEND_IRECV && !l[FACTOR_ASYNC]))
         return false;
+    if (is_all_reduce(operation) &&
+        !tutti_reduce_op_meaning(l[FACTOR_OP], space_dtypes[l[FACTOR_DTYPE]]))
+        return false;
     if (l[FACTOR_SIZE] != SIZE_HUGE)
         return true;
     return is_all_reduce(operation) && l[FACTOR_OP] == TUTTI_SUM &&
@@ -232,11 +236,33 @@ static void list_add(struct row_list *list, const struct row *row)
     list->rows[list->count++] = *row;
 }
 
+/*
+ * The product of small sizes leaves out what tells nothing new: where nothing is reduced, one dtype
+ * of each size is enough; and of the alignments, those of whole elements, of a byte and of a line's
+ * last byte are.
+ */
+static bool is_in_small_product(const struct row *row)
+{
+    const uint8_t *l = row->level;
+    const unsigned align = l[FACTOR_ALIGN];
+
+    if (!space_is_small(l[FACTOR_SIZE]) || align == ALIGN_ELEMENT || align == ALIGN_8 ||
+        align == ALIGN_36)
+        return false;
+    if (is_all_reduce(l[FACTOR_OPERATION]) || l[FACTOR_DTYPE] == LEVEL_NONE)
+        return true;
+    for (unsigned lower = 0; lower < l[FACTOR_DTYPE]; lower++)
+        if (tutti_dtype_size(space_dtypes[lower]) ==
+            tutti_dtype_size(space_dtypes[l[FACTOR_DTYPE]]))
+            return false;
+    return true;
+}
+
 static void add_to_product(void *user, const struct row *row)
 {
     struct row_list *list = user;
 
-    if (!list->small || space_is_small(row->level[FACTOR_SIZE]))
+    if (!list->small || is_in_small_product(row))
         list_add(list, row);
 }
 
@@ -251,7 +277,7 @@ size_t space_product(int members, bool small, struct row **ret_rows)
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
-enum { LEVELS_MAX = 32, ROW_BITS = 1 << 23 };
+enum { LEVELS_MAX = 32, ROW_BITS = 1 << 25 };
 
 typedef bool pair_table[FACTORS][FACTORS][LEVELS_MAX][LEVELS_MAX]; /* first factor < second */
 
@@ -284,7 +310,7 @@ static void count_possible(void *user, const struct row *row)
 {
     struct coverage *coverage = user;
 
-    if (coverage->small && !space_is_small(row->level[FACTOR_SIZE]))
+    if (coverage->small && !is_in_small_product(row))
         return;
     mark(coverage->possible, row, false);
     coverage->rows_possible++;

@@ -38,7 +38,7 @@ enum {
     OPERATION_ANY_SOURCE, /* the root receives from all others */
     OPERATIONS
 };
-enum { DTYPES = 7, OPS = 5, MEMBERS_MAX = 8 };
+enum { DTYPES = 17, OPS = 8, MEMBERS_MAX = 8 };
 enum { ROOT_FIRST, ROOT_SECOND, ROOT_MIDDLE, ROOT_LAST, ROOTS };
 enum { PLACE_SAME, PLACE_OTHER, PLACES };
 enum { LEVEL_NONE = 255 };
@@ -61,7 +61,7 @@ size_t space_offset(unsigned align_level, size_t element);
 
 /* A valid row of `members`, drawn from `state`. */
 struct row space_random(uint64_t *state, int members);
-/* All valid rows of `members`; `small`: of small sizes alone. Returns how many, and the array in
+/* All valid rows of `members`; `small`: the product of small sizes, see space.c. Returns how many, and the array in
  * `ret_rows`, to be freed. */
 size_t space_product(int members, bool small, struct row **ret_rows);
 

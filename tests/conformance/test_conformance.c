@@ -248,7 +248,7 @@ Test(conformance, calls_over_the_plugin_template_give_what_a_serial_program_does
     run_places(template, "calls_over_the_plugin_template*");
 }
 
-Test(conformance, every_combination_up_to_64_elements_is_right_over_shm)
+Test(conformance, combinations_up_to_64_elements_are_right_over_shm)
 {
     struct place place = shm[0];
 
@@ -261,7 +261,7 @@ Test(conformance, every_combination_up_to_64_elements_is_right_over_shm)
     if (conformance_seconds() <= SECONDS)
         memset(place.share + 5, 0, (MEMBERS_MAX - 4) * sizeof place.share[0]);
 #endif
-    run_place(&place, "every_combination*", MODE_SMALL);
+    run_place(&place, "combinations*", MODE_SMALL);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 #include "conformance/random.h"
 #include "unit/reduce_reference.h"
 
-enum { PERIOD = 509, ELEMENT_MAX = 8 };
+enum { PERIOD = 509 };
 
 static size_t period_of(const struct conformance_call *call)
 {
@@ -17,11 +17,12 @@ static size_t period_of(const struct conformance_call *call)
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-/* Integers that any half type holds, their sum over eight members too. */
+/* Integers that a small float holds, their sum over eight members too. */
 static double small_integer(tutti_dtype dtype, tutti_reduce_op op, uint64_t random)
 {
     static const double factors[] = {1, -1, 2, -0.5};
-    const int64_t limit = dtype == TUTTI_BF16 ? 31 : 255;
+    const struct small_format *small = reference_small(dtype);
+    const int64_t limit = small && small->fraction < 8 ? (2 << small->fraction) / MEMBERS_MAX : 255;
 
     if (op == TUTTI_PRODUCT)
         return factors[random % 4];
@@ -37,15 +38,12 @@ static double rough_number(tutti_reduce_op op, uint64_t random)
     return ldexp(2 * fraction - 1, (int)(random & 3));
 }
 
-static uint64_t special_number(tutti_dtype dtype, uint64_t random)
+/* A NaN is quiet; in 16 bits and more it has a payload that tells whose it is. */
+static reference_bits special_number(tutti_dtype dtype, uint64_t random)
 {
     switch (random % 8) {
-    case 0: /* quiet, with a payload that tells whose it is */
-        return reference_encode(dtype, NAN) |
-               (dtype == TUTTI_F16    ? 0x200U
-                : dtype == TUTTI_BF16 ? 0x40U
-                                      : 0U) |
-               (random >> 8 & 7);
+    case 0:
+        return reference_encode(dtype, NAN) | (tutti_dtype_size(dtype) > 1 ? random >> 8 & 7 : 0);
     case 1:
         return reference_encode(dtype, random & 8 ? INFINITY : -INFINITY);
     case 2:
@@ -56,21 +54,26 @@ static uint64_t special_number(tutti_dtype dtype, uint64_t random)
     }
 }
 
-static uint64_t input_bits(const struct conformance_call *call, int member, size_t i)
+static double real_number(const struct conformance_call *call, uint64_t random)
+{
+    return call->values == VALUES_ROUGH ? rough_number(call->op, random)
+                                        : small_integer(call->dtype, call->op, random);
+}
+
+static reference_bits input_bits(const struct conformance_call *call, int member, size_t i)
 {
     const uint64_t random = random_mix(call->key + (uint64_t)member * UINT64_C(0xd6e8feb86659fd93) +
                                        (uint64_t)i * UINT64_C(0x9e3779b97f4a7c15));
+    const bool reduced = call->operation <= OPERATION_ALL_REDUCE_INTO;
 
-    if (call->operation > OPERATION_ALL_REDUCE_INTO || !reference_is_float(call->dtype))
-        return reference_wrap(call->dtype, (__int128)random);
-    switch (call->values) {
-    case VALUES_ROUGH:
-        return reference_encode(call->dtype, rough_number(call->op, random));
-    case VALUES_SPECIAL:
+    if (reduced && reference_is_complex(call->dtype))
+        return reference_complex(call->dtype, real_number(call, random),
+                                 real_number(call, random_mix(random)));
+    if (!reduced || !reference_is_float(call->dtype))
+        return reference_wrap(call->dtype, (__int128)random << 64 | (__int128)random_mix(random));
+    if (call->values == VALUES_SPECIAL)
         return special_number(call->dtype, random);
-    default:
-        return reference_encode(call->dtype, small_integer(call->dtype, call->op, random));
-    }
+    return reference_encode(call->dtype, real_number(call, random));
 }
 
 static void fill_period(const struct conformance_call *call, int member, unsigned char *to)
@@ -78,7 +81,7 @@ static void fill_period(const struct conformance_call *call, int member, unsigne
     const size_t period = period_of(call);
 
     for (size_t i = 0; i < period; i++) {
-        const uint64_t bits = input_bits(call, member, i);
+        const reference_bits bits = input_bits(call, member, i);
 
         memcpy(to + i * call->element, &bits, call->element);
     }
@@ -101,18 +104,25 @@ void values_fill(const struct conformance_call *call, int member, void *to)
 /* ---- the reference --------------------------------------------------------------------------- */
 
 /* Whether the bits at element i will do. */
-typedef bool (*accept_fn)(const struct conformance_call *call, size_t i, uint64_t want,
-                          uint64_t got);
+typedef bool (*accept_fn)(const struct conformance_call *call, size_t i, reference_bits want,
+                          reference_bits got);
 
-static bool exactly(const struct conformance_call *call, size_t i, uint64_t want, uint64_t got)
+/* Zeros of a complex product get their sign from the order. */
+static bool exactly(const struct conformance_call *call, size_t i, reference_bits want,
+                    reference_bits got)
 {
-    (void)call;
+    const tutti_dtype dtype = call->dtype;
+
     (void)i;
+    if (reference_is_complex(dtype) && call->op == TUTTI_PRODUCT)
+        return reference_re(dtype, want) == reference_re(dtype, got) &&
+               reference_im(dtype, want) == reference_im(dtype, got);
     return want == got;
 }
 
 /* NaN for NaN, whichever member's; of zeros either. */
-static bool as_number(const struct conformance_call *call, size_t i, uint64_t want, uint64_t got)
+static bool as_number(const struct conformance_call *call, size_t i, reference_bits want,
+                      reference_bits got)
 {
     (void)i;
     if (reference_is_nan(call->dtype, want))
@@ -120,30 +130,58 @@ static bool as_number(const struct conformance_call *call, size_t i, uint64_t wa
     return reference_decode(call->dtype, want) == reference_decode(call->dtype, got);
 }
 
-/* As far from the true value as n roundings of partial results can be, and as much again. */
-static bool nearly(const struct conformance_call *call, size_t i, uint64_t want, uint64_t got)
+/* A real number, or the parts of a complex one. */
+struct exact {
+    long double re, im;
+};
+
+static struct exact exact_of(tutti_dtype dtype, reference_bits bits)
 {
-    const double unit = call->dtype == TUTTI_BF16  ? 0x1p-8
-                        : call->dtype == TUTTI_F16 ? 0x1p-11
-                        : call->dtype == TUTTI_F32 ? 0x1p-24
-                                                   : 0x1p-53;
-    long double value = call->op == TUTTI_PRODUCT, size = 0;
+    if (reference_is_complex(dtype))
+        return (struct exact){reference_re(dtype, bits), reference_im(dtype, bits)};
+    return (struct exact){reference_decode(dtype, bits), 0};
+}
+
+static struct exact exact_times(struct exact a, struct exact b)
+{
+    return (struct exact){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+
+/* What one rounding may change: a share of the number, and the last place of the smallest ones. */
+static void rounding_of(tutti_dtype dtype, long double *ret_share, long double *ret_least)
+{
+    const struct small_format *small = reference_small(dtype);
+    const bool wide = dtype == TUTTI_F64 || dtype == TUTTI_C128;
+
+    *ret_share = small ? ldexp(1, -1 - small->fraction) : wide ? 0x1p-53L : 0x1p-24L;
+    *ret_least = small ? ldexp(1, 1 - small->bias - small->fraction) : 0;
+}
+
+/* As far from the true value as n roundings of partial results can be, and as much again. */
+static bool nearly(const struct conformance_call *call, size_t i, reference_bits want,
+                   reference_bits got)
+{
+    const bool product = call->op == TUTTI_PRODUCT;
+    const struct exact found = exact_of(call->dtype, got);
+    struct exact value = {product, 0};
+    long double size = product, share, least;
 
     (void)want;
+    rounding_of(call->dtype, &share, &least);
     for (int member = 0; member < call->members; member++) {
-        const double x = reference_decode(call->dtype, input_bits(call, member, i));
+        const struct exact x = exact_of(call->dtype, input_bits(call, member, i));
 
-        value = call->op == TUTTI_PRODUCT ? value * x : value + x;
-        size += fabsl((long double)x);
+        value = product ? exact_times(value, x) : (struct exact){value.re + x.re, value.im + x.im};
+        size = product ? size * (fabsl(x.re) + fabsl(x.im)) : size + fabsl(x.re) + fabsl(x.im);
     }
-    if (call->op == TUTTI_PRODUCT)
-        size = fabsl(value);
     if (call->op == TUTTI_AVG) {
-        value /= call->members;
+        value.re /= call->members;
+        value.im /= call->members;
         size /= call->members;
     }
-    return fabsl(value - (long double)reference_decode(call->dtype, got)) <=
-           2 * (call->members + 1) * (long double)unit * size + 0x1p-24L * (unit > 0x1p-20);
+    const long double bound = 2 * (call->members + 1) * (share * size + least);
+
+    return fabsl(value.re - found.re) <= bound && fabsl(value.im - found.im) <= bound;
 }
 
 static bool check(const struct conformance_call *call, const unsigned char *want, const void *got,
@@ -158,12 +196,13 @@ static bool check(const struct conformance_call *call, const unsigned char *want
         if (!memcmp(at, want, n * call->element))
             continue;
         for (size_t i = 0; i < n; i++) {
-            const uint64_t wanted = reference_load(want + i * call->element, call->element);
-            const uint64_t found = reference_load(at + i * call->element, call->element);
+            const reference_bits wanted = reference_load(want + i * call->element, call->element);
+            const reference_bits found = reference_load(at + i * call->element, call->element);
 
             if (wanted != found && !accept(call, i, wanted, found)) {
-                snprintf(ret_words, size, "element %zu is 0x%llx, not 0x%llx", begin + i,
-                         (unsigned long long)found, (unsigned long long)wanted);
+                snprintf(ret_words, size, "element %zu is 0x%llx:%016llx, not 0x%llx:%016llx",
+                         begin + i, (unsigned long long)(found >> 64), (unsigned long long)found,
+                         (unsigned long long)(wanted >> 64), (unsigned long long)wanted);
                 return false;
             }
         }
@@ -174,7 +213,7 @@ static bool check(const struct conformance_call *call, const unsigned char *want
 bool values_check_copy(const struct conformance_call *call, int member, const void *got,
                        char *ret_words, size_t size)
 {
-    static unsigned char want[PERIOD * ELEMENT_MAX];
+    static unsigned char want[PERIOD * REFERENCE_SIZE_MAX];
 
     fill_period(call, member, want);
     return check(call, want, got, exactly, ret_words, size);
@@ -183,12 +222,12 @@ bool values_check_copy(const struct conformance_call *call, int member, const vo
 bool values_check_reduced(const struct conformance_call *call, const void *got, char *ret_words,
                           size_t size)
 {
-    static unsigned char want[PERIOD * ELEMENT_MAX];
+    static unsigned char want[PERIOD * REFERENCE_SIZE_MAX];
     static const accept_fn accept[] = {exactly, nearly, as_number};
     const size_t period = period_of(call);
 
     for (size_t i = 0; i < period; i++) {
-        uint64_t bits = input_bits(call, 0, i);
+        reference_bits bits = input_bits(call, 0, i);
 
         for (int member = 1; member < call->members; member++)
             bits = reference_op(call->dtype, call->op, bits, input_bits(call, member, i));

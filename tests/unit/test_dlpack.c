@@ -45,13 +45,21 @@ static tutti_dtype dtype_of(uint8_t code, uint8_t bits)
 
 Test(dlpack, dtypes_are_the_same_bytes, .timeout = 5)
 {
+    /* Codes of later versions, in numbers: kDLBool, kDLFloat8_e4m3fn, kDLFloat8_e5m2. */
+    cr_expect_eq(dtype_of(6, 8), (tutti_dtype)TUTTI_BOOL);
+    cr_expect_eq(dtype_of(10, 8), (tutti_dtype)TUTTI_F8E4M3FN);
+    cr_expect_eq(dtype_of(12, 8), (tutti_dtype)TUTTI_F8E5M2);
     cr_expect_eq(dtype_of(kDLUInt, 8), (tutti_dtype)TUTTI_U8);
+    cr_expect_eq(dtype_of(kDLUInt, 64), (tutti_dtype)TUTTI_U64);
+    cr_expect_eq(dtype_of(kDLInt, 8), (tutti_dtype)TUTTI_I8);
     cr_expect_eq(dtype_of(kDLInt, 32), (tutti_dtype)TUTTI_I32);
     cr_expect_eq(dtype_of(kDLInt, 64), (tutti_dtype)TUTTI_I64);
     cr_expect_eq(dtype_of(kDLFloat, 16), (tutti_dtype)TUTTI_F16);
     cr_expect_eq(dtype_of(kDLBfloat, 16), (tutti_dtype)TUTTI_BF16);
     cr_expect_eq(dtype_of(kDLFloat, 32), (tutti_dtype)TUTTI_F32);
     cr_expect_eq(dtype_of(kDLFloat, 64), (tutti_dtype)TUTTI_F64);
+    cr_expect_eq(dtype_of(kDLComplex, 64), (tutti_dtype)TUTTI_C64);
+    cr_expect_eq(dtype_of(kDLComplex, 128), (tutti_dtype)TUTTI_C128);
 }
 
 Test(dlpack, a_dltensor_is_measured_as_it_is, .timeout = 5)

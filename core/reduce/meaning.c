@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one table of what each operation does with each dtype. The guide's table is written from it,
+ * calls are refused by it, and the tests compare the kernels with it: a cell is empty exactly where
+ * there is no kernel.
+ */
+#include <stdio.h>
+
+#include "base/error.h"
+#include "reduce/reduce.h"
+
+enum dtype_class { BOOLEAN, UNSIGNED, SIGNED, FLOAT, SMALL_FLOAT, EIGHT, COMPLEX, CLASSES };
+
+enum { OPS = TUTTI_BXOR + 1 };
+
+#define INTEGER                                                                                    \
+    {                                                                                              \
+        [TUTTI_SUM] = "sum, wraps", [TUTTI_AVG] = "sum, divided, truncated",                       \
+        [TUTTI_PRODUCT] = "product, wraps", [TUTTI_MIN] = "least", [TUTTI_MAX] = "largest",        \
+        [TUTTI_BAND] = "and", [TUTTI_BOR] = "or", [TUTTI_BXOR] = "exclusive or",                   \
+    }
+
+static const char *const meanings[CLASSES][OPS] = {
+    [BOOLEAN] =
+        {
+            [TUTTI_SUM] = "or",
+            [TUTTI_PRODUCT] = "and",
+            [TUTTI_MIN] = "and",
+            [TUTTI_MAX] = "or",
+            [TUTTI_BAND] = "and",
+            [TUTTI_BOR] = "or",
+            [TUTTI_BXOR] = "exclusive or",
+        },
+    [UNSIGNED] = INTEGER,
+    [SIGNED] = INTEGER,
+    [FLOAT] =
+        {
+            [TUTTI_SUM] = "sum",
+            [TUTTI_AVG] = "sum, divided",
+            [TUTTI_PRODUCT] = "product",
+            [TUTTI_MIN] = "least, or NaN",
+            [TUTTI_MAX] = "largest, or NaN",
+        },
+    [SMALL_FLOAT] =
+        {
+            [TUTTI_SUM] = "sum, in f32",
+            [TUTTI_AVG] = "sum, divided",
+            [TUTTI_PRODUCT] = "product, in f32",
+            [TUTTI_MIN] = "least, or NaN",
+            [TUTTI_MAX] = "largest, or NaN",
+        },
+    [EIGHT] =
+        {
+            [TUTTI_SUM] = "sum, in f32, saturates",
+            [TUTTI_AVG] = "sum, divided",
+            [TUTTI_PRODUCT] = "product, in f32, saturates",
+            [TUTTI_MIN] = "least, or NaN",
+            [TUTTI_MAX] = "largest, or NaN",
+        },
+    [COMPLEX] =
+        {
+            [TUTTI_SUM] = "sum",
+            [TUTTI_AVG] = "sum, divided",
+            [TUTTI_PRODUCT] = "product",
+        },
+};
+
+/* CLASSES: unknown. */
+static enum dtype_class class_of(tutti_dtype dtype)
+{
+    switch (dtype) {
+    case TUTTI_BOOL:
+        return BOOLEAN;
+    case TUTTI_U8:
+    case TUTTI_U16:
+    case TUTTI_U32:
+    case TUTTI_U64:
+        return UNSIGNED;
+    case TUTTI_I8:
+    case TUTTI_I16:
+    case TUTTI_I32:
+    case TUTTI_I64:
+        return SIGNED;
+    case TUTTI_F16:
+    case TUTTI_BF16:
+        return SMALL_FLOAT;
+    case TUTTI_F32:
+    case TUTTI_F64:
+        return FLOAT;
+    case TUTTI_F8E4M3FN:
+    case TUTTI_F8E5M2:
+        return EIGHT;
+    case TUTTI_C64:
+    case TUTTI_C128:
+        return COMPLEX;
+    default:
+        return CLASSES;
+    }
+}
+
+const char *tutti_reduce_op_meaning(tutti_reduce_op op, tutti_dtype dtype)
+{
+    const enum dtype_class class = class_of(dtype);
+
+    return class == CLASSES || op < 0 || op >= OPS ? NULL : meanings[class][op];
+}
+
+/* "sum, avg and min" */
+static void list_ops(tutti_dtype dtype, char *ret_text, size_t capacity)
+{
+    size_t length = 0;
+    int left = 0;
+
+    for (tutti_reduce_op op = 0; op < OPS; op++)
+        left += tutti_reduce_op_meaning(op, dtype) != NULL;
+    *ret_text = 0;
+    for (tutti_reduce_op op = 0; op < OPS; op++) {
+        if (!tutti_reduce_op_meaning(op, dtype))
+            continue;
+        left--;
+        length +=
+            (size_t)snprintf(ret_text + length, capacity - length, "%s%s", tutti_reduce_op_name(op),
+                             left > 1   ? ", "
+                             : left > 0 ? " and "
+                                        : "");
+    }
+}
+
+tutti_status reduce_check(tutti_reduce_op op, tutti_dtype dtype)
+{
+    char taken[128];
+
+    if (op < 0 || op >= OPS)
+        return error_set(TUTTI_ERR_UNSUPPORTED, "reduce op %d is not known", op);
+    if (!tutti_reduce_op_meaning(op, dtype)) {
+        list_ops(dtype, taken, sizeof taken);
+        return error_set(TUTTI_ERR_UNSUPPORTED, "%s does not take %s; what takes it: %s",
+                         tutti_reduce_op_name(op), tutti_dtype_name(dtype), taken);
+    }
+    return TUTTI_OK;
+}
