@@ -34,7 +34,8 @@
 enum {
     POLL_MS = 20,
     OUTCOME_FLUSH_MS = 200, /* it is on its way down the tree */
-    STORE_POLL_MS = 50,
+    LEADER_LOOK_MS = 50,
+    DECISION_LOOK_MS = 10000,
     LEADER_FIRST_MS = 250 /* the leader knows best who is missing */
 };
 
@@ -143,6 +144,9 @@ static tutti_status wait_for(struct agreement *a, tutti_status (*done)(struct ag
         if (status != TUTTI_ERR_NOT_READY)
             return status;
         agree_probe_late(a);
+        status = agree_parent(a);
+        if (status)
+            return agree_give_up(a, status, -1);
         if (clock_now_ns() >= a->deadline_ns) {
             timed_out(a, what);
             return agree_give_up(a, TUTTI_ERR_TIMEOUT, -1);
@@ -154,8 +158,8 @@ static tutti_status wait_for(struct agreement *a, tutti_status (*done)(struct ag
 /* ---- steps of a round ---- */
 
 /*
- * Those next to the leader look for the decision again and again, and between that whether the
- * leader lives; the others are waited for by the store. OK without a value: a->outcome tells.
+ * Waits for the decision in short slices. Those next to the leader look between them whether the
+ * leader lives. OK without a value: a->outcome tells.
  */
 static tutti_status await_decision(struct agreement *a, tutti_store_value *ret_value)
 {
@@ -163,30 +167,28 @@ static tutti_status await_decision(struct agreement *a, tutti_store_value *ret_v
     char key[AGREE_KEY_MAX];
     const char *keys[1] = {key};
     bool looks = control_parent(a->group->rank) == 0;
-    int32_t present = a->group->rank == 0; /* it has just published it */
-    struct epoll_event event;
+    int64_t slice = looks ? LEADER_LOOK_MS : a->from ? PARENT_LOOK_MS : DECISION_LOOK_MS;
 
     agree_key(a, key, "decision/%u", a->round);
-    while (looks && !present) {
-        tutti_status status = tutti_store_check(a->store, keys, 1, STORE_GRACE_MS, &present);
+    for (;;) {
+        int64_t left = agree_left_ms(a);
+        tutti_status status = tutti_store_wait(a->store, keys, 1, left < slice ? left + 1 : slice);
 
-        if (status)
+        if (!status)
+            return tutti_store_get(a->store, key, STORE_GRACE_MS, ret_value);
+        if (status != TUTTI_ERR_TIMEOUT || !left)
             return status;
-        if (present)
-            break;
-        if (!agree_left_ms(a))
-            return TUTTI_ERR_TIMEOUT;
         control_poll(control);
         status = agree_take_notes(a);
-        if (!status && !a->outcome.kind)
+        if (!status && !a->outcome.kind && looks)
             status = agree_probe_leader(a);
         if (status || a->outcome.kind)
             return status;
-        (void)epoll_wait(control->epoll_fd, &event, 1,
-                         clock_left_ms(a->deadline_ns, STORE_POLL_MS));
+        agree_stalled(a, a->leader_fd >= 0);
+        status = agree_parent(a);
+        if (status)
+            return agree_give_up(a, status, -1);
     }
-    int64_t left = present ? STORE_GRACE_MS : agree_left_ms(a);
-    return tutti_store_get(a->store, key, left ? left : 1, ret_value);
 }
 
 static tutti_status read_decision(struct agreement *a)
@@ -198,12 +200,13 @@ static tutti_status read_decision(struct agreement *a)
     if (a->outcome.kind)
         return TUTTI_OK;
     if (status == TUTTI_ERR_TIMEOUT) {
-        char missing[512];
+        char missing[512], where[CONTROL_HOST_MAX + 64];
         int came, first;
 
         agree_missing_offers(a, missing, sizeof missing, &came, &first);
-        error_set(status, "group %s: rank %d waited in vain for the decision of rank 0%s%s",
-                  a->group->name, a->group->rank, first < 0 ? "" : "; missing: ", missing);
+        agree_where_is(a, first, where, sizeof where);
+        error_set(status, "group %s: rank %d waited in vain for the decision of rank 0%s%s%s",
+                  a->group->name, a->group->rank, first < 0 ? "" : "; missing: ", missing, where);
         return agree_give_up(a, status, first < 0 ? 0 : first);
     }
     if (status)
@@ -429,12 +432,14 @@ tutti_status agree(struct tutti_group *group, tutti_store *store, const char *ch
     *a = (struct agreement){.group = group,
                             .choice = &group->choice,
                             .store = store,
+                            .from = group->forming,
                             .deadline_ns = group->bootstrap.deadline_ns +
                                            (group->rank ? LEADER_FIRST_MS * CLOCK_NS_PER_MS : 0),
                             .own = offer,
                             .listener = -1,
                             .leader_fd = -1};
     a->notes_tail = &a->notes;
+    agree_stall_begin(a);
     pthread_mutex_lock(&control->lock);
     control->handlers = &agree_handlers;
     control->handler_user = a;
@@ -445,6 +450,8 @@ tutti_status agree(struct tutti_group *group, tutti_store *store, const char *ch
         status = lead_begin(a);
     if (!status)
         status = play(a);
+    status = agree_parent_knows(a, status);
+    agree_stall_end(a);
 
     pthread_mutex_lock(&control->lock);
     control->handlers = NULL;

@@ -9,7 +9,8 @@
 enum {
     AGREE_KEY_MAX = GROUP_KEY_MAX + 128,
     AGREE_ROUNDS_MAX = 8,
-    STORE_GRACE_MS = 2000 /* for a call of the store that has nothing to wait for */
+    STORE_GRACE_MS = 2000, /* for a call of the store that has nothing to wait for */
+    PARENT_LOOK_MS = 200 /* whether the parent has ended: within what a death may take to be told */
 };
 
 /* A frame, or the end of a member, noted under the control lock and worked on outside it. */
@@ -37,6 +38,10 @@ struct agreement {
     int leader_fd;    /* a bare connection to the leader's listener until it has decided, or -1 */
     bool leader_seen; /* that was once made */
     int64_t probe_ns; /* the leader dials who is late then */
+
+    const struct forming *from; /* NULL: a world */
+    int64_t stall_ns;           /* looks then for what members wait for */
+    bool noted;                 /* where this member waits is in the store */
 
     struct leading *lead; /* rank 0 only */
 };
@@ -96,5 +101,20 @@ tutti_status agree_probe_leader(struct agreement *a);
 void agree_probe_end(struct agreement *a);
 /* The leader: have those died whose reports are late? The control plane tells. */
 void agree_probe_late(struct agreement *a);
+
+/* ---- agree_stall.c; nothing in a world ---- */
+
+/* OK; or the parent has ended, and its words are the thread's error. */
+tutti_status agree_parent(struct agreement *a);
+/* A store that is gone may be the least of what happened: `status`, or the parent's, with words. */
+tutti_status agree_parent_knows(struct agreement *a, tutti_status status);
+/* While offers or the decision are awaited. Members that wait for each other get a decision. */
+void agree_stalled(struct agreement *a, bool leader_came);
+/* Whether others have ended this group, before the leader has decided. */
+bool agree_is_overruled(struct agreement *a);
+void agree_stall_begin(struct agreement *a);
+void agree_stall_end(struct agreement *a);
+/* "; world rank 2 waits in group g", or "". */
+void agree_where_is(struct agreement *a, int rank, char *ret_words, size_t capacity);
 
 #endif

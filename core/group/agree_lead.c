@@ -25,6 +25,7 @@ struct leading {
     bool *alone;             /* [size] members that could not be proven mates: hosts of their own */
     bool refused[PROVIDERS]; /* `auto` goes on without */
     uint8_t token[CONTROL_TOKEN_BYTES];
+    bool overruled; /* a decision is there that is not ours: of members that are stuck */
     int hosts;
     int *host_of;
 };
@@ -67,17 +68,25 @@ tutti_status lead_begin(struct agreement *a)
     return TUTTI_OK;
 }
 
-/* "1, 2, 5" of the ranks for which has[r] is false. */
-static int list_missing(const bool *has, int size, char *ret_words, size_t capacity)
+/* "rank 1, 2, 5" of the ranks for which has[r] is false; "rank 1 (world rank 4), 2 (…)" where those
+ * are not the world's. */
+static int list_missing(const struct agreement *a, const bool *has, char *ret_words,
+                        size_t capacity)
 {
+    const int32_t *world_ranks = a->from ? a->group->lineage.world_ranks : NULL;
     size_t used = 0;
     int missing = 0;
 
     *ret_words = 0;
-    for (int r = 0; r < size; r++) {
+    for (int r = 0; r < a->group->size; r++) {
+        char world[32] = "";
+
         if (has[r])
             continue;
-        int n = snprintf(ret_words + used, capacity - used, "%s%d", missing++ ? ", " : "rank ", r);
+        if (world_ranks)
+            snprintf(world, sizeof world, " (world rank %d)", world_ranks[r]);
+        int n = snprintf(ret_words + used, capacity - used, "%s%d%s", missing++ ? ", " : "rank ", r,
+                         world);
         if (n < 0 || (size_t)n >= capacity - used)
             break;
         used += (size_t)n;
@@ -89,8 +98,8 @@ void lead_missing(const struct agreement *a, char *ret_words, size_t capacity)
 {
     const struct leading *lead = a->lead;
 
-    if (!list_missing(lead->has_opened, a->group->size, ret_words, capacity))
-        (void)list_missing(lead->has_connected, a->group->size, ret_words, capacity);
+    if (!list_missing(a, lead->has_opened, ret_words, capacity))
+        (void)list_missing(a, lead->has_connected, ret_words, capacity);
 }
 
 bool lead_awaits(const struct agreement *a, int rank)
@@ -124,7 +133,7 @@ void agree_missing_offers(struct agreement *a, char *ret_words, size_t capacity,
             *ret_first = r;
     }
     if (has)
-        (void)list_missing(has, size, ret_words, capacity);
+        (void)list_missing(a, has, ret_words, capacity);
     free(has);
 }
 
@@ -132,24 +141,36 @@ void agree_missing_offers(struct agreement *a, char *ret_words, size_t capacity,
 static tutti_status await_offers(struct agreement *a, const char *const *keys, int *ret_culprit)
 {
     int size = a->group->size, came;
-    char missing[512];
-    int64_t started = clock_now_ns();
+    char missing[512], where[CONTROL_HOST_MAX + 64];
+    int64_t started = clock_now_ns(), remind_ns = started;
 
     for (;;) {
-        int64_t left = agree_left_ms(a);
-        int64_t slice = left < REMIND_MS ? left : REMIND_MS;
+        int64_t left = agree_left_ms(a), look = a->from ? PARENT_LOOK_MS : REMIND_MS;
+        int64_t slice = left < look ? left : look;
         tutti_status status = tutti_store_wait(a->store, keys, (size_t)size, slice > 0 ? slice : 1);
 
         if (status != TUTTI_ERR_TIMEOUT)
             return status;
+        status = agree_parent(a);
+        if (status)
+            return status;
+        agree_stalled(a, true);
+        if (agree_is_overruled(a)) {
+            a->lead->overruled = true;
+            return TUTTI_OK;
+        }
+        if (slice < left && clock_now_ns() < remind_ns + REMIND_MS * CLOCK_NS_PER_MS)
+            continue;
+        remind_ns = clock_now_ns();
         agree_missing_offers(a, missing, sizeof missing, &came, ret_culprit);
+        agree_where_is(a, *ret_culprit, where, sizeof where);
         double seconds = (double)(clock_now_ns() - started) / CLOCK_NS_PER_S;
         if (slice == left)
             return error_set(TUTTI_ERR_TIMEOUT,
-                             "group %s: %d of %d members came within %.1f s; missing: %s",
-                             a->group->name, came, size, seconds, missing);
-        log_line(LOG_WARN, 0, "group %s: %d of %d members came in %.0f s; waiting for %s",
-                 a->group->name, came, size, seconds, missing);
+                             "group %s: %d of %d members came within %.1f s; missing: %s%s",
+                             a->group->name, came, size, seconds, missing, where);
+        log_line(LOG_WARN, 0, "group %s: %d of %d members came in %.0f s; waiting for %s%s",
+                 a->group->name, came, size, seconds, missing, where);
     }
 }
 
@@ -169,9 +190,10 @@ static tutti_status read_offers(struct agreement *a, int *ret_culprit)
     }
     if (!status)
         status = await_offers(a, keys, ret_culprit);
-    if (!status)
+    bool read = !status && !a->lead->overruled;
+    if (read)
         status = tutti_store_multi_get(a->store, keys, (size_t)size, STORE_GRACE_MS, values);
-    for (int r = 0; r < size && values && !status; r++)
+    for (int r = 0; r < size && read && !status; r++)
         if (!offer_decode(values[r].data, values[r].size, &a->lead->offers[r])) {
             *ret_culprit = r;
             status = error_set(TUTTI_ERR_STORE,
@@ -326,6 +348,21 @@ static tutti_status choose_named(struct agreement *a, struct decision *d, int *r
     return TUTTI_OK;
 }
 
+/* In a group that is made from another, members that are stuck may have decided already: what is
+ * there stays, and is read back with everybody. In a world it is of an earlier attempt. */
+static tutti_status put_decision(struct agreement *a, const char *key, const struct writer *w)
+{
+    tutti_store_value value;
+
+    if (!a->from)
+        return tutti_store_set(a->store, key, w->data, w->size, STORE_GRACE_MS);
+    tutti_status status =
+        tutti_store_compare_set(a->store, key, "", 0, w->data, w->size, STORE_GRACE_MS, &value);
+    if (!status)
+        tutti_store_value_free(&value);
+    return status;
+}
+
 static tutti_status publish(struct agreement *a, const struct decision *d)
 {
     size_t capacity = decision_bytes(a->group->size, a->lead->hosts ? a->lead->hosts : 1);
@@ -337,7 +374,7 @@ static tutti_status publish(struct agreement *a, const struct decision *d)
     decision_encode(&w, d);
     agree_key(a, key, "decision/%u", a->round);
     tutti_status status = w.bad ? error_set(TUTTI_ERR_INTERNAL, "the decision is too large")
-                                : tutti_store_set(a->store, key, w.data, w.size, STORE_GRACE_MS);
+                                : put_decision(a, key, &w);
     free(w.data);
     return status;
 }
@@ -406,6 +443,10 @@ tutti_status lead_decide(struct agreement *a)
 
     if (!status && a->round == 1)
         status = read_offers(a, &culprit);
+    if (!status && a->lead->overruled) {
+        free(d);
+        return TUTTI_OK;
+    }
     if (!status && a->round == 1)
         status = compare_offers(a, &culprit);
     if (!status)

@@ -130,6 +130,12 @@ struct lineage {
     struct lineage_made *made; /* how often each group was made from this one */
 };
 
+/* What a group is being made from. */
+struct forming {
+    struct tutti_group *parent;
+    const char *name; /* as given to tutti_group_new(); "": none */
+};
+
 struct tutti_group {
     struct engine_source source; /* first */
     struct tutti_context *context;
@@ -139,7 +145,8 @@ struct tutti_group {
     char backend[2 * PLUGIN_NAME_MAX + 2]; /* "shm+tcp" */
     struct backend_choice choice;          /* as asked for */
     struct lineage lineage;
-    char key[GROUP_KEY_MAX]; /* what this group's keys in the store begin with */
+    const struct forming *forming; /* NULL: it is made, or a world */
+    char key[GROUP_KEY_MAX];       /* what this group's keys in the store begin with */
     int64_t timeout_ms;
     _Atomic int32_t failed; /* every call returns the verdict */
     bool crowds;            /* more members on this host than it has cores: nobody spins */

@@ -189,7 +189,11 @@ static tutti_status form_subgroup(struct tutti_group *parent, const int32_t *ran
         return status;
     bootstrap_inherit(&parent->bootstrap, self, n, clock_deadline_ms(group->timeout_ms),
                       &group->bootstrap);
-    return group_form(group);
+    const struct forming forming = {parent, options->name ? options->name : ""};
+    group->forming = &forming;
+    status = group_form(group);
+    group->forming = NULL;
+    return status;
 }
 
 static tutti_status make(struct tutti_group *parent, const int32_t *ranks, int32_t n, int self,

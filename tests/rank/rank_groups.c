@@ -102,11 +102,15 @@ static void *make_groups(void *argument)
     struct maker *maker = argument;
     static const int32_t lists[THREADS][3] = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}};
 
+    tutti_group_options options = TUTTI_GROUP_OPTIONS_INIT;
+    static const char *const names[THREADS] = {"up", "down", "two"};
+
+    options.name = names[maker->number]; /* they have members in common */
     for (int i = 0; i < ROUNDS; i++) {
         tutti_group *group;
         int32_t size = maker->number == 2 ? 2 : 3;
 
-        if (tutti_group_new(maker->world, lists[maker->number], size, NULL, &group)) {
+        if (tutti_group_new(maker->world, lists[maker->number], size, &options, &group)) {
             maker->failures++;
         } else if (group) {
             maker->failures += sum_over(group, maker->rank) != 3; /* 0, 1 and 2, or 1 and 2 */

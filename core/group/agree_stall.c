@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What can keep the members of a group that is made from another one from coming.
+ *
+ * The parent ends: then the group is not made, with the parent's reason. Death before a member's
+ * offer is found in that way.
+ *
+ * Members call tutti_group_new() with different lists, or in orders that cannot all be followed: the
+ * keys of the lists differ, so nobody would come, and nobody would know. Who has waited for a while
+ * therefore writes down where it waits. Whoever then looks follows those notes: from a list to its
+ * first member that has not come, to the list in which that one waits, and so on. When that leads in
+ * a circle nobody can ever go on, if each waits with one thread; so all lists of the circle are
+ * ended, with the same words. Threads that make groups with members in common at the same time give
+ * them names: notes of different names are not looked at together.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "group/agree.h"
+
+enum { STALL_MS = 2000, LOOK_MS = 500, LISTS_MAX = 16 };
+
+/* A group that is being made, as one of its members tells. */
+struct waiting_list {
+    char key[GROUP_KEY_MAX], name[CONTROL_HOST_MAX];
+    int32_t waiter; /* who told; world ranks, as below */
+    int32_t missing;
+    uint32_t size;
+    int32_t *ranks;
+};
+
+/* ---- the parent ---- */
+
+tutti_status agree_parent(struct agreement *a)
+{
+    struct tutti_group *parent = a->from ? a->from->parent : NULL;
+
+    if (!parent)
+        return TUTTI_OK;
+    control_poll(parent->control);
+    if (!group_ended(parent))
+        return TUTTI_OK;
+    return group_verdict(parent);
+}
+
+tutti_status agree_parent_knows(struct agreement *a, tutti_status status)
+{
+    struct kept_error kept = {0};
+
+    if (status != TUTTI_ERR_STORE || !a->from)
+        return status;
+    error_keep(&kept);
+    control_await_verdict(a->from->parent->control, STORE_GRACE_MS / 4);
+    tutti_status better = agree_parent(a);
+    if (!better)
+        error_give(status, &kept);
+    error_forget(&kept);
+    return better ? better : status;
+}
+
+/* ---- notes ---- */
+
+static void note_key(const struct agreement *a, int32_t world_rank, char ret_key[AGREE_KEY_MAX])
+{
+    snprintf(ret_key, AGREE_KEY_MAX, "%.*s/making/%d/%s", (int)a->group->lineage.world_key_size,
+             a->group->key, world_rank, a->from->name);
+}
+
+static int32_t own_world_rank(const struct agreement *a)
+{
+    return a->group->lineage.world_ranks[a->group->rank];
+}
+
+static void write_note(struct agreement *a)
+{
+    const struct tutti_group *group = a->group;
+    size_t capacity = 64 + sizeof group->key + sizeof group->name + (size_t)group->size * 4;
+    struct writer w = {.data = malloc(capacity), .capacity = capacity};
+    char key[AGREE_KEY_MAX];
+
+    if (!w.data)
+        return; /* the deadline will tell */
+    write_u32(&w, AGREE_PROTOCOL);
+    write_string(&w, group->key);
+    write_string(&w, group->name);
+    write_u32(&w, (uint32_t)group->size);
+    for (int r = 0; r < group->size; r++)
+        write_u32(&w, (uint32_t)group->lineage.world_ranks[r]);
+    note_key(a, own_world_rank(a), key);
+    a->noted = !tutti_store_set(a->store, key, w.data, w.size, STORE_GRACE_MS);
+    free(w.data);
+}
+
+static bool decode_note(const tutti_store_value *value, struct waiting_list *list)
+{
+    struct reader r = {.data = value->data, .size = value->size};
+
+    if (read_u32(&r) != AGREE_PROTOCOL)
+        return false;
+    read_string(&r, list->key, sizeof list->key);
+    read_string(&r, list->name, sizeof list->name);
+    list->size = read_u32(&r);
+    if (r.bad || !list->size || list->size > (r.size - r.at) / 4)
+        return false;
+    list->ranks = calloc(list->size, sizeof *list->ranks);
+    for (uint32_t i = 0; list->ranks && i < list->size; i++)
+        list->ranks[i] = (int32_t)read_u32(&r);
+    return list->ranks && !r.bad;
+}
+
+static bool is_there(struct agreement *a, const char *key)
+{
+    int32_t present = 0;
+
+    return !tutti_store_check(a->store, &key, 1, STORE_GRACE_MS, &present) && present;
+}
+
+/* In which group the member waits, if it has told. */
+static bool read_note(struct agreement *a, int32_t world_rank, struct waiting_list *ret_list)
+{
+    char key[AGREE_KEY_MAX];
+    tutti_store_value value;
+
+    note_key(a, world_rank, key);
+    if (!is_there(a, key) || tutti_store_get(a->store, key, STORE_GRACE_MS, &value))
+        return false;
+    ret_list->waiter = world_rank;
+    bool good = decode_note(&value, ret_list);
+    tutti_store_value_free(&value);
+    return good;
+}
+
+/* ---- who waits for whom ---- */
+
+/* Finds the first member without an offer. False: all came, or it is decided already. */
+static bool find_missing(struct agreement *a, struct waiting_list *list)
+{
+    char key[AGREE_KEY_MAX];
+
+    snprintf(key, sizeof key, "%s/decision/1", list->key);
+    if (is_there(a, key))
+        return false;
+    for (uint32_t i = 0; i < list->size; i++) {
+        snprintf(key, sizeof key, "%s/offer/%u", list->key, i);
+        if (!is_there(a, key)) {
+            list->missing = list->ranks[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Follows the notes from lists[0], this member's. The first list of a circle, or -1; `ret_count`:
+ * of lists that were filled in. */
+static int follow(struct agreement *a, struct waiting_list lists[LISTS_MAX], int *ret_count)
+{
+    for (*ret_count = 1; find_missing(a, &lists[*ret_count - 1]) && *ret_count < LISTS_MAX;) {
+        struct waiting_list *next = &lists[*ret_count];
+
+        if (!read_note(a, lists[*ret_count - 1].missing, next))
+            return -1;
+        (*ret_count)++;
+        for (int i = 0; i < *ret_count - 1; i++)
+            if (!strcmp(lists[i].key, next->key))
+                return i;
+    }
+    return -1;
+}
+
+static void describe(const struct waiting_list *lists, int count, const char *name,
+                     char ret_words[AGREE_WORDS_MAX])
+{
+    size_t used = 0;
+
+    used +=
+        (size_t)snprintf(ret_words, AGREE_WORDS_MAX,
+                         "group %s: members make different groups and wait for each other", name);
+    for (int i = 0; i < count && used < AGREE_WORDS_MAX - 256; i++)
+        used += (size_t)snprintf(ret_words + used, AGREE_WORDS_MAX - used,
+                                 "%s world rank %d makes %s and waits for %d", i ? ";" : ":",
+                                 lists[i].waiter, lists[i].name, lists[i].missing);
+    snprintf(ret_words + used, AGREE_WORDS_MAX - used,
+             ". All members of a list call tutti_group_new() with the same list, in an order that "
+             "all can follow; several threads, with a name for each group");
+}
+
+/* Where the decision of that group would be. */
+static void end_list(struct agreement *a, const struct waiting_list *list, const char *words)
+{
+    struct decision *d = calloc(1, sizeof *d);
+    uint8_t bytes[AGREE_WORDS_MAX + 64];
+    struct writer w = {.data = bytes, .capacity = sizeof bytes};
+    char key[AGREE_KEY_MAX];
+    tutti_store_value value;
+
+    if (!d)
+        return;
+    d->kind = DECISION_ABORT;
+    d->status = TUTTI_ERR_MISMATCH;
+    d->culprit = -1;
+    snprintf(d->words, sizeof d->words, "%s", words);
+    decision_encode(&w, d);
+    free(d);
+    snprintf(key, sizeof key, "%s/decision/1", list->key);
+    if (!tutti_store_compare_set(a->store, key, "", 0, w.data, w.size, STORE_GRACE_MS, &value))
+        tutti_store_value_free(&value);
+}
+
+static void look_for_circle(struct agreement *a)
+{
+    struct waiting_list *lists = calloc(LISTS_MAX, sizeof *lists);
+    char words[AGREE_WORDS_MAX];
+    int count;
+
+    if (!lists)
+        return;
+    memcpy(lists->key, a->group->key, sizeof lists->key);
+    memcpy(lists->name, a->group->name, sizeof lists->name);
+    lists->waiter = own_world_rank(a);
+    lists->size = (uint32_t)a->group->size;
+    lists->ranks = a->group->lineage.world_ranks;
+    int first = follow(a, lists, &count);
+    /* The last one is the first one again, as another member tells. */
+    for (int i = first; first >= 0 && i < count - 1; i++) {
+        describe(lists + first, count - 1 - first, lists[i].name, words);
+        end_list(a, &lists[i], words);
+    }
+    for (int i = 1; i < count; i++)
+        free(lists[i].ranks);
+    free(lists);
+}
+
+void agree_stalled(struct agreement *a, bool leader_came)
+{
+    int64_t now = clock_now_ns();
+
+    if (!a->from || now < a->stall_ns)
+        return;
+    a->stall_ns = now + LOOK_MS * CLOCK_NS_PER_MS;
+    if (!a->noted)
+        write_note(a);
+    if (a->lead || !leader_came)
+        look_for_circle(a);
+}
+
+bool agree_is_overruled(struct agreement *a)
+{
+    char key[AGREE_KEY_MAX];
+
+    agree_key(a, key, "decision/%u", a->round);
+    return a->from && is_there(a, key);
+}
+
+void agree_stall_begin(struct agreement *a)
+{
+    a->stall_ns = clock_deadline_ms(STALL_MS);
+}
+
+void agree_stall_end(struct agreement *a)
+{
+    char key[AGREE_KEY_MAX];
+    int32_t existed;
+
+    if (!a->noted)
+        return;
+    note_key(a, own_world_rank(a), key);
+    (void)tutti_store_delete(a->store, key, STORE_GRACE_MS, &existed);
+}
+
+void agree_where_is(struct agreement *a, int rank, char *ret_words, size_t capacity)
+{
+    struct waiting_list list = {.size = 0};
+
+    *ret_words = 0;
+    if (!a->from || rank < 0)
+        return;
+    if (read_note(a, a->group->lineage.world_ranks[rank], &list))
+        snprintf(ret_words, capacity, "; world rank %d waits in group %s", list.waiter, list.name);
+    free(list.ranks);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that make a group of all while something is done to one of them; its list runs downwards, so
+ * that the last rank of the world leads. Variables as in rank_fault.c. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rank_tell.h"
+
+enum { SIZE_MAX_HERE = 16 };
+
+static tutti_group *join(void)
+{
+    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
+    tutti_group *world = 0;
+
+    options.timeout_ms = 20000;
+    require_ok(tutti_init(&options, &world));
+    check_ok(tutti_barrier(world, 0, 0));
+    return world;
+}
+
+static tutti_status make(tutti_group *world, tutti_group **ret_group)
+{
+    tutti_group_options options = TUTTI_GROUP_OPTIONS_INIT;
+    int32_t ranks[SIZE_MAX_HERE], size = tutti_group_size(world);
+
+    for (int32_t i = 0; i < size; i++)
+        ranks[i] = size - 1 - i;
+    options.timeout_ms = number_of("TUTTI_TEST_TIMEOUT_MS", 0);
+    return tutti_group_new(world, ranks, size, &options, ret_group);
+}
+
+static void finish(tutti_group *group, tutti_group *world, tutti_status status)
+{
+    tell(status);
+    tutti_group_destroy(group);
+    tutti_group_destroy(world);
+}
+
+/* The victim has not called when the others wait for it. */
+RANK_CASE(one_does_not_come)
+{
+    tutti_group *world = join(), *group = 0;
+
+    rank_point("open");
+    if (rank == victim())
+        rank_await("never");
+    tutti_status status = make(world, &group);
+    check(status && !group);
+    finish(group, world, status);
+}
+
+/* One is late; until then the victim is there. Who gets a group calls until it fails. */
+RANK_CASE(all_come)
+{
+    tutti_group *world = join(), *group = 0;
+
+    if (rank == number_of("TUTTI_TEST_LATE", -1))
+        rank_await("go");
+    rank_point("open");
+    tutti_status status = make(world, &group);
+    while (!status)
+        status = tutti_barrier(group, 0, 0);
+    finish(group, world, status);
+}
+
+/* Every rank but the last has another idea of the list; they wait for each other. */
+RANK_CASE(lists_differ)
+{
+    tutti_group *world = join(), *group = 0;
+    static const int32_t lists[2][3] = {{0, 1, 2}, {2, 1, 0}};
+
+    rank_point("open");
+    tutti_status status = tutti_group_new(world, lists[rank == size - 1], size, 0, &group);
+    tell(status);
+    check(!group);
+    /* The world is as it was, and who had another list hears what became of this one. */
+    if (rank == size - 1)
+        check_status(tutti_group_new(world, lists[0], size, 0, &group), TUTTI_ERR_MISMATCH);
+    else
+        check_status(tutti_group_new(world, lists[1], size, 0, &group), TUTTI_ERR_MISMATCH);
+    check_ok(tutti_group_new(world, 0, 0, 0, &group));
+    check_ok(tutti_barrier(group, 0, 0));
+    check_ok(tutti_group_destroy(group));
+    check_ok(tutti_group_destroy(world));
+}
+
+/* The same groups, in an order that goes round. */
+RANK_CASE(orders_differ)
+{
+    tutti_group *world = join(), *group = 0;
+    int32_t next[] = {rank, (rank + 1) % size};
+
+    rank_point("open");
+    if (next[0] > next[1]) {
+        next[0] = next[1];
+        next[1] = rank;
+    }
+    tutti_status status = tutti_group_new(world, next, 2, 0, &group);
+    tell(status);
+    check(!group);
+    check_ok(tutti_barrier(world, 0, 0));
+    check_ok(tutti_group_destroy(world));
+}
+
+/* The last rank waits in a group with somebody who never comes; the others wait for it. */
+RANK_CASE(one_waits_elsewhere)
+{
+    tutti_group *world = join(), *group = 0;
+    tutti_group_options options = TUTTI_GROUP_OPTIONS_INIT;
+    const int32_t here[] = {0, 2}, elsewhere[] = {1, 2};
+
+    options.timeout_ms = rank == 2 ? 4500 : 3500;
+    if (rank == 1)
+        rank_await("go");
+    else if (rank == 2)
+        tell(tutti_group_new(world, elsewhere, 2, &options, &group));
+    else
+        tell(tutti_group_new(world, here, 2, &options, &group));
+    check(!group);
+    check_ok(tutti_barrier(world, 0, 0));
+    check_ok(tutti_group_destroy(world));
+}

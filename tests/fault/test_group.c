@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Something goes wrong while a group is made from the world. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fault.h"
+
+enum { RANKS = 5, MIDDLE = 2 };
+
+static const char *victim_is(int rank)
+{
+    static char variable[32];
+
+    snprintf(variable, sizeof variable, "TUTTI_TEST_VICTIM=%d", rank);
+    return variable;
+}
+
+static void expect_lost(struct ranks *ranks, int victim, int64_t from_ns)
+{
+    char who[32];
+
+    snprintf(who, sizeof who, "rank %d (", victim);
+    fault_expect(ranks, &(struct fault_expected){.size = RANKS,
+                                                 .gone = 1u << victim,
+                                                 .status = "TUTTI_ERR_PEER_LOST",
+                                                 .parts = {"group world", who, "was lost"},
+                                                 .from_ns = from_ns,
+                                                 .budget_ms = FAULT_BUDGET_MS});
+    fault_finish(ranks);
+}
+
+/* Before it has called: only the world can know. */
+static void kill_before(const struct fault_way *way, int victim)
+{
+    struct ranks *ranks = fault_start(way, "rank_group", "one_does_not_come", RANKS,
+                                      (const char *[]){victim_is(victim), NULL});
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
+    usleep(100000);
+    expect_lost(ranks, victim, ranks_signal(ranks, victim, SIGKILL));
+}
+
+FAULT_TEST(group, is_not_made_when_a_member_dies_before_it_comes)
+{
+    kill_before(way, MIDDLE);
+}
+
+FAULT_TEST(group, is_not_made_when_its_leader_dies_before_it_comes)
+{
+    kill_before(way, RANKS - 1);
+}
+
+/* From the call on, until all call on the group. The group's words if it was made, else the
+ * world's; the same on all. */
+static void kill_at(const struct fault_way *way, int victim, int after_us)
+{
+    struct ranks *ranks = fault_start(way, "rank_group", "all_come", RANKS,
+                                      (const char *[]){"TUTTI_TEST_LATE=1", NULL});
+
+    for (int r = 0; r < RANKS; r++)
+        cr_assert(r == 1 || ranks_reach(ranks, r, "open"));
+    ranks_tell(ranks, 1, "go");
+    usleep((useconds_t)after_us);
+    int64_t killed = ranks_signal(ranks, victim, SIGKILL);
+    fault_expect(ranks, &(struct fault_expected){.size = RANKS,
+                                                 .gone = 1u << victim,
+                                                 .status = "TUTTI_ERR_PEER_LOST",
+                                                 .parts = {"was lost"},
+                                                 .from_ns = killed,
+                                                 .budget_ms = FAULT_BUDGET_MS});
+    fault_finish(ranks);
+}
+
+FAULT_TEST(group, ends_in_one_way_when_a_member_dies_at_any_moment)
+{
+    for (int after_us = 500; after_us < 40000; after_us *= 3)
+        kill_at(way, MIDDLE, after_us);
+}
+
+FAULT_TEST(group, ends_in_one_way_when_its_leader_dies_at_any_moment)
+{
+    for (int after_us = 500; after_us < 40000; after_us *= 3)
+        kill_at(way, RANKS - 1, after_us);
+}
+
+static void expect_timeout(struct ranks *ranks, int size, int victim, const char *who)
+{
+    fault_expect(ranks, &(struct fault_expected){.size = size,
+                                                 .gone = 1u << victim,
+                                                 .status = "TUTTI_ERR_TIMEOUT",
+                                                 .parts = {"group world{", "missing: ", who},
+                                                 .from_ns = fault_now_ns()});
+}
+
+Test(group, names_who_did_not_come_at_the_deadline, .timeout = FAULT_TEST_S)
+{
+    struct ranks *ranks =
+        fault_start(&fault_tcp, "rank_group", "one_does_not_come", RANKS,
+                    (const char *[]){victim_is(MIDDLE), "TUTTI_TEST_TIMEOUT_MS=700", NULL});
+
+    expect_timeout(ranks, RANKS, MIDDLE, "rank 2 (world rank 2)");
+    ranks_signal(ranks, MIDDLE, SIGKILL);
+    fault_finish(ranks);
+}
+
+/* Much sooner than the deadline, which is 20 s here. */
+static void expect_mismatch(const struct fault_way *way, const char *case_name,
+                            const char *const words[2])
+{
+    struct ranks *ranks = fault_start(way, "rank_group", case_name, 3, NULL);
+    char status[64], text[2048];
+
+    for (int r = 0; r < 3; r++) {
+        cr_assert(ranks_wait_rank(ranks, r));
+        cr_expect(ranks_result(ranks, r)->passed, "rank %d: %s", r, ranks_result(ranks, r)->out);
+        cr_assert(ranks_value(ranks, r, "status", status, sizeof status) &&
+                  ranks_value(ranks, r, "words", text, sizeof text));
+        cr_expect_str_eq(status, "TUTTI_ERR_MISMATCH", "rank %d: %s: %s", r, status, text);
+        for (int i = 0; i < 2; i++)
+            cr_expect_not_null(strstr(text, words[i]), "rank %d: %s", r, text);
+        cr_expect_lt(ranks_point_ns(ranks, r, "returned") - ranks_point_ns(ranks, r, "open"),
+                     8000000000LL, "%s", text);
+    }
+    fault_finish(ranks);
+}
+
+Test(group, is_refused_when_lists_differ, .timeout = FAULT_TEST_S)
+{
+    static const char *const words[] = {"makes world{0-2} and waits for 2",
+                                        "world rank 2 makes world{2,1,0} and waits for "};
+
+    expect_mismatch(&fault_shm, "lists_differ", words);
+}
+
+Test(group, is_refused_when_orders_go_round, .timeout = FAULT_TEST_S)
+{
+    static const char *const words[] = {"world rank 1 makes world{1,2} and waits for 2",
+                                        "world rank 0 makes world{0,1} and waits for 1"};
+
+    expect_mismatch(&fault_composed, "orders_differ", words);
+}
+
+/* Nobody knows that it will not come after all: the deadline says where it is. */
+Test(group, tells_at_the_deadline_where_a_missing_member_waits, .timeout = FAULT_TEST_S)
+{
+    struct ranks *ranks = fault_start(&fault_shm, "rank_group", "one_waits_elsewhere", 3, NULL);
+    char status[64], words[2048];
+
+    cr_assert(ranks_reach(ranks, 0, "returned"));
+    cr_assert(ranks_reach(ranks, 2, "returned"));
+    ranks_tell(ranks, 1, "go");
+    cr_assert(ranks_wait(ranks));
+    cr_assert(ranks_value(ranks, 0, "status", status, sizeof status));
+    cr_assert(ranks_value(ranks, 0, "words", words, sizeof words));
+    cr_expect_str_eq(status, "TUTTI_ERR_TIMEOUT");
+    cr_expect_not_null(strstr(words, "missing: rank 1 (world rank 2); world rank 2 waits in group "
+                                     "world{1,2}"),
+                       "%s", words);
+    cr_expect(ranks_passed(ranks));
+    fault_finish(ranks);
+}
