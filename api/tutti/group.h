@@ -40,11 +40,13 @@ typedef struct tutti_init_options {
     const char *group_name; /* NULL: "world"; used in messages */
     int64_t timeout_ms;     /* 0: 30 min; the group's default deadline, init's own included */
     tutti_context *context; /* NULL: the default context of this process */
+    const char *wrap;       /* NULL: TUTTI_WRAP, else none. Wrappers by name, the outermost first:
+                               "trace,check" */
 } tutti_init_options;
 
 #define TUTTI_INIT_OPTIONS_INIT                                                                    \
     {                                                                                              \
-        sizeof(tutti_init_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                   \
+        sizeof(tutti_init_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                \
     }
 
 /**

@@ -8,7 +8,7 @@
  * crosses is fixed-width, opaque or bytes; structs that may grow begin with their size, a minor
  * version only appends, and TUTTI_HAS() guards each member that an older peer may lack.
  *
- * Backend NAME is libtutti-NAME.so in the first of these directories that has it: those of
+ * Backend or wrapper NAME is libtutti-NAME.so in the first of these directories that has it: those of
  * TUTTI_PLUGIN_PATH (colon separated), tutti/0 beside libtutti, the installation's. Only that file is
  * opened, and only when nobody could have written it but root, the user of the process or the owner
  * of libtutti: every directory on its path counts. TUTTI_PLUGIN_TRUST=any switches this check off;
@@ -31,7 +31,7 @@ extern "C" {
 #endif
 
 #define TUTTI_PLUGIN_ABI_MAJOR 0
-#define TUTTI_PLUGIN_ABI_MINOR 1
+#define TUTTI_PLUGIN_ABI_MINOR 2
 #define TUTTI_PLUGIN_MAGIC UINT64_C(0x6e696c7069747475) /* "uttiplin" */
 #define TUTTI_PLUGIN_SYMBOL "tutti_plugin_v0"
 
@@ -61,7 +61,8 @@ typedef struct tutti_host {
     /** Zeroed memory, or NULL. */
     void *(*allocate)(void *self, uint64_t bytes);
     void (*release)(void *self, void *memory);
-    /** The value of an option of this plugin ("interface"), or NULL. Valid until close. */
+    /** The value of an option of this plugin ("interface": TUTTI_NAME_INTERFACE; "" since minor 2:
+     * TUTTI_NAME itself), or NULL. Valid until close. */
     const char *(*config)(void *self, const char *key);
     /** Records the words of a failure for the caller and returns `status`. system_errno may be 0. */
     tutti_status (*error)(void *self, tutti_status status, int32_t system_errno, const char *words);
@@ -208,21 +209,117 @@ typedef struct tutti_transport_ops {
     void (*map_close)(tutti_endpoint *endpoint, tutti_map *map);
 } tutti_transport_ops;
 
+/* ---- wrappers (since minor 2) --------------------------------------------------------------- */
+
+typedef struct tutti_wrapper tutti_wrapper; /* the wrapper's own: one for each world */
+
+/* tutti_call.flags */
+enum {
+    TUTTI_CALL_MESSAGE = 1 << 0,    /* send or recv; otherwise a collective */
+    TUTTI_CALL_SAME_RESULT = 1 << 1 /* afterwards `out` holds the same bits on every member */
+};
+
+/* A group as this member sees it. Valid as long as the group. */
+typedef struct tutti_wrapped_group {
+    uint32_t struct_size;
+    int32_t rank, size; /* of this member in the group */
+    uint32_t reserved;
+    const char *name;
+    const int32_t *world_ranks; /* [size] what the members are called in the world */
+    void *core;                 /* the core's */
+} tutti_wrapped_group;
+
+/*
+ * A collective or message as the program called it, in words and numbers of the public headers. Valid
+ * until the function that was given it returns; the tensors' memory until `end` has returned.
+ */
+typedef struct tutti_call {
+    uint32_t struct_size;
+    uint32_t flags;        /* TUTTI_CALL_… */
+    uint64_t number;       /* of this call in this process; the same in begin and end */
+    const char *operation; /* "all_reduce", "send" */
+    const tutti_wrapped_group *group;
+    uint64_t sequence; /* of the group's collectives, or of this member's messages: 1, 2, … */
+    uint64_t tag;      /* of a message */
+    uint64_t count;    /* elements; of a message: bytes */
+    uint32_t dtype;    /* tutti_dtype; 0: none */
+    int32_t op;        /* tutti_reduce_op; -1: none */
+    int32_t peer;      /* root or peer, a rank of the group; -1: none, or any source */
+    uint32_t reserved;
+    const char *dtype_name; /* "f32"; "" when none */
+    const char *op_name;    /* "sum"; "" when none */
+    const char *provider;   /* what carries it: "shm", "shm+tcp" */
+    const char *algorithm;
+    const void *in; /* contiguous; NULL when this member gives nothing */
+    uint64_t in_bytes;
+    void *out; /* contiguous; may be `in`; NULL when it receives nothing */
+    uint64_t out_bytes;
+    int64_t begun_ns; /* CLOCK_MONOTONIC, when the program called */
+} tutti_call;
+
+typedef struct tutti_wrapper_options {
+    uint32_t struct_size;
+    int32_t rank, size; /* of the world */
+    uint32_t reserved;
+    const char *run_id; /* the job's name; valid until open returns */
+} tutti_wrapper_options;
+
+/*
+ * A wrapper stands in front of calls, of transports, or of both. Those of TUTTI_WRAP nest in the order
+ * given: the first sees a call begin first and end last, and its transport is the outermost.
+ *
+ * begin and end, and what it puts in front of transports, are called under the lock that orders all
+ * calls of a context: they may take the time that looking at a tensor needs, and must not wait.
+ * `transport` may be called beside them, when a thread makes a group. Times are CLOCK_MONOTONIC in ns.
+ */
+typedef struct tutti_wrapper_ops {
+    uint32_t struct_size;
+    uint32_t reserved;
+
+    /* required */
+    /** Options that make no sense are refused here: tutti_init() then fails on all members, with the
+     * words given to host->error(). */
+    tutti_status (*open)(const tutti_host *host, void *host_self,
+                         const tutti_wrapper_options *options, tutti_wrapper **ret_wrapper);
+    /** After the last call and the last transport. */
+    void (*close)(tutti_wrapper *wrapper);
+
+    /* optional */
+    /** Before anything of the call has left this member. An error fails the group, with the words
+     * given to host->error(). `ret_hold_ns` (0 before): how long a collective is held back first,
+     * while other groups and messages go on. */
+    tutti_status (*begin)(tutti_wrapper *wrapper, const tutti_call *call, int64_t *ret_hold_ns);
+    /** After it; `status` is what became of it. An error fails the group if the call had not failed. */
+    tutti_status (*end)(tutti_wrapper *wrapper, const tutti_call *call, tutti_status status,
+                        int64_t end_ns);
+    /**
+     * Puts `ret_ops` and `ret_endpoint` in front of an endpoint that `inner` has just opened for the
+     * backend `name`, for `group`; TUTTI_ERR_UNSUPPORTED: not in front of this one. `ret_ops` lives
+     * until its close, which also closes the inner one; its `open` is never called. It has no
+     * capability that the inner one lacks. Peers may be the inner's own; the `label` of connect is the
+     * peer's rank in the group.
+     */
+    tutti_status (*transport)(tutti_wrapper *wrapper, const tutti_wrapped_group *group,
+                              const char *name, const tutti_transport_ops *inner,
+                              tutti_endpoint *inner_endpoint, const tutti_transport_ops **ret_ops,
+                              tutti_endpoint **ret_endpoint);
+} tutti_wrapper_ops;
+
 /* ---- what a plugin exports ----------------------------------------------------------------- */
 
 enum tutti_provider_kind {
     TUTTI_PROVIDER_TRANSPORT = 1,
-    TUTTI_PROVIDER_COLLECTIVES = 2, /* 2..5: later minors */
+    TUTTI_PROVIDER_COLLECTIVES = 2, /* 2..4: later minors */
     TUTTI_PROVIDER_DEVICE = 3,
     TUTTI_PROVIDER_BOOTSTRAP = 4,
-    TUTTI_PROVIDER_WRAPPER = 5
+    TUTTI_PROVIDER_WRAPPER = 5 /* since minor 2 */
 };
 
 typedef struct tutti_provider {
     uint32_t struct_size;
     uint32_t kind;
     const char *name;
-    const void *ops; /* tutti_transport_ops for a transport */
+    const void *ops; /* tutti_transport_ops or tutti_wrapper_ops, by the kind */
 } tutti_provider;
 
 typedef struct tutti_plugin {

@@ -140,7 +140,8 @@ static bool is_left_to_others(const char *name)
     return !strncmp(name, PREFIX "TEST_", strlen(PREFIX "TEST_"));
 }
 
-/* Whether `name` begins with TUTTI_, a plugin's name and '_'; a '-' in a plugin's name is '_'. */
+/* Whether `name` is TUTTI_ and a plugin's name, or begins with that and '_'; a '-' in a plugin's name
+ * is '_'. */
 static bool is_of_plugin(const char *name, const char *plugins)
 {
     for (const char *at = plugins; *at;) {
@@ -155,7 +156,7 @@ static bool is_of_plugin(const char *name, const char *plugins)
             if (letter[i] != upper)
                 break;
         }
-        if (i == length && letter[length] == '_')
+        if (i == length && (letter[length] == '_' || !letter[length]))
             return true;
         at += length;
         at += strspn(at, ", ");

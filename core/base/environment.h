@@ -56,7 +56,9 @@ enum environment_agreement {
     X(TUTTI_STORE_HOST, "0 | 1", "", ENV_MAY_DIFFER,                                               \
       "`1`: rank 0 serves the tcp store; `0`: somebody else does. Not set: rank 0 serves that of " \
       "MASTER_ADDR unless TORCHELASTIC_USE_AGENT_STORE says otherwise, and not that of "           \
-      "TUTTI_STORE.")
+      "TUTTI_STORE.")                                                                              \
+    X(TUTTI_WRAP, "<name>,<name>…", "", ENV_MAY_DIFFER,                                            \
+      "Wrappers, the outermost first, where the options of tutti_init() name none.")
 
 #define ENVIRONMENT_OF_OTHERS(X)                                                                   \
     X(RANK, "<number>", "", ENV_MAY_DIFFER, "This process's rank.")                                \

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "collective/call.h"
 #include "group/recorder.h"
+#include "group/wrap.h"
 #include "reduce/reduce.h"
 
 enum { VERDICT_EVERY = 64 };
@@ -55,6 +56,8 @@ static tutti_status begin(struct tutti_group *group, const struct arguments *arg
     call->peer = -1;
     call->plan->users++;
     call->record = record_collective(group, call);
+    if (group->wrappers && !wrappers_begin(group, call))
+        call->doomed = true;
     group->mapped_bytes += call->plan->mapped_bytes;
     call_list_append(&group->queue, call);
     return TUTTI_OK;

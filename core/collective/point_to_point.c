@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "collective/call.h"
 #include "group/recorder.h"
+#include "group/wrap.h"
 
 #define TAG_MAX ((UINT64_C(1) << 62) - 1)
 
@@ -56,7 +57,12 @@ static tutti_status start(struct tutti_group *group, const struct message *m, st
     call->timeout_ms = m->timeout_ms;
     call->message = (struct p2p_op){.done = group_message_done, .user = call};
     call->record = record_message(group, call, m->kind == CALL_SEND);
+    call->in = call->out = m->data;
     call_list_append(&group->messages, call);
+    if (group->wrappers && !wrappers_begin(group, call)) {
+        call->doomed = true;
+        return TUTTI_OK;
+    }
     status = m->kind == CALL_SEND
                  ? p2p_send(group->p2p, &call->message, m->peer, m->tag, m->data, m->bytes)
                  : p2p_recv(group->p2p, &call->message, m->peer, m->tag, m->data, m->bytes);
@@ -65,6 +71,8 @@ static tutti_status start(struct tutti_group *group, const struct message *m, st
         return TUTTI_OK;
     }
     if (status) {
+        if (group->wrappers)
+            (void)wrappers_end(group, call, status);
         call_list_remove(&group->messages, call);
         record_state(group, call->record, RECORD_FAILED);
     }

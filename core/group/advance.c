@@ -3,6 +3,7 @@
  * One collective, moved on: its line and payload in mapped memory (inline), or the schedule of its
  * plan over mapped memory and messages. What the runner calls a wire is core/p2p here.
  */
+#include "base/clock.h"
 #include "base/error.h"
 #include "group/group.h"
 
@@ -136,8 +137,16 @@ static tutti_status advance_schedule(struct tutti_group *group, struct call *cal
     return run_advance(&group->run);
 }
 
+bool group_holds(const struct tutti_group *group, const struct call *call)
+{
+    return group->wrappers && !call->begun && call->hold_until_ns &&
+           clock_now_ns() < call->hold_until_ns;
+}
+
 tutti_status group_advance(struct tutti_group *group, struct call *call)
 {
+    if (group_holds(group, call))
+        return TUTTI_ERR_NOT_READY;
     return call->plan->plan.algorithm->kind == ALGORITHM_INLINE ? advance_inline(group, call)
                                                                 : advance_schedule(group, call);
 }

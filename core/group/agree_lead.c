@@ -214,6 +214,12 @@ static tutti_status compare_offers(struct agreement *a, int *ret_culprit)
 {
     const struct offer *first = &a->lead->offers[0];
 
+    for (int r = 0; r < a->group->size; r++)
+        if (first[r].refused) {
+            *ret_culprit = r;
+            return error_set(first[r].refused, "group %s: rank %d cannot take part: %s",
+                             a->group->name, r, first[r].refusal);
+        }
     for (int r = 1; r < a->group->size; r++) {
         const struct offer *o = &a->lead->offers[r];
 

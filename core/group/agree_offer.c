@@ -52,6 +52,9 @@ tutti_status agree_offer(struct agreement *a, const char *choice_words)
     snprintf(offer->backend, sizeof offer->backend, "%s", choice_words);
     settings_describe(offer->settings);
     describe_host(offer->host_key);
+    offer->refused = a->group->refusal.info.status;
+    snprintf(offer->refusal, sizeof offer->refusal, "%.900s",
+             a->group->refusal.message ? a->group->refusal.message : "");
     for (int level = 0; level < PROVIDERS; level++) {
         const tutti_plugin *plugin;
 

@@ -71,6 +71,8 @@ void offer_encode(struct writer *w, const struct offer *offer)
     write_string(w, offer->host_key);
     write_string(w, offer->socket_name);
     address_encode(w, &offer->address);
+    write_u32(w, (uint32_t)offer->refused);
+    write_string(w, offer->refusal);
     for (int level = 0; level < CONTROL_PROVIDERS; level++)
         write_string(w, offer->reasons[level]);
 }
@@ -88,9 +90,11 @@ bool offer_decode(const void *data, size_t size, struct offer *ret_offer)
     read_string(&r, ret_offer->host_key, sizeof ret_offer->host_key);
     read_string(&r, ret_offer->socket_name, sizeof ret_offer->socket_name);
     address_decode(&r, &ret_offer->address);
+    ret_offer->refused = (tutti_status)read_u32(&r);
+    read_string(&r, ret_offer->refusal, sizeof ret_offer->refusal);
     for (int level = 0; level < CONTROL_PROVIDERS; level++)
         read_string(&r, ret_offer->reasons[level], sizeof ret_offer->reasons[level]);
-    return !r.bad;
+    return !r.bad && ret_offer->refused <= 0;
 }
 
 int decision_interior(int size)

@@ -36,6 +36,8 @@ struct offer {
     char host_key[AGREE_HOST_KEY_MAX];       /* members with the same key may be host-mates */
     char socket_name[MATES_NAME_MAX];        /* where its mates would meet */
     struct sockaddr_storage address;         /* of its control listener */
+    tutti_status refused;                    /* it cannot take part, for `refusal` */
+    char refusal[AGREE_WORDS_MAX];
     char reasons[CONTROL_PROVIDERS][AGREE_WORDS_MAX]; /* why a candidate is not there; "": it is */
 };
 

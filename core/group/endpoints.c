@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "group/group.h"
+#include "group/wrap.h"
 #include "plugin/plugin.h"
 #include "reduce/reduce.h"
 
@@ -25,36 +26,42 @@ static void host_log(void *self, int32_t level, const char *words)
     log_line((enum log_level)level, endpoint->group->rank, "%s: %s", endpoint->name, words);
 }
 
-static int64_t host_now(void *self)
+int64_t host_now(void *self)
 {
     (void)self;
     return clock_now_ns();
 }
 
-static void *host_allocate(void *self, uint64_t bytes)
+void *host_allocate(void *self, uint64_t bytes)
 {
     (void)self;
     return calloc(1, bytes ? bytes : 1);
 }
 
-static void host_release(void *self, void *memory)
+void host_release(void *self, void *memory)
 {
     (void)self;
     free(memory);
 }
 
-/* An option of a plugin is TUTTI_NAME_KEY in the environment. */
-static const char *host_config(void *self, const char *key)
+/* TUTTI_NAME_KEY in the environment; TUTTI_NAME when the key is empty. */
+const char *host_option(const char *name, const char *key)
 {
-    struct endpoint *endpoint = self;
     char variable[128];
 
-    int n = snprintf(variable, sizeof variable, "TUTTI_%s_%s", endpoint->name, key);
+    int n = snprintf(variable, sizeof variable, "TUTTI_%s%s%s", name, *key ? "_" : "", key);
     if (n < 0 || (size_t)n >= sizeof variable)
         return NULL;
     for (char *p = variable; *p; p++)
         *p = *p >= 'a' && *p <= 'z' ? (char)(*p - 'a' + 'A') : *p == '-' || *p == '.' ? '_' : *p;
     return secure_getenv(variable);
+}
+
+static const char *host_config(void *self, const char *key)
+{
+    struct endpoint *endpoint = self;
+
+    return host_option(endpoint->name, key);
 }
 
 static tutti_status host_error(void *self, tutti_status status, int32_t system_errno,
@@ -179,7 +186,9 @@ tutti_status endpoint_open(struct tutti_group *group, int level, const char *nam
     if (status)
         return status;
     endpoint->ops = ops;
-    return take_address(group, level);
+    if (group->wrappers)
+        status = wrappers_transport(group, endpoint);
+    return status ? status : take_address(group, level);
 }
 
 void endpoints_close(struct tutti_group *group)

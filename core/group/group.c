@@ -15,6 +15,7 @@
 #include "base/options.h"
 #include "group/dump.h"
 #include "group/settings.h"
+#include "group/wrap.h"
 #include "plugin/plugin.h"
 
 enum {
@@ -52,6 +53,7 @@ void group_free(struct tutti_group *group)
     if (group->has_mapped)
         mapped_free(&group->mapped);
     endpoints_close(group);
+    wrappers_leave(group);
     mates_free(group->mates);
     if (group->control) {
         engine_unwatch(&context->engine, group->control->epoll_fd);
@@ -209,6 +211,7 @@ tutti_status group_form(struct tutti_group *group)
     if (!status)
         status = control_open(group->rank, group->size, group->name, world_ranks,
                               group->bootstrap.bind_address, &group->control);
+    wrappers_know(group);
     if (!status)
         status = group->size > 1 ? meet(group) : be_alone(group);
     if (!status)
@@ -234,6 +237,8 @@ static tutti_status form_world(struct tutti_group *world, const tutti_init_optio
         status = bootstrap_resolve(options, deadline, &world->bootstrap);
     if (!status)
         status = lineage_begin(world);
+    if (!status)
+        status = wrappers_open(world, options->wrap);
     if (status)
         return status;
     snprintf(world->key, sizeof world->key, "tutti/%s/%d/%lld/%s", world->bootstrap.run_id,

@@ -67,6 +67,7 @@ struct endpoint {
 enum call_kind { CALL_COLLECTIVE, CALL_SEND, CALL_RECV };
 
 struct plan_entry;
+struct wrappers;
 
 struct call {
     struct operation_state state; /* first: what the engine knows */
@@ -80,6 +81,12 @@ struct call {
     int64_t since_ns;    /* when it was first looked at; with deadline_ns */
     bool warned;         /* that it waits for long; with deadline_ns */
     uint64_t record;     /* number in the recorder */
+
+    /* set by wrappers_begin() */
+    bool wrapped; /* a wrapper has seen it begin and not end */
+    uint64_t number;
+    int64_t begun_ns;
+    int64_t hold_until_ns; /* a wrapper holds it back until then */
 
     /* collectives */
     struct announce announce;
@@ -148,8 +155,11 @@ struct tutti_group {
     const struct forming *forming; /* NULL: it is made, or a world */
     char key[GROUP_KEY_MAX];       /* what this group's keys in the store begin with */
     int64_t timeout_ms;
-    _Atomic int32_t failed; /* every call returns the verdict */
-    bool crowds;            /* more members on this host than it has cores: nobody spins */
+    struct wrappers *wrappers; /* the world's; NULL: none */
+    tutti_wrapped_group wrapped;
+    struct kept_error refusal; /* a world that forms: why this member cannot take part */
+    _Atomic int32_t failed;    /* every call returns the verdict */
+    bool crowds;               /* more members on this host than it has cores: nobody spins */
 
     struct bootstrap bootstrap;
     struct control *control;
@@ -233,6 +243,13 @@ tutti_status endpoints_map_test(struct tutti_group *group);
 /* Messages may flow from here on. */
 tutti_status endpoints_start_messages(struct tutti_group *group);
 
+/* Host services that need no endpoint. */
+int64_t host_now(void *self);
+void *host_allocate(void *self, uint64_t bytes);
+void host_release(void *self, void *memory);
+/* The value of option `key` of plugin `name`, NULL: not set. */
+const char *host_option(const char *name, const char *key);
+
 /* ---- group.c ---- */
 
 /* INVALID_ARGUMENT for NULL, FORKED in a child. */
@@ -301,6 +318,8 @@ void group_mapped_mismatch(struct tutti_group *group);
 
 /* ---- advance.c ---- */
 
+/* Whether a wrapper holds the call back still. */
+bool group_holds(const struct tutti_group *group, const struct call *call);
 /* Moves one collective; NOT_READY: again later. */
 tutti_status group_advance(struct tutti_group *group, struct call *call);
 

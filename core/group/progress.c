@@ -22,6 +22,7 @@
 #include "group/dump.h"
 #include "group/group.h"
 #include "group/recorder.h"
+#include "group/wrap.h"
 #include "reduce/reduce.h"
 
 enum { SUSPICION_MS = 100, STALL_WARNING_S = 30, STALL_WARNING_MAX_S = 1000000 };
@@ -37,6 +38,13 @@ void group_complete(struct tutti_group *group, struct call *call, tutti_status s
 {
     struct operation_state *state = &call->state;
 
+    if (group->wrappers) {
+        tutti_status said = wrappers_end(group, call, status);
+
+        call->doomed |= said != status;
+        if (said != status)
+            return; /* the verdict will end it */
+    }
     call_list_remove(call->kind == CALL_COLLECTIVE ? &group->queue : &group->messages, call);
     record_state(group, call->record, status ? RECORD_FAILED : RECORD_DONE);
     if (!status && call->kind == CALL_COLLECTIVE)

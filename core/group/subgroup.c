@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "group/group.h"
+#include "group/wrap.h"
 
 struct lineage_made {
     struct lineage_made *next;
@@ -183,6 +184,7 @@ static tutti_status form_subgroup(struct tutti_group *parent, const int32_t *ran
     tutti_status status = lineage_inherit(&parent->lineage, ranks, n, &group->lineage);
 
     group->choice = parent->choice;
+    wrappers_share(parent, group);
     if (!status && options->backend)
         status = backend_parse("backend", options->backend, &group->choice);
     if (status)

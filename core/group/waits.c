@@ -13,7 +13,7 @@ struct waiting group_waits_for(const struct tutti_group *group, const struct cal
             .kind = call->kind == CALL_SEND ? WAITING_SEND : WAITING_RECEIVE,
             .rank = call->peer,
         };
-    if (call != group->queue.first)
+    if (call != group->queue.first || group_holds(group, call))
         return (struct waiting){.kind = WAITING_NOTHING, .rank = -1};
     if (call->plan->plan.algorithm->kind == ALGORITHM_INLINE && group->mapped.culprit >= 0)
         return (struct waiting){
@@ -48,6 +48,10 @@ int group_describe_wait(struct tutti_group *group, const struct call *call, char
     int missing[NAMED];
     size_t used;
 
+    if (call->kind == CALL_COLLECTIVE && group_holds(group, call)) {
+        snprintf(ret_text, capacity, "a wrapper of this rank, which holds it back");
+        return group->rank;
+    }
     if (w.rank < 0) {
         snprintf(ret_text, capacity, "any member");
         return -1;

@@ -31,7 +31,7 @@ tutti_status descriptor_check_major(uint32_t major)
                      major, TUTTI_PLUGIN_ABI_MAJOR);
 }
 
-static tutti_status check_transport(const char *name, const tutti_transport_ops *ops)
+tutti_status descriptor_check_transport(const char *name, const tutti_transport_ops *ops)
 {
 #define REQUIRED(member)                                                                           \
     {                                                                                              \
@@ -63,13 +63,23 @@ static tutti_status check_transport(const char *name, const tutti_transport_ops 
     return TUTTI_OK;
 }
 
+static tutti_status check_wrapper(const char *name, const tutti_wrapper_ops *ops)
+{
+    if (TUTTI_HAS(ops, open) && TUTTI_HAS(ops, close))
+        return TUTTI_OK;
+    return error_set(TUTTI_ERR_PLUGIN, "wrapper %s lacks the required function %s", name,
+                     TUTTI_HAS(ops, open) ? "close" : "open");
+}
+
 static tutti_status check_provider(const tutti_provider *provider, unsigned index)
 {
     if (!provider || !TUTTI_HAS(provider, ops) || !TUTTI_HAS(provider, kind) || !provider->name)
         return error_set(TUTTI_ERR_PLUGIN, "provider %u has no kind, name or operations", index);
     /* Kinds of later minors are left alone: who asks for them knows how to check them. */
     if (provider->kind == TUTTI_PROVIDER_TRANSPORT)
-        return check_transport(provider->name, provider->ops);
+        return descriptor_check_transport(provider->name, provider->ops);
+    if (provider->kind == TUTTI_PROVIDER_WRAPPER)
+        return check_wrapper(provider->name, provider->ops);
     return TUTTI_OK;
 }
 

@@ -152,12 +152,14 @@ static tutti_status inspect(const char *path, const char *name, struct inspectio
                               : error_set(TUTTI_ERR_NO_MEMORY, "no memory to remember the plugin");
 }
 
-static tutti_status open_file(const char *path, const char *name, const tutti_plugin **ret_plugin)
+/* `what` the name was given for: "backend", "wrapper". */
+static tutti_status open_file(const char *what, const char *path, const char *name,
+                              const tutti_plugin **ret_plugin)
 {
     struct inspection inspection = {.plugin = NULL};
 
     if (inspect(path, name, &inspection))
-        return error_prefix("backend \"%s\": %s", name, path);
+        return error_prefix("%s \"%s\": %s", what, name, path);
     *ret_plugin = inspection.plugin;
     return TUTTI_OK;
 }
@@ -171,7 +173,7 @@ tutti_status plugin_open(const char *path, const tutti_plugin **ret_plugin)
                          "%s: a plugin's file is called libtutti-NAME.so, NAME being 1 to %d of "
                          "a-z 0-9 _ -, a letter first",
                          path, PLUGIN_NAME_MAX);
-    return open_file(path, name, ret_plugin);
+    return open_file("backend", path, name, ret_plugin);
 }
 
 static int by_words(gconstpointer a, gconstpointer b)
@@ -224,7 +226,7 @@ void plugin_known_names(char *ret_names, size_t size)
     g_strlcpy(ret_names, text, size);
 }
 
-static tutti_status not_found(const char *name, const GPtrArray *directories)
+static tutti_status not_found(const char *what, const char *name, const GPtrArray *directories)
 {
     g_autoptr(GPtrArray) names = known_names(directories);
     g_autofree char *known = joined(names), *searched = joined(directories);
@@ -243,13 +245,13 @@ static tutti_status not_found(const char *name, const GPtrArray *directories)
         g_string_append_printf(nearest, "%s\"%s\"", nearest->len ? " or " : "did you mean ",
                                candidate);
     }
-    return error_set(
-        TUTTI_ERR_INVALID_ARGUMENT,
-        "unknown backend \"%.64s\"%s%s%s; known: %s; searched for libtutti-%.64s.so in %s", name,
-        nearest->len ? ": " : "", nearest->str, nearest->len ? "?" : "", known, name, searched);
+    return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                     "unknown %s \"%.64s\"%s%s%s; known: %s; searched for libtutti-%.64s.so in %s",
+                     what, name, nearest->len ? ": " : "", nearest->str, nearest->len ? "?" : "",
+                     known, name, searched);
 }
 
-tutti_status plugin_find(const char *name, const tutti_plugin **ret_plugin)
+static tutti_status find(const char *what, const char *name, const tutti_plugin **ret_plugin)
 {
     const tutti_plugin *registered = find_loaded("", name);
 
@@ -264,9 +266,19 @@ tutti_status plugin_find(const char *name, const tutti_plugin **ret_plugin)
         struct stat st;
 
         if (!lstat(path, &st))
-            return open_file(path, name, ret_plugin);
+            return open_file(what, path, name, ret_plugin);
     }
-    return not_found(name, directories);
+    return not_found(what, name, directories);
+}
+
+tutti_status plugin_find(const char *name, const tutti_plugin **ret_plugin)
+{
+    return find("backend", name, ret_plugin);
+}
+
+tutti_status plugin_find_wrapper(const char *name, const tutti_plugin **ret_plugin)
+{
+    return find("wrapper", name, ret_plugin);
 }
 
 const tutti_provider *plugin_provider(const tutti_plugin *plugin, enum tutti_provider_kind kind)
@@ -281,6 +293,13 @@ const tutti_provider *plugin_provider(const tutti_plugin *plugin, enum tutti_pro
 const tutti_transport_ops *plugin_transport(const tutti_plugin *plugin)
 {
     const tutti_provider *provider = plugin_provider(plugin, TUTTI_PROVIDER_TRANSPORT);
+
+    return provider ? provider->ops : NULL;
+}
+
+const tutti_wrapper_ops *plugin_wrapper(const tutti_plugin *plugin)
+{
+    const tutti_provider *provider = plugin_provider(plugin, TUTTI_PROVIDER_WRAPPER);
 
     return provider ? provider->ops : NULL;
 }

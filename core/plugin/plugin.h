@@ -27,6 +27,9 @@ enum { PLUGIN_NAME_MAX = 31 }; /* bytes; a lower-case letter, then letters, digi
  */
 tutti_status plugin_find(const char *name, const tutti_plugin **ret_plugin);
 
+/* As plugin_find() for wrapper `name`: the words of a failure say so. */
+tutti_status plugin_find_wrapper(const char *name, const tutti_plugin **ret_plugin);
+
 /* As plugin_find() for a file that the caller names; the backend's name is taken from the file's.
  */
 tutti_status plugin_open(const char *path, const tutti_plugin **ret_plugin);
@@ -37,7 +40,10 @@ const tutti_provider *plugin_provider(const tutti_plugin *plugin, enum tutti_pro
 /* The operations of the plugin's transport, NULL: it has none. */
 const tutti_transport_ops *plugin_transport(const tutti_plugin *plugin);
 
-/* The names of the backends that are there, sorted, "shm, tcp"; cut at `size`. "none" when none. */
+/* The operations of the plugin's wrapper, NULL: it has none. */
+const tutti_wrapper_ops *plugin_wrapper(const tutti_plugin *plugin);
+
+/* The names of the plugins that are there, sorted, "shm, tcp"; cut at `size`. "none" when none. */
 void plugin_known_names(char *ret_names, size_t size);
 
 #endif

@@ -66,6 +66,7 @@ Test(plugin_loader, each_broken_plugin_is_refused_in_words)
         {"nolanes", "0 lanes", true},
         {"many", "1000000 providers", true},
         {"none", "0 providers", true},
+        {"wraps", "wrapper wraps lacks the required function open", true},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -270,7 +271,7 @@ Test(plugin_file, the_list_has_every_file_with_its_reason)
     setenv("TUTTI_PLUGIN_PATH", path, 1);
     cr_assert_eq(tutti_plugins_list(note_row, &listing), TUTTI_OK);
     cr_assert_eq(listing.ready, 2, "%s", listing.words);
-    cr_assert_eq(listing.refused, 1 + 1 + 14);
+    cr_assert_eq(listing.refused, 1 + 1 + 15);
     cr_assert_eq(listing.hidden, 1);
     cr_assert(!strncmp(listing.words, "good:1:0 half:0:0 good:0:0 goods:1:0 ", 37), "%s",
               listing.words);

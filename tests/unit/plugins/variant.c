@@ -43,6 +43,10 @@
 #define VARIANT_COUNT 1
 #endif
 
+#ifndef VARIANT_KIND
+#define VARIANT_KIND TUTTI_PROVIDER_TRANSPORT
+#endif
+
 #ifdef VARIANT_CALLS_UNDEFINED
 extern void tutti_function_that_nobody_has(void);
 #endif
@@ -118,8 +122,7 @@ static const tutti_transport_ops transport = {
     .close = do_close,
 };
 
-static const tutti_provider provider = {sizeof provider, TUTTI_PROVIDER_TRANSPORT, VARIANT_NAME,
-                                        &transport};
+static const tutti_provider provider = {sizeof provider, VARIANT_KIND, VARIANT_NAME, &transport};
 static const tutti_provider *const providers[] = {&provider};
 
 /* What TUTTI_PLUGIN_EXPORT writes, with every value open to change. */

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "group/wrap.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "group/recorder.h"
+#include "plugin/descriptor.h"
+#include "plugin/plugin.h"
+
+enum { WRAPPERS_MAX = 8 };
+
+#define HOLD_MAX_NS (3600 * CLOCK_NS_PER_S)
+
+struct wrapper {
+    const tutti_wrapper_ops *ops;
+    tutti_wrapper *instance;
+    struct wrappers *all;
+    bool has_words; /* since its function was called */
+    char name[PLUGIN_NAME_MAX + 1];
+};
+
+struct wrappers {
+    _Atomic unsigned groups; /* that use them */
+    int rank;                /* in the world */
+    unsigned count;
+    uint64_t calls; /* under the baton */
+    struct wrapper items[WRAPPERS_MAX];
+};
+
+/* ---- host services; `self` is the wrapper ---- */
+
+static void host_log(void *self, int32_t level, const char *words)
+{
+    struct wrapper *wrapper = self;
+
+    log_line((enum log_level)level, wrapper->all->rank, "%s: %s", wrapper->name, words);
+}
+
+static const char *host_config(void *self, const char *key)
+{
+    struct wrapper *wrapper = self;
+
+    return host_option(wrapper->name, key);
+}
+
+static tutti_status host_error(void *self, tutti_status status, int32_t system_errno,
+                               const char *words)
+{
+    struct wrapper *wrapper = self;
+
+    wrapper->has_words = true;
+    return system_errno ? error_set_errno(status, system_errno, "%s: %s", wrapper->name, words)
+                        : error_set(status, "%s: %s", wrapper->name, words);
+}
+
+static const tutti_host host_services = {
+    .struct_size = sizeof(tutti_host),
+    .abi_minor = TUTTI_PLUGIN_ABI_MINOR,
+    .log = host_log,
+    .now_ns = host_now,
+    .allocate = host_allocate,
+    .release = host_release,
+    .config = host_config,
+    .error = host_error,
+};
+
+/* ---- opening and closing ---- */
+
+static tutti_status open_one(struct wrappers *all, const struct tutti_group *world,
+                             const char *name)
+{
+    struct wrapper *wrapper = &all->items[all->count];
+    tutti_wrapper_options options = {.struct_size = sizeof options,
+                                     .rank = world->bootstrap.rank,
+                                     .size = world->bootstrap.size,
+                                     .run_id = world->bootstrap.run_id};
+    const tutti_plugin *plugin;
+
+    for (unsigned i = 0; i < all->count; i++)
+        if (!strcmp(all->items[i].name, name))
+            return error_set(TUTTI_ERR_INVALID_ARGUMENT, "wrapper %s is named twice", name);
+    if (all->count == WRAPPERS_MAX)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "more than %d wrappers", WRAPPERS_MAX);
+    tutti_status status = plugin_find_wrapper(name, &plugin);
+    if (status)
+        return status;
+    *wrapper = (struct wrapper){.all = all, .ops = plugin_wrapper(plugin)};
+    snprintf(wrapper->name, sizeof wrapper->name, "%s", name);
+    if (!wrapper->ops)
+        return error_set(TUTTI_ERR_PLUGIN, "plugin %s is no wrapper", name);
+    status = wrapper->ops->open(&host_services, wrapper, &options, &wrapper->instance);
+    if (!status)
+        all->count++;
+    else if (!wrapper->has_words)
+        error_set(status, "wrapper %s could not be opened: %s", name, tutti_status_string(status));
+    return status;
+}
+
+static void close_all(struct wrappers *all)
+{
+    while (all->count) {
+        struct wrapper *wrapper = &all->items[--all->count];
+
+        wrapper->ops->close(wrapper->instance);
+    }
+    free(all);
+}
+
+static tutti_status open_all(struct wrappers *all, const struct tutti_group *world,
+                             const char *names)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (const char *at = names; at && !status; at = *at ? at + 1 : NULL) {
+        size_t length = strcspn(at, ",");
+        char name[PLUGIN_NAME_MAX + 1] = "";
+
+        if (length <= PLUGIN_NAME_MAX)
+            memcpy(name, at, length);
+        status =
+            descriptor_name_is_valid(name)
+                ? open_one(all, world, name)
+                : error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                            "\"%.64s\" at byte %zu is no wrapper's name", at, (size_t)(at - names));
+        at += length;
+    }
+    return status;
+}
+
+tutti_status wrappers_open(struct tutti_group *world, const char *option)
+{
+    const char *variable = getenv("TUTTI_WRAP");
+    const char *names = option ? option : variable ? variable : "";
+
+    if (!*names)
+        return TUTTI_OK;
+    struct wrappers *all = calloc(1, sizeof *all);
+    if (!all)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for wrappers");
+    all->rank = world->bootstrap.rank;
+    atomic_store(&all->groups, 1);
+    tutti_status status = open_all(all, world, names);
+    if (!status) {
+        world->wrappers = all;
+        return TUTTI_OK;
+    }
+    error_prefix("%s=%.128s", option ? "wrap" : "TUTTI_WRAP", names);
+    close_all(all);
+    if (world->bootstrap.size == 1)
+        return status;
+    error_keep(&world->refusal);
+    return TUTTI_OK;
+}
+
+void wrappers_share(const struct tutti_group *parent, struct tutti_group *group)
+{
+    group->wrappers = parent->wrappers;
+    if (group->wrappers)
+        atomic_fetch_add(&group->wrappers->groups, 1);
+}
+
+void wrappers_leave(struct tutti_group *group)
+{
+    if (group->wrappers && atomic_fetch_sub(&group->wrappers->groups, 1) == 1)
+        close_all(group->wrappers);
+    group->wrappers = NULL;
+    error_forget(&group->refusal);
+}
+
+void wrappers_know(struct tutti_group *group)
+{
+    group->wrapped = (tutti_wrapped_group){.struct_size = sizeof group->wrapped,
+                                           .rank = group->rank,
+                                           .size = group->size,
+                                           .name = group->name,
+                                           .world_ranks = group->lineage.world_ranks,
+                                           .core = group};
+}
+
+/* ---- in front of a transport ---- */
+
+static tutti_status wrap_transport(struct wrapper *wrapper, const tutti_wrapped_group *group,
+                                   struct endpoint *endpoint)
+{
+    const tutti_transport_ops *ops = NULL;
+    tutti_endpoint *outer = NULL;
+
+    if (!TUTTI_HAS(wrapper->ops, transport))
+        return TUTTI_OK;
+    wrapper->has_words = false;
+    tutti_status status = wrapper->ops->transport(wrapper->instance, group, endpoint->name,
+                                                  endpoint->ops, endpoint->endpoint, &ops, &outer);
+    if (status == TUTTI_ERR_UNSUPPORTED)
+        return TUTTI_OK;
+    if (status)
+        return wrapper->has_words
+                   ? status
+                   : error_set(status, "wrapper %s cannot stand in front of %s: %s", wrapper->name,
+                               endpoint->name, tutti_status_string(status));
+    uint64_t more = ops->capabilities & ~endpoint->ops->capabilities;
+    status = descriptor_check_transport(wrapper->name, ops);
+    if (!status && more)
+        status = error_set(TUTTI_ERR_PLUGIN, "wrapper %s adds capabilities 0x%llx to %s",
+                           wrapper->name, (unsigned long long)more, endpoint->name);
+    endpoint->ops = ops;
+    endpoint->endpoint = outer;
+    return status;
+}
+
+tutti_status wrappers_transport(struct tutti_group *group, struct endpoint *endpoint)
+{
+    struct wrappers *wrappers = group->wrappers;
+    tutti_status status = TUTTI_OK;
+
+    for (unsigned i = wrappers->count; i > 0 && !status; i--)
+        status = wrap_transport(&wrappers->items[i - 1], &group->wrapped, endpoint);
+    return status;
+}
+
+/* ---- in front of a call ---- */
+
+static bool same_result(const struct call *call)
+{
+    uint8_t operation = call->announce.words.operation;
+
+    return operation == OPERATION_ALL_REDUCE || operation == OPERATION_BROADCAST;
+}
+
+static tutti_call collective_facts(const struct tutti_group *group, const struct call *call)
+{
+    const struct call_words *words = &call->announce.words;
+    bool gives =
+        call->bytes && (words->operation != OPERATION_BROADCAST || words->root == group->rank);
+
+    return (tutti_call){
+        .flags = same_result(call) ? TUTTI_CALL_SAME_RESULT : 0,
+        .operation = operation_name(words->operation),
+        .sequence = call->announce.sequence,
+        .count = words->count,
+        .dtype = words->dtype,
+        .op = words->op,
+        .peer = words->root,
+        .dtype_name = words->dtype ? tutti_dtype_name(words->dtype) : "",
+        .op_name = words->op >= 0 ? tutti_reduce_op_name(words->op) : "",
+        .algorithm = call->plan->plan.algorithm->name,
+        .in = gives ? call->in : NULL,
+        .in_bytes = gives ? call->bytes : 0,
+        .out = call->bytes ? call->out : NULL,
+        .out_bytes = call->bytes,
+    };
+}
+
+static tutti_call message_facts(const struct call *call)
+{
+    bool sends = call->kind == CALL_SEND;
+
+    return (tutti_call){
+        .flags = TUTTI_CALL_MESSAGE,
+        .operation = sends ? "send" : "recv",
+        .tag = call->tag,
+        .count = call->bytes,
+        .op = -1,
+        .peer = call->kind == CALL_RECV && call->message.source >= 0 ? call->message.source
+                                                                     : call->peer,
+        .dtype_name = "",
+        .op_name = "",
+        .algorithm = "message",
+        .in = sends && call->bytes ? call->in : NULL,
+        .in_bytes = sends ? call->bytes : 0,
+        .out = !sends && call->bytes ? call->out : NULL,
+        .out_bytes = sends ? 0 : call->bytes,
+    };
+}
+
+static tutti_call facts_of(struct tutti_group *group, struct call *call)
+{
+    tutti_call facts =
+        call->kind == CALL_COLLECTIVE ? collective_facts(group, call) : message_facts(call);
+
+    facts.struct_size = sizeof facts;
+    facts.number = call->number;
+    facts.group = &group->wrapped;
+    facts.begun_ns = call->begun_ns;
+    facts.provider = "";
+    if (!record_is_gone(group, call->record)) {
+        facts.provider = record_at(group, call->record)->provider;
+        if (call->kind != CALL_COLLECTIVE)
+            facts.sequence = record_at(group, call->record)->sequence;
+    }
+    return facts;
+}
+
+/* A wrapper's error ends the group: it tells what no other call would find out. */
+static void propose(struct tutti_group *group, struct wrapper *wrapper, const tutti_call *call,
+                    tutti_status status)
+{
+    char words[CONTROL_WORDS_MAX];
+
+    if (!wrapper->has_words)
+        error_set(status, "wrapper %s gave no reason", wrapper->name);
+    snprintf(words, sizeof words, "#%llu %s on rank %d: %.900s", (unsigned long long)call->sequence,
+             call->operation, group->rank, error_message());
+    control_propose(group->control, status, group->rank, words);
+}
+
+bool wrappers_begin(struct tutti_group *group, struct call *call)
+{
+    struct wrappers *all = group->wrappers;
+    int64_t hold_ns = 0;
+    bool refused = false;
+
+    call->number = ++all->calls;
+    call->begun_ns = clock_now_ns();
+    call->wrapped = true;
+    tutti_call facts = facts_of(group, call);
+    for (unsigned i = 0; i < all->count; i++) {
+        struct wrapper *wrapper = &all->items[i];
+        int64_t hold = 0;
+
+        if (!TUTTI_HAS(wrapper->ops, begin))
+            continue;
+        wrapper->has_words = false;
+        tutti_status status = wrapper->ops->begin(wrapper->instance, &facts, &hold);
+        if (status && !refused)
+            propose(group, wrapper, &facts, status);
+        refused |= status != TUTTI_OK;
+        hold_ns += hold < 0 ? 0 : hold < HOLD_MAX_NS ? hold : HOLD_MAX_NS;
+    }
+    call->hold_until_ns = hold_ns ? clock_now_ns() + hold_ns : 0;
+    return !refused;
+}
+
+tutti_status wrappers_end(struct tutti_group *group, struct call *call, tutti_status status)
+{
+    struct wrappers *all = group->wrappers;
+    struct kept_error kept = {0};
+    tutti_status result = status;
+
+    if (!call->wrapped)
+        return status;
+    call->wrapped = false;
+    if (status)
+        error_keep(&kept);
+    tutti_call facts = facts_of(group, call);
+    int64_t now = clock_now_ns();
+    for (unsigned i = all->count; i > 0; i--) {
+        struct wrapper *wrapper = &all->items[i - 1];
+
+        if (!TUTTI_HAS(wrapper->ops, end))
+            continue;
+        wrapper->has_words = false;
+        tutti_status said = wrapper->ops->end(wrapper->instance, &facts, result, now);
+        if (said && !result) {
+            propose(group, wrapper, &facts, said);
+            result = said;
+        }
+    }
+    if (status)
+        error_give(status, &kept);
+    error_forget(&kept);
+    return result;
+}
