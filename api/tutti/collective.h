@@ -61,6 +61,22 @@ TUTTI_API tutti_status tutti_all_reduce_into(tutti_group *group, const tutti_ten
                                              const tutti_tensor *out, tutti_reduce_op op,
                                              const tutti_options *options, tutti_work **work);
 
+/**
+ * Reduces `tensor` over all members to rank `root`, in place there; the other members' tensors are
+ * not written. Arguments and errors as for tutti_all_reduce(); a member other than the root may
+ * return before the root has read. Semantics: torch.distributed.reduce (where the others' tensors
+ * are undefined afterwards); MPI_Reduce.
+ */
+TUTTI_API tutti_status tutti_reduce(tutti_group *group, const tutti_tensor *tensor,
+                                    tutti_reduce_op op, int32_t root, const tutti_options *options,
+                                    tutti_work **work);
+
+/** As tutti_reduce(), from `in` to `out`, which only the root needs (elsewhere NULL or ignored).
+ * Semantics: MPI_Reduce. */
+TUTTI_API tutti_status tutti_reduce_into(tutti_group *group, const tutti_tensor *in,
+                                         const tutti_tensor *out, tutti_reduce_op op, int32_t root,
+                                         const tutti_options *options, tutti_work **work);
+
 /** Copies `tensor` of rank `root` to every member. Same element count and dtype on every member;
  * C-contiguous. Arguments and errors as for tutti_all_reduce().
  * The root may return before the others have received. Semantics: torch.distributed.broadcast;
@@ -68,10 +84,113 @@ TUTTI_API tutti_status tutti_all_reduce_into(tutti_group *group, const tutti_ten
 TUTTI_API tutti_status tutti_broadcast(tutti_group *group, const tutti_tensor *tensor, int32_t root,
                                        const tutti_options *options, tutti_work **work);
 
+/*
+ * Operations with a block for every member. n is the group's size; block i belongs to rank i.
+ *
+ * Each has three forms. The plain one takes one tensor of n blocks of the same size, one behind the
+ * other, in whatever shape. `_list` takes n tensors, which may lie anywhere. `_v` takes one tensor
+ * with n counts and n offsets in elements (offsets NULL: one block behind the other); elements
+ * between the blocks are neither read nor written. Lists and arrays are read during the call only;
+ * the memory behind the tensors must not be touched until the operation is complete. All blocks have
+ * the same dtype on every member; output blocks must not overlap.
+ *
+ * All members use the same form, except that the plain form and a list of equal tensors may meet
+ * (and, for all_to_all, its list and `_v`). Sizes that do not fit together are TUTTI_ERR_MISMATCH.
+ * In place: a vector that is exactly the member's own block of the other side is left where it is.
+ * Other arguments and errors as for tutti_all_reduce().
+ */
+
+/** Every member gets the blocks of all: `in` is this member's, of as many elements as its block of
+ * `out`. Semantics: torch.distributed.all_gather_into_tensor; MPI_Allgather. */
+TUTTI_API tutti_status tutti_all_gather(tutti_group *group, const tutti_tensor *in,
+                                        const tutti_tensor *out, const tutti_options *options,
+                                        tutti_work **work);
+/** The tensors of `outs` may differ in size, in the same way on every member. Semantics:
+ * torch.distributed.all_gather. */
+TUTTI_API tutti_status tutti_all_gather_list(tutti_group *group, const tutti_tensor *in,
+                                             const tutti_tensor *const *outs,
+                                             const tutti_options *options, tutti_work **work);
+/** The same counts on every member (offsets may differ). Semantics: MPI_Allgatherv. */
+TUTTI_API tutti_status tutti_all_gather_v(tutti_group *group, const tutti_tensor *in,
+                                          const tutti_tensor *out, const int64_t *counts,
+                                          const int64_t *offsets, const tutti_options *options,
+                                          tutti_work **work);
+
+/** Rank `root` gets the blocks of all; `out`, `outs`, `counts` and `offsets` are looked at there
+ * alone. The others may return before the root has read. Semantics: MPI_Gather. */
+TUTTI_API tutti_status tutti_gather(tutti_group *group, const tutti_tensor *in,
+                                    const tutti_tensor *out, int32_t root,
+                                    const tutti_options *options, tutti_work **work);
+/** All of one size. Semantics: torch.distributed.gather. */
+TUTTI_API tutti_status tutti_gather_list(tutti_group *group, const tutti_tensor *in,
+                                         const tutti_tensor *const *outs, int32_t root,
+                                         const tutti_options *options, tutti_work **work);
+/** Semantics: MPI_Gatherv. */
+TUTTI_API tutti_status tutti_gather_v(tutti_group *group, const tutti_tensor *in,
+                                      const tutti_tensor *out, const int64_t *counts,
+                                      const int64_t *offsets, int32_t root,
+                                      const tutti_options *options, tutti_work **work);
+
+/** Every member gets its block of what rank `root` has; `in`, `ins`, `counts` and `offsets` are
+ * looked at there alone. The root may return before the others have received. Semantics:
+ * MPI_Scatter. */
+TUTTI_API tutti_status tutti_scatter(tutti_group *group, const tutti_tensor *in,
+                                     const tutti_tensor *out, int32_t root,
+                                     const tutti_options *options, tutti_work **work);
+/** All of one size. Semantics: torch.distributed.scatter. */
+TUTTI_API tutti_status tutti_scatter_list(tutti_group *group, const tutti_tensor *const *ins,
+                                          const tutti_tensor *out, int32_t root,
+                                          const tutti_options *options, tutti_work **work);
+/** Semantics: MPI_Scatterv. */
+TUTTI_API tutti_status tutti_scatter_v(tutti_group *group, const tutti_tensor *in,
+                                       const int64_t *counts, const int64_t *offsets,
+                                       const tutti_tensor *out, int32_t root,
+                                       const tutti_options *options, tutti_work **work);
+
+/** Reduces the members' inputs and gives each member its block of the result. Semantics:
+ * torch.distributed.reduce_scatter_tensor; MPI_Reduce_scatter_block. */
+TUTTI_API tutti_status tutti_reduce_scatter(tutti_group *group, const tutti_tensor *in,
+                                            const tutti_tensor *out, tutti_reduce_op op,
+                                            const tutti_options *options, tutti_work **work);
+/** The tensors of `ins` may differ in size, in the same way on every member. Semantics:
+ * torch.distributed.reduce_scatter. */
+TUTTI_API tutti_status tutti_reduce_scatter_list(tutti_group *group, const tutti_tensor *const *ins,
+                                                 const tutti_tensor *out, tutti_reduce_op op,
+                                                 const tutti_options *options, tutti_work **work);
+/** The same counts on every member. Semantics: MPI_Reduce_scatter. */
+TUTTI_API tutti_status tutti_reduce_scatter_v(tutti_group *group, const tutti_tensor *in,
+                                              const int64_t *counts, const int64_t *offsets,
+                                              const tutti_tensor *out, tutti_reduce_op op,
+                                              const tutti_options *options, tutti_work **work);
+
+/** Sends block i of `in` to rank i, and receives its block for this member as block i of `out`. In
+ * place (the same blocks on both sides) costs a copy of the input. Semantics:
+ * torch.distributed.all_to_all_single; MPI_Alltoall. */
+TUTTI_API tutti_status tutti_all_to_all(tutti_group *group, const tutti_tensor *in,
+                                        const tutti_tensor *out, const tutti_options *options,
+                                        tutti_work **work);
+/** Each pair of members has a size of its own. Semantics: torch.distributed.all_to_all. */
+TUTTI_API tutti_status tutti_all_to_all_list(tutti_group *group, const tutti_tensor *const *ins,
+                                             const tutti_tensor *const *outs,
+                                             const tutti_options *options, tutti_work **work);
+/** Each pair of members has a size of its own. Semantics: MPI_Alltoallv;
+ * torch.distributed.all_to_all_single with split sizes. */
+TUTTI_API tutti_status tutti_all_to_all_v(tutti_group *group, const tutti_tensor *in,
+                                          const int64_t *in_counts, const int64_t *in_offsets,
+                                          const tutti_tensor *out, const int64_t *out_counts,
+                                          const int64_t *out_offsets, const tutti_options *options,
+                                          tutti_work **work);
+
 /** Returns (or completes) on no member before every member has called it. Semantics:
  * torch.distributed.barrier; MPI_Barrier. */
 TUTTI_API tutti_status tutti_barrier(tutti_group *group, const tutti_options *options,
                                      tutti_work **work);
+
+/** As tutti_barrier(), and when the deadline of rank 0 passes the error names every rank that had
+ * not come. Slower: all go by rank 0. Semantics: torch.distributed.monitored_barrier with
+ * wait_all_ranks. */
+TUTTI_API tutti_status tutti_monitored_barrier(tutti_group *group, const tutti_options *options,
+                                               tutti_work **work);
 
 #ifdef __cplusplus
 }

@@ -8,7 +8,7 @@
  * every member.
  *
  * The inline algorithms (at most 4 KiB on one host's mapped memory) have no schedule: they are a
- * pair of functions, post and poll, that never wait and call nothing indirectly but the kernel.
+ * pair of functions, post and poll, that never wait.
  */
 #ifndef TUTTI_ALGORITHM_ALGORITHM_H
 #define TUTTI_ALGORITHM_ALGORITHM_H
@@ -31,6 +31,7 @@ struct thresholds {
     uint64_t recursive_doubling_max; /* messages */
     uint64_t ring_crossover; /* messages, at 3 members; grows with the cube of the members */
     uint64_t binomial_below; /* messages */
+    uint64_t direct_below;   /* messages: everybody sends to everybody */
 };
 
 extern const struct thresholds thresholds_default;
@@ -38,12 +39,25 @@ extern const struct thresholds thresholds_default;
 /* A call as algorithms see it. */
 struct request {
     struct place in, out; /* of the vector; a broadcast has it at `out` on every member */
-    uint64_t bytes;       /* a multiple of the schedule's element_bytes */
-    int root;             /* broadcast: rank in the view; broadcast_mapped: index of the mate */
-    bool finish;          /* the op has a last step on the reduced values (AVG) */
-    const struct layout *layout;         /* composed algorithms: the group's */
+    uint64_t bytes;       /* of the vector, or of each block where there is one for every member; a
+                           * multiple of the schedule's element_bytes */
+    const uint64_t *in_bytes, *out_bytes; /* of each block, where they are uneven; else NULL */
+    int root;                    /* rank in the view; mapped algorithms: index of the mate */
+    bool finish;                 /* the op has a last step on the reduced values (AVG) */
+    const struct layout *layout; /* composed algorithms: the group's */
     const struct thresholds *thresholds; /* composed algorithms: to choose between hosts */
 };
+
+/* The blocks of the operations that have one for every member. */
+static inline uint64_t in_block_bytes(const struct request *req, int block)
+{
+    return req->in_bytes ? req->in_bytes[block] : req->bytes;
+}
+
+static inline uint64_t out_block_bytes(const struct request *req, int block)
+{
+    return req->out_bytes ? req->out_bytes[block] : req->bytes;
+}
 
 /* What a call costs on the longest way through it, in the terms of the model. */
 struct cost {
@@ -62,12 +76,32 @@ enum algorithm_kind {
     ALGORITHM_COMPOSED  /* mapped memory inside hosts, messages between them */
 };
 
+/* One inline call. */
+struct inline_call {
+    struct mapped_call announce;
+    struct blocks in, out; /* as those of a run */
+    uint64_t bytes;        /* of the vector or of each block; all of the payload is at most
+                            * MAPPED_PAYLOAD_MAX */
+    uint64_t count;        /* elements in `bytes` */
+    int root;              /* index of the mate */
+    const struct kernels *kernels;
+};
+
+/*
+ * post: TUTTI_OK when my line is out (the caller then wakes its mates); TUTTI_ERR_NOT_READY: no
+ * room yet, nothing happened. poll, after post: TUTTI_OK when the call is complete. Both:
+ * TUTTI_ERR_NOT_READY leaves the mate that is missing in mapped->culprit; TUTTI_ERR_MISMATCH and
+ * TUTTI_ERR_INTERNAL as mapped_meet().
+ */
+typedef tutti_status (*inline_fn)(struct mapped *mapped, const struct inline_call *call);
+
 struct algorithm {
     const char *name;
     enum operation operation;
     enum algorithm_kind kind;
     tutti_status (*emit)(struct schedule *sched, const struct request *req); /* NULL: inline */
     struct cost (*cost)(const struct layout *layout, uint64_t bytes);
+    inline_fn post, poll; /* inline */
 };
 
 /* The plain all_reduce and broadcast over messages for `size` members. */
@@ -85,29 +119,18 @@ extern const struct algorithm broadcast_alone_algorithm, broadcast_inline_algori
     broadcast_scatter_all_gather_algorithm, broadcast_composed_algorithm;
 extern const struct algorithm barrier_alone_algorithm, barrier_inline_algorithm,
     barrier_dissemination_algorithm, barrier_composed_algorithm;
-
-/* One inline call. */
-struct inline_call {
-    struct mapped_call announce;
-    const void *in; /* may be out */
-    void *out;
-    uint64_t bytes; /* at most MAPPED_PAYLOAD_MAX */
-    uint64_t count; /* elements */
-    int root;       /* broadcast: index of the mate */
-    const struct kernels *kernels;
-};
-
-/*
- * post: TUTTI_OK when my line is out (the caller then wakes its mates); TUTTI_ERR_NOT_READY: no
- * room yet, nothing happened. poll, after post: TUTTI_OK when the call is complete. Both:
- * TUTTI_ERR_NOT_READY leaves the mate that is missing in mapped->culprit; TUTTI_ERR_MISMATCH and
- * TUTTI_ERR_INTERNAL as mapped_meet().
- */
-tutti_status all_reduce_inline_post(struct mapped *mapped, const struct inline_call *call);
-tutti_status all_reduce_inline_poll(struct mapped *mapped, const struct inline_call *call);
-tutti_status broadcast_inline_post(struct mapped *mapped, const struct inline_call *call);
-tutti_status broadcast_inline_poll(struct mapped *mapped, const struct inline_call *call);
-tutti_status barrier_inline_post(struct mapped *mapped, const struct inline_call *call);
-tutti_status barrier_inline_poll(struct mapped *mapped, const struct inline_call *call);
+extern const struct algorithm monitored_barrier_alone_algorithm, monitored_barrier_direct_algorithm;
+extern const struct algorithm reduce_alone_algorithm, reduce_inline_algorithm,
+    reduce_staged_algorithm, reduce_binomial_algorithm, reduce_parts_algorithm;
+extern const struct algorithm all_gather_alone_algorithm, all_gather_inline_algorithm,
+    all_gather_mapped_algorithm, all_gather_direct_algorithm, all_gather_ring_algorithm;
+extern const struct algorithm gather_alone_algorithm, gather_inline_algorithm,
+    gather_mapped_algorithm, gather_direct_algorithm;
+extern const struct algorithm scatter_alone_algorithm, scatter_inline_algorithm,
+    scatter_mapped_algorithm, scatter_direct_algorithm;
+extern const struct algorithm reduce_scatter_alone_algorithm, reduce_scatter_inline_algorithm,
+    reduce_scatter_staged_algorithm, reduce_scatter_direct_algorithm;
+extern const struct algorithm all_to_all_alone_algorithm, all_to_all_inline_algorithm,
+    all_to_all_mapped_algorithm, all_to_all_direct_algorithm;
 
 #endif

@@ -170,5 +170,5 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
     return c;
 }
 
-const struct algorithm all_reduce_composed_algorithm = {"all_reduce_composed", OPERATION_ALL_REDUCE,
-                                                        ALGORITHM_COMPOSED, emit, cost};
+const struct algorithm all_reduce_composed_algorithm = {
+    "all_reduce_composed", OPERATION_ALL_REDUCE, ALGORITHM_COMPOSED, emit, cost, NULL, NULL};

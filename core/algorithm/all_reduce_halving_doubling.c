@@ -110,5 +110,10 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
                          .reduced_bytes = (share + folds) * b};
 }
 
-const struct algorithm all_reduce_halving_doubling_algorithm = {
-    "all_reduce_halving_doubling", OPERATION_ALL_REDUCE, ALGORITHM_MESSAGES, emit, cost};
+const struct algorithm all_reduce_halving_doubling_algorithm = {"all_reduce_halving_doubling",
+                                                                OPERATION_ALL_REDUCE,
+                                                                ALGORITHM_MESSAGES,
+                                                                emit,
+                                                                cost,
+                                                                NULL,
+                                                                NULL};

@@ -43,5 +43,10 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
                          .reduced_bytes = (steps + folds) * b};
 }
 
-const struct algorithm all_reduce_recursive_doubling_algorithm = {
-    "all_reduce_recursive_doubling", OPERATION_ALL_REDUCE, ALGORITHM_MESSAGES, emit, cost};
+const struct algorithm all_reduce_recursive_doubling_algorithm = {"all_reduce_recursive_doubling",
+                                                                  OPERATION_ALL_REDUCE,
+                                                                  ALGORITHM_MESSAGES,
+                                                                  emit,
+                                                                  cost,
+                                                                  NULL,
+                                                                  NULL};

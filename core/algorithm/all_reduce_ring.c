@@ -106,5 +106,5 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
                          .reduced_bytes = (n - 1) / n * b};
 }
 
-const struct algorithm all_reduce_ring_algorithm = {"all_reduce_ring", OPERATION_ALL_REDUCE,
-                                                    ALGORITHM_MESSAGES, emit, cost};
+const struct algorithm all_reduce_ring_algorithm = {
+    "all_reduce_ring", OPERATION_ALL_REDUCE, ALGORITHM_MESSAGES, emit, cost, NULL, NULL};

@@ -18,10 +18,7 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
         if (k < chunks) {
             const struct part piece = piece_of(whole, MAPPED_SLOT_BYTES, k);
 
-            staging_claim(sched, WORD_IN_USED, first + k);
-            schedule_copy(sched, place_staged_in(sched->self, first + k, 0),
-                          place_after(req->in, piece.offset), piece.bytes);
-            staging_post(sched, WORD_IN_READY, first + k);
+            staging_give(sched, req->in, first + k, piece);
         }
         if (k == 0)
             schedule_meet_all(sched);
@@ -50,5 +47,5 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
                          .reduced_bytes = (n - 1) * b};
 }
 
-const struct algorithm all_reduce_staged_algorithm = {"all_reduce_staged", OPERATION_ALL_REDUCE,
-                                                      ALGORITHM_MAPPED, emit, cost};
+const struct algorithm all_reduce_staged_algorithm = {
+    "all_reduce_staged", OPERATION_ALL_REDUCE, ALGORITHM_MAPPED, emit, cost, NULL, NULL};

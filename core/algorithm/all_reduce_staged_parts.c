@@ -16,12 +16,6 @@ struct staged_parts {
     uint32_t first, chunks;
 };
 
-/* Where in owner's in-slot the piece of part `part` lies: owner keeps its own part to itself. */
-static uint32_t place_in_slot(const struct staged_parts *s, int owner, int part)
-{
-    return (uint32_t)(part < owner ? part : part - 1) * (uint32_t)s->each;
-}
-
 static struct part piece(const struct staged_parts *s, int mates, int part, uint32_t turn)
 {
     return piece_of(part_of(s->req->bytes, mates, part), s->each, turn);
@@ -37,7 +31,7 @@ static void copy_in(struct schedule *sched, const struct staged_parts *s, uint32
         const struct part p = piece(s, sched->mates, part, turn);
 
         schedule_copy(sched,
-                      place_staged_in(sched->self, chunk, place_in_slot(s, sched->self, part)),
+                      place_staged_in(sched->self, chunk, staging_part(s->each, sched->self, part)),
                       place_after(s->req->in, p.offset), p.bytes);
     }
     staging_post(sched, WORD_IN_READY, chunk);
@@ -53,8 +47,9 @@ static void reduce(struct schedule *sched, const struct staged_parts *s, uint32_
     staging_await_all(sched, WORD_IN_READY, chunk);
     /* An owner below me has left out a part below mine, one above me has not. */
     schedule_reduce_mates(sched, to, place_after(s->req->in, p.offset), chunk,
-                          self > 0 ? place_in_slot(s, self - 1, self) : 0,
-                          self + 1 < sched->mates ? place_in_slot(s, self + 1, self) : 0, p.bytes);
+                          self > 0 ? staging_part(s->each, self - 1, self) : 0,
+                          self + 1 < sched->mates ? staging_part(s->each, self + 1, self) : 0,
+                          p.bytes);
     staging_post(sched, WORD_IN_USED, chunk);
     if (s->req->finish)
         schedule_finish(sched, to, p.bytes);
@@ -86,7 +81,7 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
     const uint64_t longest = part_of(req->bytes, sched->mates, 0).bytes;
     struct staged_parts s = {.req = req};
 
-    s.each = MAPPED_SLOT_BYTES / (uint64_t)(sched->mates - 1) / PART_ALIGN * PART_ALIGN;
+    s.each = staging_part_bytes(sched->mates);
     s.chunks = (uint32_t)pieces_in(longest, s.each);
     s.first = schedule_chunks(sched, s.chunks);
     for (uint32_t turn = 0; turn < s.chunks + 2; turn++) {
@@ -113,4 +108,4 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
 }
 
 const struct algorithm all_reduce_staged_parts_algorithm = {
-    "all_reduce_staged_parts", OPERATION_ALL_REDUCE, ALGORITHM_MAPPED, emit, cost};
+    "all_reduce_staged_parts", OPERATION_ALL_REDUCE, ALGORITHM_MAPPED, emit, cost, NULL, NULL};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A group of one: the result is the vector itself (an average over one member too). */
+/* A group of one: the result is the vector, or its one block (an average over one member too). */
 #include "algorithm/algorithm.h"
 
 static tutti_status emit(struct schedule *sched, const struct request *req)
@@ -15,9 +15,17 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
     return (struct cost){0};
 }
 
-const struct algorithm all_reduce_alone_algorithm = {"all_reduce_alone", OPERATION_ALL_REDUCE,
-                                                     ALGORITHM_ALONE, emit, cost};
-const struct algorithm broadcast_alone_algorithm = {"broadcast_alone", OPERATION_BROADCAST,
-                                                    ALGORITHM_ALONE, emit, cost};
-const struct algorithm barrier_alone_algorithm = {"barrier_alone", OPERATION_BARRIER,
-                                                  ALGORITHM_ALONE, emit, cost};
+#define ALONE(NAME, name)                                                                          \
+    const struct algorithm name##_alone_algorithm = {                                              \
+        #name "_alone", OPERATION_##NAME, ALGORITHM_ALONE, emit, cost, NULL, NULL};
+
+ALONE(ALL_REDUCE, all_reduce)
+ALONE(BROADCAST, broadcast)
+ALONE(BARRIER, barrier)
+ALONE(MONITORED_BARRIER, monitored_barrier)
+ALONE(REDUCE, reduce)
+ALONE(ALL_GATHER, all_gather)
+ALONE(GATHER, gather)
+ALONE(SCATTER, scatter)
+ALONE(REDUCE_SCATTER, reduce_scatter)
+ALONE(ALL_TO_ALL, all_to_all)

@@ -39,5 +39,5 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
     return c;
 }
 
-const struct algorithm barrier_composed_algorithm = {"barrier_composed", OPERATION_BARRIER,
-                                                     ALGORITHM_COMPOSED, emit, cost};
+const struct algorithm barrier_composed_algorithm = {
+    "barrier_composed", OPERATION_BARRIER, ALGORITHM_COMPOSED, emit, cost, NULL, NULL};

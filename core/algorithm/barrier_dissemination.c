@@ -26,4 +26,4 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
 }
 
 const struct algorithm barrier_dissemination_algorithm = {
-    "barrier_dissemination", OPERATION_BARRIER, ALGORITHM_MESSAGES, emit, cost};
+    "barrier_dissemination", OPERATION_BARRIER, ALGORITHM_MESSAGES, emit, cost, NULL, NULL};

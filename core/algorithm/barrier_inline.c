@@ -2,12 +2,12 @@
 /* barrier, inline: the announce line without payload, met by all. */
 #include "algorithm/algorithm.h"
 
-tutti_status barrier_inline_post(struct mapped *mapped, const struct inline_call *call)
+static tutti_status post(struct mapped *mapped, const struct inline_call *call)
 {
     return mapped_announce(mapped, &call->announce, NULL, 0);
 }
 
-tutti_status barrier_inline_poll(struct mapped *mapped, const struct inline_call *call)
+static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
 {
     (void)call;
     return mapped_meet_all(mapped);
@@ -20,5 +20,5 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
     return (struct cost){.hand_overs = 1};
 }
 
-const struct algorithm barrier_inline_algorithm = {"barrier_inline", OPERATION_BARRIER,
-                                                   ALGORITHM_INLINE, NULL, cost};
+const struct algorithm barrier_inline_algorithm = {
+    "barrier_inline", OPERATION_BARRIER, ALGORITHM_INLINE, NULL, cost, post, poll};

@@ -32,5 +32,5 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
     return (struct cost){.messages = steps, .message_bytes = steps * (double)bytes};
 }
 
-const struct algorithm broadcast_binomial_algorithm = {"broadcast_binomial", OPERATION_BROADCAST,
-                                                       ALGORITHM_MESSAGES, emit, cost};
+const struct algorithm broadcast_binomial_algorithm = {
+    "broadcast_binomial", OPERATION_BROADCAST, ALGORITHM_MESSAGES, emit, cost, NULL, NULL};

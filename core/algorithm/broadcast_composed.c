@@ -64,5 +64,5 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
     return c;
 }
 
-const struct algorithm broadcast_composed_algorithm = {"broadcast_composed", OPERATION_BROADCAST,
-                                                       ALGORITHM_COMPOSED, emit, cost};
+const struct algorithm broadcast_composed_algorithm = {
+    "broadcast_composed", OPERATION_BROADCAST, ALGORITHM_COMPOSED, emit, cost, NULL, NULL};

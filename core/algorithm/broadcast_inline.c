@@ -7,14 +7,14 @@
 
 #include "algorithm/algorithm.h"
 
-tutti_status broadcast_inline_post(struct mapped *mapped, const struct inline_call *call)
+static tutti_status post(struct mapped *mapped, const struct inline_call *call)
 {
     const bool root = call->root == mapped->self;
 
-    return mapped_announce(mapped, &call->announce, call->out, root ? (size_t)call->bytes : 0);
+    return mapped_announce(mapped, &call->announce, call->out.base, root ? (size_t)call->bytes : 0);
 }
 
-tutti_status broadcast_inline_poll(struct mapped *mapped, const struct inline_call *call)
+static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
 {
     tutti_status status;
 
@@ -24,7 +24,7 @@ tutti_status broadcast_inline_poll(struct mapped *mapped, const struct inline_ca
     if (status == TUTTI_ERR_NOT_READY)
         mapped->culprit = call->root;
     if (status == TUTTI_OK && call->bytes)
-        memcpy(call->out,
+        memcpy(call->out.base,
                mapped_payload(mapped_line(mapped, call->root, call->announce.sequence),
                               (size_t)call->bytes),
                (size_t)call->bytes);
@@ -37,5 +37,5 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
     return (struct cost){.hand_overs = 1, .mapped_bytes = 2 * (double)bytes};
 }
 
-const struct algorithm broadcast_inline_algorithm = {"broadcast_inline", OPERATION_BROADCAST,
-                                                     ALGORITHM_INLINE, NULL, cost};
+const struct algorithm broadcast_inline_algorithm = {
+    "broadcast_inline", OPERATION_BROADCAST, ALGORITHM_INLINE, NULL, cost, post, poll};

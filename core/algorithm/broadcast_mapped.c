@@ -8,21 +8,9 @@
 #include "algorithm/parts.h"
 #include "algorithm/staging.h"
 
-enum { CHUNK_MIN = 64 * 1024 }; /* shorter ones cost more in hand-overs than they overlap */
-
-/* Cut so that all slots are at work, as far as the hand-overs are worth it. */
-static uint64_t chunk_bytes(uint64_t bytes)
-{
-    const uint64_t quarter = round_up(bytes / MAPPED_SLOTS, PART_ALIGN);
-
-    return quarter < CHUNK_MIN           ? CHUNK_MIN
-           : quarter > MAPPED_SLOT_BYTES ? MAPPED_SLOT_BYTES
-                                         : quarter;
-}
-
 static tutti_status emit(struct schedule *sched, const struct request *req)
 {
-    const uint64_t each = chunk_bytes(req->bytes);
+    const uint64_t each = staging_chunk_bytes(req->bytes);
     const uint32_t chunks = (uint32_t)pieces_in(req->bytes, each);
     const uint32_t first = schedule_chunks(sched, chunks);
     const bool root = sched->self == req->root;
@@ -50,10 +38,10 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
     (void)layout;
-    return (struct cost){.hand_overs = 1 + (double)pieces_in(bytes, chunk_bytes(bytes)),
+    return (struct cost){.hand_overs = 1 + (double)pieces_in(bytes, staging_chunk_bytes(bytes)),
                          .mapped_bytes =
-                             (double)bytes + (double)min_u64(bytes, chunk_bytes(bytes))};
+                             (double)bytes + (double)min_u64(bytes, staging_chunk_bytes(bytes))};
 }
 
-const struct algorithm broadcast_mapped_algorithm = {"broadcast_mapped", OPERATION_BROADCAST,
-                                                     ALGORITHM_MAPPED, emit, cost};
+const struct algorithm broadcast_mapped_algorithm = {
+    "broadcast_mapped", OPERATION_BROADCAST, ALGORITHM_MAPPED, emit, cost, NULL, NULL};

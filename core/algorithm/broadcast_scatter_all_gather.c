@@ -83,5 +83,10 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
                          .message_bytes = 2 * (n - 1) / n * (double)bytes};
 }
 
-const struct algorithm broadcast_scatter_all_gather_algorithm = {
-    "broadcast_scatter_all_gather", OPERATION_BROADCAST, ALGORITHM_MESSAGES, emit, cost};
+const struct algorithm broadcast_scatter_all_gather_algorithm = {"broadcast_scatter_all_gather",
+                                                                 OPERATION_BROADCAST,
+                                                                 ALGORITHM_MESSAGES,
+                                                                 emit,
+                                                                 cost,
+                                                                 NULL,
+                                                                 NULL};

@@ -16,6 +16,7 @@ const struct thresholds thresholds_default = {
     .recursive_doubling_max = 16 * 1024,
     .ring_crossover = 16 * 1024,
     .binomial_below = 32 * 1024,
+    .direct_below = 16 * 1024,
 };
 
 const struct algorithm *all_reduce_by_messages(const struct thresholds *thresholds, int size,

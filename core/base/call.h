@@ -7,26 +7,78 @@
 #ifndef TUTTI_BASE_CALL_H
 #define TUTTI_BASE_CALL_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+/* X(NAME, "name"): the collectives, in the order of their numbers, from 1. */
+#define OPERATION_LIST(X)                                                                          \
+    X(ALL_REDUCE, "all_reduce")                                                                    \
+    X(BROADCAST, "broadcast")                                                                      \
+    X(BARRIER, "barrier")                                                                          \
+    X(REDUCE, "reduce")                                                                            \
+    X(ALL_GATHER, "all_gather")                                                                    \
+    X(GATHER, "gather")                                                                            \
+    X(SCATTER, "scatter")                                                                          \
+    X(REDUCE_SCATTER, "reduce_scatter")                                                            \
+    X(ALL_TO_ALL, "all_to_all")                                                                    \
+    X(MONITORED_BARRIER, "monitored_barrier")
 
 enum operation {
     OPERATION_NONE,
-    OPERATION_ALL_REDUCE,
-    OPERATION_BROADCAST,
-    OPERATION_BARRIER,
-    OPERATION_COUNT
+#define OPERATION_ENUM(NAME, name) OPERATION_##NAME,
+    OPERATION_LIST(OPERATION_ENUM)
+#undef OPERATION_ENUM
+        OPERATION_COUNT
+};
+
+/* "all_reduce", …; "?" for an unknown number. */
+static inline const char *operation_name(int operation)
+{
+    switch (operation) {
+#define OPERATION_NAME(NAME, name)                                                                 \
+    case OPERATION_##NAME:                                                                         \
+        return name;
+        OPERATION_LIST(OPERATION_NAME)
+#undef OPERATION_NAME
+    default:
+        return "?";
+    }
+}
+
+/* call_words.flags */
+enum {
+    /* Blocks of different sizes. `count` is then the sum where every member knows all sizes
+     * (all_gather, reduce_scatter), else 0. */
+    CALL_UNEVEN = 1 << 0
 };
 
 /* Everything that members must agree on, and nothing else. 24 bytes, no padding. */
 struct call_words {
-    uint64_t count; /* elements */
+    uint64_t count; /* elements: of the vector, or of each block where every member has one */
     uint32_t dtype;
     int32_t op;   /* -1: none */
     int32_t root; /* -1: none */
     uint8_t operation;
     uint8_t flags;
-    uint16_t reserved;
+    uint16_t sizes; /* uneven: a digest of all sizes, where every member knows them */
 };
+
+static inline bool operation_reduces(int operation)
+{
+    return operation == OPERATION_ALL_REDUCE || operation == OPERATION_REDUCE ||
+           operation == OPERATION_REDUCE_SCATTER;
+}
+
+static inline bool operation_has_root(int operation)
+{
+    return operation == OPERATION_BROADCAST || operation == OPERATION_REDUCE ||
+           operation == OPERATION_GATHER || operation == OPERATION_SCATTER;
+}
+
+static inline bool operation_moves(int operation)
+{
+    return operation != OPERATION_BARRIER && operation != OPERATION_MONITORED_BARRIER;
+}
 
 struct announce {
     uint64_t sequence;

@@ -42,21 +42,28 @@ struct plan {
 tutti_status plan_choose(const struct group_facts *facts, const struct call_words *words,
                          uint32_t element_bytes, struct plan *ret_plan);
 
+/* The sizes of uneven blocks in bytes, as this member knows them. */
+struct call_sizes {
+    const uint64_t *in, *out; /* of each block; NULL: that side is a vector */
+    uint64_t own;             /* of the vector, or of my block */
+};
+
 /*
- * Emits this member's schedule for a plan that is not inline. `finish`: the op has a last step
- * (reduce_finish() is not NULL). The schedule may be kept and run again for every call
+ * Emits this member's schedule for a plan that is not inline. `sizes`: NULL unless the call is
+ * uneven. `finish`: the op has a last step (reduce_finish() is not NULL). The schedule may be kept and run again for every call
  * with the same plan_key().
  */
 tutti_status plan_emit(const struct plan *plan, const struct group_facts *facts,
-                       const struct call_words *words, uint32_t element_bytes, bool finish,
-                       struct schedule *sched);
+                       const struct call_words *words, uint32_t element_bytes,
+                       const struct call_sizes *sizes, bool finish, struct schedule *sched);
 
 /* Calls with the same key share plan and schedule; compare the words too where the key is a hash.
  */
 static inline uint64_t plan_key(const struct call_words *words)
 {
     uint64_t kind = (uint64_t)words->operation << 56 ^ (uint64_t)(uint32_t)words->root << 32 ^
-                    (uint64_t)(uint32_t)words->op << 24 ^ words->dtype;
+                    (uint64_t)(uint32_t)words->op << 24 ^ (uint64_t)words->flags << 48 ^
+                    words->dtype;
 
     return (words->count ^ kind * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xff51afd7ed558ccd);
 }

@@ -24,17 +24,17 @@ static const uint64_t bytes_max = UINT64_C(64) << 30;
 
 static tutti_status parse_operation(const char *name, uint8_t *ret_operation)
 {
-    static const char *const names[OPERATION_COUNT] = {[OPERATION_ALL_REDUCE] = "all_reduce",
-                                                       [OPERATION_BROADCAST] = "broadcast",
-                                                       [OPERATION_BARRIER] = "barrier"};
-
     for (uint8_t i = OPERATION_NONE + 1; name && i < OPERATION_COUNT; i++)
-        if (!strcmp(name, names[i])) {
+        if (!strcmp(name, operation_name(i))) {
             *ret_operation = i;
             return TUTTI_OK;
         }
     return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                     "unknown operation '%s': all_reduce, broadcast and barrier can be explained",
+                     "unknown operation '%s'; there are "
+#define NAME(NAME, name) name " "
+                     OPERATION_LIST(NAME)
+#undef NAME
+                         ,
                      name ? name : "(null)");
 }
 
@@ -146,10 +146,10 @@ static tutti_status words_of(const tutti_explain_query *query, struct call_words
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "%llu bytes: give at most 64 GiB of whole %s elements",
                          (unsigned long long)query->bytes, tutti_dtype_name(dtype));
-    words.count = words.operation == OPERATION_BARRIER ? 0 : query->bytes / size;
-    if (words.operation == OPERATION_BROADCAST)
+    words.count = operation_moves(words.operation) ? query->bytes / size : 0;
+    if (operation_has_root(words.operation))
         words.root = 0;
-    if (words.operation == OPERATION_ALL_REDUCE) {
+    if (operation_reduces(words.operation)) {
         words.op = query->op;
         status = reduce_check(query->op, dtype);
         if (status)
@@ -168,12 +168,13 @@ static tutti_status count_steps(const struct group_facts *facts,
                                 struct schedule *sched, int32_t *ret_steps)
 {
     const bool finish =
-        words->operation == OPERATION_ALL_REDUCE && reduce_finish(words->dtype, words->op) != NULL;
+        operation_reduces(words->operation) && reduce_finish(words->dtype, words->op) != NULL;
 
     *ret_steps = 0;
     if (!candidate->possible || !candidate->plan.algorithm->emit)
         return TUTTI_OK;
-    tutti_status status = plan_emit(&candidate->plan, facts, words, element_bytes, finish, sched);
+    tutti_status status =
+        plan_emit(&candidate->plan, facts, words, element_bytes, NULL, finish, sched);
 
     if (status == TUTTI_OK)
         *ret_steps = sched->count > INT32_MAX ? INT32_MAX : (int32_t)sched->count;

@@ -74,43 +74,20 @@ static struct inline_call inline_call_of(struct call *call)
     };
 }
 
-static tutti_status post(struct mapped *mapped, const struct inline_call *in)
-{
-    switch (in->announce.words->operation) {
-    case OPERATION_ALL_REDUCE:
-        return all_reduce_inline_post(mapped, in);
-    case OPERATION_BROADCAST:
-        return broadcast_inline_post(mapped, in);
-    default:
-        return barrier_inline_post(mapped, in);
-    }
-}
-
-static tutti_status poll(struct mapped *mapped, const struct inline_call *in)
-{
-    switch (in->announce.words->operation) {
-    case OPERATION_ALL_REDUCE:
-        return all_reduce_inline_poll(mapped, in);
-    case OPERATION_BROADCAST:
-        return broadcast_inline_poll(mapped, in);
-    default:
-        return barrier_inline_poll(mapped, in);
-    }
-}
-
 static tutti_status advance_inline(struct tutti_group *group, struct call *call)
 {
+    const struct algorithm *algorithm = call->plan->plan.algorithm;
     struct inline_call in = inline_call_of(call);
 
     if (!call->begun) {
-        tutti_status status = post(&group->mapped, &in);
+        tutti_status status = algorithm->post(&group->mapped, &in);
 
         if (status)
             return status;
         call->begun = true;
         wake(group, -1);
     }
-    return poll(&group->mapped, &in);
+    return algorithm->poll(&group->mapped, &in);
 }
 
 static tutti_status advance_schedule(struct tutti_group *group, struct call *call)

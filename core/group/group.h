@@ -21,6 +21,7 @@
 #include <tutti/tensor.h>
 
 #include "algorithm/layout.h"
+#include "base/chain.h"
 #include "bootstrap/bootstrap.h"
 #include "control/control.h"
 #include "control/mates.h"
@@ -91,9 +92,9 @@ struct call {
     /* collectives */
     struct announce announce;
     struct plan_entry *plan;
-    const void *in;
-    void *out;
-    uint64_t bytes;
+    struct blocks in, out;
+    struct chain memory; /* tables of blocks and the like, freed when the call completes */
+    uint64_t bytes;      /* of the vector, or of each block */
 
     struct kept_error error; /* blocking: for the thread that waits */
 
@@ -115,8 +116,9 @@ struct async_call {
 struct plan_entry {
     struct plan_entry *next; /* in its bucket */
     struct call_words words;
-    uint32_t users;        /* calls that are queued or running */
-    uint64_t mapped_bytes; /* that one call writes to mapped memory */
+    struct call_sizes sizes; /* uneven: in the entry's own memory */
+    uint32_t users;          /* calls that are queued or running */
+    uint64_t mapped_bytes;   /* that one call writes to mapped memory */
     struct plan plan;
     struct schedule schedule;
     struct kernels kernels;
@@ -278,9 +280,9 @@ void lineage_free(struct lineage *lineage);
 
 /* ---- plans.c ---- */
 
-/* The plan of a call, made when it is new; with the baton. */
+/* The plan of a call, made when it is new; with the baton. `sizes`: NULL unless it is uneven. */
 tutti_status group_plan(struct tutti_group *group, const struct call_words *words,
-                        struct plan_entry **ret_plan);
+                        const struct call_sizes *sizes, struct plan_entry **ret_plan);
 void group_plans_free(struct tutti_group *group);
 
 /* ---- progress.c ---- */

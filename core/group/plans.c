@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The plans that a group's calls have used: algorithm, schedule and kernels, found again by the
- * words of the call. A training loop makes the same few calls again and again, so the last one is
+ * words of the call (and its sizes, where blocks are uneven: those are looked up in one bucket, so
+ * that calls whose sizes change each time keep no more than that). A training loop makes the same few calls again and again, so the last one is
  * looked at first. A bucket keeps at most PLANS_PER_BUCKET plans that nobody uses.
  */
 #include <stdlib.h>
@@ -30,10 +31,38 @@ void group_plans_free(struct tutti_group *group)
         }
 }
 
+/* Copies the sizes behind the entry, which has room for them. */
+static void keep_sizes(struct plan_entry *entry, const struct call_sizes *sizes, int members)
+{
+    uint64_t *table = (uint64_t *)(entry + 1);
+    const size_t n = (size_t)members;
+
+    entry->sizes = (struct call_sizes){.own = sizes->own};
+    if (sizes->in)
+        entry->sizes.in = memcpy(table, sizes->in, n * sizeof *table);
+    if (sizes->out)
+        entry->sizes.out = memcpy(table + n, sizes->out, n * sizeof *table);
+}
+
+static bool same_table(const uint64_t *a, const uint64_t *b, size_t n)
+{
+    return !a == !b && (!a || !memcmp(a, b, n * sizeof *a));
+}
+
+static bool same_call(const struct plan_entry *entry, const struct call_words *words,
+                      const struct call_sizes *sizes, int members)
+{
+    if (memcmp(&entry->words, words, sizeof *words))
+        return false;
+    return !sizes || (entry->sizes.own == sizes->own &&
+                      same_table(entry->sizes.in, sizes->in, (size_t)members) &&
+                      same_table(entry->sizes.out, sizes->out, (size_t)members));
+}
+
 static tutti_status take_kernels(const struct call_words *words, uint32_t members,
                                  struct kernels *ret_kernels)
 {
-    if (words->operation != OPERATION_ALL_REDUCE)
+    if (!operation_reduces(words->operation))
         return TUTTI_OK;
     tutti_status status = reduce_check(words->op, words->dtype);
     if (status)
@@ -64,21 +93,25 @@ static uint64_t bytes_to_mapped(const struct plan_entry *entry, uint64_t bytes)
 }
 
 static tutti_status plan_new(struct tutti_group *group, const struct call_words *words,
-                             struct plan_entry **ret_entry)
+                             const struct call_sizes *sizes, struct plan_entry **ret_entry)
 {
-    struct plan_entry *entry = calloc(1, sizeof *entry);
+    const size_t table = sizes ? 2 * (size_t)group->size * sizeof(uint64_t) : 0;
+    struct plan_entry *entry = calloc(1, sizeof *entry + table);
     uint32_t element = words->dtype ? (uint32_t)tutti_dtype_size(words->dtype) : 1;
 
     if (!entry)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a plan");
     entry->words = *words;
+    if (sizes)
+        keep_sizes(entry, sizes, group->size);
     entry->kernels.element_bytes = element;
     tutti_status status = take_kernels(words, (uint32_t)group->size, &entry->kernels);
     if (!status)
         status = plan_choose(&group->facts, words, element, &entry->plan);
     if (!status && entry->plan.algorithm->kind != ALGORITHM_INLINE)
-        status = plan_emit(&entry->plan, &group->facts, words, element,
-                           entry->kernels.finish != NULL, &entry->schedule);
+        status =
+            plan_emit(&entry->plan, &group->facts, words, element, sizes ? &entry->sizes : NULL,
+                      entry->kernels.finish != NULL, &entry->schedule);
     if (status) {
         plan_free(entry);
         return status;
@@ -109,20 +142,20 @@ static void trim(struct tutti_group *group, struct plan_entry **bucket)
 }
 
 tutti_status group_plan(struct tutti_group *group, const struct call_words *words,
-                        struct plan_entry **ret_plan)
+                        const struct call_sizes *sizes, struct plan_entry **ret_plan)
 {
-    if (group->last_plan && !memcmp(&group->last_plan->words, words, sizeof *words)) {
+    if (group->last_plan && same_call(group->last_plan, words, sizes, group->size)) {
         *ret_plan = group->last_plan;
         return TUTTI_OK;
     }
     struct plan_entry **bucket = &group->plans[plan_key(words) >> 32 & (GROUP_PLANS - 1)];
     struct plan_entry *entry = *bucket;
 
-    while (entry && memcmp(&entry->words, words, sizeof *words))
+    while (entry && !same_call(entry, words, sizes, group->size))
         entry = entry->next;
     if (!entry) {
         trim(group, bucket);
-        tutti_status status = plan_new(group, words, &entry);
+        tutti_status status = plan_new(group, words, sizes, &entry);
         if (status)
             return status;
         entry->next = *bucket;

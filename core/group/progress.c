@@ -58,6 +58,7 @@ void group_complete(struct tutti_group *group, struct call *call, tutti_status s
         state->work->bytes = call->bytes;
         state->work->sequence = call->kind == CALL_COLLECTIVE ? call->announce.sequence : 0;
     }
+    chain_free(&call->memory);
     if (status)
         error_keep(state->work ? &state->work->error : &call->error);
     engine_complete(&group->context->engine, state, status);

@@ -1,35 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "group/recorder.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 
-const char *operation_name(int operation)
+__attribute__((format(printf, 3, 4))) static void append(char *text, size_t capacity,
+                                                         const char *format, ...)
 {
-    static const char *const names[OPERATION_COUNT] = {"none", "all_reduce", "broadcast",
-                                                       "barrier"};
+    const size_t used = strlen(text);
+    va_list arguments;
 
-    return operation >= 0 && operation < OPERATION_COUNT ? names[operation] : "?";
+    va_start(arguments, format);
+    vsnprintf(text + used, capacity - used, format, arguments);
+    va_end(arguments);
 }
 
 void call_words_text(const struct call_words *words, char *ret_text, size_t capacity)
 {
-    const char *name = operation_name(words->operation);
+    const bool uneven = words->flags & CALL_UNEVEN;
 
-    switch (words->operation) {
-    case OPERATION_ALL_REDUCE:
-        snprintf(ret_text, capacity, "%s %llu x %s, %s", name, (unsigned long long)words->count,
-                 tutti_dtype_name(words->dtype), tutti_reduce_op_name(words->op));
-        break;
-    case OPERATION_BROADCAST:
-        snprintf(ret_text, capacity, "%s %llu x %s, root %d", name,
-                 (unsigned long long)words->count, tutti_dtype_name(words->dtype), words->root);
-        break;
-    default:
-        snprintf(ret_text, capacity, "%s", name);
-    }
+    snprintf(ret_text, capacity, "%s%s", operation_name(words->operation), uneven ? "_v" : "");
+    if (!operation_moves(words->operation))
+        return;
+    if (words->count || !uneven)
+        append(ret_text, capacity, " %llu x", (unsigned long long)words->count);
+    append(ret_text, capacity, " %s", tutti_dtype_name(words->dtype));
+    if (operation_reduces(words->operation))
+        append(ret_text, capacity, ", %s", tutti_reduce_op_name(words->op));
+    if (operation_has_root(words->operation))
+        append(ret_text, capacity, ", root %d", words->root);
+    if (words->sizes)
+        append(ret_text, capacity, ", sizes #%04x", words->sizes);
 }
 
 static tutti_record *next_record(struct tutti_group *group, uint64_t *ret_number)

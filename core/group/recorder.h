@@ -10,8 +10,6 @@
 
 enum { RECORD_QUEUED, RECORD_RUNNING, RECORD_DONE, RECORD_FAILED };
 
-const char *operation_name(int operation);
-
 uint64_t record_collective(struct tutti_group *group, const struct call *call);
 uint64_t record_message(struct tutti_group *group, const struct call *call, bool is_send);
 /* Whom a receive's message came from, and through what. */

@@ -84,13 +84,18 @@ static unsigned char *staged(const struct run *run, int mate, const struct place
     return (place->kind == PLACE_STAGED_IN ? area->in : area->out)[slot].bytes + place->offset;
 }
 
+static unsigned char *in_vector(const struct blocks *blocks, const struct place *place)
+{
+    return (unsigned char *)block_at(blocks, place->chunk) + place->offset;
+}
+
 static const void *source(const struct run *run, const struct place *place)
 {
     switch (place->kind) {
     case PLACE_IN:
-        return (const unsigned char *)run->call.in + place->offset;
+        return in_vector(&run->call.in, place);
     case PLACE_OUT:
-        return (const unsigned char *)run->call.out + place->offset;
+        return in_vector(&run->call.out, place);
     case PLACE_SCRATCH:
         return run->scratch + place->offset;
     default:
@@ -102,7 +107,7 @@ static void *target(const struct run *run, const struct place *place)
 {
     switch (place->kind) {
     case PLACE_OUT:
-        return (unsigned char *)run->call.out + place->offset;
+        return in_vector(&run->call.out, place);
     case PLACE_SCRATCH:
         return run->scratch + place->offset;
     default:

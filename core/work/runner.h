@@ -47,6 +47,18 @@ struct kernels {
     uint32_t members; /* of the group; handed to finish */
 };
 
+/* A vector, or the blocks of one: block i lies at each[i], or without that at base + i * stride. */
+struct blocks {
+    void *base;
+    uint64_t stride;
+    void *const *each;
+};
+
+static inline void *block_at(const struct blocks *blocks, uint32_t index)
+{
+    return blocks->each ? blocks->each[index] : (char *)blocks->base + index * blocks->stride;
+}
+
 /* One call of a run; what is behind the pointers lives until the run is done. */
 struct run_call {
     const struct schedule *schedule;
@@ -54,8 +66,8 @@ struct run_call {
     struct mapped_call announce;
     const struct wire *wire; /* NULL: the schedule has no messages */
     void *wire_user;
-    const void *in; /* may be out */
-    void *out;
+    struct blocks in; /* never written; may be out */
+    struct blocks out;
     struct kernels kernels; /* zeros: the schedule does not reduce */
     /* Called after something was published in my mapped memory; `mate` -1: to all mates. Contains
      * the fence that waking needs. NULL: nobody ever sleeps. */

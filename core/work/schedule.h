@@ -47,7 +47,8 @@ struct place {
     uint8_t kind;
     uint8_t reserved;
     uint16_t mate;  /* staging: whose */
-    uint32_t chunk; /* staging: of this operation; its slot follows from the counters' base */
+    uint32_t chunk; /* staging: of this operation, its slot follows from the counters' base; in and
+                     * out: which block */
     uint64_t offset;
 };
 
@@ -147,6 +148,17 @@ void schedule_meet_all(struct schedule *sched);
 static inline struct place place_in(uint64_t offset)
 {
     return (struct place){.kind = PLACE_IN, .offset = offset};
+}
+
+/* In the block of member `block`, where in or out has one for each. */
+static inline struct place place_in_block(int block, uint64_t offset)
+{
+    return (struct place){.kind = PLACE_IN, .chunk = (uint32_t)block, .offset = offset};
+}
+
+static inline struct place place_out_block(int block, uint64_t offset)
+{
+    return (struct place){.kind = PLACE_OUT, .chunk = (uint32_t)block, .offset = offset};
 }
 
 static inline struct place place_out(uint64_t offset)

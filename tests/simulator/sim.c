@@ -156,31 +156,57 @@ static void fill_random(struct sim_world *world, void *buffer, uint64_t bytes, t
     }
 }
 
+static bool blocks_in(const struct sim_op *op)
+{
+    return op->operation == OPERATION_SCATTER || op->operation == OPERATION_REDUCE_SCATTER ||
+           op->operation == OPERATION_ALL_TO_ALL;
+}
+
+static bool blocks_out(const struct sim_op *op)
+{
+    return op->operation == OPERATION_GATHER || op->operation == OPERATION_ALL_GATHER ||
+           op->operation == OPERATION_ALL_TO_ALL;
+}
+
+/* Elements of a member's input and output. */
+static uint64_t count_in(const struct sim_world *world, const struct sim_op *op)
+{
+    return blocks_in(op) ? op->count * (uint64_t)world->size : op->count;
+}
+
+static uint64_t count_out(const struct sim_world *world, const struct sim_op *op)
+{
+    return blocks_out(op) ? op->count * (uint64_t)world->size : op->count;
+}
+
+static bool in_place(const struct sim_op *op)
+{
+    return op->in_place && !blocks_in(op) && !blocks_out(op);
+}
+
 /* Small whole numbers: exact in every dtype and order for SUM, MIN and MAX. */
 static void fill(struct sim_member *member, const struct sim_op *op, uint64_t number)
 {
-    const uint64_t width = tutti_dtype_size(op->dtype), bytes = op->count * width;
+    const uint64_t width = tutti_dtype_size(op->dtype);
+    const uint64_t count = count_in(member->world, op), bytes = count * width;
     uint64_t done = PERIOD * width;
 
     if (op->random) {
         fill_random(member->world, member->in, bytes, op->dtype);
         return;
     }
-    for (uint64_t i = 0; i < op->count && i < PERIOD; i++)
+    for (uint64_t i = 0; i < count && i < PERIOD; i++)
         put(member->in, op->dtype, i, value_of(member->rank, i, number));
     for (; done < bytes; done *= 2)
         memcpy((unsigned char *)member->in + done, member->in,
                bytes - done < done ? bytes - done : done);
 }
 
-/* What the reference expects of element i: reduced in rank order, serially. */
-static double expected(const struct sim_world *world, const struct sim_op *op, uint64_t i,
-                       uint64_t number)
+static double reduced(const struct sim_world *world, const struct sim_op *op, uint64_t i,
+                      uint64_t number)
 {
-    double result = value_of(op->operation == OPERATION_BROADCAST ? op->root : 0, i, number);
+    double result = value_of(0, i, number);
 
-    if (op->operation == OPERATION_BROADCAST)
-        return result;
     for (int rank = 1; rank < world->size; rank++) {
         const double v = value_of(rank, i, number);
 
@@ -198,23 +224,48 @@ static double expected(const struct sim_world *world, const struct sim_op *op, u
     return result;
 }
 
-static const void *result_of(const struct sim_member *member)
+/* What the reference expects of element i of a member's output: reduced in rank order, serially. */
+static double expected(const struct sim_world *world, const struct sim_op *op, int rank, uint64_t i,
+                       uint64_t number)
 {
-    return member->op.in_place ? member->in : member->out;
+    const uint64_t mine = (uint64_t)rank * op->count;
+    const int block = blocks_out(op) && op->count ? (int)(i / op->count) : 0;
+
+    switch (op->operation) {
+    case OPERATION_BROADCAST:
+        return value_of(op->root, i, number);
+    case OPERATION_SCATTER:
+        return value_of(op->root, mine + i, number);
+    case OPERATION_GATHER:
+    case OPERATION_ALL_GATHER:
+        return value_of(block, i % op->count, number);
+    case OPERATION_ALL_TO_ALL:
+        return value_of(block, mine + i % op->count, number);
+    case OPERATION_REDUCE_SCATTER:
+        return reduced(world, op, mine + i, number);
+    default:
+        return reduced(world, op, i, number);
+    }
 }
 
-void sim_check(struct sim_world *world, int rank, const struct sim_op *op, uint64_t number)
+static const void *result_of(const struct sim_member *member)
 {
-    const unsigned char *got = result_of(&world->members[rank]);
+    return in_place(&member->op) ? member->in : member->out;
+}
+
+/* Every block repeats by itself. */
+static void check_block(const struct sim_world *world, int rank, const struct sim_op *op,
+                        uint64_t first, uint64_t number)
+{
     const uint64_t width = tutti_dtype_size(op->dtype), period = PERIOD * width;
     const uint64_t bytes = op->count * width;
+    const unsigned char *got =
+        (const unsigned char *)result_of(&world->members[rank]) + first * width;
     double storage[PERIOD];
     unsigned char *want = (unsigned char *)storage;
 
-    if (op->operation == OPERATION_BARRIER)
-        return;
-    for (uint64_t i = 0; i < PERIOD; i++)
-        put(want, op->dtype, i, expected(world, op, i, number));
+    for (uint64_t i = 0; i < PERIOD && i < op->count; i++)
+        put(want, op->dtype, i, expected(world, op, rank, first + i, number));
     if (!memcmp(got, want, bytes < period ? bytes : period) &&
         (bytes <= period || !memcmp(got + period, got, bytes - period)))
         return;
@@ -223,7 +274,17 @@ void sim_check(struct sim_world *world, int rank, const struct sim_op *op, uint6
             sim_fail("%s, %d members, %lu x %s %s: rank %d is wrong from element %lu on",
                      world->members[rank].algorithm->name, world->size, (unsigned long)op->count,
                      tutti_dtype_name(op->dtype), tutti_reduce_op_name(op->op), rank,
-                     (unsigned long)i);
+                     (unsigned long)(first + i));
+}
+
+void sim_check(struct sim_world *world, int rank, const struct sim_op *op, uint64_t number)
+{
+    const bool root_only = op->operation == OPERATION_REDUCE || op->operation == OPERATION_GATHER;
+
+    if (!operation_moves(op->operation) || (root_only && rank != op->root))
+        return;
+    for (uint64_t first = 0; first < count_out(world, op); first += op->count)
+        check_block(world, rank, op, first, number);
 }
 
 void sim_check_bits(struct sim_world *world)
@@ -284,21 +345,21 @@ static void choose(struct sim_member *member, const struct sim_op *op, uint32_t 
     member->algorithm = plan.algorithm;
     if (!plan.algorithm->emit)
         return;
-    if (plan_emit(&plan, &member->facts, &member->words, element_bytes,
+    if (plan_emit(&plan, &member->facts, &member->words, element_bytes, NULL,
                   member->kernels.finish != NULL, &member->schedule))
         sim_fail("no schedule: %s", tutti_last_error());
     member->sent_bytes = member->schedule.sent_bytes;
     add_pauses(member);
 }
 
-static void begin_schedule(struct sim_member *member, const void *in, void *out)
+static void begin_schedule(struct sim_member *member)
 {
     struct run_call call = {.schedule = &member->schedule,
                             .announce = member->call.announce,
                             .wire = &sim_wire,
                             .wire_user = member,
-                            .in = in,
-                            .out = out,
+                            .in = member->call.in,
+                            .out = member->call.out,
                             .kernels = member->kernels};
 
     if (member->mapped.mates > 1)
@@ -316,30 +377,30 @@ static int root_of(const struct sim_member *member, const struct sim_op *op)
 void sim_call(struct sim_member *member, const struct sim_op *op, uint64_t number)
 {
     const uint32_t element_bytes = (uint32_t)tutti_dtype_size(op->dtype);
-    const bool broadcast = op->operation == OPERATION_BROADCAST;
-    void *out;
+    const bool rooted = operation_has_root(op->operation);
+    const uint64_t blocks_bytes = op->count * element_bytes * (uint64_t)member->world->size;
 
     member->op = *op;
-    give_buffers(member, op->count * element_bytes);
+    give_buffers(member,
+                 blocks_in(op) || blocks_out(op) ? blocks_bytes : op->count * element_bytes);
     fill(member, op, number);
-    memset(member->out, 0xa5, op->count * element_bytes);
-    if (broadcast && !op->in_place && member->rank == op->root)
+    memset(member->out, 0xa5, count_out(member->world, op) * element_bytes);
+    if (op->operation == OPERATION_BROADCAST && !op->in_place && member->rank == op->root)
         memcpy(member->out, member->in, op->count * element_bytes);
-    out = op->in_place ? member->in : member->out;
 
     member->words = (struct call_words){.count = op->count,
                                         .dtype = op->dtype,
-                                        .op = broadcast ? -1 : op->op,
-                                        .root = broadcast ? op->root : -1,
+                                        .op = operation_reduces(op->operation) ? op->op : -1,
+                                        .root = rooted ? op->root : -1,
                                         .operation = (uint8_t)op->operation};
     member->sequence++;
     member->signature =
         mix(member->signature ^
             mix(op->count ^ (uint64_t)op->dtype << 40 ^ (uint64_t)(op->op + 1) << 32 ^
-                (uint64_t)op->operation << 56 ^ (uint64_t)(broadcast ? op->root + 1 : 0) << 48));
+                (uint64_t)op->operation << 56 ^ (uint64_t)(rooted ? op->root + 1 : 0) << 48));
     member->kernels =
         (struct kernels){.element_bytes = element_bytes, .members = (uint32_t)member->world->size};
-    if (op->operation == OPERATION_ALL_REDUCE) {
+    if (operation_reduces(op->operation)) {
         member->kernels.reduce = reduce_kernel(op->dtype, op->op);
         member->kernels.many = reduce_many(op->dtype, op->op);
         member->kernels.finish = reduce_finish(op->dtype, op->op);
@@ -347,40 +408,33 @@ void sim_call(struct sim_member *member, const struct sim_op *op, uint64_t numbe
     member->call.announce =
         (struct mapped_call){member->sequence, member->signature, &member->words};
     choose(member, op, element_bytes);
-    member->call = (struct inline_call){.announce = member->call.announce,
-                                        .in = member->in,
-                                        .out = out,
-                                        .bytes = op->count * element_bytes,
-                                        .count = op->count,
-                                        .root = root_of(member, op),
-                                        .kernels = &member->kernels};
+    member->call = (struct inline_call){
+        .announce = member->call.announce,
+        .in = {member->in, op->count * element_bytes, NULL},
+        .out = {in_place(op) ? member->in : member->out, op->count * element_bytes, NULL},
+        .bytes = op->count * element_bytes,
+        .count = op->count,
+        .root = root_of(member, op),
+        .kernels = &member->kernels};
     member->running = true;
     member->posted = false;
     if (member->algorithm->emit)
-        begin_schedule(member, member->in, out);
+        begin_schedule(member);
 }
 
 static tutti_status advance_inline(struct sim_member *member)
 {
-    typedef tutti_status (*inline_fn)(struct mapped *, const struct inline_call *);
-    static const inline_fn post[] = {[OPERATION_ALL_REDUCE] = all_reduce_inline_post,
-                                     [OPERATION_BROADCAST] = broadcast_inline_post,
-                                     [OPERATION_BARRIER] = barrier_inline_post};
-    static const inline_fn poll[] = {[OPERATION_ALL_REDUCE] = all_reduce_inline_poll,
-                                     [OPERATION_BROADCAST] = broadcast_inline_poll,
-                                     [OPERATION_BARRIER] = barrier_inline_poll};
-    const enum operation operation = member->op.operation;
     tutti_status status = TUTTI_OK;
 
     if (!member->posted)
-        status = post[operation](&member->mapped, &member->call);
+        status = member->algorithm->post(&member->mapped, &member->call);
     if (status == TUTTI_OK && !member->posted) {
         member->posted = true;
         member->world->activity++;
         if (sim_below(member->world, 2))
             return TUTTI_ERR_NOT_READY;
     }
-    return status ? status : poll[operation](&member->mapped, &member->call);
+    return status ? status : member->algorithm->poll(&member->mapped, &member->call);
 }
 
 tutti_status sim_advance(struct sim_member *member)

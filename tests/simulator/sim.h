@@ -27,9 +27,9 @@ struct sim_op {
     tutti_dtype dtype;
     tutti_reduce_op op;
     int root;
-    uint64_t count;
-    bool in_place;
-    bool random;                       /* any finite floats: the members must agree on the bits */
+    uint64_t count; /* as in struct call_words: of each block, where every member has one */
+    bool in_place;  /* ignored where there are blocks */
+    bool random;    /* any finite floats: the members must agree on the bits */
     const struct algorithm *algorithm; /* NULL: as planned */
 };
 

@@ -83,13 +83,21 @@ static uint64_t formula(const struct algorithm *algorithm, uint64_t n, uint64_t 
         return (n - 1) * bytes;
     if (algorithm == &broadcast_scatter_all_gather_algorithm)
         return (scattered_parts(n) + (n - 1) * (n - 1)) * (bytes / n);
+    if (algorithm == &reduce_binomial_algorithm || algorithm == &gather_direct_algorithm ||
+        algorithm == &scatter_direct_algorithm)
+        return (n - 1) * bytes;
+    if (algorithm == &reduce_parts_algorithm)
+        return (n - 1) * bytes + (n - 1) * (bytes / n);
+    if (algorithm == &all_gather_direct_algorithm || algorithm == &all_gather_ring_algorithm ||
+        algorithm == &reduce_scatter_direct_algorithm || algorithm == &all_to_all_direct_algorithm)
+        return n * (n - 1) * bytes;
     return 0;
 }
 
 /* In the plain all_reduces of a power of two nobody sends more than another; in a ring ever. */
 static bool is_even(const struct algorithm *algorithm, int n)
 {
-    return algorithm == &all_reduce_ring_algorithm ||
+    return algorithm == &all_reduce_ring_algorithm || algorithm == &all_gather_ring_algorithm ||
            (algorithm->operation == OPERATION_ALL_REDUCE && fold_core(n) == n);
 }
 
@@ -107,20 +115,39 @@ static void check_formula(struct sim_world *world, const struct algorithm *algor
                      (unsigned long)world->members[rank].sent_bytes, (unsigned long)want);
 }
 
+static bool has_blocks(const struct algorithm *algorithm)
+{
+    return algorithm->operation == OPERATION_SCATTER || algorithm->operation == OPERATION_GATHER ||
+           algorithm->operation == OPERATION_ALL_GATHER ||
+           algorithm->operation == OPERATION_REDUCE_SCATTER ||
+           algorithm->operation == OPERATION_ALL_TO_ALL;
+}
+
+/* Elements of 4 bytes that an inline call takes at most. */
+static uint64_t inline_max(const struct algorithm *algorithm, uint64_t n)
+{
+    const bool shown = algorithm == &scatter_inline_algorithm ||
+                       algorithm == &reduce_scatter_inline_algorithm ||
+                       algorithm == &all_to_all_inline_algorithm;
+
+    return MAPPED_PAYLOAD_MAX / 4 / (shown ? n : 1);
+}
+
 static void small_sizes(struct sim_world *world, const struct algorithm *algorithm)
 {
     const uint64_t n = (uint64_t)world->size;
     const uint64_t counts[] = {1, n > 1 ? n - 1 : 1, n + 1, 16 * n + 3, 1024, 1025};
-    const uint64_t even = 16 * n * (uint64_t)fold_core(world->size);
+    const uint64_t even = has_blocks(algorithm) ? 16 : 16 * n * (uint64_t)fold_core(world->size);
     const tutti_reduce_op ops[] = {TUTTI_SUM, TUTTI_AVG, TUTTI_MAX, TUTTI_MIN};
 
     for (unsigned i = 0; i < sizeof counts / sizeof counts[0]; i++)
-        if (algorithm->kind != ALGORITHM_INLINE || counts[i] <= 1024)
+        if (algorithm->kind != ALGORITHM_INLINE || counts[i] <= inline_max(algorithm, n))
             run(world, algorithm, counts[i], i % 2 ? TUTTI_I32 : TUTTI_F32, ops[i % 4]);
     if (algorithm->kind == ALGORITHM_INLINE) {
         run(world, algorithm, 0, TUTTI_I32, TUTTI_SUM);
-        run(world, algorithm, 12, TUTTI_I32, TUTTI_SUM); /* the last that fits the line itself */
-        run(world, algorithm, 13, TUTTI_I32, TUTTI_SUM);
+        for (uint64_t count = 12; count <= 13; count++) /* the last that fits the line itself */
+            if (count <= inline_max(algorithm, n))
+                run(world, algorithm, count, TUTTI_I32, TUTTI_SUM);
         return;
     }
     run(world, algorithm, even, TUTTI_I32, TUTTI_SUM);
@@ -137,13 +164,20 @@ static void large_sizes(struct sim_world *world, const struct algorithm *algorit
 
     for (unsigned i = 0; i < sizeof seams / sizeof seams[0]; i++)
         for (int64_t off = -1; off <= 1; off++)
-            if ((seams[i] + 8) * n <= 24u << 20)
+            if ((seams[i] + 8) * n * (has_blocks(algorithm) ? n : 1) <= 24u << 20)
                 run(world, algorithm, (uint64_t)((int64_t)seams[i] + off), TUTTI_U8, TUTTI_MAX);
 }
 
 static const struct algorithm *const by_memory[] = {
-    &all_reduce_inline_algorithm, &all_reduce_staged_algorithm, &all_reduce_staged_parts_algorithm,
-    &broadcast_inline_algorithm,  &broadcast_mapped_algorithm,  &barrier_inline_algorithm,
+    &all_reduce_inline_algorithm,       &all_reduce_staged_algorithm,
+    &all_reduce_staged_parts_algorithm, &broadcast_inline_algorithm,
+    &broadcast_mapped_algorithm,        &barrier_inline_algorithm,
+    &reduce_inline_algorithm,           &reduce_staged_algorithm,
+    &all_gather_inline_algorithm,       &all_gather_mapped_algorithm,
+    &gather_inline_algorithm,           &gather_mapped_algorithm,
+    &scatter_inline_algorithm,          &scatter_mapped_algorithm,
+    &reduce_scatter_inline_algorithm,   &reduce_scatter_staged_algorithm,
+    &all_to_all_inline_algorithm,       &all_to_all_mapped_algorithm,
 };
 static const struct algorithm *const by_messages[] = {
     &all_reduce_recursive_doubling_algorithm,
@@ -152,16 +186,32 @@ static const struct algorithm *const by_messages[] = {
     &broadcast_binomial_algorithm,
     &broadcast_scatter_all_gather_algorithm,
     &barrier_dissemination_algorithm,
+    &monitored_barrier_direct_algorithm,
+    &reduce_binomial_algorithm,
+    &reduce_parts_algorithm,
+    &all_gather_direct_algorithm,
+    &all_gather_ring_algorithm,
+    &gather_direct_algorithm,
+    &scatter_direct_algorithm,
+    &reduce_scatter_direct_algorithm,
+    &all_to_all_direct_algorithm,
 };
 static const struct algorithm *const by_one[] = {
-    &all_reduce_alone_algorithm, &broadcast_alone_algorithm, &barrier_alone_algorithm};
+    &all_reduce_alone_algorithm, &broadcast_alone_algorithm,
+    &barrier_alone_algorithm,    &reduce_alone_algorithm,
+    &all_gather_alone_algorithm, &gather_alone_algorithm,
+    &scatter_alone_algorithm,    &reduce_scatter_alone_algorithm,
+    &all_to_all_alone_algorithm, &monitored_barrier_alone_algorithm,
+};
+
+#define ALL_OF(world, list) all_of(world, list, (int)(sizeof(list) / sizeof(list)[0]))
 
 static void all_of(struct sim_world *world, const struct algorithm *const *algorithms, int count)
 {
     const int n = world->size;
 
     for (int i = 0; i < count; i++) {
-        if (algorithms[i]->operation == OPERATION_BARRIER) {
+        if (!operation_moves(algorithms[i]->operation)) {
             run(world, algorithms[i], 0, TUTTI_U8, TUTTI_SUM);
             continue;
         }
@@ -183,14 +233,14 @@ int main(int argc, char **argv)
     for (int n = 1; n <= SIM_MEMBERS_MAX; n++) {
         sim_open(&world, n, one_host, n > 1, seed + (uint64_t)n);
         if (n == 1)
-            all_of(&world, by_one, 3);
+            ALL_OF(&world, by_one);
         else
-            all_of(&world, by_memory, 6);
+            ALL_OF(&world, by_memory);
         sim_close(&world);
         if (n == 1)
             continue;
         sim_open(&world, n, one_host, false, seed + (uint64_t)n);
-        all_of(&world, by_messages, 6);
+        ALL_OF(&world, by_messages);
         sim_close(&world);
     }
     printf("sim_algorithms: %lu cases right\n", (unsigned long)cases);

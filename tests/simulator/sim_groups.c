@@ -34,6 +34,23 @@ static uint64_t cases, number;
 
 /* ---- every layout ---------------------------------------------------------------------------- */
 
+/* The operations that came later than all_reduce and broadcast; those with blocks share the
+ * vector's size. Returns how many. */
+static uint64_t blocks_of_every_kind(struct sim_world *world, struct sim_op op)
+{
+    uint64_t done = 0;
+
+    for (int operation = OPERATION_REDUCE; operation < OPERATION_COUNT; operation++, done++) {
+        struct sim_op call = op;
+
+        call.operation = (enum operation)operation;
+        if (operation != OPERATION_REDUCE)
+            call.count = op.count / (uint64_t)world->size;
+        sim_all(world, &call, number++);
+    }
+    return done;
+}
+
 static void every_size(struct sim_world *world, uint64_t largest)
 {
     static const uint64_t counts[] = {0,     1,      7,      1024,   1025,    4096,
@@ -59,7 +76,7 @@ static void every_size(struct sim_world *world, uint64_t largest)
         op.operation = OPERATION_BROADCAST;
         op.root = (int)sim_below(world, (uint64_t)world->size);
         sim_all(world, &op, number++);
-        cases += 2;
+        cases += 2 + blocks_of_every_kind(world, op);
     }
 }
 
@@ -105,7 +122,7 @@ static struct sim_op random_op(struct sim_world *world)
     static const tutti_reduce_op ops[] = {TUTTI_SUM, TUTTI_AVG, TUTTI_MIN, TUTTI_MAX};
     const uint64_t limit = limits[sim_below(world, world->size > 8 ? 4 : 6)];
 
-    return (struct sim_op){.operation = (enum operation)(1 + sim_below(world, 3)),
+    return (struct sim_op){.operation = (enum operation)(1 + sim_below(world, OPERATION_COUNT - 1)),
                            .dtype = sim_below(world, 2) ? TUTTI_F32 : TUTTI_I32,
                            .op = ops[sim_below(world, 4)],
                            .root = (int)sim_below(world, (uint64_t)world->size),

@@ -184,8 +184,8 @@ Test(runner, who_is_missing_is_told_by_rank_and_kind, .timeout = 5)
                                   .announce = {1, 5, &words},
                                   .wire = &wire,
                                   .wire_user = &state,
-                                  .in = data,
-                                  .out = data};
+                                  .in = {.base = data},
+                                  .out = {.base = data}};
 
     cr_assert_eq(run_start(&run, &call), TUTTI_OK);
     cr_expect_eq(run_advance(&run), TUTTI_ERR_NOT_READY);
@@ -224,7 +224,7 @@ Test(runner, a_long_copy_lets_the_caller_look_up_now_and_then, .timeout = 20)
     memset(in, 7, bytes);
     schedule_begin(&sched, 0, 1, 1, 0, 1);
     schedule_copy(&sched, place_out(0), place_in(0), bytes);
-    const struct run_call call = {.schedule = &sched, .in = in, .out = out};
+    const struct run_call call = {.schedule = &sched, .in = {.base = in}, .out = {.base = out}};
 
     cr_assert_eq(run_start(&run, &call), TUTTI_OK);
     while (run_advance(&run) == TUTTI_ERR_NOT_READY) {
@@ -254,8 +254,11 @@ Test(schedule, a_schedule_that_is_emitted_again_needs_no_memory, .timeout = 5)
         for (int i = 0; i < 3; i++) {
             schedule_begin(&sched, 5, 12, 1, 0, 4);
             cr_assert_eq(algorithms[i]->emit(&sched, &req), TUTTI_OK);
-            const struct run_call call = {
-                .schedule = &sched, .wire = &wire, .wire_user = &state, .in = data, .out = data};
+            const struct run_call call = {.schedule = &sched,
+                                          .wire = &wire,
+                                          .wire_user = &state,
+                                          .in = {.base = data},
+                                          .out = {.base = data}};
 
             cr_assert_eq(run_start(&run, &call), TUTTI_OK);
             if (round == 0) {

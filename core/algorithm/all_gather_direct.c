@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * all_gather, direct: everybody sends its block to everybody. Cost: alpha + (n-1) * bytes * beta in
+ * one step, n-1 messages a member; wins for short blocks.
+ */
+#include "algorithm/algorithm.h"
+#include "algorithm/direct.h"
+
+static tutti_status emit(struct schedule *sched, const struct request *req)
+{
+    const uint64_t own = out_block_bytes(req, sched->rank);
+
+    for (int step = 1; step < sched->size; step++) {
+        const int from = direct_from(sched, step);
+
+        schedule_recv(sched, from, place_out_block(from, 0), out_block_bytes(req, from));
+        schedule_send(sched, direct_to(sched, step), req->in, own);
+    }
+    schedule_copy(sched, place_out_block(sched->rank, 0), req->in, own);
+    schedule_fence(sched);
+    return schedule_status(sched);
+}
+
+static struct cost cost(const struct layout *layout, uint64_t bytes)
+{
+    const double others = layout->size - 1;
+
+    return (struct cost){.messages = others, .message_bytes = others * (double)bytes};
+}
+
+const struct algorithm all_gather_direct_algorithm = {
+    "all_gather_direct", OPERATION_ALL_GATHER, ALGORITHM_MESSAGES, emit, cost, NULL, NULL};

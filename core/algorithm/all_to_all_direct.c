@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * all_to_all, direct: everybody exchanges a block with everybody, all at once. Cost: alpha + (n-1) *
+ * bytes * beta. Blocks of no bytes are sent too: only the receiver knows what it expects.
+ */
+#include "algorithm/algorithm.h"
+#include "algorithm/direct.h"
+
+static tutti_status emit(struct schedule *sched, const struct request *req)
+{
+    const int r = sched->rank;
+
+    for (int step = 1; step < sched->size; step++) {
+        const int from = direct_from(sched, step), to = direct_to(sched, step);
+
+        schedule_recv(sched, from, place_out_block(from, 0), out_block_bytes(req, from));
+        schedule_send(sched, to, place_in_block(to, 0), in_block_bytes(req, to));
+    }
+    schedule_copy(sched, place_out_block(r, 0), place_in_block(r, 0), in_block_bytes(req, r));
+    schedule_fence(sched);
+    return schedule_status(sched);
+}
+
+static struct cost cost(const struct layout *layout, uint64_t bytes)
+{
+    const double others = layout->size - 1;
+
+    return (struct cost){.messages = others, .message_bytes = others * (double)bytes};
+}
+
+const struct algorithm all_to_all_direct_algorithm = {
+    "all_to_all_direct", OPERATION_ALL_TO_ALL, ALGORITHM_MESSAGES, emit, cost, NULL, NULL};

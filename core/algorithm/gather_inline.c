@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gather, inline: every member shows its block in its announce line; the root copies them. The
+ * others are done once they have written.
+ */
+#include "algorithm/algorithm.h"
+#include "algorithm/payload.h"
+
+static tutti_status post(struct mapped *mapped, const struct inline_call *call)
+{
+    const bool root = call->root == mapped->self;
+
+    return mapped_announce(mapped, &call->announce, call->in.base, root ? 0 : (size_t)call->bytes);
+}
+
+static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
+{
+    tutti_status status;
+
+    if (call->root != mapped->self)
+        return TUTTI_OK;
+    status = mapped_meet_all(mapped);
+    if (status)
+        return status;
+    for (int i = 0; i < mapped->mates; i++)
+        payload_copy(block_at(&call->out, (uint32_t)i),
+                     i == mapped->self ? call->in.base : payload_block(mapped, call, i, 1, 0),
+                     call->bytes);
+    return TUTTI_OK;
+}
+
+static struct cost cost(const struct layout *layout, uint64_t bytes)
+{
+    return (struct cost){.hand_overs = 1, .mapped_bytes = (double)bytes * layout->size};
+}
+
+const struct algorithm gather_inline_algorithm = {
+    "gather_inline", OPERATION_GATHER, ALGORITHM_INLINE, NULL, cost, post, poll};

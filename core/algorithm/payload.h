@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an inline call shows in its line where it has a block for every member: all of them, one
+ * behind the other. They lie so already, unless the caller gave a list.
+ */
+#ifndef TUTTI_ALGORITHM_PAYLOAD_H
+#define TUTTI_ALGORITHM_PAYLOAD_H
+
+#include <string.h>
+
+#include "algorithm/algorithm.h"
+
+static inline const void *payload_of_blocks(const struct inline_call *call, int blocks,
+                                            unsigned char buffer[MAPPED_PAYLOAD_MAX])
+{
+    if (!call->in.each)
+        return call->in.base;
+    for (int i = 0; i < blocks && call->bytes; i++)
+        memcpy(buffer + (size_t)i * call->bytes, block_at(&call->in, (uint32_t)i),
+               (size_t)call->bytes);
+    return buffer;
+}
+
+/* Block `block` of what mate `index` shows, its payload being `blocks` blocks. */
+static inline const void *payload_block(const struct mapped *mapped, const struct inline_call *call,
+                                        int index, int blocks, int block)
+{
+    struct mapped_line *line = mapped_line(mapped, index, call->announce.sequence);
+
+    return mapped_payload(line, (size_t)call->bytes * (size_t)blocks) + (size_t)block * call->bytes;
+}
+
+/* For output blocks; the same place when the caller works in place. */
+static inline void payload_copy(void *to, const void *from, uint64_t bytes)
+{
+    if (bytes && to != from)
+        memcpy(to, from, (size_t)bytes);
+}
+
+/* All mates' operands of `call`, mine at `own`, reduced in rank order to `out`. */
+static inline void payload_reduce(struct mapped *mapped, const struct inline_call *call, void *out)
+{
+    const struct kernels *kernels = call->kernels;
+
+    if (mapped->mates == 2)
+        kernels->reduce(out, mapped->vectors[0], mapped->vectors[1], (size_t)call->count);
+    else
+        kernels->many(out, mapped->vectors, mapped->mates, (size_t)call->count);
+    if (kernels->finish)
+        kernels->finish(out, (size_t)call->count, kernels->members);
+}
+
+#endif

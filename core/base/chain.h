@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that is freed together: blocks from malloc() in a chain. */
+#ifndef TUTTI_BASE_CHAIN_H
+#define TUTTI_BASE_CHAIN_H
+
+#include <stddef.h>
+
+struct chain_block;
+
+struct chain {
+    struct chain_block *first; /* NULL: empty */
+};
+
+/* `bytes` of uninitialized memory, aligned to 64; NULL: there is none. */
+void *chain_allocate(struct chain *chain, size_t bytes);
+void chain_free(struct chain *chain);
+
+#endif

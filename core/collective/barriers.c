@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* barrier and monitored_barrier of the public API. */
+#include "collective/call.h"
+#include "collective/collective.h"
+
+static tutti_status barrier(tutti_group *group, enum operation operation,
+                            const tutti_options *options, tutti_work **work)
+{
+    struct collective c = {.words = {.op = -1, .root = -1, .operation = (uint8_t)operation}};
+    tutti_status status = call_check(group, options, &c.timeout_ms);
+
+    return collective_run(group, &c, status, work);
+}
+
+tutti_status tutti_barrier(tutti_group *group, const tutti_options *options, tutti_work **work)
+{
+    return barrier(group, OPERATION_BARRIER, options, work);
+}
+
+tutti_status tutti_monitored_barrier(tutti_group *group, const tutti_options *options,
+                                     tutti_work **work)
+{
+    return barrier(group, OPERATION_MONITORED_BARRIER, options, work);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A collective call whose arguments have been checked. */
+#ifndef TUTTI_COLLECTIVE_COLLECTIVE_H
+#define TUTTI_COLLECTIVE_COLLECTIVE_H
+
+#include <tutti/work.h>
+
+#include "group/group.h"
+
+struct collective {
+    struct call_words words;
+    struct blocks in, out;
+    uint64_t bytes;          /* of the vector, or of each block */
+    struct call_sizes sizes; /* when the words have CALL_UNEVEN */
+    struct chain memory;     /* what blocks and sizes point into */
+    int64_t timeout_ms;
+};
+
+/* Runs it, or starts it when `work` is given; `status` is what checking the arguments came to: if
+ * that is an error, it is returned. Takes c->memory in any case. */
+tutti_status collective_run(struct tutti_group *group, struct collective *c, tutti_status status,
+                            tutti_work **work);
+
+/* INVALID_ARGUMENT unless it is a rank of the group. */
+tutti_status collective_check_root(const struct tutti_group *group, int32_t root);
+
+#endif

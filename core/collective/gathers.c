@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* all_gather and gather of the public API. */
+#include "collective/call.h"
+#include "collective/side.h"
+
+static struct collective gather_call(enum operation operation, int32_t root)
+{
+    return (struct collective){.words = {.op = -1, .root = root, .operation = (uint8_t)operation}};
+}
+
+/* What both have in common: my vector is one of the output's blocks. */
+static tutti_status check_sides(const struct tutti_group *group, const struct side *in,
+                                const struct side *out)
+{
+    tutti_status status = side_same_dtype(in, out);
+
+    if (!status)
+        status = side_check_block(in, out, group->rank);
+    return status ? status : side_check_overlap(group, in, out, group->rank);
+}
+
+/* ---- all_gather ------------------------------------------------------------------------------ */
+
+static tutti_status all_gather(tutti_group *group, struct collective *c, tutti_status status,
+                               const tutti_tensor *tensor, const struct side *out,
+                               tutti_work **work)
+{
+    struct side in;
+
+    if (!status)
+        status = side_vector(tensor, "the input", &in);
+    if (!status)
+        status = check_sides(group, &in, out);
+    if (!status) {
+        side_describe(c, group, SIDE_OUT, out, true, in.count);
+        c->in = in.blocks;
+        c->out = out->blocks;
+    }
+    return collective_run(group, c, status, work);
+}
+
+tutti_status tutti_all_gather(tutti_group *group, const tutti_tensor *in, const tutti_tensor *out,
+                              const tutti_options *options, tutti_work **work)
+{
+    struct collective c = gather_call(OPERATION_ALL_GATHER, -1);
+    struct side blocks;
+    tutti_status status = call_check(group, options, &c.timeout_ms);
+
+    if (!status)
+        status = side_blocks(group, out, "the output", &blocks);
+    return all_gather(group, &c, status, in, &blocks, work);
+}
+
+tutti_status tutti_all_gather_list(tutti_group *group, const tutti_tensor *in,
+                                   const tutti_tensor *const *outs, const tutti_options *options,
+                                   tutti_work **work)
+{
+    struct collective c = gather_call(OPERATION_ALL_GATHER, -1);
+    struct side blocks;
+    tutti_status status = call_check(group, options, &c.timeout_ms);
+
+    if (!status)
+        status = side_list(group, &c, outs, "the output", &blocks);
+    return all_gather(group, &c, status, in, &blocks, work);
+}
+
+tutti_status tutti_all_gather_v(tutti_group *group, const tutti_tensor *in, const tutti_tensor *out,
+                                const int64_t *counts, const int64_t *offsets,
+                                const tutti_options *options, tutti_work **work)
+{
+    struct collective c = gather_call(OPERATION_ALL_GATHER, -1);
+    struct side blocks;
+    tutti_status status = call_check(group, options, &c.timeout_ms);
+
+    if (!status)
+        status = side_counts(group, &c, out, counts, offsets, "the output", &blocks);
+    return all_gather(group, &c, status, in, &blocks, work);
+}
+
+/* ---- gather: only the root has an output ---------------------------------------------------- */
+
+static tutti_status begin_gather(tutti_group *group, const tutti_tensor *tensor, int32_t root,
+                                 const tutti_options *options, struct collective *c,
+                                 struct side *ret_in)
+{
+    tutti_status status = call_check(group, options, &c->timeout_ms);
+
+    if (!status)
+        status = collective_check_root(group, root);
+    return status ? status : side_vector(tensor, "the input", ret_in);
+}
+
+/* `uneven`: the form with counts, whose sizes only the root knows. */
+static tutti_status gather(tutti_group *group, struct collective *c, tutti_status status,
+                           struct side *in, const struct side *out, bool uneven, tutti_work **work)
+{
+    const bool root = !status && group->rank == c->words.root;
+
+    if (root)
+        status = check_sides(group, in, out);
+    if (!status) {
+        in->uneven = uneven;
+        side_describe(c, group, SIDE_OUT, root ? out : in, false, in->count);
+        c->in = in->blocks;
+        c->out = root ? out->blocks : in->blocks;
+    }
+    return collective_run(group, c, status, work);
+}
+
+tutti_status tutti_gather(tutti_group *group, const tutti_tensor *in, const tutti_tensor *out,
+                          int32_t root, const tutti_options *options, tutti_work **work)
+{
+    struct collective c = gather_call(OPERATION_GATHER, root);
+    struct side vector, blocks;
+    tutti_status status = begin_gather(group, in, root, options, &c, &vector);
+
+    if (!status && group->rank == root)
+        status = side_blocks(group, out, "the output", &blocks);
+    return gather(group, &c, status, &vector, &blocks, false, work);
+}
+
+tutti_status tutti_gather_list(tutti_group *group, const tutti_tensor *in,
+                               const tutti_tensor *const *outs, int32_t root,
+                               const tutti_options *options, tutti_work **work)
+{
+    struct collective c = gather_call(OPERATION_GATHER, root);
+    struct side vector, blocks;
+    tutti_status status = begin_gather(group, in, root, options, &c, &vector);
+
+    if (!status && group->rank == root)
+        status = side_list_even(group, &c, outs, "the output", &blocks);
+    return gather(group, &c, status, &vector, &blocks, false, work);
+}
+
+tutti_status tutti_gather_v(tutti_group *group, const tutti_tensor *in, const tutti_tensor *out,
+                            const int64_t *counts, const int64_t *offsets, int32_t root,
+                            const tutti_options *options, tutti_work **work)
+{
+    struct collective c = gather_call(OPERATION_GATHER, root);
+    struct side vector, blocks;
+    tutti_status status = begin_gather(group, in, root, options, &c, &vector);
+
+    if (!status && group->rank == root)
+        status = side_counts(group, &c, out, counts, offsets, "the output", &blocks);
+    return gather(group, &c, status, &vector, &blocks, true, work);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* broadcast and scatter of the public API. */
+#include "collective/call.h"
+#include "collective/side.h"
+
+tutti_status tutti_broadcast(tutti_group *group, const tutti_tensor *tensor, int32_t root,
+                             const tutti_options *options, tutti_work **work)
+{
+    struct collective c = {.words = {.op = -1, .root = root, .operation = OPERATION_BROADCAST}};
+    struct side vector;
+    tutti_status status = call_check(group, options, &c.timeout_ms);
+
+    if (!status)
+        status = side_vector(tensor, "the tensor", &vector);
+    if (!status)
+        status = collective_check_root(group, root);
+    if (!status) {
+        side_describe(&c, group, SIDE_OUT, &vector, false, vector.count);
+        c.in = c.out = vector.blocks;
+    }
+    return collective_run(group, &c, status, work);
+}
+
+/* ---- scatter: only the root has an input ---------------------------------------------------- */
+
+static struct collective scatter_call(int32_t root)
+{
+    return (struct collective){.words = {.op = -1, .root = root, .operation = OPERATION_SCATTER}};
+}
+
+static tutti_status begin_scatter(tutti_group *group, const tutti_tensor *tensor, int32_t root,
+                                  const tutti_options *options, struct collective *c,
+                                  struct side *ret_out)
+{
+    tutti_status status = call_check(group, options, &c->timeout_ms);
+
+    if (!status)
+        status = collective_check_root(group, root);
+    return status ? status : side_vector(tensor, "the output", ret_out);
+}
+
+/* `uneven`: the form with counts, whose sizes only the root knows. */
+static tutti_status scatter(tutti_group *group, struct collective *c, tutti_status status,
+                            const struct side *in, struct side *out, bool uneven, tutti_work **work)
+{
+    const bool root = !status && group->rank == c->words.root;
+
+    if (root)
+        status = side_same_dtype(in, out);
+    if (root && !status)
+        status = side_check_block(out, in, group->rank);
+    if (root && !status)
+        status = side_check_overlap(group, out, in, group->rank);
+    if (!status) {
+        out->uneven = uneven;
+        side_describe(c, group, SIDE_IN, root ? in : out, false, out->count);
+        c->in = root ? in->blocks : out->blocks;
+        c->out = out->blocks;
+    }
+    return collective_run(group, c, status, work);
+}
+
+tutti_status tutti_scatter(tutti_group *group, const tutti_tensor *in, const tutti_tensor *out,
+                           int32_t root, const tutti_options *options, tutti_work **work)
+{
+    struct collective c = scatter_call(root);
+    struct side blocks, vector;
+    tutti_status status = begin_scatter(group, out, root, options, &c, &vector);
+
+    if (!status && group->rank == root)
+        status = side_blocks(group, in, "the input", &blocks);
+    return scatter(group, &c, status, &blocks, &vector, false, work);
+}
+
+tutti_status tutti_scatter_list(tutti_group *group, const tutti_tensor *const *ins,
+                                const tutti_tensor *out, int32_t root, const tutti_options *options,
+                                tutti_work **work)
+{
+    struct collective c = scatter_call(root);
+    struct side blocks, vector;
+    tutti_status status = begin_scatter(group, out, root, options, &c, &vector);
+
+    if (!status && group->rank == root)
+        status = side_list_even(group, &c, ins, "the input", &blocks);
+    return scatter(group, &c, status, &blocks, &vector, false, work);
+}
+
+tutti_status tutti_scatter_v(tutti_group *group, const tutti_tensor *in, const int64_t *counts,
+                             const int64_t *offsets, const tutti_tensor *out, int32_t root,
+                             const tutti_options *options, tutti_work **work)
+{
+    struct collective c = scatter_call(root);
+    struct side blocks, vector;
+    tutti_status status = begin_scatter(group, out, root, options, &c, &vector);
+
+    if (!status && group->rank == root)
+        status = side_counts(group, &c, in, counts, offsets, "the input", &blocks);
+    return scatter(group, &c, status, &blocks, &vector, true, work);
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/error.h"
+#include "collective/call.h"
+#include "collective/side.h"
+
+/* Room for the pointers and sizes of a side. */
+static tutti_status take_tables(const struct tutti_group *group, struct collective *c,
+                                void ***ret_each, uint64_t **ret_sizes)
+{
+    const size_t n = (size_t)group->size;
+    uint64_t *table = chain_allocate(&c->memory, n * (sizeof(void *) + sizeof *table));
+
+    if (!table)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the blocks of %zu members", n);
+    *ret_sizes = table;
+    *ret_each = (void **)(void *)(table + n);
+    return TUTTI_OK;
+}
+
+tutti_status side_vector(const tutti_tensor *tensor, const char *what, struct side *ret_side)
+{
+    struct side side = {.what = what};
+    uint64_t bytes;
+
+    tutti_status status = call_tensor(tensor, what, &side.blocks.base, &side.count, &bytes);
+    if (status)
+        return status;
+    side.dtype = tensor->dtype;
+    side.total = side.count;
+    *ret_side = side;
+    return TUTTI_OK;
+}
+
+tutti_status side_blocks(const struct tutti_group *group, const tutti_tensor *tensor,
+                         const char *what, struct side *ret_side)
+{
+    struct side side;
+
+    tutti_status status = side_vector(tensor, what, &side);
+    if (status)
+        return status;
+    if (side.total % (uint64_t)group->size)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "%s has %llu elements, which %d members cannot share evenly; use the form "
+                         "with counts",
+                         what, (unsigned long long)side.total, group->size);
+    side.count = side.total / (uint64_t)group->size;
+    side.blocks.stride = side.count * tutti_dtype_size(side.dtype);
+    *ret_side = side;
+    return TUTTI_OK;
+}
+
+tutti_status side_list(const struct tutti_group *group, struct collective *c,
+                       const tutti_tensor *const *tensors, const char *what, struct side *ret_side)
+{
+    struct side side = {.what = what};
+    void **each = NULL;
+
+    if (!tensors)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s: the list of tensors is NULL", what);
+    tutti_status status = take_tables(group, c, &each, &side.sizes);
+    for (int i = 0; i < group->size && !status; i++) {
+        uint64_t count;
+
+        status = call_tensor(tensors[i], what, &each[i], &count, &side.sizes[i]);
+        if (status)
+            break;
+        if (i == 0) {
+            side.dtype = tensors[i]->dtype;
+            side.count = count;
+        }
+        if (tensors[i]->dtype != side.dtype)
+            status = error_set(
+                TUTTI_ERR_INVALID_ARGUMENT, "%s: tensor 0 of the list is %s, tensor %d is %s", what,
+                tutti_dtype_name(side.dtype), i, tutti_dtype_name(tensors[i]->dtype));
+        side.uneven = side.uneven || count != side.count;
+        side.total += count;
+    }
+    if (status)
+        return status;
+    side.blocks.each = each;
+    *ret_side = side;
+    return TUTTI_OK;
+}
+
+tutti_status side_list_even(const struct tutti_group *group, struct collective *c,
+                            const tutti_tensor *const *tensors, const char *what,
+                            struct side *ret_side)
+{
+    struct side side;
+
+    tutti_status status = side_list(group, c, tensors, what, &side);
+    if (status)
+        return status;
+    if (side.uneven)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "%s: the tensors of the list differ in size, which the other members "
+                         "cannot know; use the form with counts",
+                         what);
+    *ret_side = side;
+    return TUTTI_OK;
+}
+
+tutti_status side_counts(const struct tutti_group *group, struct collective *c,
+                         const tutti_tensor *tensor, const int64_t *counts, const int64_t *offsets,
+                         const char *what, struct side *ret_side)
+{
+    struct side side;
+    uint64_t next = 0;
+    void **each = NULL;
+
+    tutti_status status = side_vector(tensor, what, &side);
+    if (!status && !counts)
+        status = error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s: counts is NULL", what);
+    if (!status)
+        status = take_tables(group, c, &each, &side.sizes);
+    if (status)
+        return status;
+    const uint64_t elements = side.total, element = tutti_dtype_size(side.dtype);
+
+    side.total = 0;
+    side.uneven = true;
+    for (int i = 0; i < group->size; i++) {
+        const uint64_t count = (uint64_t)counts[i];
+        const uint64_t offset = offsets ? (uint64_t)offsets[i] : next;
+
+        if (counts[i] < 0 || (offsets && offsets[i] < 0) || offset > elements ||
+            count > elements - offset)
+            return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                             "%s: the %lld elements at %lld of member %d do not lie in its %llu",
+                             what, (long long)counts[i], (long long)offset, i,
+                             (unsigned long long)elements);
+        side.sizes[i] = count * element;
+        each[i] = (char *)side.blocks.base + offset * element;
+        side.total += count;
+        next = offset + count;
+    }
+    side.blocks.each = each;
+    *ret_side = side;
+    return TUTTI_OK;
+}
+
+void side_describe(struct collective *c, const struct tutti_group *group, int which,
+                   const struct side *blocks, bool shared, uint64_t own)
+{
+    c->words.dtype = blocks->dtype;
+    c->bytes = own * tutti_dtype_size(blocks->dtype);
+    if (!blocks->uneven) {
+        c->words.count = blocks->count;
+        return;
+    }
+    c->words.flags |= CALL_UNEVEN;
+    c->sizes.own = c->bytes;
+    *(which == SIDE_IN ? &c->sizes.in : &c->sizes.out) = blocks->sizes;
+    if (!shared)
+        return;
+    c->words.count = blocks->total;
+    c->words.sizes =
+        (uint16_t)(XXH3_64bits(blocks->sizes, (size_t)group->size * sizeof(uint64_t)) | 1);
+}
+
+uint64_t side_block_count(const struct side *side, int block)
+{
+    return side->sizes ? side->sizes[block] / tutti_dtype_size(side->dtype) : side->count;
+}
+
+tutti_status side_check_block(const struct side *vector, const struct side *blocks, int block)
+{
+    const uint64_t count = side_block_count(blocks, block);
+
+    if (vector->count == count)
+        return TUTTI_OK;
+    return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s has %llu elements, block %d of %s has %llu",
+                     vector->what, (unsigned long long)vector->count, block, blocks->what,
+                     (unsigned long long)count);
+}
+
+tutti_status side_same_dtype(const struct side *a, const struct side *b)
+{
+    if (a->dtype == b->dtype)
+        return TUTTI_OK;
+    return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s is %s, %s is %s", a->what,
+                     tutti_dtype_name(a->dtype), b->what, tutti_dtype_name(b->dtype));
+}
+
+static bool overlap(const char *a, uint64_t a_bytes, const char *b, uint64_t b_bytes)
+{
+    return a_bytes && b_bytes && a < b + b_bytes && b < a + a_bytes;
+}
+
+tutti_status side_check_overlap(const struct tutti_group *group, const struct side *vector,
+                                const struct side *blocks, int block)
+{
+    const uint64_t element = tutti_dtype_size(blocks->dtype);
+    const uint64_t bytes = vector->count * element;
+    const char *at = vector->blocks.base;
+    /* One tensor of equal blocks is looked at as a whole, unless the vector is its own block. */
+    const int n = blocks->blocks.each ? group->size : 1;
+
+    if (at == (const char *)block_at(&blocks->blocks, (uint32_t)block))
+        return TUTTI_OK;
+    for (int i = 0; i < n; i++) {
+        const uint64_t size = blocks->sizes ? blocks->sizes[i] : blocks->total * element;
+
+        if (overlap(at, bytes, block_at(&blocks->blocks, (uint32_t)i), size))
+            return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                             "%s and %s overlap; in place is exactly block %d", vector->what,
+                             blocks->what, block);
+    }
+    return TUTTI_OK;
+}

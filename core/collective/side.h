@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One side of a collective, its input or its output, from the tensors of the caller: a vector, or a
+ * block for every member in one of three forms: one tensor of n equal blocks, a list of n tensors,
+ * one tensor with counts and offsets.
+ */
+#ifndef TUTTI_COLLECTIVE_SIDE_H
+#define TUTTI_COLLECTIVE_SIDE_H
+
+#include "collective/collective.h"
+
+enum { SIDE_IN, SIDE_OUT };
+
+struct side {
+    const char *what; /* "the input" */
+    struct blocks blocks;
+    tutti_dtype dtype;
+    uint64_t count;  /* elements of the vector; of each block, when they are even */
+    uint64_t total;  /* of all blocks */
+    uint64_t *sizes; /* bytes of each block, in the call's memory; NULL: one tensor of even ones */
+    bool uneven;
+};
+
+/* Each fills *ret_side, or fails in words. Tables are taken from c->memory. */
+tutti_status side_vector(const tutti_tensor *tensor, const char *what, struct side *ret_side);
+tutti_status side_blocks(const struct tutti_group *group, const tutti_tensor *tensor,
+                         const char *what, struct side *ret_side);
+tutti_status side_list(const struct tutti_group *group, struct collective *c,
+                       const tutti_tensor *const *tensors, const char *what, struct side *ret_side);
+/* INVALID_ARGUMENT as well when they differ in size. */
+tutti_status side_list_even(const struct tutti_group *group, struct collective *c,
+                            const tutti_tensor *const *tensors, const char *what,
+                            struct side *ret_side);
+/* `offsets` NULL: one block behind the other. */
+tutti_status side_counts(const struct tutti_group *group, struct collective *c,
+                         const tutti_tensor *tensor, const int64_t *counts, const int64_t *offsets,
+                         const char *what, struct side *ret_side);
+
+/*
+ * What the call is, from the side that has blocks: in the words and sizes. `shared`: every member
+ * knows all sizes, so that uneven ones may be compared. `own`: elements of my vector, or block.
+ */
+void side_describe(struct collective *c, const struct tutti_group *group, int which,
+                   const struct side *blocks, bool shared, uint64_t own);
+
+/* Elements of one block. */
+uint64_t side_block_count(const struct side *side, int block);
+
+/* INVALID_ARGUMENT unless a vector has as many elements as block `block` of the other side. */
+tutti_status side_check_block(const struct side *vector, const struct side *blocks, int block);
+
+/* INVALID_ARGUMENT unless both have the same dtype. */
+tutti_status side_same_dtype(const struct side *a, const struct side *b);
+
+/*
+ * INVALID_ARGUMENT when input and output overlap, except that `in` is the very block `block` of the
+ * other side (or the whole of it, where both are vectors): in place.
+ */
+tutti_status side_check_overlap(const struct tutti_group *group, const struct side *vector,
+                                const struct side *blocks, int block);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The choice of an algorithm.
+ *
+ * One host with mapped memory: the inline path, staging beyond. Several hosts of which one has
+ * mates with mapped memory: the composition, where the operation has one. Else: messages between
+ * all members. Inside each, the size decides by the thresholds that the members agreed on. Blocks
+ * of uneven sizes go by messages: of those only sender and receiver know how long they are.
+ */
+#include "dispatch/choose.h"
+
+#include "algorithm/parts.h"
+
+const struct algorithm *const algorithms[ALGORITHMS] = {
+    &all_reduce_inline_algorithm,
+    &all_reduce_staged_algorithm,
+    &all_reduce_staged_parts_algorithm,
+    &all_reduce_composed_algorithm,
+    &all_reduce_recursive_doubling_algorithm,
+    &all_reduce_halving_doubling_algorithm,
+    &all_reduce_ring_algorithm,
+    &all_reduce_alone_algorithm,
+    &broadcast_inline_algorithm,
+    &broadcast_mapped_algorithm,
+    &broadcast_composed_algorithm,
+    &broadcast_binomial_algorithm,
+    &broadcast_scatter_all_gather_algorithm,
+    &broadcast_alone_algorithm,
+    &barrier_inline_algorithm,
+    &barrier_composed_algorithm,
+    &barrier_dissemination_algorithm,
+    &barrier_alone_algorithm,
+    &reduce_inline_algorithm,
+    &reduce_staged_algorithm,
+    &reduce_binomial_algorithm,
+    &reduce_parts_algorithm,
+    &reduce_alone_algorithm,
+    &all_gather_inline_algorithm,
+    &all_gather_mapped_algorithm,
+    &all_gather_direct_algorithm,
+    &all_gather_ring_algorithm,
+    &all_gather_alone_algorithm,
+    &gather_inline_algorithm,
+    &gather_mapped_algorithm,
+    &gather_direct_algorithm,
+    &gather_alone_algorithm,
+    &scatter_inline_algorithm,
+    &scatter_mapped_algorithm,
+    &scatter_direct_algorithm,
+    &scatter_alone_algorithm,
+    &reduce_scatter_inline_algorithm,
+    &reduce_scatter_staged_algorithm,
+    &reduce_scatter_direct_algorithm,
+    &reduce_scatter_alone_algorithm,
+    &all_to_all_inline_algorithm,
+    &all_to_all_mapped_algorithm,
+    &all_to_all_direct_algorithm,
+    &all_to_all_alone_algorithm,
+    &monitored_barrier_direct_algorithm,
+    &monitored_barrier_alone_algorithm,
+};
+
+/* ---- what the group can do ------------------------------------------------------------------- */
+
+static bool mates_fit(const struct layout *layout)
+{
+    for (int host = 0; host < layout->hosts; host++)
+        if (layout_mates(layout, host) > MAPPED_MATES_MAX)
+            return false;
+    return true;
+}
+
+const char *choose_obstacle(const struct group_facts *facts, enum algorithm_kind kind)
+{
+    const struct layout *layout = facts->layout;
+    const bool uses_memory =
+        kind == ALGORITHM_INLINE || kind == ALGORITHM_MAPPED || kind == ALGORITHM_COMPOSED;
+
+    if (kind == ALGORITHM_ALONE)
+        return layout->size == 1 ? NULL : "only for a group of one";
+    if (layout->size == 1)
+        return "the group has one member";
+    if (uses_memory && !facts->mapped)
+        return "no provider maps memory between members";
+    if (uses_memory && !mates_fit(layout))
+        return "a host has more members than can share mapped memory";
+    if (!uses_memory || kind == ALGORITHM_COMPOSED) {
+        if (!facts->messages)
+            return "no provider carries messages between all members";
+    } else if (layout->hosts > 1) {
+        return "members are on several hosts";
+    }
+    if (kind == ALGORITHM_COMPOSED && layout->hosts == 1)
+        return "all members are on one host";
+    if (kind == ALGORITHM_COMPOSED && layout->hosts == layout->size)
+        return "no two members share a host";
+    return NULL;
+}
+
+/* What an inline call shows in one line. */
+static uint64_t payload_of(const struct layout *layout, uint8_t operation, uint64_t bytes)
+{
+    const bool blocks = operation == OPERATION_SCATTER || operation == OPERATION_REDUCE_SCATTER ||
+                        operation == OPERATION_ALL_TO_ALL;
+
+    if (blocks && bytes > MAPPED_PAYLOAD_MAX)
+        return bytes;
+    return blocks ? bytes * (uint64_t)layout->size : bytes;
+}
+
+const char *choose_objection(const struct group_facts *facts, const struct algorithm *algorithm,
+                             const struct call_words *words, uint64_t bytes)
+{
+    const char *why = choose_obstacle(facts, algorithm->kind);
+
+    if (why)
+        return why;
+    if (words->flags & CALL_UNEVEN && algorithm->kind != ALGORITHM_ALONE &&
+        algorithm->kind != ALGORITHM_MESSAGES)
+        return "blocks of different sizes go by messages";
+    if (algorithm->kind == ALGORITHM_INLINE &&
+        payload_of(facts->layout, words->operation, bytes) > MAPPED_PAYLOAD_MAX)
+        return "too long for the announce line";
+    return NULL;
+}
+
+/* ---- the choice ------------------------------------------------------------------------------ */
+
+const struct thresholds *choose_thresholds(const struct group_facts *facts)
+{
+    return facts->thresholds ? facts->thresholds : &thresholds_default;
+}
+
+/* The ways of one operation; NULL: it has none of the kind. */
+struct ways {
+    const struct algorithm *inlined, *mapped, *composed, *messages, *alone;
+};
+
+static const struct algorithm *all_reduce_mapped(const struct thresholds *t, int size,
+                                                 uint64_t bytes)
+{
+    return bytes <= t->one_phase_max / (uint64_t)size ? &all_reduce_staged_algorithm
+                                                      : &all_reduce_staged_parts_algorithm;
+}
+
+static struct ways ways_of(const struct thresholds *t, int size, uint8_t operation, uint64_t bytes)
+{
+    const bool nothing = bytes == 0, few = size <= 2;
+
+    switch (operation) {
+    case OPERATION_ALL_REDUCE:
+        return (struct ways){&all_reduce_inline_algorithm, all_reduce_mapped(t, size, bytes),
+                             nothing ? &barrier_composed_algorithm : &all_reduce_composed_algorithm,
+                             nothing ? &barrier_dissemination_algorithm
+                                     : all_reduce_by_messages(t, size, bytes),
+                             &all_reduce_alone_algorithm};
+    case OPERATION_BROADCAST:
+        return (struct ways){&broadcast_inline_algorithm, &broadcast_mapped_algorithm,
+                             &broadcast_composed_algorithm, broadcast_by_messages(t, size, bytes),
+                             &broadcast_alone_algorithm};
+    case OPERATION_BARRIER:
+        return (struct ways){&barrier_inline_algorithm, NULL, &barrier_composed_algorithm,
+                             &barrier_dissemination_algorithm, &barrier_alone_algorithm};
+    case OPERATION_MONITORED_BARRIER:
+        return (struct ways){NULL, NULL, NULL, &monitored_barrier_direct_algorithm,
+                             &monitored_barrier_alone_algorithm};
+    case OPERATION_REDUCE:
+        return (struct ways){&reduce_inline_algorithm, &reduce_staged_algorithm, NULL,
+                             few || bytes < t->binomial_below ? &reduce_binomial_algorithm
+                                                              : &reduce_parts_algorithm,
+                             &reduce_alone_algorithm};
+    case OPERATION_ALL_GATHER:
+        return (struct ways){&all_gather_inline_algorithm, &all_gather_mapped_algorithm, NULL,
+                             few || bytes < t->direct_below ? &all_gather_direct_algorithm
+                                                            : &all_gather_ring_algorithm,
+                             &all_gather_alone_algorithm};
+    case OPERATION_GATHER:
+        return (struct ways){&gather_inline_algorithm, &gather_mapped_algorithm, NULL,
+                             &gather_direct_algorithm, &gather_alone_algorithm};
+    case OPERATION_SCATTER:
+        return (struct ways){&scatter_inline_algorithm, &scatter_mapped_algorithm, NULL,
+                             &scatter_direct_algorithm, &scatter_alone_algorithm};
+    case OPERATION_REDUCE_SCATTER:
+        return (struct ways){&reduce_scatter_inline_algorithm, &reduce_scatter_staged_algorithm,
+                             NULL, &reduce_scatter_direct_algorithm,
+                             &reduce_scatter_alone_algorithm};
+    case OPERATION_ALL_TO_ALL:
+        return (struct ways){&all_to_all_inline_algorithm, &all_to_all_mapped_algorithm, NULL,
+                             &all_to_all_direct_algorithm, &all_to_all_alone_algorithm};
+    default:
+        return (struct ways){0};
+    }
+}
+
+const struct algorithm *choose_algorithm(const struct group_facts *facts,
+                                         const struct call_words *words, uint64_t bytes)
+{
+    const struct thresholds *t = choose_thresholds(facts);
+    const int size = facts->layout->size;
+    const struct ways ways = ways_of(t, size, words->operation, bytes);
+    const struct algorithm *in_order[] = {ways.alone, ways.inlined, ways.mapped, ways.composed};
+
+    for (size_t i = 0; i < sizeof in_order / sizeof in_order[0]; i++) {
+        const bool longer = in_order[i] && in_order[i]->kind == ALGORITHM_INLINE &&
+                            payload_of(facts->layout, words->operation, bytes) > t->inline_max;
+
+        if (in_order[i] && !longer && !choose_objection(facts, in_order[i], words, bytes))
+            return in_order[i];
+    }
+    return ways.messages;
+}
