@@ -250,9 +250,9 @@ typedef struct tutti_call {
     const char *op_name;    /* "sum"; "" when none */
     const char *provider;   /* what carries it: "shm", "shm+tcp" */
     const char *algorithm;
-    const void *in; /* contiguous; NULL when this member gives nothing */
+    const void *in; /* contiguous; NULL when this member gives nothing, or a list */
     uint64_t in_bytes;
-    void *out; /* contiguous; may be `in`; NULL when it receives nothing */
+    void *out; /* contiguous; may be `in`; NULL when it gets nothing, or a list */
     uint64_t out_bytes;
     int64_t begun_ns; /* CLOCK_MONOTONIC, when the program called */
 } tutti_call;

@@ -75,6 +75,19 @@ static inline bool operation_has_root(int operation)
            operation == OPERATION_GATHER || operation == OPERATION_SCATTER;
 }
 
+/* Whether the input (output) is a block for every member: on the root, where there is one. */
+static inline bool operation_takes_blocks(int operation)
+{
+    return operation == OPERATION_SCATTER || operation == OPERATION_REDUCE_SCATTER ||
+           operation == OPERATION_ALL_TO_ALL;
+}
+
+static inline bool operation_gives_blocks(int operation)
+{
+    return operation == OPERATION_GATHER || operation == OPERATION_ALL_GATHER ||
+           operation == OPERATION_ALL_TO_ALL;
+}
+
 static inline bool operation_moves(int operation)
 {
     return operation != OPERATION_BARRIER && operation != OPERATION_MONITORED_BARRIER;

@@ -30,7 +30,7 @@ static bool next_announce(struct tutti_group *group, const struct call_words *wo
 }
 
 /* With the baton: number, plan and record. */
-static tutti_status begin(struct tutti_group *group, const struct collective *c, struct call *call)
+static tutti_status begin(struct tutti_group *group, struct collective *c, struct call *call)
 {
     tutti_status status =
         group_plan(group, &c->words, c->words.flags & CALL_UNEVEN ? &c->sizes : NULL, &call->plan);

@@ -57,7 +57,7 @@ static tutti_status start(struct tutti_group *group, const struct message *m, st
     call->timeout_ms = m->timeout_ms;
     call->message = (struct p2p_op){.done = group_message_done, .user = call};
     call->record = record_message(group, call, m->kind == CALL_SEND);
-    call->in = call->out = m->data;
+    call->in = call->out = (struct blocks){.base = m->data};
     call_list_append(&group->messages, call);
     if (group->wrappers && !wrappers_begin(group, call)) {
         call->doomed = true;

@@ -100,8 +100,7 @@ const char *choose_obstacle(const struct group_facts *facts, enum algorithm_kind
 /* What an inline call shows in one line. */
 static uint64_t payload_of(const struct layout *layout, uint8_t operation, uint64_t bytes)
 {
-    const bool blocks = operation == OPERATION_SCATTER || operation == OPERATION_REDUCE_SCATTER ||
-                        operation == OPERATION_ALL_TO_ALL;
+    const bool blocks = operation_takes_blocks(operation);
 
     if (blocks && bytes > MAPPED_PAYLOAD_MAX)
         return bytes;

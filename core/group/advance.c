@@ -111,6 +111,7 @@ static tutti_status advance_schedule(struct tutti_group *group, struct call *cal
             return status;
         call->begun = true;
     }
+    group->mapped.culprit = -1; /* set anew by what goes wrong in mapped memory, not by messages */
     return run_advance(&group->run);
 }
 

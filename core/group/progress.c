@@ -92,11 +92,11 @@ void group_call_failed(struct tutti_group *group, struct call *call, tutti_statu
     char words[CONTROL_WORDS_MAX];
 
     call->doomed = true;
-    if (status == TUTTI_ERR_MISMATCH && group->has_mapped) {
+    if (status == TUTTI_ERR_MISMATCH && group->has_mapped && group->mapped.culprit >= 0) {
         group_mapped_mismatch(group);
         return;
     }
-    if (status == TUTTI_ERR_INTERNAL && group->has_mapped)
+    if (status == TUTTI_ERR_INTERNAL && group->has_mapped && group->mapped.culprit >= 0)
         error_set(status, "the memory that it shares with rank %d holds what no member writes",
                   group->mapped.ranks[group->mapped.culprit]);
     if (status == TUTTI_ERR_PEER_LOST)

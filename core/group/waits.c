@@ -25,13 +25,23 @@ struct waiting group_waits_for(const struct tutti_group *group, const struct cal
                : (struct waiting){.kind = WAITING_NOTHING, .rank = -1};
 }
 
+/* Its messages say who has called: nobody sends one for another. */
+static bool is_monitored(const struct call *call)
+{
+    return call->kind == CALL_COLLECTIVE &&
+           call->announce.words.operation == OPERATION_MONITORED_BARRIER;
+}
+
 int group_missing_mates(const struct tutti_group *group, const struct call *call, int named,
                         int *ret_ranks, int capacity)
 {
     int count = 0;
 
-    if (!group->has_mapped || call->kind != CALL_COLLECTIVE || call != group->queue.first ||
-        !call->begun)
+    if (call->kind != CALL_COLLECTIVE || call != group->queue.first || !call->begun)
+        return 0;
+    if (is_monitored(call))
+        return run_awaited(&group->run, named, ret_ranks, capacity);
+    if (!group->has_mapped)
         return 0;
     for (int i = 0; i < group->mapped.mates && count < capacity; i++)
         if (i != group->mapped.self && group->mapped.ranks[i] != named &&
@@ -43,7 +53,7 @@ int group_missing_mates(const struct tutti_group *group, const struct call *call
 int group_describe_wait(struct tutti_group *group, const struct call *call, char *ret_text,
                         size_t capacity)
 {
-    enum { NAMED = 8 };
+    enum { NAMED = 64 };
     struct waiting w = group_waits_for(group, call);
     int missing[NAMED];
     size_t used;
@@ -60,7 +70,7 @@ int group_describe_wait(struct tutti_group *group, const struct call *call, char
     used = strlen(ret_text);
     snprintf(ret_text + used, capacity - used, ", %s",
              call->kind != CALL_COLLECTIVE ? "which has not answered"
-             : w.kind == WAITING_CALL || w.kind == WAITING_ROOM
+             : w.kind == WAITING_CALL || w.kind == WAITING_ROOM || is_monitored(call)
                  ? "which has not called it"
                  : "which has not come so far in it");
     int count = group_missing_mates(group, call, w.rank, missing, NAMED);

@@ -228,18 +228,37 @@ static bool same_result(const struct call *call)
 {
     uint8_t operation = call->announce.words.operation;
 
-    return operation == OPERATION_ALL_REDUCE || operation == OPERATION_BROADCAST;
+    return operation == OPERATION_ALL_REDUCE || operation == OPERATION_BROADCAST ||
+           operation == OPERATION_ALL_GATHER;
+}
+
+/* Where one side of a call lies, and how long it is; nowhere when it is nothing, or scattered. */
+static void *side_of(const struct tutti_group *group, const struct call *call,
+                     const struct blocks *side, bool blocks, uint64_t *ret_bytes)
+{
+    const bool one = !side->each && !(call->announce.words.flags & CALL_UNEVEN);
+
+    *ret_bytes = one ? call->bytes * (blocks ? (uint64_t)group->size : 1) : 0;
+    return *ret_bytes ? side->base : NULL;
 }
 
 static tutti_call collective_facts(const struct tutti_group *group, const struct call *call)
 {
     const struct call_words *words = &call->announce.words;
-    bool gives =
-        call->bytes && (words->operation != OPERATION_BROADCAST || words->root == group->rank);
+    const int operation = words->operation;
+    const bool root = words->root == group->rank;
+    const bool gives = root || (operation != OPERATION_BROADCAST && operation != OPERATION_SCATTER);
+    const bool takes = root || (operation != OPERATION_REDUCE && operation != OPERATION_GATHER);
+    uint64_t in_bytes = 0, out_bytes = 0;
+    void *in = gives ? side_of(group, call, &call->in, operation_takes_blocks(operation), &in_bytes)
+                     : NULL;
+    void *out =
+        takes ? side_of(group, call, &call->out, operation_gives_blocks(operation), &out_bytes)
+              : NULL;
 
     return (tutti_call){
         .flags = same_result(call) ? TUTTI_CALL_SAME_RESULT : 0,
-        .operation = operation_name(words->operation),
+        .operation = operation_name(operation),
         .sequence = call->announce.sequence,
         .count = words->count,
         .dtype = words->dtype,
@@ -248,10 +267,10 @@ static tutti_call collective_facts(const struct tutti_group *group, const struct
         .dtype_name = words->dtype ? tutti_dtype_name(words->dtype) : "",
         .op_name = words->op >= 0 ? tutti_reduce_op_name(words->op) : "",
         .algorithm = call->plan->plan.algorithm->name,
-        .in = gives ? call->in : NULL,
-        .in_bytes = gives ? call->bytes : 0,
-        .out = call->bytes ? call->out : NULL,
-        .out_bytes = call->bytes,
+        .in = in,
+        .in_bytes = in_bytes,
+        .out = out,
+        .out_bytes = out_bytes,
     };
 }
 
@@ -270,9 +289,9 @@ static tutti_call message_facts(const struct call *call)
         .dtype_name = "",
         .op_name = "",
         .algorithm = "message",
-        .in = sends && call->bytes ? call->in : NULL,
+        .in = sends && call->bytes ? call->in.base : NULL,
         .in_bytes = sends ? call->bytes : 0,
-        .out = !sends && call->bytes ? call->out : NULL,
+        .out = !sends && call->bytes ? call->out.base : NULL,
         .out_bytes = sends ? 0 : call->bytes,
     };
 }

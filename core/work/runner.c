@@ -387,6 +387,19 @@ struct waiting run_waiting(const struct run *run)
     }
 }
 
+int run_awaited(const struct run *run, int but, int *ret_ranks, int capacity)
+{
+    int count = 0;
+
+    for (uint32_t i = 0; i < run->call.schedule->tickets && count < capacity; i++) {
+        const struct run_ticket *ticket = &run->tickets[i];
+
+        if (ticket->outstanding && !ticket->sending && ticket->peer != but)
+            ret_ranks[count++] = ticket->peer;
+    }
+    return count;
+}
+
 void run_abandon(struct run *run)
 {
     for (uint32_t i = 0; run->outstanding && i < run->call.schedule->tickets; i++) {

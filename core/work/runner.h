@@ -122,6 +122,9 @@ tutti_status run_advance(struct run *run);
 /* Whom the run waits for; meaningful after run_advance() answered NOT_READY. */
 struct waiting run_waiting(const struct run *run);
 
+/* The members whose messages are awaited, `but` aside: at most `capacity`, whose number is returned. */
+int run_awaited(const struct run *run, int but, int *ret_ranks, int capacity);
+
 /* Cancels what is outstanding; afterwards in, out and scratch are nobody's but the caller's. */
 void run_abandon(struct run *run);
 

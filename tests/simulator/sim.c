@@ -156,32 +156,21 @@ static void fill_random(struct sim_world *world, void *buffer, uint64_t bytes, t
     }
 }
 
-static bool blocks_in(const struct sim_op *op)
-{
-    return op->operation == OPERATION_SCATTER || op->operation == OPERATION_REDUCE_SCATTER ||
-           op->operation == OPERATION_ALL_TO_ALL;
-}
-
-static bool blocks_out(const struct sim_op *op)
-{
-    return op->operation == OPERATION_GATHER || op->operation == OPERATION_ALL_GATHER ||
-           op->operation == OPERATION_ALL_TO_ALL;
-}
-
 /* Elements of a member's input and output. */
 static uint64_t count_in(const struct sim_world *world, const struct sim_op *op)
 {
-    return blocks_in(op) ? op->count * (uint64_t)world->size : op->count;
+    return operation_takes_blocks(op->operation) ? op->count * (uint64_t)world->size : op->count;
 }
 
 static uint64_t count_out(const struct sim_world *world, const struct sim_op *op)
 {
-    return blocks_out(op) ? op->count * (uint64_t)world->size : op->count;
+    return operation_gives_blocks(op->operation) ? op->count * (uint64_t)world->size : op->count;
 }
 
 static bool in_place(const struct sim_op *op)
 {
-    return op->in_place && !blocks_in(op) && !blocks_out(op);
+    return op->in_place && !operation_takes_blocks(op->operation) &&
+           !operation_gives_blocks(op->operation);
 }
 
 /* Small whole numbers: exact in every dtype and order for SUM, MIN and MAX. */
@@ -229,7 +218,7 @@ static double expected(const struct sim_world *world, const struct sim_op *op, i
                        uint64_t number)
 {
     const uint64_t mine = (uint64_t)rank * op->count;
-    const int block = blocks_out(op) && op->count ? (int)(i / op->count) : 0;
+    const int block = operation_gives_blocks(op->operation) && op->count ? (int)(i / op->count) : 0;
 
     switch (op->operation) {
     case OPERATION_BROADCAST:
@@ -382,7 +371,9 @@ void sim_call(struct sim_member *member, const struct sim_op *op, uint64_t numbe
 
     member->op = *op;
     give_buffers(member,
-                 blocks_in(op) || blocks_out(op) ? blocks_bytes : op->count * element_bytes);
+                 operation_takes_blocks(op->operation) || operation_gives_blocks(op->operation)
+                     ? blocks_bytes
+                     : op->count * element_bytes);
     fill(member, op, number);
     memset(member->out, 0xa5, count_out(member->world, op) * element_bytes);
     if (op->operation == OPERATION_BROADCAST && !op->in_place && member->rank == op->root)
