@@ -23,10 +23,12 @@ enum {
     ANSWER_MAX = 64 << 10,
 };
 
-static void probed_free(gpointer user)
+void probed_free(gpointer user)
 {
     struct probed *probed = user;
 
+    if (!probed)
+        return;
     g_free(probed->name);
     g_free(probed->path);
     g_free(probed->version);
@@ -157,6 +159,16 @@ static void collect(const tutti_plugin_info *info, void *user)
     probed->path = g_strdup(info->path);
     probed->reason = *info->reason ? words(info->reason) : NULL;
     g_ptr_array_add(user, probed);
+}
+
+struct probed *probe_file(const char *path)
+{
+    struct probed *probed = g_new0(struct probed, 1);
+
+    probed->name = g_path_get_basename(path);
+    probed->path = g_strdup(path);
+    probe(probed);
+    return probed;
 }
 
 GPtrArray *probe_plugins(void)

@@ -18,4 +18,8 @@ struct probed {
 /* An array of struct probed *, in the order of the search; NULL after having said what is wrong. */
 GPtrArray *probe_plugins(void);
 
+/* What the one at `path` is, or why it was refused; its name is the file's. */
+struct probed *probe_file(const char *path);
+void probed_free(gpointer probed); /* NULL is fine */
+
 #endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plugin template with one fault that `tutti check` has to name: FAULT_ORDER, FAULT_TRUNCATES,
+ * FAULT_LOSES, FAULT_SIZE (of a struct), FAULT_OPEN (for strangers), FAULT_MORE (is exported) or
+ * FAULT_WHEN_LOADED (a statement). The template's file is untouched: its functions are wrapped here.
+ */
+#define _GNU_SOURCE 1
+
+#include <fcntl.h>
+#include <locale.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <tutti/plugin.h>
+
+#pragma push_macro("TUTTI_PLUGIN_EXPORT")
+#undef TUTTI_PLUGIN_EXPORT
+#define TUTTI_PLUGIN_EXPORT(name, version, license, providers, count)                              \
+    __attribute__((unused)) static const tutti_provider *const *const not_exported = providers
+#include "template.c"
+#pragma pop_macro("TUTTI_PLUGIN_EXPORT")
+
+enum { PERIOD = 7, PHASE = 3 };
+
+#ifdef FAULT_ORDER
+static struct held {
+    tutti_peer *peer;
+    const void *data;
+    uint64_t bytes;
+    tutti_request *request; /* NULL: none is held back */
+} held;
+
+static void let_go(tutti_endpoint *endpoint)
+{
+    const struct held late = held;
+
+    held.request = NULL;
+    if (late.request)
+        template_isend(endpoint, late.peer, 0, late.data, late.bytes, 0, late.request);
+}
+
+static tutti_status faulty_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                                 const void *data, uint64_t bytes, uint32_t flags,
+                                 tutti_request *request)
+{
+    static int count;
+
+    if (++count % PERIOD == PHASE && !held.request) {
+        held = (struct held){peer, data, bytes, request};
+        request->status = TUTTI_ERR_NOT_READY;
+        return TUTTI_OK;
+    }
+    tutti_status status = template_isend(endpoint, peer, lane, data, bytes, flags, request);
+    let_go(endpoint);
+    return status;
+}
+
+static tutti_status faulty_test(tutti_endpoint *endpoint, tutti_request *request)
+{
+    let_go(endpoint);
+    return template_test(endpoint, request);
+}
+#else
+#define faulty_test template_test
+#endif
+
+#ifdef FAULT_TRUNCATES
+static tutti_status faulty_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                                 const void *data, uint64_t bytes, uint32_t flags,
+                                 tutti_request *request)
+{
+    return template_isend(endpoint, peer, lane, data, bytes > 1000 ? bytes - 8 : bytes, flags,
+                          request);
+}
+#endif
+
+#ifdef FAULT_LOSES
+static tutti_status faulty_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                                 const void *data, uint64_t bytes, uint32_t flags,
+                                 tutti_request *request)
+{
+    static int count;
+
+    if (++count % PERIOD == PHASE) {
+        request->status = TUTTI_OK;
+        return TUTTI_OK;
+    }
+    return template_isend(endpoint, peer, lane, data, bytes, flags, request);
+}
+#endif
+
+#if !defined(FAULT_ORDER) && !defined(FAULT_TRUNCATES) && !defined(FAULT_LOSES)
+#define faulty_isend template_isend
+#endif
+
+/* A job's token that is no secret at all. */
+static tutti_status faulty_open(const tutti_host *host, void *self,
+                                const tutti_endpoint_options *options,
+                                tutti_endpoint **ret_endpoint)
+{
+    tutti_endpoint_options given = *options;
+
+#ifdef FAULT_OPEN
+    memset(given.token, 0, sizeof given.token);
+#endif
+    return template_open(host, self, &given, ret_endpoint);
+}
+
+#ifdef FAULT_MORE
+TUTTI_API void another_name(void);
+
+void another_name(void)
+{
+    exit(1);
+}
+#endif
+
+#ifdef FAULT_WHEN_LOADED
+__attribute__((constructor)) static void when_loaded(void)
+{
+    FAULT_WHEN_LOADED;
+}
+#endif
+
+#ifndef FAULT_SIZE
+#define FAULT_SIZE sizeof(tutti_transport_ops)
+#endif
+
+static const tutti_transport_ops faulty_ops = {
+    .struct_size = FAULT_SIZE,
+    .threads = TUTTI_THREADS_ONE_AT_A_TIME,
+    .capabilities = TUTTI_CAP_HOST_ONLY,
+    .lanes = 1,
+    .open = faulty_open,
+    .address = template_address,
+    .connect = template_connect,
+    .isend = faulty_isend,
+    .irecv = template_irecv,
+    .test = faulty_test,
+    .close = template_close,
+};
+
+static const tutti_provider faulty_transport = {.struct_size = sizeof(tutti_provider),
+                                                .kind = TUTTI_PROVIDER_TRANSPORT,
+                                                .name = "template",
+                                                .ops = &faulty_ops};
+static const tutti_provider *const faulty_providers[] = {&faulty_transport};
+
+TUTTI_PLUGIN_EXPORT("template", "1.0, with a fault", "Apache-2.0", faulty_providers, 1);

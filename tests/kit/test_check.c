@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `tutti check`: our own plugins and the template pass, and one that has a fault is told which. */
+#include <criterion/criterion.h>
+#include <json-glib/json-glib.h>
+#include <string.h>
+
+#include "cli/command.h"
+
+TestSuite(check, .timeout = 60);
+
+static void expect_passes(const char *path)
+{
+    struct ran checked = ran("$TUTTI check %s", path);
+
+    cr_expect_eq(checked.code, 0, "%s%s", checked.out, checked.err);
+    cr_expect_not_null(strstr(checked.out, " 0 failed"), "%s", checked.out);
+    cr_expect_null(strstr(checked.out, "\nremark"), "%s", checked.out);
+    ran_free(&checked);
+}
+
+Test(check, the_template_passes)
+{
+    expect_passes(TUTTI_KIT_PLUGINS "/libtutti-template.so");
+}
+
+Test(check, the_plugins_of_this_build_pass)
+{
+    expect_passes(TUTTI_BUILD_PLUGINS "/libtutti-tcp.so");
+    expect_passes(TUTTI_BUILD_PLUGINS "/libtutti-shm.so");
+}
+
+/* What `tutti check` has to say of a fault: in which check, and in these words. */
+static const struct fault {
+    const char *name, *check, *words;
+} faults[] = {
+    {"order", "transport.order", "wrong order"},
+    {"truncates", "transport.order", "4096 bytes and arrived with 4088: truncated"},
+    {"loses", "transport.order", "never arrived, though its send was reported complete: lost"},
+    {"size", "plugin.descriptor", "transport template: struct_size is 64"},
+    {"size", "plugin.accepted", "libtutti refuses it"},
+    {"open", "transport.stranger", "a process that has another token was received"},
+    {"signals", "process.unchanged", "after loading it has changed what happens on signal 10"},
+    {"umask", "process.unchanged", "the umask is 000"},
+    {"folder", "process.unchanged", "the working directory is /"},
+    {"locale", "process.unchanged", "the locale is C.UTF-8 instead of C"},
+    {"environment", "process.unchanged", "the environment is another: MINE=1"},
+    {"prints", "process.unchanged", "it has printed 6 bytes"},
+    {"descriptor", "process.unchanged", "the process has 1 descriptors more"},
+    {"crashes", "process.unchanged", "died of signal 6 (Aborted) while being loaded"},
+    {"more", "file.exports", "it exports more than tutti_plugin_v0: another_name"},
+    {"more", "file.stack", "makes the stack of the whole process executable"},
+    {"more", "file.calls", "it can call exit"},
+};
+
+Test(check, a_fault_is_named_with_the_command_that_shows_it_again)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(faults); i++) {
+        const struct fault *fault = &faults[i];
+        struct ran checked = ran("cd " TUTTI_KIT_PLUGINS "/%s && LC_ALL=C $TUTTI check --only %s "
+                                 "./libtutti-template.so",
+                                 fault->name, fault->check);
+        const bool remark = strcmp(fault->check, "file.calls") == 0;
+        g_autofree char *again = g_strdup_printf("again: tutti check --only %s '%s/%s/libtutti-",
+                                                 fault->check, TUTTI_KIT_PLUGINS, fault->name);
+
+        cr_expect_eq(checked.code, remark ? 0 : 1, "%s: %s%s", fault->name, checked.out,
+                     checked.err);
+        cr_expect_not_null(strstr(checked.out, fault->words), "%s: %s", fault->name, checked.out);
+        cr_expect(remark || strstr(checked.out, again), "%s: %s", fault->name, checked.out);
+        ran_free(&checked);
+    }
+}
+
+Test(check, what_a_broken_plugin_cannot_show_is_not_tried)
+{
+    struct ran checked = ran("$TUTTI check " TUTTI_KIT_PLUGINS "/size/libtutti-template.so");
+
+    cr_expect_eq(checked.code, 1);
+    cr_expect_not_null(strstr(checked.out, "not tried transport.order"), "%s", checked.out);
+    cr_expect_not_null(strstr(checked.out, "plugin.accepted has failed"), "%s", checked.out);
+    ran_free(&checked);
+    checked = ran("$TUTTI check " TUTTI_KIT_PLUGINS "/order/libtutti-template.so");
+    cr_expect_eq(checked.code, 1);
+    cr_expect_not_null(strstr(checked.out, "not tried ranks.barrier"), "%s", checked.out);
+    ran_free(&checked);
+}
+
+Test(check, the_report_is_one_json_document)
+{
+    struct ran checked = ran("$TUTTI check --json --only '*.order' " TUTTI_KIT_PLUGINS
+                             "/truncates/libtutti-template.so");
+    g_autoptr(JsonParser) parser = json_parser_new();
+
+    cr_expect_eq(checked.code, 1);
+    cr_assert(json_parser_load_from_data(parser, checked.out, -1, NULL), "%s", checked.out);
+    JsonObject *report = json_node_get_object(json_parser_get_root(parser));
+    JsonObject *plugin = json_object_get_object_member(report, "plugin");
+    JsonObject *row =
+        json_array_get_object_element(json_object_get_array_member(report, "checks"), 0);
+    cr_expect_str_eq(json_object_get_string_member(plugin, "name"), "template");
+    cr_expect_eq(strlen(json_object_get_string_member(plugin, "sha256")), 64);
+    cr_expect_eq(json_object_get_int_member(report, "failed"), 1);
+    cr_expect_str_eq(json_object_get_string_member(row, "name"), "transport.order");
+    cr_expect_str_eq(json_object_get_string_member(row, "result"), "failed");
+    cr_expect_not_null(strstr(json_object_get_string_member(row, "words"), "truncated"));
+    ran_free(&checked);
+}
+
+Test(check, a_wrong_command_line_is_told_from_a_fault)
+{
+    static const struct {
+        const char *words;
+        int code;
+        const char *says;
+    } lines[] = {
+        {"", 2, "no plugin given"},
+        {"a b", 2, "one plugin at a time"},
+        {"/no/such/file.so", 1, "No such file"},
+        {"--only nothing " TUTTI_KIT_PLUGINS "/libtutti-template.so", 2, "no check is called"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(lines); i++) {
+        struct ran checked = ran("LC_ALL=C $TUTTI check %s", lines[i].words);
+
+        cr_expect_eq(checked.code, lines[i].code, "%s", lines[i].words);
+        cr_expect_not_null(strstr(checked.err, lines[i].says), "%s: %s", lines[i].words,
+                           checked.err);
+        ran_free(&checked);
+    }
+}
+
+Test(check, what_is_no_plugin_is_refused_and_not_run)
+{
+    struct ran checked = ran("echo text > /tmp/libtutti-text-$$.so; $TUTTI check "
+                             "/tmp/libtutti-text-$$.so; code=$?; rm /tmp/libtutti-text-$$.so; "
+                             "exit $code");
+
+    cr_expect_eq(checked.code, 1, "%s", checked.err);
+    cr_expect_not_null(strstr(checked.out, "not a 64-bit shared object"), "%s", checked.out);
+    cr_expect_not_null(strstr(checked.out, "libtutti refuses it"), "%s", checked.out);
+    ran_free(&checked);
+}

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `tutti check`: runs the checks of a plugin in their order and reports, as text or as JSON. What
+ * would only tell of a fault that was found before is not tried. */
+#include "check.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include <tutti/version.h>
+
+#include "cli.h"
+#include "probe.h"
+#include "verbs.h"
+
+static const char summary[] =
+    "Checks a plugin for tutti: the rules of its file and descriptor, what it does to the process\n"
+    "that loads it, what its transport promises, and calls of the API by several ranks over it.\n"
+    "All of its code runs in processes of their own. The report is fit to be published with a\n"
+    "release of the plugin.";
+
+static const char description[] =
+    "A remark is something to know, and no fault. Exit code: 0 when nothing failed, 1 when\n"
+    "something did, 2 for a wrong command line.\n\n"
+    "Examples:\n"
+    "  tutti check ./libtutti-mine.so\n"
+    "  tutti check --json ./libtutti-mine.so > report.json\n"
+    "  tutti check --only 'transport.*' ./libtutti-mine.so\n";
+
+enum { QUICK_S = 20, RANKS_S = 60, RANKS = 4 };
+
+static const struct check {
+    const char *name; /* PART.NAME */
+    const char *what;
+    struct check_finding (*look)(const struct check_subject *subject); /* or */
+    check_body *body;
+    int members, deadline_s;
+} checks[] = {
+    {"file.name", "is called libtutti-NAME.so", check_file_name, NULL, 0, 0},
+    {"file.exports", "exports tutti_plugin_v0 and nothing else", check_file_exports, NULL, 0, 0},
+    {"file.links", "links nothing of tutti", check_file_links, NULL, 0, 0},
+    {"file.relocations", "has no text relocations", check_file_relocations, NULL, 0, 0},
+    {"file.stack", "needs no executable stack", check_file_stack, NULL, 0, 0},
+    {"file.calls", "takes no function that ends or changes the process", check_file_calls, NULL, 0,
+     0},
+    {"plugin.accepted", "is accepted by libtutti: path, note, ABI, descriptor", NULL,
+     check_core_accepts, 1, QUICK_S},
+    {"plugin.descriptor", "has sizes, names and functions as its minor says", NULL,
+     check_descriptor, 1, QUICK_S},
+    {"process.unchanged", "changes nothing of it while loaded, used and unloaded", NULL,
+     check_effects, 1, QUICK_S},
+    {"transport.sizes", "delivers messages of every size, one at a time", NULL, check_sizes, 2,
+     QUICK_S},
+    {"transport.order", "delivers many in flight whole, each once, in their order", NULL,
+     check_order, 2, QUICK_S},
+    {"transport.both_ways", "sends and receives at once", NULL, check_both_ways, 2, QUICK_S},
+    {"transport.late_receives", "waits for receives that come after the sends", NULL,
+     check_late_receives, 2, QUICK_S},
+    {"transport.flood", "passes thousands of small messages", NULL, check_flood, 2, QUICK_S},
+    {"transport.too_long", "ends a receive with an error when the message is longer", NULL,
+     check_too_long, 2, QUICK_S},
+    {"transport.bad_address", "refuses addresses that are cut off", NULL, check_bad_address, 2,
+     QUICK_S},
+    {"transport.stranger", "takes no message of a process with another token", NULL, check_stranger,
+     2, QUICK_S},
+    {"transport.killed_peer", "notices that a peer was killed", NULL, check_killed_peer, 2,
+     QUICK_S},
+    {"ranks.barrier", "barriers of four ranks", NULL, check_rank_barrier, RANKS, RANKS_S},
+    {"ranks.broadcast", "broadcasts from every root, in all sizes", NULL, check_rank_broadcast,
+     RANKS, RANKS_S},
+    {"ranks.all_reduce", "all_reduces in all sizes", NULL, check_rank_all_reduce, RANKS, RANKS_S},
+    {"ranks.messages", "messages around a ring, and from any source", NULL, check_rank_messages,
+     RANKS, RANKS_S},
+    {"ranks.works", "many all_reduces in flight", NULL, check_rank_works, RANKS, RANKS_S},
+    {"ranks.groups", "broadcasts in halves of the group", NULL, check_rank_groups, RANKS, RANKS_S},
+    {"ranks.killed", "survivors of a killed rank return within two seconds", NULL,
+     check_rank_killed, RANKS, RANKS_S},
+};
+
+static const char *const result_names[] = {
+    [CHECK_PASSED] = "passed",
+    [CHECK_REMARK] = "remark",
+    [CHECK_FAILED] = "failed",
+    [CHECK_SKIPPED] = "not tried",
+};
+
+struct row {
+    const struct check *check;
+    struct check_finding finding;
+    double seconds;
+};
+
+struct report {
+    struct check_subject subject;
+    struct probed *about; /* what libtutti says of it */
+    char *sha256;
+    gsize bytes;
+    struct row rows[G_N_ELEMENTS(checks)];
+    int count, results[G_N_ELEMENTS(result_names)];
+};
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static size_t part_length(const struct check *check)
+{
+    return strcspn(check->name, ".");
+}
+
+/* The check of an earlier part whose failure makes this one meaningless, NULL: none. A rule that a
+ * file or a process sees broken says nothing about messages. */
+static const char *spoiled_by(const struct report *report, const struct check *check)
+{
+    for (int i = 0; i < report->count; i++) {
+        const struct check *other = report->rows[i].check;
+        const bool decides =
+            g_str_has_prefix(other->name, "plugin.") || g_str_has_prefix(other->name, "transport.");
+
+        if (decides && report->rows[i].finding.result == CHECK_FAILED &&
+            (part_length(other) != part_length(check) ||
+             strncmp(other->name, check->name, part_length(check)) != 0))
+            return other->name;
+    }
+    return NULL;
+}
+
+static struct check_finding run(const struct report *report, const struct check *check)
+{
+    const char *spoiled = spoiled_by(report, check);
+    const bool has_name = report->subject.name || check->look;
+
+    if (spoiled)
+        return (struct check_finding){CHECK_SKIPPED, g_strdup_printf("%s has failed", spoiled)};
+    if (!has_name)
+        return (struct check_finding){CHECK_SKIPPED, g_strdup("the file's name is no plugin's")};
+    if (check->look)
+        return check->look(&report->subject);
+    return check_in_children(&report->subject, check->body, check->members, check->deadline_s);
+}
+
+static void run_all(struct report *report, const char *only, void (*tell)(const struct row *row))
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(checks); i++) {
+        struct row *row = &report->rows[report->count];
+        const gint64 start = g_get_monotonic_time();
+
+        if (only && !g_pattern_match_simple(only, checks[i].name))
+            continue;
+        row->check = &checks[i];
+        row->finding = run(report, &checks[i]);
+        row->seconds = (double)(g_get_monotonic_time() - start) / G_USEC_PER_SEC;
+        report->count++;
+        report->results[row->finding.result]++;
+        if (tell)
+            tell(row);
+    }
+}
+
+/* The command that runs a check again. */
+static char *again(const struct report *report, const struct check *check)
+{
+    g_autofree char *path = g_shell_quote(report->subject.path);
+
+    return g_strdup_printf("tutti check --only %s %s", check->name, path);
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+static char *system_words(void)
+{
+    struct utsname host;
+
+    uname(&host);
+    return g_strdup_printf("%s %s %s", host.sysname, host.release, host.machine);
+}
+
+static char *time_words(void)
+{
+    g_autoptr(GDateTime) now = g_date_time_new_now_utc();
+
+    return g_date_time_format(now, "%Y-%m-%dT%H:%M:%SZ");
+}
+
+static void print_head(const struct report *report)
+{
+    g_autofree char *host = system_words(), *when = time_words();
+    const struct probed *about = report->about;
+
+    printf("%s\n", report->subject.path);
+    if (about->ready)
+        printf("  %s, version %s, %s, ABI %u.%u\n", report->subject.name, about->version,
+               about->license, about->abi_major, about->abi_minor);
+    printf("  %zu bytes, sha256 %s\n", (size_t)report->bytes, report->sha256);
+    printf("  tutti %s on %s, %s\n\n", tutti_version(), host, when);
+}
+
+static void print_row(const struct row *row)
+{
+    const struct check_finding *finding = &row->finding;
+
+    printf("%-9s %-24s %s\n", result_names[finding->result], row->check->name, row->check->what);
+    if (finding->words)
+        printf("%-9s   %s\n", "", finding->words);
+    fflush(stdout);
+}
+
+static void print_end(const struct report *report)
+{
+    for (int i = 0; i < report->count; i++) {
+        g_autofree char *command = again(report, report->rows[i].check);
+
+        if (report->rows[i].finding.result == CHECK_FAILED)
+            printf("\nagain: %s", command);
+    }
+    printf("\n%d checks: %d passed, %d remarks, %d failed, %d not tried\n", report->count,
+           report->results[CHECK_PASSED], report->results[CHECK_REMARK],
+           report->results[CHECK_FAILED], report->results[CHECK_SKIPPED]);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void build_string(JsonBuilder *builder, const char *name, const char *value)
+{
+    g_autofree char *valid = g_utf8_make_valid(value ? value : "", -1);
+
+    json_builder_set_member_name(builder, name);
+    json_builder_add_string_value(builder, valid);
+}
+
+static void build_number(JsonBuilder *builder, const char *name, gint64 value)
+{
+    json_builder_set_member_name(builder, name);
+    json_builder_add_int_value(builder, value);
+}
+
+static void build_row(JsonBuilder *builder, const struct report *report, const struct row *row)
+{
+    g_autofree char *command = again(report, row->check);
+
+    json_builder_begin_object(builder);
+    build_string(builder, "name", row->check->name);
+    build_string(builder, "what", row->check->what);
+    build_string(builder, "result", result_names[row->finding.result]);
+    build_string(builder, "words", row->finding.words);
+    build_string(builder, "again", command);
+    json_builder_set_member_name(builder, "seconds");
+    json_builder_add_double_value(builder, row->seconds);
+    json_builder_end_object(builder);
+}
+
+static void build_plugin(JsonBuilder *builder, const struct report *report)
+{
+    const struct probed *about = report->about;
+
+    json_builder_set_member_name(builder, "plugin");
+    json_builder_begin_object(builder);
+    build_string(builder, "path", report->subject.path);
+    build_string(builder, "name", report->subject.name);
+    build_string(builder, "version", about->version);
+    build_string(builder, "license", about->license);
+    build_number(builder, "abi_major", about->abi_major);
+    build_number(builder, "abi_minor", about->abi_minor);
+    build_number(builder, "bytes", (gint64)report->bytes);
+    build_string(builder, "sha256", report->sha256);
+    json_builder_end_object(builder);
+}
+
+static void print_json(const struct report *report)
+{
+    g_autoptr(JsonBuilder) builder = json_builder_new();
+    g_autofree char *host = system_words(), *when = time_words();
+
+    json_builder_begin_object(builder);
+    build_string(builder, "schema", "tutti.check/1");
+    build_string(builder, "tutti", tutti_version());
+    build_string(builder, "system", host);
+    build_string(builder, "time", when);
+    build_plugin(builder, report);
+    json_builder_set_member_name(builder, "checks");
+    json_builder_begin_array(builder);
+    for (int i = 0; i < report->count; i++)
+        build_row(builder, report, &report->rows[i]);
+    json_builder_end_array(builder);
+    build_number(builder, "passed", report->results[CHECK_PASSED]);
+    build_number(builder, "remarks", report->results[CHECK_REMARK]);
+    build_number(builder, "failed", report->results[CHECK_FAILED]);
+    build_number(builder, "not_tried", report->results[CHECK_SKIPPED]);
+    json_builder_end_object(builder);
+    cli_print_json(builder);
+}
+
+/* ---- the verb -------------------------------------------------------------------------------- */
+
+static int list_checks(void)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(checks); i++)
+        printf("%-24s %s\n", checks[i].name, checks[i].what);
+    return EXIT_OK;
+}
+
+/* NAME of ".../libtutti-NAME.so", NULL: it is called otherwise. */
+static char *name_of(const char *path)
+{
+    g_autofree char *file = g_path_get_basename(path);
+    g_autoptr(GRegex) shape = g_regex_new("^libtutti-([a-z][a-z0-9_-]{0,30})\\.so$", 0, 0, NULL);
+    g_autoptr(GMatchInfo) match = NULL;
+
+    return g_regex_match(shape, file, 0, &match) ? g_match_info_fetch(match, 1) : NULL;
+}
+
+/* Refuses the command line when the file cannot be read; the rest is for the checks to tell. */
+static bool find_subject(const char *path, struct report *report)
+{
+    g_autoptr(GError) error = NULL;
+    g_autofree char *contents = NULL;
+    char *real = realpath(path, NULL);
+
+    if (!real || !g_file_get_contents(real, &contents, &report->bytes, &error)) {
+        cli_say("check", "%s", error ? error->message : g_strerror(errno));
+        free(real);
+        return false;
+    }
+    report->subject.path = g_strdup(real);
+    report->subject.folder = g_path_get_dirname(real);
+    report->subject.name = name_of(real);
+    report->sha256 =
+        g_compute_checksum_for_data(G_CHECKSUM_SHA256, (const guchar *)contents, report->bytes);
+    report->about = probe_file(real);
+    free(real);
+    return true;
+}
+
+static void report_free(struct report *report)
+{
+    for (int i = 0; i < report->count; i++)
+        g_free(report->rows[i].finding.words);
+    probed_free(report->about);
+    g_free(report->sha256);
+    g_free(report->subject.path);
+    g_free(report->subject.folder);
+    g_free(report->subject.name);
+}
+
+static int check_plugin(const char *path, const char *only, bool json)
+{
+    struct report report = {.count = 0};
+
+    if (!find_subject(path, &report))
+        return EXIT_FAILED;
+    if (!json)
+        print_head(&report);
+    run_all(&report, only, json ? NULL : print_row);
+    const int count = report.count, failed = report.results[CHECK_FAILED];
+    if (!count)
+        cli_usage("check", "no check is called '%s'; see tutti check --list", only);
+    else if (json)
+        print_json(&report);
+    else
+        print_end(&report);
+    report_free(&report);
+    return !count ? EXIT_USAGE : failed ? EXIT_FAILED : EXIT_OK;
+}
+
+int check_main(int argc, char **argv)
+{
+    gboolean json = FALSE, list = FALSE;
+    g_autofree char *only = NULL;
+    const GOptionEntry entries[] = {
+        {"json", 0, 0, G_OPTION_ARG_NONE, &json, "One JSON document instead of text", NULL},
+        {"only", 0, 0, G_OPTION_ARG_STRING, &only, "Only the checks with this name; * and ? match",
+         "NAME"},
+        {"list", 0, 0, G_OPTION_ARG_NONE, &list, "List the checks, and run none", NULL},
+        {NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL}};
+
+    if (!cli_parse("check", "PLUGIN.so", summary, description, entries, false, &argc, &argv))
+        return EXIT_USAGE;
+    if (list)
+        return list_checks();
+    if (argc != 1)
+        return cli_usage("check", argc ? "one plugin at a time" : "no plugin given");
+    return check_plugin(argv[0], only, json);
+}

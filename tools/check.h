@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `tutti check`: whether a plugin keeps the rules of its ABI and does what its kind promises.
+ *
+ *   check.c           the list of checks, the report
+ *   check_file.c      what the file says before it is loaded
+ *   check_plugin.c    what its descriptor says, and what loading and use change in a process
+ *   check_core.c      a small core: host services, two members, requests
+ *   check_messages.c  what a transport does between two processes
+ *   check_ranks.c     calls of the public API over the plugin, by several ranks
+ *   check_child.c     processes of their own for all that runs the plugin's code
+ *
+ * A check never runs the plugin in this process. It is a function that returns when all is well and
+ * otherwise says what is wrong, in as many processes as it needs; a crash, a hang and an exit are
+ * findings like others.
+ */
+#ifndef TUTTI_TOOLS_CHECK_H
+#define TUTTI_TOOLS_CHECK_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tutti/plugin.h>
+
+enum { CHECK_MEMBERS_MAX = 4 };
+
+/* The plugin that is looked at. */
+struct check_subject {
+    char *path, *folder; /* real ones */
+    char *name;          /* NAME of libtutti-NAME.so */
+};
+
+enum check_result { CHECK_PASSED, CHECK_REMARK, CHECK_FAILED, CHECK_SKIPPED };
+
+struct check_finding {
+    enum check_result result;
+    char *words; /* g_free() it; NULL: nothing to say */
+};
+
+/* ---- check_child.c --------------------------------------------------------------------------- */
+
+/* One of the processes of a check. `folder` is empty and the check's own. */
+struct check_member {
+    const struct check_subject *subject;
+    const char *folder;
+    int index, count;
+};
+
+typedef void check_body(const struct check_member *member);
+
+/*
+ * Runs `body` in `count` processes. The first finding of any of them is the check's; the others are
+ * ended then, and all are at the deadline.
+ */
+struct check_finding check_in_children(const struct check_subject *subject, check_body *body,
+                                       int count, int deadline_s);
+
+/* For bodies. Each ends the process. */
+_Noreturn void check_fails(const char *format, ...) G_GNUC_PRINTF(1, 2);
+_Noreturn void check_skips(const char *format, ...) G_GNUC_PRINTF(1, 2);
+_Noreturn void check_remarks(const char *format, ...) G_GNUC_PRINTF(1, 2);
+/* What is being done, for the words about a process that crashes or hangs. */
+void check_doing(const char *format, ...) G_GNUC_PRINTF(1, 2);
+/* Waits until every member of the check is here. */
+void check_meet(void);
+/* This process is going to die, and that is right. */
+void check_dies(void);
+/* Gives bytes to the other members, 64 KiB at most, and takes those of `member` after check_meet(). */
+void check_give(const void *bytes, uint64_t count);
+const uint8_t *check_take(int member, uint64_t *ret_count);
+
+/* ---- check_file.c ---------------------------------------------------------------------------- */
+
+struct check_finding check_file_name(const struct check_subject *subject);
+struct check_finding check_file_exports(const struct check_subject *subject);
+struct check_finding check_file_links(const struct check_subject *subject);
+struct check_finding check_file_relocations(const struct check_subject *subject);
+struct check_finding check_file_stack(const struct check_subject *subject);
+struct check_finding check_file_calls(const struct check_subject *subject);
+
+/* ---- check_plugin.c -------------------------------------------------------------------------- */
+
+/* In a child: the plugin's descriptor, and its transport; ends the process when there is none. */
+const tutti_plugin *check_load(const struct check_subject *subject);
+const tutti_transport_ops *check_transport(const struct check_subject *subject);
+
+check_body check_core_accepts, check_descriptor, check_effects;
+
+/* ---- check_messages.c ------------------------------------------------------------------------ */
+
+check_body check_sizes, check_order, check_both_ways, check_late_receives, check_flood,
+    check_too_long, check_bad_address, check_killed_peer, check_stranger;
+
+/* ---- check_ranks.c --------------------------------------------------------------------------- */
+
+check_body check_rank_all_reduce, check_rank_broadcast, check_rank_barrier, check_rank_messages,
+    check_rank_works, check_rank_groups, check_rank_killed;
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The processes of a check. They are forked without exec, share one page of findings with the
+ * parent, and write what they print into a file without a name, whose end is quoted when one crashes.
+ */
+#include "check.h"
+
+#include <errno.h>
+#include <glib/gstdio.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    WORDS_MAX = 2048,
+    DOING_MAX = 256,
+    GIVEN_MAX = 64 << 10,
+    LOOK_US = 2000,
+    TAIL_MAX = 400 /* bytes quoted of what a crashed process printed */
+};
+
+/* Shared by all processes of one check. */
+struct world {
+    _Atomic int told; /* whose words count: 0 nobody's yet, else 1 + result */
+    _Atomic int complete;
+    char words[WORDS_MAX];
+    char doing[CHECK_MEMBERS_MAX][DOING_MAX];
+    _Atomic bool dies[CHECK_MEMBERS_MAX];
+    pthread_barrier_t barrier;
+    uint64_t given_bytes[CHECK_MEMBERS_MAX];
+    uint8_t given[CHECK_MEMBERS_MAX][GIVEN_MAX];
+};
+
+static struct world *world; /* of the check that runs */
+static int self;            /* this process's index in it */
+
+/* ---- in the children ------------------------------------------------------------------------- */
+
+static void tell(enum check_result result, const char *format, va_list args)
+{
+    int nobody = 0;
+
+    if (!atomic_compare_exchange_strong(&world->told, &nobody, 1 + (int)result))
+        return;
+    vsnprintf(world->words, sizeof world->words, format, args);
+    atomic_store(&world->complete, 1);
+}
+
+#define TELL_AND_END(result)                                                                       \
+    do {                                                                                           \
+        va_list args;                                                                              \
+                                                                                                   \
+        va_start(args, format);                                                                    \
+        tell((result), format, args);                                                              \
+        va_end(args);                                                                              \
+        _exit(0);                                                                                  \
+    } while (0)
+
+void check_fails(const char *format, ...)
+{
+    TELL_AND_END(CHECK_FAILED);
+}
+
+void check_skips(const char *format, ...)
+{
+    TELL_AND_END(CHECK_SKIPPED);
+}
+
+void check_remarks(const char *format, ...)
+{
+    TELL_AND_END(CHECK_REMARK);
+}
+
+void check_doing(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(world->doing[self], DOING_MAX, format, args);
+    va_end(args);
+}
+
+void check_meet(void)
+{
+    pthread_barrier_wait(&world->barrier);
+}
+
+void check_dies(void)
+{
+    atomic_store(&world->dies[self], true);
+}
+
+void check_give(const void *bytes, uint64_t count)
+{
+    memcpy(world->given[self], bytes, MIN(count, GIVEN_MAX));
+    world->given_bytes[self] = MIN(count, GIVEN_MAX);
+}
+
+const uint8_t *check_take(int member, uint64_t *ret_count)
+{
+    *ret_count = world->given_bytes[member];
+    return world->given[member];
+}
+
+static _Noreturn void run(check_body *body, const struct check_member *member, int output,
+                          int deadline_s)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm((unsigned)deadline_s + 5);
+    dup2(output, STDOUT_FILENO);
+    dup2(output, STDERR_FILENO);
+    self = member->index;
+    body(member);
+    _exit(0);
+}
+
+/* ---- in the parent --------------------------------------------------------------------------- */
+
+static struct check_finding failed(const char *format, ...) G_GNUC_PRINTF(1, 2);
+
+static struct check_finding failed(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    struct check_finding finding = {CHECK_FAILED, g_strdup_vprintf(format, args)};
+    va_end(args);
+    return finding;
+}
+
+/* The end of what the processes printed, on one line. */
+static char *said(int output)
+{
+    char text[TAIL_MAX + 1];
+    off_t end = lseek(output, 0, SEEK_END);
+    ssize_t n = pread(output, text, TAIL_MAX, MAX(end - TAIL_MAX, 0));
+
+    if (n <= 0)
+        return g_strdup("");
+    text[n] = 0;
+    g_autofree char *valid = g_utf8_make_valid(g_strstrip(text), -1);
+    g_strdelimit(valid, "\n", '|');
+    return g_strdup_printf("; it printed: %s", valid);
+}
+
+static struct check_finding why_ended(int index, int count, int status, int output)
+{
+    g_autofree char *tail = said(output);
+    g_autofree char *who = count > 1 ? g_strdup_printf("process %d ", index) : g_strdup("it ");
+    const char *doing = world->doing[index][0] ? world->doing[index] : "starting";
+
+    if (WIFSIGNALED(status))
+        return failed("%sdied of signal %d (%s) while %s%s", who, WTERMSIG(status),
+                      strsignal(WTERMSIG(status)), doing, tail);
+    return failed("%sended the process with exit code %d while %s%s", who, WEXITSTATUS(status),
+                  doing, tail);
+}
+
+static struct check_finding why_late(const pid_t *pids, int count, int deadline_s)
+{
+    GString *words = g_string_new(NULL);
+
+    for (int i = 0; i < count; i++)
+        if (pids[i] > 0)
+            g_string_append_printf(words, "%sprocess %d was %s", words->len ? "; " : "", i,
+                                   world->doing[i][0] ? world->doing[i] : "starting");
+    struct check_finding finding = failed("no end after %d s: %s", deadline_s, words->str);
+    g_string_free(words, TRUE);
+    return finding;
+}
+
+/* Until all have ended, one has told something, or the deadline. */
+static struct check_finding follow(pid_t *pids, int count, int deadline_s, int output)
+{
+    const gint64 deadline = g_get_monotonic_time() + deadline_s * G_USEC_PER_SEC;
+
+    for (;;) {
+        int left = 0;
+
+        for (int i = 0; i < count; i++) {
+            int status;
+
+            if (pids[i] <= 0)
+                continue;
+            if (waitpid(pids[i], &status, WNOHANG) != pids[i]) {
+                left++;
+                continue;
+            }
+            pids[i] = 0;
+            if (status && !atomic_load(&world->dies[i]) && !atomic_load(&world->told))
+                return why_ended(i, count, status, output);
+        }
+        if (atomic_load(&world->complete))
+            return (struct check_finding){(enum check_result)(atomic_load(&world->told) - 1),
+                                          g_strdup(world->words)};
+        if (!left)
+            return (struct check_finding){CHECK_PASSED, NULL};
+        if (g_get_monotonic_time() > deadline)
+            return why_late(pids, count, deadline_s);
+        g_usleep(LOOK_US);
+    }
+}
+
+static void end_all(pid_t *pids, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (pids[i] <= 0)
+            continue;
+        kill(pids[i], SIGKILL);
+        waitpid(pids[i], NULL, 0);
+    }
+}
+
+static bool make_world(int count)
+{
+    pthread_barrierattr_t shared;
+
+    world = mmap(NULL, sizeof *world, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (world == MAP_FAILED)
+        return false;
+    pthread_barrierattr_init(&shared);
+    pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
+    pthread_barrier_init(&world->barrier, &shared, (unsigned)count);
+    pthread_barrierattr_destroy(&shared);
+    return true;
+}
+
+/* Its files only: nothing that runs in it makes folders. */
+static void remove_folder(const char *folder)
+{
+    g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
+    const char *file;
+
+    while (dir && (file = g_dir_read_name(dir))) {
+        g_autofree char *path = g_build_filename(folder, file, NULL);
+        g_unlink(path);
+    }
+    g_rmdir(folder);
+}
+
+struct check_finding check_in_children(const struct check_subject *subject, check_body *body,
+                                       int count, int deadline_s)
+{
+    g_autofree char *folder = g_dir_make_tmp("tutti-check-XXXXXX", NULL);
+    int output = memfd_create("tutti-check", MFD_CLOEXEC);
+    pid_t pids[CHECK_MEMBERS_MAX] = {0};
+    struct check_finding finding = {CHECK_FAILED, NULL};
+
+    if (!folder || output < 0 || !make_world(count)) {
+        finding = failed("cannot be tried: %s", strerror(errno));
+    } else {
+        fflush(NULL); /* else the children have our unwritten text too */
+        for (int i = 0; i < count; i++) {
+            const struct check_member member = {subject, folder, i, count};
+
+            pids[i] = fork();
+            if (pids[i] == 0)
+                run(body, &member, output, deadline_s);
+        }
+        finding = follow(pids, count, deadline_s, output);
+        end_all(pids, count);
+        munmap(world, sizeof *world);
+    }
+    if (output >= 0)
+        close(output);
+    if (folder)
+        remove_folder(folder);
+    return finding;
+}

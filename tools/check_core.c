@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "check_core.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ADDRESS_MAX = 64 << 10, PAUSE_US = 50, REPORTS = 4 };
+
+/* ---- host services --------------------------------------------------------------------------- */
+
+static void host_log(void *self, int32_t level, const char *words)
+{
+    (void)self;
+    fprintf(stderr, "log %d: %s\n", level, words);
+}
+
+static int64_t host_now_ns(void *self)
+{
+    struct timespec now;
+
+    (void)self;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static void *host_allocate(void *self, uint64_t bytes)
+{
+    (void)self;
+    return calloc(1, bytes ? bytes : 1);
+}
+
+static void host_release(void *self, void *memory)
+{
+    (void)self;
+    free(memory);
+}
+
+static const char *host_config(void *self, const char *key)
+{
+    (void)self;
+    (void)key;
+    return NULL;
+}
+
+static tutti_status host_error(void *self, tutti_status status, int32_t system_errno,
+                               const char *words)
+{
+    struct core *core = self;
+
+    snprintf(core->words, sizeof core->words, "%s%s%s", words ? words : "(no words)",
+             system_errno ? ": " : "", system_errno ? strerror(system_errno) : "");
+    return status;
+}
+
+/* Only for transports that map memory, which are not tried here. */
+static tutti_status host_share_start(void *self, tutti_host_mates *mates,
+                                     const int32_t *descriptors, uint32_t count,
+                                     tutti_exchange **ret_exchange)
+{
+    (void)mates;
+    (void)descriptors;
+    (void)count;
+    (void)ret_exchange;
+    return host_error(self, TUTTI_ERR_UNSUPPORTED, 0, "no descriptors are passed here");
+}
+
+static tutti_status host_share_test(void *self, tutti_exchange *exchange, int32_t *ret_descriptors)
+{
+    (void)exchange;
+    (void)ret_descriptors;
+    return host_error(self, TUTTI_ERR_UNSUPPORTED, 0, "no descriptors are passed here");
+}
+
+static void host_wake_mate(void *self, tutti_host_mates *mates, uint32_t index)
+{
+    (void)self;
+    (void)mates;
+    (void)index;
+}
+
+static void host_peer_lost(void *self, uint64_t label, const char *words)
+{
+    struct core *core = self;
+
+    if (label != CORE_LABEL + (uint64_t)(1 - core->index))
+        check_fails("it calls peer_lost() with the label %llu, which is that of no peer",
+                    (unsigned long long)label);
+    core->times_lost++;
+    host_log(self, 2, words ? words : "");
+}
+
+static tutti_status host_reduce_local(void *self, uint32_t dtype, int32_t op, void *dst,
+                                      const void *a, const void *b, uint64_t count)
+{
+    (void)dtype;
+    (void)op;
+    (void)dst;
+    (void)a;
+    (void)b;
+    (void)count;
+    return host_error(self, TUTTI_ERR_UNSUPPORTED, 0, "nothing is reduced here");
+}
+
+static const tutti_host services = {
+    .struct_size = sizeof(tutti_host),
+    .abi_minor = TUTTI_PLUGIN_ABI_MINOR,
+    .log = host_log,
+    .now_ns = host_now_ns,
+    .allocate = host_allocate,
+    .release = host_release,
+    .config = host_config,
+    .error = host_error,
+    .share_start = host_share_start,
+    .share_test = host_share_test,
+    .wake_mate = host_wake_mate,
+    .peer_lost = host_peer_lost,
+    .reduce_local = host_reduce_local,
+};
+
+/* ---- endpoint and peer ----------------------------------------------------------------------- */
+
+static const char *status_words(const struct core *core, tutti_status status)
+{
+    static char text[640];
+
+    snprintf(text, sizeof text, "%s (%s)", tutti_status_name(status), core->words);
+    return text;
+}
+
+static void open_endpoint(struct core *core, const tutti_transport_ops *ops, int index)
+{
+    tutti_endpoint_options options = {.struct_size = sizeof options,
+                                      .rank = index,
+                                      .bind_address = "127.0.0.1",
+                                      .run_id = "check"};
+    const uint8_t token = core->token ? core->token : 0x5a;
+
+    *core = (struct core){.ops = ops, .host = services, .index = index, .token = token};
+    memset(options.token, token, sizeof options.token);
+    check_doing("opening an endpoint");
+    tutti_status status = ops->open(&core->host, core, &options, &core->endpoint);
+    if (status)
+        check_fails("open says %s", status_words(core, status));
+}
+
+void core_open_alone(struct core *core, const tutti_transport_ops *ops)
+{
+    open_endpoint(core, ops, 0);
+}
+
+void core_open(struct core *core, const struct check_member *member)
+{
+    static uint8_t address[ADDRESS_MAX];
+    uint64_t bytes = 0;
+
+    open_endpoint(core, check_transport(member->subject), member->index);
+    tutti_status status = core->ops->address(core->endpoint, address, sizeof address, &bytes);
+    if (status || bytes > sizeof address)
+        check_fails("address says %s, %llu bytes", status_words(core, status),
+                    (unsigned long long)bytes);
+    check_give(address, bytes);
+}
+
+tutti_status core_connect(struct core *core, const void *address, uint64_t bytes)
+{
+    check_doing("connecting");
+    return core->ops->connect(core->endpoint, address, bytes,
+                              CORE_LABEL + (uint64_t)(1 - core->index), &core->peer);
+}
+
+void core_start(struct core *core, const struct check_member *member)
+{
+    uint64_t bytes;
+
+    core_open(core, member);
+    check_meet();
+    const uint8_t *address = check_take(1 - member->index, &bytes);
+    tutti_status status = core_connect(core, address, bytes);
+    if (status)
+        check_fails("connect says %s", status_words(core, status));
+}
+
+void core_close(struct core *core)
+{
+    check_doing("closing the endpoint");
+    core->ops->close(core->endpoint);
+    check_doing("ending");
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static void prepare(struct transfer *transfer)
+{
+    memset(transfer, 0xa5, sizeof *transfer); /* nothing may depend on what was there */
+    transfer->reported = 0;
+    transfer->at_once = false;
+    transfer->request.user = transfer;
+}
+
+static void posted(struct core *core, const char *what, struct transfer *transfer,
+                   tutti_status status)
+{
+    if (status)
+        check_fails("%s says %s", what, status_words(core, status));
+    transfer->at_once = transfer->request.status != TUTTI_ERR_NOT_READY;
+}
+
+void core_send(struct core *core, const void *data, uint64_t bytes, uint32_t flags,
+               struct transfer *ret_transfer)
+{
+    const int64_t deadline = host_now_ns(core) + CORE_WAIT_MS * INT64_C(1000000);
+    tutti_status status;
+
+    prepare(ret_transfer);
+    while ((status = core->ops->isend(core->endpoint, core->peer, 0, data, bytes, flags,
+                                      &ret_transfer->request)) == TUTTI_ERR_BUSY) {
+        if (host_now_ns(core) > deadline)
+            check_fails("isend says TUTTI_ERR_BUSY for %d s, while the other side receives",
+                        CORE_WAIT_MS / 1000);
+        core_turn(core, NULL, 0);
+        g_usleep(PAUSE_US);
+    }
+    posted(core, "isend", ret_transfer, status);
+}
+
+void core_receive(struct core *core, void *data, uint64_t capacity, struct transfer *ret_transfer)
+{
+    prepare(ret_transfer);
+    posted(core, "irecv", ret_transfer,
+           core->ops->irecv(core->endpoint, core->peer, 0, data, capacity, &ret_transfer->request));
+}
+
+void core_turn(struct core *core, struct transfer *const *transfers, int count)
+{
+    tutti_request *done[REPORTS];
+
+    if (!TUTTI_HAS(core->ops, progress)) {
+        for (int i = 0; i < count; i++)
+            if (transfers[i]->request.status == TUTTI_ERR_NOT_READY)
+                core->ops->test(core->endpoint, &transfers[i]->request);
+        return;
+    }
+    uint32_t n = core->ops->progress(core->endpoint, done, REPORTS);
+    if (n > REPORTS)
+        check_fails("progress reports %u requests where %d have room", n, REPORTS);
+    for (uint32_t i = 0; i < n; i++) {
+        struct transfer *transfer = done[i]->user;
+
+        if (done[i]->status == TUTTI_ERR_NOT_READY)
+            check_fails("progress reports a request that is not complete");
+        if (transfer->at_once)
+            check_fails("progress reports a request that was complete when it was posted");
+        if (++transfer->reported > 1)
+            check_fails("progress reports a request twice");
+    }
+}
+
+/* A request belongs to a transport with `progress` until that has reported it. */
+static bool is_over(const struct core *core, const struct transfer *transfer)
+{
+    if (transfer->request.status == TUTTI_ERR_NOT_READY)
+        return false;
+    return transfer->at_once || transfer->reported || !TUTTI_HAS(core->ops, progress);
+}
+
+tutti_status core_wait(struct core *core, struct transfer *transfer)
+{
+    const int64_t deadline = host_now_ns(core) + CORE_WAIT_MS * INT64_C(1000000);
+
+    while (!is_over(core, transfer) && host_now_ns(core) < deadline) {
+        core_turn(core, &transfer, 1);
+        if (!is_over(core, transfer))
+            g_usleep(PAUSE_US);
+    }
+    if (!is_over(core, transfer) && transfer->request.status != TUTTI_ERR_NOT_READY)
+        check_fails("a request is complete, and progress does not report it within %d s",
+                    CORE_WAIT_MS / 1000);
+    return transfer->request.status;
+}
+
+/* ---- contents -------------------------------------------------------------------------------- */
+
+static uint8_t byte_at(uint64_t place, uint64_t number)
+{
+    return (uint8_t)(place * 7 + (place >> 8) * 13 + (place >> 16) + number * 31);
+}
+
+void core_fill(uint8_t *data, uint64_t bytes, uint64_t number)
+{
+    for (uint64_t i = 0; i < bytes; i++)
+        data[i] = byte_at(i, number);
+}
+
+uint64_t core_differs(const uint8_t *data, uint64_t from, uint64_t bytes, uint64_t number)
+{
+    uint64_t i = from;
+
+    while (i < bytes && data[i] == byte_at(i, number))
+        i++;
+    return i;
+}

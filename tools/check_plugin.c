@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A plugin's descriptor, and what the plugin does to the process that loads it. A process belongs to
+ * the program: signal handlers, umask, working directory, locale, environment, limits, rounding and
+ * standard streams are compared before it is loaded, while it is used, and after it has gone.
+ */
+#include "check_core.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fenv.h>
+#include <locale.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <tutti/info.h>
+
+enum { PROVIDERS_MAX = 64, MESSAGE_LEAST = 64 << 10 };
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+static void hear(const tutti_plugin_info *info, void *user)
+{
+    (void)user;
+    if (!info->ready)
+        check_fails("libtutti refuses it: %s", info->reason);
+}
+
+void check_core_accepts(const struct check_member *member)
+{
+    check_doing("being loaded by libtutti");
+    if (tutti_plugin_probe(member->subject->path, hear, NULL) != TUTTI_OK)
+        check_fails("%s", tutti_last_error());
+}
+
+static void *load(const struct check_subject *subject)
+{
+    check_doing("being loaded");
+    void *library = dlopen(subject->path, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        check_fails("%s", dlerror());
+    return library;
+}
+
+const tutti_plugin *check_load(const struct check_subject *subject)
+{
+    const tutti_plugin *plugin = dlsym(load(subject), TUTTI_PLUGIN_SYMBOL);
+
+    if (!plugin)
+        check_fails("it does not export %s", TUTTI_PLUGIN_SYMBOL);
+    return plugin;
+}
+
+const tutti_transport_ops *check_transport(const struct check_subject *subject)
+{
+    const tutti_plugin *plugin = check_load(subject);
+
+    for (uint32_t i = 0; i < plugin->provider_count; i++) {
+        const tutti_transport_ops *ops = plugin->providers[i]->ops;
+
+        if (plugin->providers[i]->kind != TUTTI_PROVIDER_TRANSPORT)
+            continue;
+        if (ops->capabilities & TUTTI_CAP_MAP)
+            check_skips(
+                "its peers may need the memory that host-mates map, which the core sets up; "
+                "its messages are tried by the calls below");
+        return ops;
+    }
+    check_skips("it offers no transport");
+}
+
+/* ---- the descriptor -------------------------------------------------------------------------- */
+
+/* How many bytes a minor of our own or older may claim at most, and must at least. */
+static void expect_size(const char *what, uint64_t size, uint64_t least, uint64_t ours,
+                        uint32_t minor)
+{
+    if (size < least)
+        check_fails("%s: struct_size is %llu, and what is required needs %llu bytes; write "
+                    "sizeof of the struct",
+                    what, (unsigned long long)size, (unsigned long long)least);
+    if (size > ours && minor <= TUTTI_PLUGIN_ABI_MINOR)
+        check_fails("%s: struct_size is %llu, and minor %u has %llu bytes", what,
+                    (unsigned long long)size, minor, (unsigned long long)ours);
+}
+
+static void expect_functions(const char *name, const tutti_transport_ops *ops)
+{
+    const struct {
+        const char *name;
+        bool there;
+    } functions[] = {
+        {"open", ops->open},   {"address", ops->address}, {"connect", ops->connect},
+        {"isend", ops->isend}, {"irecv", ops->irecv},     {"test", ops->test},
+        {"close", ops->close},
+    };
+    const bool maps =
+        TUTTI_HAS(ops, map_start) && TUTTI_HAS(ops, map_test) && TUTTI_HAS(ops, map_close);
+
+    for (size_t i = 0; i < G_N_ELEMENTS(functions); i++)
+        if (!functions[i].there)
+            check_fails("transport %s: the required function %s is NULL", name, functions[i].name);
+    if (ops->capabilities & TUTTI_CAP_MAP && !maps)
+        check_fails("transport %s: TUTTI_CAP_MAP needs map_start, map_test and map_close", name);
+    if (TUTTI_HAS(ops, wait_fd) != TUTTI_HAS(ops, arm) &&
+        !(ops->capabilities & TUTTI_CAP_HOST_ONLY))
+        check_fails("transport %s: wait_fd and arm belong together", name);
+}
+
+static void expect_transport(const char *name, const tutti_transport_ops *ops, uint32_t minor)
+{
+    g_autofree char *what = g_strdup_printf("transport %s", name);
+
+    expect_size(what, ops->struct_size, offsetof(tutti_transport_ops, progress), sizeof *ops,
+                minor);
+    expect_functions(name, ops);
+    if (ops->threads > TUTTI_THREADS_MAIN_ONLY)
+        check_fails("%s: thread rule %u is none of TUTTI_THREADS_…", what, ops->threads);
+    if (ops->lanes < 1)
+        check_fails("%s: it has %u lanes; one is the least", what, ops->lanes);
+    if (ops->max_message && ops->max_message < MESSAGE_LEAST)
+        check_fails("%s: max_message is %llu; the core sends messages of up to %d bytes", what,
+                    (unsigned long long)ops->max_message, MESSAGE_LEAST);
+    if (ops->reserved && minor <= TUTTI_PLUGIN_ABI_MINOR)
+        check_fails("%s: reserved is %u; it must be 0", what, ops->reserved);
+}
+
+static void expect_wrapper(const char *name, const tutti_wrapper_ops *ops, uint32_t minor)
+{
+    g_autofree char *what = g_strdup_printf("wrapper %s", name);
+
+    expect_size(what, ops->struct_size, offsetof(tutti_wrapper_ops, begin), sizeof *ops, minor);
+    if (!ops->open || !ops->close)
+        check_fails("%s: the required function %s is NULL", what, ops->open ? "close" : "open");
+}
+
+static void expect_words(const char *what, const char *words)
+{
+    if (!words || !*words)
+        check_fails("the descriptor has no %s", what);
+    if (!g_utf8_validate(words, -1, NULL))
+        check_fails("the descriptor's %s is not UTF-8", what);
+}
+
+void check_descriptor(const struct check_member *member)
+{
+    const struct check_subject *subject = member->subject;
+    const tutti_plugin *plugin = check_load(subject);
+
+    check_doing("having its descriptor read");
+    if (plugin->magic != TUTTI_PLUGIN_MAGIC)
+        check_fails("%s has the magic 0x%016llx instead of 0x%016llx", TUTTI_PLUGIN_SYMBOL,
+                    (unsigned long long)plugin->magic, (unsigned long long)TUTTI_PLUGIN_MAGIC);
+    if (plugin->abi_major != TUTTI_PLUGIN_ABI_MAJOR)
+        check_fails("built for ABI %u, this is %d", plugin->abi_major, TUTTI_PLUGIN_ABI_MAJOR);
+    expect_size("the descriptor", plugin->struct_size, sizeof *plugin, sizeof *plugin,
+                plugin->abi_minor);
+    expect_words("name", plugin->name);
+    expect_words("version", plugin->version);
+    expect_words("license", plugin->license);
+    if (subject->name && strcmp(plugin->name, subject->name) != 0)
+        check_fails("it calls itself \"%s\" and its file libtutti-%s.so", plugin->name,
+                    subject->name);
+    if (plugin->provider_count < 1 || plugin->provider_count > PROVIDERS_MAX || !plugin->providers)
+        check_fails("it offers %u providers; 1 to %d are possible", plugin->provider_count,
+                    PROVIDERS_MAX);
+    for (uint32_t i = 0; i < plugin->provider_count; i++) {
+        const tutti_provider *provider = plugin->providers[i];
+
+        if (!provider)
+            check_fails("provider %u is NULL", i);
+        expect_size("a provider", provider->struct_size, sizeof *provider, sizeof *provider,
+                    plugin->abi_minor);
+        expect_words("provider's name", provider->name);
+        if (!provider->kind || !provider->ops)
+            check_fails("provider %s has no kind or no operations", provider->name);
+        if (provider->kind == TUTTI_PROVIDER_TRANSPORT)
+            expect_transport(provider->name, provider->ops, plugin->abi_minor);
+        if (provider->kind == TUTTI_PROVIDER_WRAPPER)
+            expect_wrapper(provider->name, provider->ops, plugin->abi_minor);
+    }
+}
+
+/* ---- what belongs to the program ------------------------------------------------------------- */
+
+enum { SIGNALS = 64 };
+
+struct state {
+    struct sigaction actions[SIGNALS + 1];
+    sigset_t blocked;
+    mode_t mask;
+    char *folder, *locale, *environment;
+    struct rlimit limits[RLIMIT_NLIMITS];
+    struct itimerval timers[3];
+    int rounding, traps;
+    off_t printed;
+    int descriptors, threads;
+};
+
+extern char **environ;
+
+/* How many entries a folder of /proc/self has. */
+static int count_in(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    int count = 0;
+
+    if (!dir)
+        return -1;
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+static void remember(struct state *ret_state)
+{
+    struct state *state = ret_state;
+
+    for (int i = 1; i <= SIGNALS; i++)
+        if (sigaction(i, NULL, &state->actions[i]) != 0)
+            memset(&state->actions[i], 0, sizeof state->actions[i]);
+    sigprocmask(SIG_SETMASK, NULL, &state->blocked);
+    state->mask = umask(0);
+    umask(state->mask);
+    state->folder = g_get_current_dir();
+    state->locale = g_strdup(setlocale(LC_ALL, NULL));
+    state->environment = g_strjoinv("\n", environ);
+    for (int i = 0; i < RLIMIT_NLIMITS; i++)
+        getrlimit(i, &state->limits[i]);
+    for (int i = 0; i < 3; i++)
+        getitimer(i, &state->timers[i]);
+    state->rounding = fegetround();
+    state->traps = fegetexcept();
+    fflush(NULL);
+    state->printed = lseek(STDOUT_FILENO, 0, SEEK_END);
+    state->descriptors = count_in("/proc/self/fd");
+    state->threads = count_in("/proc/self/task");
+}
+
+static void forget(struct state *state)
+{
+    g_free(state->folder);
+    g_free(state->locale);
+    g_free(state->environment);
+}
+
+static void expect_same_signals(const struct state *before, const struct state *now,
+                                const char *when)
+{
+    for (int i = 1; i <= SIGNALS; i++) {
+        if (before->actions[i].sa_handler != now->actions[i].sa_handler ||
+            before->actions[i].sa_flags != now->actions[i].sa_flags)
+            check_fails("%s it has changed what happens on signal %d (%s)", when, i, strsignal(i));
+        if (sigismember(&before->blocked, i) != sigismember(&now->blocked, i))
+            check_fails("%s it has changed whether signal %d (%s) is blocked", when, i,
+                        strsignal(i));
+    }
+}
+
+/* The first line of the environment that `before` does not have. */
+static const char *new_line(const char *before, char **now)
+{
+    for (; *now; now++)
+        if (!strstr(before, *now))
+            return *now;
+    return "a variable is gone";
+}
+
+static void expect_same(const struct state *before, const char *when)
+{
+    struct state now;
+
+    remember(&now);
+    expect_same_signals(before, &now, when);
+    if (now.mask != before->mask)
+        check_fails("%s the umask is %03o instead of %03o", when, now.mask, before->mask);
+    if (strcmp(now.folder, before->folder) != 0)
+        check_fails("%s the working directory is %s", when, now.folder);
+    if (strcmp(now.locale, before->locale) != 0)
+        check_fails("%s the locale is %s instead of %s", when, now.locale, before->locale);
+    if (strcmp(now.environment, before->environment) != 0)
+        check_fails("%s the environment is another: %s", when,
+                    new_line(before->environment, environ));
+    if (memcmp(now.limits, before->limits, sizeof now.limits) != 0)
+        check_fails("%s a resource limit is another", when);
+    if (memcmp(now.timers, before->timers, sizeof now.timers) != 0)
+        check_fails("%s an interval timer runs", when);
+    if (now.rounding != before->rounding || now.traps != before->traps)
+        check_fails("%s the floating-point environment is another", when);
+    if (now.printed != before->printed)
+        check_fails("%s it has printed %lld bytes; words go to tutti_host.log()", when,
+                    (long long)(now.printed - before->printed));
+    if (waitpid(-1, NULL, WNOHANG) >= 0 || errno != ECHILD)
+        check_fails("%s the process has a child", when);
+    forget(&now);
+}
+
+/* What it may have while an endpoint is open, and at no other time. */
+static void expect_nothing_open(const struct state *before, const char *when)
+{
+    struct state now;
+
+    remember(&now);
+    if (now.descriptors != before->descriptors)
+        check_fails("%s the process has %d descriptors more", when,
+                    now.descriptors - before->descriptors);
+    if (now.threads != before->threads)
+        check_fails("%s the process has %d threads more", when, now.threads - before->threads);
+    forget(&now);
+}
+
+/* A transport that maps is opened and closed without peers, which needs no mates. */
+static const tutti_transport_ops *first_transport(const tutti_plugin *plugin)
+{
+    for (uint32_t i = 0; i < plugin->provider_count; i++)
+        if (plugin->providers[i]->kind == TUTTI_PROVIDER_TRANSPORT)
+            return plugin->providers[i]->ops;
+    return NULL;
+}
+
+void check_effects(const struct check_member *member)
+{
+    struct state before;
+    struct core core = {0};
+
+    alarm(0); /* the parent's deadline is enough */
+    remember(&before);
+    void *library = load(member->subject);
+    expect_same(&before, "after loading");
+    expect_nothing_open(&before, "after loading");
+
+    const tutti_plugin *plugin = dlsym(library, TUTTI_PLUGIN_SYMBOL);
+    const tutti_transport_ops *ops = plugin ? first_transport(plugin) : NULL;
+    if (ops) {
+        core_open_alone(&core, ops);
+        expect_same(&before, "with an endpoint open");
+        core_close(&core);
+        expect_same(&before, "after closing the endpoint");
+        expect_nothing_open(&before, "after closing the endpoint");
+    }
+    check_doing("being unloaded");
+    dlclose(library);
+    expect_same(&before, "after unloading");
+    forget(&before);
+    check_doing("ending the process by exit()");
+    exit(0);
+}
