@@ -34,8 +34,7 @@
 enum {
     POLL_MS = 20,
     OUTCOME_FLUSH_MS = 200, /* it is on its way down the tree */
-    LEADER_LOOK_MS = 50,
-    DECISION_LOOK_MS = 10000,
+    STORE_POLL_MS = 50,
     LEADER_FIRST_MS = 250 /* the leader knows best who is missing */
 };
 
@@ -157,30 +156,53 @@ static tutti_status wait_for(struct agreement *a, tutti_status (*done)(struct ag
 
 /* ---- steps of a round ---- */
 
+tutti_status agree_await_keys(struct agreement *a, const char *const *keys, size_t count,
+                              int64_t ms)
+{
+    const int64_t until = clock_deadline_ms(ms);
+    struct epoll_event event;
+
+    for (;;) {
+        int32_t present = 0;
+        tutti_status status = tutti_store_check(a->store, keys, count, STORE_GRACE_MS, &present);
+
+        if (status || present)
+            return status;
+        int left = clock_left_ms(until, STORE_POLL_MS);
+        if (!left)
+            return TUTTI_ERR_TIMEOUT;
+        a->pause_ms = a->pause_ms ? a->pause_ms * 2 : 1;
+        if (a->pause_ms > STORE_POLL_MS)
+            a->pause_ms = STORE_POLL_MS;
+        (void)epoll_wait(a->group->control->epoll_fd, &event, 1,
+                         left < a->pause_ms ? left : a->pause_ms);
+        control_poll(a->group->control);
+    }
+}
+
 /*
- * Waits for the decision in short slices. Those next to the leader look between them whether the
- * leader lives. OK without a value: a->outcome tells.
+ * Those that have to look at something else meanwhile, at the leader or at a parent, look for the
+ * decision again and again; the others are waited for by the store. OK without a value: a->outcome
+ * tells.
  */
 static tutti_status await_decision(struct agreement *a, tutti_store_value *ret_value)
 {
-    struct control *control = a->group->control;
     char key[AGREE_KEY_MAX];
     const char *keys[1] = {key};
-    bool looks = control_parent(a->group->rank) == 0;
-    int64_t slice = looks ? LEADER_LOOK_MS : a->from ? PARENT_LOOK_MS : DECISION_LOOK_MS;
+    bool near_leader = control_parent(a->group->rank) == 0;
 
     agree_key(a, key, "decision/%u", a->round);
-    for (;;) {
+    while (near_leader || a->from) {
         int64_t left = agree_left_ms(a);
-        tutti_status status = tutti_store_wait(a->store, keys, 1, left < slice ? left + 1 : slice);
+        tutti_status status =
+            agree_await_keys(a, keys, 1, left < STORE_POLL_MS ? left : STORE_POLL_MS);
 
         if (!status)
             return tutti_store_get(a->store, key, STORE_GRACE_MS, ret_value);
         if (status != TUTTI_ERR_TIMEOUT || !left)
             return status;
-        control_poll(control);
         status = agree_take_notes(a);
-        if (!status && !a->outcome.kind && looks)
+        if (!status && !a->outcome.kind && near_leader)
             status = agree_probe_leader(a);
         if (status || a->outcome.kind)
             return status;
@@ -189,6 +211,8 @@ static tutti_status await_decision(struct agreement *a, tutti_store_value *ret_v
         if (status)
             return agree_give_up(a, status, -1);
     }
+    int64_t left = a->lead ? STORE_GRACE_MS : agree_left_ms(a); /* the leader has published it */
+    return tutti_store_get(a->store, key, left ? left : 1, ret_value);
 }
 
 static tutti_status read_decision(struct agreement *a)

@@ -9,8 +9,7 @@
 enum {
     AGREE_KEY_MAX = GROUP_KEY_MAX + 128,
     AGREE_ROUNDS_MAX = 8,
-    STORE_GRACE_MS = 2000, /* for a call of the store that has nothing to wait for */
-    PARENT_LOOK_MS = 200 /* whether the parent has ended: within what a death may take to be told */
+    STORE_GRACE_MS = 2000 /* for a call of the store that has nothing to wait for */
 };
 
 /* A frame, or the end of a member, noted under the control lock and worked on outside it. */
@@ -42,6 +41,7 @@ struct agreement {
     const struct forming *from; /* NULL: a world */
     int64_t stall_ns;           /* looks then for what members wait for */
     bool noted;                 /* where this member waits is in the store */
+    int pause_ms;               /* between two looks for keys; 0: none was made */
 
     struct leading *lead; /* rank 0 only */
 };
@@ -51,6 +51,10 @@ struct agreement {
 void agree_key(const struct agreement *a, char ret_key[AGREE_KEY_MAX], const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int64_t agree_left_ms(const struct agreement *a);
+/* Looks for the keys until all are there, seldom when that takes long; TIMEOUT without words. Unlike
+ * a wait of the store's, it leaves the connection good on a machine that is too slow for `ms`. */
+tutti_status agree_await_keys(struct agreement *a, const char *const *keys, size_t count,
+                              int64_t ms);
 /* Writes the round's outcome unless it is there, takes over what is there, and tells the tree
  * below. */
 tutti_status agree_settle(struct agreement *a, enum outcome_kind kind, tutti_status status,

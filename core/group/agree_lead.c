@@ -145,9 +145,11 @@ static tutti_status await_offers(struct agreement *a, const char *const *keys, i
     int64_t started = clock_now_ns(), remind_ns = started;
 
     for (;;) {
-        int64_t left = agree_left_ms(a), look = a->from ? PARENT_LOOK_MS : REMIND_MS;
+        int64_t left = agree_left_ms(a), look = a->from ? LATE_MS : REMIND_MS;
         int64_t slice = left < look ? left : look;
-        tutti_status status = tutti_store_wait(a->store, keys, (size_t)size, slice > 0 ? slice : 1);
+        tutti_status status =
+            a->from ? agree_await_keys(a, keys, (size_t)size, slice)
+                    : tutti_store_wait(a->store, keys, (size_t)size, slice > 0 ? slice : 1);
 
         if (status != TUTTI_ERR_TIMEOUT)
             return status;
