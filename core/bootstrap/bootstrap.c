@@ -4,8 +4,10 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -113,6 +115,12 @@ tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadli
     bootstrap.restart = identity.restart;
     memcpy(bootstrap.run_id, identity.run_id, sizeof bootstrap.run_id);
     memcpy(bootstrap.source, identity.source, sizeof bootstrap.source);
+    if (!identity.given && identity.store.kind == URL_TCP)
+        snprintf(bootstrap.place, sizeof bootstrap.place, "%s %u", identity.store.host,
+                 identity.store.port);
+    else if (!identity.given)
+        snprintf(bootstrap.place, sizeof bootstrap.place, "%.*s", (int)sizeof bootstrap.place - 1,
+                 identity.store.path);
     status = open_store(&known, &identity, &bootstrap);
     if (status) {
         bootstrap_release(&bootstrap);
@@ -122,6 +130,21 @@ tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadli
     address_of_route(bootstrap.store, bootstrap.bind_address);
     *ret_bootstrap = bootstrap;
     return TUTTI_OK;
+}
+
+bool bootstrap_claim(const struct bootstrap *bootstrap, const char *key)
+{
+    static struct tally claims = TALLY_INIT;
+    char what[1024];
+    uint64_t before = 0;
+
+    /* A child of fork() begins anew. */
+    int n = snprintf(what, sizeof what, "%d %d %s %s", (int)getpid(), bootstrap->rank, key,
+                     bootstrap->place);
+    size_t bytes = (size_t)n < sizeof what ? (size_t)n : sizeof what - 1;
+    tutti_status status =
+        tally_count(*bootstrap->place ? &claims : &bootstrap->store->claims, what, bytes, &before);
+    return status || !before;
 }
 
 void bootstrap_inherit(const struct bootstrap *parent, int rank, int size, int64_t deadline_ns,

@@ -27,6 +27,7 @@ struct bootstrap {
     int restart;                     /* attempt of the launcher, 0 first */
     char source[256];                /* in words: where rank, size and store came from */
     char bind_address[46];           /* numeric; the local end of the route to the rendezvous */
+    char place[320];                 /* where the store is, as it was said; "": it was given */
     int64_t deadline_ns;             /* CLOCK_MONOTONIC; as given to bootstrap_resolve() */
 };
 
@@ -40,6 +41,10 @@ struct bootstrap {
  */
 tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadline_ns,
                                struct bootstrap *ret_bootstrap);
+
+/* False: this process has had that key in that store as this rank before; so what others would find
+ * under it may be the earlier one's. */
+bool bootstrap_claim(const struct bootstrap *bootstrap, const char *key);
 
 /*
  * What a group that is made from another one begins with: the same store and server, a rank and a

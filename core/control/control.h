@@ -52,8 +52,9 @@ struct control_member {
     char host[CONTROL_HOST_MAX];
     uint8_t *provider_address[CONTROL_PROVIDERS];
     uint32_t provider_address_size[CONTROL_PROVIDERS];
-    bool dead, left;
-    bool passed_over; /* did not answer a proposal */
+    bool dead;
+    _Atomic bool left; /* written under the lock, read anywhere */
+    bool passed_over;  /* did not answer a proposal */
     char unreachable[64];
     int64_t unreachable_ns; /* when dialing it failed; 0: never. Its bye may be on the way */
     uint64_t left_after;    /* its last collective */

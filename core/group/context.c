@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fork.h"
 #include "group/dump.h"
@@ -32,22 +34,54 @@ static void forget_in_child(void)
     dump_watch_forget();
 }
 
-/* exit(3) without tutti_group_destroy(): the others hear it at once, and in words. */
+/* Takes the baton, unless somebody keeps it until then. */
+static bool take_baton(struct engine *engine, int64_t until_ns)
+{
+    const struct timespec pause = {.tv_nsec = CLOCK_NS_PER_MS};
+
+    while (!engine_try(engine)) {
+        if (clock_now_ns() >= until_ns)
+            return false;
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
+static void propose_exit(struct tutti_group *group)
+{
+    char who[CONTROL_HOST_MAX + 64], words[CONTROL_WORDS_MAX];
+
+    control_describe(group->control, group->rank, who, sizeof who);
+    snprintf(words, sizeof words, "%s was lost: it exited without tutti_group_destroy()", who);
+    control_propose(group->control, TUTTI_ERR_PEER_LOST, group->rank, words);
+}
+
+/*
+ * exit(3) without tutti_group_destroy(): the others hear it at once, and in words. Threads of the
+ * program may still run; so what is walked is locked, and the whole ends after EXIT_WAITS_MS. Where
+ * that is too short, the others see the connections end.
+ */
 static void say_unclean_bye(void)
 {
-    for (tutti_context *c = contexts; c; c = c->next)
-        for (struct engine_source *s = c->engine.sources; s; s = s->next) {
-            struct tutti_group *group = (struct tutti_group *)s;
-            char who[CONTROL_HOST_MAX + 64], words[CONTROL_WORDS_MAX];
+    const int64_t until = clock_deadline_ms(EXIT_WAITS_MS);
 
-            if (c->fork_generation != fork_current() || !group->control || group->size == 1)
-                continue;
-            control_describe(group->control, group->rank, who, sizeof who);
-            snprintf(words, sizeof words, "%s was lost: it exited without tutti_group_destroy()",
-                     who);
-            control_propose(group->control, TUTTI_ERR_PEER_LOST, group->rank, words);
-            control_await_verdict(group->control, EXIT_WAITS_MS);
-        }
+    pthread_mutex_lock(&lock);
+    for (tutti_context *c = contexts; c; c = c->next) {
+        if (c->fork_generation != fork_current())
+            continue;
+        (void)engine_stop(&c->engine, until);
+        if (!take_baton(&c->engine, until))
+            continue;
+        for (struct engine_source *s = c->engine.sources; s; s = s->next)
+            if (((struct tutti_group *)s)->size > 1)
+                propose_exit((struct tutti_group *)s);
+        for (struct engine_source *s = c->engine.sources; s; s = s->next)
+            if (((struct tutti_group *)s)->size > 1)
+                control_await_verdict(((struct tutti_group *)s)->control,
+                                      clock_left_ms(until, EXIT_WAITS_MS));
+        engine_release(&c->engine);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 static void at_exit(void)

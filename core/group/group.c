@@ -196,7 +196,7 @@ tutti_status group_create(struct tutti_context *context, const char *name, int64
     for (int level = 0; level < PROVIDERS; level++)
         group->endpoints[level] = (struct endpoint){.group = group, .wait_fd = -1};
     snprintf(group->name, sizeof group->name, "%s", name);
-    pthread_mutex_init(&group->lineage.lock, NULL);
+    tally_init(&group->lineage.made);
     *ret_group = group;
     return TUTTI_OK;
 }
@@ -241,8 +241,10 @@ static tutti_status form_world(struct tutti_group *world, const tutti_init_optio
         status = wrappers_open(world, options->wrap);
     if (status)
         return status;
-    snprintf(world->key, sizeof world->key, "tutti/%s/%d/%lld/%s", world->bootstrap.run_id,
-             world->bootstrap.restart, (long long)init_count, world->name);
+    do /* contexts that are the same member of worlds of the same name have one after the other */
+        snprintf(world->key, sizeof world->key, "tutti/%s/%d/%lld/%s", world->bootstrap.run_id,
+                 world->bootstrap.restart, (long long)init_count++, world->name);
+    while (!bootstrap_claim(&world->bootstrap, world->key));
     world->lineage.world_key_size = strlen(world->key);
     return group_form(world);
 }

@@ -22,6 +22,7 @@
 
 #include "algorithm/layout.h"
 #include "base/chain.h"
+#include "base/tally.h"
 #include "bootstrap/bootstrap.h"
 #include "control/control.h"
 #include "control/mates.h"
@@ -135,8 +136,7 @@ struct lineage {
     size_t world_key_size; /* the first bytes of the group's key are the world's key */
     char world_name[CONTROL_HOST_MAX];
     int32_t *world_ranks; /* [size] each member's rank in the world */
-    pthread_mutex_t lock;
-    struct lineage_made *made; /* how often each group was made from this one */
+    struct tally made;    /* how often each group was made from this one */
 };
 
 /* What a group is being made from. */

@@ -25,12 +25,6 @@
 #include "group/group.h"
 #include "group/wrap.h"
 
-struct lineage_made {
-    struct lineage_made *next;
-    XXH128_hash_t what; /* of the parent's key, the name and the list */
-    uint64_t times;
-};
-
 /* ---- where a group comes from ---- */
 
 tutti_status lineage_begin(struct tutti_group *world)
@@ -66,32 +60,8 @@ static tutti_status lineage_inherit(const struct lineage *parent, const int32_t 
 
 void lineage_free(struct lineage *lineage)
 {
-    while (lineage->made) {
-        struct lineage_made *made = lineage->made;
-
-        lineage->made = made->next;
-        free(made);
-    }
+    tally_free(&lineage->made);
     free(lineage->world_ranks);
-    pthread_mutex_destroy(&lineage->lock);
-}
-
-/* How often this was made before. */
-static tutti_status count_made(struct lineage *lineage, XXH128_hash_t what, uint64_t *ret_times)
-{
-    pthread_mutex_lock(&lineage->lock);
-    struct lineage_made *made = lineage->made;
-    while (made && !XXH128_isEqual(made->what, what))
-        made = made->next;
-    if (!made && (made = calloc(1, sizeof *made))) {
-        made->what = what;
-        made->next = lineage->made;
-        lineage->made = made;
-    }
-    if (made)
-        *ret_times = made->times++;
-    pthread_mutex_unlock(&lineage->lock);
-    return made ? TUTTI_OK : error_set(TUTTI_ERR_NO_MEMORY, "no memory to make a group");
 }
 
 /* ---- the key and the name ---- */
@@ -207,7 +177,7 @@ static tutti_status make(struct tutti_group *parent, const int32_t *ranks, int32
     uint64_t times = 0;
     struct tutti_group *group;
 
-    tutti_status status = count_made(&parent->lineage, what, &times);
+    tutti_status status = tally_count(&parent->lineage.made, &what, sizeof what, &times);
     if (status)
         return status;
     write_name(parent, ranks, n, times, name);

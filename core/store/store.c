@@ -17,6 +17,7 @@ void store_init(tutti_store *store, const struct store_ops *ops)
     store->ops = ops;
     store->pid = getpid();
     atomic_init(&store->references, 1);
+    tally_init(&store->claims);
 }
 
 tutti_status store_time_start(int64_t timeout_ms, struct store_time *ret_time)
@@ -151,8 +152,10 @@ void tutti_store_unref(tutti_store *store)
      * here, and the connection is the parent's. */
     if (!store || store->pid != getpid())
         return;
-    if (atomic_fetch_sub_explicit(&store->references, 1, memory_order_acq_rel) == 1)
-        store->ops->close(store);
+    if (atomic_fetch_sub_explicit(&store->references, 1, memory_order_acq_rel) != 1)
+        return;
+    tally_free(&store->claims);
+    store->ops->close(store);
 }
 
 tutti_status store_clone(tutti_store *store, int64_t timeout_ms, tutti_store **ret_store)

@@ -17,6 +17,7 @@
 
 #include <tutti/store.h>
 
+#include "base/tally.h"
 #include "store/store_buffer.h"
 
 /* A call's time-out: the number for messages, the point of time for waiting. */
@@ -61,7 +62,8 @@ struct store_ops {
 struct tutti_store { /* the first member of every kind */
     const struct store_ops *ops;
     atomic_int references;
-    pid_t pid; /* who may use it */
+    pid_t pid;           /* who may use it */
+    struct tally claims; /* keys that groups of this process have had in it */
 };
 
 enum {

@@ -71,17 +71,29 @@ void engine_ring(struct engine *engine)
     (void)ignored; /* a counter that is full rings already */
 }
 
+bool engine_stop(struct engine *engine, int64_t until_ns)
+{
+    const struct timespec until = {.tv_sec = until_ns / CLOCK_NS_PER_S,
+                                   .tv_nsec = until_ns % CLOCK_NS_PER_S};
+
+    pthread_mutex_lock(&engine->lock);
+    bool runs = engine->thread_runs;
+    engine->stop = true;
+    pthread_cond_broadcast(&engine->wake);
+    pthread_mutex_unlock(&engine->lock);
+    if (!runs)
+        return true;
+    engine_ring(engine);
+    if (pthread_equal(engine->thread, pthread_self()) ||
+        pthread_clockjoin_np(engine->thread, NULL, CLOCK_MONOTONIC, &until))
+        return false;
+    engine->thread_runs = false;
+    return true;
+}
+
 void engine_fini(struct engine *engine)
 {
-    if (engine->thread_runs) {
-        pthread_mutex_lock(&engine->lock);
-        engine->stop = true;
-        pthread_cond_broadcast(&engine->wake);
-        pthread_mutex_unlock(&engine->lock);
-        engine_ring(engine);
-        pthread_join(engine->thread, NULL);
-        engine->thread_runs = false;
-    }
+    (void)engine_stop(engine, INT64_MAX);
     engine_run_callbacks(engine);
     if (engine->epoll_fd >= 0)
         close(engine->epoll_fd);

@@ -72,6 +72,10 @@ tutti_status engine_init(struct engine *engine);
 /* Stops the thread; no source may be left. */
 void engine_fini(struct engine *engine);
 
+/* Stops the thread, for good. False: it had not ended by `until_ns` (CLOCK_MONOTONIC), or this is
+ * it. */
+bool engine_stop(struct engine *engine, int64_t until_ns);
+
 void engine_add(struct engine *engine, struct engine_source *source);
 void engine_remove(struct engine *engine, struct engine_source *source);
 /* A descriptor whose readiness ends a sleep; it stays the caller's. */

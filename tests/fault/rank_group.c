@@ -64,6 +64,32 @@ RANK_CASE(all_come)
     finish(group, world, status);
 }
 
+/* The victim ends while it is in several groups, and while tutti's thread runs for it. */
+RANK_CASE(one_exits)
+{
+    enum { GROUPS = 5 };
+    tutti_group *world = join(), *groups[GROUPS];
+    tutti_work *work;
+
+    for (int i = 0; i < GROUPS; i++)
+        require_ok(make(world, &groups[i]));
+    if (rank == victim()) {
+        for (int i = 0; i < GROUPS; i++)
+            require_ok(tutti_barrier(groups[i], 0, &work));
+        rank_await("go");
+        exit(0);
+    }
+    rank_point("open");
+    tutti_status status = tutti_barrier(world, 0, 0);
+    tell(status);
+    for (int i = 0; i < GROUPS; i++) {
+        check_status(tutti_barrier(groups[i], 0, 0), TUTTI_ERR_PEER_LOST);
+        check_contains(tutti_last_error(), "it exited without tutti_group_destroy()");
+        tutti_group_destroy(groups[i]);
+    }
+    tutti_group_destroy(world);
+}
+
 /* Every rank but the last has another idea of the list; they wait for each other. */
 RANK_CASE(lists_differ)
 {

@@ -85,6 +85,26 @@ FAULT_TEST(group, ends_in_one_way_when_its_leader_dies_at_any_moment)
         kill_at(way, RANKS - 1, after_us);
 }
 
+/* All its groups tell at once, and together they keep it for as long as one. */
+FAULT_TEST(group, of_a_member_that_exits_names_it)
+{
+    struct ranks *ranks =
+        fault_start(way, "rank_group", "one_exits", 3, (const char *[]){victim_is(1), NULL});
+
+    cr_assert(ranks_reach(ranks, 0, "open"));
+    cr_assert(ranks_reach(ranks, 2, "open"));
+    usleep(100000);
+    int64_t from = fault_now_ns();
+    ranks_tell(ranks, 1, "go");
+    fault_expect(ranks, &(struct fault_expected){.size = 3,
+                                                 .gone = 1u << 1,
+                                                 .status = "TUTTI_ERR_PEER_LOST",
+                                                 .parts = {"group world: rank 1 (", "it exited"},
+                                                 .from_ns = from,
+                                                 .budget_ms = FAULT_BUDGET_MS});
+    fault_finish(ranks);
+}
+
 static void expect_timeout(struct ranks *ranks, int size, int victim, const char *who)
 {
     fault_expect(ranks, &(struct fault_expected){.size = size,

@@ -194,6 +194,27 @@ RANK_CASE(the_default_group_is_the_first_world)
     }
 }
 
+/* The same member of two worlds of the same name, one after the other and then at once. */
+RANK_CASE(contexts_of_one_process_do_not_take_each_others_keys)
+{
+    tutti_init_options options[2] = {TUTTI_INIT_OPTIONS_INIT, TUTTI_INIT_OPTIONS_INIT};
+    tutti_group *worlds[2];
+
+    for (int lap = 0; lap < 2; lap++) {
+        for (int i = 0; i < 2; i++) {
+            options[i].timeout_ms = 10000;
+            require_ok(tutti_context_create(&options[i].context));
+            require_ok(tutti_init(&options[i], &worlds[i]));
+        }
+        check(!tutti_is_initialized()); /* neither is of the default context */
+        for (int i = 0; i < 2; i++) {
+            check_eq(sum_over(worlds[1 - i], 1), size);
+            check_ok(tutti_group_destroy(worlds[1 - i]));
+            check_ok(tutti_context_destroy(options[1 - i].context));
+        }
+    }
+}
+
 RANK_CASE(wrong_lists_are_refused_in_words)
 {
     tutti_group *world = rank_init(NULL), *group = NULL;
