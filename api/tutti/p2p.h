@@ -23,32 +23,92 @@ extern "C" {
 #define TUTTI_ANY_SOURCE (-1)
 
 /**
- * Sends `tensor` to rank `destination` (not the caller's own) under `tag` (0 .. 2^62-1).
- * Returns when the tensor may be reused: small messages are buffered, large ones wait for the
- * receive. Errors: INVALID_ARGUMENT, TIMEOUT, PEER_LOST, ABORTED, and those of a failed group.
+ * Sends `tensor` to rank `destination` under `tag` (0 .. 2^62-1).
+ * Returns when the tensor may be reused: small messages (up to 64 KiB, together 256 KiB that the
+ * receiver has not taken; less in groups of more than 256) are buffered, larger ones wait for the
+ * receive. This holds for a send to the own
+ * rank, too: a large one needs a receive that was started before, or that another thread posts;
+ * otherwise it ends at its deadline. Errors: INVALID_ARGUMENT, TIMEOUT, PEER_LOST, ABORTED, and those
+ * of a failed group.
  * Semantics: torch.distributed.send; MPI_Send.
  */
 TUTTI_API tutti_status tutti_send(tutti_group *group, const tutti_tensor *tensor,
                                   int32_t destination, uint64_t tag, const tutti_options *options);
 
 /**
- * Receives into `tensor` from rank `source` or TUTTI_ANY_SOURCE. The message must have exactly the
- * tensor's bytes: another size is TUTTI_ERR_MISMATCH for this call alone, naming both sizes, and
- * the message is dropped. `ret_source` may be NULL.
+ * Receives into `tensor` from rank `source` or TUTTI_ANY_SOURCE, which takes the earliest message of
+ * anybody, the own rank included. The message must have exactly the tensor's bytes: another size is
+ * TUTTI_ERR_MISMATCH for this call alone, naming both sizes, and the message is dropped. `ret_source`
+ * may be NULL.
  * Semantics: torch.distributed.recv; MPI_Recv.
  */
 TUTTI_API tutti_status tutti_recv(tutti_group *group, const tutti_tensor *tensor, int32_t source,
                                   uint64_t tag, const tutti_options *options, int32_t *ret_source);
 
-/** As tutti_send(), without waiting; the tensor must not change until the work is complete. */
+/**
+ * As tutti_recv(), for a message of at most the tensor's bytes; what it does not fill stays as it
+ * was. `ret_bytes` (may be NULL) tells how long the message was. A longer one is
+ * TUTTI_ERR_MISMATCH. Semantics: MPI_Recv with MPI_Get_count.
+ */
+TUTTI_API tutti_status tutti_recv_up_to(tutti_group *group, const tutti_tensor *tensor,
+                                        int32_t source, uint64_t tag, const tutti_options *options,
+                                        int32_t *ret_source, uint64_t *ret_bytes);
+
+/** As tutti_send(), without waiting; the tensor must not change until the work is complete.
+ * Semantics: torch.distributed.isend; MPI_Isend. */
 TUTTI_API tutti_status tutti_isend(tutti_group *group, const tutti_tensor *tensor,
                                    int32_t destination, uint64_t tag, const tutti_options *options,
                                    tutti_work **ret_work);
 
-/** As tutti_recv(), without waiting; tutti_work_source() tells the source afterwards. */
+/** As tutti_recv(), without waiting; tutti_work_source() tells the source afterwards.
+ * Semantics: torch.distributed.irecv; MPI_Irecv. */
 TUTTI_API tutti_status tutti_irecv(tutti_group *group, const tutti_tensor *tensor, int32_t source,
                                    uint64_t tag, const tutti_options *options,
                                    tutti_work **ret_work);
+
+/** As tutti_recv_up_to(), without waiting; tutti_work_result() tells source and length afterwards. */
+TUTTI_API tutti_status tutti_irecv_up_to(tutti_group *group, const tutti_tensor *tensor,
+                                         int32_t source, uint64_t tag, const tutti_options *options,
+                                         tutti_work **ret_work);
+
+/**
+ * Sends `send` and receives into `recv` at the same time, and returns when both are done: two members,
+ * or all of a ring, exchange messages of any size so without waiting for each other in vain. The two
+ * tensors do not overlap; each side matches any send or receive of the other. `source` may be
+ * TUTTI_ANY_SOURCE; `ret_source` may be NULL. When both fail the receive's error is returned.
+ * Semantics: MPI_Sendrecv, with receives of exact size.
+ */
+TUTTI_API tutti_status tutti_sendrecv(tutti_group *group, const tutti_tensor *send,
+                                      int32_t destination, uint64_t send_tag,
+                                      const tutti_tensor *recv, int32_t source, uint64_t recv_tag,
+                                      const tutti_options *options, int32_t *ret_source);
+
+enum { TUTTI_P2P_SEND = 1, TUTTI_P2P_RECV = 2, TUTTI_P2P_RECV_UP_TO = 3 };
+
+/** One operation of tutti_batch_isend_irecv(). Members are only appended; zero them. */
+typedef struct tutti_p2p_op {
+    int32_t kind; /* TUTTI_P2P_… */
+    int32_t peer; /* destination, or source; a receive takes TUTTI_ANY_SOURCE */
+    uint64_t tag;
+    const tutti_tensor *tensor; /* the descriptor is read during the call only */
+} tutti_p2p_op;
+
+/**
+ * Starts `count` sends and receives in the order of the array, as if by tutti_isend() and
+ * tutti_irecv(), with nothing of another thread in between. They may be in any order: nothing waits
+ * here.
+ *
+ * op_size    sizeof(tutti_p2p_op).
+ * options    of each of them.
+ * ret_works  [count], in the order of `ops`; each is freed by the caller.
+ *
+ * All are checked before any is started: an error means that none was, and its words name the index.
+ * What fails later is told by its work. Semantics: torch.distributed.batch_isend_irecv.
+ */
+TUTTI_API tutti_status tutti_batch_isend_irecv(tutti_group *group, const tutti_p2p_op *ops,
+                                               uint32_t op_size, uint32_t count,
+                                               const tutti_options *options,
+                                               tutti_work **ret_works);
 
 #ifdef __cplusplus
 }

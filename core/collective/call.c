@@ -112,6 +112,12 @@ tutti_status call_allocate(struct tutti_group *group, struct async_call **ret_ca
     return TUTTI_OK;
 }
 
+void call_give_back(struct async_call *async)
+{
+    atomic_fetch_sub(&async->work.engine->unattended, 1);
+    release(&async->work);
+}
+
 tutti_status call_started(struct async_call *async, tutti_status status, tutti_work **ret_work)
 {
     struct tutti_group *group = async->call.group;
@@ -121,8 +127,7 @@ tutti_status call_started(struct async_call *async, tutti_status status, tutti_w
         (void)group->source.progress(&group->source);
     engine_release(engine);
     if (status) {
-        atomic_fetch_sub(&engine->unattended, 1);
-        release(&async->work);
+        call_give_back(async);
         return status;
     }
     *ret_work = &async->work;

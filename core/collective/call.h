@@ -24,6 +24,8 @@ static inline struct async_call *call_of_work(struct tutti_work *work)
 
 /* Memory for a call that nobody waits for. */
 tutti_status call_allocate(struct tutti_group *group, struct async_call **ret_call);
+/* Gives it back; it was not started. */
+void call_give_back(struct async_call *async);
 /*
  * Ends the start of such a call, which was made with the baton, and releases the baton. OK: moves
  * things once, and hands the work to the caller, and to the engine if it is not complete. Otherwise

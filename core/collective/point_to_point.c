@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* send, recv, isend, irecv of the public API, over core/p2p. */
+/* Point to point of the public API, over core/p2p. */
 #include <tutti/p2p.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
+#include "base/options.h"
 #include "collective/call.h"
 #include "group/recorder.h"
 #include "group/wrap.h"
@@ -18,6 +20,7 @@ struct message {
     uint64_t tag;
     int32_t peer;
     int64_t timeout_ms;
+    bool up_to; /* a shorter message is welcome */
 };
 
 static tutti_status check(tutti_group *group, const tutti_tensor *tensor,
@@ -33,29 +36,26 @@ static tutti_status check(tutti_group *group, const tutti_tensor *tensor,
     if (m->tag > TAG_MAX)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "tag %llu is larger than 2^62-1",
                          (unsigned long long)m->tag);
-    if (m->kind == CALL_RECV && m->peer == TUTTI_ANY_SOURCE && group->size > 1)
+    if (m->kind == CALL_RECV && m->peer == TUTTI_ANY_SOURCE)
         return TUTTI_OK;
     if (m->peer < 0 || m->peer >= group->size)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "rank %d is not in a group of %d", m->peer,
                          group->size);
-    if (m->peer == group->rank)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "rank %d cannot send to itself", m->peer);
     return TUTTI_OK;
 }
 
-/* With the baton; afterwards the call is in the group's list, or complete. */
-static tutti_status start(struct tutti_group *group, const struct message *m, struct call *call)
+/* With the baton; afterwards the call is in the group's list, or complete. On failure it is in no
+ * list, and has the thread's error. */
+static tutti_status post(struct tutti_group *group, const struct message *m, struct call *call)
 {
     tutti_status status;
 
-    if (group_ended(group))
-        return group_verdict(group);
     call->kind = m->kind;
     call->bytes = m->bytes;
     call->tag = m->tag;
     call->peer = m->peer;
     call->timeout_ms = m->timeout_ms;
-    call->message = (struct p2p_op){.done = group_message_done, .user = call};
+    call->message = (struct p2p_op){.done = group_message_done, .user = call, .up_to = m->up_to};
     call->record = record_message(group, call, m->kind == CALL_SEND);
     call->in = call->out = (struct blocks){.base = m->data};
     call_list_append(&group->messages, call);
@@ -79,8 +79,24 @@ static tutti_status start(struct tutti_group *group, const struct message *m, st
     return status;
 }
 
+static tutti_status start(struct tutti_group *group, const struct message *m, struct call *call)
+{
+    return group_ended(group) ? group_verdict(group) : post(group, m, call);
+}
+
+/* As post(); what could not be started is complete with the reason. */
+static void post_or_fail(struct tutti_group *group, const struct message *m, struct call *call)
+{
+    tutti_status status = post(group, m, call);
+
+    if (!status)
+        return;
+    call_list_append(&group->messages, call);
+    group_complete(group, call, status);
+}
+
 static tutti_status run_blocking(struct tutti_group *group, const struct message *m,
-                                 int32_t *ret_source)
+                                 int32_t *ret_source, uint64_t *ret_bytes)
 {
     struct engine *engine = &group->context->engine;
     struct call call = {.state = {.status = TUTTI_ERR_NOT_READY}, .group = group};
@@ -92,6 +108,8 @@ static tutti_status run_blocking(struct tutti_group *group, const struct message
         status = call_wait(&call);
     if (!status && ret_source)
         *ret_source = call.message.source;
+    if (!status && ret_bytes)
+        *ret_bytes = call.message.bytes;
     return status;
 }
 
@@ -123,13 +141,21 @@ static tutti_status run_async(struct tutti_group *group, const struct message *m
     return call_started(async, start(group, m, &async->call), ret_work);
 }
 
+static tutti_status run(tutti_group *group, struct message m, const tutti_tensor *tensor,
+                        const tutti_options *options, tutti_work **ret_work)
+{
+    tutti_status status = check(group, tensor, options, &m);
+
+    return status ? status : run_async(group, &m, ret_work);
+}
+
 tutti_status tutti_send(tutti_group *group, const tutti_tensor *tensor, int32_t destination,
                         uint64_t tag, const tutti_options *options)
 {
     struct message m = {.kind = CALL_SEND, .tag = tag, .peer = destination};
     tutti_status status = check(group, tensor, options, &m);
 
-    return status ? status : run_blocking(group, &m, NULL);
+    return status ? status : run_blocking(group, &m, NULL, NULL);
 }
 
 tutti_status tutti_recv(tutti_group *group, const tutti_tensor *tensor, int32_t source,
@@ -138,23 +164,179 @@ tutti_status tutti_recv(tutti_group *group, const tutti_tensor *tensor, int32_t 
     struct message m = {.kind = CALL_RECV, .tag = tag, .peer = source};
     tutti_status status = check(group, tensor, options, &m);
 
-    return status ? status : run_blocking(group, &m, ret_source);
+    return status ? status : run_blocking(group, &m, ret_source, NULL);
+}
+
+tutti_status tutti_recv_up_to(tutti_group *group, const tutti_tensor *tensor, int32_t source,
+                              uint64_t tag, const tutti_options *options, int32_t *ret_source,
+                              uint64_t *ret_bytes)
+{
+    struct message m = {.kind = CALL_RECV, .tag = tag, .peer = source, .up_to = true};
+    tutti_status status = check(group, tensor, options, &m);
+
+    return status ? status : run_blocking(group, &m, ret_source, ret_bytes);
 }
 
 tutti_status tutti_isend(tutti_group *group, const tutti_tensor *tensor, int32_t destination,
                          uint64_t tag, const tutti_options *options, tutti_work **ret_work)
 {
-    struct message m = {.kind = CALL_SEND, .tag = tag, .peer = destination};
-    tutti_status status = check(group, tensor, options, &m);
-
-    return status ? status : run_async(group, &m, ret_work);
+    return run(group, (struct message){.kind = CALL_SEND, .tag = tag, .peer = destination}, tensor,
+               options, ret_work);
 }
 
 tutti_status tutti_irecv(tutti_group *group, const tutti_tensor *tensor, int32_t source,
                          uint64_t tag, const tutti_options *options, tutti_work **ret_work)
 {
-    struct message m = {.kind = CALL_RECV, .tag = tag, .peer = source};
-    tutti_status status = check(group, tensor, options, &m);
+    return run(group, (struct message){.kind = CALL_RECV, .tag = tag, .peer = source}, tensor,
+               options, ret_work);
+}
 
-    return status ? status : run_async(group, &m, ret_work);
+tutti_status tutti_irecv_up_to(tutti_group *group, const tutti_tensor *tensor, int32_t source,
+                               uint64_t tag, const tutti_options *options, tutti_work **ret_work)
+{
+    return run(group,
+               (struct message){.kind = CALL_RECV, .tag = tag, .peer = source, .up_to = true},
+               tensor, options, ret_work);
+}
+
+/* ---- several at once ---- */
+
+/* Both calls are on this stack, so both are over when it returns. */
+static tutti_status exchange(struct tutti_group *group, const struct message *out,
+                             const struct message *in, int32_t *ret_source)
+{
+    struct engine *engine = &group->context->engine;
+    struct call send = {.state = {.status = TUTTI_ERR_NOT_READY}, .group = group};
+    struct call recv = {.state = {.status = TUTTI_ERR_NOT_READY}, .group = group};
+
+    engine_take(engine);
+    if (group_ended(group)) {
+        engine_release(engine);
+        return group_verdict(group);
+    }
+    post_or_fail(group, in, &recv);
+    post_or_fail(group, out, &send);
+    tutti_status failed = atomic_load(&send.state.status);
+    if (failed && failed != TUTTI_ERR_NOT_READY && !p2p_cancel(&recv.message)) {
+        error_give(failed, &send.error);
+        group_complete(group, &recv, failed);
+    }
+    engine_release(engine);
+    /* Other calls may fail in this thread's hands while it waits, so the errors are taken last. */
+    engine_wait(engine, &recv.state, INT64_MAX);
+    tutti_status sent = call_wait(&send);
+    tutti_status received = call_wait(&recv);
+    if (!received && !sent && ret_source)
+        *ret_source = recv.message.source;
+    return received ? received : sent;
+}
+
+tutti_status tutti_sendrecv(tutti_group *group, const tutti_tensor *send, int32_t destination,
+                            uint64_t send_tag, const tutti_tensor *recv, int32_t source,
+                            uint64_t recv_tag, const tutti_options *options, int32_t *ret_source)
+{
+    struct message out = {.kind = CALL_SEND, .tag = send_tag, .peer = destination};
+    struct message in = {.kind = CALL_RECV, .tag = recv_tag, .peer = source};
+    tutti_status status = check(group, send, options, &out);
+
+    if (!status)
+        status = check(group, recv, options, &in);
+    if (status)
+        return status;
+    const char *from = out.data, *to = in.data;
+    if (from < to + in.bytes && to < from + out.bytes)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "the tensor that is sent and the one that is received into overlap");
+    return exchange(group, &out, &in, ret_source);
+}
+
+/* One operation of the caller's array, whose elements may be longer or shorter than ours. */
+static tutti_status read_op(const void *ops, uint32_t op_size, uint32_t index, tutti_p2p_op *ret_op)
+{
+    const unsigned char *bytes = (const unsigned char *)ops + (size_t)index * op_size;
+    size_t known = op_size < sizeof *ret_op ? op_size : sizeof *ret_op;
+
+    for (size_t i = known; i < op_size; i++)
+        if (bytes[i])
+            return error_set(TUTTI_ERR_NEWER_CALLER,
+                             "byte %zu is set, but this libtutti knows %zu bytes only; the program "
+                             "was built for a newer libtutti",
+                             i, known);
+    *ret_op = (tutti_p2p_op){0};
+    memcpy(ret_op, bytes, known);
+    return TUTTI_OK;
+}
+
+static tutti_status message_of(tutti_group *group, const tutti_p2p_op *op,
+                               const tutti_options *options, struct message *ret_message)
+{
+    *ret_message = (struct message){.kind = op->kind == TUTTI_P2P_SEND ? CALL_SEND : CALL_RECV,
+                                    .tag = op->tag,
+                                    .peer = op->peer,
+                                    .up_to = op->kind == TUTTI_P2P_RECV_UP_TO};
+    switch (op->kind) {
+    case TUTTI_P2P_SEND:
+    case TUTTI_P2P_RECV:
+    case TUTTI_P2P_RECV_UP_TO:
+        return check(group, op->tensor, options, ret_message);
+    default:
+        return error_set(TUTTI_ERR_UNSUPPORTED, "kind %d is not known", op->kind);
+    }
+}
+
+struct batch_item {
+    struct message message;
+    struct async_call *async;
+};
+
+static tutti_status prepare(tutti_group *group, const void *ops, uint32_t op_size, uint32_t count,
+                            const tutti_options *options, struct batch_item *items)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        tutti_p2p_op op;
+        tutti_status status = read_op(ops, op_size, i, &op);
+
+        if (!status)
+            status = message_of(group, &op, options, &items[i].message);
+        if (!status)
+            status = call_allocate(group, &items[i].async);
+        if (status)
+            return error_prefix("operation %u of %u", i, count);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tutti_batch_isend_irecv(tutti_group *group, const tutti_p2p_op *ops, uint32_t op_size,
+                                     uint32_t count, const tutti_options *options,
+                                     tutti_work **ret_works)
+{
+    tutti_status status = group_check(group);
+
+    if (status || !count)
+        return status;
+    if (!ops || !ret_works || !op_size || op_size > OPTIONS_SIZE_MAX)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "ops and ret_works must be given, and op_size be sizeof(tutti_p2p_op)");
+    struct batch_item *items = calloc(count, sizeof *items);
+    if (!items)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %u operations", count);
+    status = prepare(group, ops, op_size, count, options, items);
+    struct engine *engine = &group->context->engine;
+    engine_take(engine);
+    if (!status && group_ended(group))
+        status = group_verdict(group);
+    for (uint32_t i = 0; i < count && !status; i++) {
+        items[i].async->work.cancel = cancel;
+        post_or_fail(group, &items[i].message, &items[i].async->call);
+        ret_works[i] = &items[i].async->work;
+    }
+    if (!status)
+        (void)group->source.progress(&group->source);
+    engine_release(engine);
+    for (uint32_t i = 0; i < count && status && items[i].async; i++)
+        call_give_back(items[i].async);
+    free(items);
+    if (!status && atomic_load(&engine->unattended))
+        engine_attend(engine);
+    return status;
 }

@@ -144,7 +144,9 @@ static tutti_status be_alone(struct tutti_group *group)
     tutti_status status = check_names(&group->choice);
 
     snprintf(group->backend, sizeof group->backend, "self");
-    return status ? status : layout_init(&group->layout, 1, 0, &alone);
+    if (!status)
+        status = layout_init(&group->layout, 1, 0, &alone);
+    return status ? status : endpoints_start_messages(group); /* to itself */
 }
 
 /* Facts that plans are made from; the same on all members. */

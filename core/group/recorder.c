@@ -80,6 +80,8 @@ uint64_t record_collective(struct tutti_group *group, const struct call *call)
 /* What messages with `peer` go through; any of them when it is not known yet. */
 static const char *way_to(const struct tutti_group *group, int peer)
 {
+    if (peer == group->rank)
+        return "self";
     return peer < 0 ? group->backend : group->endpoints[group->levels[peer]].name;
 }
 

@@ -69,7 +69,9 @@ int group_describe_wait(struct tutti_group *group, const struct call *call, char
     control_describe(group->control, w.rank, ret_text, capacity);
     used = strlen(ret_text);
     snprintf(ret_text + used, capacity - used, ", %s",
-             call->kind != CALL_COLLECTIVE ? "which has not answered"
+             call->kind != CALL_COLLECTIVE && w.rank == group->rank
+                 ? "which is this rank itself: start the other side first"
+             : call->kind != CALL_COLLECTIVE ? "which has not answered"
              : w.kind == WAITING_CALL || w.kind == WAITING_ROOM || is_monitored(call)
                  ? "which has not called it"
                  : "which has not come so far in it");

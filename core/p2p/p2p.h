@@ -149,6 +149,8 @@ struct p2p_op {
      * between: it may start operations (this one too) and free the op; not free or fail groups. */
     void (*done)(struct p2p_op *op);
     void *user;
+    /* Of a receive: a shorter message is welcome, too, and `bytes` tells how long it was. */
+    bool up_to;
 
     /* The engine's. */
     struct p2p_group *group;
@@ -170,15 +172,15 @@ struct p2p_op {
 /*
  * Each returns OK when the operation was started; it may be complete already. Otherwise it was
  * not started: INVALID_ARGUMENT (rank), NO_MEMORY, the status that the group or the path failed
- * with. A message of 0 bytes is legal with a NULL buffer. Sending to or receiving from oneself is
- * refused.
+ * with. A message of 0 bytes is legal with a NULL buffer. A message to oneself meets its receive
+ * as any other does; a collective sends none to itself.
  */
 tutti_status p2p_send(struct p2p_group *group, struct p2p_op *op, int destination, uint64_t tag,
                       const void *buffer, uint64_t bytes);
 
 /*
- * Completes with MISMATCH when the message that matches has not exactly `bytes`; it is
- * dropped, and nothing else is disturbed. `source` may be P2P_ANY_SOURCE: an any-source receive
+ * Completes with MISMATCH when the message that matches has not exactly `bytes` (with `up_to`: has
+ * more); it is dropped, and nothing else is disturbed. `source` may be P2P_ANY_SOURCE: an any-source receive
  * that was posted before a specific one is served before it, and the earliest message that arrived
  * is taken.
  */

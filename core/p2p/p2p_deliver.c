@@ -139,13 +139,14 @@ static void answer(struct p2p_path *path, uint8_t kind, const struct p2p_group *
     p2p_flow_send(path);
 }
 
-/* `op`, which is in no bin any more, has met the message `h`. True when the sizes agree. */
-static bool meet(struct p2p_op *op, struct p2p_path *path, const struct p2p_header *h)
+bool p2p_deliver_meet(struct p2p_op *op, struct p2p_path *path, const struct p2p_header *h)
 {
     op->source = (int32_t)h->source;
     op->path = path;
-    if (op->capacity == h->bytes)
+    if (op->capacity == h->bytes || (op->up_to && op->capacity > h->bytes)) {
+        op->capacity = h->bytes;
         return true;
+    }
     op->bytes = h->bytes;
     p2p_op_complete(op, TUTTI_ERR_MISMATCH);
     return false;
@@ -155,7 +156,7 @@ static void matched_request(struct p2p_op *op, struct p2p_path *path, const stru
 {
     struct p2p_group *group = op->group;
 
-    if (!meet(op, path, h)) {
+    if (!p2p_deliver_meet(op, path, h)) {
         answer(path, P2P_REFUSE, group, h->id, 0);
     } else if (path->failed) {
         p2p_op_complete(op, path->failed);
@@ -184,10 +185,12 @@ void p2p_deliver_envelope(struct p2p_op *op, struct p2p_envelope *envelope)
 {
     struct p2p_path *path = envelope->path;
 
-    if (envelope->state == ENVELOPE_WAITING) {
+    if (envelope->state == ENVELOPE_SELF) {
+        p2p_self_deliver(op, envelope);
+    } else if (envelope->state == ENVELOPE_WAITING) {
         matched_request(op, path, &envelope->header);
         envelope_free(envelope);
-    } else if (!meet(op, path, &envelope->header)) {
+    } else if (!p2p_deliver_meet(op, path, &envelope->header)) {
         p2p_envelope_drop(envelope);
     } else if (envelope->state == ENVELOPE_ARRIVED) {
         take_payload(op, envelope);
@@ -238,7 +241,7 @@ static void arrived_message(struct p2p_group *group, struct p2p_path *path,
         p2p_deliver_envelope(op, envelope);
     } else if (!is_eager(h)) {
         matched_request(op, path, h);
-    } else if (!meet(op, path, h)) {
+    } else if (!p2p_deliver_meet(op, path, h)) {
         drain(path, h);
     } else if (h->bytes) {
         op->state = OP_ARRIVING;

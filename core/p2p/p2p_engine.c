@@ -40,6 +40,7 @@ tutti_status p2p_engine_new(struct p2p_engine **ret_engine)
     p2p_pool_init(&engine->envelope_pool, sizeof(struct p2p_envelope));
     p2p_pool_init(&engine->bins, sizeof(struct p2p_bin));
     p2p_buffers_init(&engine->buffers);
+    p2p_self_init(engine);
     *ret_engine = engine;
     return TUTTI_OK;
 }

@@ -253,6 +253,10 @@ void p2p_flow_credit(struct p2p_path *path, uint64_t bytes)
 {
     static const struct p2p_header credit = {.kind = P2P_CREDIT};
 
+    if (!path->at) {
+        path->credit += (uint32_t)bytes;
+        return;
+    }
     path->owed += (uint32_t)bytes;
     if (path->failed || path->credit_queued || !bytes || path->owed < path->window / 2)
         return;

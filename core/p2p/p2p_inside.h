@@ -8,6 +8,7 @@
  *   p2p_deliver.c what an arrived header means
  *   p2p_engine.c  endpoints, paths, progress
  *   p2p_group.c   groups: making, failing, freeing
+ *   p2p_self.c    messages of a member to itself
  *
  * Who owns memory that a transport holds: a packet (out) or an incoming (in). Both may outlive the
  * operation that they serve (`op` is NULL then), never the other way round. A failing path is only
@@ -42,7 +43,8 @@ enum p2p_op_state {
     OP_WAITING_DATA,  /* receive: granted, `id` is its own */
     OP_EAGER,         /* send: the packet has header and payload */
     OP_WAITING_GRANT, /* send: `id` is its own; a collective's is in the bin `held_by` */
-    OP_STREAM         /* send: in path->streams until all is issued; `peer_id` is the receive's */
+    OP_STREAM,        /* send: in path->streams until all is issued; `peer_id` is the receive's */
+    OP_SELF           /* send to oneself: the envelope `held_by` waits for its receive */
 };
 
 enum p2p_space { SPACE_USER, SPACE_COLLECTIVE, SPACE_READY };
@@ -123,7 +125,8 @@ enum p2p_envelope_state {
     ENVELOPE_ARRIVING, /* an incoming fills the buffer */
     ENVELOPE_ARRIVED,
     ENVELOPE_WAITING, /* request or early grant: there is no payload yet */
-    ENVELOPE_BROKEN   /* the path failed before the payload had arrived */
+    ENVELOPE_BROKEN,  /* the path failed before the payload had arrived */
+    ENVELOPE_SELF     /* of a send to oneself, `op`, which still has the payload */
 };
 
 /* A header that nobody waited for. */
@@ -133,7 +136,7 @@ struct p2p_envelope {
     struct p2p_bin *source_bin, *tag_bin;
     struct p2p_header header;
     struct p2p_path *path;
-    struct p2p_op *op; /* matched while its payload still arrives */
+    struct p2p_op *op; /* matched while its payload still arrives; SELF: the send */
     struct p2p_buffer *buffer;
     uint8_t state;
     bool dropped; /* ARRIVING for nobody */
@@ -177,7 +180,7 @@ struct p2p_endpoint {
 
 struct p2p_path {
     struct p2p_engine *engine;
-    struct p2p_endpoint *at;
+    struct p2p_endpoint *at; /* NULL: the way to oneself, which has a window and nothing else */
     tutti_peer *peer;
     struct p2p_link link;    /* in endpoint->paths */
     struct p2p_link blocked; /* in engine->blocked: the transport was full */
@@ -233,6 +236,7 @@ enum { P2P_NAME_SLOTS = 256 };
 struct p2p_engine {
     struct p2p_endpoint *endpoints;
     unsigned endpoint_count;
+    struct p2p_path self;
     struct p2p_link groups;
     struct p2p_group_name *names[P2P_NAME_SLOTS];
     struct p2p_link ready;    /* ios that are complete */
@@ -259,6 +263,8 @@ struct p2p_envelope *p2p_match_posted(struct p2p_group *group, uint8_t space, in
 tutti_status p2p_match_post(struct p2p_group *group, struct p2p_op *op, int source);
 void p2p_match_withdraw(struct p2p_op *op);
 tutti_status p2p_match_keep(struct p2p_group *group, uint8_t space, struct p2p_envelope *envelope);
+/* Takes an envelope out that was kept. */
+void p2p_match_take(struct p2p_group *group, struct p2p_envelope *envelope);
 /* Takes envelopes out one by one; NULL when none is left. `cursor` begins at 0. */
 struct p2p_envelope *p2p_match_any(struct p2p_group *group, size_t *cursor);
 tutti_status p2p_transfer_new(struct p2p_engine *engine, struct p2p_op *op);
@@ -290,12 +296,26 @@ void p2p_deliver_header(struct p2p_path *path);
 void p2p_deliver_orphans(struct p2p_engine *engine);
 /* Gives a receive what had arrived before it was posted. */
 void p2p_deliver_envelope(struct p2p_op *op, struct p2p_envelope *envelope);
+/* `op`, which is in no bin any more, has met the message `h`. False: the sizes do not agree, and the
+ * receive is complete with that. */
+bool p2p_deliver_meet(struct p2p_op *op, struct p2p_path *path, const struct p2p_header *h);
 /* The envelope is no longer ARRIVING. */
 void p2p_envelope_settle(struct p2p_envelope *envelope, enum p2p_envelope_state state);
 /* Nobody will receive it. */
 void p2p_envelope_drop(struct p2p_envelope *envelope);
 
+/* p2p_self.c */
+void p2p_self_init(struct p2p_engine *engine);
+/* A send to oneself that was begun with p2p_op_begin(). */
+tutti_status p2p_self_send(struct p2p_op *op);
+/* A receive takes the envelope of a send to oneself that still waits. */
+void p2p_self_deliver(struct p2p_op *receive, struct p2p_envelope *envelope);
+
 /* p2p_op.c */
+void p2p_op_begin(struct p2p_op *op, struct p2p_group *group, struct p2p_path *path, uint8_t state,
+                  uint8_t space, uint64_t tag, const void *buffer, uint64_t bytes);
+/* Undoes it when the operation could not be queued; NO_MEMORY. */
+tutti_status p2p_op_give_up(struct p2p_op *op, const char *what);
 void p2p_op_complete(struct p2p_op *op, tutti_status status);
 /* Calls `done` of what has completed; with a group, of its operations alone. */
 unsigned p2p_op_finish(struct p2p_engine *engine, const struct p2p_group *group);

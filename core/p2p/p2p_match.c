@@ -137,7 +137,7 @@ struct p2p_op *p2p_match_arrived(struct p2p_group *group, uint8_t space, int sou
     return op;
 }
 
-static void take_envelope(struct p2p_group *group, struct p2p_envelope *envelope)
+void p2p_match_take(struct p2p_group *group, struct p2p_envelope *envelope)
 {
     p2p_link_remove(&envelope->by_source);
     p2p_link_remove(&envelope->by_tag);
@@ -159,7 +159,7 @@ struct p2p_envelope *p2p_match_posted(struct p2p_group *group, uint8_t space, in
                                         ? P2P_FIRST(&bin->arrived, struct p2p_envelope, by_tag)
                                         : P2P_FIRST(&bin->arrived, struct p2p_envelope, by_source);
     if (envelope)
-        take_envelope(group, envelope);
+        p2p_match_take(group, envelope);
     return envelope;
 }
 
@@ -206,7 +206,7 @@ struct p2p_envelope *p2p_match_any(struct p2p_group *group, size_t *cursor)
 
             struct p2p_envelope *envelope =
                 P2P_FIRST(&bin->arrived, struct p2p_envelope, by_source);
-            take_envelope(group, envelope);
+            p2p_match_take(group, envelope);
             return envelope;
         }
     }

@@ -3,13 +3,13 @@
 #include "base/error.h"
 #include "p2p/p2p_inside.h"
 
-/* Why the group or the way to `peer` takes no operations; OK when it does. */
-static tutti_status check(const struct p2p_group *group, int peer, uint64_t bytes)
+/* Why the group takes no operation with `peer`; OK when it does. */
+static tutti_status check(const struct p2p_group *group, int peer, bool collective, uint64_t bytes)
 {
     if (group->failed)
         return error_set(group->failed, "the group has failed: %s",
                          tutti_status_string(group->failed));
-    if (peer < 0 || peer >= group->size || peer == group->rank)
+    if (peer < 0 || peer >= group->size || (collective && peer == group->rank))
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "rank %d cannot be the other side: the group has the ranks 0 to %d and "
                          "this is rank %d",
@@ -25,7 +25,7 @@ static tutti_status refuse_failed(const struct p2p_path *path)
     return error_set(path->failed, "%s", path->words);
 }
 
-static void start(struct p2p_op *op, struct p2p_group *group, struct p2p_path *path, uint8_t state,
+void p2p_op_begin(struct p2p_op *op, struct p2p_group *group, struct p2p_path *path, uint8_t state,
                   uint8_t space, uint64_t tag, const void *buffer, uint64_t bytes)
 {
     op->status = TUTTI_ERR_NOT_READY;
@@ -46,8 +46,7 @@ static void start(struct p2p_op *op, struct p2p_group *group, struct p2p_path *p
     p2p_link_append(&group->ops, &op->member);
 }
 
-/* Undoes start() when the operation could not be queued. */
-static tutti_status give_up(struct p2p_op *op, const char *what)
+tutti_status p2p_op_give_up(struct p2p_op *op, const char *what)
 {
     if (op->held_by)
         p2p_match_withdraw(op);
@@ -66,6 +65,10 @@ static void unhook(struct p2p_op *op)
 
         op->held_by = NULL;
         p2p_envelope_drop(envelope);
+    } else if (op->state == OP_SELF && op->held_by) {
+        p2p_match_take(op->group, op->held_by);
+        p2p_envelope_drop(op->held_by);
+        op->held_by = NULL;
     } else if (op->held_by) {
         p2p_match_withdraw(op);
     }
@@ -116,8 +119,8 @@ static tutti_status send(struct p2p_group *group, struct p2p_op *op, int destina
                          struct p2p_header *header, const void *buffer)
 {
     uint64_t bytes = header->bytes;
-    tutti_status status = check(group, destination, bytes);
     bool collective = header->kind == P2P_COLLECTIVE;
+    tutti_status status = check(group, destination, collective, bytes);
 
     if (status != TUTTI_OK)
         return status;
@@ -127,18 +130,18 @@ static tutti_status send(struct p2p_group *group, struct p2p_op *op, int destina
         return refuse_failed(path);
 
     bool eager = bytes <= path->eager_max && bytes <= path->credit;
-    start(op, group, path, eager ? OP_EAGER : OP_WAITING_GRANT, SPACE_READY, header->tag, buffer,
-          bytes);
+    p2p_op_begin(op, group, path, eager ? OP_EAGER : OP_WAITING_GRANT, SPACE_READY, header->tag,
+                 buffer, bytes);
     header->group = group->id;
     header->source = (uint32_t)group->rank;
     if (!eager) {
         if ((status = p2p_transfer_new(group->engine, op)) != TUTTI_OK)
-            return give_up(op, "send");
+            return p2p_op_give_up(op, "send");
         header->kind = collective ? P2P_COLLECTIVE_REQUEST : P2P_REQUEST;
         header->id = op->id;
     }
     if (!p2p_packet_queue(path, header, op, buffer))
-        return give_up(op, "send");
+        return p2p_op_give_up(op, "send");
     if (eager) {
         path->credit -= (uint32_t)bytes;
     } else if (collective && bytes > path->eager_max) {
@@ -148,7 +151,7 @@ static tutti_status send(struct p2p_group *group, struct p2p_op *op, int destina
             p2p_flow_stream(op, ready->header.id);
         } else if (!ready && p2p_match_post(group, op, destination) != TUTTI_OK) {
             p2p_packet_drop(op->packet);
-            return give_up(op, "send");
+            return p2p_op_give_up(op, "send");
         }
         if (ready)
             p2p_envelope_drop(ready);
@@ -162,6 +165,14 @@ tutti_status p2p_send(struct p2p_group *group, struct p2p_op *op, int destinatio
 {
     struct p2p_header header = {.kind = P2P_MESSAGE, .tag = tag, .bytes = bytes};
 
+    if (destination == group->rank) {
+        tutti_status status = check(group, destination, false, bytes);
+
+        if (status != TUTTI_OK)
+            return status;
+        p2p_op_begin(op, group, &group->engine->self, OP_SELF, SPACE_USER, tag, buffer, bytes);
+        return p2p_self_send(op);
+    }
     return send(group, op, destination, &header, buffer);
 }
 
@@ -202,25 +213,27 @@ static tutti_status receive(struct p2p_group *group, struct p2p_op *op, uint8_t 
                             uint64_t tag, void *buffer, uint64_t bytes)
 {
     bool any = space == SPACE_USER && source == P2P_ANY_SOURCE;
-    tutti_status status = check(group, any ? !group->rank : source, bytes);
+    tutti_status status = check(group, any ? 0 : source, space == SPACE_COLLECTIVE, bytes);
 
     if (status != TUTTI_OK)
         return status;
 
-    struct p2p_path *path = any ? NULL : group->paths[source];
+    struct p2p_path *path = any                     ? NULL
+                            : source == group->rank ? &group->engine->self
+                                                    : group->paths[source];
     struct p2p_envelope *envelope = p2p_match_posted(group, space, source, tag);
 
     if (!envelope && path && path->failed)
         return refuse_failed(path);
-    start(op, group, path, OP_POSTED, space, tag, buffer, bytes);
+    p2p_op_begin(op, group, path, OP_POSTED, space, tag, buffer, bytes);
     if (envelope) {
         p2p_deliver_envelope(op, envelope);
         return TUTTI_OK;
     }
     if (p2p_match_post(group, op, source) != TUTTI_OK)
-        return give_up(op, "receive");
+        return p2p_op_give_up(op, "receive");
     if (space == SPACE_COLLECTIVE && bytes > path->eager_max && say_ready(op) != TUTTI_OK)
-        return give_up(op, "receive");
+        return p2p_op_give_up(op, "receive");
     return TUTTI_OK;
 }
 
@@ -246,7 +259,7 @@ tutti_status p2p_cancel(struct p2p_op *op)
 
     if (sends && packet && packet->stage == PACKET_QUEUED)
         p2p_packet_drop(packet);
-    else if (op->state != OP_POSTED || op->announced)
+    else if ((op->state != OP_POSTED && op->state != OP_SELF) || op->announced)
         return error_set(TUTTI_ERR_BUSY, "the operation is under way and cannot be withdrawn");
     unhook(op);
     op->status = TUTTI_ERR_ABORTED;

@@ -130,7 +130,7 @@ static tutti_status check_all(tutti_work *const *works, uint32_t count)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%u works are too many", count);
     for (uint32_t i = 0; i < count; i++)
         if (works[i] && check(works[i]))
-            return error_prefix("work %u of %u: ", i, count);
+            return error_prefix("work %u of %u", i, count);
     return TUTTI_OK;
 }
 
@@ -158,7 +158,7 @@ tutti_status tutti_work_wait_all(tutti_work *const *works, uint32_t count, int64
     }
     if (first < count) {
         result(works[first]);
-        return error_prefix("work %u of %u: ", first, count);
+        return error_prefix("work %u of %u", first, count);
     }
     if (late)
         return error_set(TUTTI_ERR_NOT_READY, "%u of %u works are not complete after %lld ms", late,

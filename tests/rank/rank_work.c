@@ -121,7 +121,7 @@ RANK_CASE(wait_all_tells_which_failed_and_which_are_not_complete)
     } else if (rank == 0) {
         check_status(tutti_work_wait(works[2], 0), TUTTI_ERR_MISMATCH);
         check_status(tutti_work_wait_all(works, 4, 20, statuses), TUTTI_ERR_MISMATCH);
-        check_contains(tutti_last_error(), "work 2 of 4: ");
+        check_contains(tutti_last_error(), "work 2 of 4: a receive");
         check_contains(tutti_last_error(), "16 bytes");
         check_contains(tutti_work_error(works[2]), "16 bytes");
         check_eq(statuses[0], TUTTI_OK);

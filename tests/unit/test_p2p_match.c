@@ -202,10 +202,12 @@ Test(p2p_match, only_what_has_not_begun_can_be_cancelled)
 Test(p2p_match, ranks_that_cannot_be_the_other_side_are_refused)
 {
     struct p2p_op op = {0};
+    struct announce announce = {.sequence = 1};
 
-    cr_assert_eq(p2p_send(group(1), &op, 1, 0, NULL, 0), TUTTI_ERR_INVALID_ARGUMENT);
     cr_assert_eq(p2p_send(group(1), &op, 3, 0, NULL, 0), TUTTI_ERR_INVALID_ARGUMENT);
-    cr_assert_eq(p2p_recv(group(1), &op, 1, 0, NULL, 0), TUTTI_ERR_INVALID_ARGUMENT);
+    cr_assert_eq(p2p_collective_send(group(1), &op, 1, &announce, NULL, 0),
+                 TUTTI_ERR_INVALID_ARGUMENT);
+    cr_assert_eq(p2p_collective_recv(group(1), &op, 1, 1, NULL, 0), TUTTI_ERR_INVALID_ARGUMENT);
     cr_assert_eq(p2p_recv(group(1), &op, -2, 0, NULL, 0), TUTTI_ERR_INVALID_ARGUMENT);
 }
 

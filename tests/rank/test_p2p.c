@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+
+#include "harness/launch.h"
+
+TestSuite(p2p, .timeout = 90);
+
+/* Each over one provider for all, and over both: two ranks on one host, the others apart. */
+static void run(const char *case_name, int size)
+{
+    static const char *const hosts[] = {"a", "b", "a"};
+    struct ranks_options options = {.program = "rank_p2p",
+                                    .case_name = case_name,
+                                    .size = size,
+                                    .backend = "shm,tcp",
+                                    .timeout_ms = 40000};
+
+    cr_expect(ranks_run(&options));
+    options.backend = "auto";
+    options.host_of = hosts;
+    cr_expect(ranks_run(&options));
+}
+
+#define CASE(name, size)                                                                           \
+    Test(p2p, name)                                                                                \
+    {                                                                                              \
+        run(#name, size);                                                                          \
+    }
+
+CASE(a_rank_sends_to_itself, 2)
+CASE(a_large_blocking_send_to_oneself_ends_at_its_deadline_and_says_why, 2)
+CASE(another_thread_may_receive_what_a_rank_sends_to_itself, 2)
+CASE(a_receive_of_up_to_so_many_bytes_tells_how_many_came, 2)
+CASE(sendrecv_passes_large_messages_around_a_ring, 3)
+CASE(an_exchange_ends_whole_when_one_half_fails, 3)
+CASE(a_batch_of_sends_and_receives_may_be_in_any_order, 3)
+CASE(a_batch_with_a_wrong_operation_starts_none, 3)
+CASE(operations_of_another_size_are_read_as_far_as_they_are_known, 2)
