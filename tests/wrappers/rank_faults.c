@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs that the wrapper fault disturbs; what happens is told to the test. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/rank.h"
+
+enum { DEADLINE_MS = 1500, MESSAGES = 32, BYTES = 1000, MESSAGE_MS = 500 };
+
+static tutti_group *join(void)
+{
+    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
+
+    options.timeout_ms = DEADLINE_MS;
+    return rank_init(&options);
+}
+
+static tutti_status sum(tutti_group *world, tutti_work **work)
+{
+    static float values[8];
+    static int64_t count;
+    tutti_tensor t = tutti_tensor_1d(values, TUTTI_F32, &count, 8);
+
+    return tutti_all_reduce(world, &t, TUTTI_SUM, NULL, work);
+}
+
+static void tell(tutti_status status)
+{
+    rank_value("status", "%s", tutti_status_name(status));
+    rank_value("words", "%s", status ? tutti_last_error() : "");
+}
+
+/* Five sums and a barrier, until one fails. */
+RANK_CASE(calls_until_one_fails)
+{
+    tutti_group *world = join();
+    tutti_status status = TUTTI_OK;
+    int64_t began = rank_now_ns();
+
+    for (int i = 0; i < 5 && !status; i++)
+        status = sum(world, NULL);
+    if (!status)
+        status = tutti_barrier(world, NULL, NULL);
+    rank_value("ms", "%lld", (long long)((rank_now_ns() - began) / 1000000));
+    tell(status);
+    check_status(tutti_group_destroy(world), status);
+}
+
+/* A work that rank 1 holds back does not hold messages back. */
+RANK_CASE(messages_go_on_beside_a_call_that_is_delayed)
+{
+    tutti_group *world = join();
+    int64_t count, began = rank_now_ns();
+    float mine = 1, theirs = 0;
+    tutti_tensor out = tutti_tensor_1d(&mine, TUTTI_F32, &count, 1);
+    tutti_tensor in = tutti_tensor_1d(&theirs, TUTTI_F32, &count, 1);
+    tutti_work *work;
+    int32_t done = 1;
+
+    require_ok(sum(world, &work));
+    check_ok(tutti_send(world, &out, (rank + 1) % size, 0, NULL));
+    check_ok(tutti_recv(world, &in, (rank + size - 1) % size, 0, NULL, NULL));
+    check_ok(tutti_work_test(work, &done));
+    if (rank_now_ns() - began < 300000000)
+        check(!done);
+    check_ok(tutti_work_wait(work, 0));
+    check(rank_now_ns() - began >= 400000000);
+    tutti_work_free(work);
+    check_ok(tutti_group_destroy(world));
+}
+
+/* Rank 1 sends to rank 0; which messages came, and what was changed in them. */
+RANK_CASE(messages_from_one_to_zero)
+{
+    tutti_group *world = join();
+    static uint8_t data[MESSAGES][BYTES];
+    char came[MESSAGES + 1] = "", changed[512] = "";
+    int64_t count, began = rank_now_ns();
+    tutti_work *works[MESSAGES];
+    tutti_options options = TUTTI_OPTIONS_INIT;
+    tutti_status status = TUTTI_OK;
+
+    options.timeout_ms = MESSAGE_MS;
+    for (int i = 0; i < MESSAGES; i++) {
+        tutti_tensor t = tutti_tensor_1d(data[i], TUTTI_U8, &count, BYTES);
+
+        if (rank == 1 && !status)
+            status = tutti_send(world, &t, 0, (uint64_t)i, &options);
+        if (rank == 0)
+            require_ok(tutti_irecv(world, &t, 1, (uint64_t)i, &options, &works[i]));
+    }
+    for (int i = 0; rank == 0 && i < MESSAGES; i++) {
+        tutti_status one = tutti_work_wait(works[i], 0);
+        size_t used = strlen(changed);
+
+        came[i] = one ? '-' : '+';
+        if (one && one != TUTTI_ERR_TIMEOUT)
+            status = one;
+        for (int b = 0; !one && b < BYTES * 8 && used < sizeof changed - 16; b++)
+            if (data[i][b / 8] >> b % 8 & 1)
+                used += (size_t)snprintf(changed + used, sizeof changed - used, "%d:%d ", i, b);
+        tutti_work_free(works[i]);
+    }
+    rank_value("came", "%s", came);
+    rank_value("changed", "%s", changed);
+    rank_value("ms", "%lld", (long long)((rank_now_ns() - began) / 1000000));
+    tell(status);
+    if (!status)
+        check_ok(tutti_barrier(world, NULL, NULL));
+    check_status(tutti_group_destroy(world), status);
+}
