@@ -15,7 +15,7 @@ static const char summary[] =
     "Shows which backend and which algorithm a call of OPERATION would take, with the cost that "
     "the\n"
     "built-in model gives it, and why the other candidates would not be taken. Starts no rank.\n"
-    "OPERATION is all_reduce, broadcast or barrier.";
+    "OPERATION is one of: ";
 
 static const char description[] =
     "Sizes take the suffixes K, M and G (multiples of 1024).\n\n"
@@ -41,12 +41,26 @@ static const struct named ops[] = {
 #undef OP
         {NULL, 0}};
 
-static const struct named operations[] = {
-    {"all_reduce", 0}, {"broadcast", 0}, {"barrier", 0}, {NULL, 0}};
+enum { OPERATIONS_MAX = 31 };
 
-const char *explain_operations(void)
+/* The library's collectives; the value is TUTTI_OPERATION_…. */
+static const struct named *operations(void)
 {
-    return "all_reduce broadcast barrier";
+    static struct named table[OPERATIONS_MAX + 1];
+
+    for (int32_t i = 0; i < OPERATIONS_MAX && tutti_operation_name(i + 1); i++)
+        table[i] =
+            (struct named){tutti_operation_name(i + 1), (int64_t)tutti_operation_traits(i + 1)};
+    return table;
+}
+
+char *explain_operations(const char *between)
+{
+    GString *names = g_string_new(NULL);
+
+    for (const struct named *one = operations(); one->name; one++)
+        g_string_append_printf(names, "%s%s", names->len ? between : "", one->name);
+    return g_string_free(names, FALSE);
 }
 
 /* What GOption fills in. */
@@ -59,6 +73,7 @@ struct given {
 struct question {
     tutti_explain_query query;
     const char *dtype, *op;
+    int64_t traits; /* TUTTI_OPERATION_… */
 };
 
 static bool find_named(const struct named *table, const char *what, const char *word,
@@ -95,9 +110,9 @@ static bool parse_question(const struct given *given, const char *operation,
                                           .layout = given->layout},
                                 .dtype = given->dtype ? given->dtype : "f32",
                                 .op = given->op ? given->op : "sum"};
-    int64_t dtype, op, unused;
+    int64_t dtype, op;
 
-    if (!find_named(operations, "operation", operation, &unused) ||
+    if (!find_named(operations(), "operation", operation, &question.traits) ||
         !find_named(dtypes, "dtype", question.dtype, &dtype) ||
         !find_named(ops, "op", question.op, &op))
         return false;
@@ -109,7 +124,7 @@ static bool parse_question(const struct given *given, const char *operation,
         cli_usage("explain", "--bytes '%s' is no size such as 4096, 64K, 1M, 2G", given->bytes);
         return false;
     }
-    if (!given->bytes && strcmp(operation, "barrier") != 0) {
+    if (!given->bytes && question.traits & TUTTI_OPERATION_MOVES) {
         cli_usage("explain", "%s needs --bytes SIZE", operation);
         return false;
     }
@@ -183,12 +198,12 @@ static void print_question(const struct question *question)
     const tutti_explain_query *query = &question->query;
 
     printf("%s", query->operation);
-    if (strcmp(query->operation, "barrier") != 0) {
+    if (question->traits & TUTTI_OPERATION_MOVES) {
         g_autofree char *size = g_format_size_full(query->bytes, G_FORMAT_SIZE_IEC_UNITS);
 
         printf(" of %s of %s", size, question->dtype);
     }
-    if (strcmp(query->operation, "all_reduce") == 0)
+    if (question->traits & TUTTI_OPERATION_REDUCES)
         printf(" (%s)", question->op);
     printf(", %d member%s, layout %s\n", query->members, query->members == 1 ? "" : "s",
            query->layout ? query->layout : "one host");
@@ -246,39 +261,6 @@ static void build_question(JsonBuilder *builder, const struct question *question
 
 /* ---- the call ---- */
 
-static void keep_name(const tutti_plugin_info *info, void *user)
-{
-    g_ptr_array_add(user, g_strdup(info->name));
-}
-
-/* The model knows a backend by its name only, so it explains one that is not here as well; the user
- * may have meant another. */
-static void warn_of_strangers(const char *backend)
-{
-    g_autoptr(GPtrArray) known = g_ptr_array_new_with_free_func(g_free);
-
-    if (!backend && !(backend = g_getenv("TUTTI_BACKEND")))
-        return;
-    tutti_plugin_files(keep_name, known);
-    g_ptr_array_add(known, g_strdup("auto"));
-    g_ptr_array_add(known, NULL);
-
-    g_auto(GStrv) rules = g_strsplit(backend, ",", -1);
-
-    for (char **rule = rules; *rule; rule++) {
-        const char *equals = strchr(*rule, '='), *name = equals ? equals + 1 : *rule;
-        const char *nearest = cli_nearest(name, (const char *const *)known->pdata);
-
-        if (nearest && strcmp(nearest, name) == 0)
-            continue;
-        cli_say("explain",
-                "no plugin of a backend '%s' is here%s%s%s; explained as one that sends "
-                "messages",
-                name, nearest ? " (did you mean '" : "", nearest ? nearest : "",
-                nearest ? "'?)" : "");
-    }
-}
-
 static int say_failure(tutti_status status)
 {
     cli_say("explain", "%s", tutti_last_error());
@@ -329,15 +311,17 @@ int explain_main(int argc, char **argv)
         {"op", 0, 0, G_OPTION_ARG_STRING, &given.op, "Reduction (default sum)", "OP"},
         {"json", 0, 0, G_OPTION_ARG_NONE, &given.json, "Print one JSON document", NULL},
         {NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL}};
+    g_autofree char *names = explain_operations(", ");
+    g_autofree char *whole_summary = g_strdup_printf("%s%s.", summary, names);
     int code = EXIT_USAGE;
 
-    if (cli_parse("explain", "OPERATION", summary, description, entries, false, &argc, &argv)) {
+    if (cli_parse("explain", "OPERATION", whole_summary, description, entries, false, &argc,
+                  &argv)) {
         if (argc == 0) {
             cli_usage("explain", "no operation given");
         } else if (argc > 1) {
             cli_usage("explain", "one operation only, not '%s' as well", argv[1]);
         } else if (parse_question(&given, argv[0], &question)) {
-            warn_of_strangers(given.backend);
             code = given.json ? explain_json(&question) : explain_text(&question);
         }
     }

@@ -10,6 +10,7 @@
 
 #include "cli.h"
 #include "info_env.h"
+#include "info_matrix.h"
 #include "probe.h"
 #include "verbs.h"
 
@@ -22,6 +23,7 @@ static const char description[] = "Examples:\n"
                                   "  tutti info\n"
                                   "  tutti info --json\n"
                                   "  tutti info --env\n"
+                                  "  tutti info --matrix shm tcp\n"
                                   "  TUTTI_PLUGIN_PATH=build/plugins tutti info\n";
 
 /* ---- text ---- */
@@ -147,15 +149,21 @@ static int print_json(void)
 
 int info_main(int argc, char **argv)
 {
-    gboolean json = FALSE, env = FALSE;
+    gboolean json = FALSE, env = FALSE, matrix = FALSE;
     const GOptionEntry entries[] = {
         {"env", 0, 0, G_OPTION_ARG_NONE, &env,
          "The variables of the environment instead: value, source, default, meaning", NULL},
+        {"matrix", 0, 0, G_OPTION_ARG_NONE, &matrix,
+         "What each BACKEND serves instead: operations, dtypes, reductions", NULL},
         {"json", 0, 0, G_OPTION_ARG_NONE, &json, "Print one JSON document", NULL},
         {NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL}};
 
-    if (!cli_parse("info", NULL, summary, description, entries, false, &argc, &argv))
+    if (!cli_parse("info", "[BACKEND…]", summary, description, entries, false, &argc, &argv))
         return EXIT_USAGE;
+    if (matrix && !env)
+        return info_matrix(argv, json);
+    if (matrix)
+        return cli_usage("info", "one of --env and --matrix only");
     if (argc > 0)
         return cli_usage("info", "unexpected word '%s'", argv[0]);
     if (env)

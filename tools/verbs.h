@@ -22,7 +22,7 @@ int explain_main(int argc, char **argv);
 int check_main(int argc, char **argv);
 int completion_main(int argc, char **argv);
 
-/* The names of the operations, between blanks. */
-const char *explain_operations(void);
+/* The names of the operations; g_free(). */
+char *explain_operations(const char *between);
 
 #endif

@@ -72,11 +72,46 @@ typedef void (*tutti_variable_fn)(const tutti_variable_info *variable, void *use
  */
 TUTTI_API tutti_status tutti_environment_list(tutti_variable_fn fn, void *user);
 
+/** The name of a collective operation ("all_reduce"), numbered from 1; NULL beyond the last. Static.
+ */
+TUTTI_API const char *tutti_operation_name(int32_t number);
+
+enum {
+    TUTTI_OPERATION_MOVES = 1 << 0,   /* elements: it has a dtype and a size */
+    TUTTI_OPERATION_REDUCES = 1 << 1, /* it takes a reduction */
+    TUTTI_OPERATION_HAS_ROOT = 1 << 2
+};
+
+/** TUTTI_OPERATION_… of an operation, 0 for an unknown number. */
+TUTTI_API uint32_t tutti_operation_traits(int32_t number);
+
+/* One cell of what a backend serves. Strings are valid during the call. */
+typedef struct tutti_matrix_cell {
+    const char *operation;  /* "all_reduce", "gather_v", "send" */
+    const char *dtype;      /* "f32"; "": it has none */
+    const char *op;         /* "sum"; "": it reduces nothing */
+    const char *layout;     /* "one host", "one member on each host", … */
+    const char *provider;   /* who carries it: "shm", "tcp", "shm+tcp"; "": refused */
+    const char *algorithms; /* of the core, from small sizes to large ones */
+    const char *refusal;    /* "" when it is served, else why not */
+} tutti_matrix_cell;
+
+typedef void (*tutti_matrix_fn)(const tutti_matrix_cell *cell, void *user);
+
+/**
+ * Calls fn for every operation, dtype and reduction over `backend` (NULL: TUTTI_BACKEND, else "auto"),
+ * for members on one host and on several. Opens the plugins that the backend names, makes no group.
+ *
+ * Errors: INVALID_ARGUMENT (an unknown backend, with the nearest names), UNSUPPORTED (the plugin is no
+ * transport), and what a refused plugin is refused with.
+ */
+TUTTI_API tutti_status tutti_matrix_list(const char *backend, tutti_matrix_fn fn, void *user);
+
 /* What one call would take; see tutti_explain(). */
 typedef struct tutti_explain_query {
     uint32_t struct_size;
     int32_t members;       /* 1 .. 65535 */
-    const char *operation; /* "all_reduce", "broadcast", "barrier" */
+    const char *operation; /* as tutti_operation_name() has it */
     const char *backend;   /* NULL: TUTTI_BACKEND, else "auto" */
     const char *layout;    /* members per host, "4" or "2,2"; NULL: all on one host */
     uint64_t bytes;
@@ -96,7 +131,8 @@ typedef struct tutti_explain_row {
 
 typedef void (*tutti_explain_fn)(const tutti_explain_row *row, void *user);
 
-/** Calls fn for each candidate, the chosen one first. Needs no group. */
+/** Calls fn for each candidate, the chosen one first. Needs no group, and opens the plugins that the
+ * backend names; an unknown one is TUTTI_ERR_INVALID_ARGUMENT with the nearest names. */
 TUTTI_API tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn,
                                      void *user);
 

@@ -93,6 +93,14 @@ static inline bool operation_moves(int operation)
     return operation != OPERATION_BARRIER && operation != OPERATION_MONITORED_BARRIER;
 }
 
+/* A block for every member on at least one side. */
+static inline bool operation_has_blocks(int operation)
+{
+    return operation == OPERATION_ALL_GATHER || operation == OPERATION_GATHER ||
+           operation == OPERATION_SCATTER || operation == OPERATION_REDUCE_SCATTER ||
+           operation == OPERATION_ALL_TO_ALL;
+}
+
 struct announce {
     uint64_t sequence;
     uint64_t signature; /* of this call and, chained, of all before it */

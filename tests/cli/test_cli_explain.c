@@ -11,10 +11,14 @@
 
 Test(explain, the_chosen_candidate_comes_first_and_is_the_only_one, .timeout = 30)
 {
-    static const char *const questions[] = {
-        "all_reduce --bytes 1M -n 4", "all_reduce --bytes 1K -n 4 --layout 2,2",
-        "broadcast --bytes 64K -n 8 --backend tcp", "barrier -n 3",
-        "all_reduce --bytes 4K -n 1 --dtype bf16 --op max"};
+    static const char *const questions[] = {"all_reduce --bytes 1M -n 4",
+                                            "all_reduce --bytes 1K -n 4 --layout 2,2",
+                                            "monitored_barrier -n 4",
+                                            "all_to_all --bytes 1M -n 4",
+                                            "reduce_scatter --bytes 64K -n 4 --layout 2,2",
+                                            "broadcast --bytes 64K -n 8 --backend tcp",
+                                            "barrier -n 3",
+                                            "all_reduce --bytes 4K -n 1 --dtype bf16 --op max"};
 
     for (size_t i = 0; i < G_N_ELEMENTS(questions); i++) {
         struct ran r = ran("env -u TUTTI_BACKEND $TUTTI explain %s", questions[i]);
@@ -67,7 +71,7 @@ Test(explain, wrong_questions_are_answered_with_words, .timeout = 60)
         {"all_reduce --bytes 1M --op mux", 2, "unknown op 'mux'; did you mean 'max'?"},
         {"all_reduce --bytes 1M -n 4 --layout 2,3", 2, "layout"},
         {"all_reduce --byte 1M", 2, "unknown option --byte; did you mean --bytes?"},
-        {"barrier --backend tpc", 0, "no plugin of a backend 'tpc' is here"},
+        {"barrier --backend tpc", 2, "unknown backend \"tpc\": did you mean \"tcp\"?"},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {

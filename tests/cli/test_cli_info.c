@@ -144,6 +144,32 @@ Test(info, env_tells_value_source_and_what_is_wrong, .timeout = 30)
     ran_free(&r);
 }
 
+Test(info, matrix_is_a_document_and_takes_backends_that_are_there, .timeout = 60)
+{
+    struct ran r = ran("$TUTTI info --matrix --json tcp"), all = ran("$TUTTI info --matrix");
+    struct ran wrong = ran("$TUTTI info --matrix tpc"), both = ran("$TUTTI info --matrix --env");
+    g_autoptr(JsonParser) parser = json_parser_new();
+
+    cr_assert(json_parser_load_from_data(parser, r.out, -1, NULL), "%.200s", r.out);
+    JsonObject *root = json_node_get_object(json_parser_get_root(parser));
+    JsonObject *first =
+        json_array_get_object_element(json_object_get_array_member(root, "cells"), 0);
+    cr_expect_str_eq(json_object_get_string_member(root, "schema"), "tutti.matrix/1");
+    cr_expect_str_eq(json_object_get_string_member(first, "backend"), "tcp");
+    cr_expect_str_eq(json_object_get_string_member(first, "refusal"), "");
+
+    cr_expect_eq(all.code, 0);
+    CONTAINS(all.out, "| operation | shm | tcp | auto |");
+    cr_expect_eq(wrong.code, 1);
+    CONTAINS(wrong.err, "unknown backend \"tpc\": did you mean \"tcp\"?");
+    cr_expect_eq(both.code, 2);
+    CONTAINS(both.err, "one of --env and --matrix only");
+    ran_free(&r);
+    ran_free(&all);
+    ran_free(&wrong);
+    ran_free(&both);
+}
+
 Test(info, the_documents_have_what_the_tables_of_the_code_say, .timeout = 60)
 {
     struct ran r = ran("%s/scripts/generate-docs --check $TUTTI", TUTTI_SOURCE_DIR);

@@ -161,9 +161,9 @@ Test(explain, the_plan_of_a_call_is_shown_without_a_group, .timeout = 10)
          "broadcast_composed",
          "shm+tcp",
          true},
-        {{.members = 4, .operation = "barrier", .backend = "local=shm,remote=ucx", .layout = "2,2"},
+        {{.members = 4, .operation = "barrier", .backend = "remote=tcp,local=shm", .layout = "2,2"},
          "barrier_composed",
-         "shm+ucx",
+         "shm+tcp",
          true},
         {{.members = 65535, .operation = "all_reduce", .backend = "tcp", .bytes = 8},
          "all_reduce_recursive_doubling",
@@ -172,6 +172,7 @@ Test(explain, the_plan_of_a_call_is_shown_without_a_group, .timeout = 10)
     };
 
     unsetenv("TUTTI_BACKEND");
+    setenv("TUTTI_PLUGIN_PATH", TUTTI_BINARY_DIR "/lib/tutti/0", 1);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         tutti_explain_query query = rows[i].query;
         struct rows got = {0};
@@ -222,6 +223,12 @@ Test(explain, a_query_that_makes_no_sense_is_refused_with_words, .timeout = 5)
         {{.members = 4, .operation = "all_reduce", .backend = "local=,remote=tcp"},
          TUTTI_ERR_INVALID_ARGUMENT,
          "name"},
+        {{.members = 4, .operation = "all_reduce", .backend = "tpc"},
+         TUTTI_ERR_INVALID_ARGUMENT,
+         "unknown backend \"tpc\": did you mean \"tcp\"?"},
+        {{.members = 4, .operation = "all_reduce", .backend = "local=shm,remote=ucx"},
+         TUTTI_ERR_INVALID_ARGUMENT,
+         "unknown backend \"ucx\""},
         {{.members = 4, .operation = "all_reduce", .backend = "inner=shm"},
          TUTTI_ERR_INVALID_ARGUMENT,
          "inner=shm"},
@@ -230,6 +237,7 @@ Test(explain, a_query_that_makes_no_sense_is_refused_with_words, .timeout = 5)
          "2 hosts"},
     };
 
+    setenv("TUTTI_PLUGIN_PATH", TUTTI_BINARY_DIR "/lib/tutti/0", 1);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         tutti_explain_query query = rows[i].query;
         struct rows got = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tutti_explain(): the plan of a call that nobody makes. The group is made up from the query, so
- * no plugin is loaded: what is known of a backend is its name.
+ * tutti_explain(): the plan of a call that nobody makes. The group is made up from the query; of the
+ * backends that it names the plugins are opened, as tutti_init() would, to know what they can do.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,9 +13,10 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "dispatch/dispatch.h"
+#include "info/carriers.h"
 #include "reduce/reduce.h"
 
-enum { MEMBERS_MAX = 65535, NAME_MAX_BYTES = 32 };
+enum { MEMBERS_MAX = 65535 };
 
 /* Its schedule has some million steps; beyond, only memory would be measured. */
 static const uint64_t bytes_max = UINT64_C(64) << 30;
@@ -67,67 +68,6 @@ static tutti_status parse_layout(const char *text, int members, int *ret_host_of
                      "layout '%s' does not place %d members: give the members of each host, "
                      "such as \"2,2\" for 4",
                      text, members);
-}
-
-struct backend {
-    char local[NAME_MAX_BYTES], remote[NAME_MAX_BYTES];
-};
-
-static tutti_status take_name(const char *from, size_t length, char ret_name[NAME_MAX_BYTES])
-{
-    if (!length || length >= NAME_MAX_BYTES)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "'%.*s' is no backend's name: it has 1 to %d characters",
-                         length > 64 ? 64 : (int)length, from, NAME_MAX_BYTES - 1);
-    memcpy(ret_name, from, length);
-    ret_name[length] = 0;
-    return TUTTI_OK;
-}
-
-/* "auto", a name, or "local=NAME,remote=NAME" in either order. */
-static tutti_status parse_backend(const char *text, struct backend *ret_backend)
-{
-    *ret_backend = (struct backend){"shm", "tcp"};
-    if (!strcmp(text, "auto"))
-        return TUTTI_OK;
-    if (!strchr(text, '=')) {
-        tutti_status status = take_name(text, strlen(text), ret_backend->local);
-
-        if (status == TUTTI_OK)
-            memcpy(ret_backend->remote, ret_backend->local, NAME_MAX_BYTES);
-        return status;
-    }
-    while (*text) {
-        const size_t length = strcspn(text, ",");
-        tutti_status status;
-
-        if (!strncmp(text, "local=", 6) && length >= 6)
-            status = take_name(text + 6, length - 6, ret_backend->local);
-        else if (!strncmp(text, "remote=", 7) && length >= 7)
-            status = take_name(text + 7, length - 7, ret_backend->remote);
-        else
-            status = error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                               "cannot read '%s' of the backend: a name, auto, or "
-                               "local=NAME,remote=NAME",
-                               text);
-        if (status)
-            return status;
-        text += length + (text[length] == ',');
-    }
-    return TUTTI_OK;
-}
-
-/* shm is the one backend known to map memory, and the one known to stay inside a host. */
-static struct group_facts facts_of(const struct layout *layout, const struct backend *backend)
-{
-    const bool mapped = !strcmp(backend->local, "shm");
-    const bool inside = !strcmp(backend->remote, "shm");
-
-    return (struct group_facts){.layout = layout,
-                                .mapped = mapped,
-                                .messages = !inside || layout->hosts == 1,
-                                .local_name = mapped ? backend->local : NULL,
-                                .remote_name = backend->remote};
 }
 
 static tutti_status words_of(const tutti_explain_query *query, struct call_words *ret_words,
@@ -226,11 +166,11 @@ static tutti_status make_layout(const tutti_explain_query *query, struct layout 
 tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn, void *user)
 {
     tutti_explain_query q;
-    struct backend backend;
+    struct backend_choice choice;
+    struct carriers carriers;
     struct call_words words;
     struct layout layout;
     uint32_t element_bytes = 0;
-    const char *named;
     tutti_status status;
 
     if (!query || !fn)
@@ -238,15 +178,16 @@ tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn
     status = options_copy(&q, sizeof q, query, "tutti_explain_query");
     if (status)
         return status;
-    named = q.backend ? q.backend : getenv("TUTTI_BACKEND");
-    status = parse_backend(named && *named ? named : "auto", &backend);
+    status = backend_resolve(q.backend, &choice);
+    if (status == TUTTI_OK)
+        status = carriers_find(&choice, &carriers);
     if (status == TUTTI_OK)
         status = words_of(&q, &words, &element_bytes);
     if (status == TUTTI_OK)
         status = make_layout(&q, &layout);
     if (status)
         return status;
-    const struct group_facts facts = facts_of(&layout, &backend);
+    const struct group_facts facts = carriers_facts(&carriers, &layout);
 
     status = explain(&facts, &words, element_bytes, fn, user);
     layout_free(&layout);

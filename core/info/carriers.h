@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who would carry what in a group that nobody makes, for tutti_explain() and tutti_matrix_list(). */
+#ifndef TUTTI_INFO_CARRIERS_H
+#define TUTTI_INFO_CARRIERS_H
+
+#include "dispatch/dispatch.h"
+#include "plugin/backend.h"
+#include "plugin/plugin.h"
+
+struct carrier {
+    char name[PLUGIN_NAME_MAX + 1];
+    uint64_t capabilities; /* TUTTI_CAP_… of its transport */
+};
+
+struct carriers {
+    struct carrier local, remote; /* the same when one name serves everything */
+};
+
+/* Opens the plugins that are named, as tutti_init() would, and fails as it would. `auto` opens
+ * none: it is shm and tcp. */
+tutti_status carriers_find(const struct backend_choice *choice, struct carriers *ret_carriers);
+
+/* What plans are made from, as a group with these carriers has it. Where they do not reach all
+ * members, `messages` is false. */
+struct group_facts carriers_facts(const struct carriers *carriers, const struct layout *layout);
+
+#endif

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tutti_matrix_list(): every operation with every dtype and reduction over one backend, as the plans
+ * of the core have it. Nothing is listed by hand: operations, dtypes and reductions come from the
+ * lists that the code itself is made from, whether a cell is served from the table of kernels and from
+ * the choice of an algorithm, which is asked for each size.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include <tutti/info.h>
+#include <tutti/tensor.h>
+
+#include "base/call.h"
+#include "base/error.h"
+#include "info/carriers.h"
+#include "reduce/reduce.h"
+
+enum { MEMBERS = 4, ALGORITHM_WORDS_MAX = 512 };
+
+static const uint64_t largest_bytes = UINT64_C(1) << 30;
+
+static const struct placing {
+    const char *name;
+    int host_of[MEMBERS];
+} placings[] = {
+    {"one host", {0, 0, 0, 0}},
+    {"one member on each host", {0, 1, 2, 3}},
+    {"several members on each host", {0, 0, 1, 1}},
+};
+
+struct listing {
+    tutti_matrix_fn fn;
+    void *user;
+    const struct carriers *carriers;
+    const char *layout;
+    struct group_facts facts;
+    char unreached[96]; /* why members of this layout make no group; "": they do */
+};
+
+/* ---- one cell -------------------------------------------------------------------------------- */
+
+static void add_word(char *words, const char *word)
+{
+    const size_t used = strlen(words), length = strlen(word);
+    const char *found = strstr(words, word);
+
+    for (; found; found = strstr(found + 1, word))
+        if ((found == words || found[-1] == ' ') && (!found[length] || found[length] == ','))
+            return;
+    snprintf(words + used, ALGORITHM_WORDS_MAX - used, "%s%s", used ? ", " : "", word);
+}
+
+/* The algorithms from the smallest size to the largest, and who carries the largest. */
+static tutti_status sweep(const struct listing *listing, struct call_words words,
+                          uint32_t element_bytes, char ret_algorithms[ALGORITHM_WORDS_MAX],
+                          struct plan *ret_plan)
+{
+    tutti_status status = TUTTI_OK;
+
+    *ret_algorithms = 0;
+    for (uint64_t count = 1; count * element_bytes <= largest_bytes && !status; count *= 2) {
+        words.count = operation_moves(words.operation) ? count : 0;
+        status = plan_choose(&listing->facts, &words, element_bytes, ret_plan);
+        if (!status)
+            add_word(ret_algorithms, ret_plan->algorithm->name);
+    }
+    return status;
+}
+
+static void list_cell(const struct listing *listing, const char *operation,
+                      const struct call_words *words, const char *dtype, const char *op)
+{
+    const bool moves = operation_moves(words->operation);
+    const uint32_t element_bytes = moves ? (uint32_t)tutti_dtype_size(words->dtype) : 1;
+    char algorithms[ALGORITHM_WORDS_MAX] = "", refusal[ERROR_MESSAGE_MAX] = "";
+    struct plan plan = {.algorithm = NULL};
+
+    if (*listing->unreached)
+        snprintf(refusal, sizeof refusal, "%s", listing->unreached);
+    else if (words->op >= 0 && !reduce_kernel(words->dtype, words->op))
+        snprintf(refusal, sizeof refusal, "%s does not take %s", op, dtype);
+    else if (sweep(listing, *words, element_bytes, algorithms, &plan))
+        snprintf(refusal, sizeof refusal, "%s", error_message());
+    listing->fn(&(tutti_matrix_cell){.operation = operation,
+                                     .dtype = dtype,
+                                     .op = op,
+                                     .layout = listing->layout,
+                                     .provider = *refusal ? "" : plan.provider,
+                                     .algorithms = *refusal ? "" : algorithms,
+                                     .refusal = refusal},
+                listing->user);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    tutti_dtype number;
+} dtypes[] = {
+#define DTYPE(NAME, name, code, bits) {name, TUTTI_##NAME},
+    TUTTI_DTYPE_LIST(DTYPE)
+#undef DTYPE
+};
+
+static const struct {
+    const char *name;
+    tutti_reduce_op number;
+} ops[] = {
+#define OP(NAME, name, number) {name, number},
+    TUTTI_REDUCE_OP_LIST(OP)
+#undef OP
+};
+
+enum { DTYPES = sizeof dtypes / sizeof dtypes[0], OPS = sizeof ops / sizeof ops[0] };
+
+static void list_operation(const struct listing *listing, const char *name, struct call_words words)
+{
+    if (!operation_moves(words.operation)) {
+        list_cell(listing, name, &words, "", "");
+        return;
+    }
+    for (int d = 0; d < DTYPES; d++) {
+        words.dtype = dtypes[d].number;
+        words.op = -1;
+        if (!operation_reduces(words.operation))
+            list_cell(listing, name, &words, dtypes[d].name, "");
+        for (int o = 0; o < OPS && operation_reduces(words.operation); o++) {
+            words.op = ops[o].number;
+            list_cell(listing, name, &words, dtypes[d].name, ops[o].name);
+        }
+    }
+}
+
+static void list_operations(const struct listing *listing)
+{
+    for (uint8_t i = OPERATION_NONE + 1; i < OPERATION_COUNT; i++) {
+        struct call_words words = {
+            .operation = i, .op = -1, .root = operation_has_root(i) ? 0 : -1};
+        char uneven[64];
+
+        list_operation(listing, operation_name(i), words);
+        if (!operation_has_blocks(i))
+            continue;
+        words.flags = CALL_UNEVEN;
+        snprintf(uneven, sizeof uneven, "%s_v", operation_name(i));
+        list_operation(listing, uneven, words);
+    }
+}
+
+/* Matching, order and flow control are core/p2p's over any transport; no plan is made. */
+static void list_messages(const struct listing *listing)
+{
+    static const char *const names[] = {"send", "recv"};
+    const bool reached = !*listing->unreached;
+
+    for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)
+        for (int d = 0; d < DTYPES; d++)
+            listing->fn(&(tutti_matrix_cell){.operation = names[n],
+                                             .dtype = dtypes[d].name,
+                                             .op = "",
+                                             .layout = listing->layout,
+                                             .provider = reached ? listing->facts.remote_name : "",
+                                             .algorithms = reached ? "messages" : "",
+                                             .refusal = listing->unreached},
+                        listing->user);
+}
+
+static tutti_status list_placing(struct listing *listing, const struct placing *placing)
+{
+    struct layout layout;
+
+    if (layout_init(&layout, MEMBERS, 0, placing->host_of))
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a layout");
+    listing->layout = placing->name;
+    listing->facts = carriers_facts(listing->carriers, &layout);
+    *listing->unreached = 0;
+    if (!listing->facts.messages)
+        snprintf(listing->unreached, sizeof listing->unreached,
+                 "%s reaches members of one host only", listing->facts.remote_name);
+    list_operations(listing);
+    list_messages(listing);
+    layout_free(&layout);
+    return TUTTI_OK;
+}
+
+tutti_status tutti_matrix_list(const char *backend, tutti_matrix_fn fn, void *user)
+{
+    struct backend_choice choice;
+    struct carriers carriers;
+    struct listing listing = {.fn = fn, .user = user, .carriers = &carriers};
+
+    if (!fn)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "tutti_matrix_list: fn is NULL");
+    tutti_status status = backend_resolve(backend, &choice);
+    if (!status)
+        status = carriers_find(&choice, &carriers);
+    for (size_t i = 0; i < sizeof placings / sizeof placings[0] && !status; i++)
+        status = list_placing(&listing, &placings[i]);
+    return status;
+}
+
+const char *tutti_operation_name(int32_t number)
+{
+    return number > OPERATION_NONE && number < OPERATION_COUNT ? operation_name(number) : NULL;
+}
+
+uint32_t tutti_operation_traits(int32_t number)
+{
+    if (number <= OPERATION_NONE || number >= OPERATION_COUNT)
+        return 0;
+    return (operation_moves(number) ? TUTTI_OPERATION_MOVES : 0) |
+           (operation_reduces(number) ? TUTTI_OPERATION_REDUCES : 0) |
+           (operation_has_root(number) ? TUTTI_OPERATION_HAS_ROOT : 0);
+}
