@@ -16,7 +16,7 @@ demo_packages=(
 test_packages=(
     "${demo_packages[@]}"
     libcriterion-dev libdlpack-dev
-    binutils clang-format-14 g++ gcovr
+    binutils clang-format-14 g++ gcovr make
     mandoc # reads the manual pages again
     iproute2 procps python3 # network namespaces as hosts, what is left over, a script as a rank
     python3-cffi python3-numpy # the API from Python

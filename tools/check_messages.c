@@ -424,10 +424,11 @@ void check_stranger(const struct check_member *member)
         memset(&transfer, 0, sizeof transfer);
         transfer.request.user = &transfer;
         /* It may be refused at once, later, or never hear of it. */
-        transfer.request.status = TUTTI_ERR_NOT_READY;
         if (core.ops->isend(core.endpoint, core.peer, 0, data, sizeof data, 0, &transfer.request) ==
-            TUTTI_OK)
+            TUTTI_OK) {
+            transfer.at_once = transfer.request.status != TUTTI_ERR_NOT_READY;
             core_wait(&core, &transfer);
+        }
     } else {
         core_receive(&core, data, sizeof data, &transfer);
         if (core_wait(&core, &transfer) == TUTTI_OK)
