@@ -11,7 +11,7 @@
 #include "conformance/served.h"
 #include "harness/rank.h"
 
-enum { LARGEST = 4 << 20 };
+enum { LARGEST = 4 << 20, MEMBERS_MAX = 8 };
 
 struct served {
     const char *provider, *algorithm;
@@ -21,7 +21,7 @@ struct probe {
     tutti_group *world;
     const char *operation;
     tutti_status (*run)(const struct probe *probe, const tutti_tensor *tensor);
-    uint8_t *memory;
+    uint8_t *memory, *blocks;
     int teller, from_rank, to_rank; /* the latter of messages */
     uint64_t from;                  /* of the row that is not told yet */
 };
@@ -34,6 +34,76 @@ static tutti_status run_all_reduce(const struct probe *probe, const tutti_tensor
 static tutti_status run_broadcast(const struct probe *probe, const tutti_tensor *tensor)
 {
     return tutti_broadcast(probe->world, tensor, 0, NULL, NULL);
+}
+
+static tutti_status run_reduce(const struct probe *probe, const tutti_tensor *tensor)
+{
+    return tutti_reduce(probe->world, tensor, TUTTI_MAX, 0, NULL, NULL);
+}
+
+/* A block for every member beside the one in `tensor`. */
+static tutti_tensor blocks_of(const struct probe *probe, const tutti_tensor *tensor,
+                              int64_t *ret_shape)
+{
+    return tutti_tensor_1d(probe->blocks, TUTTI_U8, ret_shape,
+                           tensor->shape[0] * tutti_group_size(probe->world));
+}
+
+static tutti_status run_all_gather(const struct probe *probe, const tutti_tensor *tensor)
+{
+    int64_t shape;
+    const tutti_tensor blocks = blocks_of(probe, tensor, &shape);
+
+    return tutti_all_gather(probe->world, tensor, &blocks, NULL, NULL);
+}
+
+static tutti_status run_gather(const struct probe *probe, const tutti_tensor *tensor)
+{
+    int64_t shape;
+    const tutti_tensor blocks = blocks_of(probe, tensor, &shape);
+
+    return tutti_gather(probe->world, tensor, &blocks, 0, NULL, NULL);
+}
+
+static tutti_status run_scatter(const struct probe *probe, const tutti_tensor *tensor)
+{
+    int64_t shape;
+    const tutti_tensor blocks = blocks_of(probe, tensor, &shape);
+
+    return tutti_scatter(probe->world, &blocks, tensor, 0, NULL, NULL);
+}
+
+static tutti_status run_reduce_scatter(const struct probe *probe, const tutti_tensor *tensor)
+{
+    int64_t shape;
+    const tutti_tensor blocks = blocks_of(probe, tensor, &shape);
+
+    return tutti_reduce_scatter(probe->world, &blocks, tensor, TUTTI_MAX, NULL, NULL);
+}
+
+static tutti_status run_all_to_all(const struct probe *probe, const tutti_tensor *tensor)
+{
+    int64_t shape;
+    const tutti_tensor blocks = blocks_of(probe, tensor, &shape);
+
+    return tutti_all_to_all(probe->world, &blocks, &blocks, NULL, NULL);
+}
+
+static tutti_status run_all_to_all_v(const struct probe *probe, const tutti_tensor *tensor)
+{
+    int64_t shape, counts[MEMBERS_MAX];
+    const tutti_tensor blocks = blocks_of(probe, tensor, &shape);
+
+    for (int i = 0; i < tutti_group_size(probe->world); i++)
+        counts[i] = tensor->shape[0];
+    return tutti_all_to_all_v(probe->world, &blocks, counts, NULL, &blocks, counts, NULL, NULL,
+                              NULL);
+}
+
+static tutti_status run_monitored_barrier(const struct probe *probe, const tutti_tensor *tensor)
+{
+    (void)tensor;
+    return tutti_monitored_barrier(probe->world, NULL, NULL);
 }
 
 static tutti_status run_barrier(const struct probe *probe, const tutti_tensor *tensor)
@@ -127,16 +197,25 @@ static void tell_messages(struct probe *probe, const char *hosts, int low, int h
 
 RANK_CASE(served)
 {
-    static uint8_t memory[LARGEST];
-    struct probe probe = {.world = rank_init(NULL), .memory = memory};
+    static uint8_t memory[LARGEST], blocks[LARGEST];
+    struct probe probe = {.world = rank_init(NULL), .memory = memory, .blocks = blocks};
+    const uint64_t largest_block = LARGEST / (uint64_t)size;
     const char *hosts = getenv("TUTTI_TEST_HOSTS");
-    static const struct {
+    const struct {
         const char *operation;
         tutti_status (*run)(const struct probe *probe, const tutti_tensor *tensor);
         uint64_t largest;
     } operations[] = {{"all_reduce", run_all_reduce, LARGEST},
                       {"broadcast", run_broadcast, LARGEST},
-                      {"barrier", run_barrier, 0}};
+                      {"barrier", run_barrier, 0},
+                      {"reduce", run_reduce, LARGEST},
+                      {"all_gather", run_all_gather, largest_block},
+                      {"gather", run_gather, largest_block},
+                      {"scatter", run_scatter, largest_block},
+                      {"reduce_scatter", run_reduce_scatter, largest_block},
+                      {"all_to_all", run_all_to_all, largest_block},
+                      {"all_to_all_v", run_all_to_all_v, largest_block},
+                      {"monitored_barrier", run_monitored_barrier, 0}};
     bool told_mate = false, told_away = false;
 
     require(hosts && getenv("TUTTI_TEST_WHERE"));

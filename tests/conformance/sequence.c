@@ -39,7 +39,7 @@ void sequence_close(struct sequence *sequence)
 
 static enum values draw_values(const struct conformance_call *call, uint64_t *state)
 {
-    if (call->operation > OPERATION_ALL_REDUCE_INTO || random_below(state, 2) ||
+    if (!space_reduces(call->operation) || random_below(state, 2) ||
         !(reference_is_float(call->dtype) || reference_is_complex(call->dtype)))
         return VALUES_EXACT;
     return call->op == TUTTI_MIN || call->op == TUTTI_MAX ? VALUES_SPECIAL : VALUES_ROUGH;
@@ -77,6 +77,9 @@ struct conformance_call sequence_call(const struct sequence *sequence, uint64_t 
             call.row.level[FACTOR_SIZE] = LEVEL_NONE;
         }
     }
+    /* All blocks together are as long as a vector would be. */
+    if (space_takes_blocks(call.operation) || space_gives_blocks(call.operation))
+        call.count /= (uint64_t)call.members;
     call.values = draw_values(&call, &state);
     call.mixed = !listed && random_below(&state, 2);
     call.key = random_next(&state);
@@ -88,7 +91,8 @@ struct local_facts sequence_local(const struct conformance_call *call, int rank)
     uint64_t state = random_mix(call->key + (uint64_t)rank + 1);
     struct local_facts facts = {.async = call->row.level[FACTOR_ASYNC],
                                 .other_place = call->row.level[FACTOR_PLACE] == PLACE_OTHER,
-                                .by_offset = random_below(&state, 2)};
+                                .by_offset = random_below(&state, 2),
+                                .list = random_below(&state, 2)};
     unsigned align = call->row.level[FACTOR_ALIGN];
 
     if (call->mixed) {

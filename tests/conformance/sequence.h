@@ -44,6 +44,7 @@ struct conformance_call {
 /* What a member may choose for itself. */
 struct local_facts {
     bool async, other_place;
+    bool list;      /* blocks are given as a list of tensors, not as one */
     bool by_offset; /* the tensor begins at its byte_offset */
     size_t offset;
 };

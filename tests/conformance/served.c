@@ -13,7 +13,7 @@ static bool parse(const char *line, struct served_row *ret_row)
 {
     struct served_row row;
 
-    if (sscanf(line, "%15[^\t]\t%23[^\t]\t%d\t%" SCNu64 "\t%" SCNu64 "\t%23[^\t]\t%47[^\t\n]",
+    if (sscanf(line, "%23[^\t]\t%23[^\t]\t%d\t%" SCNu64 "\t%" SCNu64 "\t%23[^\t]\t%47[^\t\n]",
                row.operation, row.where, &row.members, &row.from, &row.to, row.provider,
                row.algorithm) != 7)
         return false;

@@ -16,7 +16,7 @@
 #include <tutti/recorder.h>
 
 struct served_row {
-    char operation[16], where[24], provider[24], algorithm[48];
+    char operation[24], where[24], provider[24], algorithm[48];
     int members;
     uint64_t from, to; /* bytes */
 };

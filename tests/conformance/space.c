@@ -20,9 +20,10 @@ const tutti_dtype space_dtypes[DTYPES] = {
 #undef DTYPE
 };
 
-const char *const space_operations[OPERATIONS] = {"all_reduce", "all_reduce_into", "broadcast",
-                                                  "barrier",    "send/recv",       "isend/irecv",
-                                                  "any source"};
+const char *const space_operations[OPERATIONS] = {
+    "all_reduce",  "all_reduce_into", "broadcast",  "barrier",          "send/recv",
+    "isend/irecv", "any source",      "reduce",     "all_gather",       "gather",
+    "scatter",     "reduce_scatter",  "all_to_all", "monitored_barrier"};
 
 static const uint64_t small_counts[] = {0,  1,  2,  3,   7,    8,    11,   12,
                                         13, 63, 64, 127, 1023, 1024, 1025, 4096};
@@ -94,7 +95,30 @@ static bool is_all_reduce(unsigned operation)
 
 static bool is_message(unsigned operation)
 {
-    return operation >= OPERATION_SEND_RECV;
+    return operation >= OPERATION_SEND_RECV && operation <= OPERATION_ANY_SOURCE;
+}
+
+bool space_reduces(unsigned operation)
+{
+    return is_all_reduce(operation) || operation == OPERATION_REDUCE ||
+           operation == OPERATION_REDUCE_SCATTER;
+}
+
+bool space_is_barrier(unsigned operation)
+{
+    return operation == OPERATION_BARRIER || operation == OPERATION_MONITORED_BARRIER;
+}
+
+bool space_takes_blocks(unsigned operation)
+{
+    return operation == OPERATION_SCATTER || operation == OPERATION_REDUCE_SCATTER ||
+           operation == OPERATION_ALL_TO_ALL;
+}
+
+bool space_gives_blocks(unsigned operation)
+{
+    return operation == OPERATION_GATHER || operation == OPERATION_ALL_GATHER ||
+           operation == OPERATION_ALL_TO_ALL;
 }
 
 /* Whether the factor says anything about the operation. */
@@ -102,15 +126,18 @@ static bool applies(enum factor factor, unsigned operation)
 {
     switch (factor) {
     case FACTOR_OP:
-        return is_all_reduce(operation);
+        return space_reduces(operation);
     case FACTOR_PLACE:
-        return operation == OPERATION_ALL_REDUCE_INTO;
+        return operation == OPERATION_ALL_REDUCE_INTO || operation == OPERATION_REDUCE ||
+               space_takes_blocks(operation) || space_gives_blocks(operation);
     case FACTOR_ROOT:
-        return operation == OPERATION_BROADCAST || is_message(operation);
+        return operation == OPERATION_BROADCAST || operation == OPERATION_REDUCE ||
+               operation == OPERATION_GATHER || operation == OPERATION_SCATTER ||
+               is_message(operation);
     case FACTOR_DTYPE:
     case FACTOR_SIZE:
     case FACTOR_ALIGN:
-        return operation != OPERATION_BARRIER;
+        return !space_is_barrier(operation);
     default:
         return true;
     }
@@ -138,7 +165,7 @@ static bool is_valid(const struct row *row)
     if ((operation == OPERATION_SEND_RECV && l[FACTOR_ASYNC]) ||
         (operation == OPERATION_ISEND_IRECV && !l[FACTOR_ASYNC]))
         return false;
-    if (is_all_reduce(operation) &&
+    if (space_reduces(operation) &&
         !tutti_reduce_op_meaning(l[FACTOR_OP], space_dtypes[l[FACTOR_DTYPE]]))
         return false;
     if (l[FACTOR_SIZE] != SIZE_HUGE)
@@ -238,7 +265,7 @@ static void list_add(struct row_list *list, const struct row *row)
 
 /*
  * The product of small sizes leaves out what tells nothing new: where nothing is reduced, one dtype
- * of each size is enough; and of the alignments, those of whole elements, of a byte and of a line's
+ * of each size is enough, and all_reduce has shown every op; and of the alignments, those of whole elements, of a byte and of a line's
  * last byte are.
  */
 static bool is_in_small_product(const struct row *row)
@@ -251,6 +278,8 @@ static bool is_in_small_product(const struct row *row)
         return false;
     if (is_all_reduce(l[FACTOR_OPERATION]) || l[FACTOR_DTYPE] == LEVEL_NONE)
         return true;
+    if (space_reduces(l[FACTOR_OPERATION]) && l[FACTOR_OP] != TUTTI_SUM)
+        return false;
     for (unsigned lower = 0; lower < l[FACTOR_DTYPE]; lower++)
         if (tutti_dtype_size(space_dtypes[lower]) ==
             tutti_dtype_size(space_dtypes[l[FACTOR_DTYPE]]))
@@ -277,7 +306,7 @@ size_t space_product(int members, bool small, struct row **ret_rows)
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
-enum { LEVELS_MAX = 32, ROW_BITS = 1 << 25 };
+enum { LEVELS_MAX = 32, ROW_BITS = 1 << 27 };
 
 typedef bool pair_table[FACTORS][FACTORS][LEVELS_MAX][LEVELS_MAX]; /* first factor < second */
 

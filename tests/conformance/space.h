@@ -36,6 +36,13 @@ enum {
     OPERATION_SEND_RECV, /* a ring of blocking calls */
     OPERATION_ISEND_IRECV,
     OPERATION_ANY_SOURCE, /* the root receives from all others */
+    OPERATION_REDUCE,
+    OPERATION_ALL_GATHER, /* this one and those below: `count` of each block */
+    OPERATION_GATHER,
+    OPERATION_SCATTER,
+    OPERATION_REDUCE_SCATTER,
+    OPERATION_ALL_TO_ALL,
+    OPERATION_MONITORED_BARRIER,
     OPERATIONS
 };
 enum { DTYPES = 17, OPS = 8, MEMBERS_MAX = 8 };
@@ -58,6 +65,12 @@ bool space_is_small(unsigned size_level);
 int space_root(const struct row *row);
 /* Bytes from a cache line's begin to the tensor. */
 size_t space_offset(unsigned align_level, size_t element);
+
+/* What the operations have in common. */
+bool space_reduces(unsigned operation);
+bool space_is_barrier(unsigned operation);
+bool space_takes_blocks(unsigned operation); /* a block for every member is its input, */
+bool space_gives_blocks(unsigned operation); /* or its output */
 
 /* A valid row of `members`, drawn from `state`. */
 struct row space_random(uint64_t *state, int members);

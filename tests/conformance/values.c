@@ -15,6 +15,14 @@ static size_t period_of(const struct conformance_call *call)
     return call->count < PERIOD ? (size_t)call->count : PERIOD;
 }
 
+struct conformance_call values_of_block(const struct conformance_call *call, int block)
+{
+    struct conformance_call of_block = *call;
+
+    of_block.key = random_mix(call->key + (uint64_t)block);
+    return of_block;
+}
+
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
 /* Integers that a small float holds, their sum over eight members too. */
@@ -64,7 +72,7 @@ static reference_bits input_bits(const struct conformance_call *call, int member
 {
     const uint64_t random = random_mix(call->key + (uint64_t)member * UINT64_C(0xd6e8feb86659fd93) +
                                        (uint64_t)i * UINT64_C(0x9e3779b97f4a7c15));
-    const bool reduced = call->operation <= OPERATION_ALL_REDUCE_INTO;
+    const bool reduced = space_reduces(call->operation);
 
     if (reduced && reference_is_complex(call->dtype))
         return reference_complex(call->dtype, real_number(call, random),

@@ -12,6 +12,9 @@
 
 #include "conformance/sequence.h"
 
+/* The call as block `block` of an input sees it: other values, everything else the same. */
+struct conformance_call values_of_block(const struct conformance_call *call, int block);
+
 /* The tensor of `member`: of an all_reduce, a broadcast (the root's) or a message (the sender's).
  */
 void values_fill(const struct conformance_call *call, int member, void *to);
