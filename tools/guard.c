@@ -109,6 +109,7 @@ int guard_run(int (*body)(int guard_fd, void *user), void *user)
     sigset_t signals, before;
 
     guard_signals(&signals);
+    sigaddset(&signals, SIGUSR2);
     sigaddset(&signals, SIGCHLD);
     if (pipe2(alive, O_CLOEXEC) < 0) {
         cli_say("run", "cannot make a pipe: %s", strerror(errno));

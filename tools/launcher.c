@@ -16,6 +16,7 @@
 #include <tutti/status.h>
 #include <tutti/store.h>
 
+#include "ask.h"
 #include "cli.h"
 #include "guard.h"
 #include "output.h"
@@ -147,6 +148,21 @@ static void interrupt(struct launcher *l, int sig)
         l->grace_timer = g_timeout_add(INTERRUPT_GRACE_MS, grace_over, l);
     }
     advance(l);
+}
+
+/* ---- dumps ---- */
+
+static void ask_all(struct launcher *l)
+{
+    for (int i = 0; i < l->started && l->phase == RUNNING; i++) {
+        if (l->ranks[i].exited || ask_for_dump(l->ranks[i].pid))
+            continue;
+        g_autofree char *text = g_strdup_printf(
+            "tutti run: rank %d was not asked for a dump: it has no handler for SIGUSR2 (is "
+            "TUTTI_DUMP_DIR set, and has it called tutti_init()?)\n",
+            i);
+        output_say(l->output, text);
+    }
 }
 
 /* ---- exits ---- */
@@ -316,7 +332,9 @@ static gboolean signal_came(gint fd, GIOCondition condition, gpointer user)
 
     (void)condition;
     while (read(fd, &info, sizeof info) == (ssize_t)sizeof info)
-        if (info.ssi_signo != SIGCHLD)
+        if (info.ssi_signo == SIGUSR2)
+            ask_all(l);
+        else if (info.ssi_signo != SIGCHLD)
             interrupt(l, (int)info.ssi_signo);
     collect_exits(l);
     advance(l);
@@ -415,6 +433,7 @@ static bool start_ranks(struct launcher *l)
 static bool watch_signals(struct launcher *l, int guard_fd)
 {
     guard_signals(&l->signals);
+    sigaddset(&l->signals, SIGUSR2);
     sigaddset(&l->signals, SIGCHLD);
     sigprocmask(SIG_BLOCK, &l->signals, &l->mask_before);
     signal(SIGPIPE, SIG_IGN);

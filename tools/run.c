@@ -24,7 +24,8 @@ static const char summary[] =
     "The first rank that fails ends the job: the others get SIGTERM, and SIGKILL after the\n"
     "grace. Ctrl-C does the same within 2 s; a second Ctrl-C kills. No process of the job "
     "outlives\n"
-    "the launcher, however that ends.";
+    "the launcher, however that ends.\n\n"
+    "SIGUSR2 is passed on to the ranks that take it: they dump their calls (tutti help trace).";
 
 static const char description[] =
     "PROGRAM is found in PATH, or is a path. A .py file that is not executable is run by\n"
