@@ -132,6 +132,11 @@ void cli_watch_tables(cli_table_fn fn, void *user)
     watcher.user = user;
 }
 
+bool cli_is_watched(void)
+{
+    return watcher.fn != NULL;
+}
+
 bool cli_parse(const char *verb, const char *parameters, const char *summary,
                const char *description, const GOptionEntry *entries, bool stop_early, int *argc,
                char ***argv)

@@ -45,6 +45,8 @@ bool cli_parse(const char *verb, const char *parameters, const char *summary,
  */
 typedef void (*cli_table_fn)(const char *verb, const GOptionEntry *entries, void *user);
 void cli_watch_tables(cli_table_fn fn, void *user);
+/* Whether it is so; a verb with verbs below it lets each of them hand over its table. */
+bool cli_is_watched(void);
 
 /* "4096", "64K", "1M", "2G", "1MiB": multiples of 1024. False when it is none of these. */
 bool cli_parse_size(const char *text, uint64_t *ret_bytes);

@@ -78,6 +78,17 @@ static void free_option(gpointer user)
     g_free(option);
 }
 
+/* The verb on top of "trace analyze": options are completed for all that is below it. */
+static const char *top_verb(const char *words)
+{
+    size_t length = strcspn(words, " ");
+
+    for (const struct verb *verb = verbs; verb->name; verb++)
+        if (strlen(verb->name) == length && strncmp(verb->name, words, length) == 0)
+            return verb->name;
+    return words;
+}
+
 static void take_table(const char *verb, const GOptionEntry *entries, void *user)
 {
     for (; entries->long_name; entries++) {
@@ -86,7 +97,7 @@ static void take_table(const char *verb, const GOptionEntry *entries, void *user
         if (entries->flags & G_OPTION_FLAG_HIDDEN)
             continue;
         option = g_new0(struct option, 1);
-        *option = (struct option){.verb = verb,
+        *option = (struct option){.verb = top_verb(verb),
                                   .name = entries->long_name,
                                   .help = entries->description,
                                   .letter = entries->short_name,

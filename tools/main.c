@@ -15,6 +15,8 @@ const struct verb verbs[] = {
     {"info", "what this installation is, finds and would choose", info_main, ""},
     {"explain", "which backend and algorithm a call would take, and why", explain_main,
      "<operation>"},
+    {"trace", "what the dumps of a job tell: who is late, stuck or different", trace_main,
+     "analyze <file>"},
     {"check", "whether a plugin keeps the rules and does what it promises", check_main, "<file>"},
     {"completion", "the completion of these words for a shell", completion_main, "bash zsh fish"},
     {NULL, NULL, NULL, NULL},
@@ -31,7 +33,8 @@ static void print_help(FILE *out)
           "Examples:\n"
           "  tutti run -n 4 ./train\n"
           "  tutti info --json\n"
-          "  tutti explain all_reduce --bytes 1M -n 4\n",
+          "  tutti explain all_reduce --bytes 1M -n 4\n"
+          "  tutti trace analyze /tmp/dumps\n",
           out);
 }
 

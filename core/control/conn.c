@@ -139,15 +139,26 @@ void control_conn_reap(struct control *control)
     }
 }
 
-static void conn_failed(struct control *control, struct control_conn *conn, const char *why)
+/* Whether the other host does not answer, rather than the process there. */
+static bool has_vanished(int error)
+{
+    return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH ||
+           error == EHOSTDOWN || error == ENETDOWN;
+}
+
+/* `error`: an errno; 0: `why` has the words. */
+static void conn_failed(struct control *control, struct control_conn *conn, int error,
+                        const char *why)
 {
     int rank = conn->rank;
 
     if (conn->closing)
         return;
     conn_close(control, conn);
-    if (rank >= 0)
-        control_unreachable(control, rank, why);
+    if (rank < 0)
+        return;
+    control->members[rank].vanished |= has_vanished(error);
+    control_unreachable(control, rank, error ? strerror(error) : why);
 }
 
 static void conn_flush(struct control *control, struct control_conn *conn)
@@ -162,7 +173,7 @@ static void conn_flush(struct control *control, struct control_conn *conn)
             return;
         }
         if (n < 0) {
-            conn_failed(control, conn, strerror(errno));
+            conn_failed(control, conn, errno, NULL);
             return;
         }
         conn->out_at += (size_t)n;
@@ -246,7 +257,7 @@ static void take_frames(struct control *control, struct control_conn *conn)
         if (status == TUTTI_ERR_NOT_READY)
             return;
         if (status) {
-            conn_failed(control, conn, "it sent bytes that are no control message");
+            conn_failed(control, conn, 0, "it sent bytes that are no control message");
             return;
         }
         if (conn->rank < 0) {
@@ -271,7 +282,7 @@ static void conn_read(struct control *control, struct control_conn *conn)
         uint8_t *room = wanted ? frame_parser_room(&conn->in, wanted) : NULL;
 
         if (!room) {
-            conn_failed(control, conn, "it sent a control message that is too long");
+            conn_failed(control, conn, 0, "it sent a control message that is too long");
             return;
         }
         ssize_t n = recv(conn->watch.fd, room, wanted, MSG_DONTWAIT);
@@ -280,8 +291,7 @@ static void conn_read(struct control *control, struct control_conn *conn)
         if (n < 0 && errno == EAGAIN)
             return;
         if (n <= 0) {
-            conn_failed(control, conn,
-                        n ? strerror(errno) : "its control connection ended without a bye");
+            conn_failed(control, conn, n ? errno : 0, "its control connection ended without a bye");
             return;
         }
         frame_parser_filled(&conn->in, (size_t)n);
@@ -301,8 +311,7 @@ static void conn_ready(struct control *control, struct control_watch *watch, uin
 
         getsockopt(watch->fd, SOL_SOCKET, SO_ERROR, &error, &size);
         if (error) {
-            conn_close(control, conn);
-            control_unreachable(control, conn->rank, strerror(error));
+            conn_failed(control, conn, error, NULL);
             return;
         }
         conn->dialing = false;

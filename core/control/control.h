@@ -54,6 +54,7 @@ struct control_member {
     uint32_t provider_address_size[CONTROL_PROVIDERS];
     bool dead;
     _Atomic bool left; /* written under the lock, read anywhere */
+    bool vanished;     /* its host does not answer: so it may live on */
     bool passed_over;  /* did not answer a proposal */
     char unreachable[64];
     int64_t unreachable_ns; /* when dialing it failed; 0: never. Its bye may be on the way */

@@ -139,7 +139,7 @@ static void write_members(struct json *json, const struct tutti_group *group)
         if (m->left)
             json_uint(json, "left_after", m->left_after);
         if (m->dead)
-            json_bool(json, "lost", true);
+            json_string(json, "lost", m->vanished ? "vanished" : "ended");
         if (process)
             json_string(json, "process", process);
         json_end_object(json);

@@ -1,150 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When dumps are made, when not, and what a program hears of them. */
-#include <dirent.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "fault.h"
+#include "dumps.h"
 
-enum { RANKS = 3, FILES_MS = 5000, PATH_BYTES = 400 };
-
-struct folder {
-    char path[64], dump_dir[96], test_folder[96]; /* the latter two as in the environment */
-};
-
-static struct folder folder_new(void)
-{
-    struct folder f = {.path = "/tmp/tutti-dumps-XXXXXX"};
-
-    cr_assert_not_null(mkdtemp(f.path));
-    snprintf(f.dump_dir, sizeof f.dump_dir, "TUTTI_DUMP_DIR=%s", f.path);
-    snprintf(f.test_folder, sizeof f.test_folder, "TUTTI_TEST_FOLDER=%s", f.path);
-    return f;
-}
-
-/* Files in it whose names end so. */
-static int files(const struct folder *f, const char *end)
-{
-    DIR *dir = opendir(f->path);
-    int count = 0;
-
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        size_t length = strlen(e->d_name);
-
-        count += length > strlen(end) && !strcmp(e->d_name + length - strlen(end), end);
-    }
-    if (dir)
-        closedir(dir);
-    return count;
-}
-
-static bool await_files(const struct folder *f, int count)
-{
-    int64_t until = fault_now_ns() + FILES_MS * 1000000LL;
-
-    while (files(f, ".json") < count && fault_now_ns() < until)
-        usleep(5000);
-    return files(f, ".json") == count;
-}
-
-static void folder_remove(struct folder *f)
-{
-    char path[PATH_BYTES];
-    DIR *dir = opendir(f->path);
-
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        snprintf(path, sizeof path, "%s/%s", f->path, e->d_name);
-        if (e->d_name[0] != '.' || e->d_name[1] == 't')
-            unlink(path);
-    }
-    if (dir)
-        closedir(dir);
-    cr_expect_eq(rmdir(f->path), 0, "something else is left in %s", f->path);
-}
+enum { RANKS = 3 };
 
 static struct ranks *start(const char *case_name, const char *env)
 {
     return fault_start(&fault_shm, "rank_recorder", case_name, RANKS, (const char *[]){env, NULL});
 }
 
-/* Every dump contains the words. */
-static void expect_in_each(const struct folder *f, const char *words)
-{
-    char path[PATH_BYTES], text[65536];
-    DIR *dir = opendir(f->path);
-
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        snprintf(path, sizeof path, "%s/%s", f->path, e->d_name);
-        FILE *file = strstr(e->d_name, ".json") ? fopen(path, "re") : NULL;
-        if (!file)
-            continue;
-        text[fread(text, 1, sizeof text - 1, file)] = 0;
-        fclose(file);
-        cr_expect_not_null(strstr(text, words), "%s lacks «%s»: %s", e->d_name, words, text);
-    }
-    if (dir)
-        closedir(dir);
-}
-
 Test(recorder, a_dump_on_request_is_whole_or_an_error_in_words, .timeout = FAULT_TEST_S)
 {
-    struct folder f = folder_new();
+    struct dumps f = dumps_new();
     struct ranks *ranks = start("dumps_when_it_likes", f.test_folder);
 
     cr_expect(ranks_wait(ranks) && ranks_passed(ranks));
-    cr_expect_eq(files(&f, ".json"), RANKS);
-    cr_expect_eq(files(&f, ".part"), 0);
-    expect_in_each(&f, "\"cause\":\"request\"");
-    expect_in_each(&f, "\"operation\":\"barrier\"");
+    cr_expect_eq(dumps_count(&f, ".json"), RANKS);
+    cr_expect_eq(dumps_count(&f, ".part"), 0);
+    dumps_expect(&f, "\"cause\":\"request\"");
+    dumps_expect(&f, "\"operation\":\"barrier\"");
     fault_finish(ranks);
-    folder_remove(&f);
+    dumps_remove(&f);
 }
 
 Test(recorder, a_signal_dumps_a_program_that_computes_and_changes_nothing, .timeout = FAULT_TEST_S)
 {
-    struct folder f = folder_new();
+    struct dumps f = dumps_new();
     struct ranks *ranks = start("computes_until_told", f.dump_dir);
 
     cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
-    cr_expect_eq(files(&f, ".json"), 0, "a forked child has dumped its parent");
+    cr_expect_eq(dumps_count(&f, ".json"), 0, "a forked child has dumped its parent");
     for (int r = 0; r < RANKS; r++)
         ranks_signal(ranks, r, SIGUSR2);
-    cr_expect(await_files(&f, RANKS));
+    cr_expect(dumps_await(&f, RANKS));
     ranks_tell(ranks, RANKS_ALL, "go");
     cr_expect(ranks_wait(ranks) && ranks_passed(ranks));
-    expect_in_each(&f, "\"cause\":\"signal\"");
+    dumps_expect(&f, "\"cause\":\"signal\"");
     fault_finish(ranks);
-    folder_remove(&f);
+    dumps_remove(&f);
 }
 
 Test(recorder, a_handler_of_the_program_is_left_alone, .timeout = FAULT_TEST_S)
 {
-    struct folder f = folder_new();
+    struct dumps f = dumps_new();
     struct ranks *ranks = start("has_a_handler_of_its_own", f.dump_dir);
 
     cr_expect(ranks_wait(ranks) && ranks_passed(ranks));
-    cr_expect_eq(files(&f, ".json"), 0);
+    cr_expect_eq(dumps_count(&f, ".json"), 0);
     cr_expect_not_null(strstr(ranks_result(ranks, 0)->err, "SIGUSR2 is the program's"));
     fault_finish(ranks);
-    folder_remove(&f);
+    dumps_remove(&f);
 }
 
 Test(recorder, a_failure_is_dumped_where_nobody_calls, .timeout = FAULT_TEST_S)
 {
-    struct folder f = folder_new();
+    struct dumps f = dumps_new();
     struct ranks *ranks = start("fails_unnoticed", f.dump_dir);
 
     cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
-    cr_expect(await_files(&f, RANKS), "while they compute");
-    expect_in_each(&f, "\"cause\":\"error\"");
-    expect_in_each(&f, "the tests want it");
+    cr_expect(dumps_await(&f, RANKS), "while they compute");
+    dumps_expect(&f, "\"cause\":\"error\"");
+    dumps_expect(&f, "the tests want it");
     ranks_tell(ranks, RANKS_ALL, "go");
     cr_expect(ranks_wait(ranks));
     fault_finish(ranks);
-    folder_remove(&f);
+    dumps_remove(&f);
 }
 
 Test(recorder, a_folder_that_cannot_be_written_loses_nothing_else, .timeout = FAULT_TEST_S)

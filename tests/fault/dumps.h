@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A folder of dumps, and what `tutti trace analyze` says of it. */
+#ifndef TUTTI_TESTS_DUMPS_H
+#define TUTTI_TESTS_DUMPS_H
+
+#include "fault.h"
+
+struct dumps {
+    char path[64], dump_dir[96], test_folder[96]; /* the latter two as in the environment */
+};
+
+struct dumps dumps_new(void);
+void dumps_remove(struct dumps *f);
+/* Files in it whose names end so. */
+int dumps_count(const struct dumps *f, const char *end);
+/* Whether there are so many dumps, soon. */
+bool dumps_await(const struct dumps *f, int count);
+/* Every dump contains the words. */
+void dumps_expect(const struct dumps *f, const char *words);
+/* Runs `tutti trace analyze`: its exit code is `code`, its words contain each of `parts` (NULL
+ * ends them). */
+void dumps_analyze(const struct dumps *f, int code, const char *const *parts);
+
+#endif

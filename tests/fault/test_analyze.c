@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Jobs that are stuck or have failed, and what `tutti trace analyze` says of them from their dumps
+ * alone: who is late, different, stopped, dead, or cut off.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "dumps.h"
+#include "harness/net.h"
+
+enum { RANKS = 4, VICTIM = 2, FINE = 0, TROUBLE = 3, WAIT_MS = 1300 };
+
+/* A job whose dumps go to a folder of its own. */
+struct job {
+    struct dumps dumps;
+    struct ranks *ranks;
+};
+
+static struct job job_start(const struct fault_way *way, const char *program, const char *case_name,
+                            const char *call)
+{
+    struct job job = {.dumps = dumps_new()};
+
+    job.ranks = fault_start(way, program, case_name, RANKS,
+                            (const char *[]){job.dumps.dump_dir, call, "TUTTI_TEST_VICTIM=2",
+                                             "TUTTI_TEST_PAUSE_MS=60000",
+                                             "TUTTI_TEST_OTHER=barrier", NULL});
+    return job;
+}
+
+static void ask_for_dumps(const struct job *job, int except)
+{
+    for (int r = 0; r < RANKS; r++)
+        if (r != except)
+            ranks_signal(job->ranks, r, SIGUSR2);
+    cr_assert(dumps_await(&job->dumps, except < 0 ? RANKS : RANKS - 1));
+}
+
+static void job_end(struct job *job)
+{
+    ranks_free(job->ranks);
+    dumps_remove(&job->dumps);
+}
+
+static void sleep_ms(int ms)
+{
+    usleep((useconds_t)ms * 1000);
+}
+
+FAULT_TEST(analyze, who_is_in_user_code_is_late)
+{
+    struct job few = job_start(way, "rank_fault", "one_computes", "TUTTI_TEST_CALL=small");
+    struct job many = job_start(way, "rank_fault", "one_computes", "TUTTI_TEST_CALL=large");
+    struct job message = job_start(way, "rank_fault", "one_computes", "TUTTI_TEST_CALL=message");
+
+    cr_assert(ranks_reach(few.ranks, RANKS_ALL, "open") &&
+              ranks_reach(many.ranks, RANKS_ALL, "open") &&
+              ranks_reach(message.ranks, RANKS_ALL, "open"));
+    sleep_ms(WAIT_MS);
+    ask_for_dumps(&few, -1);
+    dumps_analyze(&few.dumps, TROUBLE,
+                  (const char *[]){"ranks 0, 1 and 3 wait in #2 all_reduce 2 x f32, sum, for ",
+                                   "  late: rank 2 (host ",
+                                   "has not called #2 all_reduce 2 x f32, sum: it finished #1 and "
+                                   "is outside of tutti",
+                                   "verdict: late\n", NULL});
+    ask_for_dumps(&many, -1);
+    dumps_analyze(&many.dumps, TROUBLE,
+                  (const char *[]){"  late: rank 2 (host ", "has not called #2 all_reduce",
+                                   "verdict: late\n", NULL});
+    ask_for_dumps(&message, -1);
+    dumps_analyze(&message.dumps, TROUBLE,
+                  (const char *[]){"  late: rank 2 (host ",
+                                   "has not answered the recv of 8 bytes, tag 7, from rank 2 of "
+                                   "rank 0 for ",
+                                   "is outside of tutti", "verdict: late\n", NULL});
+    job_end(&few);
+    job_end(&many);
+    job_end(&message);
+}
+
+FAULT_TEST(analyze, who_calls_something_else_is_different)
+{
+    struct job job = job_start(way, "rank_mismatch", "one_calls_something_else",
+                               "TUTTI_TEST_CALL=all_reduce 8 x f32, sum");
+
+    cr_assert(ranks_wait(job.ranks));
+    cr_assert(dumps_await(&job.dumps, RANKS));
+    dumps_analyze(&job.dumps, TROUBLE,
+                  (const char *[]){"  different: as #2 ranks 0, 1 and 3 called all_reduce 8 x f32, "
+                                   "sum; rank 2 called barrier",
+                                   "the ranks say: TUTTI_ERR_MISMATCH", "verdict: different\n",
+                                   NULL});
+    job_end(&job);
+}
+
+FAULT_TEST(analyze, who_is_stopped_is_told_from_the_dumps_of_the_others)
+{
+    struct job few = job_start(way, "rank_fault", "calls_for_ever", "TUTTI_TEST_CALL=small");
+    struct job many = job_start(way, "rank_fault", "calls_for_ever", "TUTTI_TEST_CALL=large");
+    struct job *jobs[] = {&few, &many};
+
+    for (int i = 0; i < 2; i++) {
+        cr_assert(ranks_reach(jobs[i]->ranks, RANKS_ALL, "running"));
+        ranks_signal(jobs[i]->ranks, VICTIM, SIGSTOP);
+    }
+    sleep_ms(WAIT_MS);
+    for (int i = 0; i < 2; i++) {
+        ask_for_dumps(jobs[i], VICTIM);
+        dumps_analyze(&jobs[i]->dumps, TROUBLE,
+                      (const char *[]){" in #", ", for ", "  stopped: rank 2 (host ",
+                                       "is stopped by a signal", "  no dump of rank 2\n",
+                                       "verdict: stopped\n", NULL});
+        job_end(jobs[i]);
+    }
+}
+
+FAULT_TEST(analyze, who_died_is_dead)
+{
+    struct job job = job_start(way, "rank_fault", "calls_for_ever", "TUTTI_TEST_CALL=small");
+
+    cr_assert(ranks_reach(job.ranks, RANKS_ALL, "running"));
+    ask_for_dumps(&job, -1);
+    ranks_signal(job.ranks, VICTIM, SIGKILL);
+    cr_assert(ranks_wait(job.ranks));
+    dumps_analyze(&job.dumps, TROUBLE,
+                  (const char *[]){"  dead: rank 2 (host ", "ended without leaving the group",
+                                   "the ranks say: TUTTI_ERR_PEER_LOST", "verdict: dead\n", NULL});
+    job_end(&job);
+}
+
+/* Two hosts of two ranks each; asked while nobody knows yet, and once both sides have given up. */
+static void cut(const char *backend, const char *call)
+{
+    char reason[256];
+    struct net *net = net_create(2, reason, sizeof reason);
+    struct job job = {.dumps = dumps_new()};
+
+    if (!net) {
+        dumps_remove(&job.dumps);
+        cr_skip_test("%s", reason);
+    }
+    job.ranks = ranks_start(
+        &(struct ranks_options){.program = "rank_fault",
+                                .case_name = "calls_for_ever",
+                                .size = RANKS,
+                                .backend = backend,
+                                .env = (const char *[]){job.dumps.dump_dir, call, NULL},
+                                .timeout_ms = (FAULT_TEST_S - 5) * 1000,
+                                .address = net_address(net, 0),
+                                .netns = (const char *[]){net_name(net, 0), net_name(net, 0),
+                                                          net_name(net, 1), net_name(net, 1)}});
+    cr_assert_not_null(job.ranks);
+    cr_assert(ranks_reach(job.ranks, RANKS_ALL, "running"));
+    cr_assert(net_cut(net, 1));
+    sleep_ms(2 * WAIT_MS);
+    ask_for_dumps(&job, -1);
+    dumps_analyze(&job.dumps, TROUBLE,
+                  (const char *[]){"  cut: all have called #",
+                                   "and nothing comes through between hosts", "verdict: cut\n",
+                                   NULL});
+    cr_assert(ranks_wait(job.ranks));
+    dumps_analyze(&job.dumps, TROUBLE,
+                  (const char *[]){"  cut: ranks ", "ranks 0 and 1", "ranks 2 and 3",
+                                   "lost each other", "verdict: cut\n", NULL});
+    job_end(&job);
+    net_destroy(net);
+}
+
+Test(analyze, a_cut_link_is_told_from_dead_hosts_over_tcp, .timeout = FAULT_TEST_S)
+{
+    cut("tcp", "TUTTI_TEST_CALL=large");
+}
+
+Test(analyze, a_cut_link_is_told_from_dead_hosts_composed, .timeout = FAULT_TEST_S)
+{
+    cut("auto", "TUTTI_TEST_CALL=small");
+}
+
+Test(analyze, nothing_is_found_where_nothing_is_wrong, .timeout = FAULT_TEST_S)
+{
+    struct job job =
+        job_start(&fault_composed, "rank_fault", "calls_for_ever", "TUTTI_TEST_CALL=small");
+
+    cr_assert(ranks_reach(job.ranks, RANKS_ALL, "running"));
+    ask_for_dumps(&job, -1);
+    dumps_analyze(&job.dumps, FINE,
+                  (const char *[]){"group world: 4 members, shm+tcp\n", "verdict: fine\n", NULL});
+    job_end(&job);
+}
