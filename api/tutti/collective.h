@@ -35,8 +35,9 @@ typedef struct tutti_options {
 /**
  * Reduces `tensor` over all members of `group`, in place; every member gets the result.
  *
- * tensor   any shape, the same number of elements and dtype on every member; C-contiguous.
- *          Must not be touched until the operation is complete.
+ * tensor   any shape and strides, the same number of elements and dtype on every member. Element k
+ *          in row-major order meets the others' element k (tensor.h). The descriptor may go when the
+ *          call returns; the memory must not be touched until the operation is complete.
  * op       applied element by element. Sums of 16-bit floats accumulate in 32 bits within one
  *          reduction step and are rounded once per step. AVG of integers truncates toward zero.
  *          MIN and MAX give NaN when any member has NaN.
@@ -78,7 +79,7 @@ TUTTI_API tutti_status tutti_reduce_into(tutti_group *group, const tutti_tensor 
                                          const tutti_options *options, tutti_work **work);
 
 /** Copies `tensor` of rank `root` to every member. Same element count and dtype on every member;
- * C-contiguous. Arguments and errors as for tutti_all_reduce().
+ * any strides. Arguments and errors as for tutti_all_reduce().
  * The root may return before the others have received. Semantics: torch.distributed.broadcast;
  * MPI_Bcast. */
 TUTTI_API tutti_status tutti_broadcast(tutti_group *group, const tutti_tensor *tensor, int32_t root,

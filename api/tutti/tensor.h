@@ -3,6 +3,14 @@
  * Tensors: descriptors of somebody else's memory, laid out exactly like DLPack's DLTensor, so that
  * a framework's tensor is passed, never converted (the tests compare the layout with dlpack.h).
  * tutti never owns the memory behind a descriptor.
+ *
+ * Operations take any layout: any rank (0: one element), extents of 0, byte offsets of any
+ * alignment, strides of any sign. Element k is the k-th in row-major order of the shape, and that is
+ * what meets element k of the other members, whose shapes and strides may differ. A tensor that is
+ * not C-contiguous is copied to row-major memory and back by the call, which costs the copies and an
+ * allocation of its size (TUTTI_ERR_NO_MEMORY). A tensor that an operation writes must not have two
+ * elements in one place: strides of 0, and strides that do not step over what the shorter ones reach,
+ * are TUTTI_ERR_UNSUPPORTED there, and fine where the tensor is only read.
  */
 #ifndef TUTTI_TENSOR_H
 #define TUTTI_TENSOR_H
@@ -19,6 +27,13 @@ extern "C" {
 
 /* DLPack's device types; only CPU memory is served by the backends of this release. */
 enum { TUTTI_DEVICE_CPU = 1, TUTTI_DEVICE_CUDA = 2, TUTTI_DEVICE_CUDA_HOST = 3 };
+
+/*
+ * Or'ed to a device's type: the memory must not be written. tutti's own mark, no number of DLPack's;
+ * a tensor that carries it is fine as an input and refused as an output. Imports of read-only
+ * tensors set it (dlpack.h), and whoever passes constant data may.
+ */
+enum { TUTTI_DEVICE_READ_ONLY = 1 << 30 };
 
 typedef struct tutti_device {
     int32_t type; /* TUTTI_DEVICE_… */

@@ -90,9 +90,9 @@ tutti_status tutti_all_to_all(tutti_group *group, const tutti_tensor *in, const 
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
     if (!status)
-        status = side_blocks(group, in, "the input", &ins);
+        status = side_blocks(group, &c, in, "the input", TENSOR_READ, &ins);
     if (!status)
-        status = side_blocks(group, out, "the output", &outs);
+        status = side_blocks(group, &c, out, "the output", TENSOR_WRITTEN, &outs);
     return all_to_all(group, &c, status, &ins, &outs, false, work);
 }
 
@@ -105,9 +105,9 @@ tutti_status tutti_all_to_all_list(tutti_group *group, const tutti_tensor *const
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
     if (!status)
-        status = side_list(group, &c, ins, "the input", &in);
+        status = side_list(group, &c, ins, "the input", TENSOR_READ, &in);
     if (!status)
-        status = side_list(group, &c, outs, "the output", &out);
+        status = side_list(group, &c, outs, "the output", TENSOR_WRITTEN, &out);
     return all_to_all(group, &c, status, &in, &out, true, work);
 }
 
@@ -122,8 +122,9 @@ tutti_status tutti_all_to_all_v(tutti_group *group, const tutti_tensor *in,
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
     if (!status)
-        status = side_counts(group, &c, in, in_counts, in_offsets, "the input", &ins);
+        status = side_counts(group, &c, in, in_counts, in_offsets, "the input", TENSOR_READ, &ins);
     if (!status)
-        status = side_counts(group, &c, out, out_counts, out_offsets, "the output", &outs);
+        status = side_counts(group, &c, out, out_counts, out_offsets, "the output", TENSOR_WRITTEN,
+                             &outs);
     return all_to_all(group, &c, status, &ins, &outs, true, work);
 }

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/options.h"
-#include "tensor/layout.h"
 
 tutti_status call_check(const struct tutti_group *group, const tutti_options *options,
                         int64_t *ret_timeout_ms)
@@ -35,23 +34,28 @@ tutti_status call_check(const struct tutti_group *group, const tutti_options *op
     return TUTTI_OK;
 }
 
-tutti_status call_tensor(const tutti_tensor *tensor, const char *what, void **ret_data,
-                         uint64_t *ret_count, uint64_t *ret_bytes)
+tutti_status call_tensor(const tutti_tensor *tensor, const char *what, enum tensor_use use,
+                         struct packed **packed, void **ret_data, uint64_t *ret_count,
+                         uint64_t *ret_bytes)
 {
+    struct tensor_size size;
+
     if (!tensor)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s is NULL", what);
-    struct tensor_size size;
     tutti_status status = tensor_measure(tensor, &size);
     if (status)
         return status;
-    if (!size.contiguous)
-        return error_set(TUTTI_ERR_UNSUPPORTED,
-                         "%s is not C-contiguous; make a contiguous copy first", what);
-    if (tensor->device.type != TUTTI_DEVICE_CPU && tensor->device.type != TUTTI_DEVICE_CUDA_HOST)
+    const int32_t device = tensor->device.type & ~TUTTI_DEVICE_READ_ONLY;
+    if (device != TUTTI_DEVICE_CPU && device != TUTTI_DEVICE_CUDA_HOST)
         return error_set(TUTTI_ERR_UNSUPPORTED,
                          "%s is on a device of type %d; this backend takes host memory", what,
-                         tensor->device.type);
-    *ret_data = size.bytes ? (char *)tensor->data + tensor->byte_offset : NULL;
+                         device);
+    if (use & TENSOR_WRITTEN && tensor->device.type & TUTTI_DEVICE_READ_ONLY)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "%s is read-only, but the operation writes it here; give it a copy", what);
+    status = packed_use(tensor, &size, what, use, packed, ret_data);
+    if (status)
+        return status;
     *ret_count = size.count;
     *ret_bytes = size.bytes;
     return TUTTI_OK;

@@ -8,14 +8,20 @@
 #include <tutti/collective.h>
 
 #include "group/group.h"
+#include "tensor/packed.h"
 
 /* Checks the group and the options; the call's time-out. */
 tutti_status call_check(const struct tutti_group *group, const tutti_options *options,
                         int64_t *ret_timeout_ms);
 
-/* A tensor in host memory, contiguous: where its elements are, how many, how many bytes. */
-tutti_status call_tensor(const tutti_tensor *tensor, const char *what, void **ret_data,
-                         uint64_t *ret_count, uint64_t *ret_bytes);
+/*
+ * A tensor in host memory that the operation reads or writes on this member: where its elements are
+ * in row-major order, how many, how many bytes. One that is not C-contiguous gets a stand-in in
+ * `*packed`, which becomes the call's.
+ */
+tutti_status call_tensor(const tutti_tensor *tensor, const char *what, enum tensor_use use,
+                         struct packed **packed, void **ret_data, uint64_t *ret_count,
+                         uint64_t *ret_bytes);
 
 static inline struct async_call *call_of_work(struct tutti_work *work)
 {

@@ -42,7 +42,9 @@ static tutti_status begin(struct tutti_group *group, struct collective *c, struc
     call->out = c->out;
     call->bytes = c->bytes;
     call->memory = c->memory;
+    call->packed = c->packed;
     c->memory.first = NULL; /* the call's from here on */
+    c->packed = NULL;
     call->timeout_ms = c->timeout_ms;
     call->peer = -1;
     call->plan->users++;
@@ -91,6 +93,7 @@ static tutti_status run_blocking(struct tutti_group *group, struct collective *c
     call.begun = call.doomed = false;
     call.deadline_ns = 0;
     call.memory.first = NULL;
+    call.packed = NULL;
     call.error.message = NULL;
     engine_take(engine);
     tutti_status status = group_ended(group) ? group_verdict(group) : begin(group, c, &call);
@@ -120,6 +123,7 @@ tutti_status collective_run(struct tutti_group *group, struct collective *c, tut
     if (!status)
         status = work ? run_async(group, c, work) : run_blocking(group, c);
     chain_free(&c->memory);
+    packed_end(&c->packed, false);
     return status;
 }
 

@@ -13,11 +13,12 @@ struct collective {
     uint64_t bytes;          /* of the vector, or of each block */
     struct call_sizes sizes; /* when the words have CALL_UNEVEN */
     struct chain memory;     /* what blocks and sizes point into */
+    struct packed *packed;   /* stand-ins of tensors that are not C-contiguous */
     int64_t timeout_ms;
 };
 
 /* Runs it, or starts it when `work` is given; `status` is what checking the arguments came to: if
- * that is an error, it is returned. Takes c->memory in any case. */
+ * that is an error, it is returned. Takes c->memory and c->packed in any case. */
 tutti_status collective_run(struct tutti_group *group, struct collective *c, tutti_status status,
                             tutti_work **work);
 

@@ -28,7 +28,7 @@ static tutti_status all_gather(tutti_group *group, struct collective *c, tutti_s
     struct side in;
 
     if (!status)
-        status = side_vector(tensor, "the input", &in);
+        status = side_vector(c, tensor, "the input", TENSOR_READ, &in);
     if (!status)
         status = check_sides(group, &in, out);
     if (!status) {
@@ -47,7 +47,7 @@ tutti_status tutti_all_gather(tutti_group *group, const tutti_tensor *in, const 
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
     if (!status)
-        status = side_blocks(group, out, "the output", &blocks);
+        status = side_blocks(group, &c, out, "the output", TENSOR_WRITTEN, &blocks);
     return all_gather(group, &c, status, in, &blocks, work);
 }
 
@@ -60,7 +60,7 @@ tutti_status tutti_all_gather_list(tutti_group *group, const tutti_tensor *in,
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
     if (!status)
-        status = side_list(group, &c, outs, "the output", &blocks);
+        status = side_list(group, &c, outs, "the output", TENSOR_WRITTEN, &blocks);
     return all_gather(group, &c, status, in, &blocks, work);
 }
 
@@ -73,7 +73,8 @@ tutti_status tutti_all_gather_v(tutti_group *group, const tutti_tensor *in, cons
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
     if (!status)
-        status = side_counts(group, &c, out, counts, offsets, "the output", &blocks);
+        status =
+            side_counts(group, &c, out, counts, offsets, "the output", TENSOR_WRITTEN, &blocks);
     return all_gather(group, &c, status, in, &blocks, work);
 }
 
@@ -87,7 +88,7 @@ static tutti_status begin_gather(tutti_group *group, const tutti_tensor *tensor,
 
     if (!status)
         status = collective_check_root(group, root);
-    return status ? status : side_vector(tensor, "the input", ret_in);
+    return status ? status : side_vector(c, tensor, "the input", TENSOR_READ, ret_in);
 }
 
 /* `uneven`: the form with counts, whose sizes only the root knows. */
@@ -115,7 +116,7 @@ tutti_status tutti_gather(tutti_group *group, const tutti_tensor *in, const tutt
     tutti_status status = begin_gather(group, in, root, options, &c, &vector);
 
     if (!status && group->rank == root)
-        status = side_blocks(group, out, "the output", &blocks);
+        status = side_blocks(group, &c, out, "the output", TENSOR_WRITTEN, &blocks);
     return gather(group, &c, status, &vector, &blocks, false, work);
 }
 
@@ -128,7 +129,7 @@ tutti_status tutti_gather_list(tutti_group *group, const tutti_tensor *in,
     tutti_status status = begin_gather(group, in, root, options, &c, &vector);
 
     if (!status && group->rank == root)
-        status = side_list_even(group, &c, outs, "the output", &blocks);
+        status = side_list_even(group, &c, outs, "the output", TENSOR_WRITTEN, &blocks);
     return gather(group, &c, status, &vector, &blocks, false, work);
 }
 
@@ -141,6 +142,7 @@ tutti_status tutti_gather_v(tutti_group *group, const tutti_tensor *in, const tu
     tutti_status status = begin_gather(group, in, root, options, &c, &vector);
 
     if (!status && group->rank == root)
-        status = side_counts(group, &c, out, counts, offsets, "the output", &blocks);
+        status =
+            side_counts(group, &c, out, counts, offsets, "the output", TENSOR_WRITTEN, &blocks);
     return gather(group, &c, status, &vector, &blocks, true, work);
 }

@@ -16,6 +16,7 @@
 struct message {
     enum call_kind kind;
     void *data;
+    struct packed *packed; /* until it is posted */
     uint64_t bytes;
     uint64_t tag;
     int32_t peer;
@@ -23,16 +24,8 @@ struct message {
     bool up_to; /* a shorter message is welcome */
 };
 
-static tutti_status check(tutti_group *group, const tutti_tensor *tensor,
-                          const tutti_options *options, struct message *m)
+static tutti_status check_peer(const struct tutti_group *group, const struct message *m)
 {
-    uint64_t count;
-
-    tutti_status status = call_check(group, options, &m->timeout_ms);
-    if (!status)
-        status = call_tensor(tensor, "the tensor", &m->data, &count, &m->bytes);
-    if (status)
-        return status;
     if (m->tag > TAG_MAX)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "tag %llu is larger than 2^62-1",
                          (unsigned long long)m->tag);
@@ -44,13 +37,31 @@ static tutti_status check(tutti_group *group, const tutti_tensor *tensor,
     return TUTTI_OK;
 }
 
+static tutti_status check(tutti_group *group, const tutti_tensor *tensor,
+                          const tutti_options *options, struct message *m)
+{
+    /* A stand-in is written back whole, also where a shorter message came. */
+    const enum tensor_use received = m->up_to ? TENSOR_BOTH : TENSOR_WRITTEN;
+    uint64_t count;
+
+    tutti_status status = call_check(group, options, &m->timeout_ms);
+    if (!status)
+        status = check_peer(group, m);
+    if (!status)
+        status = call_tensor(tensor, "the tensor", m->kind == CALL_SEND ? TENSOR_READ : received,
+                             &m->packed, &m->data, &count, &m->bytes);
+    return status;
+}
+
 /* With the baton; afterwards the call is in the group's list, or complete. On failure it is in no
  * list, and has the thread's error. */
-static tutti_status post(struct tutti_group *group, const struct message *m, struct call *call)
+static tutti_status post(struct tutti_group *group, struct message *m, struct call *call)
 {
     tutti_status status;
 
     call->kind = m->kind;
+    call->packed = m->packed;
+    m->packed = NULL;
     call->bytes = m->bytes;
     call->tag = m->tag;
     call->peer = m->peer;
@@ -75,17 +86,18 @@ static tutti_status post(struct tutti_group *group, const struct message *m, str
             (void)wrappers_end(group, call, status);
         call_list_remove(&group->messages, call);
         record_state(group, call->record, RECORD_FAILED);
+        packed_end(&call->packed, false);
     }
     return status;
 }
 
-static tutti_status start(struct tutti_group *group, const struct message *m, struct call *call)
+static tutti_status start(struct tutti_group *group, struct message *m, struct call *call)
 {
     return group_ended(group) ? group_verdict(group) : post(group, m, call);
 }
 
 /* As post(); what could not be started is complete with the reason. */
-static void post_or_fail(struct tutti_group *group, const struct message *m, struct call *call)
+static void post_or_fail(struct tutti_group *group, struct message *m, struct call *call)
 {
     tutti_status status = post(group, m, call);
 
@@ -95,8 +107,8 @@ static void post_or_fail(struct tutti_group *group, const struct message *m, str
     group_complete(group, call, status);
 }
 
-static tutti_status run_blocking(struct tutti_group *group, const struct message *m,
-                                 int32_t *ret_source, uint64_t *ret_bytes)
+static tutti_status run_blocking(struct tutti_group *group, struct message *m, int32_t *ret_source,
+                                 uint64_t *ret_bytes)
 {
     struct engine *engine = &group->context->engine;
     struct call call = {.state = {.status = TUTTI_ERR_NOT_READY}, .group = group};
@@ -104,6 +116,7 @@ static tutti_status run_blocking(struct tutti_group *group, const struct message
     engine_take(engine);
     tutti_status status = start(group, m, &call);
     engine_release(engine);
+    packed_end(&m->packed, false);
     if (!status)
         status = call_wait(&call);
     if (!status && ret_source)
@@ -125,20 +138,20 @@ static tutti_status cancel(struct tutti_work *work)
     return TUTTI_OK;
 }
 
-static tutti_status run_async(struct tutti_group *group, const struct message *m,
-                              tutti_work **ret_work)
+static tutti_status run_async(struct tutti_group *group, struct message *m, tutti_work **ret_work)
 {
     struct engine *engine = &group->context->engine;
     struct async_call *async;
 
-    if (!ret_work)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_work is NULL");
-    tutti_status status = call_allocate(group, &async);
-    if (status)
-        return status;
-    async->work.cancel = cancel;
-    engine_take(engine);
-    return call_started(async, start(group, m, &async->call), ret_work);
+    tutti_status status = ret_work ? call_allocate(group, &async)
+                                   : error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_work is NULL");
+    if (!status) {
+        async->work.cancel = cancel;
+        engine_take(engine);
+        status = call_started(async, start(group, m, &async->call), ret_work);
+    }
+    packed_end(&m->packed, false);
+    return status;
 }
 
 static tutti_status run(tutti_group *group, struct message m, const tutti_tensor *tensor,
@@ -202,8 +215,8 @@ tutti_status tutti_irecv_up_to(tutti_group *group, const tutti_tensor *tensor, i
 /* ---- several at once ---- */
 
 /* Both calls are on this stack, so both are over when it returns. */
-static tutti_status exchange(struct tutti_group *group, const struct message *out,
-                             const struct message *in, int32_t *ret_source)
+static tutti_status exchange(struct tutti_group *group, struct message *out, struct message *in,
+                             int32_t *ret_source)
 {
     struct engine *engine = &group->context->engine;
     struct call send = {.state = {.status = TUTTI_ERR_NOT_READY}, .group = group};
@@ -241,13 +254,15 @@ tutti_status tutti_sendrecv(tutti_group *group, const tutti_tensor *send, int32_
 
     if (!status)
         status = check(group, recv, options, &in);
-    if (status)
-        return status;
     const char *from = out.data, *to = in.data;
-    if (from < to + in.bytes && to < from + out.bytes)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "the tensor that is sent and the one that is received into overlap");
-    return exchange(group, &out, &in, ret_source);
+    if (!status && from < to + in.bytes && to < from + out.bytes)
+        status = error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                           "the tensor that is sent and the one that is received into overlap");
+    if (!status)
+        status = exchange(group, &out, &in, ret_source);
+    packed_end(&out.packed, false);
+    packed_end(&in.packed, false);
+    return status;
 }
 
 /* One operation of the caller's array, whose elements may be longer or shorter than ours. */
@@ -333,8 +348,11 @@ tutti_status tutti_batch_isend_irecv(tutti_group *group, const tutti_p2p_op *ops
     if (!status)
         (void)group->source.progress(&group->source);
     engine_release(engine);
-    for (uint32_t i = 0; i < count && status && items[i].async; i++)
-        call_give_back(items[i].async);
+    for (uint32_t i = 0; i < count && status; i++) {
+        packed_end(&items[i].message.packed, false);
+        if (items[i].async)
+            call_give_back(items[i].async);
+    }
     free(items);
     if (!status && atomic_load(&engine->unattended))
         engine_attend(engine);

@@ -29,14 +29,16 @@ static tutti_status all_reduce(tutti_group *group, const tutti_tensor *in_tensor
                                const tutti_options *options, tutti_work **work)
 {
     struct collective c = {.words = {.op = op, .root = -1, .operation = OPERATION_ALL_REDUCE}};
+    const bool in_place = in_tensor == out_tensor;
     struct side in, out;
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
     if (!status)
-        status = side_vector(out_tensor, "the output", &out);
+        status = side_vector(&c, out_tensor, in_place ? "the tensor" : "the output",
+                             in_place ? TENSOR_BOTH : TENSOR_WRITTEN, &out);
     in = out;
-    if (!status && in_tensor != out_tensor) {
-        status = side_vector(in_tensor, "the input", &in);
+    if (!status && !in_place) {
+        status = side_vector(&c, in_tensor, "the input", TENSOR_READ, &in);
         if (!status)
             status = check_pair(group, &in, &out);
     }
@@ -68,16 +70,18 @@ static tutti_status reduce(tutti_group *group, const tutti_tensor *in_tensor,
                            const tutti_options *options, tutti_work **work)
 {
     struct collective c = {.words = {.op = op, .root = root, .operation = OPERATION_REDUCE}};
+    const bool in_place = in_tensor == out_tensor;
     struct side in, out;
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
     if (!status)
         status = collective_check_root(group, root);
     if (!status)
-        status = side_vector(in_tensor, "the input", &in);
+        status = side_vector(&c, in_tensor, in_place ? "the tensor" : "the input",
+                             in_place && group->rank == root ? TENSOR_BOTH : TENSOR_READ, &in);
     out = in;
-    if (!status && group->rank == root && in_tensor != out_tensor) {
-        status = side_vector(out_tensor, "the output", &out);
+    if (!status && group->rank == root && !in_place) {
+        status = side_vector(&c, out_tensor, "the output", TENSOR_WRITTEN, &out);
         if (!status)
             status = check_pair(group, &in, &out);
     }
@@ -119,7 +123,7 @@ static tutti_status reduce_scatter(tutti_group *group, struct collective *c, tut
     struct side out;
 
     if (!status)
-        status = side_vector(tensor, "the output", &out);
+        status = side_vector(c, tensor, "the output", TENSOR_WRITTEN, &out);
     if (!status)
         status = reduce_check(c->words.op, out.dtype);
     if (!status)
@@ -145,7 +149,7 @@ tutti_status tutti_reduce_scatter(tutti_group *group, const tutti_tensor *in,
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
     if (!status)
-        status = side_blocks(group, in, "the input", &blocks);
+        status = side_blocks(group, &c, in, "the input", TENSOR_READ, &blocks);
     return reduce_scatter(group, &c, status, &blocks, out, work);
 }
 
@@ -158,7 +162,7 @@ tutti_status tutti_reduce_scatter_list(tutti_group *group, const tutti_tensor *c
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
     if (!status)
-        status = side_list(group, &c, ins, "the input", &blocks);
+        status = side_list(group, &c, ins, "the input", TENSOR_READ, &blocks);
     return reduce_scatter(group, &c, status, &blocks, out, work);
 }
 
@@ -172,6 +176,6 @@ tutti_status tutti_reduce_scatter_v(tutti_group *group, const tutti_tensor *in,
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
     if (!status)
-        status = side_counts(group, &c, in, counts, offsets, "the input", &blocks);
+        status = side_counts(group, &c, in, counts, offsets, "the input", TENSOR_READ, &blocks);
     return reduce_scatter(group, &c, status, &blocks, out, work);
 }

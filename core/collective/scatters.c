@@ -11,9 +11,10 @@ tutti_status tutti_broadcast(tutti_group *group, const tutti_tensor *tensor, int
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
     if (!status)
-        status = side_vector(tensor, "the tensor", &vector);
-    if (!status)
         status = collective_check_root(group, root);
+    if (!status)
+        status = side_vector(&c, tensor, "the tensor",
+                             group->rank == root ? TENSOR_READ : TENSOR_WRITTEN, &vector);
     if (!status) {
         side_describe(&c, group, SIDE_OUT, &vector, false, vector.count);
         c.in = c.out = vector.blocks;
@@ -36,7 +37,7 @@ static tutti_status begin_scatter(tutti_group *group, const tutti_tensor *tensor
 
     if (!status)
         status = collective_check_root(group, root);
-    return status ? status : side_vector(tensor, "the output", ret_out);
+    return status ? status : side_vector(c, tensor, "the output", TENSOR_WRITTEN, ret_out);
 }
 
 /* `uneven`: the form with counts, whose sizes only the root knows. */
@@ -68,7 +69,7 @@ tutti_status tutti_scatter(tutti_group *group, const tutti_tensor *in, const tut
     tutti_status status = begin_scatter(group, out, root, options, &c, &vector);
 
     if (!status && group->rank == root)
-        status = side_blocks(group, in, "the input", &blocks);
+        status = side_blocks(group, &c, in, "the input", TENSOR_READ, &blocks);
     return scatter(group, &c, status, &blocks, &vector, false, work);
 }
 
@@ -81,7 +82,7 @@ tutti_status tutti_scatter_list(tutti_group *group, const tutti_tensor *const *i
     tutti_status status = begin_scatter(group, out, root, options, &c, &vector);
 
     if (!status && group->rank == root)
-        status = side_list_even(group, &c, ins, "the input", &blocks);
+        status = side_list_even(group, &c, ins, "the input", TENSOR_READ, &blocks);
     return scatter(group, &c, status, &blocks, &vector, false, work);
 }
 
@@ -94,6 +95,6 @@ tutti_status tutti_scatter_v(tutti_group *group, const tutti_tensor *in, const i
     tutti_status status = begin_scatter(group, out, root, options, &c, &vector);
 
     if (!status && group->rank == root)
-        status = side_counts(group, &c, in, counts, offsets, "the input", &blocks);
+        status = side_counts(group, &c, in, counts, offsets, "the input", TENSOR_READ, &blocks);
     return scatter(group, &c, status, &blocks, &vector, true, work);
 }

@@ -20,12 +20,14 @@ static tutti_status take_tables(const struct tutti_group *group, struct collecti
     return TUTTI_OK;
 }
 
-tutti_status side_vector(const tutti_tensor *tensor, const char *what, struct side *ret_side)
+tutti_status side_vector(struct collective *c, const tutti_tensor *tensor, const char *what,
+                         enum tensor_use use, struct side *ret_side)
 {
     struct side side = {.what = what};
     uint64_t bytes;
 
-    tutti_status status = call_tensor(tensor, what, &side.blocks.base, &side.count, &bytes);
+    tutti_status status =
+        call_tensor(tensor, what, use, &c->packed, &side.blocks.base, &side.count, &bytes);
     if (status)
         return status;
     side.dtype = tensor->dtype;
@@ -34,12 +36,13 @@ tutti_status side_vector(const tutti_tensor *tensor, const char *what, struct si
     return TUTTI_OK;
 }
 
-tutti_status side_blocks(const struct tutti_group *group, const tutti_tensor *tensor,
-                         const char *what, struct side *ret_side)
+tutti_status side_blocks(const struct tutti_group *group, struct collective *c,
+                         const tutti_tensor *tensor, const char *what, enum tensor_use use,
+                         struct side *ret_side)
 {
     struct side side;
 
-    tutti_status status = side_vector(tensor, what, &side);
+    tutti_status status = side_vector(c, tensor, what, use, &side);
     if (status)
         return status;
     if (side.total % (uint64_t)group->size)
@@ -54,7 +57,8 @@ tutti_status side_blocks(const struct tutti_group *group, const tutti_tensor *te
 }
 
 tutti_status side_list(const struct tutti_group *group, struct collective *c,
-                       const tutti_tensor *const *tensors, const char *what, struct side *ret_side)
+                       const tutti_tensor *const *tensors, const char *what, enum tensor_use use,
+                       struct side *ret_side)
 {
     struct side side = {.what = what};
     void **each = NULL;
@@ -65,7 +69,7 @@ tutti_status side_list(const struct tutti_group *group, struct collective *c,
     for (int i = 0; i < group->size && !status; i++) {
         uint64_t count;
 
-        status = call_tensor(tensors[i], what, &each[i], &count, &side.sizes[i]);
+        status = call_tensor(tensors[i], what, use, &c->packed, &each[i], &count, &side.sizes[i]);
         if (status)
             break;
         if (i == 0) {
@@ -88,11 +92,11 @@ tutti_status side_list(const struct tutti_group *group, struct collective *c,
 
 tutti_status side_list_even(const struct tutti_group *group, struct collective *c,
                             const tutti_tensor *const *tensors, const char *what,
-                            struct side *ret_side)
+                            enum tensor_use use, struct side *ret_side)
 {
     struct side side;
 
-    tutti_status status = side_list(group, c, tensors, what, &side);
+    tutti_status status = side_list(group, c, tensors, what, use, &side);
     if (status)
         return status;
     if (side.uneven)
@@ -106,13 +110,15 @@ tutti_status side_list_even(const struct tutti_group *group, struct collective *
 
 tutti_status side_counts(const struct tutti_group *group, struct collective *c,
                          const tutti_tensor *tensor, const int64_t *counts, const int64_t *offsets,
-                         const char *what, struct side *ret_side)
+                         const char *what, enum tensor_use use, struct side *ret_side)
 {
     struct side side;
     uint64_t next = 0;
     void **each = NULL;
 
-    tutti_status status = side_vector(tensor, what, &side);
+    if (use & TENSOR_WRITTEN) /* a stand-in is written back whole, with what lies between blocks */
+        use = TENSOR_BOTH;
+    tutti_status status = side_vector(c, tensor, what, use, &side);
     if (!status && !counts)
         status = error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s: counts is NULL", what);
     if (!status)

@@ -8,6 +8,7 @@
 #define TUTTI_COLLECTIVE_SIDE_H
 
 #include "collective/collective.h"
+#include "tensor/packed.h"
 
 enum { SIDE_IN, SIDE_OUT };
 
@@ -21,20 +22,26 @@ struct side {
     bool uneven;
 };
 
-/* Each fills *ret_side, or fails in words. Tables are taken from c->memory. */
-tutti_status side_vector(const tutti_tensor *tensor, const char *what, struct side *ret_side);
-tutti_status side_blocks(const struct tutti_group *group, const tutti_tensor *tensor,
-                         const char *what, struct side *ret_side);
+/*
+ * Each fills *ret_side, or fails in words. `use` is what the operation does with the side on this
+ * member. Tables are taken from c->memory, stand-ins are put into c->packed.
+ */
+tutti_status side_vector(struct collective *c, const tutti_tensor *tensor, const char *what,
+                         enum tensor_use use, struct side *ret_side);
+tutti_status side_blocks(const struct tutti_group *group, struct collective *c,
+                         const tutti_tensor *tensor, const char *what, enum tensor_use use,
+                         struct side *ret_side);
 tutti_status side_list(const struct tutti_group *group, struct collective *c,
-                       const tutti_tensor *const *tensors, const char *what, struct side *ret_side);
+                       const tutti_tensor *const *tensors, const char *what, enum tensor_use use,
+                       struct side *ret_side);
 /* INVALID_ARGUMENT as well when they differ in size. */
 tutti_status side_list_even(const struct tutti_group *group, struct collective *c,
                             const tutti_tensor *const *tensors, const char *what,
-                            struct side *ret_side);
+                            enum tensor_use use, struct side *ret_side);
 /* `offsets` NULL: one block behind the other. */
 tutti_status side_counts(const struct tutti_group *group, struct collective *c,
                          const tutti_tensor *tensor, const int64_t *counts, const int64_t *offsets,
-                         const char *what, struct side *ret_side);
+                         const char *what, enum tensor_use use, struct side *ret_side);
 
 /*
  * What the call is, from the side that has blocks: in the words and sizes. `shared`: every member

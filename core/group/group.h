@@ -68,6 +68,7 @@ struct endpoint {
 /* One collective or message in flight. */
 enum call_kind { CALL_COLLECTIVE, CALL_SEND, CALL_RECV };
 
+struct packed;
 struct plan_entry;
 struct wrappers;
 
@@ -96,6 +97,9 @@ struct call {
     struct blocks in, out;
     struct chain memory; /* tables of blocks and the like, freed when the call completes */
     uint64_t bytes;      /* of the vector, or of each block */
+
+    /* Of its tensors that are not C-contiguous; unpacked and freed before it is complete. */
+    struct packed *packed;
 
     struct kept_error error; /* blocking: for the thread that waits */
 

@@ -24,6 +24,7 @@
 #include "group/recorder.h"
 #include "group/wrap.h"
 #include "reduce/reduce.h"
+#include "tensor/packed.h"
 
 enum { SUSPICION_MS = 100, STALL_WARNING_S = 30, STALL_WARNING_MAX_S = 1000000 };
 
@@ -59,6 +60,7 @@ void group_complete(struct tutti_group *group, struct call *call, tutti_status s
         state->work->sequence = call->kind == CALL_COLLECTIVE ? call->announce.sequence : 0;
     }
     chain_free(&call->memory);
+    packed_end(&call->packed, !status);
     if (status)
         error_keep(state->work ? &state->work->error : &call->error);
     engine_complete(&group->context->engine, state, status);

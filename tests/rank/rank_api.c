@@ -324,7 +324,7 @@ RANK_CASE(wrong_arguments_are_refused_in_words)
 {
     tutti_group *world = rank_init(NULL);
     tutti_options options = TUTTI_OPTIONS_INIT;
-    int64_t shape, strides = 2;
+    int64_t shape, strides = 0;
     float data[8] = {0};
     tutti_tensor t = tensor_of(data, TUTTI_F32, &shape, 4), bad = t;
 
