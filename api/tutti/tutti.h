@@ -4,6 +4,7 @@
 #define TUTTI_TUTTI_H
 
 #include <tutti/collective.h>
+#include <tutti/dlpack.h>
 #include <tutti/export.h>
 #include <tutti/group.h>
 #include <tutti/info.h>

@@ -36,12 +36,13 @@ static void expect(const char *output, const char *words)
     cr_expect_not_null(strstr(output, words), "no «%s» in: %s", words, output);
 }
 
-Test(python, ctypes_reduces_an_array, .timeout = 60)
+Test(python, ctypes_reduces_arrays_of_any_layout, .timeout = 60)
 {
     char output[OUTPUT_MAX];
 
     run(TUTTI_COMMAND " run -n 3 " EXAMPLE "all_reduce_ctypes.py", output);
-    expect(output, "rank 2 of 3: [[3.0, 3.0, 3.0], [3.0, 3.0, 3.0]]");
+    expect(output, "rank 2 of 3: [[3.0, 3.0, 3.0], [3.0, 3.0, 3.0]] "
+                   "[[0, 3, 6], [3, 4, 5], [18, 21, 24], [9, 10, 11]]");
 }
 
 Test(python, cffi_reduces_an_array, .timeout = 60)
@@ -59,4 +60,13 @@ Test(python, cffi_reads_every_header_alone, .timeout = 60)
     run(SCRIPT "headers_cffi.py" HEADERS, output);
     expect(output, "\nplugin.h: ");
     expect(output, "\ntensor.h: ");
+}
+
+Test(python, managed_tensors_of_numpy_are_imported_and_given_back, .timeout = 60)
+{
+    char output[OUTPUT_MAX];
+
+    run(TUTTI_COMMAND " run -n 2 " SCRIPT "numpy_dlpack.py", output);
+    expect(output, "rank 0: imported and given back");
+    expect(output, "rank 1: imported and given back");
 }

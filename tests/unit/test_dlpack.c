@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A framework's DLTensor is passed where tutti takes a tensor. The layout is compared with
- * Debian's dlpack.h (0.6); the compiler checks most of it.
+ * A framework's DLTensor is passed where tutti takes a tensor, and managed tensors are imported. The
+ * layout is compared with Debian's dlpack.h (0.6), which the compiler does for the most part; what
+ * came with dlpack.h 1.0 is spelled out here.
  */
 #include <criterion/criterion.h>
 #include <dlpack/dlpack.h>
 #include <stddef.h>
 #include <string.h>
 
+#include <tutti/dlpack.h>
+#include <tutti/status.h>
 #include <tutti/tensor.h>
 
 #define SAME_MEMBER(ours, theirs)                                                                  \
@@ -79,4 +82,109 @@ Test(dlpack, a_dltensor_is_measured_as_it_is, .timeout = 5)
                  TUTTI_OK);
     cr_expect_eq(count, 12);
     cr_expect_eq(bytes, sizeof(float) * 12);
+}
+
+/* As dlpack.h 1.1 has it. */
+typedef struct DLManagedTensorVersioned {
+    struct {
+        uint32_t major, minor;
+    } version;
+    void *manager_ctx;
+    void (*deleter)(struct DLManagedTensorVersioned *self);
+    uint64_t flags;
+    DLTensor dl_tensor;
+} DLManagedTensorVersioned;
+
+enum { READ_ONLY = 1, IS_COPIED = 2, FLAG_OF_TOMORROW = 1 << 20 };
+
+static float owned[6];
+static int64_t owned_shape[] = {2, 3};
+
+static const DLTensor owned_tensor = {.data = owned,
+                                      .device = {.device_type = kDLCPU, .device_id = 0},
+                                      .ndim = 2,
+                                      .dtype = {.code = kDLFloat, .bits = 32, .lanes = 1},
+                                      .shape = owned_shape};
+
+/* Both count in their context how often they were called. */
+static void delete_plain(DLManagedTensor *self)
+{
+    ++*(int *)self->manager_ctx;
+}
+
+static void delete_versioned(DLManagedTensorVersioned *self)
+{
+    ++*(int *)self->manager_ctx;
+}
+
+Test(dlpack, a_managed_tensor_is_imported_and_deleted_once, .timeout = 5)
+{
+    int deleted = 0;
+    DLManagedTensor managed = {owned_tensor, &deleted, delete_plain};
+    tutti_tensor *tensor = NULL;
+    uint64_t count;
+
+    cr_assert_eq(tutti_tensor_from_dlpack(&managed, &tensor), TUTTI_OK);
+    cr_expect_eq(tensor->data, owned);
+    cr_expect_eq(tensor->device.type, TUTTI_DEVICE_CPU);
+    cr_assert_eq(tutti_tensor_measure(tensor, &count, NULL), TUTTI_OK);
+    cr_expect_eq(count, 6);
+    cr_expect_eq(deleted, 0);
+    tutti_tensor_release(tensor);
+    cr_expect_eq(deleted, 1);
+
+    managed.deleter = NULL; /* an owner that wants no word */
+    cr_assert_eq(tutti_tensor_from_dlpack(&managed, &tensor), TUTTI_OK);
+    tutti_tensor_release(tensor);
+    tutti_tensor_release(NULL);
+    cr_expect_eq(deleted, 1);
+}
+
+Test(dlpack, a_versioned_one_brings_whether_it_may_be_written, .timeout = 5)
+{
+    static const struct {
+        uint32_t minor;
+        uint64_t flags;
+        int32_t type;
+    } cases[] = {
+        {0, 0, TUTTI_DEVICE_CPU},
+        {1, IS_COPIED, TUTTI_DEVICE_CPU},
+        {0, READ_ONLY, TUTTI_DEVICE_CPU | TUTTI_DEVICE_READ_ONLY},
+        {99, READ_ONLY | FLAG_OF_TOMORROW, TUTTI_DEVICE_CPU | TUTTI_DEVICE_READ_ONLY},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int deleted = 0;
+        DLManagedTensorVersioned managed = {
+            {1, cases[i].minor}, &deleted, delete_versioned, cases[i].flags, owned_tensor};
+        tutti_tensor *tensor = NULL;
+
+        cr_assert_eq(tutti_tensor_from_dlpack_versioned(&managed, &tensor), TUTTI_OK, "%zu", i);
+        cr_expect_eq(tensor->data, owned, "%zu", i);
+        cr_expect_eq(tensor->device.type, cases[i].type, "%zu", i);
+        cr_expect_eq(deleted, 0, "%zu", i);
+        tutti_tensor_release(tensor);
+        cr_expect_eq(deleted, 1, "%zu", i);
+    }
+}
+
+Test(dlpack, what_is_not_imported_stays_its_owners, .timeout = 5)
+{
+    int deleted = 0;
+    DLManagedTensor plain = {owned_tensor, &deleted, delete_plain};
+    DLManagedTensorVersioned versioned = {{2, 0}, &deleted, delete_versioned, 0, owned_tensor};
+    tutti_tensor untouched, *tensor = &untouched;
+
+    cr_expect_eq(tutti_tensor_from_dlpack_versioned(&versioned, &tensor), TUTTI_ERR_UNSUPPORTED);
+    cr_expect_not_null(strstr(tutti_last_error(), "of DLPack 2.0; this library reads 1.x"));
+    versioned.version.major = 1;
+    versioned.dl_tensor.dtype.lanes = 4;
+    cr_expect_eq(tutti_tensor_from_dlpack_versioned(&versioned, &tensor), TUTTI_ERR_UNSUPPORTED);
+    cr_expect_not_null(strstr(tutti_last_error(), "lanes 4"));
+    plain.dl_tensor.data = NULL;
+    cr_expect_eq(tutti_tensor_from_dlpack(&plain, &tensor), TUTTI_ERR_INVALID_ARGUMENT);
+    cr_expect_eq(tutti_tensor_from_dlpack(NULL, &tensor), TUTTI_ERR_INVALID_ARGUMENT);
+    cr_expect_eq(tutti_tensor_from_dlpack(&plain, NULL), TUTTI_ERR_INVALID_ARGUMENT);
+    cr_expect_eq(tensor, &untouched, "an output was written on failure");
+    cr_expect_eq(deleted, 0);
 }
