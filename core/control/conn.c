@@ -70,10 +70,17 @@ void control_watch_change(struct control *control, struct control_watch *watch, 
 
 void control_watch_remove(struct control *control, struct control_watch *watch)
 {
-    if (watch->fd < 0)
-        return;
-    epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
-    fork_close_now(watch->fd);
+    int fd = watch->fd;
+
+    control_watch_forget(control, watch);
+    if (fd >= 0)
+        fork_close_now(fd);
+}
+
+void control_watch_forget(struct control *control, struct control_watch *watch)
+{
+    if (watch->fd >= 0)
+        epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
     watch->fd = -1;
 }
 

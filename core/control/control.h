@@ -196,7 +196,10 @@ void control_flood(struct control *control, const struct control_conn *except, e
 tutti_status control_watch_add(struct control *control, struct control_watch *watch,
                                uint32_t events);
 void control_watch_change(struct control *control, struct control_watch *watch, uint32_t events);
+/* Ends the watch and closes its descriptor. */
 void control_watch_remove(struct control *control, struct control_watch *watch);
+/* Ends the watch of a descriptor that is others', too. */
+void control_watch_forget(struct control *control, struct control_watch *watch);
 
 void control_frame(struct control *control, struct control_conn *conn, enum frame_type type,
                    const uint8_t *body, size_t size);

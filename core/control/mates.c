@@ -197,14 +197,41 @@ static void spread(struct mates *mates)
         mates_fail(mates, "%s", error_message());
 }
 
+static void close_all(const int *descriptors, int count)
+{
+    for (int i = 0; i < count; i++)
+        close(descriptors[i]);
+}
+
 static void take_descriptors(struct mates *mates, int index, const int *descriptors, int count)
 {
     struct mates_peer *peer = &mates->peers[index];
 
-    peer->doorbell = descriptors[0];
-    peer->death.fd = count > 1 ? descriptors[1] : -1;
-    if (count > 1)
+    peer->process = mates_process_new(descriptors[0], count > 1 ? descriptors[1] : -1);
+    if (peer->process && peer->known) { /* the same ones once more */
+        mates_process_drop(peer->process);
+        peer->process = peer->known;
+        peer->known = NULL;
+    }
+    if (!peer->process) {
+        close_all(descriptors, count);
+        mates_fail(mates, "%s", error_message());
+        return;
+    }
+    peer->doorbell = peer->process->doorbell;
+    peer->death.fd = peer->process->pidfd;
+    if (peer->death.fd >= 0)
         (void)control_watch_add(mates->control, &peer->death, EPOLLIN);
+}
+
+/* The leader's own, which it only passes on. */
+static void close_own_pidfd(struct mates *mates)
+{
+    struct mates_peer *self = &mates->peers[mates->self];
+
+    if (self->death.fd >= 0)
+        close(self->death.fd);
+    self->death.fd = -1;
 }
 
 /* A mate is ready once it has the page and everybody's descriptors; the leader once all have said
@@ -223,6 +250,7 @@ static void check_ready(struct mates *mates)
         mates->all_light &= mates->peers[i].light;
     mates->state = MATES_READY;
     control_watch_remove(mates->control, &mates->listener.watch);
+    close_own_pidfd(mates);
 }
 
 static bool on_hello(struct mates *mates, struct mates_link *link, struct reader *r,
@@ -313,8 +341,7 @@ void mates_message(struct mates *mates, struct mates_link *link, const uint8_t *
     }
     if (taken)
         return;
-    for (int i = 0; i < count; i++)
-        close(descriptors[i]);
+    close_all(descriptors, count);
     mates_link_close(link);
 }
 
@@ -370,8 +397,8 @@ static tutti_status join(struct mates *mates, const char *leader_name, int doorb
 }
 
 tutti_status mates_new(struct control *control, uint32_t round, const int *ranks, int count,
-                       const char *leader_name, int *listener, int doorbell,
-                       struct mates **ret_mates)
+                       struct mates_process *const *known, const char *leader_name, int *listener,
+                       int doorbell, struct mates **ret_mates)
 {
     struct mates *mates = calloc(1, sizeof *mates);
     tutti_status status = TUTTI_OK;
@@ -388,19 +415,16 @@ tutti_status mates_new(struct control *control, uint32_t round, const int *ranks
     for (int i = 0; i < count; i++) {
         mates->peers[i].rank = ranks[i];
         mates->peers[i].doorbell = -1;
+        mates->peers[i].known = known ? mates_process_hold(known[i]) : NULL;
         mates->peers[i].death = (struct control_watch){.fd = -1, .ready = on_death};
         if (ranks[i] == control->rank)
             mates->self = i;
     }
-    mates->peers[mates->self].doorbell = fcntl(doorbell, F_DUPFD_CLOEXEC, 0);
-    if (mates->peers[mates->self].doorbell < 0)
-        status = error_set_errno(TUTTI_ERR_SYSTEM, errno, "cannot duplicate the doorbell");
+    mates->peers[mates->self].doorbell = doorbell;
 
     pthread_mutex_lock(&control->lock);
-    if (status) {
-        /* nothing was begun */
-    } else if (mates->self) {
-        status = join(mates, leader_name, mates->peers[mates->self].doorbell);
+    if (mates->self) {
+        status = join(mates, leader_name, doorbell);
     } else {
         mates->listener.watch = (struct control_watch){.fd = *listener, .ready = on_connection};
         mates->listener.mates = mates;
@@ -445,10 +469,11 @@ void mates_free(struct mates *mates)
         mates_link_close(link);
     free_closed_links(mates);
     control_watch_remove(mates->control, &mates->listener.watch);
+    close_own_pidfd(mates);
     for (int i = 0; i < mates->count; i++) {
-        control_watch_remove(mates->control, &mates->peers[i].death);
-        if (mates->peers[i].doorbell >= 0)
-            close(mates->peers[i].doorbell);
+        control_watch_forget(mates->control, &mates->peers[i].death);
+        mates_process_drop(mates->peers[i].process);
+        mates_process_drop(mates->peers[i].known);
     }
     if (mates->page)
         munmap(mates->page, mates->page_bytes);
@@ -475,7 +500,7 @@ static void on_death(struct control *control, struct control_watch *watch, uint3
 
     (void)events;
     note_bye(control->mates, (int)(peer - control->mates->peers));
-    control_watch_remove(control, watch);
+    control_watch_forget(control, watch);
     control_disconnected(control, peer->rank, "its process ended without a bye");
 }
 

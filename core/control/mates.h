@@ -52,10 +52,19 @@ struct mates_link {
     bool closing;
 };
 
-struct mates_peer {             /* one mate, as this process sees it */
-    struct control_watch death; /* pidfd; fd -1 where the kernel has none */
+/* What reaches a mate's process; of all groups that have it as a mate. */
+struct mates_process {
+    _Atomic int holders;
+    int doorbell; /* eventfd */
+    int pidfd;    /* -1 where the kernel has none */
+};
+
+struct mates_peer {                /* one mate, as this process sees it */
+    struct control_watch death;    /* its pidfd; fd -1: none, or it has ended */
+    struct mates_process *process; /* NULL: this one, or its descriptors have not come; holds it */
+    struct mates_process *known;   /* from the group that this one is made from; holds it */
     int rank;
-    int doorbell; /* eventfd, -1 until it has come */
+    int doorbell; /* -1 until it has come */
     bool light;   /* publishing to it needs no full fence */
     bool proven;  /* the leader's view: it has read its nonce */
     struct mates_link *link;
@@ -86,13 +95,16 @@ tutti_status mates_listen(char ret_name[MATES_NAME_MAX], int *ret_listener);
 
 /*
  * Starts the proof among the candidates `ranks` (this member among them; the first one leads).
- * `*listener` is taken over when this member leads; `doorbell` stays the caller's. The mates form
- * as control_poll() is called.
+ * `*listener` is taken over when this member leads; `doorbell` stays the caller's. `known` (NULL:
+ * none), of [count]: processes whose descriptors are here already, or NULL. The mates form as
+ * control_poll() is called.
  */
 tutti_status mates_new(struct control *control, uint32_t round, const int *ranks, int count,
-                       const char *leader_name, int *listener, int doorbell,
-                       struct mates **ret_mates);
+                       struct mates_process *const *known, const char *leader_name, int *listener,
+                       int doorbell, struct mates **ret_mates);
 void mates_free(struct mates *mates);
+/* The process of that member; NULL: it is no mate, or this process itself. Not held. */
+struct mates_process *mates_process_of(const struct mates *mates, int rank);
 void mates_poll(struct mates *mates); /* under the control lock */
 
 /* Says that this process is going to sleep on its doorbell; the caller looks once more afterwards.
@@ -152,6 +164,9 @@ enum mates_message {                  /* first word of each message of the star 
 
 enum { MATES_MESSAGE_MAX = 64, MATES_DESCRIPTORS_MAX = 8 };
 
+struct mates_process *mates_process_new(int doorbell, int pidfd); /* takes both over */
+struct mates_process *mates_process_hold(struct mates_process *process);
+void mates_process_drop(struct mates_process *process);
 struct mates_link *mates_link_new(struct mates *mates, int fd, int index);
 tutti_status mates_link_send(struct mates_link *link, const void *data, size_t size,
                              const int *descriptors, uint32_t count);

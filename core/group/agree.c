@@ -272,28 +272,45 @@ static tutti_status join_tree(struct agreement *a)
     return control_start(control, a->decision.token);
 }
 
+/* The member of this group as the group that it is made from knows it. */
+static struct mates_process *known_process(const struct agreement *a, int rank)
+{
+    const struct tutti_group *parent = a->from->parent;
+
+    for (int r = 0; r < parent->size; r++)
+        if (parent->lineage.world_ranks[r] == a->group->lineage.world_ranks[rank])
+            return mates_process_of(parent->mates, r);
+    return NULL;
+}
+
 static tutti_status begin_mates(struct agreement *a)
 {
     struct tutti_group *group = a->group;
     const struct decision *d = &a->decision;
+    size_t size = (size_t)group->size;
     int host = d->host_of[group->rank], count = 0;
-    int *ranks = calloc((size_t)group->size, sizeof *ranks);
+    int *ranks = calloc(size, sizeof *ranks);
+    struct mates_process **known = calloc(size, sizeof *known);
+    tutti_status status =
+        ranks && known ? TUTTI_OK
+                       : error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d members", group->size);
 
-    if (!ranks)
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d members", group->size);
-    for (int r = 0; r < group->size; r++)
-        if (d->host_of[r] == host)
-            ranks[count++] = r;
-    tutti_status status = TUTTI_OK;
-    if (count > 1) {
+    for (int r = 0; r < group->size && !status; r++) {
+        if (d->host_of[r] != host)
+            continue;
+        known[count] = a->from ? known_process(a, r) : NULL;
+        ranks[count++] = r;
+    }
+    if (count > 1 && !status) {
         int listener = ranks[0] == group->rank ? fcntl(a->listener, F_DUPFD_CLOEXEC, 0) : -1;
 
-        status = mates_new(group->control, a->round, ranks, count, d->sockets[host], &listener,
-                           group->context->engine.doorbell, &group->mates);
+        status = mates_new(group->control, a->round, ranks, count, known, d->sockets[host],
+                           &listener, group->context->engine.doorbell, &group->mates);
         if (listener >= 0)
             close(listener);
     }
     free(ranks);
+    free(known);
     return status;
 }
 
