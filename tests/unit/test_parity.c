@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * docs/parity.md and docs/coming-from.md name C calls, examples and tests. Each must exist, each
+ * example must use its call, and each call of MPI and MLX that the one names has a row in the other.
+ */
+#include "documents.h"
+
+#include <tutti/tensor.h>
+
+enum { CALL, C_CALL, EXAMPLE, TEST, CELLS };
+
+/* The rows of all tables with `columns` columns, but for headings. */
+static GPtrArray *rows_of(const char *text, guint columns)
+{
+    GPtrArray *rows = g_ptr_array_new_with_free_func(document_free_row);
+    g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+
+    for (char **line = lines; *line; line++) {
+        if (**line != '|' || g_str_has_prefix(line[0], "| ---") ||
+            (line[1] && g_str_has_prefix(line[1], "| ---")))
+            continue;
+        const size_t n = strlen(*line);
+        cr_assert(n > 2 && (*line)[n - 1] == '|', "unfinished row: %s", *line);
+        (*line)[n - 1] = 0;
+        char **cells = g_strsplit(*line + 1, "|", -1);
+        cr_assert_eq(g_strv_length(cells), columns, "row «%s»", *line);
+        for (char **cell = cells; *cell; cell++)
+            g_strstrip(*cell);
+        g_ptr_array_add(rows, cells);
+    }
+    return rows;
+}
+
+/* Everything below a folder that a name may stand in, in one text. */
+static char *text_of(const char *folder)
+{
+    g_autoptr(GPtrArray) paths = g_ptr_array_new_with_free_func(g_free);
+    g_autoptr(GString) text = g_string_new(NULL);
+
+    document_sources(folder, paths);
+    for (guint i = 0; i < paths->len; i++) {
+        g_autofree char *one = document_read(paths->pdata[i]);
+
+        g_string_append(text, one);
+    }
+    return g_strdup(text->str);
+}
+
+static gboolean has_word(const char *text, const char *word)
+{
+    g_autofree char *quoted = g_regex_escape_string(word, -1);
+    g_autofree char *pattern = g_strdup_printf("\\b(%s)\\b", quoted);
+    g_autoptr(GPtrArray) found = document_find(text, pattern);
+
+    return found->len > 0;
+}
+
+static gboolean is_declared(const char *headers, const char *name)
+{
+    if (!g_str_has_prefix(name, "TUTTI_"))
+        return has_word(headers, name);
+    return has_word(headers, name) ||
+           has_word(headers, name + strlen("TUTTI_")); /* of an X-macro */
+}
+
+/* A case is written Test(suite, case …), or as a macro's first argument in a file that says
+ * Test(suite, name). */
+static gboolean is_test(const GPtrArray *sources, const char *suite, const char *name)
+{
+    g_autofree char *whole = g_strdup_printf("\\(%s, (%s)\\b", suite, name);
+    g_autofree char *begin = g_strdup_printf("Test(%s, ", suite);
+    g_autofree char *part = g_strdup_printf("^[A-Z_]+\\((%s)\\b", name);
+
+    for (guint i = 0; i < sources->len; i++) {
+        const char *source = sources->pdata[i];
+        g_autoptr(GPtrArray) direct = document_find(source, whole);
+        g_autoptr(GPtrArray) by_macro = document_find(source, part);
+
+        if (direct->len || (by_macro->len && strstr(source, begin)))
+            return TRUE;
+    }
+    return FALSE;
+}
+
+static void check_calls(const char *headers, const char *cell, const char *row)
+{
+    g_autoptr(GPtrArray) names = document_find(cell, "`(tutti_[a-z0-9_]+|TUTTI_[A-Z0-9_]+)");
+
+    cr_expect(names->len || g_str_has_prefix(cell, "`tutti "), "%s: no C call", row);
+    for (guint i = 0; i < names->len; i++)
+        cr_expect(is_declared(headers, names->pdata[i]), "%s: there is no %s", row,
+                  (char *)names->pdata[i]);
+}
+
+static void check_example(const char *cells[CELLS])
+{
+    g_autoptr(GPtrArray) paths = document_find(cells[EXAMPLE], "`([^`]+)`");
+    g_autoptr(GPtrArray) names =
+        document_find(cells[C_CALL], "`(tutti_[a-z0-9_]+|TUTTI_[A-Z0-9_]+)");
+
+    cr_expect(paths->len || !strcmp(cells[EXAMPLE], "–"), "%s: no example", cells[CALL]);
+    for (guint i = 0; i < paths->len; i++) {
+        g_autofree char *full = g_build_filename(TUTTI_SOURCE_DIR, paths->pdata[i], NULL);
+        gboolean uses = FALSE;
+
+        cr_expect(g_file_test(full, G_FILE_TEST_IS_DIR), "%s: there is no %s", cells[CALL],
+                  (char *)paths->pdata[i]);
+        if (!g_file_test(full, G_FILE_TEST_IS_DIR))
+            continue;
+        g_autofree char *text = text_of(paths->pdata[i]);
+        for (guint n = 0; n < names->len; n++)
+            uses |= has_word(text, names->pdata[n]);
+        cr_expect(uses, "%s: %s does not use it", cells[CALL], (char *)paths->pdata[i]);
+    }
+}
+
+static void check_test(const GPtrArray *sources, const char *cell, const char *row)
+{
+    g_autoptr(GPtrArray) names = document_find(cell, "`([a-z0-9_]+::[a-z0-9_]+)`");
+
+    cr_expect_gt(names->len, 0, "%s: no test", row);
+    for (guint i = 0; i < names->len; i++) {
+        g_auto(GStrv) parts = g_strsplit(names->pdata[i], "::", 2);
+
+        cr_expect(is_test(sources, parts[0], parts[1]), "%s: there is no test %s", row,
+                  (char *)names->pdata[i]);
+    }
+}
+
+static GPtrArray *test_sources(void)
+{
+    GPtrArray *texts = g_ptr_array_new_with_free_func(g_free);
+    g_autoptr(GPtrArray) paths = g_ptr_array_new_with_free_func(g_free);
+
+    document_sources("tests", paths);
+    for (guint i = 0; i < paths->len; i++)
+        g_ptr_array_add(texts, document_read(paths->pdata[i]));
+    return texts;
+}
+
+static gboolean is_left_out(const char *c_call)
+{
+    return g_str_has_prefix(c_call, "later: ") || g_str_has_prefix(c_call, "not needed: ");
+}
+
+Test(parity, every_call_example_and_test_that_is_named_exists, .timeout = 60)
+{
+    g_autofree char *parity = document_read("docs/parity.md");
+    g_autofree char *declared = text_of("api/tutti");
+    g_autofree char *version = document_read("api/tutti/version.h.in");
+    g_autofree char *headers = g_strconcat(declared, version, NULL);
+    g_autoptr(GPtrArray) rows = rows_of(parity, CELLS), sources = test_sources();
+
+    cr_expect_geq(rows->len, 100);
+    for (guint i = 0; i < rows->len; i++) {
+        const char **cells = rows->pdata[i];
+
+        if (is_left_out(cells[C_CALL])) {
+            cr_expect_str_eq(cells[TEST], "–", "%s", cells[CALL]);
+            continue;
+        }
+        check_calls(headers, cells[C_CALL], cells[CALL]);
+        check_example(cells);
+        check_test(sources, cells[TEST], cells[CALL]);
+    }
+}
+
+/* "MPI_Init", "Group.rank", "recv": the names of the first cells, without what is in brackets. */
+static GPtrArray *names_of(const GPtrArray *rows)
+{
+    GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
+
+    for (guint i = 0; i < rows->len; i++) {
+        g_autoptr(GPtrArray) found =
+            document_find(((char **)rows->pdata[i])[0], "`([A-Za-z_.]+)[^`]*`");
+
+        for (guint k = 0; k < found->len; k++)
+            g_ptr_array_add(names, g_strdup(found->pdata[k]));
+    }
+    return names;
+}
+
+Test(parity, each_call_one_may_come_from_has_a_row, .timeout = 30)
+{
+    static const char *const headings[] = {"MPI", "mlx.core.distributed"};
+    g_autofree char *parity = document_read("docs/parity.md");
+    g_autofree char *coming = document_read("docs/coming-from.md");
+    g_autofree char *headers = text_of("api/tutti");
+
+    for (size_t h = 0; h < G_N_ELEMENTS(headings); h++) {
+        g_autoptr(GPtrArray) from = document_table(coming, headings[h]);
+        g_autoptr(GPtrArray) to = document_table(parity, headings[h]);
+        g_autoptr(GPtrArray) calls = names_of(from), covered = names_of(to);
+
+        cr_expect_geq(calls->len, 10);
+        for (guint i = 0; i < calls->len; i++)
+            cr_expect(document_has(covered, calls->pdata[i]), "docs/parity.md has no row of %s",
+                      (char *)calls->pdata[i]);
+    }
+    g_autoptr(GPtrArray) named = document_find(coming, "`(tutti_[a-z0-9_]+)");
+    for (guint i = 0; i < named->len; i++)
+        cr_expect(is_declared(headers, named->pdata[i]), "docs/coming-from.md: there is no %s",
+                  (char *)named->pdata[i]);
+}
+
+Test(parity, each_dtype_has_its_names_elsewhere, .timeout = 10)
+{
+    g_autofree char *coming = document_read("docs/coming-from.md");
+    g_autoptr(GPtrArray) rows = document_table(coming, "tutti");
+    static const char *const names[] = {
+#define CELL(NAME, name, code, bits) "`TUTTI_" #NAME "`",
+        TUTTI_DTYPE_LIST(CELL)
+#undef CELL
+    };
+
+    cr_expect_eq(rows->len, G_N_ELEMENTS(names));
+    for (guint i = 0; i < rows->len; i++)
+        cr_expect_str_eq(((char **)rows->pdata[i])[0], names[i]);
+}
