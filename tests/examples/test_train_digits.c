@@ -36,7 +36,8 @@ static void remove_folder(void)
     cr_expect_eq(system(command), 0);
 }
 
-TestSuite(train_digits, .init = make_folder, .fini = remove_folder, .timeout = 120);
+/* AddressSanitizer makes a training some ten times slower. */
+TestSuite(train_digits, .init = make_folder, .fini = remove_folder, .timeout = 400);
 
 /* Runs a shell command and returns its exit code; `output` receives both of its streams. */
 static int run(char output[static OUTPUT_BYTES], const char *format, ...)

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The programs of examples/tutorial, run as their first lines say. */
+#include <criterion/criterion.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OUTPUT_MAX = 16384 };
+
+TestSuite(tutorial, .timeout = 60);
+
+/* What a shell command prints; it must succeed. */
+static const char *output_of(const char *format, ...)
+{
+    static char output[OUTPUT_MAX];
+    char command[2048];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    setenv("TUTTI_PLUGIN_PATH", TUTTI_PLUGINS, 1);
+    FILE *pipe = popen(command, "r");
+    cr_assert_not_null(pipe);
+    size_t n = fread(output, 1, sizeof output - 1, pipe);
+    output[n] = 0;
+    cr_expect_eq(pclose(pipe), 0, "%s: %s", command, output);
+    return output;
+}
+
+static void contains(const char *output, const char *line)
+{
+    cr_expect_not_null(strstr(output, line), "no «%s» in: %s", line, output);
+}
+
+static const char *const backends[] = {"shm", "tcp"};
+enum { BACKENDS = sizeof backends / sizeof backends[0] };
+
+static const char *run_ranks(int n, const char *backend, const char *program)
+{
+    return output_of("%s run -n %d --backend %s %s/%s", TUTTI_COMMAND, n, backend, PROGRAMS,
+                     program);
+}
+
+Test(tutorial, messages_arrive_by_either_kind_of_call)
+{
+    for (int b = 0; b < BACKENDS; b++) {
+        const char *output = run_ranks(3, backends[b], "send_recv");
+
+        contains(output, "[1] rank 1 has 1\n");
+        contains(output, "[1] rank 1 has 2 from rank 0\n");
+    }
+}
+
+Test(tutorial, every_collective_gives_what_can_be_followed_by_hand)
+{
+    static const char *const lines[] = {
+        "broadcast      7\n",          "reduce         10\n",         "all_reduce     4\n",
+        "gather         0 10 20 30\n", "all_gather     1 11 21 31\n", "scatter        100\n",
+        "reduce_scatter 4\n",          "all_to_all     0 10 20 30\n",
+    };
+
+    for (int b = 0; b < BACKENDS; b++) {
+        const char *output = run_ranks(4, backends[b], "collectives");
+
+        for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+            contains(output, lines[i]);
+    }
+}
+
+Test(tutorial, the_ring_by_hand_agrees_with_all_reduce)
+{
+    for (int b = 0; b < BACKENDS; b++)
+        contains(run_ranks(3, backends[b], "ring_all_reduce"), "agree, element 1 is 3003\n");
+}
+
+Test(tutorial, work_goes_on_behind_a_sum)
+{
+    for (int b = 0; b < BACKENDS; b++)
+        contains(run_ranks(2, backends[b], "overlap"), "rank 1: the sum is 2;");
+}
+
+Test(tutorial, a_program_starts_its_own_ranks)
+{
+    contains(output_of("%s/spawn 3", PROGRAMS), "rank 2 of 3: the ranks sum up to 3\n");
+}
+
+Test(tutorial, ranks_meet_by_each_init_method)
+{
+    char folder[] = "/tmp/tutti-tutorial-XXXXXX";
+
+    contains(run_ranks(2, "shm", "init_methods"), "rank 1 of 2 met over shm\n");
+    cr_assert_not_null(mkdtemp(folder));
+    contains(output_of("u=file://%s/meet; p=%s/init_methods; $p \"$u?rank=0&world_size=2\" & "
+                       "$p \"$u?rank=1&world_size=2\" && wait $!",
+                       folder, PROGRAMS),
+             "rank 1 of 2 met over");
+    /* A port that was free a moment ago. */
+    contains(output_of("port=$(python3 -c 'import socket; s = socket.socket(); "
+                       "s.bind((\"127.0.0.1\", 0)); print(s.getsockname()[1])'); "
+                       "u=tcp://127.0.0.1:$port; p=%s/init_methods; "
+                       "$p \"$u?rank=0&world_size=2\" & $p \"$u?rank=1&world_size=2\" && wait $!",
+                       PROGRAMS),
+             "rank 1 of 2 met over");
+    rmdir(folder);
+}
+
+Test(tutorial, a_store_of_ones_own_serves_program_and_group)
+{
+    char folder[] = "/tmp/tutti-tutorial-XXXXXX";
+
+    cr_assert_not_null(mkdtemp(folder));
+    const char *output =
+        output_of("p='%s/own_store %s/store'; $p 0 2 & $p 1 2 && wait $!", PROGRAMS, folder);
+    contains(output, "rank 1 read «hello»\n");
+    contains(output, "rank 1 of 2: 2 came\n");
+    rmdir(folder);
+}
