@@ -3,6 +3,7 @@
 #ifndef TUTTI_TUTTI_H
 #define TUTTI_TUTTI_H
 
+#include <tutti/batch.h>
 #include <tutti/collective.h>
 #include <tutti/dlpack.h>
 #include <tutti/export.h>

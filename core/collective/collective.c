@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "base/error.h"
+#include "collective/batch.h"
 #include "collective/call.h"
 #include "collective/collective.h"
 #include "group/recorder.h"
@@ -29,8 +30,7 @@ static bool next_announce(struct tutti_group *group, const struct call_words *wo
     return !group->p2p || group_compare_futures(group, ret_announce);
 }
 
-/* With the baton: number, plan and record. */
-static tutti_status begin(struct tutti_group *group, struct collective *c, struct call *call)
+tutti_status collective_begin(struct tutti_group *group, struct collective *c, struct call *call)
 {
     tutti_status status =
         group_plan(group, &c->words, c->words.flags & CALL_UNEVEN ? &c->sizes : NULL, &call->plan);
@@ -46,6 +46,7 @@ static tutti_status begin(struct tutti_group *group, struct collective *c, struc
     c->memory.first = NULL; /* the call's from here on */
     c->packed = NULL;
     call->timeout_ms = c->timeout_ms;
+    call->kind = CALL_COLLECTIVE;
     call->peer = -1;
     call->plan->users++;
     call->record = record_collective(group, call);
@@ -89,14 +90,14 @@ static tutti_status run_blocking(struct tutti_group *group, struct collective *c
 
     call.state = (struct operation_state){.status = TUTTI_ERR_NOT_READY};
     call.group = group;
-    call.kind = CALL_COLLECTIVE;
     call.begun = call.doomed = false;
     call.deadline_ns = 0;
     call.memory.first = NULL;
     call.packed = NULL;
     call.error.message = NULL;
     engine_take(engine);
-    tutti_status status = group_ended(group) ? group_verdict(group) : begin(group, c, &call);
+    tutti_status status =
+        group_ended(group) ? group_verdict(group) : collective_begin(group, c, &call);
     if (!status)
         spin(group, &call);
     engine_release(engine);
@@ -111,16 +112,19 @@ static tutti_status run_async(struct tutti_group *group, struct collective *c,
     tutti_status status = call_allocate(group, &async);
     if (status)
         return status;
-    async->call.kind = CALL_COLLECTIVE;
     engine_take(&group->context->engine);
-    status = group_ended(group) ? group_verdict(group) : begin(group, c, &async->call);
+    status = group_ended(group) ? group_verdict(group) : collective_begin(group, c, &async->call);
     return call_started(async, status, ret_work);
 }
 
 tutti_status collective_run(struct tutti_group *group, struct collective *c, tutti_status status,
                             tutti_work **work)
 {
-    if (!status)
+    struct batch *batch = batch_of(group);
+
+    if (batch)
+        status = batch_add_collective(batch, c, status, work != NULL);
+    else if (!status)
         status = work ? run_async(group, c, work) : run_blocking(group, c);
     chain_free(&c->memory);
     packed_end(&c->packed, false);

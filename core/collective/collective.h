@@ -17,10 +17,14 @@ struct collective {
     int64_t timeout_ms;
 };
 
-/* Runs it, or starts it when `work` is given; `status` is what checking the arguments came to: if
- * that is an error, it is returned. Takes c->memory and c->packed in any case. */
+/* Runs it, starts it when `work` is given, or keeps it for the batch that this thread has open;
+ * `status` is what checking the arguments came to: if that is an error, it is returned. Takes c->memory and c->packed in any case. */
 tutti_status collective_run(struct tutti_group *group, struct collective *c, tutti_status status,
                             tutti_work **work);
+
+/* Number, plan and record of a call that is started now, with the baton. Takes c->memory and
+ * c->packed when it returns OK. */
+tutti_status collective_begin(struct tutti_group *group, struct collective *c, struct call *call);
 
 /* INVALID_ARGUMENT unless it is a rank of the group. */
 tutti_status collective_check_root(const struct tutti_group *group, int32_t root);

@@ -7,22 +7,12 @@
 
 #include "base/error.h"
 #include "base/options.h"
+#include "collective/batch.h"
 #include "collective/call.h"
 #include "group/recorder.h"
 #include "group/wrap.h"
 
 #define TAG_MAX ((UINT64_C(1) << 62) - 1)
-
-struct message {
-    enum call_kind kind;
-    void *data;
-    struct packed *packed; /* until it is posted */
-    uint64_t bytes;
-    uint64_t tag;
-    int32_t peer;
-    int64_t timeout_ms;
-    bool up_to; /* a shorter message is welcome */
-};
 
 static tutti_status check_peer(const struct tutti_group *group, const struct message *m)
 {
@@ -53,9 +43,7 @@ static tutti_status check(tutti_group *group, const tutti_tensor *tensor,
     return status;
 }
 
-/* With the baton; afterwards the call is in the group's list, or complete. On failure it is in no
- * list, and has the thread's error. */
-static tutti_status post(struct tutti_group *group, struct message *m, struct call *call)
+tutti_status message_post(struct tutti_group *group, struct message *m, struct call *call)
 {
     tutti_status status;
 
@@ -93,13 +81,13 @@ static tutti_status post(struct tutti_group *group, struct message *m, struct ca
 
 static tutti_status start(struct tutti_group *group, struct message *m, struct call *call)
 {
-    return group_ended(group) ? group_verdict(group) : post(group, m, call);
+    return group_ended(group) ? group_verdict(group) : message_post(group, m, call);
 }
 
-/* As post(); what could not be started is complete with the reason. */
+/* As message_post(); what could not be started is complete with the reason. */
 static void post_or_fail(struct tutti_group *group, struct message *m, struct call *call)
 {
-    tutti_status status = post(group, m, call);
+    tutti_status status = message_post(group, m, call);
 
     if (!status)
         return;
@@ -154,62 +142,79 @@ static tutti_status run_async(struct tutti_group *group, struct message *m, tutt
     return status;
 }
 
-static tutti_status run(tutti_group *group, struct message m, const tutti_tensor *tensor,
-                        const tutti_options *options, tutti_work **ret_work)
+static tutti_status block(tutti_group *group, struct message m, const tutti_tensor *tensor,
+                          const tutti_options *options, int32_t *ret_source, uint64_t *ret_bytes)
 {
     tutti_status status = check(group, tensor, options, &m);
+    struct batch *batch = batch_of(group);
 
+    if (batch) {
+        status = batch_add_message(batch, &m, status, ret_source || ret_bytes);
+        packed_end(&m.packed, false);
+        return status;
+    }
+    return status ? status : run_blocking(group, &m, ret_source, ret_bytes);
+}
+
+static tutti_status start_only(tutti_group *group, struct message m, const tutti_tensor *tensor,
+                               const tutti_options *options, tutti_work **ret_work)
+{
+    tutti_status status = check(group, tensor, options, &m);
+    struct batch *batch = batch_of(group);
+
+    if (batch) {
+        status = batch_add_message(batch, &m, status, ret_work != NULL);
+        packed_end(&m.packed, false);
+        return status;
+    }
     return status ? status : run_async(group, &m, ret_work);
+}
+
+static struct message sending(int32_t destination, uint64_t tag)
+{
+    return (struct message){.kind = CALL_SEND, .tag = tag, .peer = destination};
+}
+
+static struct message receiving(int32_t source, uint64_t tag, bool up_to)
+{
+    return (struct message){.kind = CALL_RECV, .tag = tag, .peer = source, .up_to = up_to};
 }
 
 tutti_status tutti_send(tutti_group *group, const tutti_tensor *tensor, int32_t destination,
                         uint64_t tag, const tutti_options *options)
 {
-    struct message m = {.kind = CALL_SEND, .tag = tag, .peer = destination};
-    tutti_status status = check(group, tensor, options, &m);
-
-    return status ? status : run_blocking(group, &m, NULL, NULL);
+    return block(group, sending(destination, tag), tensor, options, NULL, NULL);
 }
 
 tutti_status tutti_recv(tutti_group *group, const tutti_tensor *tensor, int32_t source,
                         uint64_t tag, const tutti_options *options, int32_t *ret_source)
 {
-    struct message m = {.kind = CALL_RECV, .tag = tag, .peer = source};
-    tutti_status status = check(group, tensor, options, &m);
-
-    return status ? status : run_blocking(group, &m, ret_source, NULL);
+    return block(group, receiving(source, tag, false), tensor, options, ret_source, NULL);
 }
 
 tutti_status tutti_recv_up_to(tutti_group *group, const tutti_tensor *tensor, int32_t source,
                               uint64_t tag, const tutti_options *options, int32_t *ret_source,
                               uint64_t *ret_bytes)
 {
-    struct message m = {.kind = CALL_RECV, .tag = tag, .peer = source, .up_to = true};
-    tutti_status status = check(group, tensor, options, &m);
-
-    return status ? status : run_blocking(group, &m, ret_source, ret_bytes);
+    return block(group, receiving(source, tag, true), tensor, options, ret_source, ret_bytes);
 }
 
 tutti_status tutti_isend(tutti_group *group, const tutti_tensor *tensor, int32_t destination,
                          uint64_t tag, const tutti_options *options, tutti_work **ret_work)
 {
-    return run(group, (struct message){.kind = CALL_SEND, .tag = tag, .peer = destination}, tensor,
-               options, ret_work);
+    return start_only(group, sending(destination, tag), tensor, options, ret_work);
 }
 
 tutti_status tutti_irecv(tutti_group *group, const tutti_tensor *tensor, int32_t source,
                          uint64_t tag, const tutti_options *options, tutti_work **ret_work)
 {
-    return run(group, (struct message){.kind = CALL_RECV, .tag = tag, .peer = source}, tensor,
-               options, ret_work);
+    return start_only(group, receiving(source, tag, false), tensor, options, ret_work);
 }
 
 tutti_status tutti_irecv_up_to(tutti_group *group, const tutti_tensor *tensor, int32_t source,
                                uint64_t tag, const tutti_options *options, tutti_work **ret_work)
 {
-    return run(group,
-               (struct message){.kind = CALL_RECV, .tag = tag, .peer = source, .up_to = true},
-               tensor, options, ret_work);
+    return start_only(group, receiving(source, tag, true), tensor, options, ret_work);
 }
 
 /* ---- several at once ---- */
@@ -248,9 +253,9 @@ tutti_status tutti_sendrecv(tutti_group *group, const tutti_tensor *send, int32_
                             uint64_t send_tag, const tutti_tensor *recv, int32_t source,
                             uint64_t recv_tag, const tutti_options *options, int32_t *ret_source)
 {
-    struct message out = {.kind = CALL_SEND, .tag = send_tag, .peer = destination};
-    struct message in = {.kind = CALL_RECV, .tag = recv_tag, .peer = source};
+    struct message out = sending(destination, send_tag), in = receiving(source, recv_tag, false);
     tutti_status status = check(group, send, options, &out);
+    struct batch *batch = batch_of(group);
 
     if (!status)
         status = check(group, recv, options, &in);
@@ -258,8 +263,13 @@ tutti_status tutti_sendrecv(tutti_group *group, const tutti_tensor *send, int32_
     if (!status && from < to + in.bytes && to < from + out.bytes)
         status = error_set(TUTTI_ERR_INVALID_ARGUMENT,
                            "the tensor that is sent and the one that is received into overlap");
-    if (!status)
+    if (batch) {
+        status = batch_add_message(batch, &in, status, ret_source != NULL);
+        if (!status)
+            status = batch_add_message(batch, &out, status, false);
+    } else if (!status) {
         status = exchange(group, &out, &in, ret_source);
+    }
     packed_end(&out.packed, false);
     packed_end(&in.packed, false);
     return status;
@@ -329,6 +339,9 @@ tutti_status tutti_batch_isend_irecv(tutti_group *group, const tutti_p2p_op *ops
 
     if (status || !count)
         return status;
+    if (batch_of(group))
+        return error_set(TUTTI_ERR_BUSY,
+                         "a batch of this thread is open on the group: send and receive in it");
     if (!ops || !ret_works || !op_size || op_size > OPTIONS_SIZE_MAX)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "ops and ret_works must be given, and op_size be sizeof(tutti_p2p_op)");

@@ -9,6 +9,7 @@
 #include <tutti/collective.h>
 
 #include "base/error.h"
+#include "collective/batch.h"
 #include "group/group.h"
 
 struct split_bid {
@@ -54,6 +55,9 @@ tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key,
 
     if (status)
         return status;
+    if (batch_of(parent))
+        return error_set(TUTTI_ERR_BUSY,
+                         "a batch of this thread is open on the group: end it first");
     if (!ret_group)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_group is NULL");
     size_t size = (size_t)parent->size;

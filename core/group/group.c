@@ -68,6 +68,12 @@ void group_free(struct tutti_group *group)
     for (struct async_call *call = group->async_calls; call; call = call->next)
         call->orphan = true;
     pthread_mutex_unlock(&context->engine.lock);
+    while (group->batches) {
+        struct open_batch *batch = group->batches;
+
+        group->batches = batch->next;
+        batch->free(batch);
+    }
     while (group->free_calls) {
         struct async_call *call = group->free_calls;
 

@@ -117,6 +117,13 @@ struct async_call {
     bool orphan;                    /* the group is gone, the handle is not */
 };
 
+/* A batch that a thread has begun and not ended; what is kept in it is collective/'s. */
+struct open_batch {
+    struct open_batch *next;
+    const void *thread;
+    void (*free)(struct open_batch *batch);
+};
+
 /* A plan with all that its calls share. */
 struct plan_entry {
     struct plan_entry *next; /* in its bucket */
@@ -190,6 +197,8 @@ struct tutti_group {
     struct announce calls[GROUP_CALLS_KEPT];
     struct announce *futures; /* [size * GROUP_FUTURES_KEPT] */
     struct async_call *async_calls, *free_calls;
+    struct open_batch *batches; /* under the engine's lock */
+    _Atomic uint32_t open_batches;
 
     uint8_t *levels;         /* [size] LOCAL or REMOTE: through which endpoint */
     tutti_peer **peers;      /* [size] */

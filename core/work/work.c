@@ -69,8 +69,29 @@ static void ring_event_fd(struct engine *engine)
     }
 }
 
+void work_part_failed(struct tutti_work *whole, tutti_status status)
+{
+    if (whole->part_status)
+        return;
+    whole->part_status = status;
+    error_keep(&whole->error);
+}
+
+void work_part_ended(struct tutti_work *whole, tutti_status status)
+{
+    if (status)
+        work_part_failed(whole, status);
+    if (--whole->parts == 0)
+        engine_complete(whole->engine, whole->state, whole->part_status);
+}
+
 void work_completed(struct tutti_work *work)
 {
+    if (work->part_of) {
+        tutti_status status = result(work); /* the thread's error from here on */
+
+        work_part_ended(work->part_of, status);
+    }
     if (queue_callback(work) || atomic_load(&work->watched))
         ring_event_fd(work->engine);
     work_drop(work);
@@ -236,8 +257,10 @@ tutti_status tutti_work_cancel(tutti_work *work)
     if (status)
         return status;
     if (!work->cancel)
-        return error_set(TUTTI_ERR_BUSY,
-                         "a collective cannot be withdrawn: tutti_group_abort() ends its group");
+        return error_set(
+            TUTTI_ERR_BUSY,
+            "a collective or a batch cannot be withdrawn: tutti_group_abort() ends its "
+            "group");
     engine_take(work->engine);
     status = is_complete(work)
                  ? error_set(TUTTI_ERR_BUSY, "the operation is complete: nothing is left to cancel")

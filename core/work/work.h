@@ -30,7 +30,10 @@ struct tutti_work {
     struct tutti_work *next_due;
     int32_t source; /* of a completed receive, else -1 */
     uint64_t bytes;
-    uint64_t sequence; /* of a collective, else 0 */
+    uint64_t sequence;          /* of a collective, else 0 */
+    struct tutti_work *part_of; /* the work of a batch, complete when its last part is; or NULL */
+    uint32_t parts;             /* of a batch: not complete; under the baton */
+    tutti_status part_status;   /* of a batch: of the first part that failed */
     struct kept_error error;
 };
 
@@ -38,5 +41,10 @@ struct tutti_work {
 void work_completed(struct tutti_work *work);
 void work_run_callback(struct tutti_work *work);
 void work_drop(struct tutti_work *work);
+
+/* For the work of a batch, with the baton. The thread's error is why a part has failed. */
+void work_part_failed(struct tutti_work *whole, tutti_status status);
+/* One part less is to be waited for; completes the work with the last. */
+void work_part_ended(struct tutti_work *whole, tutti_status status);
 
 #endif

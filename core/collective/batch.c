@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Coalesced batches.
+ *
+ * Between begin and end the calls of the thread that began are checked and kept in their final form;
+ * the end gives them their numbers and starts them under one baton, so that no other thread's call
+ * comes between. That nothing is started before makes a batch with a refused call void as a whole:
+ * a member that went on with the rest would leave the others waiting in the middle of it.
+ *
+ * Each call becomes a work without a handle, a part of the batch's own, which is complete when its
+ * last part is.
+ */
+#include <tutti/batch.h>
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/fork.h"
+#include "collective/batch.h"
+#include "collective/call.h"
+
+struct entry {
+    struct entry *next;
+    struct async_call *async; /* once the batch ends */
+    bool is_message;
+    union {
+        struct collective collective;
+        struct message message;
+    };
+};
+
+struct batch {
+    struct open_batch open; /* first */
+    struct entry *first, **last;
+    tutti_status refused;
+    struct kept_error error;
+};
+
+/* The work of a batch, which needs no group once it is started. */
+struct whole {
+    struct operation_state state;
+    struct tutti_work work;
+};
+
+static _Thread_local char this_thread; /* its address names the thread */
+
+/* ---- what is open ---- */
+
+static void batch_free(struct open_batch *open)
+{
+    struct batch *batch = (struct batch *)open;
+
+    while (batch->first) {
+        struct entry *entry = batch->first;
+
+        batch->first = entry->next;
+        if (!entry->is_message)
+            chain_free(&entry->collective.memory);
+        packed_end(entry->is_message ? &entry->message.packed : &entry->collective.packed, false);
+        if (entry->async)
+            call_give_back(entry->async);
+        free(entry);
+    }
+    error_forget(&batch->error);
+    free(batch);
+}
+
+struct batch *batch_find(struct tutti_group *group)
+{
+    struct open_batch *open;
+
+    if (group->fork_generation != fork_current())
+        return NULL;
+    pthread_mutex_lock(&group->context->engine.lock);
+    for (open = group->batches; open && open->thread != &this_thread; open = open->next)
+        ;
+    pthread_mutex_unlock(&group->context->engine.lock);
+    return (struct batch *)open;
+}
+
+tutti_status tutti_batch_begin(tutti_group *group)
+{
+    tutti_status status = group_check(group);
+
+    if (status)
+        return status;
+    if (batch_of(group))
+        return error_set(TUTTI_ERR_BUSY,
+                         "a batch of this thread is open on the group: end it first");
+    struct batch *batch = calloc(1, sizeof *batch);
+    if (!batch)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a batch");
+    batch->open = (struct open_batch){.thread = &this_thread, .free = batch_free};
+    batch->last = &batch->first;
+    pthread_mutex_lock(&group->context->engine.lock);
+    batch->open.next = group->batches;
+    group->batches = &batch->open;
+    atomic_fetch_add(&group->open_batches, 1);
+    pthread_mutex_unlock(&group->context->engine.lock);
+    return TUTTI_OK;
+}
+
+static void take_out(struct tutti_group *group, struct batch *batch)
+{
+    pthread_mutex_lock(&group->context->engine.lock);
+    for (struct open_batch **at = &group->batches; *at; at = &(*at)->next)
+        if (*at == &batch->open) {
+            *at = batch->open.next;
+            break;
+        }
+    atomic_fetch_sub(&group->open_batches, 1);
+    pthread_mutex_unlock(&group->context->engine.lock);
+}
+
+/* ---- what is kept ---- */
+
+static void refuse(struct batch *batch, tutti_status status)
+{
+    if (batch->refused)
+        return;
+    batch->refused = status;
+    error_keep(&batch->error);
+}
+
+/* The new entry; NULL: refused, and why. */
+static struct entry *add(struct batch *batch, bool wants, tutti_status *status)
+{
+    if (!*status && wants)
+        *status = error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                            "in a batch a call has no work and tells nothing: pass NULL; "
+                            "tutti_batch_end() gives one work for all");
+    struct entry *entry = *status ? NULL : calloc(1, sizeof *entry);
+    if (!*status && !entry)
+        *status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a call of a batch");
+    if (*status) {
+        refuse(batch, *status);
+        return NULL;
+    }
+    *batch->last = entry;
+    batch->last = &entry->next;
+    return entry;
+}
+
+tutti_status batch_add_collective(struct batch *batch, struct collective *c, tutti_status status,
+                                  bool wants)
+{
+    struct entry *entry = add(batch, wants, &status);
+
+    if (entry) {
+        entry->collective = *c;
+        c->memory.first = NULL;
+        c->packed = NULL;
+    }
+    return status;
+}
+
+tutti_status batch_add_message(struct batch *batch, struct message *m, tutti_status status,
+                               bool wants)
+{
+    struct entry *entry = add(batch, wants, &status);
+
+    if (entry) {
+        entry->is_message = true;
+        entry->message = *m;
+        m->packed = NULL;
+    }
+    return status;
+}
+
+/* ---- the end ---- */
+
+static void release(struct tutti_work *work)
+{
+    atomic_fetch_sub(&work->engine->works, 1);
+    free((char *)work - offsetof(struct whole, work));
+}
+
+static tutti_status whole_new(struct engine *engine, struct whole **ret_whole)
+{
+    struct whole *whole = calloc(1, sizeof *whole);
+
+    if (!whole)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the work of a batch");
+    whole->state = (struct operation_state){.status = TUTTI_ERR_NOT_READY, .work = &whole->work};
+    whole->work = (struct tutti_work){.engine = engine,
+                                      .state = &whole->state,
+                                      .release = release,
+                                      .references = 2,
+                                      .fork_generation = fork_current(),
+                                      .source = -1,
+                                      .parts = 1}; /* the start itself */
+    atomic_fetch_add(&engine->works, 1);
+    atomic_fetch_add(&engine->unattended, 1);
+    *ret_whole = whole;
+    return TUTTI_OK;
+}
+
+/* All memory first, so that hardly anything can fail between the first call and the last. */
+static tutti_status allocate(struct tutti_group *group, struct batch *batch, struct whole *whole)
+{
+    for (struct entry *entry = batch->first; entry; entry = entry->next) {
+        tutti_status status = call_allocate(group, &entry->async);
+
+        if (status)
+            return status;
+        entry->async->work.references = 1; /* nobody has a handle */
+        entry->async->work.part_of = &whole->work;
+    }
+    return TUTTI_OK;
+}
+
+/* With the baton. What cannot be started fails the work, and nothing that comes after is started: the
+ * others will miss the same call of this member. */
+static void start(struct tutti_group *group, struct batch *batch, struct whole *whole)
+{
+    for (struct entry *entry = batch->first; entry; entry = entry->next) {
+        struct call *call = &entry->async->call;
+        tutti_status status = entry->is_message ? message_post(group, &entry->message, call)
+                                                : collective_begin(group, &entry->collective, call);
+
+        if (status) {
+            work_part_failed(&whole->work, status);
+            break;
+        }
+        whole->work.parts++;
+        entry->async = NULL; /* the group's */
+    }
+    (void)group->source.progress(&group->source);
+    work_part_ended(&whole->work, TUTTI_OK);
+}
+
+tutti_status tutti_batch_end(tutti_group *group, tutti_work **work)
+{
+    tutti_status status = group_check(group);
+
+    if (status)
+        return status;
+    struct engine *engine = &group->context->engine;
+    struct batch *batch = batch_of(group);
+    struct whole *whole = NULL;
+    if (!batch)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "no batch of this thread is open on the group: tutti_batch_begin() first");
+    take_out(group, batch);
+    status = batch->refused ? error_give(batch->refused, &batch->error) : whole_new(engine, &whole);
+    if (!status)
+        status = allocate(group, batch, whole);
+    if (!status) {
+        engine_take(engine);
+        if (group_ended(group))
+            status = group_verdict(group);
+        else
+            start(group, batch, whole);
+        engine_release(engine);
+    }
+    batch_free(&batch->open);
+    if (status && whole) {
+        atomic_fetch_sub(&engine->unattended, 1);
+        release(&whole->work);
+    }
+    if (status)
+        return status;
+    if (work) {
+        *work = &whole->work;
+        if (atomic_load(&engine->unattended))
+            engine_attend(engine);
+        return TUTTI_OK;
+    }
+    status = tutti_work_wait(&whole->work, 0);
+    tutti_work_free(&whole->work);
+    return status;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A send or receive whose arguments have been checked. */
+#ifndef TUTTI_COLLECTIVE_MESSAGE_H
+#define TUTTI_COLLECTIVE_MESSAGE_H
+
+#include "group/group.h"
+
+struct message {
+    enum call_kind kind;
+    void *data;
+    struct packed *packed; /* until it is posted */
+    uint64_t bytes;
+    uint64_t tag;
+    int32_t peer;
+    int64_t timeout_ms;
+    bool up_to; /* a shorter message is welcome */
+};
+
+/* Starts it, with the baton, and takes m->packed: afterwards the call is in the group's list, or complete. On failure it
+ * is in no list, and has the thread's error. */
+tutti_status message_post(struct tutti_group *group, struct message *m, struct call *call);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+
+#include "harness/launch.h"
+
+TestSuite(batch, .timeout = 90);
+
+/* Each over one provider for all, and over both: two ranks on one host, the third apart. */
+static void run(const char *case_name, int size)
+{
+    static const char *const hosts[] = {"a", "b", "a"};
+    struct ranks_options options = {.program = "rank_batch",
+                                    .case_name = case_name,
+                                    .size = size,
+                                    .backend = "shm,tcp",
+                                    .timeout_ms = 40000};
+
+    cr_expect(ranks_run(&options));
+    options.backend = "auto";
+    options.host_of = hosts;
+    cr_expect(ranks_run(&options));
+}
+
+#define CASE(name, size)                                                                           \
+    Test(batch, name)                                                                              \
+    {                                                                                              \
+        run(#name, size);                                                                          \
+    }
+
+CASE(collectives_and_messages_of_a_batch_are_waited_for_together, 3)
+CASE(large_sends_of_a_batch_may_come_before_the_receives, 3)
+CASE(a_refused_call_makes_its_batch_void, 2)
+CASE(the_work_of_a_batch_has_the_first_failure_and_waits_for_all, 3)
+CASE(a_group_that_ends_ends_its_batches, 3)
+CASE(a_batch_is_of_its_thread_alone, 3)
