@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* all_reduce, reduce, reduce_scatter of the public API. */
+/*
+ * all_reduce, reduce, reduce_scatter of the public API. Whether the op takes the dtype is looked at
+ * when the plan is made.
+ */
 #include "base/error.h"
 #include "collective/call.h"
 #include "collective/side.h"
-#include "reduce/reduce.h"
 
 /* Two vectors of the same kind: the same memory, or memory that does not overlap. */
 static tutti_status check_pair(const struct tutti_group *group, const struct side *in,
@@ -24,45 +26,46 @@ static void take_vector(struct collective *c, const struct side *side)
     c->bytes = side->count * tutti_dtype_size(side->dtype);
 }
 
-static tutti_status all_reduce(tutti_group *group, const tutti_tensor *in_tensor,
-                               const tutti_tensor *out_tensor, tutti_reduce_op op,
-                               const tutti_options *options, tutti_work **work)
+/* The commonest call, and often one of a few bytes: without the detour over sides. */
+tutti_status tutti_all_reduce(tutti_group *group, const tutti_tensor *tensor, tutti_reduce_op op,
+                              const tutti_options *options, tutti_work **work)
 {
     struct collective c = {.words = {.op = op, .root = -1, .operation = OPERATION_ALL_REDUCE}};
-    const bool in_place = in_tensor == out_tensor;
-    struct side in, out;
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
     if (!status)
-        status = side_vector(&c, out_tensor, in_place ? "the tensor" : "the output",
-                             in_place ? TENSOR_BOTH : TENSOR_WRITTEN, &out);
-    in = out;
-    if (!status && !in_place) {
-        status = side_vector(&c, in_tensor, "the input", TENSOR_READ, &in);
-        if (!status)
-            status = check_pair(group, &in, &out);
+        status = call_tensor(tensor, "the tensor", TENSOR_BOTH, &c.packed, &c.out.base,
+                             &c.words.count, &c.bytes);
+    if (!status) {
+        c.words.dtype = tensor->dtype;
+        c.in = c.out;
     }
+    return collective_run(group, &c, status, work);
+}
+
+tutti_status tutti_all_reduce_into(tutti_group *group, const tutti_tensor *in_tensor,
+                                   const tutti_tensor *out_tensor, tutti_reduce_op op,
+                                   const tutti_options *options, tutti_work **work)
+{
+    struct collective c = {.words = {.op = op, .root = -1, .operation = OPERATION_ALL_REDUCE}};
+    struct side in, out;
+    tutti_status status;
+
+    if (in_tensor == out_tensor)
+        return tutti_all_reduce(group, out_tensor, op, options, work);
+    status = call_check(group, options, &c.timeout_ms);
     if (!status)
-        status = reduce_check(op, out.dtype);
+        status = side_vector(&c, out_tensor, "the output", TENSOR_WRITTEN, &out);
+    if (!status)
+        status = side_vector(&c, in_tensor, "the input", TENSOR_READ, &in);
+    if (!status)
+        status = check_pair(group, &in, &out);
     if (!status) {
         take_vector(&c, &out);
         c.in = in.blocks;
         c.out = out.blocks;
     }
     return collective_run(group, &c, status, work);
-}
-
-tutti_status tutti_all_reduce(tutti_group *group, const tutti_tensor *tensor, tutti_reduce_op op,
-                              const tutti_options *options, tutti_work **work)
-{
-    return all_reduce(group, tensor, tensor, op, options, work);
-}
-
-tutti_status tutti_all_reduce_into(tutti_group *group, const tutti_tensor *in,
-                                   const tutti_tensor *out, tutti_reduce_op op,
-                                   const tutti_options *options, tutti_work **work)
-{
-    return all_reduce(group, in, out, op, options, work);
 }
 
 static tutti_status reduce(tutti_group *group, const tutti_tensor *in_tensor,
@@ -85,8 +88,6 @@ static tutti_status reduce(tutti_group *group, const tutti_tensor *in_tensor,
         if (!status)
             status = check_pair(group, &in, &out);
     }
-    if (!status)
-        status = reduce_check(op, in.dtype);
     if (!status) {
         take_vector(&c, &in);
         c.in = in.blocks;
@@ -124,8 +125,6 @@ static tutti_status reduce_scatter(tutti_group *group, struct collective *c, tut
 
     if (!status)
         status = side_vector(c, tensor, "the output", TENSOR_WRITTEN, &out);
-    if (!status)
-        status = reduce_check(c->words.op, out.dtype);
     if (!status)
         status = side_same_dtype(in, &out);
     if (!status)
