@@ -44,6 +44,7 @@ extern "C" {
 
 typedef struct tutti_host_mates tutti_host_mates; /* the members on one host, proven by the core */
 typedef struct tutti_exchange tutti_exchange;     /* descriptors on their way between host-mates */
+typedef struct tutti_wrapped_group tutti_wrapped_group; /* a group, as wrappers see it */
 
 /*
  * Host services. `self` is the first argument of each and belongs to one endpoint. Any thread may
@@ -88,6 +89,13 @@ typedef struct tutti_host {
     /** dst[i] = a[i] op b[i]; dst may be a or b. UNSUPPORTED for an unknown combination. */
     tutti_status (*reduce_local)(void *self, uint32_t dtype, int32_t op, void *dst, const void *a,
                                  const void *b, uint64_t count);
+
+    /* since minor 2, for wrappers */
+    /** Sends at most 192 bytes to the wrapper of the same name on the group's first member, which
+     * hears of them some time later, in order (tutti_wrapper_ops.hear). Nobody waits: they are lost
+     * where that member has no such wrapper, and may be where it takes in less than comes. From begin
+     * and end only. */
+    void (*tell)(void *self, const tutti_wrapped_group *group, const void *bytes, uint64_t count);
 } tutti_host;
 
 /* ---- transports ---------------------------------------------------------------------------- */
@@ -220,14 +228,14 @@ enum {
 };
 
 /* A group as this member sees it. Valid as long as the group. */
-typedef struct tutti_wrapped_group {
+struct tutti_wrapped_group {
     uint32_t struct_size;
     int32_t rank, size; /* of this member in the group */
     uint32_t reserved;
     const char *name;
     const int32_t *world_ranks; /* [size] what the members are called in the world */
     void *core;                 /* the core's */
-} tutti_wrapped_group;
+};
 
 /*
  * A collective or message as the program called it, in words and numbers of the public headers. Valid
@@ -241,7 +249,7 @@ typedef struct tutti_call {
     const tutti_wrapped_group *group;
     uint64_t sequence; /* of the group's collectives, or of this member's messages: 1, 2, … */
     uint64_t tag;      /* of a message */
-    uint64_t count;    /* elements; of a message: bytes */
+    uint64_t count;    /* elements: of the vector, of each block, of the message */
     uint32_t dtype;    /* tutti_dtype; 0: none */
     int32_t op;        /* tutti_reduce_op; -1: none */
     int32_t peer;      /* root or peer, a rank of the group; -1: none, or any source */
@@ -303,6 +311,16 @@ typedef struct tutti_wrapper_ops {
                               const char *name, const tutti_transport_ops *inner,
                               tutti_endpoint *inner_endpoint, const tutti_transport_ops **ret_ops,
                               tutti_endpoint **ret_endpoint);
+    /** On the group's first member: what the wrapper of member `rank` told (tutti_host.tell). The
+     * bytes come from another process. An error fails the group, with the words given to
+     * host->error(). */
+    tutti_status (*hear)(tutti_wrapper *wrapper, const tutti_wrapped_group *group, int32_t rank,
+                         const void *bytes, uint64_t count);
+    /** Whether more is to be heard from members that have not left: then destroying the group waits
+     * for it, two seconds at most. */
+    int32_t (*expects)(tutti_wrapper *wrapper, const tutti_wrapped_group *group);
+    /** The group ends; nothing of it comes any more. */
+    void (*leave)(tutti_wrapper *wrapper, const tutti_wrapped_group *group);
 } tutti_wrapper_ops;
 
 /* ---- what a plugin exports ----------------------------------------------------------------- */

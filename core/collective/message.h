@@ -11,6 +11,7 @@ struct message {
     struct packed *packed; /* until it is posted */
     uint64_t bytes;
     uint64_t tag;
+    uint32_t dtype;
     int32_t peer;
     int64_t timeout_ms;
     bool up_to; /* a shorter message is welcome */

@@ -37,6 +37,7 @@ static tutti_status check(tutti_group *group, const tutti_tensor *tensor,
     tutti_status status = call_check(group, options, &m->timeout_ms);
     if (!status)
         status = check_peer(group, m);
+    m->dtype = tensor ? tensor->dtype : 0;
     if (!status)
         status = call_tensor(tensor, "the tensor", m->kind == CALL_SEND ? TENSOR_READ : received,
                              &m->packed, &m->data, &count, &m->bytes);
@@ -54,6 +55,7 @@ tutti_status message_post(struct tutti_group *group, struct message *m, struct c
     call->tag = m->tag;
     call->peer = m->peer;
     call->timeout_ms = m->timeout_ms;
+    call->announce.words.dtype = m->dtype;
     call->message = (struct p2p_op){.done = group_message_done, .user = call, .up_to = m->up_to};
     call->record = record_message(group, call, m->kind == CALL_SEND);
     call->in = call->out = (struct blocks){.base = m->data};

@@ -73,6 +73,7 @@ void control_close(struct control *control)
     free(control->members);
     free(control->timeouts);
     pthread_mutex_destroy(&control->lock);
+    control_notes_free(control);
     free(control);
 }
 
@@ -487,6 +488,9 @@ void control_frame(struct control *control, struct control_conn *conn, enum fram
         break;
     case FRAME_BYE:
         on_bye(control, conn, body, size);
+        break;
+    case FRAME_NOTE:
+        control_on_note(control, body, size);
         break;
     case FRAME_HELLO:
     case FRAME_TYPES:

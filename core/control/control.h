@@ -32,7 +32,8 @@ enum {
     CONTROL_WORDS_MAX = 1024, /* bytes of a verdict's words */
     CONTROL_HOST_MAX = 64,
     CONTROL_PROVIDERS = 2, /* local and remote */
-    CONTROL_HALF_OPEN_MAX = 64
+    CONTROL_HALF_OPEN_MAX = 64,
+    CONTROL_NOTE_MAX = 256
 };
 
 struct control;
@@ -90,6 +91,14 @@ struct control_handlers { /* of the agreement; called under the lock */
     void (*joined)(void *user, struct control_conn *conn);
 };
 
+/* What a member told the first one; notes.c. */
+struct control_note {
+    struct control_note *next;
+    int rank; /* who */
+    size_t size;
+    uint8_t data[];
+};
+
 struct mates;
 
 struct control {
@@ -110,6 +119,9 @@ struct control {
     const struct control_handlers *handlers;
     void *handler_user;
     struct mates *mates; /* NULL until proven */
+    struct control_note *notes, *notes_last;
+    unsigned notes_count;
+    bool takes_notes; /* somebody here wants them */
 
     _Atomic tutti_status verdict_status;
     struct control_verdict verdict;   /* fixed */
@@ -181,7 +193,16 @@ int control_left_before(struct control *control, uint64_t sequence, char *ret_wo
 /* Under the lock: tells once more, as a verdict if the group is ready by now, who was lost. */
 void control_tell_lost(struct control *control);
 
+/* Tells the group's first member something, CONTROL_NOTE_MAX bytes at most, without waiting; it may be
+ * dropped where somebody on the way is slow. */
+void control_tell(struct control *control, const void *data, size_t size);
+/* The first member: the oldest note that nobody has taken, for the caller to free(); NULL: none. */
+struct control_note *control_take_note(struct control *control);
+
 /* ---- between the files of this folder, under the lock ---- */
+
+void control_on_note(struct control *control, const uint8_t *body, size_t size);
+void control_notes_free(struct control *control);
 
 tutti_status control_listen(struct control *control, const char *bind_address);
 struct control_conn *control_conn_to(struct control *control, int rank);

@@ -24,6 +24,7 @@ enum frame_type {
     FRAME_PROPOSE,   /* to the lowest living member: a cause */
     FRAME_VERDICT,   /* to everybody: why the group ended */
     FRAME_BYE,       /* to everybody: a member left in order */
+    FRAME_NOTE,      /* to the first member: what somebody there wants to know */
     FRAME_TYPES
 };
 

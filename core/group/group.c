@@ -337,6 +337,7 @@ tutti_status tutti_group_destroy(tutti_group *group)
     if (status)
         return status;
     finish_own_calls(group);
+    wrappers_finish(group);
     if (control_verdict_status(group->control)) { /* nobody may have looked yet */
         engine_take(&group->context->engine);
         dump_failure(group);

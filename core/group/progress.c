@@ -366,6 +366,8 @@ static void look(struct engine_source *source, int64_t now)
     struct tutti_group *group = (struct tutti_group *)source;
 
     control_poll(group->control);
+    if (group->wrappers)
+        wrappers_hear(group);
     if (control_verdict_status(group->control)) {
         fail_all(group);
         return;

@@ -6,13 +6,19 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/codec.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "group/recorder.h"
 #include "plugin/descriptor.h"
 #include "plugin/plugin.h"
 
-enum { WRAPPERS_MAX = 8 };
+enum {
+    WRAPPERS_MAX = 8,
+    TELL_MAX = 192, /* CONTROL_NOTE_MAX, less a name */
+    POLL_EVERY = 16,
+    FINISH_MS = 2000
+};
 
 #define HOLD_MAX_NS (3600 * CLOCK_NS_PER_S)
 
@@ -58,6 +64,21 @@ static tutti_status host_error(void *self, tutti_status status, int32_t system_e
                         : error_set(status, "%s: %s", wrapper->name, words);
 }
 
+static void host_tell(void *self, const tutti_wrapped_group *group, const void *bytes,
+                      uint64_t count)
+{
+    struct wrapper *wrapper = self;
+    struct tutti_group *from = group->core;
+    uint8_t body[CONTROL_NOTE_MAX];
+    struct writer w = {.data = body, .capacity = sizeof body};
+
+    if (count > TELL_MAX)
+        return;
+    write_string(&w, wrapper->name);
+    write_bytes(&w, bytes, count);
+    control_tell(from->control, body, w.size);
+}
+
 static const tutti_host host_services = {
     .struct_size = sizeof(tutti_host),
     .abi_minor = TUTTI_PLUGIN_ABI_MINOR,
@@ -67,6 +88,7 @@ static const tutti_host host_services = {
     .release = host_release,
     .config = host_config,
     .error = host_error,
+    .tell = host_tell,
 };
 
 /* ---- opening and closing ---- */
@@ -166,6 +188,12 @@ void wrappers_share(const struct tutti_group *parent, struct tutti_group *group)
 
 void wrappers_leave(struct tutti_group *group)
 {
+    for (unsigned i = 0; group->wrappers && i < group->wrappers->count; i++) {
+        struct wrapper *wrapper = &group->wrappers->items[i];
+
+        if (TUTTI_HAS(wrapper->ops, leave))
+            wrapper->ops->leave(wrapper->instance, &group->wrapped);
+    }
     if (group->wrappers && atomic_fetch_sub(&group->wrappers->groups, 1) == 1)
         close_all(group->wrappers);
     group->wrappers = NULL;
@@ -174,6 +202,8 @@ void wrappers_leave(struct tutti_group *group)
 
 void wrappers_know(struct tutti_group *group)
 {
+    if (group->control)
+        group->control->takes_notes = group->wrappers != NULL;
     group->wrapped = (tutti_wrapped_group){.struct_size = sizeof group->wrapped,
                                            .rank = group->rank,
                                            .size = group->size,
@@ -274,32 +304,37 @@ static tutti_call collective_facts(const struct tutti_group *group, const struct
     };
 }
 
-static tutti_call message_facts(const struct call *call)
+/* What a receive met is known when it has ended. */
+static tutti_call message_facts(const struct call *call, bool ended)
 {
-    bool sends = call->kind == CALL_SEND;
+    const bool sends = call->kind == CALL_SEND;
+    const bool met = ended && !sends && call->message.source >= 0;
+    const uint32_t dtype = call->announce.words.dtype;
+    const uint64_t bytes = met ? call->message.bytes : call->bytes;
+    const uint64_t element = tutti_dtype_size(dtype);
 
     return (tutti_call){
         .flags = TUTTI_CALL_MESSAGE,
         .operation = sends ? "send" : "recv",
         .tag = call->tag,
-        .count = call->bytes,
+        .count = element ? bytes / element : bytes,
+        .dtype = dtype,
         .op = -1,
-        .peer = call->kind == CALL_RECV && call->message.source >= 0 ? call->message.source
-                                                                     : call->peer,
-        .dtype_name = "",
+        .peer = met ? call->message.source : call->peer,
+        .dtype_name = dtype ? tutti_dtype_name(dtype) : "",
         .op_name = "",
         .algorithm = "message",
-        .in = sends && call->bytes ? call->in.base : NULL,
-        .in_bytes = sends ? call->bytes : 0,
-        .out = !sends && call->bytes ? call->out.base : NULL,
-        .out_bytes = sends ? 0 : call->bytes,
+        .in = sends && bytes ? call->in.base : NULL,
+        .in_bytes = sends ? bytes : 0,
+        .out = !sends && bytes ? call->out.base : NULL,
+        .out_bytes = sends ? 0 : bytes,
     };
 }
 
-static tutti_call facts_of(struct tutti_group *group, struct call *call)
+static tutti_call facts_of(struct tutti_group *group, struct call *call, bool ended)
 {
     tutti_call facts =
-        call->kind == CALL_COLLECTIVE ? collective_facts(group, call) : message_facts(call);
+        call->kind == CALL_COLLECTIVE ? collective_facts(group, call) : message_facts(call, ended);
 
     facts.struct_size = sizeof facts;
     facts.number = call->number;
@@ -315,16 +350,25 @@ static tutti_call facts_of(struct tutti_group *group, struct call *call)
 }
 
 /* A wrapper's error ends the group: it tells what no other call would find out. */
-static void propose(struct tutti_group *group, struct wrapper *wrapper, const tutti_call *call,
-                    tutti_status status)
+static void propose(struct tutti_group *group, struct wrapper *wrapper, tutti_status status,
+                    int culprit, const char *where)
 {
     char words[CONTROL_WORDS_MAX];
 
     if (!wrapper->has_words)
         error_set(status, "wrapper %s gave no reason", wrapper->name);
-    snprintf(words, sizeof words, "#%llu %s on rank %d: %.900s", (unsigned long long)call->sequence,
-             call->operation, group->rank, error_message());
-    control_propose(group->control, status, group->rank, words);
+    snprintf(words, sizeof words, "%s%.900s", where, error_message());
+    control_propose(group->control, status, culprit, words);
+}
+
+static void propose_call(struct tutti_group *group, struct wrapper *wrapper, const tutti_call *call,
+                         tutti_status status)
+{
+    char where[96];
+
+    snprintf(where, sizeof where, "#%llu %s on rank %d: ", (unsigned long long)call->sequence,
+             call->operation, group->rank);
+    propose(group, wrapper, status, group->rank, where);
 }
 
 bool wrappers_begin(struct tutti_group *group, struct call *call)
@@ -333,10 +377,14 @@ bool wrappers_begin(struct tutti_group *group, struct call *call)
     int64_t hold_ns = 0;
     bool refused = false;
 
+    if (group->rank == 0 && group->size > 1 && all->calls % POLL_EVERY == 0) {
+        control_poll(group->control); /* calls that never wait leave it alone */
+        wrappers_hear(group);
+    }
     call->number = ++all->calls;
     call->begun_ns = clock_now_ns();
     call->wrapped = true;
-    tutti_call facts = facts_of(group, call);
+    tutti_call facts = facts_of(group, call, false);
     for (unsigned i = 0; i < all->count; i++) {
         struct wrapper *wrapper = &all->items[i];
         int64_t hold = 0;
@@ -346,7 +394,7 @@ bool wrappers_begin(struct tutti_group *group, struct call *call)
         wrapper->has_words = false;
         tutti_status status = wrapper->ops->begin(wrapper->instance, &facts, &hold);
         if (status && !refused)
-            propose(group, wrapper, &facts, status);
+            propose_call(group, wrapper, &facts, status);
         refused |= status != TUTTI_OK;
         hold_ns += hold < 0 ? 0 : hold < HOLD_MAX_NS ? hold : HOLD_MAX_NS;
     }
@@ -365,7 +413,7 @@ tutti_status wrappers_end(struct tutti_group *group, struct call *call, tutti_st
     call->wrapped = false;
     if (status)
         error_keep(&kept);
-    tutti_call facts = facts_of(group, call);
+    tutti_call facts = facts_of(group, call, true);
     int64_t now = clock_now_ns();
     for (unsigned i = all->count; i > 0; i--) {
         struct wrapper *wrapper = &all->items[i - 1];
@@ -375,12 +423,75 @@ tutti_status wrappers_end(struct tutti_group *group, struct call *call, tutti_st
         wrapper->has_words = false;
         tutti_status said = wrapper->ops->end(wrapper->instance, &facts, result, now);
         if (said && !result) {
-            propose(group, wrapper, &facts, said);
+            propose_call(group, wrapper, &facts, said);
             result = said;
         }
     }
+    if (group->rank == 0 && group->size > 1)
+        wrappers_hear(group);
     if (status)
         error_give(status, &kept);
     error_forget(&kept);
     return result;
+}
+
+/* ---- what members tell the first one ---- */
+
+static void hear(struct tutti_group *group, const struct control_note *note)
+{
+    struct reader r = {.data = note->data, .size = note->size};
+    struct wrappers *all = group->wrappers;
+    char name[PLUGIN_NAME_MAX + 1];
+
+    read_string(&r, name, sizeof name);
+    for (unsigned i = 0; i < all->count && !r.bad; i++) {
+        struct wrapper *wrapper = &all->items[i];
+
+        if (strcmp(wrapper->name, name) || !TUTTI_HAS(wrapper->ops, hear))
+            continue;
+        wrapper->has_words = false;
+        tutti_status status = wrapper->ops->hear(wrapper->instance, &group->wrapped, note->rank,
+                                                 r.data + r.at, r.size - r.at);
+        if (status)
+            propose(group, wrapper, status, -1, "");
+    }
+}
+
+void wrappers_hear(struct tutti_group *group)
+{
+    for (struct control_note *note; (note = control_take_note(group->control)); free(note))
+        hear(group, note);
+}
+
+/* Whether something is to be heard, and somebody is there to tell it. */
+static bool expects(struct tutti_group *group)
+{
+    const struct control *control = group->control;
+    struct wrappers *all = group->wrappers;
+    bool expected = false, there = false;
+
+    for (unsigned i = 0; i < all->count; i++)
+        if (TUTTI_HAS(all->items[i].ops, expects))
+            expected |= all->items[i].ops->expects(all->items[i].instance, &group->wrapped) != 0;
+    for (int r = 1; r < group->size; r++)
+        there |= !control->members[r].left && !control->members[r].dead;
+    return expected && there;
+}
+
+void wrappers_finish(struct tutti_group *group)
+{
+    struct engine *engine = &group->context->engine;
+    int64_t deadline = clock_deadline_ms(FINISH_MS);
+    struct epoll_event event;
+
+    while (group->wrappers && group->rank == 0 && group->size > 1) {
+        control_poll(group->control);
+        engine_take(engine);
+        wrappers_hear(group);
+        bool more = expects(group);
+        engine_release(engine);
+        if (!more || control_verdict_status(group->control) || clock_now_ns() > deadline)
+            return;
+        (void)epoll_wait(group->control->epoll_fd, &event, 1, 5);
+    }
 }

@@ -20,6 +20,10 @@ tutti_status wrappers_open(struct tutti_group *world, const char *option);
 void wrappers_share(const struct tutti_group *parent, struct tutti_group *group);
 /* The group is through with them, its endpoints are closed: the last one closes them. */
 void wrappers_leave(struct tutti_group *group);
+/* Hands wrappers on the first member what others told theirs; with the baton. */
+void wrappers_hear(struct tutti_group *group);
+/* Before the group's bye: waits for what is still to be heard. */
+void wrappers_finish(struct tutti_group *group);
 /* The group knows its ranks. */
 void wrappers_know(struct tutti_group *group);
 

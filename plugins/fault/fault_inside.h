@@ -78,7 +78,7 @@ uint32_t fault_progress(tutti_endpoint *e, tutti_request **ret_done, uint32_t ca
 void fault_cancel(tutti_endpoint *e, tutti_request *request);
 /* Ends the way: what is on it completes as lost. */
 void fault_close_way(tutti_endpoint *e, struct tutti_peer *peer);
-/* Takes a complete request of a lost way out of what is reported. */
-void fault_forget_reports(tutti_endpoint *e);
+/* Takes the peer's requests out of what is reported. */
+void fault_forget_reports(tutti_endpoint *e, const struct tutti_peer *peer);
 
 #endif

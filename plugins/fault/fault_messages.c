@@ -61,8 +61,10 @@ static int64_t now_ns(const tutti_endpoint *e)
     return e->wrapper->host->now_ns(e->wrapper->host_self);
 }
 
-static void finish(tutti_endpoint *e, tutti_request *request, tutti_status status)
+static void finish(tutti_endpoint *e, struct tutti_peer *peer, tutti_request *request,
+                   tutti_status status)
 {
+    deferred_of(request)->peer = peer;
     request->status = status;
     push(&e->done, request);
 }
@@ -99,10 +101,10 @@ static void settle(tutti_endpoint *e, uint64_t i, tutti_status status)
 
     forget_posted(e, i);
     if (posted.copy) {
-        finish(e, posted.copy->original, status);
+        finish(e, posted.peer, posted.copy->original, status);
         e->wrapper->host->release(e->wrapper->host_self, posted.copy);
     } else {
-        finish(e, posted.request, status);
+        finish(e, posted.peer, posted.request, status);
     }
 }
 
@@ -130,7 +132,7 @@ void fault_close_way(tutti_endpoint *e, struct tutti_peer *peer)
         if (e->posted[i - 1].peer == peer)
             settle(e, i - 1, TUTTI_ERR_PEER_LOST);
     for (tutti_request *request; (request = pop(&peer->delayed));)
-        finish(e, request, TUTTI_ERR_PEER_LOST);
+        finish(e, peer, request, TUTTI_ERR_PEER_LOST);
 }
 
 /* ---- sending ---- */
@@ -290,7 +292,7 @@ static void release_delayed(tutti_endpoint *e, struct tutti_peer *peer, int64_t 
         }
         peer->delayed.first = d.next;
         if (status || request->status != TUTTI_ERR_NOT_READY)
-            finish(e, request, status ? status : request->status);
+            finish(e, peer, request, status ? status : request->status);
     }
 }
 
@@ -357,11 +359,11 @@ void fault_cancel(tutti_endpoint *e, tutti_request *request)
     }
 }
 
-void fault_forget_reports(tutti_endpoint *e)
+void fault_forget_reports(tutti_endpoint *e, const struct tutti_peer *peer)
 {
     for (tutti_request *request = e->done.first, *next; request; request = next) {
         next = deferred_of(request)->next;
-        if (request->status == TUTTI_ERR_PEER_LOST)
+        if (deferred_of(request)->peer == peer)
             remove_from(&e->done, request);
     }
 }

@@ -71,7 +71,7 @@ static tutti_status fault_connect(tutti_endpoint *e, const void *address, uint64
 static void fault_disconnect(tutti_endpoint *e, tutti_peer *peer)
 {
     fault_close_way(e, peer);
-    fault_forget_reports(e);
+    fault_forget_reports(e, peer);
     pthread_mutex_lock(&lock);
     for (struct tutti_peer **at = &e->peers; *at; at = &(*at)->next)
         if (*at == peer) {

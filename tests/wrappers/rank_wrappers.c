@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs in front of which wrappers stand. */
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "harness/rank.h"
 
@@ -44,4 +46,79 @@ RANK_CASE(init_is_refused)
     rank_value("status", "%s", tutti_status_name(tutti_init(NULL, &world)));
     rank_value("words", "%s", tutti_last_error());
     check(!world);
+}
+
+static bool without_waiting(void)
+{
+    const char *how = getenv("TUTTI_TEST_CALL");
+
+    return how && !strcmp(how, "work");
+}
+
+static tutti_status sum(tutti_group *group, float *values, int64_t count)
+{
+    int64_t extent;
+    tutti_tensor t = tutti_tensor_1d(values, TUTTI_F32, &extent, count);
+    tutti_work *work = NULL;
+    tutti_status status =
+        tutti_all_reduce(group, &t, TUTTI_SUM, NULL, without_waiting() ? &work : NULL);
+
+    if (!status && work)
+        status = tutti_work_wait(work, 0);
+    tutti_work_free(work);
+    return status;
+}
+
+static void tell(tutti_status status)
+{
+    rank_value("status", "%s", tutti_status_name(status));
+    rank_value("words", "%s", status ? tutti_last_error() : "");
+}
+
+/* In the third sum rank 1 gives what the variable says, at index 5. */
+RANK_CASE(one_gives_no_number)
+{
+    tutti_group *world = rank_init(NULL);
+    const char *value = getenv("TUTTI_TEST_VALUE");
+    tutti_status status = TUTTI_OK;
+
+    for (int i = 1; i <= 5 && !status; i++) {
+        float values[FEW] = {0};
+
+        if (rank == 1 && i == 3)
+            values[5] = strtof(value ? value : "nan", NULL);
+        status = sum(world, values, FEW);
+    }
+    tell(status);
+    check_status(tutti_group_destroy(world), status);
+}
+
+/* Sums in a group of all until one fails, for five seconds at most. */
+RANK_CASE(sums_until_one_fails)
+{
+    tutti_group *world = rank_init(NULL), *all = NULL;
+    int64_t began = rank_now_ns();
+    static float values[MANY];
+    tutti_status status = TUTTI_OK;
+
+    require_ok(tutti_group_new(world, NULL, 0, NULL, &all));
+    while (!status && rank_now_ns() - began < INT64_C(5000000000)) {
+        memset(values, 0, sizeof values);
+        status = sum(all, values, MANY);
+        if (!status)
+            status = sum(all, values, FEW);
+    }
+    tell(status);
+    check_status(tutti_group_destroy(all), status);
+    check_ok(tutti_group_destroy(world));
+}
+
+/* One sum, and what destroy says. */
+RANK_CASE(a_last_sum)
+{
+    tutti_group *world = rank_init(NULL);
+    float values[FEW] = {0};
+
+    check_ok(sum(world, values, FEW));
+    tell(tutti_group_destroy(world));
 }

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The wrapper check: who gave no number, and whose result is not the others'. */
+#include <criterion/criterion.h>
+#include <glib.h>
+#include <string.h>
+
+#include "harness/launch.h"
+
+TestSuite(check_wrapper, .timeout = 60);
+
+enum { RANKS = 3 };
+
+static const char *const backends[] = {"shm", "tcp"}, *const calls[] = {"waiting", "work"};
+
+static char *value(struct ranks *ranks, int rank, const char *name)
+{
+    char words[2048] = "";
+
+    cr_expect(ranks_value(ranks, rank, name, words, sizeof words), "rank %d tells no %s", rank,
+              name);
+    return g_strdup(words);
+}
+
+static struct ranks *run(const char *case_name, const char *backend, const char *const *env)
+{
+    struct ranks *ranks = ranks_start(&(struct ranks_options){.program = "rank_wrappers",
+                                                              .case_name = case_name,
+                                                              .size = RANKS,
+                                                              .backend = backend,
+                                                              .env = env});
+
+    cr_assert_not_null(ranks);
+    cr_expect(ranks_wait(ranks));
+    cr_expect(ranks_passed(ranks));
+    return ranks;
+}
+
+static void expect(struct ranks *ranks, int rank, const char *status, const char *part)
+{
+    g_autofree char *told = value(ranks, rank, "status"), *words = value(ranks, rank, "words");
+
+    cr_expect_str_eq(told, status, "rank %d: %s", rank, words);
+    cr_expect_not_null(strstr(words, part), "rank %d: %s", rank, words);
+}
+
+Test(check_wrapper, a_number_that_is_none_is_named_with_rank_and_index_on_every_rank)
+{
+    for (int i = 0; i < 4; i++) {
+        g_autofree char *how = g_strdup_printf("TUTTI_TEST_CALL=%s", calls[i / 2]);
+        const char *const env[] = {"TUTTI_WRAP=check", how, NULL};
+        struct ranks *ranks = run("one_gives_no_number", backends[i % 2], env);
+
+        for (int r = 0; r < RANKS; r++)
+            expect(ranks, r, "TUTTI_ERR_ABORTED",
+                   "#3 all_reduce on rank 1: check: the input holds NaN at index 5, 1 in all");
+        ranks_free(ranks);
+    }
+}
+
+Test(check_wrapper, what_is_done_about_a_finding_is_the_users_choice)
+{
+    static const struct {
+        const char *value, *levels, *status, *words, *warning;
+    } cases[] = {
+        {"inf", "", "TUTTI_OK", "", "#3 all_reduce of group world: the input holds Inf at index 5"},
+        {"inf", "inf=fail", "TUTTI_ERR_ABORTED", "the input holds Inf at index 5", ""},
+        {"nan", "nan=warn", "TUTTI_OK", "", "the result holds NaN at index 5, 1 in all"},
+        {"nan", "nan=off,inf=off", "TUTTI_OK", "", ""},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autofree char *levels = g_strdup_printf("TUTTI_CHECK=%s", cases[i].levels);
+        g_autofree char *number = g_strdup_printf("TUTTI_TEST_VALUE=%s", cases[i].value);
+        const char *const env[] = {"TUTTI_WRAP=check", levels, number, NULL};
+        struct ranks *ranks = run("one_gives_no_number", "tcp", env);
+
+        for (int r = 0; r < RANKS; r++)
+            expect(ranks, r, cases[i].status, cases[i].words);
+        cr_expect_not_null(strstr(ranks_result(ranks, 1)->err, cases[i].warning), "%s",
+                           ranks_result(ranks, 1)->err);
+        if (!*cases[i].warning)
+            cr_expect_null(strstr(ranks_result(ranks, 1)->err, "holds"));
+        ranks_free(ranks);
+    }
+}
+
+Test(check_wrapper, a_result_that_differs_names_its_rank_on_every_rank)
+{
+    for (int i = 0; i < 4; i++) {
+        g_autofree char *how = g_strdup_printf("TUTTI_TEST_CALL=%s", calls[i / 2]);
+        const char *const env[] = {"TUTTI_WRAP=check,spoil", "TUTTI_SPOIL=3",
+                                   "TUTTI_PLUGIN_PATH=" TUTTI_TEST_WRAPPERS, how, NULL};
+        struct ranks *ranks = run("sums_until_one_fails", backends[i % 2], env);
+
+        for (int r = 0; r < RANKS; r++) {
+            expect(ranks, r, "TUTTI_ERR_INTERNAL", "check: the results of #3 all_reduce differ: ");
+            expect(ranks, r, "TUTTI_ERR_INTERNAL", " on ranks 0, 2 and ");
+            expect(ranks, r, "TUTTI_ERR_INTERNAL", " on rank 1; rank 1 differs from most");
+        }
+        ranks_free(ranks);
+    }
+}
+
+Test(check_wrapper, corrupted_messages_are_found_by_the_results)
+{
+    const char *const env[] = {"TUTTI_WRAP=check,fault",
+                               "TUTTI_FAULT=rank=1,op=all_reduce,seq=4:corrupt", NULL};
+    struct ranks *ranks = run("sums_until_one_fails", "tcp", env);
+
+    for (int r = 0; r < RANKS; r++)
+        expect(ranks, r, "TUTTI_ERR_INTERNAL", "check: the results of #4 all_reduce differ: ");
+    ranks_free(ranks);
+}
+
+Test(check_wrapper, the_last_call_is_compared_before_the_first_member_leaves)
+{
+    for (int b = 0; b < 2; b++) {
+        const char *const env[] = {"TUTTI_WRAP=check,spoil", "TUTTI_SPOIL=1",
+                                   "TUTTI_PLUGIN_PATH=" TUTTI_TEST_WRAPPERS, NULL};
+        struct ranks *ranks = run("a_last_sum", backends[b], env);
+
+        expect(ranks, 0, "TUTTI_ERR_INTERNAL", "rank 1 differs from most");
+        ranks_free(ranks);
+    }
+}
+
+Test(check_wrapper, nonsense_in_its_options_is_refused_with_its_place)
+{
+    static const char *const bad[][2] = {{"nan=maybe", "byte 0, \"nan=maybe\""},
+                                         {"nan=off,sums=fail", "byte 8, \"sums=fail\""},
+                                         {"nan=off,", "byte 8, \"\""},
+                                         {"nan", "byte 0, \"nan\""}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
+        g_autofree char *levels = g_strdup_printf("TUTTI_CHECK=%s", bad[i][0]);
+        const char *const env[] = {"TUTTI_WRAP=check", levels, NULL};
+        struct ranks *ranks = run("init_is_refused", "tcp", env);
+
+        expect(ranks, RANKS - 1, "TUTTI_ERR_INVALID_ARGUMENT", bad[i][1]);
+        ranks_free(ranks);
+    }
+}
