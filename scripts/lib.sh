@@ -17,7 +17,7 @@ test_packages=(
     "${demo_packages[@]}"
     libcriterion-dev libdlpack-dev
     libuv1-dev # an example of its event loop
-    binutils clang-format-14 g++ gcovr make
+    abigail-tools binutils clang-format-14 g++ gcovr make
     mandoc # reads the manual pages again
     iproute2 procps python3 # network namespaces as hosts, what is left over, a script as a rank
     python3-cffi python3-numpy # the API from Python

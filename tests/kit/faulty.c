@@ -15,14 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <tutti/plugin.h>
-
-#pragma push_macro("TUTTI_PLUGIN_EXPORT")
-#undef TUTTI_PLUGIN_EXPORT
-#define TUTTI_PLUGIN_EXPORT(name, version, license, providers, count)                              \
-    __attribute__((unused)) static const tutti_provider *const *const not_exported = providers
-#include "template.c"
-#pragma pop_macro("TUTTI_PLUGIN_EXPORT")
+#include "compat/template_alone.h"
 
 enum { PERIOD = 7, PHASE = 3 };
 

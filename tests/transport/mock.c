@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -252,6 +253,20 @@ void world_free(struct world *world)
     munmap(world, sizeof *world);
 }
 
+/* $TRANSPORT_DRIVER_HOST: "old", as the first minor had it, or "new", with members that nobody knows. */
+static void set_age(tutti_host *host)
+{
+    const char *age = getenv("TRANSPORT_DRIVER_HOST");
+
+    if (age && strcmp(age, "old") == 0) {
+        host->struct_size = offsetof(tutti_host, reduce_local) + sizeof host->reduce_local;
+        host->abi_minor = 1;
+    } else if (age && strcmp(age, "new") == 0) {
+        host->struct_size += LATER_BYTES;
+        host->abi_minor += 97;
+    }
+}
+
 void member_init(struct member *member, struct world *world, int rank)
 {
     *member = (struct member){.rank = rank,
@@ -274,6 +289,7 @@ void member_init(struct member *member, struct world *world, int rank)
                                 .share_test = host_share_test,
                                 .wake_mate = host_wake_mate,
                                 .peer_lost = host_peer_lost};
+    set_age(&member->host);
 }
 
 void member_open(struct member *member)

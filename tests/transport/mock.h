@@ -17,7 +17,7 @@
 
 #include <tutti/plugin.h>
 
-enum { MEMBERS_MAX = 4, WAIT_MS = 20000, LABEL = 1000 };
+enum { MEMBERS_MAX = 4, WAIT_MS = 20000, LABEL = 1000, LATER_BYTES = 64 };
 
 struct member;
 
@@ -44,6 +44,7 @@ struct member {
     struct tutti_host_mates mates;
     const tutti_transport_ops *ops;
     tutti_host host;
+    uint8_t later[LATER_BYTES]; /* of a host that is newer than the plugin */
     tutti_endpoint *endpoint;
     tutti_peer *peer[MEMBERS_MAX];
     tutti_map *map;
