@@ -84,23 +84,11 @@ static tutti_status shm_connect(tutti_endpoint *endpoint, const void *address, u
     return TUTTI_OK;
 }
 
-static void drop_requests(struct shm_queue *queue)
-{
-    while (queue->first)
-        shm_queue_remove(queue->first);
-}
-
 static void shm_disconnect(tutti_endpoint *endpoint, tutti_peer *peer)
 {
-    tutti_request *request, *next;
-
-    drop_requests(&peer->sends);
-    drop_requests(&peer->receives);
-    for (request = endpoint->done.first; request; request = next) {
-        next = shm_of(request)->next;
-        if (shm_of(request)->peer == peer)
-            shm_queue_remove(request);
-    }
+    request_forget_all(&peer->sends);
+    request_forget_all(&peer->receives);
+    request_forget_peer(&endpoint->done, peer);
     if (peer->previous)
         peer->previous->next = peer->next;
     else
@@ -136,20 +124,12 @@ static tutti_status check_peer(tutti_endpoint *endpoint, tutti_peer *peer, uint3
 }
 
 static void begin(tutti_request *request, tutti_peer *peer, const void *data, uint64_t bytes,
-                  struct shm_queue *queue)
+                  struct request_queue *queue)
 {
     request->status = TUTTI_ERR_NOT_READY;
-    *shm_of(request) =
-        (struct shm_request){.peer = peer, .data = (uint8_t *)(uintptr_t)data, .bytes = bytes};
-    shm_queue_push(queue, request);
-}
-
-/* A request that is complete when the call that posted it returns is not reported again. */
-static tutti_status posted(tutti_request *request)
-{
-    if (request->status != TUTTI_ERR_NOT_READY)
-        shm_queue_remove(request);
-    return TUTTI_OK;
+    *shm_of(request) = (struct shm_request){
+        .place = {.peer = peer}, .data = (uint8_t *)(uintptr_t)data, .bytes = bytes};
+    request_push(queue, request);
 }
 
 static tutti_status shm_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
@@ -166,14 +146,14 @@ static tutti_status shm_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32
                          "follow it",
                          peer->index);
     if (shm_stream_send_now(peer, data, bytes, flags & TUTTI_SEND_MORE)) {
-        shm_of(request)->queue = NULL;
+        request_place(request)->queue = NULL;
         request->status = TUTTI_OK;
         return TUTTI_OK;
     }
     begin(request, peer, data, bytes, &peer->sends);
     if (peer->sends.first == request)
         shm_stream_send(peer);
-    return posted(request);
+    return request_posted(request);
 }
 
 static tutti_status shm_irecv(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane, void *data,
@@ -186,7 +166,7 @@ static tutti_status shm_irecv(tutti_endpoint *endpoint, tutti_peer *peer, uint32
     begin(request, peer, data, capacity, &peer->receives);
     if (peer->receives.first == request)
         shm_stream_receive(peer);
-    return posted(request);
+    return request_posted(request);
 }
 
 static void advance(tutti_endpoint *endpoint)
@@ -202,20 +182,14 @@ static void advance(tutti_endpoint *endpoint)
 
 static uint32_t shm_progress(tutti_endpoint *endpoint, tutti_request **ret_done, uint32_t capacity)
 {
-    uint32_t count = 0;
-
     advance(endpoint);
-    while (count < capacity && endpoint->done.first) {
-        ret_done[count] = endpoint->done.first;
-        shm_queue_remove(ret_done[count++]);
-    }
-    return count;
+    return request_report(&endpoint->done, ret_done, capacity);
 }
 
 static tutti_status shm_test(tutti_endpoint *endpoint, tutti_request *request)
 {
     advance(endpoint);
-    posted(request);
+    request_posted(request);
     return request->status;
 }
 
@@ -224,11 +198,11 @@ static void shm_cancel(tutti_endpoint *endpoint, tutti_request *request)
     struct shm_request *r = shm_of(request);
 
     (void)endpoint;
-    if (!r->queue)
+    if (!r->place.queue)
         return;
-    if (r->queue == &r->peer->sends || r->queue == &r->peer->receives)
-        shm_stream_forget(r->peer, r, r->queue == &r->peer->sends);
-    shm_queue_remove(request);
+    if (r->place.queue == &r->place.peer->sends || r->place.queue == &r->place.peer->receives)
+        shm_stream_forget(r->place.peer, r, r->place.queue == &r->place.peer->sends);
+    request_remove(request);
 }
 
 static int32_t shm_arm(tutti_endpoint *endpoint)

@@ -21,6 +21,8 @@
 
 #include <tutti/plugin.h>
 
+#include "../request.h"
+
 enum {
     SHM_PAGE = 4096,
     SHM_MATES_MAX = 4096,
@@ -33,15 +35,9 @@ enum {
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
-struct shm_queue {
-    tutti_request *first, *last;
-};
-
 /* What a request holds while it is ours (tutti_request.opaque). */
 struct __attribute__((may_alias)) shm_request {
-    tutti_request *next, *previous;
-    struct shm_queue *queue; /* that it is in; NULL: none */
-    tutti_peer *peer;
+    struct request_place place; /* first */
     uint8_t *data;
     uint64_t bytes; /* to send; capacity of a receive */
     uint64_t total; /* of a message in pieces that is under way; else 0 */
@@ -52,39 +48,6 @@ _Static_assert(sizeof(struct shm_request) <= sizeof(((tutti_request *)0)->opaque
 static inline struct shm_request *shm_of(tutti_request *request)
 {
     return (struct shm_request *)request->opaque;
-}
-
-static inline void shm_queue_push(struct shm_queue *queue, tutti_request *request)
-{
-    struct shm_request *r = shm_of(request);
-
-    r->next = NULL;
-    r->previous = queue->last;
-    r->queue = queue;
-    if (queue->last)
-        shm_of(queue->last)->next = request;
-    else
-        queue->first = request;
-    queue->last = request;
-}
-
-/* Takes `request` out of the queue that it is in, if any. */
-static inline void shm_queue_remove(tutti_request *request)
-{
-    struct shm_request *r = shm_of(request);
-    struct shm_queue *queue = r->queue;
-
-    if (!queue)
-        return;
-    if (r->previous)
-        shm_of(r->previous)->next = r->next;
-    else
-        queue->first = r->next;
-    if (r->next)
-        shm_of(r->next)->previous = r->previous;
-    else
-        queue->last = r->previous;
-    r->queue = NULL;
 }
 
 /* ---- rings --------------------------------------------------------------------------------- */
@@ -184,7 +147,7 @@ struct tutti_peer {
     uint64_t skip; /* bytes of a message that nobody wants any more */
     struct shm_outlet out;
     struct shm_inlet in;
-    struct shm_queue sends, receives;
+    struct request_queue sends, receives;
 };
 
 struct tutti_endpoint {
@@ -193,7 +156,7 @@ struct tutti_endpoint {
     int32_t rank;
     tutti_peer *peers;
     tutti_map *maps;
-    struct shm_queue done; /* complete, not yet reported */
+    struct request_queue done; /* complete, not yet reported */
     uint64_t sent_messages, received_messages, mapped_bytes;
 };
 
@@ -211,16 +174,6 @@ static inline void shm_release(tutti_endpoint *endpoint, void *memory)
 /* Gives the host the words of a failure and returns `status`. */
 tutti_status shm_error(tutti_endpoint *endpoint, tutti_status status, int32_t system_errno,
                        const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-/* Makes the request complete; progress reports it. */
-static inline void shm_finish(tutti_endpoint *endpoint, tutti_request *request, tutti_status status,
-                              uint64_t bytes)
-{
-    shm_queue_remove(request);
-    request->bytes = bytes;
-    request->status = status;
-    shm_queue_push(&endpoint->done, request);
-}
 
 /* ---- shm_stream.c: messages through rings -------------------------------------------------- */
 

@@ -187,21 +187,9 @@ static tutti_status tcp_connect(tutti_endpoint *endpoint, const void *address, u
     return TUTTI_OK;
 }
 
-static void drop_requests(struct tcp_queue *queue)
-{
-    while (queue->first)
-        tcp_queue_remove(queue->first);
-}
-
 static void drop_reports(tutti_endpoint *endpoint, tutti_peer *peer)
 {
-    tutti_request *request, *next;
-
-    for (request = endpoint->done.first; request; request = next) {
-        next = tcp_of(request)->next;
-        if (tcp_of(request)->peer == peer)
-            tcp_queue_remove(request);
-    }
+    request_forget_peer(&endpoint->done, peer);
     for (tutti_peer **at = &endpoint->lost; *at; at = &(*at)->next_lost) {
         if (*at != peer)
             continue;
@@ -214,8 +202,8 @@ static void drop_reports(tutti_endpoint *endpoint, tutti_peer *peer)
 
 static void tcp_disconnect(tutti_endpoint *endpoint, tutti_peer *peer)
 {
-    drop_requests(&peer->sends);
-    drop_requests(&peer->receives);
+    request_forget_all(&peer->sends);
+    request_forget_all(&peer->receives);
     drop_reports(endpoint, peer);
     tcp_connect_drop(peer, TCP_LOST);
     if (peer->previous)
@@ -242,22 +230,15 @@ static tutti_status check_lane(tutti_endpoint *endpoint, uint32_t lane)
 }
 
 static void begin(tutti_request *request, tutti_peer *peer, const void *data, uint64_t bytes,
-                  struct tcp_queue *queue)
+                  struct request_queue *queue)
 {
     struct tcp_request *r = tcp_of(request);
 
     request->status = TUTTI_ERR_NOT_READY;
-    *r = (struct tcp_request){.peer = peer, .data = (uint8_t *)(uintptr_t)data, .bytes = bytes};
+    *r = (struct tcp_request){
+        .place = {.peer = peer}, .data = (uint8_t *)(uintptr_t)data, .bytes = bytes};
     tcp_put((uint8_t *)&r->frame, bytes, sizeof r->frame);
-    tcp_queue_push(queue, request);
-}
-
-/* A request that is complete when the call that posted it returns is not reported again. */
-static tutti_status posted(tutti_request *request)
-{
-    if (request->status != TUTTI_ERR_NOT_READY)
-        tcp_queue_remove(request);
-    return TUTTI_OK;
+    request_push(queue, request);
 }
 
 static tutti_status tcp_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
@@ -277,14 +258,14 @@ static tutti_status tcp_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32
                          "a message to %s was cancelled half-way, nothing can follow it",
                          peer->name);
     if ((flags & TUTTI_SEND_MORE) && tcp_stream_hold(peer, data, bytes)) {
-        tcp_of(request)->queue = NULL;
+        request_place(request)->queue = NULL;
         request->status = TUTTI_OK;
         return TUTTI_OK;
     }
     begin(request, peer, data, bytes, &peer->sends);
     if (peer->sends.first == request)
         tcp_stream_send(peer);
-    return posted(request);
+    return request_posted(request);
 }
 
 static tutti_status tcp_irecv(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane, void *data,
@@ -298,27 +279,27 @@ static tutti_status tcp_irecv(tutti_endpoint *endpoint, tutti_peer *peer, uint32
     if (peer->receives.first == request)
         tcp_stream_consume(peer);
     if (peer->state == TCP_LOST && request->status == TUTTI_ERR_NOT_READY) {
-        tcp_queue_remove(request);
+        request_remove(request);
         return lost(peer);
     }
     if (!(peer->source.events & EPOLLIN))
         tcp_stream_watch(peer); /* there was no room to read into before */
-    return posted(request);
+    return request_posted(request);
 }
 
 static void tcp_cancel(tutti_endpoint *endpoint, tutti_request *request)
 {
     struct tcp_request *r = tcp_of(request);
-    tutti_peer *peer = r->peer;
+    tutti_peer *peer = r->place.peer;
 
-    if (!r->queue)
+    if (!r->place.queue)
         return;
-    if (r->queue == &endpoint->done) {
-        tcp_queue_remove(request);
+    if (r->place.queue == &endpoint->done) {
+        request_remove(request);
         return;
     }
     tcp_stream_forget(peer, request);
-    tcp_queue_remove(request);
+    request_remove(request);
     tcp_stream_watch(peer);
 }
 
@@ -393,20 +374,14 @@ static void advance(tutti_endpoint *endpoint)
 
 static uint32_t tcp_progress(tutti_endpoint *endpoint, tutti_request **ret_done, uint32_t capacity)
 {
-    uint32_t count = 0;
-
     advance(endpoint);
-    while (count < capacity && endpoint->done.first) {
-        ret_done[count] = endpoint->done.first;
-        tcp_queue_remove(ret_done[count++]);
-    }
-    return count;
+    return request_report(&endpoint->done, ret_done, capacity);
 }
 
 static tutti_status tcp_test(tutti_endpoint *endpoint, tutti_request *request)
 {
     advance(endpoint);
-    posted(request);
+    request_posted(request);
     return request->status;
 }
 

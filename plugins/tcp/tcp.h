@@ -17,6 +17,8 @@
 
 #include <tutti/plugin.h>
 
+#include "../request.h"
+
 enum {
     TCP_INBOUND_BYTES = 64 << 10, /* read ahead of posted receives, for each peer */
     TCP_BURST_BYTES = 256 << 10,  /* moved for one peer before another has its turn */
@@ -32,15 +34,9 @@ enum {
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
-struct tcp_queue {
-    tutti_request *first, *last;
-};
-
 /* What a request holds while it is ours (tutti_request.opaque). */
 struct __attribute__((may_alias)) tcp_request {
-    tutti_request *next, *previous;
-    struct tcp_queue *queue; /* that it is in; NULL: none */
-    tutti_peer *peer;
+    struct request_place place; /* first */
     uint8_t *data;
     uint64_t bytes; /* to send; capacity of a receive, then the length of what arrives */
     uint64_t moved; /* a send: of frame and data together; a receive: of the data */
@@ -51,39 +47,6 @@ _Static_assert(sizeof(struct tcp_request) <= sizeof(((tutti_request *)0)->opaque
 static inline struct tcp_request *tcp_of(tutti_request *request)
 {
     return (struct tcp_request *)request->opaque;
-}
-
-static inline void tcp_queue_push(struct tcp_queue *queue, tutti_request *request)
-{
-    struct tcp_request *r = tcp_of(request);
-
-    r->next = NULL;
-    r->previous = queue->last;
-    r->queue = queue;
-    if (queue->last)
-        tcp_of(queue->last)->next = request;
-    else
-        queue->first = request;
-    queue->last = request;
-}
-
-/* Takes `request` out of the queue that it is in, if any. */
-static inline void tcp_queue_remove(tutti_request *request)
-{
-    struct tcp_request *r = tcp_of(request);
-    struct tcp_queue *queue = r->queue;
-
-    if (!queue)
-        return;
-    if (r->previous)
-        tcp_of(r->previous)->next = r->next;
-    else
-        queue->first = r->next;
-    if (r->next)
-        tcp_of(r->next)->previous = r->previous;
-    else
-        queue->last = r->previous;
-    r->queue = NULL;
 }
 
 /* ---- objects ------------------------------------------------------------------------------- */
@@ -137,7 +100,7 @@ struct tutti_peer {
     uint32_t answer_have;
     uint8_t answer[TCP_ANSWER_BYTES];
 
-    struct tcp_queue sends, receives;
+    struct request_queue sends, receives;
     uint32_t held, held_sent; /* of held_bytes: before the first of `sends` */
     uint8_t held_bytes[TCP_HELD_BYTES];
     uint8_t *inbound; /* TCP_INBOUND_BYTES, of which [head, tail) is not consumed */
@@ -163,7 +126,7 @@ struct tutti_endpoint {
     uint32_t turns;                       /* of progress since the set was asked */
     tutti_peer *held;                     /* whose held bytes wait for the next message */
     tutti_peer *lost;                     /* the core is still to be told */
-    struct tcp_queue done;                /* complete, not yet reported */
+    struct request_queue done;            /* complete, not yet reported */
     uint64_t sent_bytes, received_bytes, sent_messages, received_messages;
 };
 
@@ -176,16 +139,6 @@ static inline void tcp_release(tutti_endpoint *endpoint, void *memory)
 {
     if (memory)
         endpoint->host->release(endpoint->host_self, memory);
-}
-
-/* Makes the request complete; progress reports it. */
-static inline void tcp_finish(tutti_endpoint *endpoint, tutti_request *request, tutti_status status,
-                              uint64_t bytes)
-{
-    tcp_queue_remove(request);
-    request->bytes = bytes;
-    request->status = status;
-    tcp_queue_push(&endpoint->done, request);
 }
 
 /* tcp.c: gives the host the words of a failure and returns `status`. */

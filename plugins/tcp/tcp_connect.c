@@ -130,10 +130,10 @@ void tcp_connect_drop(tutti_peer *peer, enum tcp_state state)
     set_state(peer, state);
 }
 
-static void fail_requests(tutti_peer *peer, struct tcp_queue *queue)
+static void fail_requests(tutti_peer *peer, struct request_queue *queue)
 {
     while (queue->first)
-        tcp_finish(peer->endpoint, queue->first, TUTTI_ERR_PEER_LOST, 0);
+        request_finish(&peer->endpoint->done, queue->first, TUTTI_ERR_PEER_LOST, 0);
 }
 
 void tcp_connect_lose(tutti_peer *peer, int system_errno, const char *what)

@@ -78,7 +78,7 @@ static int gather(tutti_peer *peer, struct iovec *pieces)
 
     for (tutti_request *request = peer->sends.first;
          request && !peer->cut && left && count + 2 <= TCP_GATHER;
-         request = tcp_of(request)->next) {
+         request = request_place(request)->next) {
         struct tcp_request *r = tcp_of(request);
         uint64_t framed = least(r->moved, FRAME);
 
@@ -110,7 +110,7 @@ static void account(tutti_peer *peer, uint64_t bytes)
         if (r->moved < FRAME + r->bytes)
             return;
         endpoint->sent_messages++;
-        tcp_finish(endpoint, request, TUTTI_OK, r->bytes);
+        request_finish(&endpoint->done, request, TUTTI_OK, r->bytes);
     }
 }
 
@@ -150,7 +150,7 @@ static void complete_receive(tutti_peer *peer)
 
     peer->receiving = false;
     peer->endpoint->received_messages++;
-    tcp_finish(peer->endpoint, request, TUTTI_OK, tcp_of(request)->bytes);
+    request_finish(&peer->endpoint->done, request, TUTTI_OK, tcp_of(request)->bytes);
 }
 
 /* Reads the length of the next message for the first posted receive. */
@@ -167,11 +167,11 @@ static void begin_message(tutti_peer *peer)
         return;
     }
     peer->skip = length;
-    tcp_finish(peer->endpoint, request,
-               tcp_error(peer->endpoint, TUTTI_ERR_INTERNAL, 0,
-                         "%s sent %llu bytes where at most %llu were expected", peer->name,
-                         (unsigned long long)length, (unsigned long long)r->bytes),
-               0);
+    request_finish(&peer->endpoint->done, request,
+                   tcp_error(peer->endpoint, TUTTI_ERR_INTERNAL, 0,
+                             "%s sent %llu bytes where at most %llu were expected", peer->name,
+                             (unsigned long long)length, (unsigned long long)r->bytes),
+                   0);
 }
 
 static uint32_t inbound_used(const tutti_peer *peer)
@@ -288,7 +288,7 @@ void tcp_stream_forget(tutti_peer *peer, tutti_request *request)
 {
     struct tcp_request *r = tcp_of(request);
 
-    if (r->queue == &peer->sends && r->moved) {
+    if (r->place.queue == &peer->sends && r->moved) {
         peer->cut = true;
     } else if (peer->receiving && request == peer->receives.first) {
         peer->skip = r->bytes - r->moved;

@@ -98,7 +98,7 @@ Test(arrows, plugins_include_the_public_headers_and_their_own, .timeout = 10)
         g_autoptr(GPtrArray) found = document_find(source, "^#include \"([^\"]*/[^\"]*)\"");
 
         for (guint k = 0; k < found->len; k++)
-            cr_expect_fail("%s includes \"%s\"", (char *)sources->pdata[i],
-                           (char *)found->pdata[k]);
+            cr_expect_str_eq(found->pdata[k], "../request.h", "%s includes \"%s\"",
+                             (char *)sources->pdata[i], (char *)found->pdata[k]);
     }
 }
