@@ -107,12 +107,11 @@ void mates_free(struct mates *mates);
 struct mates_process *mates_process_of(const struct mates *mates, int rank);
 void mates_poll(struct mates *mates); /* under the control lock */
 
-/* Says that this process is going to sleep on its doorbell; the caller looks once more afterwards.
- */
+/* Says that this process is going to sleep on its doorbell; the caller puts a heavy fence behind it
+ * and looks once more. */
 static inline void mates_sleep(struct mates *mates)
 {
     atomic_store_explicit(&mates->page->lines[mates->self].sleeping, 1, memory_order_relaxed);
-    fence_heavy();
 }
 
 static inline void mates_awake(struct mates *mates)

@@ -208,6 +208,7 @@ struct tutti_group {
     bool any_suspect;
 
     uint64_t mapped_bytes; /* written to mapped memory by collectives */
+    uint32_t idle_turns;   /* of progress() with nothing of this member under way */
     bool dumped;           /* because it failed */
     tutti_record *records; /* [GROUP_RECORDS] */
     uint64_t recorded;

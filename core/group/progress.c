@@ -26,7 +26,7 @@
 #include "reduce/reduce.h"
 #include "tensor/packed.h"
 
-enum { SUSPICION_MS = 100, STALL_WARNING_S = 30, STALL_WARNING_MAX_S = 1000000 };
+enum { SUSPICION_MS = 100, IDLE_TURNS = 8, STALL_WARNING_S = 30, STALL_WARNING_MAX_S = 1000000 };
 
 static const char *operation_of(const struct call *call)
 {
@@ -175,6 +175,16 @@ const struct p2p_events group_events = {.announce = on_announce, .peer_failed = 
 
 /* ---- the source ---- */
 
+/*
+ * Whether the group may be passed over this time: nothing of this member is under way, and what
+ * others send can wait for some turns. A program may have a hundred groups and wait in one.
+ */
+static bool may_skip(struct tutti_group *group)
+{
+    return !group->queue.first && !group->messages.first && ++group->idle_turns % IDLE_TURNS &&
+           (!group->p2p || p2p_idle(group->p2p_engine));
+}
+
 static unsigned progress(struct engine_source *source)
 {
     struct tutti_group *group = (struct tutti_group *)source;
@@ -184,6 +194,8 @@ static unsigned progress(struct engine_source *source)
         fail_all(group);
         return 0;
     }
+    if (may_skip(group))
+        return 0;
     if (group->p2p)
         moved += p2p_progress(group->p2p_engine);
     while (group->queue.first) {
@@ -383,12 +395,13 @@ static void look(struct engine_source *source, int64_t now)
     }
 }
 
-static void tell_sleep(struct engine_source *source)
+static bool tell_sleep(struct engine_source *source)
 {
     struct tutti_group *group = (struct tutti_group *)source;
 
     if (group->mates)
         mates_sleep(group->mates);
+    return group->mates != NULL;
 }
 
 static void tell_awake(struct engine_source *source)

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fence.h"
 #include "base/thread.h"
 #include "work/work.h"
 
@@ -122,8 +123,8 @@ void engine_add(struct engine *engine, struct engine_source *source)
     engine_take(engine);
     source->next = engine->sources;
     engine->sources = source;
-    if (engine->watcher) /* its peers have to know that, too */
-        source->sleep(source);
+    if (engine->watcher && source->sleep(source)) /* its peers have to know that, too */
+        fence_heavy();
     engine_release(engine);
 }
 
@@ -241,9 +242,13 @@ static enum rest rest_of(struct engine *engine, const struct wanted *wanted)
 static enum rest lie_down(struct engine *engine, struct sleeper *self)
 {
     if (!engine->watcher) {
+        bool fence = false;
+
         engine->watcher = self;
         for (struct engine_source *s = engine->sources; s; s = s->next)
-            s->sleep(s);
+            fence |= s->sleep(s);
+        if (fence) /* one for all groups: it is a system call */
+            fence_heavy();
     }
     enum rest rest = rest_of(engine, &self->wanted);
     if (rest) {

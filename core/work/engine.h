@@ -38,8 +38,8 @@ struct engine_source {
     unsigned (*progress)(struct engine_source *source);
     /* Looks at control connections, verdicts and deadlines. */
     void (*look)(struct engine_source *source, int64_t now_ns);
-    /* Tells peers that this process goes to sleep. */
-    void (*sleep)(struct engine_source *source);
+    /* Tells peers that this process goes to sleep; true: that takes a heavy fence behind it. */
+    bool (*sleep)(struct engine_source *source);
     /* Whether nothing is left to move; with the baton, after `sleep`. */
     bool (*may_sleep)(struct engine_source *source);
     bool polled; /* nothing wakes a sleeper for it: it is asked again and again, between naps */

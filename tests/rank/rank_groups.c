@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups made from groups: who is in them, what they are called, when they end. */
+#include <dirent.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 
 #include "harness/rank.h"
 
-enum { THREADS = 3, ROUNDS = 4 };
+enum { THREADS = 3, ROUNDS = 4, MANY = 100 };
 
 static int32_t sum_over(tutti_group *group, int32_t value)
 {
@@ -192,6 +193,47 @@ RANK_CASE(the_default_group_is_the_first_world)
         check_ok(tutti_group_destroy(world));
         check(!tutti_is_initialized());
     }
+}
+
+static int open_descriptors(void)
+{
+    DIR *directory = opendir("/proc/self/fd");
+    int count = 0;
+
+    while (directory && readdir(directory))
+        count++;
+    closedir(directory);
+    return count;
+}
+
+/* All in use at once, within the descriptors that a process usually may have. */
+RANK_CASE(a_hundred_groups_live_side_by_side)
+{
+    tutti_group *world = rank_init(NULL), *groups[MANY];
+    tutti_work *works[MANY];
+    static int32_t values[MANY];
+    static int64_t shapes[MANY];
+    int before = open_descriptors();
+
+    for (int i = 0; i < MANY; i++)
+        require_ok(tutti_group_new(world, NULL, 0, NULL, &groups[i]));
+    rank_value("descriptors", "%d a group", (open_descriptors() - before) / MANY);
+    check(open_descriptors() < 1024);
+    for (int k = 0; k < MANY; k++) { /* each member in an order of its own */
+        int i = (k + 17 * rank) % MANY;
+        values[i] = i + rank;
+        tutti_tensor t = tutti_tensor_1d(&values[i], TUTTI_I32, &shapes[i], 1);
+        require_ok(tutti_all_reduce(groups[i], &t, TUTTI_SUM, NULL, &works[i]));
+    }
+    for (int i = 0; i < MANY; i++) {
+        check_ok(tutti_work_wait(works[i], 0));
+        tutti_work_free(works[i]);
+        check_eq(values[i], i * size + size * (size - 1) / 2);
+    }
+    for (int i = MANY; i-- > 0;)
+        check_ok(tutti_group_destroy(groups[i]));
+    check_eq(open_descriptors(), before);
+    check_ok(tutti_group_destroy(world));
 }
 
 /* The same member of two worlds of the same name, one after the other and then at once. */

@@ -24,6 +24,12 @@ static void look(struct engine_source *source, int64_t now_ns)
     ((struct played *)source)->looks++;
 }
 
+static bool sleeps(struct engine_source *source)
+{
+    (void)source;
+    return false;
+}
+
 static void nothing(struct engine_source *source)
 {
     (void)source;
@@ -36,7 +42,7 @@ static bool may_sleep(struct engine_source *source)
 }
 
 static const struct engine_source calls = {
-    .progress = progress, .look = look, .sleep = nothing, .may_sleep = may_sleep, .awake = nothing};
+    .progress = progress, .look = look, .sleep = sleeps, .may_sleep = may_sleep, .awake = nothing};
 
 Test(engine, steady_traffic_does_not_hide_deadlines_from_who_polls)
 {

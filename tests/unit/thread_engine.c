@@ -40,6 +40,12 @@ static void look(struct engine_source *source, int64_t now_ns)
     (void)now_ns;
 }
 
+static bool sleeps(struct engine_source *source)
+{
+    (void)source;
+    return false;
+}
+
 static void nothing(struct engine_source *source)
 {
     (void)source;
@@ -68,7 +74,7 @@ int main(void)
 {
     struct engine_source source = {.progress = progress,
                                    .look = look,
-                                   .sleep = nothing,
+                                   .sleep = sleeps,
                                    .may_sleep = may_sleep,
                                    .awake = nothing};
     pthread_t threads[THREADS];
