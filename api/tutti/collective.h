@@ -12,6 +12,7 @@
 
 #include <tutti/export.h>
 #include <tutti/group.h>
+#include <tutti/reduce.h>
 #include <tutti/status.h>
 #include <tutti/tensor.h>
 #include <tutti/work.h>
@@ -20,9 +21,18 @@
 extern "C" {
 #endif
 
+/*
+ * Reduce in a fixed order: a binary tree over the ranks, split at the largest power of two below
+ * their number, lower ranks on the left. The bits of the result are then a function of operands and
+ * number of ranks alone, not of sizes, hosts, backends or algorithms. Floats of 8 and 16 bits are
+ * rounded once, at the end. All members must give it; TUTTI_REPRODUCIBLE=1 gives it to every call.
+ * Operations that reduce nothing take no notice.
+ */
+#define TUTTI_FIXED_ORDER UINT32_C(1)
+
 typedef struct tutti_options {
     uint32_t struct_size;
-    uint32_t flags;     /* 0 */
+    uint32_t flags;     /* 0, or TUTTI_FIXED_ORDER */
     int64_t timeout_ms; /* 0: the group's default; negative is refused */
     void *stream;       /* of the tensor's device; NULL for CPU tensors */
 } tutti_options;

@@ -135,7 +135,10 @@ TUTTI_API tutti_dtype tutti_dtype_parse(const char *name);
 TUTTI_API tutti_status tutti_tensor_measure(const tutti_tensor *tensor, uint64_t *ret_count,
                                             uint64_t *ret_bytes);
 
-/* Reduce operations: built in 0..63; numbers from 64 up are for operations made at run time. */
+/*
+ * Reduce operations: built in 0..63; numbers from 64 up are for operations made at run time, see
+ * <tutti/reduce.h>. PREMUL_SUM is the kind of some of those: no call takes this number itself.
+ */
 typedef int32_t tutti_reduce_op;
 
 /* X(NAME, "name", number) */
@@ -147,7 +150,8 @@ typedef int32_t tutti_reduce_op;
     X(MAX, "max", 4)                                                                               \
     X(BAND, "band", 5)                                                                             \
     X(BOR, "bor", 6)                                                                               \
-    X(BXOR, "bxor", 7)
+    X(BXOR, "bxor", 7)                                                                             \
+    X(PREMUL_SUM, "premul_sum", 8)
 
 enum {
 #define TUTTI_REDUCE_OP_ENUM(NAME, name, number) TUTTI_##NAME = number,
@@ -155,7 +159,7 @@ enum {
 #undef TUTTI_REDUCE_OP_ENUM
 };
 
-/** "sum", …; "?" for an unknown number. Static. */
+/** "sum", …; "user op" from 64 up; "?" for an unknown number. Static. */
 TUTTI_API const char *tutti_reduce_op_name(tutti_reduce_op op);
 
 /**

@@ -113,7 +113,7 @@ const struct algorithm *broadcast_by_messages(const struct thresholds *threshold
 extern const struct algorithm all_reduce_alone_algorithm, all_reduce_inline_algorithm,
     all_reduce_staged_algorithm, all_reduce_staged_parts_algorithm,
     all_reduce_recursive_doubling_algorithm, all_reduce_halving_doubling_algorithm,
-    all_reduce_ring_algorithm, all_reduce_composed_algorithm;
+    all_reduce_ring_algorithm, all_reduce_direct_algorithm, all_reduce_composed_algorithm;
 extern const struct algorithm broadcast_alone_algorithm, broadcast_inline_algorithm,
     broadcast_mapped_algorithm, broadcast_binomial_algorithm,
     broadcast_scatter_all_gather_algorithm, broadcast_composed_algorithm;

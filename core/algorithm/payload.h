@@ -43,9 +43,9 @@ static inline void payload_reduce(struct mapped *mapped, const struct inline_cal
     const struct kernels *kernels = call->kernels;
 
     if (mapped->mates == 2)
-        kernels->reduce(out, mapped->vectors[0], mapped->vectors[1], (size_t)call->count);
+        kernels_reduce(kernels, out, mapped->vectors[0], mapped->vectors[1], call->count);
     else
-        kernels->many(out, mapped->vectors, mapped->mates, (size_t)call->count);
+        kernels_many(kernels, out, mapped->vectors, mapped->mates, call->count);
     if (kernels->finish)
         kernels->finish(out, (size_t)call->count, kernels->members);
 }

@@ -58,8 +58,8 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
         schedule_fence(sched);
         if (k + 1 < segments)
             exchange(sched, req, &h, k + 1);
-        direct_reduce(sched, to, place_in_block(sched->rank, piece.offset), h.scratch[k % 2],
-                      h.each, piece.bytes);
+        schedule_reduce_all(sched, to, place_in_block(sched->rank, piece.offset), h.scratch[k % 2],
+                            (uint32_t)h.each, piece.bytes);
         if (req->finish)
             schedule_finish(sched, to, piece.bytes);
     }

@@ -49,7 +49,9 @@ static inline const char *operation_name(int operation)
 enum {
     /* Blocks of different sizes. `count` is then the sum where every member knows all sizes
      * (all_gather, reduce_scatter), else 0. */
-    CALL_UNEVEN = 1 << 0
+    CALL_UNEVEN = 1 << 0,
+    /* Operands are reduced in the fixed order. */
+    CALL_ORDERED = 1 << 1
 };
 
 /* Everything that members must agree on, and nothing else. 24 bytes, no padding. */

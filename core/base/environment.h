@@ -43,6 +43,9 @@ enum environment_agreement {
       "Directories in which plugins are looked for first. Set-id programs ignore it.")             \
     X(TUTTI_PLUGIN_TRUST, "any", "", ENV_MAY_DIFFER,                                               \
       "`any`: open plugins whoever could have written them. Set-id programs ignore it.")           \
+    X(TUTTI_REPRODUCIBLE, "0 | 1", "0", ENV_COMPARED,                                              \
+      "`1`: every reduction takes the fixed order, so that its bits depend on the number of "      \
+      "ranks alone.")                                                                              \
     X(TUTTI_RUN_ID, "<words>", "none", ENV_TO_MEET,                                                \
       "The job's name, part of all keys in the store; before TORCHELASTIC_RUN_ID. `tutti run` "    \
       "sets it.")                                                                                  \

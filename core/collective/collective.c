@@ -16,6 +16,7 @@
 #include "collective/collective.h"
 #include "group/recorder.h"
 #include "group/wrap.h"
+#include "reduce/op.h"
 
 enum { VERDICT_EVERY = 64 };
 
@@ -45,6 +46,8 @@ tutti_status collective_begin(struct tutti_group *group, struct collective *c, s
     call->packed = c->packed;
     c->memory.first = NULL; /* the call's from here on */
     c->packed = NULL;
+    call->op = c->op;
+    c->op = NULL;
     call->timeout_ms = c->timeout_ms;
     call->kind = CALL_COLLECTIVE;
     call->peer = -1;
@@ -94,6 +97,7 @@ static tutti_status run_blocking(struct tutti_group *group, struct collective *c
     call.deadline_ns = 0;
     call.memory.first = NULL;
     call.packed = NULL;
+    call.op = NULL;
     call.error.message = NULL;
     engine_take(engine);
     tutti_status status =
@@ -128,6 +132,7 @@ tutti_status collective_run(struct tutti_group *group, struct collective *c, tut
         status = work ? run_async(group, c, work) : run_blocking(group, c);
     chain_free(&c->memory);
     packed_end(&c->packed, false);
+    reduce_op_release(c->op);
     return status;
 }
 

@@ -15,6 +15,7 @@ struct collective {
     struct chain memory;     /* what blocks and sizes point into */
     struct packed *packed;   /* stand-ins of tensors that are not C-contiguous */
     int64_t timeout_ms;
+    struct reduce_op *op; /* a reference; NULL: built in, or none */
 };
 
 /* Runs it, starts it when `work` is given, or keeps it for the batch that this thread has open;

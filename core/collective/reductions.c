@@ -1,11 +1,80 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * all_reduce, reduce, reduce_scatter of the public API. Whether the op takes the dtype is looked at
- * when the plan is made.
+ * all_reduce, reduce, reduce_scatter of the public API. Whether a built-in op takes the dtype is
+ * looked at when the plan is made.
  */
 #include "base/error.h"
 #include "collective/call.h"
 #include "collective/side.h"
+#include "reduce/op.h"
+
+static bool wants_fixed_order(const tutti_group *group, const tutti_options *options)
+{
+    return group->reproducible ||
+           (options && options->struct_size > offsetof(tutti_options, flags) &&
+            options->flags & TUTTI_FIXED_ORDER);
+}
+
+static tutti_status take_made_op(struct collective *c, tutti_dtype dtype, uint64_t count)
+{
+    struct reduce_choice choice;
+    tutti_status status = reduce_op_take(c->words.op, dtype, count, &choice);
+
+    if (status)
+        return status;
+    c->op = choice.op;
+    c->words.op = choice.in_words;
+    if (choice.ordered)
+        c->words.flags |= CALL_ORDERED;
+    return TUTTI_OK;
+}
+
+/* For an input of `count` elements: what the op's number stands for, and whether its order is fixed. */
+static inline tutti_status take_op(const tutti_group *group, struct collective *c,
+                                   const tutti_options *options, tutti_dtype dtype, uint64_t count)
+{
+    if (wants_fixed_order(group, options))
+        c->words.flags |= CALL_ORDERED;
+    return c->words.op < TUTTI_PREMUL_SUM ? TUTTI_OK : take_made_op(c, dtype, count);
+}
+
+/*
+ * PREMUL_SUM: the input becomes the products, and the rest is a sum. They go to `into` where the
+ * input is one block and there is an output for all of it; else to memory of the call.
+ */
+static tutti_status premultiply(struct collective *c, const struct side *in, int blocks, void *into)
+{
+    const uint64_t element = tutti_dtype_size(in->dtype), bytes = in->total * element;
+    void **each = chain_allocate(&c->memory, (size_t)blocks * sizeof *each);
+    char *at = into ? into : chain_allocate(&c->memory, bytes);
+    uint64_t first = 0;
+
+    if (!each || !at)
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                         "no memory for the %llu bytes of the products of premul_sum",
+                         (unsigned long long)bytes);
+    for (int i = 0; i < blocks; i++) {
+        const uint64_t count = side_block_count(in, i);
+
+        reduce_op_multiply(c->op, at, block_at(&in->blocks, (uint32_t)i), first, count);
+        each[i] = at;
+        at += count * element;
+        first += count;
+    }
+    c->in = (struct blocks){.base = each[0], .each = each};
+    reduce_op_release(c->op);
+    c->op = NULL;
+    return TUTTI_OK;
+}
+
+/* The operands: the input, or what it becomes. */
+static tutti_status take_input(struct collective *c, const struct side *in, int blocks, void *into)
+{
+    c->in = in->blocks;
+    if (!reduce_op_is_premul(c->op) || !in->total)
+        return TUTTI_OK;
+    return premultiply(c, in, blocks, into);
+}
 
 /* Two vectors of the same kind: the same memory, or memory that does not overlap. */
 static tutti_status check_pair(const struct tutti_group *group, const struct side *in,
@@ -38,8 +107,16 @@ tutti_status tutti_all_reduce(tutti_group *group, const tutti_tensor *tensor, tu
                              &c.words.count, &c.bytes);
     if (!status) {
         c.words.dtype = tensor->dtype;
-        c.in = c.out;
+        status = take_op(group, &c, options, tensor->dtype, c.words.count);
     }
+    c.in = c.out;
+    if (!status && c.op)
+        status = take_input(&c,
+                            &(struct side){.blocks = c.out,
+                                           .dtype = tensor->dtype,
+                                           .count = c.words.count,
+                                           .total = c.words.count},
+                            1, c.out.base);
     return collective_run(group, &c, status, work);
 }
 
@@ -60,10 +137,12 @@ tutti_status tutti_all_reduce_into(tutti_group *group, const tutti_tensor *in_te
         status = side_vector(&c, in_tensor, "the input", TENSOR_READ, &in);
     if (!status)
         status = check_pair(group, &in, &out);
+    if (!status)
+        status = take_op(group, &c, options, in.dtype, in.total);
     if (!status) {
         take_vector(&c, &out);
-        c.in = in.blocks;
         c.out = out.blocks;
+        status = take_input(&c, &in, 1, out.blocks.base);
     }
     return collective_run(group, &c, status, work);
 }
@@ -88,10 +167,12 @@ static tutti_status reduce(tutti_group *group, const tutti_tensor *in_tensor,
         if (!status)
             status = check_pair(group, &in, &out);
     }
+    if (!status)
+        status = take_op(group, &c, options, in.dtype, in.total);
     if (!status) {
         take_vector(&c, &in);
-        c.in = in.blocks;
         c.out = out.blocks; /* written on the root alone */
+        status = take_input(&c, &in, 1, group->rank == root ? out.blocks.base : NULL);
     }
     return collective_run(group, &c, status, work);
 }
@@ -119,7 +200,7 @@ static struct collective reduce_scatter_call(tutti_reduce_op op)
 
 static tutti_status reduce_scatter(tutti_group *group, struct collective *c, tutti_status status,
                                    const struct side *in, const tutti_tensor *tensor,
-                                   tutti_work **work)
+                                   const tutti_options *options, tutti_work **work)
 {
     struct side out;
 
@@ -131,10 +212,12 @@ static tutti_status reduce_scatter(tutti_group *group, struct collective *c, tut
         status = side_check_block(&out, in, group->rank);
     if (!status)
         status = side_check_overlap(group, &out, in, group->rank);
+    if (!status)
+        status = take_op(group, c, options, in->dtype, in->total);
     if (!status) {
         side_describe(c, group, SIDE_IN, in, true, out.count);
-        c->in = in->blocks;
         c->out = out.blocks;
+        status = take_input(c, in, group->size, NULL);
     }
     return collective_run(group, c, status, work);
 }
@@ -149,7 +232,7 @@ tutti_status tutti_reduce_scatter(tutti_group *group, const tutti_tensor *in,
 
     if (!status)
         status = side_blocks(group, &c, in, "the input", TENSOR_READ, &blocks);
-    return reduce_scatter(group, &c, status, &blocks, out, work);
+    return reduce_scatter(group, &c, status, &blocks, out, options, work);
 }
 
 tutti_status tutti_reduce_scatter_list(tutti_group *group, const tutti_tensor *const *ins,
@@ -162,7 +245,7 @@ tutti_status tutti_reduce_scatter_list(tutti_group *group, const tutti_tensor *c
 
     if (!status)
         status = side_list(group, &c, ins, "the input", TENSOR_READ, &blocks);
-    return reduce_scatter(group, &c, status, &blocks, out, work);
+    return reduce_scatter(group, &c, status, &blocks, out, options, work);
 }
 
 tutti_status tutti_reduce_scatter_v(tutti_group *group, const tutti_tensor *in,
@@ -176,5 +259,5 @@ tutti_status tutti_reduce_scatter_v(tutti_group *group, const tutti_tensor *in,
 
     if (!status)
         status = side_counts(group, &c, in, counts, offsets, "the input", TENSOR_READ, &blocks);
-    return reduce_scatter(group, &c, status, &blocks, out, work);
+    return reduce_scatter(group, &c, status, &blocks, out, options, work);
 }

@@ -5,7 +5,8 @@
  * One host with mapped memory: the inline path, staging beyond. Several hosts of which one has
  * mates with mapped memory: the composition, where the operation has one. Else: messages between
  * all members. Inside each, the size decides by the thresholds that the members agreed on. Blocks
- * of uneven sizes go by messages: of those only sender and receiver know how long they are.
+ * of uneven sizes go by messages: of those only sender and receiver know how long they are. The
+ * fixed order takes algorithms that reduce all members' operands at once.
  */
 #include "dispatch/choose.h"
 
@@ -19,6 +20,7 @@ const struct algorithm *const algorithms[ALGORITHMS] = {
     &all_reduce_recursive_doubling_algorithm,
     &all_reduce_halving_doubling_algorithm,
     &all_reduce_ring_algorithm,
+    &all_reduce_direct_algorithm,
     &all_reduce_alone_algorithm,
     &broadcast_inline_algorithm,
     &broadcast_mapped_algorithm,
@@ -107,6 +109,15 @@ static uint64_t payload_of(const struct layout *layout, uint8_t operation, uint6
     return blocks ? bytes * (uint64_t)layout->size : bytes;
 }
 
+/* Whether it reduces partial results of some members. */
+static bool reduces_in_turns(const struct algorithm *algorithm)
+{
+    return algorithm == &all_reduce_recursive_doubling_algorithm ||
+           algorithm == &all_reduce_halving_doubling_algorithm ||
+           algorithm == &all_reduce_ring_algorithm || algorithm == &all_reduce_composed_algorithm ||
+           algorithm == &reduce_binomial_algorithm;
+}
+
 const char *choose_objection(const struct group_facts *facts, const struct algorithm *algorithm,
                              const struct call_words *words, uint64_t bytes)
 {
@@ -117,6 +128,8 @@ const char *choose_objection(const struct group_facts *facts, const struct algor
     if (words->flags & CALL_UNEVEN && algorithm->kind != ALGORITHM_ALONE &&
         algorithm->kind != ALGORITHM_MESSAGES)
         return "blocks of different sizes go by messages";
+    if (words->flags & CALL_ORDERED && reduces_in_turns(algorithm))
+        return "rounds on the way, and the order is fixed";
     if (algorithm->kind == ALGORITHM_INLINE &&
         payload_of(facts->layout, words->operation, bytes) > MAPPED_PAYLOAD_MAX)
         return "too long for the announce line";
@@ -142,16 +155,24 @@ static const struct algorithm *all_reduce_mapped(const struct thresholds *t, int
                                                       : &all_reduce_staged_parts_algorithm;
 }
 
-static struct ways ways_of(const struct thresholds *t, int size, uint8_t operation, uint64_t bytes)
+static const struct algorithm *all_reduce_messages(const struct thresholds *t, int size,
+                                                   uint64_t bytes, bool ordered)
 {
-    const bool nothing = bytes == 0, few = size <= 2;
+    if (!bytes)
+        return &barrier_dissemination_algorithm;
+    return ordered ? &all_reduce_direct_algorithm : all_reduce_by_messages(t, size, bytes);
+}
 
-    switch (operation) {
+static struct ways ways_of(const struct thresholds *t, int size, const struct call_words *words,
+                           uint64_t bytes)
+{
+    const bool nothing = bytes == 0, few = size <= 2, ordered = words->flags & CALL_ORDERED;
+
+    switch (words->operation) {
     case OPERATION_ALL_REDUCE:
         return (struct ways){&all_reduce_inline_algorithm, all_reduce_mapped(t, size, bytes),
                              nothing ? &barrier_composed_algorithm : &all_reduce_composed_algorithm,
-                             nothing ? &barrier_dissemination_algorithm
-                                     : all_reduce_by_messages(t, size, bytes),
+                             all_reduce_messages(t, size, bytes, ordered),
                              &all_reduce_alone_algorithm};
     case OPERATION_BROADCAST:
         return (struct ways){&broadcast_inline_algorithm, &broadcast_mapped_algorithm,
@@ -165,8 +186,9 @@ static struct ways ways_of(const struct thresholds *t, int size, uint8_t operati
                              &monitored_barrier_alone_algorithm};
     case OPERATION_REDUCE:
         return (struct ways){&reduce_inline_algorithm, &reduce_staged_algorithm, NULL,
-                             few || bytes < t->binomial_below ? &reduce_binomial_algorithm
-                                                              : &reduce_parts_algorithm,
+                             !ordered && (few || bytes < t->binomial_below)
+                                 ? &reduce_binomial_algorithm
+                                 : &reduce_parts_algorithm,
                              &reduce_alone_algorithm};
     case OPERATION_ALL_GATHER:
         return (struct ways){&all_gather_inline_algorithm, &all_gather_mapped_algorithm, NULL,
@@ -196,7 +218,7 @@ const struct algorithm *choose_algorithm(const struct group_facts *facts,
 {
     const struct thresholds *t = choose_thresholds(facts);
     const int size = facts->layout->size;
-    const struct ways ways = ways_of(t, size, words->operation, bytes);
+    const struct ways ways = ways_of(t, size, words, bytes);
     const struct algorithm *in_order[] = {ways.alone, ways.inlined, ways.mapped, ways.composed};
 
     for (size_t i = 0; i < sizeof in_order / sizeof in_order[0]; i++) {

@@ -77,7 +77,7 @@ struct plan_candidate {
     const char *reason;
 };
 
-enum { PLAN_CANDIDATES_MAX = 8 };
+enum { PLAN_CANDIDATES_MAX = 12 };
 
 /* Returns how many candidates `operation` has; fills as many, chosen first. */
 int plan_explain(const struct group_facts *facts, const struct call_words *words,

@@ -74,11 +74,26 @@ static struct inline_call inline_call_of(struct call *call)
     };
 }
 
+/* Those of the plan; a user's operation is the call's own. */
+static struct kernels kernels_of(const struct call *call)
+{
+    struct kernels kernels = call->plan->kernels;
+
+    if (call->op)
+        kernels.tree = reduce_tree_of_op(call->op, call->announce.words.dtype);
+    return kernels;
+}
+
 static tutti_status advance_inline(struct tutti_group *group, struct call *call)
 {
     const struct algorithm *algorithm = call->plan->plan.algorithm;
     struct inline_call in = inline_call_of(call);
+    struct kernels kernels;
 
+    if (call->op) {
+        kernels = kernels_of(call);
+        in.kernels = &kernels;
+    }
     if (!call->begun) {
         tutti_status status = algorithm->post(&group->mapped, &in);
 
@@ -101,7 +116,7 @@ static tutti_status advance_schedule(struct tutti_group *group, struct call *cal
             .wire_user = call,
             .in = call->in,
             .out = call->out,
-            .kernels = call->plan->kernels,
+            .kernels = kernels_of(call),
             .wake = group->has_mapped ? wake : NULL,
             .wake_user = group,
         };

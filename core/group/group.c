@@ -233,12 +233,20 @@ tutti_status group_form(struct tutti_group *group)
     return TUTTI_OK;
 }
 
+static bool is_reproducible(void)
+{
+    const char *value = getenv("TUTTI_REPRODUCIBLE");
+
+    return value && !strcmp(value, "1");
+}
+
 static tutti_status form_world(struct tutti_group *world, const tutti_init_options *options)
 {
     int64_t init_count = atomic_fetch_add(&world->context->inits, 1);
     int64_t deadline = clock_deadline_ms(world->timeout_ms);
     tutti_status status = settings_check();
 
+    world->reproducible = is_reproducible();
     if (!status)
         status = backend_resolve(options->backend, &world->choice);
     if (!status)

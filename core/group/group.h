@@ -95,8 +95,9 @@ struct call {
     struct announce announce;
     struct plan_entry *plan;
     struct blocks in, out;
-    struct chain memory; /* tables of blocks and the like, freed when the call completes */
-    uint64_t bytes;      /* of the vector, or of each block */
+    struct chain memory;  /* tables of blocks and the like, freed when the call completes */
+    struct reduce_op *op; /* a user's reduction, a reference; NULL: none, or built in */
+    uint64_t bytes;       /* of the vector, or of each block */
 
     /* Of its tensors that are not C-contiguous; unpacked and freed before it is complete. */
     struct packed *packed;
@@ -167,6 +168,7 @@ struct tutti_group {
     struct lineage lineage;
     const struct forming *forming; /* NULL: it is made, or a world */
     char key[GROUP_KEY_MAX];       /* what this group's keys in the store begin with */
+    bool reproducible;             /* reductions take the fixed order */
     int64_t timeout_ms;
     struct wrappers *wrappers; /* the world's; NULL: none */
     tutti_wrapped_group wrapped;

@@ -10,7 +10,8 @@
 
 #include "base/error.h"
 #include "group/group.h"
-#include "reduce/reduce.h"
+#include "reduce/op.h"
+#include "reduce/tree.h"
 
 enum { PLANS_PER_BUCKET = 8 };
 
@@ -59,10 +60,11 @@ static bool same_call(const struct plan_entry *entry, const struct call_words *w
                       same_table(entry->sizes.out, sizes->out, (size_t)members));
 }
 
+/* None for an operation made at run time, which comes with each call. */
 static tutti_status take_kernels(const struct call_words *words, uint32_t members,
                                  struct kernels *ret_kernels)
 {
-    if (!operation_reduces(words->operation))
+    if (!operation_reduces(words->operation) || words->op >= REDUCE_OPS_MADE)
         return TUTTI_OK;
     tutti_status status = reduce_check(words->op, words->dtype);
     if (status)
@@ -71,6 +73,8 @@ static tutti_status take_kernels(const struct call_words *words, uint32_t member
     ret_kernels->many = reduce_many(words->dtype, words->op);
     ret_kernels->finish = reduce_finish(words->dtype, words->op);
     ret_kernels->members = members;
+    if (words->flags & CALL_ORDERED)
+        ret_kernels->tree = reduce_tree_of(words->op, words->dtype);
     return TUTTI_OK;
 }
 

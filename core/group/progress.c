@@ -23,6 +23,7 @@
 #include "group/group.h"
 #include "group/recorder.h"
 #include "group/wrap.h"
+#include "reduce/op.h"
 #include "reduce/reduce.h"
 #include "tensor/packed.h"
 
@@ -61,6 +62,8 @@ void group_complete(struct tutti_group *group, struct call *call, tutti_status s
     }
     chain_free(&call->memory);
     packed_end(&call->packed, !status);
+    reduce_op_release(call->op);
+    call->op = NULL;
     if (status)
         error_keep(state->work ? &state->work->error : &call->error);
     engine_complete(&group->context->engine, state, status);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "reduce/op.h"
 
 __attribute__((format(printf, 3, 4))) static void append(char *text, size_t capacity,
                                                          const char *format, ...)
@@ -16,6 +17,14 @@ __attribute__((format(printf, 3, 4))) static void append(char *text, size_t capa
     va_start(arguments, format);
     vsnprintf(text + used, capacity - used, format, arguments);
     va_end(arguments);
+}
+
+static void append_op(const struct call_words *words, char *text, size_t capacity)
+{
+    char op[REDUCE_OP_TEXT];
+
+    reduce_op_text(words->op, op);
+    append(text, capacity, ", %s%s", op, words->flags & CALL_ORDERED ? ", fixed order" : "");
 }
 
 void call_words_text(const struct call_words *words, char *ret_text, size_t capacity)
@@ -29,7 +38,7 @@ void call_words_text(const struct call_words *words, char *ret_text, size_t capa
         append(ret_text, capacity, " %llu x", (unsigned long long)words->count);
     append(ret_text, capacity, " %s", tutti_dtype_name(words->dtype));
     if (operation_reduces(words->operation))
-        append(ret_text, capacity, ", %s", tutti_reduce_op_name(words->op));
+        append_op(words, ret_text, capacity);
     if (operation_has_root(words->operation))
         append(ret_text, capacity, ", root %d", words->root);
     if (words->sizes)

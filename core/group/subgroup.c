@@ -154,6 +154,7 @@ static tutti_status form_subgroup(struct tutti_group *parent, const int32_t *ran
     tutti_status status = lineage_inherit(&parent->lineage, ranks, n, &group->lineage);
 
     group->choice = parent->choice;
+    group->reproducible = parent->reproducible;
     wrappers_share(parent, group);
     if (!status && options->backend)
         status = backend_parse("backend", options->backend, &group->choice);

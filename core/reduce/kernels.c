@@ -157,12 +157,10 @@ static void c128_average(void *dst, size_t count, uint32_t members)
 }
 
 /* What a small float needs to fold many vectors: into floats, one more vector, and back. */
-typedef void (*widen_fn)(float *partial, const void *src, size_t count);
 typedef void (*add_fn)(float *partial, const void *src, size_t count);
-typedef void (*narrow_fn)(void *dst, const float *partial, size_t count);
 
 static void fold_small(void *dst, const void *const *vectors, int n, size_t count, size_t size,
-                       widen_fn widen, add_fn add, narrow_fn narrow)
+                       reduce_widen_fn widen, add_fn add, reduce_narrow_fn narrow)
 {
     _Alignas(64) float partial[FOLD_FLOATS];
 
@@ -307,6 +305,25 @@ static void bf16_narrow_all(void *dst, const float *partial, size_t count)
         d[i] = lane_of(bf16_round(partial[UPPER + i]), bf16_round(partial[i]));
     if (count % 2)
         ((any_half *)dst)[count - 1] = (uint16_t)(bf16_round(partial[count / 2]) >> 16);
+}
+
+/* The same in their order. */
+static void bf16_widen_each(float *dst, const void *src, size_t count)
+{
+    const any_half *x = src;
+
+    INDEPENDENT
+    for (size_t i = 0; i < count; i++)
+        dst[i] = bf16_widen(x[i]);
+}
+
+static void bf16_narrow_each(void *dst, const float *src, size_t count)
+{
+    any_half *d = dst;
+
+    INDEPENDENT
+    for (size_t i = 0; i < count; i++)
+        d[i] = (uint16_t)(bf16_round(src[i]) >> 16);
 }
 
 #define BF16_KERNELS(name, OP, ROUND)                                                              \
@@ -469,6 +486,14 @@ const struct reduce_kernels JOIN(reduce_kernels_, KERNELS_ISA) = {
                 [REDUCE_F8E5M2] = f8e5m2_average,
                 [REDUCE_C64] = c64_average,
                 [REDUCE_C128] = c128_average},
+    .widen = {[REDUCE_F16] = f16_widen_all,
+              [REDUCE_BF16] = bf16_widen_each,
+              [REDUCE_F8E4M3FN] = f8e4m3fn_widen_all,
+              [REDUCE_F8E5M2] = f8e5m2_widen_all},
+    .narrow = {[REDUCE_F16] = f16_narrow_all,
+               [REDUCE_BF16] = bf16_narrow_each,
+               [REDUCE_F8E4M3FN] = f8e4m3fn_narrow_all,
+               [REDUCE_F8E5M2] = f8e5m2_narrow_all},
     .copy = copy,
     .copy_stream = copy_stream,
 };

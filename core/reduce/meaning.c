@@ -9,16 +9,9 @@
 #include "base/error.h"
 #include "reduce/reduce.h"
 
-enum dtype_class { BOOLEAN, UNSIGNED, SIGNED, FLOAT, SMALL_FLOAT, EIGHT, COMPLEX, CLASSES };
+enum dtype_class { BOOLEAN, INTEGER, FLOAT, SMALL_FLOAT, EIGHT, COMPLEX, CLASSES };
 
-enum { OPS = TUTTI_BXOR + 1 };
-
-#define INTEGER                                                                                    \
-    {                                                                                              \
-        [TUTTI_SUM] = "sum, wraps", [TUTTI_AVG] = "sum, divided, truncated",                       \
-        [TUTTI_PRODUCT] = "product, wraps", [TUTTI_MIN] = "least", [TUTTI_MAX] = "largest",        \
-        [TUTTI_BAND] = "and", [TUTTI_BOR] = "or", [TUTTI_BXOR] = "exclusive or",                   \
-    }
+enum { OPS = TUTTI_PREMUL_SUM + 1 };
 
 static const char *const meanings[CLASSES][OPS] = {
     [BOOLEAN] =
@@ -31,8 +24,18 @@ static const char *const meanings[CLASSES][OPS] = {
             [TUTTI_BOR] = "or",
             [TUTTI_BXOR] = "exclusive or",
         },
-    [UNSIGNED] = INTEGER,
-    [SIGNED] = INTEGER,
+    [INTEGER] =
+        {
+            [TUTTI_SUM] = "sum, wraps",
+            [TUTTI_AVG] = "sum, divided, truncated",
+            [TUTTI_PRODUCT] = "product, wraps",
+            [TUTTI_MIN] = "least",
+            [TUTTI_MAX] = "largest",
+            [TUTTI_BAND] = "and",
+            [TUTTI_BOR] = "or",
+            [TUTTI_BXOR] = "exclusive or",
+            [TUTTI_PREMUL_SUM] = "products, summed, wraps",
+        },
     [FLOAT] =
         {
             [TUTTI_SUM] = "sum",
@@ -40,6 +43,7 @@ static const char *const meanings[CLASSES][OPS] = {
             [TUTTI_PRODUCT] = "product",
             [TUTTI_MIN] = "least, or NaN",
             [TUTTI_MAX] = "largest, or NaN",
+            [TUTTI_PREMUL_SUM] = "products, summed",
         },
     [SMALL_FLOAT] =
         {
@@ -48,6 +52,7 @@ static const char *const meanings[CLASSES][OPS] = {
             [TUTTI_PRODUCT] = "product, in f32",
             [TUTTI_MIN] = "least, or NaN",
             [TUTTI_MAX] = "largest, or NaN",
+            [TUTTI_PREMUL_SUM] = "products, rounded, summed in f32",
         },
     [EIGHT] =
         {
@@ -56,12 +61,14 @@ static const char *const meanings[CLASSES][OPS] = {
             [TUTTI_PRODUCT] = "product, in f32, saturates",
             [TUTTI_MIN] = "least, or NaN",
             [TUTTI_MAX] = "largest, or NaN",
+            [TUTTI_PREMUL_SUM] = "products, rounded, summed in f32, saturates",
         },
     [COMPLEX] =
         {
             [TUTTI_SUM] = "sum",
             [TUTTI_AVG] = "sum, divided",
             [TUTTI_PRODUCT] = "product",
+            [TUTTI_PREMUL_SUM] = "products, summed",
         },
 };
 
@@ -75,12 +82,11 @@ static enum dtype_class class_of(tutti_dtype dtype)
     case TUTTI_U16:
     case TUTTI_U32:
     case TUTTI_U64:
-        return UNSIGNED;
     case TUTTI_I8:
     case TUTTI_I16:
     case TUTTI_I32:
     case TUTTI_I64:
-        return SIGNED;
+        return INTEGER;
     case TUTTI_F16:
     case TUTTI_BF16:
         return SMALL_FLOAT;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "reduce/kernels.h"
+#include "reduce/tree.h"
 
 int reduce_kernels_usable(const struct reduce_kernels *ret_tables[REDUCE_ISAS])
 {
@@ -56,24 +57,40 @@ static enum reduce_dtype row_of(tutti_dtype dtype)
     }
 }
 
-static bool served(tutti_dtype dtype, tutti_reduce_op op)
+/* PREMUL_SUM adds what was multiplied before. */
+static tutti_reduce_op column_of(tutti_reduce_op op)
 {
-    return tutti_reduce_op_meaning(op, dtype) && op < REDUCE_OPS;
+    return op == TUTTI_PREMUL_SUM ? TUTTI_SUM : op;
 }
 
 reduce_fn reduce_kernel(tutti_dtype dtype, tutti_reduce_op op)
 {
-    return served(dtype, op) ? kernels()->pair[row_of(dtype)][op] : NULL;
+    return tutti_reduce_op_meaning(op, dtype) ? kernels()->pair[row_of(dtype)][column_of(op)]
+                                              : NULL;
 }
 
 reduce_many_fn reduce_many(tutti_dtype dtype, tutti_reduce_op op)
 {
-    return served(dtype, op) ? kernels()->many[row_of(dtype)][op] : NULL;
+    return tutti_reduce_op_meaning(op, dtype) ? kernels()->many[row_of(dtype)][column_of(op)]
+                                              : NULL;
+}
+
+struct reduce_tree reduce_tree_of(tutti_reduce_op op, tutti_dtype dtype)
+{
+    const enum reduce_dtype row = row_of(dtype);
+    const reduce_widen_fn widen = kernels()->widen[row];
+
+    return (struct reduce_tree){.pair = reduce_kernel(widen ? TUTTI_F32 : dtype, op),
+                                .widen = widen,
+                                .narrow = kernels()->narrow[row],
+                                .dtype = dtype,
+                                .element_bytes = (uint32_t)tutti_dtype_size(dtype)};
 }
 
 reduce_finish_fn reduce_finish(tutti_dtype dtype, tutti_reduce_op op)
 {
-    return op == TUTTI_AVG && served(dtype, op) ? kernels()->average[row_of(dtype)] : NULL;
+    return op == TUTTI_AVG && tutti_reduce_op_meaning(op, dtype) ? kernels()->average[row_of(dtype)]
+                                                                 : NULL;
 }
 
 void reduce_copy(void *dst, const void *src, size_t bytes)

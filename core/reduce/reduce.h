@@ -34,10 +34,14 @@ typedef void (*reduce_finish_fn)(void *dst, size_t count, uint32_t members);
  */
 typedef void (*reduce_many_fn)(void *dst, const void *const *vectors, int n, size_t count);
 
+/* Between small floats and the f32 in which they compute; nothing overlaps. */
+typedef void (*reduce_widen_fn)(float *dst, const void *src, size_t count);
+typedef void (*reduce_narrow_fn)(void *dst, const float *src, size_t count);
+
 /* TUTTI_OK, or TUTTI_ERR_UNSUPPORTED with words that say what the dtype takes. */
 tutti_status reduce_check(tutti_reduce_op op, tutti_dtype dtype);
 
-/* The kernels of a combination; NULL if it is not served. AVG gives those of SUM. */
+/* The kernels of a combination; NULL if it is not served. AVG and PREMUL_SUM give those of SUM. */
 reduce_fn reduce_kernel(tutti_dtype dtype, tutti_reduce_op op);
 reduce_many_fn reduce_many(tutti_dtype dtype, tutti_reduce_op op);
 

@@ -65,7 +65,7 @@ const char *tutti_reduce_op_name(tutti_reduce_op op)
         TUTTI_REDUCE_OP_LIST(CASE)
 #undef CASE
     default:
-        return "?";
+        return op >= 64 ? "user op" : "?";
     }
 }
 

@@ -50,6 +50,13 @@ static bool make_room(struct run *run, const struct run_call *call)
         enough = grow(&scratch, &run->scratch_bytes, call->schedule->scratch_bytes);
         run->scratch = scratch;
     }
+    if (enough && call->schedule->vectors) {
+        void *vectors = run->vectors;
+
+        enough =
+            grow(&vectors, &run->vectors_bytes, call->schedule->vectors * sizeof *run->vectors);
+        run->vectors = vectors;
+    }
     if (enough && tickets)
         memset(run->tickets, 0, tickets * sizeof *run->tickets);
     return enough;
@@ -71,6 +78,7 @@ void run_free(struct run *run)
     free(run->tickets);
     free(run->ticket_memory);
     free(run->scratch);
+    free(run->vectors);
     *run = (struct run){0};
 }
 
@@ -174,8 +182,20 @@ static void reduce_mates(struct run *run, const struct step *step)
         mapped->vectors[i] = i < mapped->self   ? staged(run, i, &before)
                              : i > mapped->self ? staged(run, i, &after)
                                                 : source(run, &step->a);
-    run->call.kernels.many(target(run, &step->to), mapped->vectors, mapped->mates,
-                           (size_t)step->bytes);
+    kernels_many(&run->call.kernels, target(run, &step->to), mapped->vectors, mapped->mates,
+                 step->bytes);
+}
+
+static void reduce_all(const struct run *run, const struct step *step)
+{
+    const int members = step->b.mate, self = step->peer;
+    const unsigned char *slot = run->scratch + step->b.offset;
+
+    for (int rank = 0; rank < members; rank++) {
+        run->vectors[rank] = rank == self ? source(run, &step->a) : slot;
+        slot += rank == self ? 0 : step->b.chunk;
+    }
+    kernels_many(&run->call.kernels, target(run, &step->to), run->vectors, members, step->bytes);
 }
 
 /* The next operation looks for every counter at the end of this one, whoever used it. */
@@ -270,13 +290,17 @@ static tutti_status take(struct run *run, const struct step *step, uint64_t *wor
         *worked += step->bytes;
         return TUTTI_OK;
     case STEP_REDUCE:
-        kernels->reduce(target(run, &step->to), source(run, &step->a), source(run, &step->b),
-                        (size_t)step->bytes);
+        kernels_reduce(kernels, target(run, &step->to), source(run, &step->a),
+                       source(run, &step->b), step->bytes);
         *worked += step->bytes * kernels->element_bytes;
         return TUTTI_OK;
     case STEP_REDUCE_MATES:
         reduce_mates(run, step);
         *worked += step->bytes * kernels->element_bytes * (uint64_t)run->call.mapped->mates;
+        return TUTTI_OK;
+    case STEP_REDUCE_ALL:
+        reduce_all(run, step);
+        *worked += step->bytes * kernels->element_bytes * step->b.mate;
         return TUTTI_OK;
     case STEP_FINISH:
         kernels->finish(target(run, &step->to), (size_t)step->bytes, kernels->members);

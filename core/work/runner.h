@@ -17,6 +17,7 @@
 
 #include <tutti/status.h>
 
+#include "reduce/tree.h"
 #include "work/mapped.h"
 #include "work/schedule.h"
 
@@ -38,14 +39,34 @@ struct wire {
     void (*cancel)(void *user, void *ticket);
 };
 
-/* What reduces; from core/reduce by dtype and op (reduce_kernel, reduce_many, reduce_finish). */
+/* What reduces; from core/reduce by dtype and op (reduce_kernel, reduce_many, reduce_finish). Where
+ * `tree` is not zeros it takes the place of `many`, and of `reduce` if it has an op. */
 struct kernels {
     void (*reduce)(void *dst, const void *a, const void *b, size_t count);
     void (*many)(void *dst, const void *const *vectors, int n, size_t count);
     void (*finish)(void *dst, size_t count, uint32_t members); /* NULL: nothing to do */
     uint32_t element_bytes;
     uint32_t members; /* of the group; handed to finish */
+    struct reduce_tree tree;
 };
+
+static inline void kernels_reduce(const struct kernels *kernels, void *dst, const void *a,
+                                  const void *b, uint64_t count)
+{
+    if (kernels->tree.op)
+        reduce_tree_pair(&kernels->tree, dst, a, b, (size_t)count);
+    else
+        kernels->reduce(dst, a, b, (size_t)count);
+}
+
+static inline void kernels_many(const struct kernels *kernels, void *dst,
+                                const void *const *vectors, int n, uint64_t count)
+{
+    if (kernels->tree.element_bytes)
+        reduce_tree(&kernels->tree, dst, vectors, n, (size_t)count);
+    else
+        kernels->many(dst, vectors, n, (size_t)count);
+}
 
 /* A vector, or the blocks of one: block i lies at each[i], or without that at base + i * stride. */
 struct blocks {
@@ -91,7 +112,8 @@ struct run {
     uint64_t ticket_stride;
     struct run_ticket *tickets;
     unsigned char *ticket_memory, *scratch;
-    uint64_t tickets_bytes, ticket_memory_bytes, scratch_bytes;
+    const void **vectors;
+    uint64_t tickets_bytes, ticket_memory_bytes, scratch_bytes, vectors_bytes;
 };
 
 enum waiting_kind {

@@ -210,6 +210,22 @@ void schedule_reduce_mates(struct schedule *sched, struct place to, struct place
                                   .b = place_staged_in(sched->self, chunk, after)});
 }
 
+void schedule_reduce_all(struct schedule *sched, struct place to, struct place own,
+                         struct place scratch, uint32_t each, uint64_t bytes)
+{
+    scratch.chunk = each;
+    scratch.mate = (uint16_t)sched->size;
+    if ((uint32_t)sched->size > sched->vectors)
+        sched->vectors = (uint32_t)sched->size;
+    if (bytes)
+        emit(sched, (struct step){.kind = STEP_REDUCE_ALL,
+                                  .peer = sched->rank,
+                                  .bytes = bytes / sched->element_bytes,
+                                  .to = to,
+                                  .a = own,
+                                  .b = scratch});
+}
+
 void schedule_finish(struct schedule *sched, struct place at, uint64_t bytes)
 {
     for (uint64_t done = 0, now; done < bytes; done += now) {

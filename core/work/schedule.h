@@ -30,6 +30,7 @@ enum step_kind {
     STEP_COPY,         /* to = a */
     STEP_REDUCE,       /* to[i] = a[i] op b[i], bytes counts elements */
     STEP_REDUCE_MATES, /* to[i] = the mates' in-slots in their order, mine being a; elements */
+    STEP_REDUCE_ALL,   /* to[i] = all members' in rank order: mine a, the others' in scratch */
     STEP_FINISH,       /* to[i] = finish(to[i]), elements */
     STEP_POST,         /* my word reaches value */
     STEP_AWAIT,        /* until peer's (a mate's index) word has reached value */
@@ -46,9 +47,9 @@ enum place_kind { PLACE_IN, PLACE_OUT, PLACE_SCRATCH, PLACE_STAGED_IN, PLACE_STA
 struct place {
     uint8_t kind;
     uint8_t reserved;
-    uint16_t mate;  /* staging: whose */
+    uint16_t mate;  /* staging: whose; operands of REDUCE_ALL: how many, mine among them */
     uint32_t chunk; /* staging: of this operation, its slot follows from the counters' base; in and
-                     * out: which block */
+                     * out: which block; operands of REDUCE_ALL: bytes from one to the next */
     uint64_t offset;
 };
 
@@ -57,7 +58,8 @@ struct step {
     uint8_t kind;
     uint8_t word;
     uint16_t reserved;
-    int32_t peer; /* rank in the group; index of a mate; REDUCE_MATES: offset of those before me */
+    int32_t peer;   /* rank in the group; index of a mate; REDUCE_MATES: offset of those before me;
+                   * REDUCE_ALL: my place among the operands */
     uint64_t bytes; /* elements for the reducing kinds; the value (signed) for post and await */
     struct place to, a;
     union {
@@ -86,6 +88,7 @@ struct schedule {
     uint32_t tickets;
     uint32_t chunks; /* staged; the same number on every mate */
     uint64_t scratch_bytes;
+    uint32_t vectors;                   /* operands of the longest REDUCE_ALL */
     uint64_t sent_bytes, sent_messages; /* by this member */
     tutti_status status;
 };
@@ -136,6 +139,10 @@ void schedule_reduce(struct schedule *sched, struct place to, struct place a, st
  * those whose index is below mine, at `after` those above; mine is `own`. */
 void schedule_reduce_mates(struct schedule *sched, struct place to, struct place own,
                            uint32_t chunk, uint32_t before, uint32_t after, uint64_t bytes);
+/* Reduces all members' operands of the view in rank order: mine at `own`, those of the others in
+ * `scratch`, `each` bytes from one to the next. `to` may be `own`. */
+void schedule_reduce_all(struct schedule *sched, struct place to, struct place own,
+                         struct place scratch, uint32_t each, uint64_t bytes);
 void schedule_finish(struct schedule *sched, struct place at, uint64_t bytes);
 
 /* Mapped memory. `value` may be negative where an earlier operation's chunk is meant. */

@@ -330,7 +330,8 @@ RANK_CASE(wrong_arguments_are_refused_in_words)
 
     check_status(tutti_all_reduce(NULL, &t, TUTTI_SUM, NULL, NULL), TUTTI_ERR_INVALID_ARGUMENT);
     check_status(tutti_all_reduce(world, NULL, TUTTI_SUM, NULL, NULL), TUTTI_ERR_INVALID_ARGUMENT);
-    check_status(tutti_all_reduce(world, &t, 99, NULL, NULL), TUTTI_ERR_UNSUPPORTED);
+    check_status(tutti_all_reduce(world, &t, 63, NULL, NULL), TUTTI_ERR_UNSUPPORTED);
+    check_status(tutti_all_reduce(world, &t, 99, NULL, NULL), TUTTI_ERR_INVALID_ARGUMENT);
     bad.dtype = 0x1234;
     check_status(tutti_all_reduce(world, &bad, TUTTI_SUM, NULL, NULL), TUTTI_ERR_UNSUPPORTED);
     bad = t;

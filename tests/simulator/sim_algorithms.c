@@ -77,7 +77,7 @@ static uint64_t formula(const struct algorithm *algorithm, uint64_t n, uint64_t 
         return core * (uint64_t)log2_ceil((int)core) * bytes + 2 * extra * bytes;
     if (algorithm == &all_reduce_halving_doubling_algorithm)
         return 2 * (core - 1) * bytes + 2 * extra * bytes;
-    if (algorithm == &all_reduce_ring_algorithm)
+    if (algorithm == &all_reduce_ring_algorithm || algorithm == &all_reduce_direct_algorithm)
         return 2 * (n - 1) * bytes;
     if (algorithm == &broadcast_binomial_algorithm)
         return (n - 1) * bytes;
@@ -183,6 +183,7 @@ static const struct algorithm *const by_messages[] = {
     &all_reduce_recursive_doubling_algorithm,
     &all_reduce_halving_doubling_algorithm,
     &all_reduce_ring_algorithm,
+    &all_reduce_direct_algorithm,
     &broadcast_binomial_algorithm,
     &broadcast_scatter_all_gather_algorithm,
     &barrier_dissemination_algorithm,

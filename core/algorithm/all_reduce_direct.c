@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * all_reduce, direct: each member reduces its n-th of the vector for all, all operands at once, and
+ * sends it to everybody; in segments. The one over messages that keeps the fixed order: no partial
+ * result is rounded on its way. Cost: 2 (n-1) * alpha + 2 (n-1)/n * bytes * beta + (n-1)/n * bytes *
+ * gamma.
+ * Invariant: results come in only when the operands that lay there have left, after the exchange.
+ */
+#include "algorithm/direct.h"
+#include "algorithm/segments.h"
+
+static void run(struct schedule *sched, const struct request *req, const struct segment *s)
+{
+    const struct part mine = segment_part(sched, s, sched->rank);
+    const struct place to = place_after(req->out, mine.offset);
+
+    segment_exchange(sched, req, s);
+    segment_collect(sched, req, s);
+    segment_reduce(sched, req, s, to);
+    for (int step = 1; step < sched->size && mine.bytes; step++)
+        schedule_send(sched, direct_to(sched, step), to, mine.bytes);
+}
+
+static tutti_status emit(struct schedule *sched, const struct request *req)
+{
+    return segments_emit(sched, req, run);
+}
+
+static struct cost cost(const struct layout *layout, uint64_t bytes)
+{
+    const double n = layout->size, share = (n - 1) / n * (double)bytes;
+
+    return (struct cost){
+        .messages = 2 * (n - 1), .message_bytes = 2 * share, .reduced_bytes = share};
+}
+
+const struct algorithm all_reduce_direct_algorithm = {
+    "all_reduce_direct", OPERATION_ALL_REDUCE, ALGORITHM_MESSAGES, emit, cost, NULL, NULL};

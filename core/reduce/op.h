@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations made at run time, as calls use them. A call holds a reference from its start to its
+ * end, so that the number may be given back at any time.
+ *
+ * Members compare calls by words, in which a user's operation stands as a hash of its name and
+ * flags, so that the number, which is this process's own, does not matter.
+ */
+#ifndef TUTTI_REDUCE_OP_H
+#define TUTTI_REDUCE_OP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tutti/reduce.h>
+#include <tutti/tensor.h>
+
+struct reduce_op;
+
+enum { REDUCE_OPS_MADE = 1 << 30 }; /* in words: from here on it is a user's */
+
+/* What a call's number stands for. */
+struct reduce_choice {
+    struct reduce_op *op; /* NULL: built in; else a reference for reduce_op_release() */
+    int32_t in_words;     /* what members compare */
+    bool ordered;         /* the operands must keep their order */
+};
+
+/* TUTTI_OK, or TUTTI_ERR_UNSUPPORTED or TUTTI_ERR_INVALID_ARGUMENT with words that say what would
+ * work. `count`: elements of the whole input. */
+tutti_status reduce_op_take(tutti_reduce_op op, tutti_dtype dtype, uint64_t count,
+                            struct reduce_choice *ret_choice);
+/* NULL is nothing. */
+void reduce_op_release(struct reduce_op *op);
+
+/* Whether calls multiply first; their reduction is SUM then. */
+bool reduce_op_is_premul(const struct reduce_op *op);
+/* dst = src times the factor, from element `first` of the input on; dst may be src. */
+void reduce_op_multiply(const struct reduce_op *op, void *dst, const void *src, uint64_t first,
+                        uint64_t count);
+
+/* A user's function. */
+void reduce_op_call(const struct reduce_op *op, void *dst, const void *a, const void *b,
+                    size_t count, tutti_dtype dtype);
+
+enum { REDUCE_OP_TEXT = 80 };
+/* Name of what stands in words: "sum", or that of a user's operation if this process has it. */
+void reduce_op_text(int32_t in_words, char ret_text[REDUCE_OP_TEXT]);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reduction in a fixed order: a binary tree over the vectors, split at the largest power of two
+ * below their number, the lower ones on the left. A function of n alone: not of sizes, of how a
+ * vector is cut, or of who reduces. Floats of 8 and 16 bits keep f32 partials and are rounded once.
+ * Operations made at run time take the same tree, in which operands keep their order.
+ */
+#ifndef TUTTI_REDUCE_TREE_H
+#define TUTTI_REDUCE_TREE_H
+
+#include "reduce/reduce.h"
+
+struct reduce_op;
+
+/* What the tree is made of; zeroed: nothing. */
+struct reduce_tree {
+    reduce_fn pair;             /* of elements, or of f32 where they are widened; NULL: see op */
+    reduce_widen_fn widen;      /* NULL: elements are their own partial results */
+    reduce_narrow_fn narrow;    /* as widen */
+    const struct reduce_op *op; /* NULL: built in */
+    tutti_dtype dtype;
+    uint32_t element_bytes;
+};
+
+/* Of a combination that reduce_check() takes. */
+struct reduce_tree reduce_tree_of(tutti_reduce_op op, tutti_dtype dtype);
+struct reduce_tree reduce_tree_of_op(const struct reduce_op *op, tutti_dtype dtype);
+
+/* As a reduce_many_fn. */
+void reduce_tree(const struct reduce_tree *tree, void *dst, const void *const *vectors, int n,
+                 size_t count);
+/* Two vectors, as a reduce_fn. */
+void reduce_tree_pair(const struct reduce_tree *tree, void *dst, const void *a, const void *b,
+                      size_t count);
+
+#endif
