@@ -12,6 +12,7 @@
 static const struct verb below[] = {
     {"analyze", "who is late, stuck or different, from the dumps of a job", trace_analyze_main,
      "<file>"},
+    {"merge", "one timeline for Perfetto, from the files of all ranks", trace_merge_main, "<file>"},
 };
 
 static void print_help(FILE *out)
@@ -20,7 +21,8 @@ static void print_help(FILE *out)
     for (size_t i = 0; i < G_N_ELEMENTS(below); i++)
         fprintf(out, "  %-9s %s\n", below[i].name, below[i].summary);
     fputs("\nExamples:\n"
-          "  tutti trace analyze /tmp/dumps\n",
+          "  tutti trace analyze /tmp/dumps\n"
+          "  tutti trace merge /tmp/timelines\n",
           out);
 }
 

@@ -4,5 +4,6 @@
 #define TUTTI_TOOLS_TRACE_H
 
 int trace_analyze_main(int argc, char **argv);
+int trace_merge_main(int argc, char **argv);
 
 #endif

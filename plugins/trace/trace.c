@@ -31,6 +31,7 @@ struct tutti_wrapper {
     const tutti_host *host;
     void *host_self;
     int rank;
+    int init; /* which of this process's, from 1 */
     int64_t lane_end_ns[KINDS][LANES_MAX];
     int lanes[KINDS];
     struct trace_file file;
@@ -87,8 +88,9 @@ static void introduce(struct tutti_wrapper *w, const tutti_wrapper_options *opti
     trace_file_put(file, "\"sort_index\":%d}}", w->rank);
     put_metadata(file, "tutti_rank", w->rank, 0);
     trace_file_put(
-        file, "\"schema\":\"tutti.trace/1\",\"rank\":%d,\"size\":%d,\"pid\":%d,\"host\":", w->rank,
-        options->size, (int)getpid());
+        file,
+        "\"schema\":\"tutti.timeline/1\",\"rank\":%d,\"size\":%d,\"init\":%d,\"pid\":%d,\"host\":",
+        w->rank, options->size, w->init, (int)getpid());
     trace_file_put_string(file, host);
     trace_file_put(file, ",\"run_id\":");
     trace_file_put_string(file, options->run_id ? options->run_id : "");
@@ -126,12 +128,12 @@ static tutti_status open_file(struct tutti_wrapper *w)
 {
     const char *directory = w->host->config(w->host_self, "dir");
     char path[sizeof w->file.path], again[16] = "";
-    int times = times_opened(w->rank);
 
+    w->init = times_opened(w->rank);
     if (!directory || !*directory)
         directory = ".";
-    if (times > 1)
-        snprintf(again, sizeof again, ".%d", times);
+    if (w->init > 1)
+        snprintf(again, sizeof again, ".%d", w->init);
     int n = snprintf(path, sizeof path, "%s/tutti-trace.%d%s.json", directory, w->rank, again);
     if (n < 0 || (size_t)n >= sizeof path)
         return w->host->error(w->host_self, TUTTI_ERR_INVALID_ARGUMENT, 0,

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading what the wrapper `trace` wrote. A rank that was killed leaves a file that ends anywhere. */
+#include <math.h>
+#include <string.h>
+
+#include "trace_merge.h"
+
+enum { RANKS_MAX = 1 << 20 };
+
+static const char schema[] = "tutti.timeline/1";
+
+JsonObject *event_at(JsonNode *root, guint index)
+{
+    JsonNode *node = json_array_get_element(json_node_get_array(root), index);
+
+    return JSON_NODE_HOLDS_OBJECT(node) ? json_node_get_object(node) : NULL;
+}
+
+static JsonNode *value_of(JsonObject *event, const char *member)
+{
+    JsonNode *node = event ? json_object_get_member(event, member) : NULL;
+
+    return node && JSON_NODE_HOLDS_VALUE(node) ? node : NULL;
+}
+
+const char *event_text(JsonObject *event, const char *member)
+{
+    JsonNode *node = value_of(event, member);
+
+    return node && json_node_get_value_type(node) == G_TYPE_STRING ? json_node_get_string(node)
+                                                                   : "";
+}
+
+double event_number(JsonObject *event, const char *member, double otherwise)
+{
+    JsonNode *node = value_of(event, member);
+    double value = node && json_node_get_value_type(node) != G_TYPE_STRING
+                       ? json_node_get_double(node)
+                       : otherwise;
+
+    return isfinite(value) ? value : otherwise;
+}
+
+JsonObject *event_arguments(JsonObject *event)
+{
+    JsonNode *node = json_object_get_member(event, "args");
+
+    return node && JSON_NODE_HOLDS_OBJECT(node) ? json_node_get_object(node) : NULL;
+}
+
+/* Parses the text; a last event that is not whole is left out. */
+static JsonNode *parse(char *text, gsize size, bool *ret_cut, GError **error)
+{
+    g_autoptr(JsonParser) parser = json_parser_new();
+    char *last;
+
+    *ret_cut = false;
+    if (json_parser_load_from_data(parser, text, (gssize)size, error))
+        return json_parser_steal_root(parser);
+    if (size < 2 || text[0] != '[' || !(last = g_strrstr_len(text, (gssize)size, ",\n")))
+        return NULL;
+    *last = ']';
+    if (!json_parser_load_from_data(parser, text, last + 1 - text, NULL))
+        return NULL;
+    g_clear_error(error);
+    *ret_cut = true;
+    return json_parser_steal_root(parser);
+}
+
+/* Finds the event by which the rank says who it is; counts the others. */
+static void look_through(struct timeline *t)
+{
+    guint count = json_array_get_length(json_node_get_array(t->root));
+
+    for (guint i = 0; i < count; i++) {
+        JsonObject *event = event_at(t->root, i);
+
+        if (!event)
+            continue;
+        if (!strcmp(event_text(event, "name"), "tutti_rank") && !t->about)
+            t->about = event_arguments(event);
+        t->calls += !strcmp(event_text(event, "ph"), "X");
+    }
+}
+
+/* NULL: it says all that is needed. */
+static const char *introduce(struct timeline *t)
+{
+    if (!t->about || strcmp(event_text(t->about, "schema"), schema))
+        return "it was not written by the wrapper trace, or by another version of it";
+    double rank = event_number(t->about, "rank", -1), size = event_number(t->about, "size", 0);
+    double init = event_number(t->about, "init", 1);
+
+    if (!(size >= 1 && size <= RANKS_MAX && rank >= 0 && rank < size && init >= 1 && init < 1000))
+        return "its rank and size make no sense";
+    t->rank = (int)rank;
+    t->size = (int)size;
+    t->init = (int)init;
+    t->host = event_text(t->about, "host");
+    t->run = event_text(t->about, "run_id");
+    t->clock_name = event_text(t->about, "clock");
+    return NULL;
+}
+
+void timeline_free(struct timeline *t)
+{
+    if (t->root)
+        json_node_unref(t->root);
+    g_free(t->path);
+    g_free(t);
+}
+
+struct timeline *timeline_read(const char *path, char **ret_words)
+{
+    g_autofree char *text = NULL;
+    g_autoptr(GError) error = NULL;
+    gsize size = 0;
+
+    if (!g_file_get_contents(path, &text, &size, &error)) {
+        *ret_words = g_strdup(error->message);
+        return NULL;
+    }
+    struct timeline *t = g_new0(struct timeline, 1);
+    const char *words = NULL;
+
+    t->path = g_strdup(path);
+    t->root = parse(text, size, &t->cut, &error);
+    if (!t->root) {
+        words = error ? error->message : "it is no JSON";
+    } else if (!JSON_NODE_HOLDS_ARRAY(t->root)) {
+        words = "it is no array of events";
+    } else {
+        look_through(t);
+        words = introduce(t);
+    }
+    if (!words)
+        return t;
+    *ret_words = g_strdup(words);
+    timeline_free(t);
+    return NULL;
+}
