@@ -292,10 +292,15 @@ static char *call_words(const struct object *object)
     g_autofree char *dtype = string_or(object, "dtype", NULL), *op = string_or(object, "op", NULL);
     gint64 count = integer(object, "count", 0, G_MAXINT64);
     gint64 root = integer_or(object, "root", 0, MEMBERS_MAX, -1);
+    const bool uneven = truth_or(object, "uneven", false);
     GString *words = g_string_new(operation);
 
+    if (uneven)
+        g_string_append(words, "_v");
+    if (dtype && (count || !uneven))
+        g_string_append_printf(words, " %" G_GINT64_FORMAT " x", count);
     if (dtype)
-        g_string_append_printf(words, " %" G_GINT64_FORMAT " x %s", count, dtype);
+        g_string_append_printf(words, " %s", dtype);
     if (op)
         g_string_append_printf(words, ", %s", op);
     if (root >= 0)

@@ -146,11 +146,26 @@ static bool is_explained(const struct trace_verdict *v)
     return false;
 }
 
+/* A member that has called it, but whose wrapper keeps that from the others. */
+static void find_held(struct trace_verdict *v)
+{
+    for (guint i = 0; i < v->waiting->len; i++) {
+        int rank = g_array_index(v->waiting, int, i);
+        const struct trace_call *call = in_collective(v->by_rank[rank]);
+        g_autofree char *who = judge_who(v, rank), *words = trace_call_words(v, v->sequence);
+
+        if (call && strcmp(call->waits_what, "wrapper") == 0)
+            judge_add(v, TRACE_STUCK, judge_ranks(rank), v->sequence,
+                      g_strdup_printf("a wrapper (TUTTI_WRAP) of %s holds %s back", who, words));
+    }
+}
+
 void judge_waits(struct trace_verdict *v)
 {
     find_waiting(v);
     if (!v->sequence || is_explained(v))
         return;
+    find_held(v);
     for (int r = 0; r < v->size; r++) {
         if (judge_has(v, r))
             continue;

@@ -13,6 +13,11 @@
 extern "C" {
 #endif
 
+enum {
+    TUTTI_RECORD_UNEVEN = 1 << 0, /* blocks of different sizes; `count` may be 0 then */
+    TUTTI_RECORD_MESSAGE = 1 << 1 /* point to point */
+};
+
 /* One call, as it was made and as it was carried. */
 typedef struct tutti_record {
     uint64_t sequence; /* of collectives: 1, 2, …; of point to point: its own count, 1, 2, … */
@@ -27,6 +32,8 @@ typedef struct tutti_record {
     int32_t op;            /* tutti_reduce_op, -1: none */
     int32_t peer;          /* root or peer, -1: none, or any until the message is there */
     int32_t state;         /* 0 queued, 1 running, 2 done, 3 failed */
+    uint32_t flags;        /* TUTTI_RECORD_… */
+    uint32_t reserved;
 } tutti_record;
 
 /**

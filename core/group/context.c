@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -34,19 +33,6 @@ static void forget_in_child(void)
     dump_watch_forget();
 }
 
-/* Takes the baton, unless somebody keeps it until then. */
-static bool take_baton(struct engine *engine, int64_t until_ns)
-{
-    const struct timespec pause = {.tv_nsec = CLOCK_NS_PER_MS};
-
-    while (!engine_try(engine)) {
-        if (clock_now_ns() >= until_ns)
-            return false;
-        nanosleep(&pause, NULL);
-    }
-    return true;
-}
-
 static void propose_exit(struct tutti_group *group)
 {
     char who[CONTROL_HOST_MAX + 64], words[CONTROL_WORDS_MAX];
@@ -70,7 +56,7 @@ static void say_unclean_bye(void)
         if (c->fork_generation != fork_current())
             continue;
         (void)engine_stop(&c->engine, until);
-        if (!take_baton(&c->engine, until))
+        if (!engine_take_until(&c->engine, until))
             continue;
         for (struct engine_source *s = c->engine.sources; s; s = s->next)
             if (((struct tutti_group *)s)->size > 1)

@@ -162,11 +162,13 @@ static void write_record(struct json *json, const struct tutti_group *group,
                          const tutti_record *record)
 {
     static const char *const states[] = {"queued", "running", "done", "failed"};
-    bool message = !strcmp(record->algorithm, "message");
+    const bool message = record->flags & TUTTI_RECORD_MESSAGE;
 
     json_begin_object(json, NULL);
     json_uint(json, message ? "message" : "sequence", record->sequence);
     json_string(json, "operation", record->operation);
+    if (record->flags & TUTTI_RECORD_UNEVEN)
+        json_bool(json, "uneven", true);
     json_uint(json, "count", record->count);
     json_uint(json, "bytes", record->bytes);
     if (record->dtype)
@@ -201,12 +203,13 @@ static void write_wait(struct json *json, const struct tutti_group *group, const
     static const char *const kinds[] = {
         [WAITING_NOTHING] = "nothing", [WAITING_ROOM] = "room",       [WAITING_CALL] = "call",
         [WAITING_MAPPED] = "progress", [WAITING_RECEIVE] = "message", [WAITING_SEND] = "taking"};
-    struct waiting waiting = group_waits_for(group, call);
+    const struct waiting waiting = group_waits_for(group, call);
+    const bool held = call->kind == CALL_COLLECTIVE && group_holds(group, call);
     int missing[MISSING_MAX];
     int count = group_missing_mates(group, call, -1, missing, MISSING_MAX);
 
     json_begin_object(json, "waits_for");
-    json_string(json, "what", kinds[waiting.kind]);
+    json_string(json, "what", held ? "wrapper" : kinds[waiting.kind]);
     json_int(json, "rank", waiting.rank);
     json_begin_array(json, "not_called");
     for (int i = 0; i < count; i++)

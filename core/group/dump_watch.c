@@ -34,8 +34,7 @@
 enum {
     LOOK_MS = 500,
     WRITE_MS = 500, /* a failed call waits for its dump, not for a file server */
-    BATON_MS = 2000,
-    BATON_RETRY_NS = 1000000
+    BATON_MS = 2000
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -62,23 +61,10 @@ struct dumping {
     struct kept_error error;
 };
 
-static bool take_within(struct engine *engine, int64_t ms)
-{
-    struct timespec pause = {.tv_nsec = BATON_RETRY_NS};
-    int64_t deadline = clock_deadline_ms(ms);
-
-    while (!engine_try(engine)) {
-        if (clock_now_ns() > deadline)
-            return false;
-        nanosleep(&pause, NULL);
-    }
-    return true;
-}
-
 static void dump_context(tutti_context *context, void *user)
 {
     struct dumping *dumping = user;
-    bool taken = take_within(&context->engine, BATON_MS);
+    bool taken = engine_take_until(&context->engine, clock_deadline_ms(BATON_MS));
     char name[256];
 
     dump_name(context, !taken, name, sizeof name);

@@ -83,6 +83,7 @@ uint64_t record_collective(struct tutti_group *group, const struct call *call)
     record->op = words->op;
     record->peer = words->root;
     record->state = RECORD_QUEUED;
+    record->flags = words->flags & CALL_UNEVEN ? TUTTI_RECORD_UNEVEN : 0;
     return number;
 }
 
@@ -108,7 +109,8 @@ uint64_t record_message(struct tutti_group *group, const struct call *call, bool
                              .algorithm = "message",
                              .op = -1,
                              .peer = call->peer,
-                             .state = RECORD_RUNNING};
+                             .state = RECORD_RUNNING,
+                             .flags = TUTTI_RECORD_MESSAGE};
     return number;
 }
 

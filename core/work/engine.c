@@ -167,6 +167,18 @@ void engine_take_contended(struct engine *engine)
     }
 }
 
+bool engine_take_until(struct engine *engine, int64_t until_ns)
+{
+    const struct timespec pause = {.tv_nsec = CLOCK_NS_PER_MS};
+
+    while (!engine_try(engine)) {
+        if (clock_now_ns() >= until_ns)
+            return false;
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
 static unsigned move(struct engine *engine)
 {
     unsigned moved = 0;

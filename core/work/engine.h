@@ -89,6 +89,8 @@ static inline bool engine_try(struct engine *engine)
 }
 
 void engine_take_contended(struct engine *engine);
+/* As engine_take(), but false when somebody keeps it until `until_ns`. */
+bool engine_take_until(struct engine *engine, int64_t until_ns);
 
 static inline void engine_take(struct engine *engine)
 {

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A dump of the recorder from anywhere: it is refused in words, or can be judged and told. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "trace_verdict.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void judge(struct trace_group *group, const GPtrArray *dumps)
+{
+    g_autoptr(GPtrArray) groups = g_ptr_array_new();
+
+    g_ptr_array_add(groups, group);
+
+    struct trace_verdict *verdict = trace_judge(groups, dumps);
+    for (guint i = 0; i < verdict->findings->len; i++) {
+        const struct trace_finding *finding = verdict->findings->pdata[i];
+        g_autofree char *ranks = trace_ranks_words(finding->ranks);
+        g_autofree char *call = trace_call_words(verdict, finding->sequence);
+
+        if (!finding->words || !g_utf8_validate(finding->words, -1, NULL))
+            abort();
+    }
+    trace_verdict_free(verdict);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *words = NULL;
+    struct trace_dump *dump = trace_read_text("fuzz", (const char *)data, size, &words);
+    g_autoptr(GPtrArray) dumps = g_ptr_array_new();
+
+    if (!dump != (words != NULL))
+        abort();
+    if (dump) {
+        g_ptr_array_add(dumps, dump);
+        for (guint i = 0; i < dump->groups->len; i++)
+            judge(dump->groups->pdata[i], dumps);
+    }
+    trace_dump_free(dump);
+    g_free(words);
+    return 0;
+}
