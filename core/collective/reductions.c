@@ -153,7 +153,7 @@ static tutti_status reduce(tutti_group *group, const tutti_tensor *in_tensor,
 {
     struct collective c = {.words = {.op = op, .root = root, .operation = OPERATION_REDUCE}};
     const bool in_place = in_tensor == out_tensor;
-    struct side in, out;
+    struct side in = {0}, out = {0};
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
     if (!status)

@@ -113,7 +113,8 @@ void engine_fini(struct engine *engine)
         close(engine->doorbell);
     if (engine->event_fd >= 0)
         close(engine->event_fd);
-    engine->epoll_fd = engine->doorbell = engine->event_fd = -1;
+    engine->epoll_fd = engine->doorbell = -1;
+    engine->event_fd = -1;
     pthread_cond_destroy(&engine->wake);
     pthread_mutex_destroy(&engine->lock);
 }

@@ -20,7 +20,7 @@ static void judge(struct trace_group *group, const GPtrArray *dumps)
         g_autofree char *ranks = trace_ranks_words(finding->ranks);
         g_autofree char *call = trace_call_words(verdict, finding->sequence);
 
-        if (!finding->words || !g_utf8_validate(finding->words, -1, NULL))
+        if (!*ranks || *call != '#' || !g_utf8_validate(finding->words, -1, NULL))
             abort();
     }
     trace_verdict_free(verdict);
