@@ -151,42 +151,45 @@ static tutti_status form_subgroup(struct tutti_group *parent, const int32_t *ran
                                   int self, const tutti_group_options *options,
                                   struct tutti_group *group)
 {
+    const struct forming forming = {parent, options->name ? options->name : ""};
+    XXH128_hash_t what = hash_of(parent->key, forming.name, ranks, n);
+    uint64_t times = 0;
     tutti_status status = lineage_inherit(&parent->lineage, ranks, n, &group->lineage);
 
-    group->choice = parent->choice;
-    group->reproducible = parent->reproducible;
-    wrappers_share(parent, group);
-    if (!status && options->backend)
-        status = backend_parse("backend", options->backend, &group->choice);
+    if (!status)
+        status = tally_count(&parent->lineage.made, &what, sizeof what, &times);
     if (status)
         return status;
+    write_key(parent, what, times, group->key);
+    if (!options->name)
+        write_name(parent, ranks, n, times, group->name);
     bootstrap_inherit(&parent->bootstrap, self, n, clock_deadline_ms(group->timeout_ms),
                       &group->bootstrap);
-    const struct forming forming = {parent, options->name ? options->name : ""};
     group->forming = &forming;
     status = group_form(group);
     group->forming = NULL;
     return status;
 }
 
+/* What only this member can have wrong is refused before the attempt counts: the others' count is
+ * to be the same. */
 static tutti_status make(struct tutti_group *parent, const int32_t *ranks, int32_t n, int self,
                          const tutti_group_options *options, tutti_group **ret_group)
 {
-    char name[CONTROL_HOST_MAX];
-    const char *given = options->name ? options->name : "";
-    XXH128_hash_t what = hash_of(parent->key, given, ranks, n);
-    uint64_t times = 0;
+    struct backend_choice choice = parent->choice;
     struct tutti_group *group;
 
-    tutti_status status = tally_count(&parent->lineage.made, &what, sizeof what, &times);
+    tutti_status status =
+        options->backend ? backend_parse("backend", options->backend, &choice) : TUTTI_OK;
+    if (!status)
+        status =
+            group_create(parent->context, options->name ? options->name : "group",
+                         options->timeout_ms ? options->timeout_ms : parent->timeout_ms, &group);
     if (status)
         return status;
-    write_name(parent, ranks, n, times, name);
-    status = group_create(parent->context, options->name ? options->name : name,
-                          options->timeout_ms ? options->timeout_ms : parent->timeout_ms, &group);
-    if (status)
-        return status;
-    write_key(parent, what, times, group->key);
+    group->choice = choice;
+    group->reproducible = parent->reproducible;
+    wrappers_share(parent, group);
     status = form_subgroup(parent, ranks, n, self, options, group);
     if (status) {
         group_free(group);

@@ -64,6 +64,33 @@ RANK_CASE(all_come)
     finish(group, world, status);
 }
 
+/* A group without the victim goes on, and makes groups; the world does not. */
+RANK_CASE(others_live_on)
+{
+    tutti_group *world = join(), *others, *again = 0;
+    tutti_group_info info = {.struct_size = sizeof info};
+    char words[RANK_WORDS_MAX];
+
+    require_ok(tutti_group_split(world, rank == victim() ? -1 : 0, 0, 0, &others));
+    rank_point("open");
+    if (rank == victim())
+        rank_await("never");
+    tutti_status status = tutti_barrier(world, 0, 0);
+    tell(status);
+    snprintf(words, sizeof words, "%s", tutti_last_error());
+    check_status(tutti_group_new(world, 0, 0, 0, &again), status);
+    check_str_eq(tutti_last_error(), words);
+    check_ok(tutti_barrier(others, 0, 0));
+    check_ok(tutti_group_new(others, 0, 0, 0, &again));
+    check_ok(tutti_barrier(again, 0, 0));
+    check_ok(tutti_group_status(others, &info));
+    check_eq(info.state, TUTTI_GROUP_READY);
+    check_eq(info.completed, 1);
+    check_status(tutti_group_destroy(world), status);
+    check_ok(tutti_group_destroy(again));
+    check_ok(tutti_group_destroy(others));
+}
+
 /* The victim ends while it is in several groups, and while tutti's thread runs for it. */
 RANK_CASE(one_exits)
 {

@@ -52,6 +52,15 @@ FAULT_TEST(group, is_not_made_when_its_leader_dies_before_it_comes)
     kill_before(way, RANKS - 1);
 }
 
+FAULT_TEST(group, lives_on_when_who_is_not_in_it_dies)
+{
+    struct ranks *ranks = fault_start(way, "rank_group", "others_live_on", RANKS,
+                                      (const char *[]){victim_is(MIDDLE), NULL});
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
+    expect_lost(ranks, MIDDLE, ranks_signal(ranks, MIDDLE, SIGKILL));
+}
+
 /* From the call on, until all call on the group. The group's words if it was made, else the
  * world's; the same on all. */
 static void kill_at(const struct fault_way *way, int victim, int after_us)

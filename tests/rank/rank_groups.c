@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups made from groups: who is in them, what they are called, when they end. */
 #include <dirent.h>
+#include <netinet/in.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "harness/rank.h"
@@ -26,6 +29,27 @@ static int32_t translate_one(const tutti_group *from, int32_t rank, const tutti_
     return translated;
 }
 
+/* Every rank argument is a rank of the group. */
+static void talk_in(tutti_group *group, int32_t first)
+{
+    int32_t rank = tutti_group_rank(group), size = tutti_group_size(group), source = -1;
+    int32_t values[2] = {rank ? -1 : first, rank};
+    int64_t shapes[2];
+    tutti_tensor all = tutti_tensor_1d(&values[0], TUTTI_I32, &shapes[0], 1);
+    tutti_tensor own = tutti_tensor_1d(&values[1], TUTTI_I32, &shapes[1], 1);
+
+    require_ok(tutti_broadcast(group, &all, 0, NULL, NULL));
+    check_eq(values[0], first);
+    if (rank) {
+        require_ok(tutti_send(group, &own, 0, 5, NULL));
+        return;
+    }
+    for (int32_t i = 1; i < size; i++) {
+        require_ok(tutti_recv(group, &own, TUTTI_ANY_SOURCE, 5, NULL, &source));
+        check_eq(values[1], source);
+    }
+}
+
 RANK_CASE(a_group_has_the_members_of_its_list_in_that_order)
 {
     tutti_group *world = rank_init(NULL), *group = world;
@@ -43,6 +67,7 @@ RANK_CASE(a_group_has_the_members_of_its_list_in_that_order)
         check_eq(translate_one(group, 0, world), 3);
         check_eq(translate_one(world, 1, group), 2);
         check_eq(translate_one(world, 2, group), -1);
+        talk_in(group, 3);
         check_ok(tutti_barrier(group, NULL, NULL));
     }
     check_eq(sum_over(world, 1), 4); /* beside it */
@@ -236,6 +261,59 @@ RANK_CASE(a_hundred_groups_live_side_by_side)
     check_ok(tutti_group_destroy(world));
 }
 
+/* A port that is free now; told by rank 0. */
+static int agree_on_port(tutti_group *world)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    int64_t shape;
+    int32_t port = 0;
+    tutti_tensor t = tutti_tensor_1d(&port, TUTTI_I32, &shape, 1);
+
+    if (tutti_group_rank(world) == 0) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        require(!bind(fd, (struct sockaddr *)&address, bytes) &&
+                !getsockname(fd, (struct sockaddr *)&address, &bytes));
+        port = ntohs(address.sin_port);
+        close(fd);
+    }
+    require_ok(tutti_broadcast(world, &t, 0, NULL, NULL));
+    return port;
+}
+
+RANK_CASE(a_store_that_rank_0_serves_ends_with_its_last_group)
+{
+    tutti_group *outside = rank_init(NULL), *world, *all, *again, *pair;
+    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
+    static const int32_t others[] = {1, 2};
+    char url[128];
+
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d?rank=%d&world_size=%d", agree_on_port(outside),
+             rank, size);
+    options.init_url = url;
+    options.group_name = "inner";
+    world = rank_init(&options);
+    require_ok(tutti_group_new(world, NULL, 0, NULL, &all));
+    require_ok(tutti_group_new(world, others, 2, NULL, &pair));
+    check_ok(tutti_group_destroy(world));
+    require_ok(tutti_group_new(all, NULL, 0, NULL, &again)); /* rank 0 has a group of it still */
+    check_ok(tutti_group_destroy(again));
+    check_ok(tutti_group_destroy(all));
+    check_ok(tutti_barrier(outside, NULL, NULL)); /* rank 0 has left them all */
+    if (rank) {
+        int64_t began = rank_now_ns();
+
+        check_eq(sum_over(pair, 1), 2);
+        check_status(tutti_group_new(pair, NULL, 0, NULL, &again), TUTTI_ERR_STORE);
+        check_contains(tutti_last_error(), "the store in which groups are made cannot be reached");
+        check(rank_now_ns() - began < 3000000000);
+        check_eq(sum_over(pair, 1), 2);
+        check_ok(tutti_group_destroy(pair));
+    }
+    check_ok(tutti_group_destroy(outside));
+}
+
 /* The same member of two worlds of the same name, one after the other and then at once. */
 RANK_CASE(contexts_of_one_process_do_not_take_each_others_keys)
 {
@@ -287,6 +365,9 @@ RANK_CASE(wrong_lists_are_refused_in_words)
     options.timeout_ms = -1;
     check_status(tutti_group_new(world, NULL, 0, &options, &group), TUTTI_ERR_INVALID_ARGUMENT);
     options.timeout_ms = 5000;
+    options.backend = "local=";
+    if (rank) /* it does not count as an attempt */
+        check_status(tutti_group_new(world, NULL, 0, &options, &group), TUTTI_ERR_INVALID_ARGUMENT);
     options.backend = rank ? "shm" : "tcp";
     check_status(tutti_group_new(world, NULL, 0, &options, &group), TUTTI_ERR_MISMATCH);
     check_contains(tutti_last_error(), "different backends");
