@@ -5,8 +5,12 @@
  * count or an offset of 32 bits anywhere on the way shows.
  */
 #include <stdlib.h>
+#include <string.h>
 
+#include "conformance/random.h"
 #include "harness/rank.h"
+
+enum { BLOCK = 4096 };
 
 /* No multiple of anything that algorithms cut by. TUTTI_TEST_ELEMENTS is for who has memory for
  * more. */
@@ -17,27 +21,34 @@ static uint64_t elements(void)
     return given ? strtoull(given, NULL, 0) : (UINT64_C(1) << 31) + 12345;
 }
 
-static uint8_t value_at(uint64_t i, int rank)
+/* What `rank` has in its memory's block, or, for size 2, what the sum over both has there. */
+static void make_block(uint8_t ret_block[BLOCK], uint64_t number, int rank, int size)
 {
-    uint64_t x = i ^ i >> 8 ^ i >> 16 ^ i >> 24 ^ i >> 32;
+    const uint64_t mixed = random_mix(number);
 
-    return (uint8_t)(x * 7 + (uint64_t)rank * 31);
+    for (int i = 0; i < BLOCK; i++)
+        ret_block[i] = (uint8_t)((uint64_t)size * (mixed + (uint64_t)i * 7) + (uint64_t)rank * 31);
 }
 
 static void fill(uint8_t *memory, uint64_t n, int rank)
 {
-    for (uint64_t i = 0; i < n; i++)
-        memory[i] = value_at(i, rank);
+    uint8_t block[BLOCK];
+
+    for (uint64_t at = 0; at < n; at += BLOCK) {
+        make_block(block, at / BLOCK, rank, 1);
+        memcpy(memory + at, block, n - at < BLOCK ? n - at : BLOCK);
+    }
 }
 
-/* The first wrong index, or n. */
+/* Where the first block begins that is wrong, or n. */
 static uint64_t first_wrong(const uint8_t *memory, uint64_t n, bool sum)
 {
-    for (uint64_t i = 0; i < n; i++) {
-        const uint8_t right = (uint8_t)(value_at(i, 0) + (sum ? value_at(i, 1) : 0));
+    uint8_t block[BLOCK];
 
-        if (memory[i] != right)
-            return i;
+    for (uint64_t at = 0; at < n; at += BLOCK) {
+        make_block(block, at / BLOCK, sum, sum ? 2 : 1);
+        if (memcmp(memory + at, block, n - at < BLOCK ? n - at : BLOCK) != 0)
+            return at;
     }
     return n;
 }
