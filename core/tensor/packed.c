@@ -23,15 +23,12 @@ static struct packed *packed_new(uint64_t bytes)
     return whole <= PTRDIFF_MAX ? aligned_alloc(ALIGNMENT, whole) : NULL;
 }
 
-tutti_status packed_use(const tutti_tensor *tensor, const struct tensor_size *size,
+tutti_status packed_add(const tutti_tensor *tensor, const struct tensor_size *size,
                         const char *what, enum tensor_use use, struct packed **list,
                         void **ret_data)
 {
-    if (size->contiguous) {
-        *ret_data = size->bytes ? (char *)tensor->data + tensor->byte_offset : NULL;
-        return TUTTI_OK;
-    }
     struct tensor_view view;
+
     tensor_view(tensor, size, &view);
     if (use & TENSOR_WRITTEN && !tensor_view_is_distinct(&view))
         return error_set(TUTTI_ERR_UNSUPPORTED,
@@ -54,7 +51,7 @@ tutti_status packed_use(const tutti_tensor *tensor, const struct tensor_size *si
     return TUTTI_OK;
 }
 
-void packed_end(struct packed **list, bool unpack)
+void packed_end_all(struct packed **list, bool unpack)
 {
     while (*list) {
         struct packed *packed = *list;

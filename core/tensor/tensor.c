@@ -14,17 +14,21 @@
 #include "base/error.h"
 #include "tensor/layout.h"
 
+enum { CODES = 16, BYTES_MAX = 16 };
+
+/* Asked for several times in each call, so without a branch for each dtype. */
 size_t tutti_dtype_size(tutti_dtype dtype)
 {
-    switch (dtype) {
-#define CASE(NAME, name, code, bits)                                                               \
-    case TUTTI_##NAME:                                                                             \
-        return (bits) / 8;
-        TUTTI_DTYPE_LIST(CASE)
-#undef CASE
-    default:
+    static const uint8_t sizes[CODES][BYTES_MAX + 1] = {
+#define SIZE(NAME, name, code, bits) [code][(bits) / 8] = (bits) / 8,
+        TUTTI_DTYPE_LIST(SIZE)
+#undef SIZE
+    };
+    const uint32_t code = dtype & 0xff, bits = dtype >> 8 & 0xff, lanes = dtype >> 16;
+
+    if (code >= CODES || bits > 8 * BYTES_MAX || bits % 8 || lanes != 1)
         return 0;
-    }
+    return sizes[code][bits / 8];
 }
 
 const char *tutti_dtype_name(tutti_dtype dtype)
@@ -69,7 +73,7 @@ const char *tutti_reduce_op_name(tutti_reduce_op op)
     }
 }
 
-static tutti_status check_fields(const tutti_tensor *tensor)
+static tutti_status check_fields(const tutti_tensor *tensor, uint64_t *ret_element)
 {
     if (!tensor)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the tensor is NULL");
@@ -78,48 +82,41 @@ static tutti_status check_fields(const tutti_tensor *tensor)
     if (tensor->ndim > 0 && !tensor->shape)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "the tensor's shape is NULL, but its ndim is %" PRId32, tensor->ndim);
-    if (tutti_dtype_size(tensor->dtype) == 0)
+    *ret_element = tutti_dtype_size(tensor->dtype);
+    if (*ret_element == 0)
         return error_set(TUTTI_ERR_UNSUPPORTED,
                          "no operation takes the tensor's dtype (code %u, bits %u, lanes %u)",
                          tensor->dtype & 0xff, tensor->dtype >> 8 & 0xff, tensor->dtype >> 16);
     return TUTTI_OK;
 }
 
-/* One extent of 0 makes the tensor empty, however large the others are. */
-static tutti_status count_elements(const tutti_tensor *tensor, uint64_t *ret_count)
+/*
+ * Elements, and whether they lie in row-major order without gaps. One extent of 0 makes the tensor
+ * empty, however large the others are. An extent of 1 is never stepped over: frameworks leave any
+ * number as its stride.
+ */
+static tutti_status count_elements(const tutti_tensor *tensor, struct tensor_size *size)
 {
     uint64_t count = 1;
-    bool empty = false, overflow = false;
+    bool empty = false, overflow = false, contiguous = true;
 
-    for (int32_t i = 0; i < tensor->ndim; i++) {
-        if (tensor->shape[i] < 0)
+    for (int32_t i = tensor->ndim - 1; i >= 0; i--) {
+        const int64_t extent = tensor->shape[i];
+
+        if (extent < 0)
             return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                             "the tensor's extent %" PRId32 " is %" PRId64, i, tensor->shape[i]);
-        empty |= tensor->shape[i] == 0;
-        overflow |= __builtin_mul_overflow(count, (uint64_t)tensor->shape[i], &count);
+                             "the tensor's extent %" PRId32 " is %" PRId64, i, extent);
+        if (tensor->strides && extent != 1)
+            contiguous &= (uint64_t)tensor->strides[i] == count;
+        empty |= extent == 0;
+        overflow |= __builtin_mul_overflow(count, (uint64_t)extent, &count);
     }
     if (overflow && !empty)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "the tensor's number of elements does not fit into 64 bits");
-    *ret_count = empty ? 0 : count;
+    size->count = empty ? 0 : count;
+    size->contiguous = contiguous || empty;
     return TUTTI_OK;
-}
-
-/* Only for tensors with elements: the product of the extents is known to fit. */
-static bool is_contiguous(const tutti_tensor *tensor)
-{
-    int64_t expected = 1;
-
-    if (!tensor->strides)
-        return true;
-    for (int32_t i = tensor->ndim - 1; i >= 0; i--) {
-        if (tensor->shape[i] == 1) /* never stepped over: frameworks leave any number here */
-            continue;
-        if (tensor->strides[i] != expected)
-            return false;
-        expected *= tensor->shape[i];
-    }
-    return true;
 }
 
 /* The first and the end of the bytes that strides reach, counted from the first element. */
@@ -164,21 +161,20 @@ static tutti_status check_memory(const tutti_tensor *tensor, const struct tensor
 
 tutti_status tensor_measure(const tutti_tensor *tensor, struct tensor_size *ret_size)
 {
-    struct tensor_size size = {.contiguous = true};
-    tutti_status status = check_fields(tensor);
+    struct tensor_size size;
+    uint64_t element;
+    tutti_status status = check_fields(tensor, &element);
 
     if (status == TUTTI_OK)
-        status = count_elements(tensor, &size.count);
+        status = count_elements(tensor, &size);
     if (status != TUTTI_OK)
         return status;
     /* Half the address space at most, so that every offset into it is a ptrdiff_t. */
-    if (__builtin_mul_overflow(size.count, tutti_dtype_size(tensor->dtype), &size.bytes) ||
-        size.bytes > PTRDIFF_MAX)
+    if (__builtin_mul_overflow(size.count, element, &size.bytes) || size.bytes > PTRDIFF_MAX)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "the tensor's %" PRIu64 " elements of %s do not fit into memory",
                          size.count, tutti_dtype_name(tensor->dtype));
     if (size.count > 0) {
-        size.contiguous = is_contiguous(tensor);
         status = check_memory(tensor, &size);
         if (status != TUTTI_OK)
             return status;
