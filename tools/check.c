@@ -71,6 +71,8 @@ static const struct check {
     {"ranks.broadcast", "broadcasts from every root, in all sizes", NULL, check_rank_broadcast,
      RANKS, RANKS_S},
     {"ranks.all_reduce", "all_reduces in all sizes", NULL, check_rank_all_reduce, RANKS, RANKS_S},
+    {"ranks.blocks", "reduce, gather, scatter, all_to_all and their kin, in all sizes", NULL,
+     check_rank_blocks, RANKS, RANKS_S},
     {"ranks.messages", "messages around a ring, and from any source", NULL, check_rank_messages,
      RANKS, RANKS_S},
     {"ranks.works", "many all_reduces in flight", NULL, check_rank_works, RANKS, RANKS_S},

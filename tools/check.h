@@ -85,6 +85,11 @@ struct check_finding check_file_calls(const struct check_subject *subject);
 const tutti_plugin *check_load(const struct check_subject *subject);
 const tutti_transport_ops *check_transport(const struct check_subject *subject);
 
+/* What belongs to the program (signals, umask, folder, locale, environment and the like): ends the
+ * check when it is not what it was. */
+void check_remember(void);
+void check_same(const char *when);
+
 check_body check_core_accepts, check_descriptor, check_effects;
 
 /* ---- check_messages.c ------------------------------------------------------------------------ */
@@ -94,7 +99,7 @@ check_body check_sizes, check_order, check_both_ways, check_late_receives, check
 
 /* ---- check_ranks.c --------------------------------------------------------------------------- */
 
-check_body check_rank_all_reduce, check_rank_broadcast, check_rank_barrier, check_rank_messages,
-    check_rank_works, check_rank_groups, check_rank_killed;
+check_body check_rank_all_reduce, check_rank_broadcast, check_rank_barrier, check_rank_blocks,
+    check_rank_messages, check_rank_works, check_rank_groups, check_rank_killed;
 
 #endif

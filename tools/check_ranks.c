@@ -73,6 +73,7 @@ static struct rank join(const struct check_member *member)
     options.timeout_ms = TIMEOUT_MS;
     if (chdir(member->folder)) /* for what a wrapper writes */
         check_fails("cannot go to %s", member->folder);
+    check_remember();
     check_doing("making a group");
     expect_ok(&rank, tutti_init(&options, &rank.world), "tutti_init");
     rank.in = memory(LARGEST * sizeof *rank.in);
@@ -84,6 +85,7 @@ static void leave(struct rank *rank)
 {
     check_doing("leaving the group");
     expect_ok(rank, tutti_group_destroy(rank->world), "tutti_group_destroy");
+    check_same("after a group was made, used and destroyed");
     free(rank->in);
     free(rank->out);
 }
@@ -170,6 +172,143 @@ void check_rank_barrier(const struct check_member *member)
     check_doing("in barriers");
     for (int i = 0; i < 200; i++)
         expect_ok(&rank, tutti_barrier(rank.world, NULL, NULL), "tutti_barrier");
+    check_doing("in a monitored barrier");
+    expect_ok(&rank, tutti_monitored_barrier(rank.world, NULL, NULL), "tutti_monitored_barrier");
+    leave(&rank);
+}
+
+/* ---- collectives of blocks: each member has one, or one for each member ----------------------- */
+
+/* One call of the operation, from rank->in to rank->out. */
+typedef tutti_status block_call(const struct rank *rank, const tutti_tensor *in,
+                                const tutti_tensor *out, int root);
+/* What element `i` of rank->out becomes, with blocks of `count`. */
+typedef float block_result(const struct rank *rank, int root, int64_t count, int64_t i);
+
+static float sum_at(const struct rank *rank, int64_t i)
+{
+    float sum = 0;
+
+    for (int r = 0; r < rank->size; r++)
+        sum += value(r, i);
+    return sum;
+}
+
+static tutti_status call_reduce(const struct rank *rank, const tutti_tensor *in,
+                                const tutti_tensor *out, int root)
+{
+    return tutti_reduce_into(rank->world, in, out, TUTTI_SUM, root, NULL, NULL);
+}
+
+static float reduced(const struct rank *rank, int root, int64_t count, int64_t i)
+{
+    (void)root;
+    (void)count;
+    return sum_at(rank, i);
+}
+
+static tutti_status call_gather(const struct rank *rank, const tutti_tensor *in,
+                                const tutti_tensor *out, int root)
+{
+    return tutti_gather(rank->world, in, out, root, NULL, NULL);
+}
+
+static tutti_status call_all_gather(const struct rank *rank, const tutti_tensor *in,
+                                    const tutti_tensor *out, int root)
+{
+    (void)root;
+    return tutti_all_gather(rank->world, in, out, NULL, NULL);
+}
+
+static float gathered(const struct rank *rank, int root, int64_t count, int64_t i)
+{
+    (void)rank;
+    (void)root;
+    return value((int)(i / count), i % count);
+}
+
+static tutti_status call_scatter(const struct rank *rank, const tutti_tensor *in,
+                                 const tutti_tensor *out, int root)
+{
+    return tutti_scatter(rank->world, in, out, root, NULL, NULL);
+}
+
+static float scattered(const struct rank *rank, int root, int64_t count, int64_t i)
+{
+    return value(root, rank->rank * count + i);
+}
+
+static tutti_status call_reduce_scatter(const struct rank *rank, const tutti_tensor *in,
+                                        const tutti_tensor *out, int root)
+{
+    (void)root;
+    return tutti_reduce_scatter(rank->world, in, out, TUTTI_SUM, NULL, NULL);
+}
+
+static float reduce_scattered(const struct rank *rank, int root, int64_t count, int64_t i)
+{
+    (void)root;
+    return sum_at(rank, rank->rank * count + i);
+}
+
+static tutti_status call_all_to_all(const struct rank *rank, const tutti_tensor *in,
+                                    const tutti_tensor *out, int root)
+{
+    (void)root;
+    return tutti_all_to_all(rank->world, in, out, NULL, NULL);
+}
+
+static float exchanged(const struct rank *rank, int root, int64_t count, int64_t i)
+{
+    (void)root;
+    return value((int)(i / count), rank->rank * count + i % count);
+}
+
+static const struct block_operation {
+    const char *name;
+    block_call *call;
+    block_result *result;
+    bool many_in, many_out; /* a block for each member */
+    bool at_root;           /* nobody else has a result */
+} block_operations[] = {
+    {"reduce", call_reduce, reduced, false, false, true},
+    {"gather", call_gather, gathered, false, true, true},
+    {"all_gather", call_all_gather, gathered, false, true, false},
+    {"scatter", call_scatter, scattered, true, false, false},
+    {"reduce_scatter", call_reduce_scatter, reduce_scattered, true, false, false},
+    {"all_to_all", call_all_to_all, exchanged, true, true, false},
+};
+
+static void try_blocks(struct rank *rank, const struct block_operation *operation, int64_t count,
+                       int root)
+{
+    const int64_t in_count = operation->many_in ? count * rank->size : count;
+    const int64_t out_count = operation->many_out ? count * rank->size : count;
+    int64_t shape[2];
+    const tutti_tensor in = floats(rank->in, &shape[0], in_count);
+    const tutti_tensor out = floats(rank->out, &shape[1], out_count);
+
+    check_doing("in %s of blocks of %lld floats, root %d", operation->name, (long long)count, root);
+    fill(rank->in, rank->rank, in_count);
+    expect_ok(rank, operation->call(rank, &in, &out, root), operation->name);
+    for (int64_t i = 0; (!operation->at_root || rank->rank == root) && i < out_count; i++) {
+        const float right = operation->result(rank, root, count, i);
+
+        if (rank->out[i] != right)
+            check_fails("rank %d: %s of blocks of %lld floats, root %d: element %lld is %g instead "
+                        "of %g",
+                        rank->rank, operation->name, (long long)count, root, (long long)i,
+                        (double)rank->out[i], (double)right);
+    }
+}
+
+void check_rank_blocks(const struct check_member *member)
+{
+    struct rank rank = join(member);
+
+    for (size_t o = 0; o < G_N_ELEMENTS(block_operations); o++)
+        for (size_t k = 0; k < G_N_ELEMENTS(counts); k++)
+            try_blocks(&rank, &block_operations[o], counts[k] / rank.size, (int)k % rank.size);
     leave(&rank);
 }
 
