@@ -1,30 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <criterion/criterion.h>
-
-#include "harness/launch.h"
+#include "everywhere.h"
 
 TestSuite(batch, .timeout = 90);
-
-/* Each over one provider for all, and over both: two ranks on one host, the third apart. */
-static void run(const char *case_name, int size)
-{
-    static const char *const hosts[] = {"a", "b", "a"};
-    struct ranks_options options = {.program = "rank_batch",
-                                    .case_name = case_name,
-                                    .size = size,
-                                    .backend = "shm,tcp",
-                                    .timeout_ms = 40000};
-
-    cr_expect(ranks_run(&options));
-    options.backend = "auto";
-    options.host_of = hosts;
-    cr_expect(ranks_run(&options));
-}
 
 #define CASE(name, size)                                                                           \
     Test(batch, name)                                                                              \
     {                                                                                              \
-        run(#name, size);                                                                          \
+        run_everywhere("rank_batch", #name, size);                                                 \
     }
 
 CASE(collectives_and_messages_of_a_batch_are_waited_for_together, 3)

@@ -1,29 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <criterion/criterion.h>
-
-#include "harness/launch.h"
+#include "everywhere.h"
 
 TestSuite(blocks, .timeout = 90);
-
-static void run(const char *case_name, int size)
-{
-    static const char *const hosts[] = {"a", "b", "a", "c", "a"};
-    struct ranks_options options = {.program = "rank_blocks",
-                                    .case_name = case_name,
-                                    .size = size,
-                                    .backend = "shm,tcp",
-                                    .timeout_ms = 40000};
-
-    cr_expect(ranks_run(&options));
-    options.backend = "auto";
-    options.host_of = hosts;
-    cr_expect(ranks_run(&options));
-}
 
 #define CASE(name, size)                                                                           \
     Test(blocks, name)                                                                             \
     {                                                                                              \
-        run(#name, size);                                                                          \
+        run_everywhere("rank_blocks", #name, size);                                                \
     }
 
 CASE(gathers_take_every_form, 5)

@@ -1,23 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <criterion/criterion.h>
-
-#include "harness/launch.h"
+#include "everywhere.h"
 
 TestSuite(work, .timeout = 90);
-
-static void run(const char *case_name, int size)
-{
-    cr_expect(ranks_run(&(struct ranks_options){.program = "rank_work",
-                                                .case_name = case_name,
-                                                .size = size,
-                                                .backend = "shm,tcp",
-                                                .timeout_ms = 40000}));
-}
 
 #define CASE(name, size)                                                                           \
     Test(work, name)                                                                               \
     {                                                                                              \
-        run(#name, size);                                                                          \
+        run_everywhere("rank_work", #name, size);                                                  \
     }
 
 CASE(wait_all_waits_for_thousands_of_collectives_and_messages, 3)
