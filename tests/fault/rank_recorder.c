@@ -95,3 +95,17 @@ RANK_CASE(fails_unnoticed)
     rank_await("go");
     rank_end();
 }
+
+/* Large messages, which wait for their receives: everybody sends first. */
+RANK_CASE(sends_in_a_circle)
+{
+    enum { COUNT = 1 << 20 };
+    static float mine[COUNT];
+    tutti_group *world = rank_init(NULL);
+    int64_t shape;
+    tutti_tensor tensor = tutti_tensor_1d(mine, TUTTI_F32, &shape, COUNT);
+
+    check_ok(tutti_barrier(world, NULL, NULL));
+    rank_point("open");
+    (void)tutti_send(world, &tensor, (rank + 1) % size, 7, NULL);
+}

@@ -132,6 +132,21 @@ FAULT_TEST(analyze, who_died_is_dead)
     job_end(&job);
 }
 
+FAULT_TEST(analyze, who_waits_in_a_circle_is_stuck)
+{
+    struct job job = job_start(way, "rank_recorder", "sends_in_a_circle", "TUTTI_TEST_CALL=");
+
+    cr_assert(ranks_reach(job.ranks, RANKS_ALL, "open"));
+    sleep_ms(WAIT_MS);
+    ask_for_dumps(&job, -1);
+    dumps_analyze(&job.dumps, TROUBLE,
+                  (const char *[]){"  stuck: they wait for each other",
+                                   "; rank 0 in send of 4194304 bytes, tag 7, to rank 1",
+                                   "; rank 3 in send of 4194304 bytes, tag 7, to rank 0",
+                                   "verdict: stuck\n", NULL});
+    job_end(&job);
+}
+
 /* Two hosts of two ranks each; asked while nobody knows yet, and once both sides have given up. */
 static void cut(const char *backend, const char *call)
 {
