@@ -18,7 +18,8 @@ test_packages=(
     libcriterion-dev libdlpack-dev
     libuv1-dev # an example of its event loop
     abigail-tools binutils clang-format-14 g++ gcovr make
-    mandoc # reads the manual pages again
+    mandoc  # reads the manual pages again
+    doxygen # the API reference, without which a public declaration could go undocumented
     iproute2 procps python3 # network namespaces as hosts, what is left over, a script as a rank
     python3-cffi python3-numpy # the API from Python
 )

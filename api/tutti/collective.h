@@ -30,6 +30,7 @@ extern "C" {
  */
 #define TUTTI_FIXED_ORDER UINT32_C(1)
 
+/** Options of one call; NULL and zero members mean the default. Members are only appended. */
 typedef struct tutti_options {
     uint32_t struct_size;
     uint32_t flags;     /* 0, or TUTTI_FIXED_ORDER */
@@ -37,6 +38,7 @@ typedef struct tutti_options {
     void *stream;       /* of the tensor's device; NULL for CPU tensors */
 } tutti_options;
 
+/** Every option at its default. */
 #define TUTTI_OPTIONS_INIT                                                                         \
     {                                                                                              \
         sizeof(tutti_options), 0, 0, 0                                                             \

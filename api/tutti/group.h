@@ -19,7 +19,9 @@
 extern "C" {
 #endif
 
+/** What a process needs to talk. Opaque. */
 typedef struct tutti_context tutti_context;
+/** An ordered set of members. Opaque. */
 typedef struct tutti_group tutti_group;
 
 /*
@@ -44,6 +46,7 @@ typedef struct tutti_init_options {
                                "trace,check" */
 } tutti_init_options;
 
+/** Every option at its default. */
 #define TUTTI_INIT_OPTIONS_INIT                                                                    \
     {                                                                                              \
         sizeof(tutti_init_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                \
@@ -73,6 +76,7 @@ TUTTI_API tutti_group *tutti_default_group(void);
 /** 1 while there is a default group, else 0. Semantics: torch.distributed.is_initialized. */
 TUTTI_API int32_t tutti_is_initialized(void);
 
+/** Options of tutti_group_new() and tutti_group_split(). Members are only appended. */
 typedef struct tutti_group_options {
     uint32_t struct_size;
     uint32_t reserved;   /* 0 */
@@ -82,6 +86,7 @@ typedef struct tutti_group_options {
     int64_t timeout_ms; /* 0: the parent's; the group's default deadline, its making included */
 } tutti_group_options;
 
+/** Every option at its default. */
 #define TUTTI_GROUP_OPTIONS_INIT                                                                   \
     {                                                                                              \
         sizeof(tutti_group_options), 0, 0, 0, 0                                                    \
@@ -146,7 +151,9 @@ TUTTI_API tutti_status tutti_group_translate(const tutti_group *from, const int3
  */
 TUTTI_API tutti_status tutti_group_destroy(tutti_group *group);
 
+/** This member's rank in the group, 0 to size - 1; -1 for NULL. */
 TUTTI_API int32_t tutti_group_rank(const tutti_group *group);
+/** The number of members; 0 for NULL. */
 TUTTI_API int32_t tutti_group_size(const tutti_group *group);
 /** The choice in words: "shm", "tcp", "shm+tcp". Valid as long as the group. */
 TUTTI_API const char *tutti_group_backend(const tutti_group *group);
@@ -154,6 +161,7 @@ TUTTI_API const char *tutti_group_backend(const tutti_group *group);
 /** States in the order in which a group passes them. */
 enum { TUTTI_GROUP_READY = 1, TUTTI_GROUP_FAILED = 2 };
 
+/** What tutti_group_status() tells. */
 typedef struct tutti_group_info {
     uint32_t struct_size; /* set by the caller */
     int32_t state;        /* TUTTI_GROUP_… */
@@ -162,11 +170,13 @@ typedef struct tutti_group_info {
     uint64_t completed;   /* sequence of the last collective that completed here, 0: none */
     int32_t hosts;        /* hosts of the layout */
     int32_t local_size;   /* members on this host */
-    int32_t local_rank;
+    int32_t local_rank;   /* this member's place among those */
     int32_t reserved;
     const char *words; /* the verdict in words, the same on all survivors; "" while ready */
 } tutti_group_info;
 
+/** How the group is, as far as this member has heard; takes in what has arrived, waits for nothing.
+ * ret_info->struct_size must be set. */
 TUTTI_API tutti_status tutti_group_status(const tutti_group *group, tutti_group_info *ret_info);
 
 /**
@@ -187,6 +197,8 @@ TUTTI_API tutti_status tutti_context_destroy(tutti_context *context);
  * empties it and runs the callbacks that are due. For epoll, GLib, libuv, asyncio. Owned by tutti.
  */
 TUTTI_API tutti_status tutti_context_fd(tutti_context *context, int *ret_fd);
+/** Runs the callbacks that are due in this thread, and empties the descriptor. NULL: the default
+ * context. Waits for nothing. */
 TUTTI_API tutti_status tutti_dispatch(tutti_context *context);
 
 #ifdef __cplusplus

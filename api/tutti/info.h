@@ -17,16 +17,17 @@ extern "C" {
 
 /* One plugin file that was found. */
 typedef struct tutti_plugin_info {
-    const char *name;    /* the backend's name: "shm" */
-    const char *path;    /* where it was found */
-    const char *version; /* the plugin's own words, "" when it was refused */
-    const char *license;
-    const char *reason; /* "" when ready; else why it was refused, with the cure */
-    uint32_t abi_major, abi_minor;
-    int32_t ready; /* 1: usable */
+    const char *name;              /* the backend's name: "shm" */
+    const char *path;              /* where it was found */
+    const char *version;           /* the plugin's own words, "" when it was refused */
+    const char *license;           /* the plugin's own words, "" when it was refused */
+    const char *reason;            /* "" when ready; else why it was refused, with the cure */
+    uint32_t abi_major, abi_minor; /* of its note, 0 when that could not be read */
+    int32_t ready;                 /* 1: usable */
     int32_t reserved;
 } tutti_plugin_info;
 
+/** Called for each plugin file; the strings are valid during the call. */
 typedef void (*tutti_plugin_info_fn)(const tutti_plugin_info *info, void *user);
 
 /**
@@ -51,7 +52,7 @@ TUTTI_API tutti_status tutti_info_list(tutti_info_fn fn, void *user);
 
 /* One variable of the environment. */
 typedef struct tutti_variable_info {
-    const char *name;
+    const char *name;     /* "TUTTI_BACKEND" */
     const char *value;    /* that counts: as it is set, or what stands for it; "": nothing */
     const char *source;   /* "environment", "default", or the variable that stands for it */
     const char *standard; /* what counts when nothing is set; "": nothing */
@@ -63,6 +64,7 @@ typedef struct tutti_variable_info {
     int32_t reserved;
 } tutti_variable_info;
 
+/** Called for each variable. */
 typedef void (*tutti_variable_fn)(const tutti_variable_info *variable, void *user);
 
 /**
@@ -96,6 +98,7 @@ typedef struct tutti_matrix_cell {
     const char *refusal;    /* "" when it is served, else why not */
 } tutti_matrix_cell;
 
+/** Called for each cell. */
 typedef void (*tutti_matrix_fn)(const tutti_matrix_cell *cell, void *user);
 
 /**
@@ -114,21 +117,22 @@ typedef struct tutti_explain_query {
     const char *operation; /* as tutti_operation_name() has it */
     const char *backend;   /* NULL: TUTTI_BACKEND, else "auto" */
     const char *layout;    /* members per host, "4" or "2,2"; NULL: all on one host */
-    uint64_t bytes;
-    uint32_t dtype; /* 0: f32 */
-    int32_t op;
+    uint64_t bytes;        /* of the tensor */
+    uint32_t dtype;        /* 0: f32 */
+    int32_t op;            /* TUTTI_SUM, … */
 } tutti_explain_query;
 
 /* One candidate, best first. */
 typedef struct tutti_explain_row {
-    const char *provider;
-    const char *algorithm;
-    const char *reason;  /* why it was chosen, or why not */
-    double estimated_us; /* of the built-in cost model */
-    int32_t chosen;
-    int32_t steps; /* of member 0's schedule; 0 for the inline path */
+    const char *provider;  /* who would carry it */
+    const char *algorithm; /* of the core */
+    const char *reason;    /* why it was chosen, or why not */
+    double estimated_us;   /* of the built-in cost model */
+    int32_t chosen;        /* 1: the call would take it */
+    int32_t steps;         /* of member 0's schedule; 0 for the inline path */
 } tutti_explain_row;
 
+/** Called for each candidate; the strings are valid during the call. */
 typedef void (*tutti_explain_fn)(const tutti_explain_row *row, void *user);
 
 /** Calls fn for each candidate, the chosen one first. Needs no group, and opens the plugins that the

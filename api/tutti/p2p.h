@@ -20,6 +20,7 @@
 extern "C" {
 #endif
 
+/** As a source: a message of anybody, the earliest first. */
 #define TUTTI_ANY_SOURCE (-1)
 
 /**
@@ -87,9 +88,9 @@ enum { TUTTI_P2P_SEND = 1, TUTTI_P2P_RECV = 2, TUTTI_P2P_RECV_UP_TO = 3 };
 
 /** One operation of tutti_batch_isend_irecv(). Members are only appended; zero them. */
 typedef struct tutti_p2p_op {
-    int32_t kind; /* TUTTI_P2P_… */
-    int32_t peer; /* destination, or source; a receive takes TUTTI_ANY_SOURCE */
-    uint64_t tag;
+    int32_t kind;               /* TUTTI_P2P_… */
+    int32_t peer;               /* destination, or source; a receive takes TUTTI_ANY_SOURCE */
+    uint64_t tag;               /* as in tutti_send() */
     const tutti_tensor *tensor; /* the descriptor is read during the call only */
 } tutti_p2p_op;
 

@@ -30,9 +30,12 @@
 extern "C" {
 #endif
 
+/** The ABI of this header: a major that differs is refused, a minor only appends. */
 #define TUTTI_PLUGIN_ABI_MAJOR 0
+/** See TUTTI_PLUGIN_ABI_MAJOR. */
 #define TUTTI_PLUGIN_ABI_MINOR 2
 #define TUTTI_PLUGIN_MAGIC UINT64_C(0x6e696c7069747475) /* "uttiplin" */
+/** The one symbol that a plugin exports. */
 #define TUTTI_PLUGIN_SYMBOL "tutti_plugin_v0"
 
 /** Whether the peer's struct `ops` is new enough to have `member`, and the member is set. */
@@ -53,7 +56,7 @@ typedef struct tutti_wrapped_group tutti_wrapped_group; /* a group, as wrappers 
  */
 typedef struct tutti_host {
     uint32_t struct_size;
-    uint32_t abi_minor;
+    uint32_t abi_minor; /* of the core */
 
     /** level: 1 warning, 2 info, 3 detail. */
     void (*log)(void *self, int32_t level, const char *words);
@@ -61,6 +64,7 @@ typedef struct tutti_host {
     int64_t (*now_ns)(void *self);
     /** Zeroed memory, or NULL. */
     void *(*allocate)(void *self, uint64_t bytes);
+    /** Gives memory of allocate back; NULL is allowed. */
     void (*release)(void *self, void *memory);
     /** The value of an option of this plugin ("interface": TUTTI_NAME_INTERFACE; "" since minor 2:
      * TUTTI_NAME itself), or NULL. Valid until close. */
@@ -77,6 +81,7 @@ typedef struct tutti_host {
      */
     tutti_status (*share_start)(void *self, tutti_host_mates *mates, const int32_t *descriptors,
                                 uint32_t count, tutti_exchange **ret_exchange);
+    /** See share_start. */
     tutti_status (*share_test)(void *self, tutti_exchange *exchange, int32_t *ret_descriptors);
 
     /** Wakes mate `index` if it sleeps. Called after something was published in memory that this
@@ -109,11 +114,11 @@ typedef struct tutti_map tutti_map;           /* the transport's own: memory tha
  * request is not complete. `status` is TUTTI_ERR_NOT_READY until then, afterwards the result.
  */
 typedef struct tutti_request {
-    int32_t status;
+    int32_t status; /* tutti_status */
     uint32_t reserved;
-    uint64_t bytes; /* received; meaningful when a receive is complete */
-    void *user;     /* the core's; never touched by the transport */
-    uint64_t opaque[9];
+    uint64_t bytes;     /* received; meaningful when a receive is complete */
+    void *user;         /* the core's; never touched by the transport */
+    uint64_t opaque[9]; /* the transport's */
 } tutti_request;
 
 /* tutti_transport_ops.capabilities */
@@ -137,12 +142,13 @@ enum {
 
 enum { TUTTI_ARMED = 0, TUTTI_EVENTS_PENDING = 1 }; /* answers of arm */
 
+/** What a transport opens an endpoint with. */
 typedef struct tutti_endpoint_options {
     uint32_t struct_size;
     int32_t rank;             /* for words in logs only */
     const char *bind_address; /* numeric address of the route to the rendezvous; may be NULL */
-    const char *run_id;
-    uint8_t token[16]; /* shared by all processes of the job; keeps strays out */
+    const char *run_id;       /* the job's name; valid until open returns */
+    uint8_t token[16];        /* shared by all processes of the job; keeps strays out */
 } tutti_endpoint_options;
 
 /*
@@ -164,6 +170,7 @@ typedef struct tutti_transport_ops {
     uint32_t reserved;
 
     /* required */
+    /** Makes the endpoint of this process. `host` and `host_self` stay valid until close. */
     tutti_status (*open)(const tutti_host *host, void *host_self,
                          const tutti_endpoint_options *options, tutti_endpoint **ret_endpoint);
     /** How other processes reach this endpoint; at most 64 KiB, TUTTI_ERR_INTERNAL when `capacity`
@@ -180,6 +187,7 @@ typedef struct tutti_transport_ops {
      * transport's until the request is complete or cancel has returned. */
     tutti_status (*isend)(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
                           const void *data, uint64_t bytes, uint32_t flags, tutti_request *request);
+    /** As isend, for the next message of this peer on the lane. */
     tutti_status (*irecv)(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane, void *data,
                           uint64_t capacity, tutti_request *request);
     /** Progresses the endpoint and returns request->status. */
@@ -214,6 +222,7 @@ typedef struct tutti_transport_ops {
                               uint64_t bytes, tutti_map **ret_map);
     /** TUTTI_ERR_NOT_READY until mapped; ret_bases[count] receives each mate's memory, 4096-aligned. */
     tutti_status (*map_test)(tutti_endpoint *endpoint, tutti_map *map, void **ret_bases);
+    /** Unmaps. The memory is not touched any more. */
     void (*map_close)(tutti_endpoint *endpoint, tutti_map *map);
 } tutti_transport_ops;
 
@@ -232,7 +241,7 @@ struct tutti_wrapped_group {
     uint32_t struct_size;
     int32_t rank, size; /* of this member in the group */
     uint32_t reserved;
-    const char *name;
+    const char *name;           /* "world" */
     const int32_t *world_ranks; /* [size] what the members are called in the world */
     void *core;                 /* the core's */
 };
@@ -243,10 +252,10 @@ struct tutti_wrapped_group {
  */
 typedef struct tutti_call {
     uint32_t struct_size;
-    uint32_t flags;        /* TUTTI_CALL_… */
-    uint64_t number;       /* of this call in this process; the same in begin and end */
-    const char *operation; /* "all_reduce", "send" */
-    const tutti_wrapped_group *group;
+    uint32_t flags;                   /* TUTTI_CALL_… */
+    uint64_t number;                  /* of this call in this process; the same in begin and end */
+    const char *operation;            /* "all_reduce", "send" */
+    const tutti_wrapped_group *group; /* that it was called on */
     uint64_t sequence; /* of the group's collectives, or of this member's messages: 1, 2, … */
     uint64_t tag;      /* of a message */
     uint64_t count;    /* elements: of the vector, of each block, of the message */
@@ -257,14 +266,15 @@ typedef struct tutti_call {
     const char *dtype_name; /* "f32"; "" when none */
     const char *op_name;    /* "sum"; "" when none */
     const char *provider;   /* what carries it: "shm", "shm+tcp" */
-    const char *algorithm;
-    const void *in; /* contiguous; NULL when this member gives nothing, or a list */
-    uint64_t in_bytes;
-    void *out; /* contiguous; may be `in`; NULL when it gets nothing, or a list */
-    uint64_t out_bytes;
-    int64_t begun_ns; /* CLOCK_MONOTONIC, when the program called */
+    const char *algorithm;  /* of the core: "all_reduce_ring" */
+    const void *in;         /* contiguous; NULL when this member gives nothing, or a list */
+    uint64_t in_bytes;      /* of `in` */
+    void *out;              /* contiguous; may be `in`; NULL when it gets nothing, or a list */
+    uint64_t out_bytes;     /* of `out` */
+    int64_t begun_ns;       /* CLOCK_MONOTONIC, when the program called */
 } tutti_call;
 
+/** What a wrapper is opened with. */
 typedef struct tutti_wrapper_options {
     uint32_t struct_size;
     int32_t rank, size; /* of the world */
@@ -333,30 +343,32 @@ enum tutti_provider_kind {
     TUTTI_PROVIDER_WRAPPER = 5 /* since minor 2 */
 };
 
+/** One thing that a plugin offers. */
 typedef struct tutti_provider {
     uint32_t struct_size;
-    uint32_t kind;
-    const char *name;
-    const void *ops; /* tutti_transport_ops or tutti_wrapper_ops, by the kind */
+    uint32_t kind;    /* TUTTI_PROVIDER_… */
+    const char *name; /* in words to users */
+    const void *ops;  /* tutti_transport_ops or tutti_wrapper_ops, by the kind */
 } tutti_provider;
 
+/** What a plugin exports, under the name TUTTI_PLUGIN_SYMBOL. */
 typedef struct tutti_plugin {
-    uint64_t magic;
+    uint64_t magic; /* TUTTI_PLUGIN_MAGIC */
     uint32_t struct_size;
-    uint32_t abi_major;
-    uint32_t abi_minor;
-    uint32_t provider_count;
-    const char *name;    /* as in the file's name */
-    const char *version; /* of the plugin and what it drives, in words */
-    const char *license; /* SPDX */
-    const tutti_provider *const *providers;
+    uint32_t abi_major;                     /* TUTTI_PLUGIN_ABI_MAJOR */
+    uint32_t abi_minor;                     /* TUTTI_PLUGIN_ABI_MINOR */
+    uint32_t provider_count;                /* of `providers` */
+    const char *name;                       /* as in the file's name */
+    const char *version;                    /* of the plugin and what it drives, in words */
+    const char *license;                    /* SPDX */
+    const tutti_provider *const *providers; /* what it offers, one of a kind */
 } tutti_plugin;
 
 /* The ELF note: owner "tutti", type 1, two words {major, minor}. */
 typedef struct tutti_plugin_note {
-    uint32_t name_bytes, desc_bytes, type;
-    char name[8];
-    uint32_t desc[2];
+    uint32_t name_bytes, desc_bytes, type; /* 6 with the NUL, 8, 1 */
+    char name[8];                          /* "tutti" */
+    uint32_t desc[2];                      /* major, minor */
 } tutti_plugin_note;
 
 /* clang-format off */

@@ -66,10 +66,11 @@ typedef struct tutti_traffic {
     uint32_t reserved;
     uint64_t sent_bytes;     /* written to connections (tcp and its like) */
     uint64_t received_bytes; /* read from connections */
-    uint64_t sent_messages;
-    uint64_t mapped_bytes; /* written to memory that other members map */
+    uint64_t sent_messages;  /* as transports count them */
+    uint64_t mapped_bytes;   /* written to memory that other members map */
 } tutti_traffic;
 
+/** Counts what this member moved; ret_traffic->struct_size must be set. */
 TUTTI_API tutti_status tutti_group_traffic(const tutti_group *group, tutti_traffic *ret_traffic);
 
 #ifdef __cplusplus

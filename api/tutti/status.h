@@ -15,6 +15,7 @@
 extern "C" {
 #endif
 
+/** X(NAME, number, "words"): every status. Numbers are never given to another. */
 #define TUTTI_STATUS_LIST(X)                                                                       \
     X(ERR_INVALID_ARGUMENT, -1, "invalid argument")                                                \
     X(ERR_UNSUPPORTED, -2, "not supported")                                                        \
@@ -61,7 +62,7 @@ TUTTI_API const char *tutti_last_error(void);
 /** The fields behind tutti_last_error(). */
 typedef struct tutti_error_info {
     uint32_t struct_size; /* set by the caller to sizeof(tutti_error_info) */
-    tutti_status status;
+    tutti_status status;  /* of the failure; TUTTI_OK: there was none */
     int32_t system_errno; /* 0: no system call was involved */
     int32_t rank;         /* the caller's rank, -1: none */
     int32_t peer;         /* the member that the error is about, -1: none */

@@ -31,10 +31,11 @@ typedef struct tutti_store_server tutti_store_server; /* the serving side of a t
 
 /* Bytes that a store hands out; freed with tutti_store_value_free(). */
 typedef struct tutti_store_value {
-    void *data; /* a NUL follows the last byte, not counted in `size` */
-    size_t size;
+    void *data;  /* a NUL follows the last byte, not counted in `size` */
+    size_t size; /* in bytes */
 } tutti_store_value;
 
+/** Frees the bytes and empties the value; NULL, and a value that is empty, are allowed. */
 TUTTI_API void tutti_store_value_free(tutti_store_value *value);
 
 /** In this process only; for tests and for threads as ranks. */
@@ -53,6 +54,7 @@ TUTTI_API tutti_status tutti_store_open_tcp(const char *host, uint16_t port, int
 TUTTI_API tutti_status tutti_store_open_prefix(tutti_store *store, const char *prefix,
                                                tutti_store **ret_store);
 
+/** Takes one more reference, and returns `store`. */
 TUTTI_API tutti_store *tutti_store_ref(tutti_store *store);
 /** Drops a reference; the last one closes. NULL is allowed. */
 TUTTI_API void tutti_store_unref(tutti_store *store);
@@ -91,6 +93,7 @@ TUTTI_API tutti_status tutti_store_multi_get(tutti_store *store, const char *con
                                              size_t count, int64_t timeout_ms,
                                              tutti_store_value *ret_values);
 
+/** Adds bytes at the end of the key's value (missing: empty). */
 TUTTI_API tutti_status tutti_store_append(tutti_store *store, const char *key, const void *data,
                                           size_t size, int64_t timeout_ms);
 
@@ -98,6 +101,7 @@ TUTTI_API tutti_status tutti_store_append(tutti_store *store, const char *key, c
 TUTTI_API tutti_status tutti_store_delete(tutti_store *store, const char *key, int64_t timeout_ms,
                                           int32_t *ret_existed);
 
+/** The number of keys that the store holds, those of a prefix's siblings included. */
 TUTTI_API tutti_status tutti_store_num_keys(tutti_store *store, int64_t timeout_ms,
                                             int64_t *ret_count);
 
@@ -107,6 +111,7 @@ TUTTI_API tutti_status tutti_store_num_keys(tutti_store *store, int64_t timeout_
  */
 TUTTI_API tutti_status tutti_store_server_start(const char *address, uint16_t port,
                                                 tutti_store_server **ret_server);
+/** The port that is listened on. */
 TUTTI_API uint16_t tutti_store_server_port(const tutti_store_server *server);
 /** Stops serving and frees; clients see the connection end. NULL is allowed. */
 TUTTI_API void tutti_store_server_stop(tutti_store_server *server);

@@ -35,9 +35,10 @@ enum { TUTTI_DEVICE_CPU = 1, TUTTI_DEVICE_CUDA = 2, TUTTI_DEVICE_CUDA_HOST = 3 }
  */
 enum { TUTTI_DEVICE_READ_ONLY = 1 << 30 };
 
+/** A device; layout-identical to DLDevice. */
 typedef struct tutti_device {
     int32_t type; /* TUTTI_DEVICE_… */
-    int32_t id;
+    int32_t id;   /* which one of its type; 0 for CPU */
 } tutti_device;
 
 /*
@@ -48,6 +49,7 @@ typedef struct tutti_device {
  */
 typedef uint32_t tutti_dtype;
 
+/** The dtype of one lane with this code and width. */
 #define TUTTI_DTYPE(code, bits) ((uint32_t)(code) | (uint32_t)(bits) << 8 | UINT32_C(1) << 16)
 
 /* X(NAME, "name", code, bits): the dtypes that operations take. */
@@ -76,24 +78,22 @@ enum {
 #undef TUTTI_DTYPE_ENUM
 };
 
-/*
- * Layout-identical to DLTensor. A pointer to one may be cast and passed: where the compiler knows
- * the attribute, the type may alias it.
- */
+/* Where the compiler knows it, the type may alias DLTensor, so that pointers may be cast. */
 #if defined(__GNUC__) || defined(__clang__)
 #define TUTTI_MAY_ALIAS __attribute__((may_alias))
 #else
 #define TUTTI_MAY_ALIAS
 #endif
 
+/** Layout-identical to DLTensor: a pointer to one may be cast and passed. */
 typedef struct TUTTI_MAY_ALIAS tutti_tensor {
-    void *data;
-    tutti_device device;
-    int32_t ndim;      /* 0: a scalar of one element */
-    tutti_dtype dtype; /* DLDataType, seen as one number */
-    int64_t *shape;    /* ndim entries; may be NULL when ndim is 0 */
-    int64_t *strides;  /* in elements; NULL: C-contiguous */
-    uint64_t byte_offset;
+    void *data;           /* of the caller; NULL where there are no elements */
+    tutti_device device;  /* where the memory is */
+    int32_t ndim;         /* 0: a scalar of one element */
+    tutti_dtype dtype;    /* DLDataType, seen as one number */
+    int64_t *shape;       /* ndim entries; may be NULL when ndim is 0 */
+    int64_t *strides;     /* in elements; NULL: C-contiguous */
+    uint64_t byte_offset; /* of the first element from `data` */
 } tutti_tensor;
 
 /**

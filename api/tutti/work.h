@@ -15,6 +15,7 @@
 extern "C" {
 #endif
 
+/** An operation that was started. Opaque. */
 typedef struct tutti_work tutti_work;
 
 /**
@@ -64,6 +65,7 @@ TUTTI_API tutti_status tutti_work_wait_any(tutti_work *const *works, uint32_t co
  */
 TUTTI_API tutti_status tutti_work_cancel(tutti_work *work);
 
+/** What tutti_work_result() tells. */
 typedef struct tutti_work_info {
     uint32_t struct_size;
     int32_t source;    /* the rank that a received message came from; -1 for anything else */
@@ -86,6 +88,7 @@ TUTTI_API const char *tutti_work_error(const tutti_work *work);
 /** The rank that a completed receive came from, -1 for anything else. */
 TUTTI_API int32_t tutti_work_source(const tutti_work *work);
 
+/** See tutti_work_then(). */
 typedef void (*tutti_work_fn)(tutti_work *work, tutti_status status, void *user);
 
 /**
