@@ -79,38 +79,40 @@ KERNELS(f64, f64_max, MAX_OR_NAN)
     struct type##_parts {                                                                          \
         any_##part re[FOLD_COMPLEX], im[FOLD_COMPLEX];                                             \
     };                                                                                             \
-    static void type##_split(struct type##_parts *to, const any_##type *from, size_t count)        \
+    static void type##_split(struct type##_parts *to, const any_##part *from, size_t count)        \
     {                                                                                              \
         INDEPENDENT                                                                                \
         for (size_t i = 0; i < count; i++) {                                                       \
-            to->re[i] = from[i].re;                                                                \
-            to->im[i] = from[i].im;                                                                \
+            to->re[i] = from[2 * i];                                                               \
+            to->im[i] = from[2 * i + 1];                                                           \
         }                                                                                          \
     }                                                                                              \
-    static void type##_times(struct type##_parts *to, const any_##type *by, size_t count)          \
+    static void type##_times(struct type##_parts *to, const any_##part *by, size_t count)          \
     {                                                                                              \
         INDEPENDENT                                                                                \
         for (size_t i = 0; i < count; i++) {                                                       \
             const any_##part re = to->re[i], im = to->im[i];                                       \
                                                                                                    \
-            to->re[i] = re * by[i].re - im * by[i].im;                                             \
-            to->im[i] = re * by[i].im + im * by[i].re;                                             \
+            to->re[i] = re * by[2 * i] - im * by[2 * i + 1];                                       \
+            to->im[i] = re * by[2 * i + 1] + im * by[2 * i];                                       \
         }                                                                                          \
     }                                                                                              \
     static void type##_product_many(void *dst, const void *const *vectors, int n, size_t count)    \
     {                                                                                              \
         struct type##_parts parts;                                                                 \
                                                                                                    \
-        for (size_t at = 0, part; at < count; at += part) {                                        \
-            any_##type *d = (any_##type *)dst + at;                                                \
+        for (size_t at = 0, now; at < count; at += now) {                                          \
+            any_##part *d = (any_##part *)dst + 2 * at;                                            \
                                                                                                    \
-            part = count - at < FOLD_COMPLEX ? count - at : FOLD_COMPLEX;                          \
-            type##_split(&parts, (const any_##type *)vectors[0] + at, part);                       \
+            now = count - at < FOLD_COMPLEX ? count - at : FOLD_COMPLEX;                           \
+            type##_split(&parts, (const any_##part *)vectors[0] + 2 * at, now);                    \
             for (int i = 1; i < n; i++)                                                            \
-                type##_times(&parts, (const any_##type *)vectors[i] + at, part);                   \
+                type##_times(&parts, (const any_##part *)vectors[i] + 2 * at, now);                \
             INDEPENDENT                                                                            \
-            for (size_t i = 0; i < part; i++)                                                      \
-                d[i] = (any_##type){parts.re[i], parts.im[i]};                                     \
+            for (size_t i = 0; i < now; i++) {                                                     \
+                d[2 * i] = parts.re[i];                                                            \
+                d[2 * i + 1] = parts.im[i];                                                        \
+            }                                                                                      \
         }                                                                                          \
     }                                                                                              \
     static void type##_product(void *dst, const void *a, const void *b, size_t count)              \

@@ -27,12 +27,6 @@ typedef uint8_t any_u8;
 typedef uint16_t ANYWHERE any_u16;
 typedef uint32_t ANYWHERE any_u32;
 typedef uint64_t ANYWHERE any_u64;
-typedef struct {
-    float re, im;
-} ANYWHERE any_c64;
-typedef struct {
-    double re, im;
-} ANYWHERE any_c128;
 
 /* Elements of a partial result that stays in L1 while many vectors are folded into it. */
 enum { FOLD_BYTES = 4096, FOLD_FLOATS = FOLD_BYTES / sizeof(float), FOLD_COMPLEX = 256 };

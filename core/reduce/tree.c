@@ -6,13 +6,11 @@
  */
 #include "reduce/tree.h"
 
-#include <string.h>
-
 #include "reduce/op.h"
 
 enum {
     BLOCK_BYTES = 2048, /* of partial results */
-    DEPTH_MAX = 32
+    DEPTH_MAX = 20      /* of the tree over 2^16 members: 17 */
 };
 
 /* Subtrees that wait for their right neighbour. */
