@@ -466,15 +466,17 @@ void wrappers_hear(struct tutti_group *group)
 /* Whether something is to be heard, and somebody is there to tell it. */
 static bool expects(struct tutti_group *group)
 {
-    const struct control *control = group->control;
+    struct control *control = group->control;
     struct wrappers *all = group->wrappers;
     bool expected = false, there = false;
 
     for (unsigned i = 0; i < all->count; i++)
         if (TUTTI_HAS(all->items[i].ops, expects))
             expected |= all->items[i].ops->expects(all->items[i].instance, &group->wrapped) != 0;
+    pthread_mutex_lock(&control->lock);
     for (int r = 1; r < group->size; r++)
         there |= !control->members[r].left && !control->members[r].dead;
+    pthread_mutex_unlock(&control->lock);
     return expected && there;
 }
 
