@@ -16,7 +16,7 @@ const struct verb verbs[] = {
     {"explain", "which backend and algorithm a call would take, and why", explain_main,
      "<operation>"},
     {"trace", "what the dumps of a job tell: who is late, stuck or different", trace_main,
-     "analyze <file>"},
+     "analyze merge <file>"},
     {"check", "whether a plugin keeps the rules and does what it promises", check_main, "<file>"},
     {"completion", "the completion of these words for a shell", completion_main, "bash zsh fish"},
     {NULL, NULL, NULL, NULL},
