@@ -39,8 +39,13 @@ static void ask_for_dumps(const struct job *job, int except)
     cr_assert(dumps_await(&job->dumps, except < 0 ? RANKS : RANKS - 1));
 }
 
+/* Who is left dumps the loss of those that were ended before, so all are waited for first. */
 static void job_end(struct job *job)
 {
+    for (int r = 0; r < RANKS; r++)
+        if (!ranks_result(job->ranks, r)->ended)
+            ranks_signal(job->ranks, r, SIGKILL);
+    (void)ranks_wait(job->ranks);
     ranks_free(job->ranks);
     dumps_remove(&job->dumps);
 }
