@@ -78,7 +78,8 @@ static reference_bits input_bits(const struct conformance_call *call, int member
         return reference_complex(call->dtype, real_number(call, random),
                                  real_number(call, random_mix(random)));
     if (!reduced || !reference_is_float(call->dtype))
-        return reference_wrap(call->dtype, (__int128)random << 64 | (__int128)random_mix(random));
+        return reference_wrap(call->dtype,
+                              (__int128)((reference_bits)random << 64 | random_mix(random)));
     if (call->values == VALUES_SPECIAL)
         return special_number(call->dtype, random);
     return reference_encode(call->dtype, real_number(call, random));

@@ -9,6 +9,14 @@
 #include "base/error.h"
 #include "group/settings.h"
 
+/* Whoever runs the tests may have set some. */
+static void forget_all(void)
+{
+    clearenv();
+}
+
+TestSuite(environment, .init = forget_all);
+
 static void note(const char *name, const char *words, void *user)
 {
     (void)name;
