@@ -214,9 +214,27 @@ struct row space_random(uint64_t *state, int members)
     return row;
 }
 
+/*
+ * Levels that are valid in the same rows stand for one another: all sizes but the largest, all
+ * places, all alignments. The first is the one that represents them.
+ */
+static unsigned class_end(enum factor factor, unsigned level)
+{
+    switch (factor) {
+    case FACTOR_SIZE:
+        return level < SIZE_HUGE ? SIZE_HUGE : SIZES;
+    case FACTOR_PLACE:
+    case FACTOR_ALIGN:
+        return levels[factor];
+    default:
+        return level + 1;
+    }
+}
+
 typedef void (*row_fn)(void *user, const struct row *row);
 
-static void each_row(struct row *row, int factor, row_fn fn, void *user)
+/* `all`: every level, else one of each class. */
+static void each_row(struct row *row, int factor, bool all, row_fn fn, void *user)
 {
     if (factor == FACTORS) {
         if (is_valid(row))
@@ -224,26 +242,27 @@ static void each_row(struct row *row, int factor, row_fn fn, void *user)
         return;
     }
     if (factor == FACTOR_MEMBERS) {
-        each_row(row, factor + 1, fn, user);
+        each_row(row, factor + 1, all, fn, user);
         return;
     }
     if (factor != FACTOR_OPERATION && !applies((enum factor)factor, row->level[FACTOR_OPERATION])) {
         row->level[factor] = LEVEL_NONE;
-        each_row(row, factor + 1, fn, user);
+        each_row(row, factor + 1, all, fn, user);
         return;
     }
-    for (unsigned level = 0; level < levels[factor]; level++) {
+    for (unsigned level = 0; level < levels[factor];
+         level = all ? level + 1 : class_end((enum factor)factor, level)) {
         row->level[factor] = (uint8_t)level;
-        each_row(row, factor + 1, fn, user);
+        each_row(row, factor + 1, all, fn, user);
     }
 }
 
-static void each_row_of(int members, row_fn fn, void *user)
+static void each_row_of(int members, bool all, row_fn fn, void *user)
 {
     struct row row = open_row();
 
     row.level[FACTOR_MEMBERS] = (uint8_t)(members - 1);
-    each_row(&row, 0, fn, user);
+    each_row(&row, 0, all, fn, user);
 }
 
 struct row_list {
@@ -299,7 +318,7 @@ size_t space_product(int members, bool small, struct row **ret_rows)
 {
     struct row_list list = {.small = small};
 
-    each_row_of(members, add_to_product, &list);
+    each_row_of(members, true, add_to_product, &list);
     *ret_rows = list.rows;
     return list.count;
 }
@@ -335,14 +354,34 @@ static size_t mark(pair_table table, const struct row *row, bool dry)
     return fresh;
 }
 
+/* The pairs of all rows for which this one stands, and how many they are. */
+static size_t mark_classes(pair_table table, const struct row *row)
+{
+    unsigned end[FACTORS];
+    size_t rows = 1;
+
+    for (int f = 0; f < FACTORS; f++) {
+        end[f] = row->level[f] == LEVEL_NONE ? 0 : class_end((enum factor)f, row->level[f]);
+        rows *= end[f] ? end[f] - row->level[f] : 1;
+    }
+    for (int a = 0; a < FACTORS; a++)
+        for (int b = a + 1; b < FACTORS; b++)
+            for (unsigned la = row->level[a]; la < end[a]; la++)
+                for (unsigned lb = row->level[b]; lb < end[b]; lb++)
+                    table[a][b][la][lb] = true;
+    return rows;
+}
+
 static void count_possible(void *user, const struct row *row)
 {
     struct coverage *coverage = user;
 
-    if (coverage->small && !is_in_small_product(row))
-        return;
-    mark(coverage->possible, row, false);
-    coverage->rows_possible++;
+    if (!coverage->small) {
+        coverage->rows_possible += mark_classes(coverage->possible, row);
+    } else if (is_in_small_product(row)) {
+        mark(coverage->possible, row, false);
+        coverage->rows_possible++;
+    }
 }
 
 struct coverage *coverage_new(unsigned members_mask, bool small)
@@ -354,7 +393,7 @@ struct coverage *coverage_new(unsigned members_mask, bool small)
     coverage->small = small;
     for (int members = 1; members <= MEMBERS_MAX; members++)
         if (members_mask & 1U << members)
-            each_row_of(members, count_possible, coverage);
+            each_row_of(members, small, count_possible, coverage);
     return coverage;
 }
 
