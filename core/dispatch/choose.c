@@ -104,6 +104,8 @@ static uint64_t payload_of(const struct layout *layout, uint8_t operation, uint6
 {
     const bool blocks = operation_takes_blocks(operation);
 
+    if (!operation_moves(operation))
+        return 0;
     if (blocks && bytes > MAPPED_PAYLOAD_MAX)
         return bytes;
     return blocks ? bytes * (uint64_t)layout->size : bytes;
