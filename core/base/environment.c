@@ -137,7 +137,8 @@ static bool is_left_to_others(const char *name)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (!strcmp(name, names[i]))
             return true;
-    return !strncmp(name, PREFIX "TEST_", strlen(PREFIX "TEST_"));
+    return !strncmp(name, PREFIX "TEST_", strlen(PREFIX "TEST_")) ||
+           !strncmp(name, PREFIX "CONFORMANCE", strlen(PREFIX "CONFORMANCE"));
 }
 
 /* Whether `name` is TUTTI_ and a plugin's name, or begins with that and '_'; a '-' in a plugin's name

@@ -110,7 +110,7 @@ void environment_problem(const struct environment_variable *row, const char *val
 
 /*
  * Calls fn for each variable whose name begins with TUTTI_ and is in no row, with the words of a
- * warning. Left alone: TUTTI_TEST_…, for tests; TUTTI_ROOT, TUTTI_DIR and TUTTI_HOME, by which
+ * warning. Left alone: TUTTI_TEST_… and TUTTI_CONFORMANCE…, for tests; TUTTI_ROOT, TUTTI_DIR and TUTTI_HOME, by which
  * modules and builds point at an installation; and TUTTI_NAME_…, an option of plugin NAME, for each
  * name that `plugins` ("shm, tcp") lists.
  */

@@ -36,6 +36,7 @@ Test(environment, an_unknown_name_is_warned_of_with_the_nearest_one)
         {"TUTTI_TCP_PORT", ""},
         {"TUTTI_MY_WIRE_DEPTH", ""}, /* of plugin my-wire */
         {"TUTTI_TEST_ANYTHING", ""},
+        {"TUTTI_CONFORMANCE_SECONDS", ""},
         {"TUTTI_ROOT", ""},
         {"TUTTI_DEBUG", ""},
         {"TUTTIX", ""},
