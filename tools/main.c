@@ -15,7 +15,7 @@ const struct verb verbs[] = {
     {"info", "what this installation is, finds and would choose", info_main, ""},
     {"explain", "which backend and algorithm a call would take, and why", explain_main,
      "<operation>"},
-    {"trace", "what the dumps of a job tell: who is late, stuck or different", trace_main,
+    {"trace", "who is late, stuck or different in a job's dumps; timelines as one", trace_main,
      "analyze merge <file>"},
     {"check", "whether a plugin keeps the rules and does what it promises", check_main, "<file>"},
     {"completion", "the completion of these words for a shell", completion_main, "bash zsh fish"},

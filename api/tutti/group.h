@@ -30,15 +30,15 @@ typedef struct tutti_group tutti_group;
  */
 typedef struct tutti_init_options {
     uint32_t struct_size;
-    int32_t world_size;     /* 0: from the environment; with rank: given */
-    int32_t rank;           /* meaningful when world_size > 0 */
-    uint32_t reserved;      /* 0 */
-    const char *backend;    /* NULL: TUTTI_BACKEND, else "auto". "auto", a name, or
+    int32_t world_size;   /* 0: from the environment; with rank: given */
+    int32_t rank;         /* meaningful when world_size > 0 */
+    uint32_t reserved;    /* 0 */
+    const char *backend;  /* NULL: TUTTI_BACKEND, else "auto". "auto", a name, or
                                "local=NAME,remote=NAME" */
-    const char *init_url;   /* NULL: "env://". "env://", "tcp://HOST:PORT", "file://PATH", each with
+    const char *init_url; /* NULL: "env://". "env://", "tcp://HOST:PORT", "file:///PATH", each with
                                ?rank=R&world_size=N where the environment does not tell */
-    tutti_store *store;     /* instead of init_url; rank and world_size must be given; referenced */
-    const char *run_id;     /* NULL: TUTTI_RUN_ID, TORCHELASTIC_RUN_ID, else "none" */
+    tutti_store *store;   /* instead of init_url; rank and world_size must be given; referenced */
+    const char *run_id;   /* NULL: TUTTI_RUN_ID, TORCHELASTIC_RUN_ID, else "none" */
     const char *group_name; /* NULL: "world"; used in messages */
     int64_t timeout_ms;     /* 0: 30 min; the group's default deadline, init's own included */
     tutti_context *context; /* NULL: the default context of this process */
@@ -155,7 +155,8 @@ TUTTI_API tutti_status tutti_group_destroy(tutti_group *group);
 TUTTI_API int32_t tutti_group_rank(const tutti_group *group);
 /** The number of members; 0 for NULL. */
 TUTTI_API int32_t tutti_group_size(const tutti_group *group);
-/** The choice in words: "shm", "tcp", "shm+tcp". Valid as long as the group. */
+/** The choice in words: "shm", "tcp", "shm+tcp", a plugin's name; "self" for one member. Valid as
+ * long as the group. */
 TUTTI_API const char *tutti_group_backend(const tutti_group *group);
 
 /** States in the order in which a group passes them. */
@@ -181,11 +182,13 @@ TUTTI_API tutti_status tutti_group_status(const tutti_group *group, tutti_group_
 
 /**
  * Ends the group on all members: every call that waits and every later one returns
- * TUTTI_ERR_ABORTED with `reason` within 100 ms. From any thread, also while another waits.
+ * TUTTI_ERR_ABORTED with `reason`, which is copied (NULL: none given), within 100 ms. From any thread, also
+ * while another waits.
  */
 TUTTI_API tutti_status tutti_group_abort(tutti_group *group, const char *reason);
 
-/** A context of its own, so that several sets of ranks live in one process. */
+/** A context of its own, so that several sets of ranks live in one process. Destroyed by
+ * tutti_context_destroy(). Errors: NO_MEMORY, SYSTEM. */
 TUTTI_API tutti_status tutti_context_create(tutti_context **ret_context);
 /** All groups of the context must have been destroyed and all works freed, else BUSY. NULL is
  * allowed. */

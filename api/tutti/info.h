@@ -31,7 +31,8 @@ typedef struct tutti_plugin_info {
 typedef void (*tutti_plugin_info_fn)(const tutti_plugin_info *info, void *user);
 
 /**
- * Looks for plugins as tutti_init() would (TUTTI_PLUGIN_PATH, then the library directory) and calls fn
+ * Looks for plugins as tutti_init() would (TUTTI_PLUGIN_PATH, tutti/0 beside libtutti, the
+ * installation's) and calls fn
  * for each file, opening each in this process. Strings are valid during the call.
  */
 TUTTI_API tutti_status tutti_plugins_list(tutti_plugin_info_fn fn, void *user);

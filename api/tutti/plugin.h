@@ -145,10 +145,10 @@ enum { TUTTI_ARMED = 0, TUTTI_EVENTS_PENDING = 1 }; /* answers of arm */
 /** What a transport opens an endpoint with. */
 typedef struct tutti_endpoint_options {
     uint32_t struct_size;
-    int32_t rank;             /* for words in logs only */
+    int32_t rank;             /* in the group; for words in logs only */
     const char *bind_address; /* numeric address of the route to the rendezvous; may be NULL */
     const char *run_id;       /* the job's name; valid until open returns */
-    uint8_t token[16];        /* shared by all processes of the job; keeps strays out */
+    uint8_t token[16];        /* shared by the members of the group; keeps strays out */
 } tutti_endpoint_options;
 
 /*
@@ -170,7 +170,8 @@ typedef struct tutti_transport_ops {
     uint32_t reserved;
 
     /* required */
-    /** Makes the endpoint of this process. `host` and `host_self` stay valid until close. */
+    /** Makes an endpoint of this process, for one group; a process has several at a time. `host` and
+     * `host_self` stay valid until close. */
     tutti_status (*open)(const tutti_host *host, void *host_self,
                          const tutti_endpoint_options *options, tutti_endpoint **ret_endpoint);
     /** How other processes reach this endpoint; at most 64 KiB, TUTTI_ERR_INTERNAL when `capacity`

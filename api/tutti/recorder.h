@@ -27,7 +27,8 @@ typedef struct tutti_record {
     const char *operation; /* "all_reduce", "broadcast", "barrier", "send", "recv"; static */
     const char *provider;  /* "shm", "tcp", "shm+tcp", "self"; of a message: what goes to its peer;
                               valid as long as the group */
-    const char *algorithm; /* "inline", "staged_halves", "ring", …; static */
+    const char *algorithm; /* "all_reduce_inline", "all_gather_ring", …; "message" for point
+                              to point; static */
     uint32_t dtype;        /* tutti_dtype, 0: none */
     int32_t op;            /* tutti_reduce_op, -1: none */
     int32_t peer;          /* root or peer, -1: none, or any until the message is there */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stores: the key/value service that members meet in before they can talk. Keys are bytes strings
+ * Stores: the key/value service that members meet in before they can talk. Keys are byte strings
  * (NUL-terminated here), values are raw bytes. The tcp store speaks the protocol of
  * torch.distributed's TCPStore, client and server; the file store writes the format of its FileStore.
  *
- * Every function takes a deadline as `timeout_ms` (0: the store's default, 300 s; negative is
- * refused) and is safe to call from any thread; calls of one store object queue behind each other.
+ * Functions that may wait take a deadline as `timeout_ms` (0: the store's default, 300 s; negative
+ * is refused). All are safe to call from any thread; calls of one store object queue behind each other.
  * Errors: TUTTI_ERR_STORE (the service is gone or refuses), TUTTI_ERR_TIMEOUT (names the keys),
  * TUTTI_ERR_INVALID_ARGUMENT (sizes beyond the limits), with words in tutti_last_error().
  */
@@ -59,7 +59,8 @@ TUTTI_API tutti_store *tutti_store_ref(tutti_store *store);
 /** Drops a reference; the last one closes. NULL is allowed. */
 TUTTI_API void tutti_store_unref(tutti_store *store);
 
-/** The value is there, for every member, when the call returns. */
+/** Stores `size` bytes at `data`, which are copied, under `key`, over what was there: for every member
+ * when the call returns. */
 TUTTI_API tutti_status tutti_store_set(tutti_store *store, const char *key, const void *data,
                                        size_t size, int64_t timeout_ms);
 
@@ -88,7 +89,8 @@ TUTTI_API tutti_status tutti_store_check(tutti_store *store, const char *const *
 TUTTI_API tutti_status tutti_store_wait(tutti_store *store, const char *const *keys, size_t count,
                                         int64_t timeout_ms);
 
-/** Waits for all keys and returns their values in order; each value is freed by the caller. */
+/** Waits for all keys and returns their values in order; `ret_values` has room for `count`, and each
+ * value is freed by the caller. */
 TUTTI_API tutti_status tutti_store_multi_get(tutti_store *store, const char *const *keys,
                                              size_t count, int64_t timeout_ms,
                                              tutti_store_value *ret_values);
@@ -97,7 +99,7 @@ TUTTI_API tutti_status tutti_store_multi_get(tutti_store *store, const char *con
 TUTTI_API tutti_status tutti_store_append(tutti_store *store, const char *key, const void *data,
                                           size_t size, int64_t timeout_ms);
 
-/** `ret_existed` (may be NULL) tells whether the key was there. */
+/** Removes the key. `ret_existed` (may be NULL) tells whether it was there. */
 TUTTI_API tutti_status tutti_store_delete(tutti_store *store, const char *key, int64_t timeout_ms,
                                           int32_t *ret_existed);
 

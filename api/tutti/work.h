@@ -21,7 +21,7 @@ typedef struct tutti_work tutti_work;
 /**
  * Waits until the operation is complete and returns its status. `timeout_ms` 0 waits as long as
  * the operation's own deadline; when a positive time-out ends first the answer is
- * TUTTI_ERR_NOT_READY and nothing has changed.
+ * TUTTI_ERR_NOT_READY and nothing has changed. A negative one is refused.
  */
 TUTTI_API tutti_status tutti_work_wait(tutti_work *work, int64_t timeout_ms);
 
@@ -92,8 +92,8 @@ TUTTI_API int32_t tutti_work_source(const tutti_work *work);
 typedef void (*tutti_work_fn)(tutti_work *work, tutti_status status, void *user);
 
 /**
- * Calls fn(work, status, user) exactly once when the operation completes, on the engine thread and
- * with no lock held; also when it has completed already. fn may issue operations and free works,
+ * Calls fn(work, status, user) exactly once when the operation completes, on tutti's own thread or
+ * in tutti_dispatch(), whichever comes first, and with no lock held; also when it has completed already. fn may issue operations and free works,
  * it may not wait or destroy. One callback a work: a second is TUTTI_ERR_BUSY.
  */
 TUTTI_API tutti_status tutti_work_then(tutti_work *work, tutti_work_fn fn, void *user);

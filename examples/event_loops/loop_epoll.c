@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A loop by epoll(7):   tutti run -n 2 loop_epoll */
+/*
+ * A loop by epoll(7):
+ *
+ *     cc loop_epoll.c job.c $(pkg-config --cflags --libs tutti) -o loop_epoll
+ *     tutti run -n 2 ./loop_epoll
+ */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

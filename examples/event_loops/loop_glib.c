@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A loop of GLib:   tutti run -n 2 loop_glib */
+/*
+ * A loop of GLib:
+ *
+ *     cc loop_glib.c job.c $(pkg-config --cflags --libs tutti glib-2.0) -o loop_glib
+ *     tutti run -n 2 ./loop_glib
+ */
 #include <glib-unix.h>
 #include <glib.h>
 

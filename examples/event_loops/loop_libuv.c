@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A loop of libuv:   tutti run -n 2 loop_libuv */
+/*
+ * A loop of libuv:
+ *
+ *     cc loop_libuv.c job.c $(pkg-config --cflags --libs tutti libuv) -o loop_libuv
+ *     tutti run -n 2 ./loop_libuv
+ */
 #include <stdio.h>
 #include <uv.h>
 

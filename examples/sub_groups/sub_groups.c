@@ -3,6 +3,7 @@
  * Ranks in a grid, as when a model is divided among the ranks of a row and copied to every row: sums
  * over rows and over columns, and a group of the even ranks, which is made from a list.
  *
+ *     cc sub_groups.c $(pkg-config --cflags --libs tutti) -o sub_groups
  *     tutti run -n 6 ./sub_groups
  */
 #include <stdio.h>

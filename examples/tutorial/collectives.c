@@ -2,7 +2,8 @@
 /*
  * Every collective once, on whole numbers that can be followed by hand; rank 0 prints.
  *
- *     tutti run -n 4 collectives
+ *     cc collectives.c $(pkg-config --cflags --libs tutti) -o collectives
+ *     tutti run -n 4 ./collectives
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,8 @@
  * on something else. An operation without work moves inside its call; with one it also moves on
  * tutti's own thread, and whenever the program tests or waits.
  *
- *     tutti run -n 2 overlap
+ *     cc overlap.c $(pkg-config --cflags --libs tutti) -o overlap
+ *     tutti run -n 2 ./overlap
  */
 #include <stdio.h>
 #include <stdlib.h>

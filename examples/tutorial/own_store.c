@@ -3,8 +3,9 @@
  * A store of one's own: the program uses it for its own keys, and makes a group with it. Here it is
  * a file; a tcp store or, for threads as ranks, a hash store serve the same way.
  *
- *     own_store /tmp/store 0 2 &
- *     own_store /tmp/store 1 2
+ *     cc own_store.c $(pkg-config --cflags --libs tutti) -o own_store
+ *     ./own_store /tmp/store 0 2 &
+ *     ./own_store /tmp/store 1 2
  */
 #include <stdio.h>
 #include <stdlib.h>

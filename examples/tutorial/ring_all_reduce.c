@@ -4,7 +4,8 @@
  * to the right and adds what comes from the left. Compares the sum with tutti_all_reduce(), which
  * moves less and is what a program should call.
  *
- *     tutti run -n 4 ring_all_reduce
+ *     cc ring_all_reduce.c $(pkg-config --cflags --libs tutti) -o ring_all_reduce
+ *     tutti run -n 4 ./ring_all_reduce
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static void must(tutti_status status)
     exit(1);
 }
 
-/* recv = the sum over all ranks of `values`. */
+/* ret_sum = the sum over all ranks of `values`. */
 static void ring_all_reduce(tutti_group *world, const float *values, float *ret_sum)
 {
     const int rank = tutti_group_rank(world), size = tutti_group_size(world);

@@ -3,7 +3,8 @@
  * Point to point, as in PyTorch's «Writing Distributed Applications»: rank 0 sends a number to rank
  * 1, first by calls that block, then by calls that return a work to wait for.
  *
- *     tutti run -n 2 send_recv
+ *     cc send_recv.c $(pkg-config --cflags --libs tutti) -o send_recv
+ *     tutti run -n 2 ./send_recv
  */
 #include <stdio.h>
 #include <stdlib.h>

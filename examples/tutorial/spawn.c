@@ -3,7 +3,8 @@
  * A program that starts its own ranks, as torch.multiprocessing.spawn does: no launcher, no
  * environment. The ranks meet in a tcp store that the parent serves on a port that was free.
  *
- *     spawn 4
+ *     cc spawn.c $(pkg-config --cflags --libs tutti) -o spawn
+ *     ./spawn 4
  */
 #include <stdio.h>
 #include <stdlib.h>

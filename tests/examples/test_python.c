@@ -15,6 +15,15 @@ enum { OUTPUT_MAX = 8192 };
 #define SCRIPT PYTHON TUTTI_SOURCE_DIR "/tests/examples/"
 #define HEADERS " " TUTTI_SOURCE_DIR "/api " TUTTI_BINARY_DIR "/api"
 
+static void skip_under_sanitizers(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+    cr_skip_test("a Python without sanitizers cannot open a library that has them");
+#endif
+}
+
+TestSuite(python, .init = skip_under_sanitizers);
+
 static void run(const char *command, char ret_output[OUTPUT_MAX])
 {
     char line[2048];

@@ -70,6 +70,58 @@ Test(tutorial, every_collective_gives_what_can_be_followed_by_hand)
     }
 }
 
+static void run_everywhere(int n, const char *program, const char *const *lines, size_t count)
+{
+    for (int b = 0; b < BACKENDS; b++) {
+        const char *output = run_ranks(n, backends[b], program);
+
+        for (size_t i = 0; i < count; i++)
+            contains(output, lines[i]);
+    }
+}
+
+Test(tutorial, blocks_lie_in_lists_or_are_counted)
+{
+    static const char *const lines[] = {
+        "all_gather       0 10 20 30\n", "gather           0 10 20 30\n",
+        "all_to_all       0 10 20 30\n", "scatter          0\n",
+        "reduce_scatter   60\n",         "all_gather_v     0 1 1 2 2 2 3 3 3 3\n",
+        "all_reduce, or   15\n",         "reduce           15\n",
+        "the input still  1\n",
+    };
+
+    run_everywhere(4, "lists", lines, sizeof lines / sizeof lines[0]);
+}
+
+Test(tutorial, works_are_waited_for_together_or_as_they_come)
+{
+    static const char *const lines[] = {
+        "rank 1 has 0 from its left\n",     "rank 1 has 2 from its right\n",
+        "rank 0 has 4 bytes from rank 1\n", "rank 0 has 8 bytes from rank 2\n",
+        "rank 0 took its receive back: ",   "rank 0 has the sums 3 6 9\n",
+    };
+
+    run_everywhere(3, "works", lines, sizeof lines / sizeof lines[0]);
+}
+
+Test(tutorial, operations_of_ones_own_reduce)
+{
+    static const char *const lines[] = {"farthest from zero: -3\n", "weighted sum: 30\n"};
+
+    run_everywhere(4, "own_operation", lines, sizeof lines / sizeof lines[0]);
+}
+
+Test(tutorial, a_store_answers_every_call)
+{
+    static const char *const lines[] = {
+        "both keys are there: no\n", "color: reddish\n",  "shape: round\n",
+        "shape: still round\n",      "shape: now flat\n", "1 key is left\n"};
+    const char *output = output_of("%s/store_calls", PROGRAMS);
+
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+        contains(output, lines[i]);
+}
+
 Test(tutorial, the_ring_by_hand_agrees_with_all_reduce)
 {
     for (int b = 0; b < BACKENDS; b++)
