@@ -14,13 +14,9 @@ static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
 {
     tutti_status status = mapped_meet_all(mapped);
 
-    if (status)
-        return status;
-    for (int i = 0; i < mapped->mates; i++)
-        payload_copy(block_at(&call->out, (uint32_t)i),
-                     i == mapped->self ? call->in.base : payload_block(mapped, call, i, 1, 0),
-                     call->bytes);
-    return TUTTI_OK;
+    if (!status)
+        payload_gather(mapped, call);
+    return status;
 }
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)

@@ -6,13 +6,6 @@
 #include "algorithm/algorithm.h"
 #include "algorithm/payload.h"
 
-static tutti_status post(struct mapped *mapped, const struct inline_call *call)
-{
-    const bool root = call->root == mapped->self;
-
-    return mapped_announce(mapped, &call->announce, call->in.base, root ? 0 : (size_t)call->bytes);
-}
-
 static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
 {
     tutti_status status;
@@ -20,13 +13,9 @@ static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
     if (call->root != mapped->self)
         return TUTTI_OK;
     status = mapped_meet_all(mapped);
-    if (status)
-        return status;
-    for (int i = 0; i < mapped->mates; i++)
-        payload_copy(block_at(&call->out, (uint32_t)i),
-                     i == mapped->self ? call->in.base : payload_block(mapped, call, i, 1, 0),
-                     call->bytes);
-    return TUTTI_OK;
+    if (!status)
+        payload_gather(mapped, call);
+    return status;
 }
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
@@ -35,4 +24,4 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
 }
 
 const struct algorithm gather_inline_algorithm = {
-    "gather_inline", OPERATION_GATHER, ALGORITHM_INLINE, NULL, cost, post, poll};
+    "gather_inline", OPERATION_GATHER, ALGORITHM_INLINE, NULL, cost, payload_show_root, poll};

@@ -21,6 +21,14 @@ static inline const void *payload_of_blocks(const struct inline_call *call, int 
     return buffer;
 }
 
+/* My input for the root, who has no need to show its own. */
+static inline tutti_status payload_show_root(struct mapped *mapped, const struct inline_call *call)
+{
+    const bool root = call->root == mapped->self;
+
+    return mapped_announce(mapped, &call->announce, call->in.base, root ? 0 : (size_t)call->bytes);
+}
+
 /* Block `block` of what mate `index` shows, its payload being `blocks` blocks. */
 static inline const void *payload_block(const struct mapped *mapped, const struct inline_call *call,
                                         int index, int blocks, int block)
@@ -37,7 +45,16 @@ static inline void payload_copy(void *to, const void *from, uint64_t bytes)
         memcpy(to, from, (size_t)bytes);
 }
 
-/* All mates' operands of `call`, mine at `own`, reduced in rank order to `out`. */
+/* What all mates show, mine being my input, to the blocks of the output. */
+static inline void payload_gather(const struct mapped *mapped, const struct inline_call *call)
+{
+    for (int i = 0; i < mapped->mates; i++)
+        payload_copy(block_at(&call->out, (uint32_t)i),
+                     i == mapped->self ? call->in.base : payload_block(mapped, call, i, 1, 0),
+                     call->bytes);
+}
+
+/* The operands that mapped->vectors name, reduced in rank order to `out`. */
 static inline void payload_reduce(struct mapped *mapped, const struct inline_call *call, void *out)
 {
     const struct kernels *kernels = call->kernels;

@@ -6,13 +6,6 @@
 #include "algorithm/algorithm.h"
 #include "algorithm/payload.h"
 
-static tutti_status post(struct mapped *mapped, const struct inline_call *call)
-{
-    const bool root = call->root == mapped->self;
-
-    return mapped_announce(mapped, &call->announce, call->in.base, root ? 0 : (size_t)call->bytes);
-}
-
 static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
 {
     tutti_status status;
@@ -39,4 +32,4 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
 }
 
 const struct algorithm reduce_inline_algorithm = {
-    "reduce_inline", OPERATION_REDUCE, ALGORITHM_INLINE, NULL, cost, post, poll};
+    "reduce_inline", OPERATION_REDUCE, ALGORITHM_INLINE, NULL, cost, payload_show_root, poll};

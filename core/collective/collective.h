@@ -19,7 +19,8 @@ struct collective {
 };
 
 /* Runs it, starts it when `work` is given, or keeps it for the batch that this thread has open;
- * `status` is what checking the arguments came to: if that is an error, it is returned. Takes c->memory and c->packed in any case. */
+ * `status` is what checking the arguments came to: if that is an error, it is returned. Takes
+ * c->memory and c->packed in any case. */
 tutti_status collective_run(struct tutti_group *group, struct collective *c, tutti_status status,
                             tutti_work **work);
 
