@@ -145,8 +145,8 @@ static tutti_status send_hello(struct mates *mates, int doorbell)
     write_bytes(&w, mates->control->token, CONTROL_TOKEN_BYTES);
     write_u32(&w, (uint32_t)mates->control->rank);
     write_u32(&w, mates->round);
-    tutti_status status = mates_link_send(mates->peers[0].link, body, w.size, descriptors,
-                                          descriptors[1] >= 0 ? 2 : 1);
+    tutti_status status =
+        mates_send(mates, 0, body, w.size, descriptors, descriptors[1] >= 0 ? 2 : 1);
     if (descriptors[1] >= 0)
         close(descriptors[1]);
     return status;
@@ -163,7 +163,7 @@ static tutti_status send_page(struct mates *mates, int page_fd, int to)
     atomic_store(&mates->page->lines[to].nonce, nonce);
     write_u32(&w, MATES_PAGE);
     write_u64(&w, nonce);
-    tutti_status status = mates_link_send(mates->peers[to].link, body, w.size, &page_fd, 1);
+    tutti_status status = mates_send(mates, to, body, w.size, &page_fd, 1);
     for (int i = 0; i < mates->count && !status; i++) {
         struct mates_peer *peer = &mates->peers[i];
         int descriptors[2] = {peer->doorbell, peer->death.fd};
@@ -173,8 +173,7 @@ static tutti_status send_page(struct mates *mates, int page_fd, int to)
         w.size = 0;
         write_u32(&w, MATES_PEER);
         write_u32(&w, (uint32_t)i);
-        status = mates_link_send(mates->peers[to].link, body, w.size, descriptors,
-                                 peer->death.fd >= 0 ? 2 : 1);
+        status = mates_send(mates, to, body, w.size, descriptors, peer->death.fd >= 0 ? 2 : 1);
     }
     return status;
 }
@@ -290,7 +289,7 @@ static bool on_page(struct mates *mates, struct mates_link *link, struct reader 
     close(fd);
     write_u32(&w, MATES_PROVEN);
     write_u64(&w, atomic_load(&mates->page->lines[mates->self].nonce));
-    if (mates_link_send(link, body, w.size, NULL, 0))
+    if (mates_send(mates, link->index, body, w.size, NULL, 0))
         mates_fail(mates, "%s", error_message());
     check_ready(mates);
     return true;

@@ -167,8 +167,10 @@ struct mates_process *mates_process_new(int doorbell, int pidfd); /* takes both 
 struct mates_process *mates_process_hold(struct mates_process *process);
 void mates_process_drop(struct mates_process *process);
 struct mates_link *mates_link_new(struct mates *mates, int fd, int index);
-tutti_status mates_link_send(struct mates_link *link, const void *data, size_t size,
-                             const int *descriptors, uint32_t count);
+/* A message of the star to the mate `to`, with descriptors, which stay the caller's.
+ * TUTTI_ERR_PEER_LOST: its connection has ended, which may be before its death is known. */
+tutti_status mates_send(struct mates *mates, int to, const void *data, size_t size,
+                        const int *descriptors, uint32_t count);
 void mates_link_close(struct mates_link *link);
 void mates_message(struct mates *mates, struct mates_link *link, const uint8_t *data, size_t size,
                    int *descriptors, int count);

@@ -22,14 +22,18 @@ union control_buffer {
     struct cmsghdr align;
 };
 
-tutti_status mates_link_send(struct mates_link *link, const void *data, size_t size,
-                             const int *descriptors, uint32_t count)
+tutti_status mates_send(struct mates *mates, int to, const void *data, size_t size,
+                        const int *descriptors, uint32_t count)
 {
+    const struct mates_link *link = mates->peers[to].link;
     union control_buffer control;
     struct iovec iov = {.iov_base = (void *)data, .iov_len = size};
     struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
     int64_t deadline = clock_deadline_ms(SEND_PATIENCE_MS);
 
+    if (!link)
+        return error_set(TUTTI_ERR_PEER_LOST, "rank %d is not connected any more",
+                         mates->peers[to].rank);
     if (count) {
         memset(&control, 0, sizeof control);
         message.msg_control = control.bytes;

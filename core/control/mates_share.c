@@ -92,11 +92,8 @@ static tutti_status send_shared(struct mates *mates, struct tutti_exchange *e, i
     write_u32(&w, MATES_SHARED);
     write_u32(&w, e->number);
     write_u32(&w, (uint32_t)source);
-    if (!mates->peers[to].link)
-        return error_set(TUTTI_ERR_PEER_LOST, "rank %d is not connected any more",
-                         mates->peers[to].rank);
-    return mates_link_send(mates->peers[to].link, body, w.size,
-                           e->descriptors + source * MATES_DESCRIPTORS_MAX, e->count);
+    return mates_send(mates, to, body, w.size, e->descriptors + source * MATES_DESCRIPTORS_MAX,
+                      e->count);
 }
 
 /* The leader's part, once everybody's descriptors are here. */
@@ -156,10 +153,7 @@ static tutti_status give(struct mates *mates, struct tutti_exchange *e, const in
     struct writer w = {.data = body, .capacity = sizeof body};
     write_u32(&w, MATES_SHARE);
     write_u32(&w, e->number);
-    if (!mates->peers[0].link)
-        return error_set(TUTTI_ERR_PEER_LOST, "rank %d is not connected any more",
-                         mates->peers[0].rank);
-    return mates_link_send(mates->peers[0].link, body, w.size, own, count);
+    return mates_send(mates, 0, body, w.size, own, count);
 }
 
 tutti_status mates_share_start(struct mates *mates, const int32_t *descriptors, uint32_t count,

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The proof of host-mates, all of them played by this process. tests/fault kills real ones. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "control/mates.h"
+
+TestSuite(mates, .timeout = 20);
+
+enum { MEMBERS = 3 };
+
+static const int ranks[MEMBERS] = {0, 1, 2};
+static const uint8_t token[CONTROL_TOKEN_BYTES] = "one token of all";
+
+struct member {
+    struct control *control;
+    struct mates *mates;
+    int doorbell;
+};
+
+static void join(struct member *member, int rank, const char *name, int listener)
+{
+    *member = (struct member){.doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+    cr_assert_eq(control_open(rank, MEMBERS, "world", NULL, "127.0.0.1", &member->control),
+                 TUTTI_OK);
+    cr_assert_eq(control_start(member->control, token), TUTTI_OK);
+    cr_assert_eq(mates_new(member->control, 1, ranks, MEMBERS, NULL, name, &listener,
+                           member->doorbell, &member->mates),
+                 TUTTI_OK);
+}
+
+static void leave(struct member *member)
+{
+    mates_free(member->mates);
+    control_close(member->control);
+    close(member->doorbell);
+}
+
+/* Moves them until the first one is not forming any more. */
+static void form(struct member *members, const bool *here)
+{
+    int64_t end = clock_deadline_ms(5000);
+
+    while (members[0].mates->state == MATES_FORMING && clock_now_ns() < end)
+        for (int i = 0; i < MEMBERS; i++)
+            if (here[i])
+                control_poll(members[i].control);
+}
+
+Test(mates, are_ready_when_each_has_proven_itself)
+{
+    struct member members[MEMBERS];
+    char name[MATES_NAME_MAX];
+    int listener;
+
+    cr_assert_eq(mates_listen(name, &listener), TUTTI_OK);
+    for (int i = 0; i < MEMBERS; i++)
+        join(&members[i], i, name, i ? -1 : listener);
+    form(members, (bool[MEMBERS]){true, true, true});
+    for (int i = 0; i < MEMBERS; i++)
+        cr_expect_eq(members[i].mates->state, MATES_READY, "rank %d: %s", i,
+                     members[i].mates->words);
+    for (int i = MEMBERS - 1; i >= 0; i--)
+        leave(&members[i]);
+}
+
+Test(mates, name_one_that_said_hello_and_was_gone_when_the_last_one_came)
+{
+    struct member members[MEMBERS];
+    char name[MATES_NAME_MAX];
+    int listener;
+
+    cr_assert_eq(mates_listen(name, &listener), TUTTI_OK);
+    join(&members[0], 0, name, listener);
+    join(&members[1], 1, name, -1);
+    control_poll(members[0].control);
+    leave(&members[1]);
+    control_poll(members[0].control);
+    join(&members[2], 2, name, -1);
+    form(members, (bool[MEMBERS]){true, false, true});
+    cr_expect_eq(members[0].mates->state, MATES_FAILED);
+    cr_expect_not_null(strstr(members[0].mates->words, "rank 1 is not connected any more"), "«%s»",
+                       members[0].mates->words);
+    leave(&members[2]);
+    leave(&members[0]);
+}
