@@ -3,11 +3,15 @@
  * How every library is measured here, the same way: each sample is the time of the slowest rank's
  * mean call, the result is the median (and the minimum) of the samples.
  *
- * «touched»: each rank rewrites its buffer before each timed call, so that nothing stays in the cache of
- * whoever reduced it last; «hot» leaves it alone. With two ranks the link between their cores is
- * probed before and after each sample, since a virtual machine's cores may change their distance within
- * seconds: a sample is tagged near or far (hand-over of a cache line below or above 110 ns), and
- * dropped when the probes disagree.
+ * Bytes are those of the vector, or of each block where there is one for every rank. «touched»: each
+ * rank rewrites its input before each timed call, so that nothing stays in the cache of whoever
+ * reduced it last; «hot» leaves it alone. Operations with a root begin with a barrier that is not
+ * timed: else a root that only sends, or a member that does, would be calls ahead of who receives, and
+ * the figure would be a rate.
+ *
+ * With two ranks the link between their cores is probed before and after each sample, since a virtual
+ * machine's cores may change their distance within seconds: a sample is tagged near or far (hand-over
+ * of a cache line below or above 110 ns), and dropped when the probes disagree.
  */
 #ifndef TUTTI_BENCH_MEASURE_H
 #define TUTTI_BENCH_MEASURE_H
@@ -22,12 +26,59 @@
 #include <time.h>
 #include <unistd.h>
 
+/* X(name, has a root, a block for every rank goes in): what a program may measure. */
+#define MEASURE_LIST(X)                                                                            \
+    X(all_reduce, 0, 0)                                                                            \
+    X(broadcast, 1, 0)                                                                             \
+    X(reduce, 1, 0)                                                                                \
+    X(all_gather, 0, 0)                                                                            \
+    X(reduce_scatter, 0, 1)                                                                        \
+    X(gather, 1, 0)                                                                                \
+    X(scatter, 1, 1)                                                                               \
+    X(all_to_all, 0, 1)
+
+enum {
+#define MEASURE_ENUM(name, rooted, blocks) MEASURE_##name,
+    MEASURE_LIST(MEASURE_ENUM)
+#undef MEASURE_ENUM
+        MEASURE_BARRIER,
+    MEASURE_OPERATIONS = MEASURE_BARRIER
+};
+
+static const struct measured {
+    const char *name;
+    int rooted, blocks_in;
+} measured[] = {
+#define MEASURE_ROW(name, rooted, blocks) {#name, rooted, blocks},
+    MEASURE_LIST(MEASURE_ROW)
+#undef MEASURE_ROW
+        {"barrier", 0, 0},
+};
+
+/* Of floats; `count` of the vector or of a block. Sums; root 0; all_reduce is in place. */
+typedef void (*measure_fn)(float *in, float *out, size_t count);
+
+/* The functions of these names, for subject.run. */
+#define MEASURE_NAME(name, rooted, blocks) name,
+#define MEASURE_RUN                                                                                \
+    {                                                                                              \
+        MEASURE_LIST(MEASURE_NAME)                                                                 \
+    }
+
 struct subject {
     const char *name; /* "tutti-shm", "openmpi" */
     int rank, size;
-    void (*all_reduce)(float *data, size_t count); /* sum, in place */
     void (*barrier)(void);
     double (*max)(double value); /* over the ranks */
+    measure_fn run[MEASURE_OPERATIONS];
+};
+
+/* A call that is measured: buffers with room for a block of each rank. */
+struct measure_call {
+    int operation;
+    float *in, *out;
+    size_t count;
+    int touched;
 };
 
 enum { MEASURE_SAMPLES = 15, MEASURE_FAR_NS = 110, PROBE_ROUNDS = 1000 };
@@ -84,55 +135,58 @@ static double probe(const struct subject *s)
     return s->max((measure_now() - start) / PROBE_ROUNDS * 1e9);
 }
 
-static void touch(const struct subject *s, float *data, size_t count)
+static void touch(const struct subject *s, const struct measure_call *call)
 {
-    for (size_t i = 0; i < count; i++)
-        data[i] = 1.0f + (float)s->rank;
-    __asm__ volatile("" ::"r"(data) : "memory");
+    const size_t blocks = measured[call->operation].blocks_in ? (size_t)s->size : 1;
+
+    for (size_t i = 0; i < call->count * blocks; i++)
+        call->in[i] = 1.0f + (float)s->rank;
+    __asm__ volatile("" ::"r"(call->in) : "memory");
 }
 
 /* Seconds of a call: mean over `calls`, of the slowest rank. */
-static double sample(const struct subject *s, float *data, size_t count, int calls, int touched)
+static double sample(const struct subject *s, const struct measure_call *call, int calls)
 {
+    const int paced = call->touched || measured[call->operation].rooted;
     double spent = 0, start = 0;
 
     s->barrier();
-    if (!touched)
+    if (!paced)
         start = measure_now();
     for (int i = 0; i < calls; i++) {
-        if (touched) {
-            touch(s, data, count);
+        if (call->touched)
+            touch(s, call);
+        if (paced) {
             s->barrier();
             start = measure_now();
         }
-        if (count)
-            s->all_reduce(data, count);
-        else
+        if (call->operation == MEASURE_BARRIER)
             s->barrier();
-        if (touched)
+        else
+            s->run[call->operation](call->in, call->out, call->count);
+        if (paced)
             spent += measure_now() - start;
     }
-    if (!touched)
+    if (!paced)
         spent = measure_now() - start;
     return s->max(spent / calls);
 }
 
 /* One line a regime: subject, operation, bytes, ranks, mode, regime, minimum, median, samples. */
-static void measure(const struct subject *s, float *data, size_t bytes, double budget, int touched)
+static void measure(const struct subject *s, const struct measure_call *call, double budget)
 {
     double times[2][MEASURE_SAMPLES];
     int have[2] = {0, 0};
-    size_t count = bytes / sizeof(float);
-    double once = sample(s, data, count, 2, touched);
+    double once = sample(s, call, 2);
     double wanted = budget / (once > 1e-9 ? once : 1e-9);
     int calls = wanted < 2 ? 2 : wanted > 20000 ? 20000 : (int)wanted;
 
-    if (touched && calls > 200)
+    if (call->touched && calls > 200)
         calls = 200;
     calls = (int)s->max(calls);
     for (int i = 0; i < MEASURE_SAMPLES; i++) {
         int before = probe(s) > MEASURE_FAR_NS;
-        double t = sample(s, data, count, calls, touched);
+        double t = sample(s, call, calls);
         int after = probe(s) > MEASURE_FAR_NS;
 
         if (before == after)
@@ -142,8 +196,8 @@ static void measure(const struct subject *s, float *data, size_t bytes, double b
         if (!have[far])
             continue;
         qsort(times[far], (size_t)have[far], sizeof(double), measure_compare);
-        printf("%s\t%s\t%zu\t%d\t%s\t%s\t%.3f\t%.3f\t%d\n", s->name,
-               bytes ? "all_reduce" : "barrier", bytes, s->size, touched ? "touched" : "hot",
+        printf("%s\t%s\t%zu\t%d\t%s\t%s\t%.3f\t%.3f\t%d\n", s->name, measured[call->operation].name,
+               call->count * sizeof(float), s->size, call->touched ? "touched" : "hot",
                !probe_words ? "-"
                : far        ? "far"
                             : "near",
@@ -152,27 +206,62 @@ static void measure(const struct subject *s, float *data, size_t bytes, double b
     }
 }
 
-/* Arguments: BYTES … ; 0 is the barrier. Hot to 512 B and with more than two ranks, else touched. */
+/* -1: no operation is called so. */
+static int measure_operation(const char *name)
+{
+    for (int i = 0; i < MEASURE_OPERATIONS; i++)
+        if (!strcmp(measured[i].name, name))
+            return i;
+    return -1;
+}
+
+/* Room for a block of `bytes` for each rank; NULL with words. */
+static float *measure_buffer(const struct subject *s, size_t bytes)
+{
+    const size_t room = (bytes * (size_t)s->size + 4095) / 4096 * 4096;
+    float *data = aligned_alloc(4096, room);
+
+    if (data)
+        memset(data, 0, room);
+    else
+        fprintf(stderr, "no memory for %d x %zu bytes\n", s->size, bytes);
+    return data;
+}
+
+/*
+ * Arguments: OPERATION BYTES … ; 0 bytes is the barrier, whatever the operation. Hot to 512 B and with
+ * more than two ranks, else touched.
+ */
 static int measure_main(const struct subject *s, int argc, char **argv)
 {
+    struct measure_call call = {.operation = argc > 1 ? measure_operation(argv[1]) : -1};
     size_t largest = 4;
 
-    for (int i = 1; i < argc; i++) {
+    if (call.operation < 0) {
+        fprintf(stderr, "usage: %s OPERATION BYTES …; unknown operation '%s'\n", argv[0],
+                argc > 1 ? argv[1] : "");
+        return 2;
+    }
+    for (int i = 2; i < argc; i++) {
         size_t bytes = strtoull(argv[i], NULL, 0);
         largest = bytes > largest ? bytes : largest;
     }
-    float *data = aligned_alloc(4096, (largest + 4095) / 4096 * 4096);
-    if (!data) {
-        fprintf(stderr, "no memory for %zu bytes\n", largest);
+    call.in = measure_buffer(s, largest);
+    call.out = measure_buffer(s, largest);
+    if (!call.in || !call.out)
         return 1;
-    }
-    memset(data, 0, largest);
     probe_open(s);
-    for (int i = 1; i < argc; i++) {
+    for (int i = 2; i < argc; i++) {
         size_t bytes = strtoull(argv[i], NULL, 0);
-        measure(s, data, bytes, 0.004, bytes > 512 && s->size == 2);
+        struct measure_call now = call;
+
+        now.operation = bytes ? call.operation : MEASURE_BARRIER;
+        now.count = bytes / sizeof(float);
+        now.touched = bytes > 512 && s->size == 2;
+        measure(s, &now, 0.004);
     }
-    free(data);
+    free(call.in);
+    free(call.out);
     return 0;
 }
 
