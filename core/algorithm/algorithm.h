@@ -88,7 +88,7 @@ struct inline_call {
 };
 
 /*
- * post: TUTTI_OK when my line is out (the caller then wakes its mates); TUTTI_ERR_NOT_READY: no
+ * post: TUTTI_OK when my line is out (waking mates is the caller's); TUTTI_ERR_NOT_READY: no
  * room yet, nothing happened. poll, after post: TUTTI_OK when the call is complete. Both:
  * TUTTI_ERR_NOT_READY leaves the mate that is missing in mapped->culprit; TUTTI_ERR_MISMATCH and
  * TUTTI_ERR_INTERNAL as mapped_meet().

@@ -121,12 +121,26 @@ static inline void mates_awake(struct mates *mates)
 
 void mates_ring(struct mates *mates, int index);
 
+static inline bool mates_sleeps(const struct mates *mates, int index)
+{
+    return atomic_load_explicit(&mates->page->lines[index].sleeping, memory_order_relaxed);
+}
+
+/* One ring a sleep: who takes the mark away rings, and whoever comes before the sleeper is up again
+ * (on a crowded host the next call, or the one after that) need not. */
+static inline void mates_ring_once(struct mates *mates, int index)
+{
+    _Atomic uint32_t *sleeping = &mates->page->lines[index].sleeping;
+
+    if (atomic_load_explicit(sleeping, memory_order_relaxed) && atomic_exchange(sleeping, 0))
+        mates_ring(mates, index);
+}
+
 /* Wakes the mate if it sleeps. What was published before is seen by it. */
 static inline void mates_wake(struct mates *mates, int index)
 {
     fence_publish(mates->peers[index].light);
-    if (atomic_load_explicit(&mates->page->lines[index].sleeping, memory_order_relaxed))
-        mates_ring(mates, index);
+    mates_ring_once(mates, index);
 }
 
 /* As mates_wake(), for all of them with one fence. */
@@ -134,9 +148,8 @@ static inline void mates_wake_all(struct mates *mates)
 {
     fence_publish(mates->all_light);
     for (int i = 0; i < mates->count; i++)
-        if (i != mates->self &&
-            atomic_load_explicit(&mates->page->lines[i].sleeping, memory_order_relaxed))
-            mates_ring(mates, i);
+        if (i != mates->self)
+            mates_ring_once(mates, i);
 }
 
 static inline bool mates_have_verdict(const struct mates *mates)

@@ -84,9 +84,26 @@ static struct kernels kernels_of(const struct call *call)
     return kernels;
 }
 
+/* Those who still are in the call that ends here; who sleeps in a later one waits for others. */
+static void wake_behind(struct tutti_group *group)
+{
+    struct mates *mates = group->mates;
+
+    fence_publish(mates->all_light);
+    for (int i = 0; i < mates->count; i++)
+        if (i != mates->self && mates_sleeps(mates, i) && !mapped_has_passed(&group->mapped, i))
+            mates_ring_once(mates, i);
+}
+
+/*
+ * Where everybody waits for everybody, a mate that sleeps is of no use before the last one has come:
+ * whoever sees all lines wakes the others, and nobody gets up to find somebody missing. The lines of
+ * an operation with a root are waited for one by one.
+ */
 static tutti_status advance_inline(struct tutti_group *group, struct call *call)
 {
     const struct algorithm *algorithm = call->plan->plan.algorithm;
+    const bool rooted = call->announce.words.root >= 0;
     struct inline_call in = inline_call_of(call);
     struct kernels kernels;
 
@@ -100,9 +117,13 @@ static tutti_status advance_inline(struct tutti_group *group, struct call *call)
         if (status)
             return status;
         call->begun = true;
-        wake(group, -1);
+        if (rooted)
+            wake(group, -1);
     }
-    return algorithm->poll(&group->mapped, &in);
+    tutti_status status = algorithm->poll(&group->mapped, &in);
+    if (!status && !rooted)
+        wake_behind(group);
+    return status;
 }
 
 static tutti_status advance_schedule(struct tutti_group *group, struct call *call)

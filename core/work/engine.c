@@ -21,6 +21,7 @@ enum {
     YIELDS = 10,           /* then sleep: more only delays whoever has the work */
     LOOK_EVERY = 1024,     /* spins and moves between two looks at the control plane */
     SLEEP_MS = 20,         /* the control plane's timers are looked at this often */
+    DOZE_MS = 1,           /* the first sleep of a wait */
     NAP_NS = 100000,       /* beside a polled source: what a round costs, for 3 % of a CPU */
     BATON_SPINS = 100,     /* a holder keeps it for some 100 µs at most */
     BATON_SLEEP_NS = 50000 /* after that many yields the holder was preempted */
@@ -250,9 +251,23 @@ static enum rest rest_of(struct engine *engine, const struct wanted *wanted)
     return rest;
 }
 
+/*
+ * The marks that say «I sleep» need a fence that reaches those who publish just now. It interrupts
+ * every CPU on which a mate runs, which hurts most when many wake and lie down again at once. So the
+ * first sleep of a wait is a doze of a millisecond, behind a fence of this CPU alone: what is lost
+ * when somebody publishes in the very nanoseconds of the mark is the rest of the doze.
+ */
+static void fence_before(bool doze)
+{
+    if (doze)
+        fence_full();
+    else
+        fence_heavy();
+}
+
 /* How long the thread is to sleep. With the baton, so that the list of sources holds still and
  * nothing completes between the look at what is wanted and the entry into the list. */
-static enum rest lie_down(struct engine *engine, struct sleeper *self)
+static enum rest lie_down(struct engine *engine, struct sleeper *self, bool doze)
 {
     if (!engine->watcher) {
         bool fence = false;
@@ -260,8 +275,8 @@ static enum rest lie_down(struct engine *engine, struct sleeper *self)
         engine->watcher = self;
         for (struct engine_source *s = engine->sources; s; s = s->next)
             fence |= s->sleep(s);
-        if (fence) /* one for all groups: it is a system call */
-            fence_heavy();
+        if (fence) /* one for all groups */
+            fence_before(doze);
     }
     enum rest rest = rest_of(engine, &self->wanted);
     if (rest) {
@@ -311,17 +326,18 @@ static void watch(struct engine *engine, enum rest rest, int64_t end_ns)
 }
 
 /* One sleep, which ends when somebody wakes this thread, or after `sleep_ms`. */
-static void sleep_once(struct engine *engine, struct wanted wanted, int64_t until_ns)
+static void sleep_once(struct engine *engine, struct wanted wanted, int64_t until_ns, bool doze)
 {
     struct sleeper self = {.wanted = wanted};
+    int64_t ms = doze && DOZE_MS < engine->sleep_ms ? DOZE_MS : engine->sleep_ms;
 
     sem_init(&self.woken, 0, 0);
     engine_take(engine);
-    enum rest rest = lie_down(engine, &self);
+    enum rest rest = lie_down(engine, &self, doze);
     bool watches = engine->watcher == &self;
     engine_release(engine);
 
-    int64_t end = rest == REST_NAP ? clock_now_ns() + NAP_NS : clock_deadline_ms(engine->sleep_ms);
+    int64_t end = rest == REST_NAP ? clock_now_ns() + NAP_NS : clock_deadline_ms(ms);
     end = end < until_ns ? end : until_ns;
     struct timespec at = timespec_of(end);
     if (!rest)
@@ -353,7 +369,7 @@ static void hand_over(struct engine *engine)
 static bool wait_for(struct engine *engine, const struct wanted *wanted, int64_t until_ns)
 {
     unsigned spins = engine_spins(engine), idle = 0, since_look = 0;
-    bool done;
+    bool done, slept = false;
 
     if (any_done(wanted))
         return true;
@@ -375,6 +391,7 @@ static bool wait_for(struct engine *engine, const struct wanted *wanted, int64_t
         }
         if (moved) {
             idle = 0;
+            slept = false;
         } else if (idle < spins) {
             idle++;
             engine_relax();
@@ -385,7 +402,8 @@ static bool wait_for(struct engine *engine, const struct wanted *wanted, int64_t
             look(engine);
             if (until_ns != INT64_MAX && clock_now_ns() >= until_ns)
                 break;
-            sleep_once(engine, *wanted, until_ns);
+            sleep_once(engine, *wanted, until_ns, !slept);
+            slept = true;
         }
     }
     if (atomic_fetch_sub(&engine->waiters, 1) > 1)
@@ -422,6 +440,8 @@ void engine_help(struct engine *engine)
 
 static void attend(struct engine *engine)
 {
+    bool slept = false;
+
     while (atomic_load(&engine->unattended) && !atomic_load(&engine->stop)) {
         if (atomic_load(&engine->waiters)) {
             struct timespec until = timespec_of(clock_deadline_ms(SLEEP_MS));
@@ -442,8 +462,9 @@ static void attend(struct engine *engine)
         engine_run_callbacks(engine);
         if (!moved) {
             look(engine);
-            sleep_once(engine, (struct wanted){.count = 0}, INT64_MAX);
+            sleep_once(engine, (struct wanted){.count = 0}, INT64_MAX, !slept);
         }
+        slept = !moved;
     }
 }
 

@@ -158,12 +158,22 @@ tutti_status mapped_meet_all(struct mapped *mapped)
     return TUTTI_OK;
 }
 
+/* Whether the line of call `sequence` is there, or of a later one in its place. */
+static bool has_announced(const struct mapped *mapped, int index, uint64_t sequence)
+{
+    const struct mapped_line *line = mapped_line(mapped, index, sequence);
+
+    return atomic_load_explicit(&line->word, memory_order_acquire) >> FLAG_BITS >= sequence;
+}
+
 bool mapped_has_called(const struct mapped *mapped, int index)
 {
-    const struct mapped_line *line = mapped_line(mapped, index, mapped->announced);
+    return index == mapped->self || has_announced(mapped, index, mapped->announced);
+}
 
-    return index == mapped->self || atomic_load_explicit(&line->word, memory_order_acquire) >>
-                                        FLAG_BITS >= mapped->announced;
+bool mapped_has_passed(const struct mapped *mapped, int index)
+{
+    return has_announced(mapped, index, mapped->announced + 1);
 }
 
 bool mapped_record(const struct mapped *mapped, int index, uint64_t sequence,

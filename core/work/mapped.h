@@ -147,6 +147,9 @@ tutti_status mapped_meet_all(struct mapped *mapped);
 /* Whether mate `index` has come to the call that I announced last, whatever it called. */
 bool mapped_has_called(const struct mapped *mapped, int index);
 
+/* Whether mate `index` has come to a later call than the one that I announced last. */
+bool mapped_has_passed(const struct mapped *mapped, int index);
+
 /*
  * Copies what mate `index` called as `sequence`, for words. False when the record is gone or was
  * never written; the fields are the mate's word and may be anything.
