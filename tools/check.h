@@ -6,7 +6,9 @@
  *   check_file.c      what the file says before it is loaded
  *   check_plugin.c    what its descriptor says, and what loading and use change in a process
  *   check_core.c      a small core: host services, two members, requests
+ *   check_mates.c     the services of that core for host-mates: descriptors and doorbells
  *   check_messages.c  what a transport does between two processes
+ *   check_sleep.c     memory that both map, and sleeping until something comes
  *   check_ranks.c     calls of the public API over the plugin, by several ranks
  *   check_child.c     processes of their own for all that runs the plugin's code
  *
@@ -69,6 +71,13 @@ void check_dies(void);
 /* Gives bytes to the other members, 64 KiB at most, and takes those of `member` after check_meet(). */
 void check_give(const void *bytes, uint64_t count);
 const uint8_t *check_take(int member, uint64_t *ret_count);
+/* The way of this process to another one of the check: whole messages, with descriptors. */
+int check_socket(int member);
+/* Says that this process is going to sleep, on the doorbell returned; and that it is awake again. */
+int check_sleeps(void);
+void check_awake(void);
+/* Rings the doorbell of a member that said so. */
+void check_ring(int member);
 
 /* ---- check_file.c ---------------------------------------------------------------------------- */
 
@@ -89,6 +98,8 @@ const tutti_transport_ops *check_transport(const struct check_subject *subject);
  * check when it is not what it was. */
 void check_remember(void);
 void check_same(const char *when);
+/* How many entries a folder of /proc/self has, -1: it cannot be read. */
+int check_count_in(const char *folder);
 
 check_body check_core_accepts, check_descriptor, check_effects;
 
@@ -96,6 +107,10 @@ check_body check_core_accepts, check_descriptor, check_effects;
 
 check_body check_sizes, check_order, check_both_ways, check_late_receives, check_flood,
     check_too_long, check_bad_address, check_killed_peer, check_stranger;
+
+/* ---- check_sleep.c --------------------------------------------------------------------------- */
+
+check_body check_map, check_wakes;
 
 /* ---- check_ranks.c --------------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
 /*
  * The processes of a check. They are forked without exec, share one page of findings with the
  * parent, and write what they print into a file without a name, whose end is quoted when one crashes.
+ * Between any two of them there is a socket for descriptors, and each has a doorbell to sleep on.
  */
 #include "check.h"
 
@@ -12,8 +13,10 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,6 +38,9 @@ struct world {
     pthread_barrier_t barrier;
     uint64_t given_bytes[CHECK_MEMBERS_MAX];
     uint8_t given[CHECK_MEMBERS_MAX][GIVEN_MAX];
+    int sockets[CHECK_MEMBERS_MAX][CHECK_MEMBERS_MAX]; /* [of][to] */
+    int doorbells[CHECK_MEMBERS_MAX];
+    _Atomic bool asleep[CHECK_MEMBERS_MAX];
 };
 
 static struct world *world; /* of the check that runs */
@@ -106,6 +112,36 @@ const uint8_t *check_take(int member, uint64_t *ret_count)
 {
     *ret_count = world->given_bytes[member];
     return world->given[member];
+}
+
+int check_socket(int member)
+{
+    return world->sockets[self][member];
+}
+
+int check_sleeps(void)
+{
+    atomic_store(&world->asleep[self], true);
+    return world->doorbells[self];
+}
+
+void check_awake(void)
+{
+    uint64_t rings;
+
+    atomic_store(&world->asleep[self], false);
+    if (read(world->doorbells[self], &rings, sizeof rings) < 0 && errno != EAGAIN)
+        check_fails("cannot be tried: %s", g_strerror(errno));
+}
+
+void check_ring(int member)
+{
+    const uint64_t one = 1;
+
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load(&world->asleep[member]) &&
+        write(world->doorbells[member], &one, sizeof one) < 0 && errno != EAGAIN)
+        check_fails("cannot be tried: %s", g_strerror(errno));
 }
 
 static _Noreturn void run(check_body *body, const struct check_member *member, int output,
@@ -217,6 +253,36 @@ static void end_all(pid_t *pids, int count)
     }
 }
 
+static bool make_ways(int count)
+{
+    for (int i = 0; i < count; i++) {
+        world->doorbells[i] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        if (world->doorbells[i] < 0)
+            return false;
+        for (int k = 0; k < i; k++) {
+            int pair[2];
+
+            if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+                return false;
+            world->sockets[i][k] = pair[0];
+            world->sockets[k][i] = pair[1];
+        }
+    }
+    return true;
+}
+
+static void free_world(int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (world->doorbells[i] > 0)
+            close(world->doorbells[i]);
+        for (int k = 0; k < count; k++)
+            if (world->sockets[i][k] > 0)
+                close(world->sockets[i][k]);
+    }
+    munmap(world, sizeof *world);
+}
+
 static bool make_world(int count)
 {
     pthread_barrierattr_t shared;
@@ -224,6 +290,10 @@ static bool make_world(int count)
     world = mmap(NULL, sizeof *world, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (world == MAP_FAILED)
         return false;
+    if (!make_ways(count)) {
+        free_world(count);
+        return false;
+    }
     pthread_barrierattr_init(&shared);
     pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
     pthread_barrier_init(&world->barrier, &shared, (unsigned)count);
@@ -265,7 +335,7 @@ struct check_finding check_in_children(const struct check_subject *subject, chec
         }
         finding = follow(pids, count, deadline_s, output);
         end_all(pids, count);
-        munmap(world, sizeof *world);
+        free_world(count);
     }
     if (output >= 0)
         close(output);

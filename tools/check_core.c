@@ -56,32 +56,6 @@ static tutti_status host_error(void *self, tutti_status status, int32_t system_e
     return status;
 }
 
-/* Only for transports that map memory, which are not tried here. */
-static tutti_status host_share_start(void *self, tutti_host_mates *mates,
-                                     const int32_t *descriptors, uint32_t count,
-                                     tutti_exchange **ret_exchange)
-{
-    (void)mates;
-    (void)descriptors;
-    (void)count;
-    (void)ret_exchange;
-    return host_error(self, TUTTI_ERR_UNSUPPORTED, 0, "no descriptors are passed here");
-}
-
-static tutti_status host_share_test(void *self, tutti_exchange *exchange, int32_t *ret_descriptors)
-{
-    (void)exchange;
-    (void)ret_descriptors;
-    return host_error(self, TUTTI_ERR_UNSUPPORTED, 0, "no descriptors are passed here");
-}
-
-static void host_wake_mate(void *self, tutti_host_mates *mates, uint32_t index)
-{
-    (void)self;
-    (void)mates;
-    (void)index;
-}
-
 static void host_peer_lost(void *self, uint64_t label, const char *words)
 {
     struct core *core = self;
@@ -114,9 +88,9 @@ static const tutti_host services = {
     .release = host_release,
     .config = host_config,
     .error = host_error,
-    .share_start = host_share_start,
-    .share_test = host_share_test,
-    .wake_mate = host_wake_mate,
+    .share_start = core_share_start,
+    .share_test = core_share_test,
+    .wake_mate = core_wake_mate,
     .peer_lost = host_peer_lost,
     .reduce_local = host_reduce_local,
 };
@@ -139,7 +113,8 @@ static void open_endpoint(struct core *core, const tutti_transport_ops *ops, int
                                       .run_id = "check"};
     const uint8_t token = core->token ? core->token : 0x5a;
 
-    *core = (struct core){.ops = ops, .host = services, .index = index, .token = token};
+    *core = (struct core){
+        .ops = ops, .host = services, .index = index, .token = token, .mates = {core}};
     memset(options.token, token, sizeof options.token);
     check_doing("opening an endpoint");
     tutti_status status = ops->open(&core->host, core, &options, &core->endpoint);
@@ -182,10 +157,48 @@ void core_start(struct core *core, const struct check_member *member)
     tutti_status status = core_connect(core, address, bytes);
     if (status)
         check_fails("connect says %s", status_words(core, status));
+    if (core_maps(core))
+        core_map(core, CORE_MAP_BYTES, &core->memory);
+}
+
+bool core_maps(const struct core *core)
+{
+    return core->ops->capabilities & TUTTI_CAP_MAP;
+}
+
+void core_map(struct core *core, uint64_t bytes, struct core_memory *ret_memory)
+{
+    const int64_t deadline = host_now_ns(core) + CORE_WAIT_MS * INT64_C(1000000);
+    tutti_peer *const peers[CORE_MEMBERS] = {core->index ? core->peer : NULL,
+                                             core->index ? NULL : core->peer};
+    struct core_memory memory = {.bytes = bytes};
+    void *bases[CORE_MEMBERS] = {NULL};
+    tutti_status status;
+
+    check_doing("mapping %llu bytes of each process", (unsigned long long)bytes);
+    status = core->ops->map_start(core->endpoint, &core->mates, peers, CORE_MEMBERS,
+                                  (uint32_t)core->index, bytes, &memory.map);
+    if (status)
+        check_fails("map_start says %s", status_words(core, status));
+    while ((status = core->ops->map_test(core->endpoint, memory.map, bases)) ==
+           TUTTI_ERR_NOT_READY) {
+        if (host_now_ns(core) > deadline)
+            check_fails("map_test says TUTTI_ERR_NOT_READY for %d s, while the other side maps too",
+                        CORE_WAIT_MS / 1000);
+        g_usleep(PAUSE_US);
+    }
+    if (status)
+        check_fails("map_test says %s", status_words(core, status));
+    memcpy(memory.bases, bases, sizeof bases);
+    *ret_memory = memory;
 }
 
 void core_close(struct core *core)
 {
+    if (core->memory.map) {
+        check_doing("unmapping memory");
+        core->ops->map_close(core->endpoint, core->memory.map);
+    }
     check_doing("closing the endpoint");
     core->ops->close(core->endpoint);
     check_doing("ending");
@@ -260,7 +273,7 @@ void core_turn(struct core *core, struct transfer *const *transfers, int count)
 }
 
 /* A request belongs to a transport with `progress` until that has reported it. */
-static bool is_over(const struct core *core, const struct transfer *transfer)
+bool core_is_over(const struct core *core, const struct transfer *transfer)
 {
     if (transfer->request.status == TUTTI_ERR_NOT_READY)
         return false;
@@ -271,12 +284,12 @@ tutti_status core_wait(struct core *core, struct transfer *transfer)
 {
     const int64_t deadline = host_now_ns(core) + CORE_WAIT_MS * INT64_C(1000000);
 
-    while (!is_over(core, transfer) && host_now_ns(core) < deadline) {
+    while (!core_is_over(core, transfer) && host_now_ns(core) < deadline) {
         core_turn(core, &transfer, 1);
-        if (!is_over(core, transfer))
+        if (!core_is_over(core, transfer))
             g_usleep(PAUSE_US);
     }
-    if (!is_over(core, transfer) && transfer->request.status != TUTTI_ERR_NOT_READY)
+    if (!core_is_over(core, transfer) && transfer->request.status != TUTTI_ERR_NOT_READY)
         check_fails("a request is complete, and progress does not report it within %d s",
                     CORE_WAIT_MS / 1000);
     return transfer->request.status;

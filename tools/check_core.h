@@ -8,7 +8,19 @@
 
 #include "check.h"
 
-enum { CORE_WAIT_MS = 2000, CORE_LABEL = 1000 };
+enum { CORE_WAIT_MS = 2000, CORE_LABEL = 1000, CORE_MAP_BYTES = 4096, CORE_MEMBERS = 2 };
+
+/* The two processes, as transports that map memory are given them. */
+struct tutti_host_mates {
+    struct core *core;
+};
+
+/* Memory that a transport has mapped for both. */
+struct core_memory {
+    tutti_map *map; /* NULL: none */
+    uint8_t *bases[CORE_MEMBERS];
+    uint64_t bytes;
+};
 
 struct core {
     const tutti_transport_ops *ops;
@@ -19,6 +31,10 @@ struct core {
     uint8_t token;   /* repeated 16 times */
     int times_lost;  /* that it said so of the peer */
     char words[512]; /* of its last error */
+
+    tutti_host_mates mates;
+    struct core_memory memory; /* of a transport that maps */
+    uint32_t exchanges_started, exchanges_over;
 };
 
 /* A request, and how often `progress` has reported it. */
@@ -34,17 +50,32 @@ void core_open_alone(struct core *core, const tutti_transport_ops *ops);
 void core_open(struct core *core, const struct check_member *member);
 /* Connects to the other member; returns what the transport says. */
 tutti_status core_connect(struct core *core, const void *address, uint64_t bytes);
-/* Opens, meets, connects to the other member. */
+/* Opens, meets, connects to the other member, and maps memory where the transport does. */
 void core_start(struct core *core, const struct check_member *member);
 void core_close(struct core *core);
+bool core_maps(const struct core *core);
+/* Maps `bytes` of each member; all map in the same order. */
+void core_map(struct core *core, uint64_t bytes, struct core_memory *ret_memory);
 
 void core_send(struct core *core, const void *data, uint64_t bytes, uint32_t flags,
                struct transfer *ret_transfer);
 void core_receive(struct core *core, void *data, uint64_t capacity, struct transfer *ret_transfer);
 /* Moves everything once, as the core does: by `progress` where it is there. */
 void core_turn(struct core *core, struct transfer *const *transfers, int count);
+/* Whether it is complete, and reported where the transport reports. */
+bool core_is_over(const struct core *core, const struct transfer *transfer);
 /* Until it is complete; its status, NOT_READY when CORE_WAIT_MS have passed. */
 tutti_status core_wait(struct core *core, struct transfer *transfer);
+
+/* ---- check_mates.c --------------------------------------------------------------------------- */
+
+/* tutti_host.share_start, share_test and wake_mate. */
+tutti_status core_share_start(void *self, tutti_host_mates *mates, const int32_t *descriptors,
+                              uint32_t count, tutti_exchange **ret_exchange);
+tutti_status core_share_test(void *self, tutti_exchange *exchange, int32_t *ret_descriptors);
+void core_wake_mate(void *self, tutti_host_mates *mates, uint32_t index);
+
+/* ---- contents -------------------------------------------------------------------------------- */
 
 /* Bytes that depend on number and place. */
 void core_fill(uint8_t *data, uint64_t bytes, uint64_t number);

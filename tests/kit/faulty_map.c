@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shm with one fault in what it does with mapped memory, which `tutti check` has to name:
+ * FAULT_DEAF (wakes nobody), FAULT_PRIVATE (a mate's memory is a copy), FAULT_SWAPS (one mate has the
+ * bases in another order) or FAULT_KEEPS (a descriptor). Its files are untouched: what it offers for
+ * mapping is wrapped here.
+ */
+#include "shm.h"
+
+#include <unistd.h>
+
+#ifdef FAULT_DEAF
+static void wake_nobody(void *self, tutti_host_mates *mates, uint32_t index)
+{
+    (void)self;
+    (void)mates;
+    (void)index;
+}
+#endif
+
+static tutti_status faulty_map_start(tutti_endpoint *endpoint, tutti_host_mates *mates,
+                                     tutti_peer *const *peers, uint32_t count, uint32_t self_index,
+                                     uint64_t bytes, tutti_map **ret_map)
+{
+    static tutti_host host;
+
+    host = *endpoint->host;
+#ifdef FAULT_DEAF
+    host.wake_mate = wake_nobody;
+#endif
+    endpoint->host = &host;
+    return shm_map_start(endpoint, mates, peers, count, self_index, bytes, ret_map);
+}
+
+static tutti_status faulty_map_test(tutti_endpoint *endpoint, tutti_map *map, void **ret_bases)
+{
+    tutti_status status = shm_map_test(endpoint, map, ret_bases);
+
+    if (status)
+        return status;
+#ifdef FAULT_PRIVATE
+    static _Alignas(SHM_PAGE) uint8_t alone[2 << 20];
+
+    ret_bases[!map->self_index] = alone;
+#endif
+#ifdef FAULT_SWAPS
+    void *first = ret_bases[0];
+
+    if (map->self_index) {
+        ret_bases[0] = ret_bases[1];
+        ret_bases[1] = first;
+    }
+#endif
+#ifdef FAULT_KEEPS
+    if (dup(STDIN_FILENO) < 0)
+        return TUTTI_ERR_SYSTEM;
+#endif
+    return TUTTI_OK;
+}
+
+#define shm_map_start faulty_map_start
+#define shm_map_test faulty_map_test
+#include "shm.c"
