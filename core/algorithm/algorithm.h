@@ -26,8 +26,9 @@
 
 /* Bytes up to which an algorithm is preferred; part of what members agree on. */
 struct thresholds {
-    uint64_t inline_max;    /* one line each way */
-    uint64_t one_phase_max; /* staged: everyone reduces everything; shared by the members */
+    uint64_t inline_max; /* one line each way */
+    uint64_t
+        one_phase_max; /* staged: who wants the result reduces all of it; shared by the members */
     uint64_t recursive_doubling_max; /* messages */
     uint64_t ring_crossover; /* messages, at 3 members; grows with the cube of the members */
     uint64_t binomial_below; /* messages */
@@ -121,7 +122,8 @@ extern const struct algorithm barrier_alone_algorithm, barrier_inline_algorithm,
     barrier_dissemination_algorithm, barrier_composed_algorithm;
 extern const struct algorithm monitored_barrier_alone_algorithm, monitored_barrier_direct_algorithm;
 extern const struct algorithm reduce_alone_algorithm, reduce_inline_algorithm,
-    reduce_staged_algorithm, reduce_binomial_algorithm, reduce_parts_algorithm;
+    reduce_staged_algorithm, reduce_staged_parts_algorithm, reduce_binomial_algorithm,
+    reduce_parts_algorithm;
 extern const struct algorithm all_gather_alone_algorithm, all_gather_inline_algorithm,
     all_gather_mapped_algorithm, all_gather_direct_algorithm, all_gather_ring_algorithm;
 extern const struct algorithm gather_alone_algorithm, gather_inline_algorithm,

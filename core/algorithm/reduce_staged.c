@@ -3,7 +3,7 @@
  * reduce, staged: every member but the root copies its vector into its in-slots, chunk by chunk; the
  * root reduces them with its own in rank order. A member goes on until its ring of slots is full,
  * and may return before the root has read. Cost: a pipeline of hand-overs, (n-1) * bytes reduced by
- * the root.
+ * the root; wins for two members, and for short vectors.
  */
 #include "algorithm/algorithm.h"
 #include "algorithm/parts.h"
@@ -47,9 +47,10 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
     const double others = layout->size - 1, b = (double)bytes;
+    const uint64_t each = staging_chunk_bytes(bytes);
 
-    return (struct cost){.hand_overs = (double)pieces_in(bytes, staging_chunk_bytes(bytes)),
-                         .mapped_bytes = (others + 1) * b,
+    return (struct cost){.hand_overs = (double)pieces_in(bytes, each),
+                         .mapped_bytes = others * b + (double)min_u64(bytes, each),
                          .reduced_bytes = others * b};
 }
 

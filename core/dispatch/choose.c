@@ -34,6 +34,7 @@ const struct algorithm *const algorithms[ALGORITHMS] = {
     &barrier_alone_algorithm,
     &reduce_inline_algorithm,
     &reduce_staged_algorithm,
+    &reduce_staged_parts_algorithm,
     &reduce_binomial_algorithm,
     &reduce_parts_algorithm,
     &reduce_alone_algorithm,
@@ -157,6 +158,13 @@ static const struct algorithm *all_reduce_mapped(const struct thresholds *t, int
                                                       : &all_reduce_staged_parts_algorithm;
 }
 
+/* The root of two reads the other's vector once in either way. */
+static const struct algorithm *reduce_mapped(const struct thresholds *t, int size, uint64_t bytes)
+{
+    return size <= 2 || bytes <= t->one_phase_max / (uint64_t)size ? &reduce_staged_algorithm
+                                                                   : &reduce_staged_parts_algorithm;
+}
+
 static const struct algorithm *all_reduce_messages(const struct thresholds *t, int size,
                                                    uint64_t bytes, bool ordered)
 {
@@ -187,7 +195,7 @@ static struct ways ways_of(const struct thresholds *t, int size, const struct ca
         return (struct ways){NULL, NULL, NULL, &monitored_barrier_direct_algorithm,
                              &monitored_barrier_alone_algorithm};
     case OPERATION_REDUCE:
-        return (struct ways){&reduce_inline_algorithm, &reduce_staged_algorithm, NULL,
+        return (struct ways){&reduce_inline_algorithm, reduce_mapped(t, size, bytes), NULL,
                              !ordered && (few || bytes < t->binomial_below)
                                  ? &reduce_binomial_algorithm
                                  : &reduce_parts_algorithm,

@@ -173,11 +173,12 @@ static const struct algorithm *const by_memory[] = {
     &all_reduce_staged_parts_algorithm, &broadcast_inline_algorithm,
     &broadcast_mapped_algorithm,        &barrier_inline_algorithm,
     &reduce_inline_algorithm,           &reduce_staged_algorithm,
-    &all_gather_inline_algorithm,       &all_gather_mapped_algorithm,
-    &gather_inline_algorithm,           &gather_mapped_algorithm,
-    &scatter_inline_algorithm,          &scatter_mapped_algorithm,
-    &reduce_scatter_inline_algorithm,   &reduce_scatter_staged_algorithm,
-    &all_to_all_inline_algorithm,       &all_to_all_mapped_algorithm,
+    &reduce_staged_parts_algorithm,     &all_gather_inline_algorithm,
+    &all_gather_mapped_algorithm,       &gather_inline_algorithm,
+    &gather_mapped_algorithm,           &scatter_inline_algorithm,
+    &scatter_mapped_algorithm,          &reduce_scatter_inline_algorithm,
+    &reduce_scatter_staged_algorithm,   &all_to_all_inline_algorithm,
+    &all_to_all_mapped_algorithm,
 };
 static const struct algorithm *const by_messages[] = {
     &all_reduce_recursive_doubling_algorithm,

@@ -65,7 +65,12 @@ static void check_plan(const char *hosts, bool mapped, bool messages, uint8_t op
 
 Test(plan, size_layout_and_providers_choose_the_algorithm, .timeout = 5)
 {
-    enum { R = OPERATION_ALL_REDUCE, B = OPERATION_BROADCAST, W = OPERATION_BARRIER };
+    enum {
+        R = OPERATION_ALL_REDUCE,
+        B = OPERATION_BROADCAST,
+        W = OPERATION_BARRIER,
+        O = OPERATION_REDUCE
+    };
     const struct {
         const char *hosts;
         bool mapped, messages;
@@ -80,6 +85,9 @@ Test(plan, size_layout_and_providers_choose_the_algorithm, .timeout = 5)
         {"2", true, true, R, 131072, "all_reduce_staged", "shm"},
         {"2", true, true, R, 131073, "all_reduce_staged_parts", "shm"},
         {"8", true, true, R, 32769, "all_reduce_staged_parts", "shm"},
+        {"2", true, true, O, 16 << 20, "reduce_staged", "shm"},
+        {"3", true, true, O, 87381, "reduce_staged", "shm"},
+        {"3", true, true, O, 87382, "reduce_staged_parts", "shm"},
         {"4", false, true, R, 0, "barrier_dissemination", "tcp"},
         {"4", false, true, R, 16384, "all_reduce_recursive_doubling", "tcp"},
         {"4", false, true, R, 16385, "all_reduce_halving_doubling", "tcp"},
