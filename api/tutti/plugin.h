@@ -268,11 +268,18 @@ typedef struct tutti_call {
     const char *op_name;    /* "sum"; "" when none */
     const char *provider;   /* what carries it: "shm", "shm+tcp" */
     const char *algorithm;  /* of the core: "all_reduce_ring" */
-    const void *in;         /* contiguous; NULL when this member gives nothing, or a list */
-    uint64_t in_bytes;      /* of `in` */
-    void *out;              /* contiguous; may be `in`; NULL when it gets nothing, or a list */
-    uint64_t out_bytes;     /* of `out` */
+    const void *in;         /* contiguous; NULL when this member gives nothing, or in_blocks */
+    uint64_t in_bytes;      /* of `in`, or of all in_blocks */
+    void *out;              /* contiguous; may be `in`; NULL when it gets nothing, or out_blocks */
+    uint64_t out_bytes;     /* of `out`, or of all out_blocks */
     int64_t begun_ns;       /* CLOCK_MONOTONIC, when the program called */
+
+    /* A list of tensors, or blocks of different sizes: one for each member of the group, each
+     * contiguous; NULL otherwise. */
+    const void *const *in_blocks;
+    const uint64_t *in_block_bytes; /* of each; NULL: in_bytes / group->size */
+    void *const *out_blocks;
+    const uint64_t *out_block_bytes;
 } tutti_call;
 
 /** What a wrapper is opened with. */

@@ -262,14 +262,30 @@ static bool same_result(const struct call *call)
            operation == OPERATION_ALL_GATHER;
 }
 
-/* Where one side of a call lies, and how long it is; nowhere when it is nothing, or scattered. */
-static void *side_of(const struct tutti_group *group, const struct call *call,
-                     const struct blocks *side, bool blocks, uint64_t *ret_bytes)
-{
-    const bool one = !side->each && !(call->announce.words.flags & CALL_UNEVEN);
+/* One side of a call, as wrappers see it: one piece, or a block for each member. */
+struct seen_side {
+    void *one;
+    void *const *blocks;
+    const uint64_t *block_bytes;
+    uint64_t bytes;
+};
 
-    *ret_bytes = one ? call->bytes * (blocks ? (uint64_t)group->size : 1) : 0;
-    return *ret_bytes ? side->base : NULL;
+/* `sizes`: of the blocks, when they differ. */
+static struct seen_side side_of(const struct tutti_group *group, const struct call *call,
+                                const struct blocks *side, bool blocks, const uint64_t *sizes)
+{
+    const uint64_t members = blocks ? (uint64_t)group->size : 1;
+    struct seen_side seen = {.bytes = call->bytes * members};
+
+    if (blocks && side->each) {
+        seen.blocks = side->each;
+        seen.block_bytes = sizes;
+        for (uint64_t i = seen.bytes = 0; i < members; i++)
+            seen.bytes += sizes ? sizes[i] : call->bytes;
+    } else {
+        seen.one = seen.bytes ? side->base : NULL;
+    }
+    return seen;
 }
 
 static tutti_call collective_facts(const struct tutti_group *group, const struct call *call)
@@ -279,13 +295,13 @@ static tutti_call collective_facts(const struct tutti_group *group, const struct
     const bool root = words->root == group->rank;
     const bool gives = root || (operation != OPERATION_BROADCAST && operation != OPERATION_SCATTER);
     const bool takes = root || (operation != OPERATION_REDUCE && operation != OPERATION_GATHER);
-    uint64_t in_bytes = 0, out_bytes = 0;
-    void *in = gives ? side_of(group, call, &call->in, operation_takes_blocks(operation), &in_bytes)
-                     : NULL;
-    void *out =
-        takes ? side_of(group, call, &call->out, operation_gives_blocks(operation), &out_bytes)
-              : NULL;
+    const struct call_sizes *sizes = &call->plan->sizes;
+    struct seen_side in = {0}, out = {0};
 
+    if (gives)
+        in = side_of(group, call, &call->in, operation_takes_blocks(operation), sizes->in);
+    if (takes)
+        out = side_of(group, call, &call->out, operation_gives_blocks(operation), sizes->out);
     return (tutti_call){
         .flags = same_result(call) ? TUTTI_CALL_SAME_RESULT : 0,
         .operation = operation_name(operation),
@@ -297,10 +313,14 @@ static tutti_call collective_facts(const struct tutti_group *group, const struct
         .dtype_name = words->dtype ? tutti_dtype_name(words->dtype) : "",
         .op_name = words->op >= 0 ? tutti_reduce_op_name(words->op) : "",
         .algorithm = call->plan->plan.algorithm->name,
-        .in = in,
-        .in_bytes = in_bytes,
-        .out = out,
-        .out_bytes = out_bytes,
+        .in = in.one,
+        .in_bytes = in.bytes,
+        .out = out.one,
+        .out_bytes = out.bytes,
+        .in_blocks = (const void *const *)in.blocks,
+        .in_block_bytes = in.block_bytes,
+        .out_blocks = out.blocks,
+        .out_block_bytes = out.block_bytes,
     };
 }
 

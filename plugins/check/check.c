@@ -28,57 +28,133 @@ static tutti_status tell(tutti_wrapper *w, enum check_level level, tutti_status 
     return TUTTI_OK;
 }
 
-/* `what` is "input" or "result". */
-static tutti_status look(tutti_wrapper *w, const tutti_call *call, const char *what,
-                         const void *data, uint64_t bytes)
-{
-    struct check_found found = {0};
-    char words[CHECK_WORDS_MAX], where[192];
-    tutti_status status = TUTTI_OK;
+/* One side of a call: one piece, or a block for each member. */
+struct side {
+    const char *what; /* "input" or "result" */
+    const void *one;
+    const void *const *blocks;
+    const uint64_t *block_bytes;
+    uint64_t bytes; /* of all */
+    int32_t count;
+};
 
-    if (data && (w->nan || w->inf))
-        found = check_values(call->dtype, data, bytes);
-    if (!found.nans && !found.infs)
+static struct side input_of(const tutti_call *call)
+{
+    struct side side = {.what = "input", .one = call->in, .bytes = call->in_bytes, .count = 1};
+
+    if (TUTTI_HAS(call, in_blocks)) {
+        side.blocks = call->in_blocks;
+        side.block_bytes = call->in_block_bytes;
+        side.count = call->group->size;
+    }
+    return side;
+}
+
+static struct side result_of(const tutti_call *call)
+{
+    struct side side = {.what = "result", .one = call->out, .bytes = call->out_bytes, .count = 1};
+
+    if (TUTTI_HAS(call, out_blocks)) {
+        side.blocks = (const void *const *)call->out_blocks;
+        side.block_bytes = call->out_block_bytes;
+        side.count = call->group->size;
+    }
+    return side;
+}
+
+static const void *piece(const struct side *side, int32_t i, uint64_t *ret_bytes)
+{
+    *ret_bytes = side->block_bytes ? side->block_bytes[i] : side->bytes / (uint64_t)side->count;
+    return side->blocks ? side->blocks[i] : side->one;
+}
+
+/* What all pieces hold of one kind, and where the first of it is. */
+struct sum {
+    uint64_t count, index;
+    int32_t block;
+};
+
+static void add(struct sum *sum, uint64_t count, uint64_t index, int32_t block)
+{
+    if (count && !sum->count)
+        *sum = (struct sum){.index = index, .block = block};
+    sum->count += count;
+}
+
+static tutti_status tell_of(tutti_wrapper *w, const tutti_call *call, const struct side *side,
+                            enum check_level level, const char *name, const struct sum *sum)
+{
+    char words[CHECK_WORDS_MAX], where[192], block[32] = "";
+
+    if (!sum->count)
         return TUTTI_OK;
+    if (side->blocks)
+        snprintf(block, sizeof block, " of block %d", sum->block);
     snprintf(where, sizeof where, "#%" PRIu64 " %s of group %s: ", call->sequence, call->operation,
              call->group->name);
-    if (found.nans) {
-        snprintf(words, sizeof words, "the %s holds NaN at index %" PRIu64 ", %" PRIu64 " in all",
-                 what, found.first_nan, found.nans);
-        status = tell(w, w->nan, TUTTI_ERR_ABORTED, where, words);
+    snprintf(words, sizeof words, "the %s holds %s at index %" PRIu64 "%s, %" PRIu64 " in all",
+             side->what, name, sum->index, block, sum->count);
+    return tell(w, level, TUTTI_ERR_ABORTED, where, words);
+}
+
+static tutti_status look(tutti_wrapper *w, const tutti_call *call, const struct side *side)
+{
+    struct sum nans = {0}, infs = {0};
+
+    if (!w->nan && !w->inf)
+        return TUTTI_OK;
+    for (int32_t i = 0; i < side->count; i++) {
+        uint64_t bytes;
+        const void *data = piece(side, i, &bytes);
+        const struct check_found found = check_values(call->dtype, data, bytes);
+
+        add(&nans, found.nans, found.first_nan, i);
+        add(&infs, found.infs, found.first_inf, i);
     }
-    if (!status && found.infs) {
-        snprintf(words, sizeof words, "the %s holds Inf at index %" PRIu64 ", %" PRIu64 " in all",
-                 what, found.first_inf, found.infs);
-        status = tell(w, w->inf, TUTTI_ERR_ABORTED, where, words);
+    tutti_status status = tell_of(w, call, side, w->nan, "NaN", &nans);
+    return status ? status : tell_of(w, call, side, w->inf, "Inf", &infs);
+}
+
+static uint64_t hash_of(const struct side *side)
+{
+    struct check_hash hash = check_hash_begin();
+
+    for (int32_t i = 0; i < side->count; i++) {
+        uint64_t bytes;
+        const void *data = piece(side, i, &bytes);
+
+        check_hash_add(&hash, data, bytes);
     }
-    return status;
+    return check_hash_end(&hash);
 }
 
 /* ---- calls ---- */
 
 static tutti_status check_begin(tutti_wrapper *w, const tutti_call *call, int64_t *ret_hold_ns)
 {
+    const struct side input = input_of(call);
+
     (void)ret_hold_ns;
-    return look(w, call, "input", call->in, call->in_bytes);
+    return look(w, call, &input);
 }
 
 static tutti_status check_end(tutti_wrapper *w, const tutti_call *call, tutti_status status,
                               int64_t end_ns)
 {
+    const struct side side = result_of(call);
+
     (void)end_ns;
     if (status)
         return TUTTI_OK;
-    if (call->flags & TUTTI_CALL_SAME_RESULT && call->out && w->checksum &&
+    if (call->flags & TUTTI_CALL_SAME_RESULT && side.bytes && w->checksum &&
         TUTTI_HAS(w->host, tell)) {
-        struct check_result result = {.sequence = call->sequence,
-                                      .hash = check_hash(call->out, call->out_bytes),
-                                      .root = call->peer};
+        struct check_result result = {
+            .sequence = call->sequence, .hash = hash_of(&side), .root = call->peer};
 
         snprintf(result.operation, sizeof result.operation, "%s", call->operation);
         w->host->tell(w->host_self, call->group, &result, sizeof result);
     }
-    return look(w, call, "result", call->out, call->out_bytes);
+    return look(w, call, &side);
 }
 
 static tutti_status check_hear(tutti_wrapper *w, const tutti_wrapped_group *group, int32_t rank,

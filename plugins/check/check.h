@@ -40,8 +40,16 @@ struct check_found {
 
 /* Looks through `bytes` of `dtype`; nothing is found in what has no floating point. */
 struct check_found check_values(uint32_t dtype, const void *data, uint64_t bytes);
-/* 64 bits of all bytes, in their order. */
-uint64_t check_hash(const void *data, uint64_t bytes);
+
+/* 64 bits of all bytes, in their order: the same in how many pieces ever they come. */
+struct check_hash {
+    uint64_t lanes[4], bytes;
+    unsigned char rest[32]; /* bytes that do not fill the lanes yet */
+};
+
+struct check_hash check_hash_begin(void);
+void check_hash_add(struct check_hash *hash, const void *data, uint64_t bytes);
+uint64_t check_hash_end(const struct check_hash *hash);
 
 /* ---- check_results.c ---- */
 

@@ -86,28 +86,57 @@ static uint64_t mix(uint64_t x)
 
 /* Four lanes, so that one multiplication need not wait for the other. Each step is a bijection of its
  * lane: one changed word changes the hash. */
-uint64_t check_hash(const void *data, uint64_t bytes)
+static void take_full(uint64_t lanes[4], const void *data)
 {
-    enum { LANES = 4 };
-    const char *at = data;
-    uint64_t lane[LANES] = {1, 2, 3, 4}, hash = bytes, word;
-    uint64_t left = bytes;
+    for (int i = 0; i < 4; i++) {
+        uint64_t word;
 
-    for (; left >= sizeof lane; left -= sizeof lane, at += sizeof lane)
-        for (int i = 0; i < LANES; i++) {
-            memcpy(&word, at + (size_t)i * sizeof word, sizeof word);
-            lane[i] = (lane[i] ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-            lane[i] ^= lane[i] >> 29;
+        memcpy(&word, (const char *)data + (size_t)i * sizeof word, sizeof word);
+        lanes[i] = (lanes[i] ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        lanes[i] ^= lanes[i] >> 29;
+    }
+}
+
+struct check_hash check_hash_begin(void)
+{
+    return (struct check_hash){.lanes = {1, 2, 3, 4}};
+}
+
+void check_hash_add(struct check_hash *hash, const void *data, uint64_t bytes)
+{
+    const char *at = data;
+
+    while (bytes) {
+        const uint64_t have = hash->bytes % sizeof hash->rest, room = sizeof hash->rest - have;
+        const uint64_t n = bytes < room ? bytes : room;
+
+        if (n == sizeof hash->rest) {
+            take_full(hash->lanes, at);
+        } else {
+            memcpy(hash->rest + have, at, n);
+            if (n == room)
+                take_full(hash->lanes, hash->rest);
         }
-    for (; left; at += sizeof word) {
-        size_t n = left < sizeof word ? left : sizeof word;
+        hash->bytes += n;
+        at += n;
+        bytes -= n;
+    }
+}
+
+uint64_t check_hash_end(const struct check_hash *hash)
+{
+    uint64_t first = hash->lanes[0], all = hash->bytes, word;
+    size_t left = hash->bytes % sizeof hash->rest;
+
+    for (const unsigned char *at = hash->rest; left; at += sizeof word) {
+        const size_t n = left < sizeof word ? left : sizeof word;
 
         word = 0;
         memcpy(&word, at, n);
-        lane[0] = mix(lane[0] ^ word) + n;
+        first = mix(first ^ word) + n;
         left -= n;
     }
-    for (int i = 0; i < LANES; i++)
-        hash = mix(hash ^ mix(lane[i]) ^ (uint64_t)i);
-    return hash;
+    for (unsigned i = 0; i < 4; i++)
+        all = mix(all ^ mix(i ? hash->lanes[i] : first) ^ i);
+    return all;
 }

@@ -6,7 +6,7 @@
 
 #include "harness/rank.h"
 
-enum { WORKS = 4, FEW = 8, MANY = 300000 };
+enum { WORKS = 4, FEW = 8, MANY = 300000, MEMBERS = 3, PER = 3 };
 
 /* The ring's messages, then works in flight at once, then calls that wait. */
 RANK_CASE(calls_of_all_kinds)
@@ -111,6 +111,91 @@ RANK_CASE(sums_until_one_fails)
     tell(status);
     check_status(tutti_group_destroy(all), status);
     check_ok(tutti_group_destroy(world));
+}
+
+/* A block of PER or fewer elements for each of three members. */
+struct pieces {
+    int64_t counts[MEMBERS], offsets[MEMBERS], extents[MEMBERS];
+    tutti_tensor tensors[MEMBERS];
+    const tutti_tensor *list[MEMBERS];
+};
+
+static void cut(struct pieces *p, float *memory, const int64_t *counts)
+{
+    for (int i = 0; i < MEMBERS; i++) {
+        p->counts[i] = counts[i];
+        p->offsets[i] = (int64_t)i * PER;
+        p->tensors[i] =
+            tutti_tensor_1d(memory + p->offsets[i], TUTTI_F32, &p->extents[i], counts[i]);
+        p->list[i] = &p->tensors[i];
+    }
+}
+
+static bool is_form(const char *form)
+{
+    return !strcmp(getenv("TUTTI_TEST_FORM"), form);
+}
+
+/* One call in the form that the variable says: `in` and `out` have room for three blocks. "mixed" is a
+ * list on all members but the first. */
+static tutti_status call_in_form(tutti_group *group, int rank, float *in, float *out)
+{
+    static const int64_t even[] = {PER, PER, PER}, uneven[] = {1, 2, 3};
+    const bool is_even = is_form("all_gather_list") || is_form("mixed");
+    const int64_t *counts = is_even ? even : uneven, mine = counts[rank];
+    const int64_t same[] = {mine, mine, mine};
+    struct pieces ins, outs;
+    int64_t extents[2], all = MEMBERS * PER;
+    tutti_tensor whole_in = tutti_tensor_1d(in, TUTTI_F32, &all, all);
+    tutti_tensor whole_out = tutti_tensor_1d(out, TUTTI_F32, &all, all);
+    tutti_tensor one_in = tutti_tensor_1d(in, TUTTI_F32, &extents[0], mine);
+    tutti_tensor one_out = tutti_tensor_1d(out, TUTTI_F32, &extents[1], mine);
+
+    cut(&ins, in, counts);
+    cut(&outs, out, is_form("all_to_all_list") || is_form("all_to_all_v") ? same : counts);
+    if (is_form("scatter_v"))
+        return tutti_scatter_v(group, &whole_in, ins.counts, ins.offsets, &one_out, 1, NULL, NULL);
+    if (is_form("all_to_all_list"))
+        return tutti_all_to_all_list(group, ins.list, outs.list, NULL, NULL);
+    if (is_form("all_to_all_v"))
+        return tutti_all_to_all_v(group, &whole_in, ins.counts, ins.offsets, &whole_out,
+                                  outs.counts, outs.offsets, NULL, NULL);
+    if (is_form("all_gather_v"))
+        return tutti_all_gather_v(group, &one_in, &whole_out, outs.counts, outs.offsets, NULL,
+                                  NULL);
+    return is_form("mixed") && !rank ? tutti_all_gather(group, &one_in, &whole_out, NULL, NULL)
+                                     : tutti_all_gather_list(group, &one_in, outs.list, NULL, NULL);
+}
+
+/* Rank 1 has no number as the second element for rank 2. */
+RANK_CASE(one_block_holds_no_number)
+{
+    tutti_group *world = rank_init(NULL);
+    float in[MEMBERS * PER] = {0}, out[MEMBERS * PER];
+
+    if (rank == 1)
+        in[2 * PER + 1] = NAN;
+    tutti_status status = call_in_form(world, rank, in, out);
+    tell(status);
+    check_status(tutti_group_destroy(world), status);
+}
+
+/* Calls until one fails, for five seconds at most, or so many as the variable says. */
+RANK_CASE(blocks_until_one_fails)
+{
+    tutti_group *world = rank_init(NULL);
+    const char *most = getenv("TUTTI_TEST_CALLS");
+    int64_t began = rank_now_ns();
+    float in[MEMBERS * PER] = {0}, out[MEMBERS * PER];
+    tutti_status status = TUTTI_OK;
+
+    for (int i = 0; !status && rank_now_ns() - began < INT64_C(5000000000); i++) {
+        if (most && i == atoi(most))
+            break;
+        status = call_in_form(world, rank, in, out);
+    }
+    tell(status);
+    check_status(tutti_group_destroy(world), status);
 }
 
 /* One sum, and what destroy says. */

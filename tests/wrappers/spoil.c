@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The wrapper `spoil`: rank 1's result of the call number TUTTI_SPOIL of a group gets one wrong bit. */
+/* The wrapper `spoil`: rank 1's result of the call number TUTTI_SPOIL of a group gets one wrong bit, in
+ * its last block where it lies in several. */
 #include <stdlib.h>
 
 #include <tutti/plugin.h>
@@ -28,9 +29,13 @@ static void spoil_close(tutti_wrapper *wrapper)
 static tutti_status spoil_end(tutti_wrapper *wrapper, const tutti_call *call, tutti_status status,
                               int64_t end_ns)
 {
+    unsigned char *result = call->out;
+
     (void)end_ns;
-    if (!status && call->sequence == wrapper->sequence && call->group->rank == 1 && call->out)
-        *(unsigned char *)call->out ^= 1;
+    if (TUTTI_HAS(call, out_blocks))
+        result = call->out_blocks[call->group->size - 1];
+    if (!status && call->sequence == wrapper->sequence && call->group->rank == 1 && result)
+        *result ^= 1;
     return TUTTI_OK;
 }
 

@@ -54,6 +54,14 @@ Test(check_values, each_floating_point_type_shows_its_nan_and_inf)
     cr_expect_eq(check_values(TUTTI_F32, NULL, 0).nans, 0);
 }
 
+static uint64_t hash_of(const void *data, uint64_t bytes)
+{
+    struct check_hash hash = check_hash_begin();
+
+    check_hash_add(&hash, data, bytes);
+    return check_hash_end(&hash);
+}
+
 Test(check_values, every_bit_counts_in_the_hash_and_the_address_does_not)
 {
     enum { MOST = 100 };
@@ -62,15 +70,34 @@ Test(check_values, every_bit_counts_in_the_hash_and_the_address_does_not)
     for (int i = 0; i < MOST; i++)
         a[i] = (unsigned char)(7 * i);
     for (unsigned n = 1; n <= MOST; n++) {
-        uint64_t hash = check_hash(a, n);
+        uint64_t hash = hash_of(a, n);
 
         memcpy(b + 1, a, n);
-        cr_expect_eq(check_hash(b + 1, n), hash);
-        cr_expect_neq(check_hash(a, n - 1), hash);
+        cr_expect_eq(hash_of(b + 1, n), hash);
+        cr_expect_neq(hash_of(a, n - 1), hash);
         for (unsigned bit = 0; bit < 8 * n; bit++) {
             b[1 + bit / 8] ^= (unsigned char)(1u << bit % 8);
-            cr_expect_neq(check_hash(b + 1, n), hash, "bit %u of %u bytes", bit, n);
+            cr_expect_neq(hash_of(b + 1, n), hash, "bit %u of %u bytes", bit, n);
             b[1 + bit / 8] ^= (unsigned char)(1u << bit % 8);
+        }
+    }
+}
+
+Test(check_values, the_hash_is_the_same_in_how_many_pieces_ever_the_bytes_come)
+{
+    enum { MOST = 200 };
+    unsigned char data[MOST];
+
+    for (int i = 0; i < MOST; i++)
+        data[i] = (unsigned char)(11 * i);
+    for (unsigned first = 0; first <= MOST; first++) {
+        for (unsigned step = 1; step < 40; step++) {
+            struct check_hash hash = check_hash_begin();
+
+            check_hash_add(&hash, data, first);
+            for (unsigned at = first; at < MOST; at += step)
+                check_hash_add(&hash, data + at, at + step < MOST ? step : MOST - at);
+            cr_assert_eq(check_hash_end(&hash), hash_of(data, MOST), "%u, then by %u", first, step);
         }
     }
 }

@@ -101,6 +101,58 @@ Test(check_wrapper, a_result_that_differs_names_its_rank_on_every_rank)
     }
 }
 
+Test(check_wrapper, lists_and_blocks_of_different_sizes_are_looked_through)
+{
+    static const struct {
+        const char *form, *operation, *result;
+    } cases[] = {
+        {"all_to_all_list", "all_to_all", "the result holds NaN at index 1 of block 1, 1 in all"},
+        {"all_to_all_v", "all_to_all", "the result holds NaN at index 1 of block 1, 1 in all"},
+        {"scatter_v", "scatter", "the result holds NaN at index 1, 1 in all"},
+    };
+
+    for (size_t i = 0; i < 2 * G_N_ELEMENTS(cases); i++) {
+        const bool warn = i % 2;
+        const char *operation = cases[i / 2].operation;
+        g_autofree char *form = g_strdup_printf("TUTTI_TEST_FORM=%s", cases[i / 2].form);
+        g_autofree char *words = g_strdup_printf("#1 %s on rank 1: check: the input holds NaN at "
+                                                 "index 1 of block 2, 1 in all",
+                                                 operation);
+        const char *const env[] = {
+            "TUTTI_WRAP=check", warn ? "TUTTI_CHECK=nan=warn" : "TUTTI_CHECK=nan=fail", form, NULL};
+        struct ranks *ranks = run("one_block_holds_no_number", backends[i / 2 % 2], env);
+
+        for (int r = 0; r < RANKS; r++)
+            expect(ranks, r, warn ? "TUTTI_OK" : "TUTTI_ERR_ABORTED", warn ? "" : words);
+        cr_expect(!warn || strstr(ranks_result(ranks, 2)->err, cases[i / 2].result), "%s: %s",
+                  operation, ranks_result(ranks, 2)->err);
+        ranks_free(ranks);
+    }
+}
+
+/* Also when one member has them in one tensor and another in a list. */
+Test(check_wrapper, results_in_lists_and_blocks_of_different_sizes_are_compared)
+{
+    static const char *const forms[] = {"all_gather_list", "all_gather_v", "mixed"};
+
+    for (size_t i = 0; i < 2 * G_N_ELEMENTS(forms); i++) {
+        const bool spoils = i % 2;
+        g_autofree char *form = g_strdup_printf("TUTTI_TEST_FORM=%s", forms[i / 2]);
+        const char *const env[] = {spoils ? "TUTTI_WRAP=check,spoil" : "TUTTI_WRAP=check",
+                                   spoils ? "TUTTI_SPOIL=3" : "TUTTI_TEST_CALLS=20",
+                                   "TUTTI_PLUGIN_PATH=" TUTTI_TEST_WRAPPERS, form, NULL};
+        struct ranks *ranks = run("blocks_until_one_fails", backends[i / 2 % 2], env);
+
+        for (int r = 0; r < RANKS; r++) {
+            expect(ranks, r, spoils ? "TUTTI_ERR_INTERNAL" : "TUTTI_OK",
+                   spoils ? "check: the results of #3 all_gather differ: " : "");
+            expect(ranks, r, spoils ? "TUTTI_ERR_INTERNAL" : "TUTTI_OK",
+                   spoils ? " on rank 1; rank 1 differs from most" : "");
+        }
+        ranks_free(ranks);
+    }
+}
+
 Test(check_wrapper, corrupted_messages_are_found_by_the_results)
 {
     const char *const env[] = {"TUTTI_WRAP=check,fault",
