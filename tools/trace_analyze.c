@@ -30,9 +30,8 @@ struct unread {
 
 /* One attempt of one job. */
 struct job {
-    const char *run;
-    int attempt;
-    GPtrArray *verdicts; /* struct trace_verdict */
+    const struct trace_dump *dump; /* one of them: run and attempt */
+    GPtrArray *verdicts;           /* struct trace_verdict */
 };
 
 struct analysis {
@@ -114,12 +113,11 @@ static struct job *job_of(struct analysis *a, const struct trace_dump *dump)
 
     for (guint i = 0; i < a->jobs->len; i++) {
         job = a->jobs->pdata[i];
-        if (g_strcmp0(job->run, dump->run) == 0 && job->attempt == dump->attempt)
+        if (trace_same_job(job->dump, dump))
             return job;
     }
     job = g_new(struct job, 1);
-    *job = (struct job){dump->run, dump->attempt,
-                        g_ptr_array_new_with_free_func((GDestroyNotify)trace_verdict_free)};
+    *job = (struct job){dump, g_ptr_array_new_with_free_func((GDestroyNotify)trace_verdict_free)};
     g_ptr_array_add(a->jobs, job);
     return job;
 }
@@ -160,6 +158,12 @@ static void judge_all(struct analysis *a)
         const struct trace_group *any = same->pdata[0];
         g_ptr_array_add(job_of(a, any->dump)->verdicts, trace_judge(same, a->dumps));
     }
+    for (guint i = 0; i < a->dumps->len; i++) {
+        const struct trace_dump *dump = a->dumps->pdata[i];
+
+        if (trace_is_first_to_join(a->dumps, i))
+            g_ptr_array_add(job_of(a, dump)->verdicts, trace_judge_joining(dump, a->dumps));
+    }
     for (guint i = 0; i < a->jobs->len; i++)
         g_ptr_array_sort(((struct job *)a->jobs->pdata[i])->verdicts, by_first_member);
 }
@@ -185,10 +189,12 @@ static enum trace_class worst(const struct analysis *a)
 
 static void print_verdict(const struct trace_verdict *v)
 {
-    printf("group %s: %d member%s, %s\n", v->name, v->size, v->size == 1 ? "" : "s", v->backend);
+    printf("group %s: %d member%s, %s\n", v->name, v->size, v->size == 1 ? "" : "s",
+           v->in_init ? "being made" : v->backend);
     if (v->waiting->len) {
         g_autofree char *ranks = trace_ranks_words(v->waiting);
-        g_autofree char *call = trace_call_words(v, v->sequence);
+        g_autofree char *call =
+            v->in_init ? g_strdup("tutti_init()") : trace_call_words(v, v->sequence);
 
         printf("  %s wait%s in %s", ranks, v->waiting->len == 1 ? "s" : "", call);
         if (v->seconds > 0)
@@ -216,14 +222,14 @@ static void print_text(const struct analysis *a)
     for (guint i = 0; i < a->jobs->len; i++) {
         const struct job *job = a->jobs->pdata[i];
 
-        printf("run %s, attempt %d\n", job->run ? job->run : "?", job->attempt);
+        printf("run %s, attempt %d\n", job->dump->run ? job->dump->run : "?", job->dump->attempt);
         for (guint k = 0; k < job->verdicts->len; k++)
             print_verdict(job->verdicts->pdata[k]);
     }
     for (guint i = 0; i < a->dumps->len; i++) {
         const struct trace_dump *dump = a->dumps->pdata[i];
 
-        if (!dump->groups->len && !dump->busy)
+        if (!dump->groups->len && !dump->busy && !dump->joining)
             printf("process %d on %s was in no group: tutti_init() had not returned\n", dump->pid,
                    dump->host);
     }
@@ -300,8 +306,8 @@ static void print_json(const struct analysis *a)
         const struct job *job = a->jobs->pdata[i];
 
         json_builder_begin_object(builder);
-        build_string(builder, "run", job->run);
-        build_int(builder, "attempt", job->attempt);
+        build_string(builder, "run", job->dump->run);
+        build_int(builder, "attempt", job->dump->attempt);
         json_builder_set_member_name(builder, "groups");
         json_builder_begin_array(builder);
         for (guint k = 0; k < job->verdicts->len; k++)

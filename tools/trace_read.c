@@ -219,6 +219,7 @@ void trace_dump_free(struct trace_dump *dump)
     g_free(dump->cause);
     g_free(dump->run);
     g_free(dump->host);
+    g_free(dump->joining);
     g_ptr_array_unref(dump->groups);
     g_free(dump);
 }
@@ -373,6 +374,21 @@ static void read_group(const struct object *object, guint index, void *user)
     each(object, "records", CALLS_MAX, read_record, group);
 }
 
+static void read_joining(const struct object *object, struct trace_dump *dump)
+{
+    char where[] = "joining";
+    struct object joining =
+        object_at(object->reader, find(object, where, JSON_NODE_OBJECT, true), where);
+
+    if (!joining.members)
+        return;
+    dump->joining = string(&joining, "name");
+    dump->joining_size = (int)integer(&joining, "size", 1, MEMBERS_MAX);
+    dump->joining_s = number_or(&joining, "seconds", 0);
+    if (dump->rank < 0 || dump->rank >= dump->joining_size)
+        problem(object->reader, where, "size", "has no room for the rank");
+}
+
 static struct trace_dump *read_dump(const char *path, JsonNode *root, char **ret_words)
 {
     struct reader reader = {NULL};
@@ -394,6 +410,8 @@ static struct trace_dump *read_dump(const char *path, JsonNode *root, char **ret
     dump->context = (int)integer(&object, "context", 0, G_MAXINT);
     dump->wall_ns = integer(&object, "wall_ns", 0, G_MAXINT64);
     dump->busy = truth_or(&object, "busy", false);
+    if (!reader.problem)
+        read_joining(&object, dump);
     if (!reader.problem)
         each(&object, "groups", GROUPS_MAX, read_group, dump);
     if (!reader.problem)

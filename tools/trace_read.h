@@ -59,10 +59,13 @@ struct trace_group {
 };
 
 struct trace_dump {
-    char *path, *cause, *run, *host; /* run: NULL: it had no group */
+    char *path, *cause, *run, *host; /* run: NULL: not known */
     int attempt, rank, pid, context;
     gint64 wall_ns;
     bool busy;
+    char *joining; /* the group that tutti_init() was making, NULL: none */
+    int joining_size;
+    double joining_s;  /* since it was called */
     GPtrArray *groups; /* struct trace_group */
 };
 

@@ -39,16 +39,22 @@ struct trace_verdict {
     const char *status, *status_words; /* what the ranks themselves said; NULL: nothing */
     guint64 id;
     int size;
+    bool in_init; /* it is being made: of who waits in tutti_init() nothing else is known */
     const struct trace_group **by_rank; /* [size] its newest dump; NULL: none, or too old */
     GArray *missing;                    /* int: ranks without a dump */
-    GArray *waiting;                    /* int: ranks that wait in collective `sequence` */
-    guint64 sequence;                   /* 0: nobody waits in one */
-    double seconds;                     /* the longest of them has */
-    GPtrArray *findings;                /* struct trace_finding; the first explains most */
+    GArray *waiting;     /* int: ranks that wait in collective `sequence`, or in init */
+    guint64 sequence;    /* 0: nobody waits in one */
+    double seconds;      /* the longest of them has */
+    GPtrArray *findings; /* struct trace_finding; the first explains most */
 };
 
 /* `groups`: struct trace_group of one id, at least one; they must outlive the verdict. */
 struct trace_verdict *trace_judge(const GPtrArray *groups, const GPtrArray *dumps);
+/* The same of the group that the process of `first` was joining, from all dumps of the job. */
+struct trace_verdict *trace_judge_joining(const struct trace_dump *first, const GPtrArray *dumps);
+/* Whether no dump before it tells of joining the same group. */
+bool trace_is_first_to_join(const GPtrArray *dumps, guint index);
+bool trace_same_job(const struct trace_dump *a, const struct trace_dump *b);
 void trace_verdict_free(struct trace_verdict *verdict);
 
 /* "rank 2", "ranks 0, 1 and 3", "ranks 0-5 and 9"; freed by the caller. */

@@ -97,24 +97,43 @@ static tutti_status open_store(const tutti_init_options *options, const struct i
                                            : open_file(identity, bootstrap);
 }
 
-tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadline_ns,
-                               struct bootstrap *ret_bootstrap)
+static tutti_status identify(const tutti_init_options *options, tutti_init_options *ret_known,
+                             struct identity *ret_identity, struct bootstrap *ret_bootstrap)
 {
-    struct bootstrap bootstrap = {.deadline_ns = deadline_ns};
+    struct identity identity;
+    tutti_status status = options_copy(ret_known, sizeof *ret_known, options, "tutti_init_options");
+
+    if (!status)
+        status = identity_resolve(ret_known, variable_of_process, NULL, &identity);
+    if (status)
+        return status;
+    *ret_bootstrap = (struct bootstrap){
+        .rank = identity.rank, .size = identity.size, .restart = identity.restart};
+    memcpy(ret_bootstrap->run_id, identity.run_id, sizeof ret_bootstrap->run_id);
+    memcpy(ret_bootstrap->source, identity.source, sizeof ret_bootstrap->source);
+    *ret_identity = identity;
+    return TUTTI_OK;
+}
+
+tutti_status bootstrap_identify(const tutti_init_options *options, struct bootstrap *ret_bootstrap)
+{
     tutti_init_options known;
     struct identity identity;
 
-    tutti_status status = options_copy(&known, sizeof known, options, "tutti_init_options");
-    if (!status)
-        status = identity_resolve(&known, variable_of_process, NULL, &identity);
+    return identify(options, &known, &identity, ret_bootstrap);
+}
+
+tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadline_ns,
+                               struct bootstrap *ret_bootstrap)
+{
+    struct bootstrap bootstrap;
+    tutti_init_options known;
+    struct identity identity;
+    tutti_status status = identify(options, &known, &identity, &bootstrap);
+
     if (status)
         return status;
-
-    bootstrap.rank = identity.rank;
-    bootstrap.size = identity.size;
-    bootstrap.restart = identity.restart;
-    memcpy(bootstrap.run_id, identity.run_id, sizeof bootstrap.run_id);
-    memcpy(bootstrap.source, identity.source, sizeof bootstrap.source);
+    bootstrap.deadline_ns = deadline_ns;
     if (!identity.given && identity.store.kind == URL_TCP)
         snprintf(bootstrap.place, sizeof bootstrap.place, "%s %u", identity.store.host,
                  identity.store.port);

@@ -42,6 +42,10 @@ struct bootstrap {
 tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadline_ns,
                                struct bootstrap *ret_bootstrap);
 
+/* Who this process is, and nothing else of the struct: rank, size, run_id, restart, source. Opens
+ * nothing and waits for nobody. INVALID_ARGUMENT, NEWER_CALLER as above. */
+tutti_status bootstrap_identify(const tutti_init_options *options, struct bootstrap *ret_bootstrap);
+
 /* False: this process has had that key in that store as this rank before; so what others would find
  * under it may be the earlier one's. */
 bool bootstrap_claim(const struct bootstrap *bootstrap, const char *key);

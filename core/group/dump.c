@@ -37,6 +37,12 @@ static const struct tutti_group *first_group(const struct tutti_context *context
     return (const struct tutti_group *)source;
 }
 
+/* What tutti_init() makes in a context without a group; NULL: nothing. */
+static const struct joining *joining_of(const struct tutti_context *context)
+{
+    return context->engine.sources || !context->joining.size ? NULL : &context->joining;
+}
+
 static const char *own_host(const struct tutti_group *group, char *name, size_t capacity)
 {
     if (group && group->control->members[group->rank].pid)
@@ -288,8 +294,18 @@ static int64_t wall_ns(void)
     return (int64_t)t.tv_sec * CLOCK_NS_PER_S + t.tv_nsec;
 }
 
+static void write_joining(struct json *json, const struct joining *joining)
+{
+    json_begin_object(json, "joining");
+    json_string(json, "name", joining->name);
+    json_int(json, "size", joining->size);
+    json_seconds(json, "seconds", clock_now_ns() - joining->since_ns);
+    json_end_object(json);
+}
+
 static void begin_document(struct json *json, const struct tutti_context *context,
-                           const struct tutti_group *first, const char *cause)
+                           const struct tutti_group *first, const struct joining *joining,
+                           const char *cause)
 {
     char host[CONTROL_HOST_MAX];
 
@@ -297,14 +313,16 @@ static void begin_document(struct json *json, const struct tutti_context *contex
     json_string(json, "schema", "tutti.trace/1");
     json_string(json, "library", TUTTI_VERSION);
     json_string(json, "cause", cause);
-    json_string(json, "run", first ? first->bootstrap.run_id : NULL);
-    json_int(json, "attempt", first ? first->bootstrap.restart : 0);
-    json_int(json, "rank", first ? first->rank : -1);
+    json_string(json, "run", first ? first->bootstrap.run_id : joining ? joining->run_id : NULL);
+    json_int(json, "attempt", first ? first->bootstrap.restart : joining ? joining->restart : 0);
+    json_int(json, "rank", first ? first->rank : joining ? joining->rank : -1);
     json_string(json, "host", own_host(first, host, sizeof host));
     json_int(json, "pid", getpid());
     json_uint(json, "context", context->number);
     json_int(json, "wall_ns", wall_ns());
     json_int(json, "monotonic_ns", clock_now_ns());
+    if (joining)
+        write_joining(json, joining);
 }
 
 char *dump_text(const struct tutti_context *context, const char *cause)
@@ -312,7 +330,7 @@ char *dump_text(const struct tutti_context *context, const char *cause)
     struct json json = {0};
     int64_t now = clock_now_ns();
 
-    begin_document(&json, context, first_group(context), cause);
+    begin_document(&json, context, first_group(context), joining_of(context), cause);
     json_begin_array(&json, "groups");
     for (struct engine_source *s = context->engine.sources; s; s = s->next)
         write_group(&json, (struct tutti_group *)s, now);
@@ -325,7 +343,7 @@ char *dump_text_busy(const struct tutti_context *context, const char *cause)
 {
     struct json json = {0};
 
-    begin_document(&json, context, NULL, cause);
+    begin_document(&json, context, NULL, NULL, cause);
     json_bool(&json, "busy", true);
     json_begin_array(&json, "groups");
     json_end_array(&json);
@@ -336,6 +354,7 @@ char *dump_text_busy(const struct tutti_context *context, const char *cause)
 void dump_name(const struct tutti_context *context, bool busy, char *ret_name, size_t capacity)
 {
     const struct tutti_group *first = busy ? NULL : first_group(context);
+    const struct joining *joining = busy ? NULL : joining_of(context);
     char host[CONTROL_HOST_MAX], rank[16] = "none", number[16] = "";
 
     const char *name = own_host(first, host, sizeof host);
@@ -344,8 +363,8 @@ void dump_name(const struct tutti_context *context, bool busy, char *ret_name, s
     for (char *c = host; *c; c++)
         if (!isalnum((unsigned char)*c) && *c != '-')
             *c = '_';
-    if (first)
-        snprintf(rank, sizeof rank, "%d", first->rank);
+    if (first || joining)
+        snprintf(rank, sizeof rank, "%d", first ? first->rank : joining->rank);
     if (context->number)
         snprintf(number, sizeof number, ".%u", context->number);
     snprintf(ret_name, capacity, "tutti.%s.%s.%d%s.json", rank, host, getpid(), number);

@@ -240,6 +240,35 @@ static bool is_reproducible(void)
     return value && !strcmp(value, "1");
 }
 
+/* Who this process is going to be, for dumps while it waits for the store or for others. */
+static tutti_status begin_joining(const struct tutti_group *world,
+                                  const tutti_init_options *options)
+{
+    struct engine *engine = &world->context->engine;
+    struct joining joining = {.since_ns = clock_now_ns()};
+    struct bootstrap who;
+    tutti_status status = bootstrap_identify(options, &who);
+
+    if (status)
+        return status;
+    joining.rank = who.rank;
+    joining.size = who.size;
+    joining.restart = who.restart;
+    memcpy(joining.run_id, who.run_id, sizeof joining.run_id);
+    memcpy(joining.name, world->name, sizeof joining.name);
+    engine_take(engine);
+    world->context->joining = joining;
+    engine_release(engine);
+    return TUTTI_OK;
+}
+
+static void end_joining(struct tutti_context *context)
+{
+    engine_take(&context->engine);
+    context->joining.size = 0;
+    engine_release(&context->engine);
+}
+
 static tutti_status form_world(struct tutti_group *world, const tutti_init_options *options)
 {
     int64_t init_count = atomic_fetch_add(&world->context->inits, 1);
@@ -249,6 +278,8 @@ static tutti_status form_world(struct tutti_group *world, const tutti_init_optio
     world->reproducible = is_reproducible();
     if (!status)
         status = backend_resolve(options->backend, &world->choice);
+    if (!status)
+        status = begin_joining(world, options);
     if (!status)
         status = bootstrap_resolve(options, deadline, &world->bootstrap);
     if (!status)
@@ -286,6 +317,7 @@ tutti_status tutti_init(const tutti_init_options *caller_options, tutti_group **
     if (status)
         return status;
     status = form_world(world, &options);
+    end_joining(context);
     if (status) {
         group_free(world);
         return status;

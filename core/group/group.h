@@ -44,8 +44,16 @@ enum {
     GROUP_KEY_MAX = 256
 };
 
+/* The world that tutti_init() is making: what dumps say of a process that has no group yet. */
+struct joining {
+    char name[CONTROL_HOST_MAX], run_id[128];
+    int rank, size, restart; /* size 0: there is none */
+    int64_t since_ns;
+};
+
 struct tutti_context {
     struct engine engine;
+    struct joining joining;     /* with the baton */
     struct tutti_context *next; /* all contexts of the process */
     _Atomic int32_t groups;
     _Atomic int64_t inits; /* tutti_init calls, part of the keys in the store */

@@ -19,16 +19,22 @@ struct job {
     struct ranks *ranks;
 };
 
-static struct job job_start(const struct fault_way *way, const char *program, const char *case_name,
-                            const char *call)
+static struct job job_of_victim(const struct fault_way *way, const char *program,
+                                const char *case_name, const char *call, const char *victim)
 {
     struct job job = {.dumps = dumps_new()};
 
-    job.ranks = fault_start(way, program, case_name, RANKS,
-                            (const char *[]){job.dumps.dump_dir, call, "TUTTI_TEST_VICTIM=2",
-                                             "TUTTI_TEST_PAUSE_MS=60000",
-                                             "TUTTI_TEST_OTHER=barrier", NULL});
+    job.ranks =
+        fault_start(way, program, case_name, RANKS,
+                    (const char *[]){job.dumps.dump_dir, call, victim, "TUTTI_TEST_PAUSE_MS=60000",
+                                     "TUTTI_TEST_OTHER=barrier", NULL});
     return job;
+}
+
+static struct job job_start(const struct fault_way *way, const char *program, const char *case_name,
+                            const char *call)
+{
+    return job_of_victim(way, program, case_name, call, "TUTTI_TEST_VICTIM=2");
 }
 
 static void ask_for_dumps(const struct job *job, int except)
@@ -150,6 +156,33 @@ FAULT_TEST(analyze, who_waits_in_a_circle_is_stuck)
                                    "; rank 3 in send of 4194304 bytes, tag 7, to rank 0",
                                    "verdict: stuck\n", NULL});
     job_end(&job);
+}
+
+/* Rank 0 serves the store, so without it the others do not even reach that. */
+Test(analyze, who_does_not_come_into_init_is_late, .timeout = FAULT_TEST_S)
+{
+    static const struct {
+        int victim;
+        const char *env, *waiting, *late;
+    } cases[] = {
+        {2, "TUTTI_TEST_VICTIM=2", "ranks 0, 1 and 3 wait in tutti_init(), for ",
+         "  late: rank 2 has not come into tutti_init(), or gives no sign of life"},
+        {0, "TUTTI_TEST_VICTIM=0", "ranks 1-3 wait in tutti_init(), for ",
+         "  late: rank 0 has not come into tutti_init(), or gives no sign of life"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct job job = job_of_victim(&fault_tcp, "rank_fault", "one_never_joins",
+                                       "TUTTI_TEST_CALL=", cases[i].env);
+
+        cr_assert(ranks_reach(job.ranks, RANKS_ALL, "here"));
+        sleep_ms(WAIT_MS);
+        ask_for_dumps(&job, cases[i].victim);
+        dumps_analyze(&job.dumps, TROUBLE,
+                      (const char *[]){"group world: 4 members, being made\n", cases[i].waiting,
+                                       cases[i].late, "verdict: late\n", NULL});
+        job_end(&job);
+    }
 }
 
 /* Two hosts of two ranks each; asked while nobody knows yet, and once both sides have given up. */

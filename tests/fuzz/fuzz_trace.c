@@ -9,13 +9,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void judge(struct trace_group *group, const GPtrArray *dumps)
+static void tell(struct trace_verdict *verdict)
 {
-    g_autoptr(GPtrArray) groups = g_ptr_array_new();
-
-    g_ptr_array_add(groups, group);
-
-    struct trace_verdict *verdict = trace_judge(groups, dumps);
     for (guint i = 0; i < verdict->findings->len; i++) {
         const struct trace_finding *finding = verdict->findings->pdata[i];
         g_autofree char *ranks = trace_ranks_words(finding->ranks);
@@ -25,6 +20,14 @@ static void judge(struct trace_group *group, const GPtrArray *dumps)
             abort();
     }
     trace_verdict_free(verdict);
+}
+
+static void judge(struct trace_group *group, const GPtrArray *dumps)
+{
+    g_autoptr(GPtrArray) groups = g_ptr_array_new();
+
+    g_ptr_array_add(groups, group);
+    tell(trace_judge(groups, dumps));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -43,6 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         g_ptr_array_add(dumps, dump);
         for (guint i = 0; i < dump->groups->len; i++)
             judge(dump->groups->pdata[i], dumps);
+        if (dump->joining)
+            tell(trace_judge_joining(dump, dumps));
     }
     trace_dump_free(dump);
     g_free(words);
