@@ -381,5 +381,6 @@ RANK_CASE(a_monitored_barrier_names_all_who_did_not_come)
     }
     check_contains(tutti_last_error(), "rank 1");
     check_contains(tutti_last_error(), "rank 3 has not called it either");
+    check(!strstr(tutti_last_error(), "rank 2"));
     check_eq(tutti_group_destroy(world), TUTTI_ERR_TIMEOUT);
 }
