@@ -16,7 +16,10 @@
 #include "bootstrap/identity.h"
 #include "store/store.h"
 
-enum { MEET_MS = 5000 }; /* to open a second connection to a store that answers */
+enum {
+    MEET_MS = 5000, /* to open a second connection to a store that answers */
+    DRAIN_MS = 2000 /* for others to read how a group ended that never was */
+};
 
 /* The server of a world, which the groups that are made from it keep alive. */
 struct bootstrap_server {
@@ -217,6 +220,8 @@ tutti_store_server *bootstrap_take_server(struct bootstrap *bootstrap)
 void bootstrap_release(struct bootstrap *bootstrap)
 {
     tutti_store_unref(bootstrap->store);
-    tutti_store_server_stop(bootstrap_take_server(bootstrap));
+    tutti_store_server *server = bootstrap_take_server(bootstrap);
+    store_server_drain(server, DRAIN_MS); /* others may still read there why it failed */
+    tutti_store_server_stop(server);
     *bootstrap = (struct bootstrap){.store = NULL};
 }

@@ -63,8 +63,8 @@ void bootstrap_inherit(const struct bootstrap *parent, int rank, int size, int64
  */
 tutti_status bootstrap_meet(const struct bootstrap *bootstrap, tutti_store **ret_store);
 
-/* Drops the store and, where this is the last that holds it, stops the server; zeroes the struct.
- */
+/* Drops the store and, where this is the last that holds it, stops the server once its clients have
+ * left, or after two seconds; zeroes the struct. */
 void bootstrap_release(struct bootstrap *bootstrap);
 
 /* Drops this holder's share of the server. The last one gets the server, which it has to stop;

@@ -115,4 +115,7 @@ bool store_condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, int
 /* Serves from a socket that is bound already; owns `fd` from the call on, also when it fails. */
 tutti_status store_server_start_on(int fd, tutti_store_server **ret_server);
 
+/* Waits until every client has closed its connection, at most `ms`. */
+void store_server_drain(const tutti_store_server *server, int64_t ms);
+
 #endif

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 #include <sys/eventfd.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -65,6 +67,7 @@ struct tutti_store_server {
     struct store_map *map;
     struct connections half_open, open, dirty, closed;
     unsigned half_open_count;
+    _Atomic unsigned open_count; /* for who waits for them to leave */
     bool accepting;
     bool short_of_descriptors; /* said so already */
     int64_t resume_ns;         /* when accepting is tried again */
@@ -100,6 +103,19 @@ static void leave_half_open(struct connection *connection)
     server->half_open_count--;
 }
 
+static void enter_open(struct connection *connection)
+{
+    leave_half_open(connection);
+    TAILQ_INSERT_TAIL(&connection->server->open, connection, link);
+    atomic_fetch_add(&connection->server->open_count, 1);
+}
+
+static void leave_open(struct connection *connection)
+{
+    TAILQ_REMOVE(&connection->server->open, connection, link);
+    atomic_fetch_sub(&connection->server->open_count, 1);
+}
+
 /* Ends a connection; `why` is for the log. */
 static void hang_up(struct connection *connection, const char *why)
 {
@@ -109,7 +125,7 @@ static void hang_up(struct connection *connection, const char *why)
     if (connection->half_open)
         leave_half_open(connection);
     else
-        TAILQ_REMOVE(&server->open, connection, link);
+        leave_open(connection);
     if (connection->dirty)
         TAILQ_REMOVE(&server->dirty, connection, dirty_link);
     connection->dirty = false;
@@ -206,10 +222,8 @@ static void receive(struct connection *connection)
             hang_up(connection, error_message());
         return;
     }
-    if (connection->half_open && store_session_validated(&connection->session)) {
-        leave_half_open(connection);
-        TAILQ_INSERT_TAIL(&server->open, connection, link);
-    }
+    if (connection->half_open && store_session_validated(&connection->session))
+        enter_open(connection);
     make_dirty(&connection->session);
 }
 
@@ -466,6 +480,17 @@ tutti_status tutti_store_server_start(const char *address, uint16_t port,
 uint16_t tutti_store_server_port(const tutti_store_server *server)
 {
     return server ? server->port : 0;
+}
+
+void store_server_drain(const tutti_store_server *server, int64_t ms)
+{
+    const struct timespec pause = {.tv_nsec = CLOCK_NS_PER_MS};
+    const int64_t until_ns = clock_deadline_ms(ms);
+
+    if (!server || server->pid != getpid())
+        return;
+    while (atomic_load(&server->open_count) && clock_now_ns() < until_ns)
+        nanosleep(&pause, NULL);
 }
 
 void tutti_store_server_stop(tutti_store_server *server)

@@ -282,6 +282,23 @@ static int agree_on_port(tutti_group *world)
     return port;
 }
 
+RANK_CASE(a_failed_init_is_told_on_all_where_rank_0_serves_the_store)
+{
+    tutti_group *outside = rank_init(NULL), *world;
+    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
+    char url[128];
+
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d?rank=%d&world_size=%d", agree_on_port(outside),
+             rank, size);
+    options.init_url = url;
+    options.group_name = "inner";
+    options.backend = rank == 2 ? "tcp" : "auto";
+    check_status(tutti_init(&options, &world), TUTTI_ERR_MISMATCH);
+    check_contains(tutti_last_error(), "rank 0: «auto»; rank 2: «tcp»");
+    check_ok(tutti_barrier(outside, NULL, NULL));
+    check_ok(tutti_group_destroy(outside));
+}
+
 RANK_CASE(a_store_that_rank_0_serves_ends_with_its_last_group)
 {
     tutti_group *outside = rank_init(NULL), *world, *all, *again, *pair;
