@@ -18,6 +18,7 @@
 #include "base/fork.h"
 #include "collective/batch.h"
 #include "collective/call.h"
+#include "reduce/op.h"
 
 struct entry {
     struct entry *next;
@@ -54,8 +55,10 @@ static void batch_free(struct open_batch *open)
         struct entry *entry = batch->first;
 
         batch->first = entry->next;
-        if (!entry->is_message)
+        if (!entry->is_message) {
             chain_free(&entry->collective.memory);
+            reduce_op_release(entry->collective.op);
+        }
         packed_end(entry->is_message ? &entry->message.packed : &entry->collective.packed, false);
         if (entry->async)
             call_give_back(entry->async);
@@ -150,6 +153,7 @@ tutti_status batch_add_collective(struct batch *batch, struct collective *c, tut
         entry->collective = *c;
         c->memory.first = NULL;
         c->packed = NULL;
+        c->op = NULL;
     }
     return status;
 }
