@@ -18,6 +18,7 @@
 
 #include "conformance/random.h"
 #include "conformance/slot.h"
+#include "conformance/values.h"
 #include "harness/rank.h"
 
 static struct slot slots[BATCH];
@@ -40,6 +41,15 @@ static void finish_part(struct slot *slot, struct part *part)
     part->work = NULL;
 }
 
+static void finish_batches(const struct slot *slot)
+{
+    for (int i = 0; i < run.batch_count; i++) {
+        slot_must(slot, tutti_work_wait(run.batches[i], 0), "a batch's work");
+        tutti_work_free(run.batches[i]);
+    }
+    run.batch_count = 0;
+}
+
 static void wait_in_any_order(int count)
 {
     struct {
@@ -54,6 +64,7 @@ static void wait_in_any_order(int count)
                 pending[n].slot = &slots[s];
                 pending[n++].part = &slots[s].parts[p];
             }
+    finish_batches(&slots[0]);
     while (n) {
         const unsigned i = random_below(&run.state, n);
 
@@ -93,6 +104,7 @@ static bool run_batch(uint64_t batch, int count)
 
     for (int i = 0; i < count; i++)
         slot_begin(&slots[i], batch * BATCH + (uint64_t)i);
+    slot_end_batch(&slots[count - 1]);
     wait_in_any_order(count);
     slot_must(&slots[0],
               tutti_recorder_read(run.world, records, sizeof records[0], RECORDS, &recorded),
@@ -128,6 +140,29 @@ static uint64_t number(const char *name)
     return value ? strtoull(value, NULL, 10) : 0;
 }
 
+/* ---- the user's own operations ---------------------------------------------------------------- */
+
+static void commuting(void *dst, const void *a, const void *b, uint64_t count, tutti_dtype dtype,
+                      void *user)
+{
+    (void)user;
+    values_combine(true, dst, a, b, (size_t)count * ((dtype >> 8 & 0xff) / 8));
+}
+
+static void not_commuting(void *dst, const void *a, const void *b, uint64_t count,
+                          tutti_dtype dtype, void *user)
+{
+    (void)user;
+    values_combine(false, dst, a, b, (size_t)count * ((dtype >> 8 & 0xff) / 8));
+}
+
+static void make_own_ops(void)
+{
+    require_ok(tutti_reduce_op_create("commuting", commuting, TUTTI_REDUCE_OP_COMMUTATIVE, NULL,
+                                      &run.own[0]));
+    require_ok(tutti_reduce_op_create("not commuting", not_commuting, 0, NULL, &run.own[1]));
+}
+
 RANK_CASE(conformance)
 {
     const tutti_init_options options = {.struct_size = sizeof options, .timeout_ms = TIMEOUT_MS};
@@ -142,7 +177,9 @@ RANK_CASE(conformance)
     require(served_load(getenv("TUTTI_TEST_TABLE"), &run.table));
     sequence_open(&run.sequence, number("TUTTI_TEST_SEED"), (enum mode)number("TUTTI_TEST_MODE"),
                   size, (unsigned)number("TUTTI_TEST_MASK"));
+    run.sequence.reproducible = number("TUTTI_REPRODUCIBLE");
     run.state = random_mix(run.sequence.seed + (uint64_t)rank);
+    make_own_ops();
     run.world = rank_init(&options);
     run.until_ns = rank_now_ns() + (int64_t)number("TUTTI_TEST_MS") * 1000000;
     if (only) {
@@ -153,6 +190,8 @@ RANK_CASE(conformance)
     }
     check_ok(tutti_barrier(run.world, NULL, NULL));
     check_ok(tutti_group_destroy(run.world));
+    tutti_reduce_op_free(run.own[0]);
+    tutti_reduce_op_free(run.own[1]);
     sequence_close(&run.sequence);
     served_free(&run.table);
 }

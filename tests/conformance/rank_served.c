@@ -21,6 +21,7 @@ struct probe {
     tutti_group *world;
     const char *operation;
     tutti_status (*run)(const struct probe *probe, const tutti_tensor *tensor);
+    const tutti_options *options; /* of operations that reduce */
     uint8_t *memory, *blocks;
     int teller, from_rank, to_rank; /* the latter of messages */
     uint64_t from;                  /* of the row that is not told yet */
@@ -28,7 +29,7 @@ struct probe {
 
 static tutti_status run_all_reduce(const struct probe *probe, const tutti_tensor *tensor)
 {
-    return tutti_all_reduce(probe->world, tensor, TUTTI_MAX, NULL, NULL);
+    return tutti_all_reduce(probe->world, tensor, TUTTI_MAX, probe->options, NULL);
 }
 
 static tutti_status run_broadcast(const struct probe *probe, const tutti_tensor *tensor)
@@ -38,7 +39,7 @@ static tutti_status run_broadcast(const struct probe *probe, const tutti_tensor 
 
 static tutti_status run_reduce(const struct probe *probe, const tutti_tensor *tensor)
 {
-    return tutti_reduce(probe->world, tensor, TUTTI_MAX, 0, NULL, NULL);
+    return tutti_reduce(probe->world, tensor, TUTTI_MAX, 0, probe->options, NULL);
 }
 
 /* A block for every member beside the one in `tensor`. */
@@ -78,7 +79,7 @@ static tutti_status run_reduce_scatter(const struct probe *probe, const tutti_te
     int64_t shape;
     const tutti_tensor blocks = blocks_of(probe, tensor, &shape);
 
-    return tutti_reduce_scatter(probe->world, &blocks, tensor, TUTTI_MAX, NULL, NULL);
+    return tutti_reduce_scatter(probe->world, &blocks, tensor, TUTTI_MAX, probe->options, NULL);
 }
 
 static tutti_status run_all_to_all(const struct probe *probe, const tutti_tensor *tensor)
@@ -87,6 +88,56 @@ static tutti_status run_all_to_all(const struct probe *probe, const tutti_tensor
     const tutti_tensor blocks = blocks_of(probe, tensor, &shape);
 
     return tutti_all_to_all(probe->world, &blocks, &blocks, NULL, NULL);
+}
+
+/* With counts, where all know them: everything is rank 0's. */
+struct counted {
+    int64_t counts[MEMBERS_MAX], all, own;
+    tutti_tensor blocks, vector;
+};
+
+static void count_all(const struct probe *probe, const tutti_tensor *tensor,
+                      struct counted *counted)
+{
+    const int64_t all = tensor->shape[0], own = tutti_group_rank(probe->world) == 0 ? all : 0;
+
+    memset(counted->counts, 0, sizeof counted->counts);
+    counted->counts[0] = all;
+    counted->blocks = tutti_tensor_1d(probe->blocks, TUTTI_U8, &counted->all, all);
+    counted->vector = tutti_tensor_1d(probe->memory, TUTTI_U8, &counted->own, own);
+}
+
+static tutti_status run_all_gather_v(const struct probe *probe, const tutti_tensor *tensor)
+{
+    struct counted c;
+
+    count_all(probe, tensor, &c);
+    return tutti_all_gather_v(probe->world, &c.vector, &c.blocks, c.counts, NULL, NULL, NULL);
+}
+
+static tutti_status run_gather_v(const struct probe *probe, const tutti_tensor *tensor)
+{
+    struct counted c;
+
+    count_all(probe, tensor, &c);
+    return tutti_gather_v(probe->world, &c.vector, &c.blocks, c.counts, NULL, 0, NULL, NULL);
+}
+
+static tutti_status run_scatter_v(const struct probe *probe, const tutti_tensor *tensor)
+{
+    struct counted c;
+
+    count_all(probe, tensor, &c);
+    return tutti_scatter_v(probe->world, &c.blocks, c.counts, NULL, &c.vector, 0, NULL, NULL);
+}
+
+static tutti_status run_reduce_scatter_v(const struct probe *probe, const tutti_tensor *tensor)
+{
+    struct counted c;
+
+    count_all(probe, tensor, &c);
+    return tutti_reduce_scatter_v(probe->world, &c.blocks, c.counts, NULL, &c.vector, TUTTI_MAX,
+                                  probe->options, NULL);
 }
 
 static tutti_status run_all_to_all_v(const struct probe *probe, const tutti_tensor *tensor)
@@ -205,23 +256,36 @@ RANK_CASE(served)
         const char *operation;
         tutti_status (*run)(const struct probe *probe, const tutti_tensor *tensor);
         uint64_t largest;
-    } operations[] = {{"all_reduce", run_all_reduce, LARGEST},
-                      {"broadcast", run_broadcast, LARGEST},
-                      {"barrier", run_barrier, 0},
-                      {"reduce", run_reduce, LARGEST},
-                      {"all_gather", run_all_gather, largest_block},
-                      {"gather", run_gather, largest_block},
-                      {"scatter", run_scatter, largest_block},
-                      {"reduce_scatter", run_reduce_scatter, largest_block},
-                      {"all_to_all", run_all_to_all, largest_block},
-                      {"all_to_all_v", run_all_to_all_v, largest_block},
-                      {"monitored_barrier", run_monitored_barrier, 0}};
+        bool fixed;
+    } operations[] = {
+        {"all_reduce", run_all_reduce, LARGEST, false},
+        {"all_reduce_fixed", run_all_reduce, LARGEST, true},
+        {"broadcast", run_broadcast, LARGEST, false},
+        {"barrier", run_barrier, 0, false},
+        {"reduce", run_reduce, LARGEST, false},
+        {"reduce_fixed", run_reduce, LARGEST, true},
+        {"all_gather", run_all_gather, largest_block, false},
+        {"all_gather_v", run_all_gather_v, LARGEST, false},
+        {"gather", run_gather, largest_block, false},
+        {"gather_v", run_gather_v, 0, false},
+        {"scatter", run_scatter, largest_block, false},
+        {"scatter_v", run_scatter_v, 0, false},
+        {"reduce_scatter", run_reduce_scatter, largest_block, false},
+        {"reduce_scatter_fixed", run_reduce_scatter, largest_block, true},
+        {"reduce_scatter_v", run_reduce_scatter_v, LARGEST, false},
+        {"reduce_scatter_v_fixed", run_reduce_scatter_v, LARGEST, true},
+        {"all_to_all", run_all_to_all, largest_block, false},
+        {"all_to_all_v", run_all_to_all_v, 0, false},
+        {"monitored_barrier", run_monitored_barrier, 0, false},
+    };
+    const tutti_options fixed = {.struct_size = sizeof fixed, .flags = TUTTI_FIXED_ORDER};
     bool told_mate = false, told_away = false;
 
     require(hosts && getenv("TUTTI_TEST_WHERE"));
     for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
         probe.operation = operations[i].operation;
         probe.run = operations[i].run;
+        probe.options = operations[i].fixed ? &fixed : NULL;
         probe.from = 0;
         tell_operation(&probe, operations[i].largest);
     }

@@ -39,7 +39,7 @@ void sequence_close(struct sequence *sequence)
 
 static enum values draw_values(const struct conformance_call *call, uint64_t *state)
 {
-    if (!space_reduces(call->operation) || random_below(state, 2) ||
+    if (!space_reduces(call->operation) || space_is_own(call->op_level) || random_below(state, 2) ||
         !(reference_is_float(call->dtype) || reference_is_complex(call->dtype)))
         return VALUES_EXACT;
     return call->op == TUTTI_MIN || call->op == TUTTI_MAX ? VALUES_SPECIAL : VALUES_ROUGH;
@@ -67,7 +67,13 @@ struct conformance_call sequence_call(const struct sequence *sequence, uint64_t 
     call.operation = level[FACTOR_OPERATION];
     call.dtype = level[FACTOR_DTYPE] == LEVEL_NONE ? TUTTI_U8 : space_dtypes[level[FACTOR_DTYPE]];
     call.element = tutti_dtype_size(call.dtype);
-    call.op = level[FACTOR_OP] == LEVEL_NONE ? -1 : level[FACTOR_OP];
+    call.op_level = level[FACTOR_OP];
+    call.op = space_is_premul(call.op_level)  ? TUTTI_SUM
+              : call.op_level < OP_PREMUL_ONE ? (tutti_reduce_op)call.op_level
+                                              : -1;
+    call.ordered = space_reduces(call.operation) &&
+                   (sequence->reproducible || level[FACTOR_ORDER] == ORDER_FIXED);
+    call.uneven = level[FACTOR_FORM] == FORM_UNEVEN;
     call.members = sequence->members;
     call.root = space_root(&call.row);
     if (level[FACTOR_SIZE] != LEVEL_NONE) {
@@ -82,21 +88,44 @@ struct conformance_call sequence_call(const struct sequence *sequence, uint64_t 
         call.count /= (uint64_t)call.members;
     call.values = draw_values(&call, &state);
     call.mixed = !listed && random_below(&state, 2);
-    call.key = random_next(&state);
+    call.key = call.whole_key = random_next(&state);
     return call;
+}
+
+/* None, as many as others have on average, fewer, more. What changes places in place is as long both
+ * ways. */
+uint64_t sequence_block(const struct conformance_call *call, int from, int to)
+{
+    const bool all_to_all = call->operation == OPERATION_ALL_TO_ALL;
+    const bool same_ways = call->mixed || call->row.level[FACTOR_PLACE] == PLACE_SAME;
+    uint64_t state = call->whole_key;
+
+    if (!call->uneven)
+        return call->count;
+    if (all_to_all && same_ways && from > to)
+        return sequence_block(call, to, from);
+    if (space_gives_blocks(call->operation))
+        state = random_mix(state + (uint64_t)from + 1);
+    if (space_takes_blocks(call->operation))
+        state = random_mix(state + (uint64_t)to + 1);
+    const uint64_t part = random_next(&state) % (call->count + 1);
+    const uint64_t counts[] = {0, call->count, part, call->count + part};
+
+    return counts[random_below(&state, 4)];
 }
 
 struct local_facts sequence_local(const struct conformance_call *call, int rank)
 {
     uint64_t state = random_mix(call->key + (uint64_t)rank + 1);
-    struct local_facts facts = {.async = call->row.level[FACTOR_ASYNC],
+    struct local_facts facts = {.way = call->row.level[FACTOR_WAY],
                                 .other_place = call->row.level[FACTOR_PLACE] == PLACE_OTHER,
                                 .by_offset = random_below(&state, 2),
-                                .list = random_below(&state, 2)};
+                                .list = random_below(&state, 2),
+                                .gaps = call->uneven && random_below(&state, 2)};
     unsigned align = call->row.level[FACTOR_ALIGN];
 
     if (call->mixed) {
-        facts.async = random_below(&state, 2);
+        facts.way = random_below(&state, WAYS);
         facts.other_place = random_below(&state, 2);
         align = align == LEVEL_NONE ? align : random_below(&state, space_levels(FACTOR_ALIGN));
     }
@@ -107,13 +136,19 @@ struct local_facts sequence_local(const struct conformance_call *call, int rank)
 void sequence_words(const struct conformance_call *call, char *ret_words, size_t size)
 {
     static const char *const values[] = {"exact", "rough", "special"};
+    static const char *const ways[] = {"blocking", "asynchronous", "in a batch"};
+    static const char *const made[] = {"premul_sum", "premul_sum by element", "own op",
+                                       "own op that does not commute"};
     const uint8_t *level = call->row.level;
 
-    snprintf(ret_words, size, "#%llu %s %llu x %s %s, %d members, root %d, %s%s, %s, %s values",
-             (unsigned long long)call->number, space_operations[call->operation],
-             (unsigned long long)call->count, tutti_dtype_name(call->dtype),
-             call->op < 0 ? "-" : tutti_reduce_op_name(call->op), call->members, call->root,
-             level[FACTOR_ASYNC] ? "asynchronous" : "blocking",
-             level[FACTOR_PLACE] == PLACE_OTHER ? ", from another place" : "",
-             call->mixed ? "local facts mixed" : "the same everywhere", values[call->values]);
+    snprintf(
+        ret_words, size, "#%llu %s%s %llu x %s %s%s, %d members, root %d, %s%s, %s, %s values",
+        (unsigned long long)call->number, space_operations[call->operation],
+        call->uneven ? "_v" : "", (unsigned long long)call->count, tutti_dtype_name(call->dtype),
+        call->op_level == LEVEL_NONE      ? "-"
+        : call->op_level >= OP_PREMUL_ONE ? made[call->op_level - OP_PREMUL_ONE]
+                                          : tutti_reduce_op_name(call->op),
+        call->ordered ? " in the fixed order" : "", call->members, call->root,
+        ways[level[FACTOR_WAY]], level[FACTOR_PLACE] == PLACE_OTHER ? ", from another place" : "",
+        call->mixed ? "local facts mixed" : "the same everywhere", values[call->values]);
 }

@@ -26,25 +26,32 @@ struct sequence {
     enum mode mode;
     struct row *rows;
     size_t count;
+    bool reproducible; /* every reduction takes the fixed order; false from sequence_open() */
 };
 
 struct conformance_call {
     uint64_t number, key;
-    struct row row; /* FACTOR_SIZE is LEVEL_NONE when `count` is not in the list of sizes */
+    uint64_t whole_key; /* as key, but the same for all blocks */
+    struct row row;     /* FACTOR_SIZE is LEVEL_NONE when `count` is not in the list of sizes */
     unsigned operation;
     tutti_dtype dtype; /* TUTTI_U8 for a barrier */
     size_t element;    /* bytes */
-    tutti_reduce_op op;
-    uint64_t count;
+    unsigned op_level;
+    tutti_reduce_op op; /* SUM for PREMUL_SUM; -1: none, or the user's own */
+    uint64_t count;     /* elements of the tensor, or, about, of a block */
     int members, root;
-    bool mixed; /* members differ in local facts */
+    bool ordered; /* the bits are those of the fixed order's tree */
+    bool uneven;  /* as sequence_block() says */
+    bool mixed;   /* members differ in local facts */
     enum values values;
 };
 
 /* What a member may choose for itself. */
 struct local_facts {
-    bool async, other_place;
+    unsigned way; /* WAY_… */
+    bool other_place;
     bool list;      /* blocks are given as a list of tensors, not as one */
+    bool gaps;      /* there is something between blocks with counts, which are not in order */
     bool by_offset; /* the tensor begins at its byte_offset */
     size_t offset;
 };
@@ -55,6 +62,8 @@ void sequence_open(struct sequence *sequence, uint64_t seed, enum mode mode, int
 void sequence_close(struct sequence *sequence);
 struct conformance_call sequence_call(const struct sequence *sequence, uint64_t number);
 struct local_facts sequence_local(const struct conformance_call *call, int rank);
+/* Elements of the block that `from` has for `to`; of the tensor where there are no blocks. */
+uint64_t sequence_block(const struct conformance_call *call, int from, int to);
 /* "#12 all_reduce 7 x f32 sum, 3 members, …" */
 void sequence_words(const struct conformance_call *call, char *ret_words, size_t size);
 

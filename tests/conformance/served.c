@@ -67,24 +67,24 @@ const char *served_message(const char *hosts, bool is_send, int rank, int peer)
 }
 
 const char *served_objection(const struct served_table *table, const char *where, int members,
-                             const char *operation, const tutti_record *record, char *words,
-                             size_t size)
+                             const char *operation, uint64_t bytes, const tutti_record *record,
+                             char *words, size_t size)
 {
     for (size_t i = 0; i < table->count; i++) {
         const struct served_row *row = &table->rows[i];
 
         if (strcmp(row->operation, operation) || strcmp(row->where, where) ||
-            row->members != members || record->bytes < row->from || record->bytes > row->to)
+            row->members != members || bytes < row->from || bytes > row->to)
             continue;
         if (!strcmp(row->provider, record->provider) && !strcmp(row->algorithm, record->algorithm))
             return NULL;
         snprintf(words, size, "%s of %" PRIu64 " bytes was served by %s %s; the table says %s %s",
-                 operation, record->bytes, record->provider, record->algorithm, row->provider,
+                 operation, bytes, record->provider, record->algorithm, row->provider,
                  row->algorithm);
         return words;
     }
     snprintf(words, size,
              "%s of %" PRIu64 " bytes was served by %s %s; the table has no row for it", operation,
-             record->bytes, record->provider, record->algorithm);
+             bytes, record->provider, record->algorithm);
     return words;
 }

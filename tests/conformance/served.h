@@ -4,7 +4,8 @@
  * operation at one place (backend or layout of hosts), one number of members, and all tensors of
  * `from` to `to` bytes. A call that no row, or another row, foretells is an error: a change of the
  * table is a change of what users get, and is looked at. Messages to another host are operations of
- * their own: send_away, recv_away.
+ * their own: send_away, recv_away. So are calls with uneven blocks (`_v`, by the bytes of all blocks
+ * where every member knows them, else of none) and those in the fixed order (`_fixed`).
  */
 #ifndef TUTTI_TESTS_SERVED_H
 #define TUTTI_TESTS_SERVED_H
@@ -35,9 +36,9 @@ void served_free(struct served_table *table);
 /* The table's name of a message that `rank` exchanged with `peer`; `hosts` has a letter per rank, or
  * none when all are on one. */
 const char *served_message(const char *hosts, bool is_send, int rank, int peer);
-/* NULL: the record is as the table says; else what is wrong. */
+/* NULL: the record is as the table says of a call of `bytes`; else what is wrong. */
 const char *served_objection(const struct served_table *table, const char *where, int members,
-                             const char *operation, const tutti_record *record, char *words,
-                             size_t size);
+                             const char *operation, uint64_t bytes, const tutti_record *record,
+                             char *words, size_t size);
 
 #endif

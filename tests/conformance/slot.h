@@ -17,16 +17,19 @@ enum {
     FAILURES_MAX = 8
 };
 
+/* A vector is one block. Between blocks, and around them, is what nobody may write. */
 struct buffer {
     unsigned char *memory, *data;
     size_t bytes, room;
     int64_t shape;
     tutti_tensor tensor;
+    int blocks;
+    int64_t counts[MEMBERS_MAX], offsets[MEMBERS_MAX], gaps[MEMBERS_MAX]; /* elements */
 };
 
 /* One call in flight, or done. */
 struct part {
-    bool is_collective;
+    bool is_collective, is_receive;
     uint64_t sequence; /* as the recorder counts */
     tutti_work *work;
     int32_t source;
@@ -51,24 +54,53 @@ struct run {
     int64_t until_ns;
     uint64_t collectives, messages; /* calls made, as the recorder counts them */
     uint64_t state;                 /* of this rank's own choices */
+    bool batch_open;                /* calls go into a coalesced batch */
+    tutti_work *batches[BATCH];
+    int batch_count;
+    tutti_reduce_op own[2]; /* OP_COMMUTING, OP_NOT_COMMUTING */
     int failures;
 };
 
 extern struct run run;
 
-/* Makes the call; fails and ends the case when it is refused. */
+/* Makes the call; fails and ends the case when it is refused. Calls in a batch that follow each other
+ * are in the same one. */
 void slot_begin(struct slot *slot, uint64_t number);
+/* Ends the batch that is open, if one is, after the calls up to `slot`. */
+void slot_end_batch(const struct slot *slot);
 /* Its result, its records and the memory around it, which is freed. */
 void slot_end(struct slot *slot, const tutti_record *records, uint32_t count);
+
+/* Whether its blocks are given as a list of tensors. */
+bool slot_is_list(const struct slot *slot);
 
 /* A check that failed; after too many the case ends. */
 void slot_fail(const struct slot *slot, const char *why);
 /* A group that has failed has nothing more to say: ends the case. */
 void slot_must(const struct slot *slot, tutti_status status, const char *what);
 
+/* ---- slot_memory.c --------------------------------------------------------------------------- */
+
+/* A vector, as the block that `from` has for `to`. */
+void buffer_make(struct buffer *buffer, const struct slot *slot, int from, int to);
+/* Of the blocks that this rank has for the others, or that those have for it. */
+void buffer_make_blocks(struct buffer *buffer, const struct slot *slot, bool is_input);
+/* Zeros into all that may be written. */
+void buffer_clear(struct buffer *buffer, const struct slot *slot);
 /* Frees the buffer, whose surroundings must be untouched. Nothing for one that was never made. */
 void buffer_check_and_free(struct buffer *buffer, const struct slot *slot);
-/* Where block `block` of a buffer lies. */
-unsigned char *slot_block(const struct slot *slot, const struct buffer *buffer, int block);
+/* Where a block lies, and a tensor of it. */
+unsigned char *buffer_block(const struct buffer *buffer, const struct slot *slot, int block);
+tutti_tensor buffer_block_tensor(struct buffer *buffer, const struct slot *slot, int block);
+
+/* The blocks of a buffer as a list of tensors. */
+struct block_list {
+    tutti_tensor tensors[MEMBERS_MAX];
+    const tutti_tensor *list[MEMBERS_MAX];
+};
+const tutti_tensor *const *buffer_list(struct buffer *buffer, const struct slot *slot,
+                                       struct block_list *blocks);
+/* What calls with counts take: NULL where one block is behind the other. */
+const int64_t *buffer_offsets(const struct buffer *buffer, const struct slot *slot);
 
 #endif

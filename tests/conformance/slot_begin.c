@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors with guarded memory around them, and the calls that are made with them. */
+/* The calls. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,14 +14,15 @@
 
 void slot_fail(const struct slot *slot, const char *why)
 {
+    static const char *const ways[WAYS] = {"blocking", "asynchronous", "in a batch"};
     char words[256];
 
     sequence_words(&slot->call, words, sizeof words);
     rank_check(RANK_PLACE, false,
                "%s: %s; this rank: %s, offset %zu; again: TUTTI_CONFORMANCE_SEED=%" PRIu64
                " TUTTI_CONFORMANCE_ONLY=%s:%d:%" PRIu64 " %s",
-               words, why, slot->facts.async ? "asynchronous" : "blocking", slot->facts.offset,
-               run.sequence.seed, run.where, run.size, slot->call.number / BATCH, run.again);
+               words, why, ways[slot->facts.way], slot->facts.offset, run.sequence.seed, run.where,
+               run.size, slot->call.number / BATCH, run.again);
     if (++run.failures >= FAILURES_MAX)
         rank_end();
 }
@@ -38,109 +39,95 @@ void slot_must(const struct slot *slot, tutti_status status, const char *what)
     rank_end();
 }
 
-enum {
-    GUARD = 64, /* bytes on both sides of a tensor */
-    LINE = 64,
-    GUARD_BYTE = 0xa5
-};
-
-/* ---- memory ---------------------------------------------------------------------------------- */
-
-static void buffer_make_blocks(struct buffer *buffer, const struct slot *slot, int blocks)
-{
-    const size_t offset = slot->facts.offset;
-
-    const uint64_t count = slot->call.count * (uint64_t)blocks;
-
-    buffer->bytes = (size_t)count * slot->call.element;
-    buffer->room = (GUARD + offset + buffer->bytes + GUARD + LINE - 1) / LINE * LINE;
-    buffer->memory = aligned_alloc(LINE, buffer->room);
-    require(buffer->memory != NULL);
-    memset(buffer->memory, GUARD_BYTE, GUARD + offset);
-    memset(buffer->memory + GUARD + offset + buffer->bytes, GUARD_BYTE,
-           buffer->room - GUARD - offset - buffer->bytes);
-    buffer->data = buffer->memory + GUARD + offset;
-    buffer->tensor =
-        tutti_tensor_1d(buffer->data, slot->call.dtype, &buffer->shape, (int64_t)count);
-    if (slot->facts.by_offset) {
-        buffer->tensor.data = buffer->memory + GUARD;
-        buffer->tensor.byte_offset = offset;
-    }
-}
-
-static void buffer_make(struct buffer *buffer, const struct slot *slot)
-{
-    buffer_make_blocks(buffer, slot, 1);
-}
-
-static bool is_guard(const unsigned char *at, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++)
-        if (at[i] != GUARD_BYTE)
-            return false;
-    return true;
-}
-
-void buffer_check_and_free(struct buffer *buffer, const struct slot *slot)
-{
-    const unsigned char *end = buffer->data + buffer->bytes;
-
-    if (!buffer->memory)
-        return;
-    if (!is_guard(buffer->memory, (size_t)(buffer->data - buffer->memory)) ||
-        !is_guard(end, (size_t)(buffer->memory + buffer->room - end)))
-        slot_fail(slot, "memory beside a tensor was written");
-    free(buffer->memory);
-    buffer->memory = NULL;
-}
-
-/* ---- blocks ---------------------------------------------------------------------------------- */
-
-unsigned char *slot_block(const struct slot *slot, const struct buffer *buffer, int block)
-{
-    return buffer->data + (size_t)block * (size_t)slot->call.count * slot->call.element;
-}
-
-/* The blocks of a buffer as a list of tensors. */
-struct block_list {
-    int64_t shapes[MEMBERS_MAX];
-    tutti_tensor tensors[MEMBERS_MAX];
-    const tutti_tensor *list[MEMBERS_MAX];
-};
-
-static const tutti_tensor *const *list_blocks(const struct slot *slot, const struct buffer *buffer,
-                                              struct block_list *blocks)
-{
-    for (int i = 0; i < run.size; i++) {
-        blocks->tensors[i] = tutti_tensor_1d(slot_block(slot, buffer, i), slot->call.dtype,
-                                             &blocks->shapes[i], (int64_t)slot->call.count);
-        blocks->list[i] = &blocks->tensors[i];
-    }
-    return blocks->list;
-}
-
-/* My own block of the other side, for a call in place. */
-static tutti_tensor own_block(const struct slot *slot, const struct buffer *buffer, int64_t *shape)
-{
-    return tutti_tensor_1d(slot_block(slot, buffer, run.rank), slot->call.dtype, shape,
-                           (int64_t)slot->call.count);
-}
+/* ---- inputs ---------------------------------------------------------------------------------- */
 
 static void fill_blocks(const struct slot *slot, const struct buffer *buffer)
 {
     for (int i = 0; i < run.size; i++) {
-        const struct conformance_call of_block = values_of_block(&slot->call, i);
+        const struct conformance_call of_block = values_of_block(&slot->call, run.rank, i);
 
-        values_fill(&of_block, run.rank, slot_block(slot, buffer, i));
+        values_fill(&of_block, run.rank, buffer_block(buffer, slot, i));
     }
 }
 
+static void fill_vector(const struct slot *slot, void *to)
+{
+    const struct conformance_call of_block = values_of_block(&slot->call, run.rank, 0);
+
+    values_fill(&of_block, run.rank, to);
+}
+
+/* This rank's vector: what it has for the others, or what they have for it. */
 static struct buffer *next_out(struct slot *slot)
 {
     struct buffer *buffer = &slot->out[slot->outs++];
 
-    buffer_make(buffer, slot);
+    buffer_make(buffer, slot, 0, run.rank);
     return buffer;
+}
+
+/* ---- operations made at run time ------------------------------------------------------------- */
+
+/* As many factors as the input has elements, block after block. */
+static int64_t fill_each_factor(const struct slot *slot, unsigned char *to)
+{
+    const bool blocks = space_takes_blocks(slot->call.operation);
+    int64_t count = 0;
+
+    for (int i = 0; i < (blocks ? run.size : 1); i++) {
+        struct conformance_call of_block = slot->call;
+
+        if (blocks)
+            of_block = values_of_block(&slot->call, run.rank, i);
+        if (to)
+            values_fill_factors(&of_block, run.rank, to + (size_t)count * slot->call.element);
+        count += (int64_t)of_block.count;
+    }
+    return count;
+}
+
+static tutti_reduce_op premul_op(const struct slot *slot)
+{
+    struct conformance_call one = slot->call;
+    int64_t count = slot->call.op_level == OP_PREMUL_EACH ? fill_each_factor(slot, NULL) : 1, shape;
+    tutti_reduce_op op = -1;
+
+    if (count == 0) /* an empty factor is none */
+        count = 1;
+    unsigned char *factors = malloc((size_t)count * slot->call.element);
+    require(factors != NULL);
+    one.count = 1;
+    values_fill_factors(&one, run.rank, factors);
+    if (slot->call.op_level == OP_PREMUL_EACH)
+        fill_each_factor(slot, factors);
+    const tutti_tensor factor = tutti_tensor_1d(factors, slot->call.dtype, &shape, count);
+
+    slot_must(slot, tutti_reduce_op_premul(&factor, &op), "the factor");
+    free(factors);
+    return op;
+}
+
+static tutti_reduce_op take_op(const struct slot *slot)
+{
+    if (space_is_premul(slot->call.op_level))
+        return premul_op(slot);
+    return space_is_own(slot->call.op_level) ? run.own[slot->call.op_level - OP_COMMUTING]
+                                             : slot->call.op;
+}
+
+/* The call has what it needs. */
+static void give_op(const struct slot *slot, tutti_reduce_op op)
+{
+    if (space_is_premul(slot->call.op_level))
+        tutti_reduce_op_free(op);
+}
+
+/* Options of a call that reduces. */
+static const tutti_options *options_of(const struct slot *slot)
+{
+    static const tutti_options fixed = {.struct_size = sizeof fixed, .flags = TUTTI_FIXED_ORDER};
+
+    return slot->call.row.level[FACTOR_ORDER] == ORDER_FIXED ? &fixed : NULL;
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -155,6 +142,12 @@ static struct part *next_part(struct slot *slot, bool is_collective)
     return part;
 }
 
+/* Where the call is to put its work: NULL, it has none. */
+static tutti_work **work_of(const struct slot *slot, struct part *part)
+{
+    return slot->facts.way == WAY_ASYNC ? &part->work : NULL;
+}
+
 static void call_all_reduce(struct slot *slot)
 {
     const bool into = slot->call.operation == OPERATION_ALL_REDUCE_INTO ||
@@ -162,19 +155,22 @@ static void call_all_reduce(struct slot *slot)
     const bool apart = into && slot->facts.other_place;
     struct buffer *out = next_out(slot), *in = out;
     struct part *part = next_part(slot, true);
-    tutti_work **work = slot->facts.async ? &part->work : NULL;
+    tutti_work **work = work_of(slot, part);
 
     if (apart) {
         in = &slot->in;
-        buffer_make(in, slot);
-        memset(out->data, 0, out->bytes);
+        buffer_make(in, slot, 0, 0);
+        buffer_clear(out, slot);
     }
     values_fill(&slot->call, run.rank, in->data);
+    const tutti_reduce_op op = take_op(slot);
+
     slot_must(slot,
-              into ? tutti_all_reduce_into(run.world, &in->tensor, &out->tensor, slot->call.op,
-                                           NULL, work)
-                   : tutti_all_reduce(run.world, &out->tensor, slot->call.op, NULL, work),
+              into ? tutti_all_reduce_into(run.world, &in->tensor, &out->tensor, op,
+                                           options_of(slot), work)
+                   : tutti_all_reduce(run.world, &out->tensor, op, options_of(slot), work),
               "the call");
+    give_op(slot, op);
 }
 
 static void call_broadcast(struct slot *slot)
@@ -185,10 +181,9 @@ static void call_broadcast(struct slot *slot)
     if (run.rank == slot->call.root)
         values_fill(&slot->call, run.rank, out->data);
     else
-        memset(out->data, 0, out->bytes);
+        buffer_clear(out, slot);
     slot_must(slot,
-              tutti_broadcast(run.world, &out->tensor, slot->call.root, NULL,
-                              slot->facts.async ? &part->work : NULL),
+              tutti_broadcast(run.world, &out->tensor, slot->call.root, NULL, work_of(slot, part)),
               "the call");
 }
 
@@ -196,8 +191,7 @@ static void call_barrier(struct slot *slot)
 {
     struct part *part = next_part(slot, true);
 
-    slot_must(slot, tutti_barrier(run.world, NULL, slot->facts.async ? &part->work : NULL),
-              "the call");
+    slot_must(slot, tutti_barrier(run.world, NULL, work_of(slot, part)), "the call");
 }
 
 static void send(struct slot *slot, int to, uint64_t tag)
@@ -205,10 +199,10 @@ static void send(struct slot *slot, int to, uint64_t tag)
     struct part *part = next_part(slot, false);
 
     if (!slot->in.memory) {
-        buffer_make(&slot->in, slot);
+        buffer_make(&slot->in, slot, 0, 0);
         values_fill(&slot->call, run.rank, slot->in.data);
     }
-    if (slot->facts.async)
+    if (slot->facts.way == WAY_ASYNC)
         slot_must(slot, tutti_isend(run.world, &slot->in.tensor, to, tag, NULL, &part->work),
                   "isend");
     else
@@ -220,12 +214,15 @@ static void receive(struct slot *slot, int from, uint64_t tag)
     struct buffer *out = next_out(slot);
     struct part *part = next_part(slot, false);
 
-    memset(out->data, 0, out->bytes);
-    if (slot->facts.async)
+    part->is_receive = true;
+    buffer_clear(out, slot);
+    if (slot->facts.way == WAY_ASYNC)
         slot_must(slot, tutti_irecv(run.world, &out->tensor, from, tag, NULL, &part->work),
                   "irecv");
     else
-        slot_must(slot, tutti_recv(run.world, &out->tensor, from, tag, NULL, &part->source),
+        slot_must(slot,
+                  tutti_recv(run.world, &out->tensor, from, tag, NULL,
+                             run.batch_open ? NULL : &part->source),
                   "recv");
 }
 
@@ -260,125 +257,181 @@ static void call_reduce(struct slot *slot)
     const bool apart = slot->facts.other_place;
     struct buffer *out = next_out(slot), *in = out;
     struct part *part = next_part(slot, true);
-    tutti_work **work = slot->facts.async ? &part->work : NULL;
+    tutti_work **work = work_of(slot, part);
 
     if (apart) {
         in = &slot->in;
-        buffer_make(in, slot);
-        memset(out->data, 0, out->bytes);
+        buffer_make(in, slot, 0, 0);
+        buffer_clear(out, slot);
     }
     values_fill(&slot->call, run.rank, in->data);
+    const tutti_reduce_op op = take_op(slot);
+
     slot_must(
         slot,
-        apart ? tutti_reduce_into(run.world, &in->tensor, &out->tensor, slot->call.op,
-                                  slot->call.root, NULL, work)
-              : tutti_reduce(run.world, &out->tensor, slot->call.op, slot->call.root, NULL, work),
+        apart ? tutti_reduce_into(run.world, &in->tensor, &out->tensor, op, slot->call.root,
+                                  options_of(slot), work)
+              : tutti_reduce(run.world, &out->tensor, op, slot->call.root, options_of(slot), work),
         "the call");
+    give_op(slot, op);
+}
+
+/* ---- calls with blocks ----------------------------------------------------------------------- */
+
+/*
+ * Each in its form: one tensor of even blocks, a list of tensors, one with counts. Even ones a member
+ * may give as a list by itself; lists of different sizes are another form, and for all to give where
+ * all know the sizes.
+ */
+bool slot_is_list(const struct slot *slot)
+{
+    const unsigned operation = slot->call.operation;
+
+    if (!slot->call.uneven)
+        return slot->facts.list && operation != OPERATION_ALL_TO_ALL;
+    if (operation == OPERATION_ALL_GATHER || operation == OPERATION_REDUCE_SCATTER)
+        return slot->call.whole_key & 2;
+    return slot->facts.list && operation == OPERATION_ALL_TO_ALL;
+}
+
+static tutti_status all_gather(struct slot *slot, const tutti_tensor *in, struct buffer *out,
+                               tutti_work **work)
+{
+    struct block_list blocks;
+
+    if (slot_is_list(slot))
+        return tutti_all_gather_list(run.world, in, buffer_list(out, slot, &blocks), NULL, work);
+    if (slot->call.uneven)
+        return tutti_all_gather_v(run.world, in, &out->tensor, out->counts,
+                                  buffer_offsets(out, slot), NULL, work);
+    return tutti_all_gather(run.world, in, &out->tensor, NULL, work);
+}
+
+static tutti_status gather(struct slot *slot, const tutti_tensor *in, struct buffer *out,
+                           tutti_work **work)
+{
+    struct block_list blocks;
+
+    if (slot_is_list(slot))
+        return tutti_gather_list(run.world, in, buffer_list(out, slot, &blocks), slot->call.root,
+                                 NULL, work);
+    if (slot->call.uneven)
+        return tutti_gather_v(run.world, in, &out->tensor, out->counts, buffer_offsets(out, slot),
+                              slot->call.root, NULL, work);
+    return tutti_gather(run.world, in, &out->tensor, slot->call.root, NULL, work);
+}
+
+static tutti_status scatter(struct slot *slot, struct buffer *in, const tutti_tensor *out,
+                            tutti_work **work)
+{
+    struct block_list blocks;
+
+    if (slot_is_list(slot))
+        return tutti_scatter_list(run.world, buffer_list(in, slot, &blocks), out, slot->call.root,
+                                  NULL, work);
+    if (slot->call.uneven)
+        return tutti_scatter_v(run.world, &in->tensor, in->counts, buffer_offsets(in, slot), out,
+                               slot->call.root, NULL, work);
+    return tutti_scatter(run.world, &in->tensor, out, slot->call.root, NULL, work);
+}
+
+static tutti_status reduce_scatter(struct slot *slot, struct buffer *in, const tutti_tensor *out,
+                                   tutti_work **work)
+{
+    const tutti_options *options = options_of(slot);
+    const tutti_reduce_op op = take_op(slot);
+    struct block_list blocks;
+    tutti_status status;
+
+    if (slot_is_list(slot))
+        status = tutti_reduce_scatter_list(run.world, buffer_list(in, slot, &blocks), out, op,
+                                           options, work);
+    else if (slot->call.uneven)
+        status = tutti_reduce_scatter_v(run.world, &in->tensor, in->counts,
+                                        buffer_offsets(in, slot), out, op, options, work);
+    else
+        status = tutti_reduce_scatter(run.world, &in->tensor, out, op, options, work);
+    give_op(slot, op);
+    return status;
 }
 
 /* My vector to one of the output's blocks, of which it may be one. */
 static void call_gather(struct slot *slot)
 {
-    const struct conformance_call *call = &slot->call;
     struct buffer *out = &slot->out[slot->outs++];
     struct part *part = next_part(slot, true);
-    tutti_work **work = slot->facts.async ? &part->work : NULL;
-    struct block_list blocks;
     tutti_tensor in;
-    int64_t shape;
 
-    buffer_make_blocks(out, slot, run.size);
-    memset(out->data, 0, out->bytes);
+    buffer_make_blocks(out, slot, false);
+    buffer_clear(out, slot);
     if (slot->facts.other_place) {
-        buffer_make(&slot->in, slot);
+        buffer_make(&slot->in, slot, run.rank, 0);
         in = slot->in.tensor;
-        values_fill(call, run.rank, slot->in.data);
+        fill_vector(slot, slot->in.data);
     } else {
-        in = own_block(slot, out, &shape);
-        values_fill(call, run.rank, slot_block(slot, out, run.rank));
+        in = buffer_block_tensor(out, slot, run.rank);
+        fill_vector(slot, buffer_block(out, slot, run.rank));
     }
-    const tutti_tensor *const *list = list_blocks(slot, out, &blocks);
-
-    if (call->operation == OPERATION_ALL_GATHER)
-        slot_must(slot,
-                  slot->facts.list ? tutti_all_gather_list(run.world, &in, list, NULL, work)
-                                   : tutti_all_gather(run.world, &in, &out->tensor, NULL, work),
-                  "the call");
-    else
-        slot_must(slot,
-                  slot->facts.list
-                      ? tutti_gather_list(run.world, &in, list, call->root, NULL, work)
-                      : tutti_gather(run.world, &in, &out->tensor, call->root, NULL, work),
-                  "the call");
+    slot_must(slot,
+              slot->call.operation == OPERATION_ALL_GATHER
+                  ? all_gather(slot, &in, out, work_of(slot, part))
+                  : gather(slot, &in, out, work_of(slot, part)),
+              "the call");
 }
 
 /* One of the input's blocks to my vector, which may be one of them. */
 static void call_scatter(struct slot *slot)
 {
-    const struct conformance_call *call = &slot->call;
     struct part *part = next_part(slot, true);
-    tutti_work **work = slot->facts.async ? &part->work : NULL;
-    struct block_list blocks;
     tutti_tensor out;
-    int64_t shape;
 
-    buffer_make_blocks(&slot->in, slot, run.size);
+    buffer_make_blocks(&slot->in, slot, true);
     fill_blocks(slot, &slot->in);
     if (slot->facts.other_place) {
         struct buffer *apart = next_out(slot);
 
-        memset(apart->data, 0, apart->bytes);
+        buffer_clear(apart, slot);
         out = apart->tensor;
     } else {
-        out = own_block(slot, &slot->in, &shape);
+        out = buffer_block_tensor(&slot->in, slot, run.rank);
     }
-    const tutti_tensor *const *list = list_blocks(slot, &slot->in, &blocks);
-    const tutti_tensor *in = &slot->in.tensor;
-
-    if (call->operation == OPERATION_SCATTER)
-        slot_must(slot,
-                  slot->facts.list
-                      ? tutti_scatter_list(run.world, list, &out, call->root, NULL, work)
-                      : tutti_scatter(run.world, in, &out, call->root, NULL, work),
-                  "the call");
-    else
-        slot_must(slot,
-                  slot->facts.list
-                      ? tutti_reduce_scatter_list(run.world, list, &out, call->op, NULL, work)
-                      : tutti_reduce_scatter(run.world, in, &out, call->op, NULL, work),
-                  "the call");
+    slot_must(slot,
+              slot->call.operation == OPERATION_SCATTER
+                  ? scatter(slot, &slot->in, &out, work_of(slot, part))
+                  : reduce_scatter(slot, &slot->in, &out, work_of(slot, part)),
+              "the call");
 }
 
-/* Lists are a form of their own here: other members could not know that sizes are equal. */
 static void call_all_to_all(struct slot *slot)
 {
-    const bool list = slot->call.key & 1;
     struct buffer *out = &slot->out[slot->outs++], *in = out;
     struct part *part = next_part(slot, true);
-    tutti_work **work = slot->facts.async ? &part->work : NULL;
+    tutti_work **work = work_of(slot, part);
     struct block_list ins, outs;
 
-    buffer_make_blocks(out, slot, run.size);
+    buffer_make_blocks(out, slot, false);
     if (slot->facts.other_place) {
         in = &slot->in;
-        buffer_make_blocks(in, slot, run.size);
-        memset(out->data, 0, out->bytes);
+        buffer_make_blocks(in, slot, true);
+        buffer_clear(out, slot);
     }
     fill_blocks(slot, in);
-    slot_must(slot,
-              list ? tutti_all_to_all_list(run.world, list_blocks(slot, in, &ins),
-                                           list_blocks(slot, out, &outs), NULL, work)
-                   : tutti_all_to_all(run.world, &in->tensor, &out->tensor, NULL, work),
-              "the call");
+    slot_must(
+        slot,
+        !slot->call.uneven ? tutti_all_to_all(run.world, &in->tensor, &out->tensor, NULL, work)
+        : slot_is_list(slot)
+            ? tutti_all_to_all_list(run.world, buffer_list(in, slot, &ins),
+                                    buffer_list(out, slot, &outs), NULL, work)
+            : tutti_all_to_all_v(run.world, &in->tensor, in->counts, buffer_offsets(in, slot),
+                                 &out->tensor, out->counts, buffer_offsets(out, slot), NULL, work),
+        "the call");
 }
 
 static void call_monitored_barrier(struct slot *slot)
 {
     struct part *part = next_part(slot, true);
 
-    slot_must(slot,
-              tutti_monitored_barrier(run.world, NULL, slot->facts.async ? &part->work : NULL),
-              "the call");
+    slot_must(slot, tutti_monitored_barrier(run.world, NULL, work_of(slot, part)), "the call");
 }
 
 void slot_begin(struct slot *slot, uint64_t number)
@@ -402,5 +455,23 @@ void slot_begin(struct slot *slot, uint64_t number)
 
     *slot = (struct slot){.call = sequence_call(&run.sequence, number)};
     slot->facts = sequence_local(&slot->call, run.rank);
+    if (slot->facts.way != WAY_BATCH) {
+        slot_end_batch(slot);
+    } else if (!run.batch_open) {
+        slot_must(slot, tutti_batch_begin(run.world), "the batch");
+        run.batch_open = true;
+    }
     calls[slot->call.operation](slot);
+}
+
+/* Half of the batches block at their end. */
+void slot_end_batch(const struct slot *slot)
+{
+    tutti_work **work = random_below(&run.state, 2) ? &run.batches[run.batch_count] : NULL;
+
+    if (!run.batch_open)
+        return;
+    run.batch_open = false;
+    slot_must(slot, tutti_batch_end(run.world, work), "the batch's end");
+    run.batch_count += work != NULL;
 }

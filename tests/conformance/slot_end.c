@@ -60,49 +60,47 @@ static void check_reduce(struct slot *slot)
         slot_fail(slot, "the input was written");
 }
 
-static void check_gather(struct slot *slot)
+/* What `from` has for `to`, at block `block` of the buffer. */
+static void check_block(struct slot *slot, const struct buffer *buffer, int block, int from, int to,
+                        const char *objection)
 {
+    const struct conformance_call of_block = values_of_block(&slot->call, from, to);
     char words[256];
 
-    if (slot->in.memory &&
-        !values_check_copy(&slot->call, run.rank, slot->in.data, words, sizeof words))
-        slot_fail(slot, "the input was written");
+    if (!values_check_copy(&of_block, from, buffer_block(buffer, slot, block), words, sizeof words))
+        slot_fail(slot, objection ? objection : words);
+}
+
+static void check_gather(struct slot *slot)
+{
+    if (slot->in.memory)
+        check_block(slot, &slot->in, 0, run.rank, 0, "the input was written");
     if (slot->call.operation == OPERATION_GATHER && run.rank != slot->call.root)
         return;
     for (int i = 0; i < run.size; i++)
-        if (!values_check_copy(&slot->call, i, slot_block(slot, &slot->out[0], i), words,
-                               sizeof words))
-            slot_fail(slot, words);
+        check_block(slot, &slot->out[0], i, i, 0, NULL);
 }
 
 static void check_scatter(struct slot *slot)
 {
-    const struct conformance_call mine = values_of_block(&slot->call, run.rank);
-    const void *got = slot->outs ? slot->out[0].data : slot_block(slot, &slot->in, run.rank);
+    const struct buffer *out = slot->outs ? &slot->out[0] : &slot->in;
+    const int block = slot->outs ? 0 : run.rank;
+    const struct conformance_call mine = values_of_block(&slot->call, 0, run.rank);
     char words[256];
 
-    if (slot->call.operation == OPERATION_SCATTER
-            ? !values_check_copy(&mine, slot->call.root, got, words, sizeof words)
-            : !values_check_reduced(&mine, got, words, sizeof words))
+    if (slot->call.operation == OPERATION_SCATTER)
+        check_block(slot, out, block, slot->call.root, run.rank, NULL);
+    else if (!values_check_reduced(&mine, buffer_block(out, slot, block), words, sizeof words))
         slot_fail(slot, words);
-    for (int i = 0; i < run.size; i++) {
-        const struct conformance_call of_block = values_of_block(&slot->call, i);
-
-        if ((slot->outs || i != run.rank) &&
-            !values_check_copy(&of_block, run.rank, slot_block(slot, &slot->in, i), words,
-                               sizeof words))
-            slot_fail(slot, "the input was written");
-    }
+    for (int i = 0; i < run.size; i++)
+        if (slot->outs || i != run.rank)
+            check_block(slot, &slot->in, i, run.rank, i, "the input was written");
 }
 
 static void check_all_to_all(struct slot *slot)
 {
-    const struct conformance_call mine = values_of_block(&slot->call, run.rank);
-    char words[256];
-
     for (int i = 0; i < run.size; i++)
-        if (!values_check_copy(&mine, i, slot_block(slot, &slot->out[0], i), words, sizeof words))
-            slot_fail(slot, words);
+        check_block(slot, &slot->out[0], i, i, run.rank, NULL);
 }
 
 static void check_messages(struct slot *slot)
@@ -118,9 +116,9 @@ static void check_messages(struct slot *slot)
         const int source = slot->parts[p].source;
         const int left = (run.rank + run.size - 1) % run.size;
 
-        if (source < 0)
-            continue; /* a send */
-        if (source >= run.size || seen[source] || source == run.rank ||
+        if (!slot->parts[p].is_receive)
+            continue;
+        if (source < 0 || source >= run.size || seen[source] || source == run.rank ||
             (slot->call.operation != OPERATION_ANY_SOURCE && source != left)) {
             slot_fail(slot, "a message came from a wrong rank");
             return;
@@ -130,8 +128,6 @@ static void check_messages(struct slot *slot)
                                sizeof words))
             slot_fail(slot, words);
     }
-    if (received != slot->outs)
-        slot_fail(slot, "a receive names no source");
 }
 
 static const tutti_record *find_record(const tutti_record *records, uint32_t count,
@@ -147,40 +143,96 @@ static const tutti_record *find_record(const tutti_record *records, uint32_t cou
     return NULL;
 }
 
+/* All blocks of an uneven call that every member knows. */
+static uint64_t shared_count(const struct slot *slot)
+{
+    const bool takes = space_takes_blocks(slot->call.operation);
+    uint64_t count = 0;
+
+    if (takes == space_gives_blocks(slot->call.operation) || slot->call.root >= 0)
+        return 0;
+    for (int i = 0; i < run.size; i++)
+        count += sequence_block(&slot->call, takes ? 0 : i, takes ? i : 0);
+    return count;
+}
+
+/* A list of tensors that are of one size, as it happens, is even. */
+static bool is_uneven(const struct slot *slot)
+{
+    const unsigned operation = slot->call.operation;
+    const bool takes = space_takes_blocks(operation);
+
+    if (!slot->call.uneven)
+        return false;
+    if (!slot_is_list(slot) || operation == OPERATION_ALL_TO_ALL)
+        return true;
+    for (int i = 1; i < run.size; i++)
+        if (sequence_block(&slot->call, takes ? 0 : i, takes ? i : 0) !=
+            sequence_block(&slot->call, 0, 0))
+            return true;
+    return false;
+}
+
+static bool is_of_op(const struct conformance_call *call, const tutti_record *record)
+{
+    if (!space_reduces(call->operation))
+        return record->op == -1;
+    if (space_is_own(call->op_level))
+        return record->op > TUTTI_PREMUL_SUM;
+    return record->op == (space_is_premul(call->op_level) ? TUTTI_PREMUL_SUM : call->op);
+}
+
+/* Elements of the call's, as the record has them. */
+static uint64_t recorded_count(const struct slot *slot, bool uneven)
+{
+    return uneven ? shared_count(slot) : sequence_block(&slot->call, run.rank, run.rank);
+}
+
 static void check_record(struct slot *slot, const struct part *part, const tutti_record *record)
 {
     const struct conformance_call *call = &slot->call;
-    const char *objection, *operation, *name = space_operations[call->operation];
-    const bool list = call->operation == OPERATION_ALL_TO_ALL && call->key & 1;
-    char words[256];
+    const bool uneven = is_uneven(slot);
+    const uint64_t own = sequence_block(call, run.rank, run.rank);
+    const char *objection, *name = space_operations[call->operation];
+    char words[256], operation[32];
 
     if (call->operation == OPERATION_ALL_REDUCE_INTO)
         name = "all_reduce";
-
     if (!record) {
         slot_fail(slot, "the recorder has no record of it");
         return;
     }
-    if (record->state != 2 || record->bytes != call->count * call->element)
+    if (record->state != 2 || record->bytes != own * call->element)
         slot_fail(slot, "its record is not of a call that is done, with its bytes");
     if (!part->is_collective && (record->peer < 0 || record->peer >= run.size)) {
         slot_fail(slot, "its record names no peer");
         return;
     }
     if (part->is_collective &&
-        (strcmp(record->operation, name) || record->count != (list ? 0 : call->count) ||
-         record->op != call->op || record->peer != call->root ||
+        (strcmp(record->operation, name) || record->count != recorded_count(slot, uneven) ||
+         !is_of_op(call, record) || record->peer != call->root ||
+         record->flags != (uneven ? TUTTI_RECORD_UNEVEN : 0) ||
          record->dtype != (space_is_barrier(call->operation) ? 0 : call->dtype)))
         slot_fail(slot, "its record is of another call");
-    operation =
-        list ? "all_to_all_v"
-        : part->is_collective
-            ? record->operation
-            : served_message(run.hosts, !strcmp(record->operation, "send"), run.rank, record->peer);
-    objection =
-        served_objection(&run.table, run.where, run.size, operation, record, words, sizeof words);
+    if (part->is_collective)
+        snprintf(operation, sizeof operation, "%s%s%s", name, uneven ? "_v" : "",
+                 call->ordered || call->op_level == OP_NOT_COMMUTING ? "_fixed" : "");
+    else
+        snprintf(
+            operation, sizeof operation, "%s",
+            served_message(run.hosts, !strcmp(record->operation, "send"), run.rank, record->peer));
+    objection = served_objection(&run.table, run.where, run.size, operation,
+                                 uneven ? record->count * call->element : record->bytes, record,
+                                 words, sizeof words);
     if (objection)
         slot_fail(slot, objection);
+}
+
+/* What a receive of a batch does not tell, the recorder does. */
+static void take_source(struct part *part, const tutti_record *record)
+{
+    if (part->is_receive && part->source < 0 && record)
+        part->source = record->peer;
 }
 
 void slot_end(struct slot *slot, const tutti_record *records, uint32_t count)
@@ -194,6 +246,8 @@ void slot_end(struct slot *slot, const tutti_record *records, uint32_t count)
         [OPERATION_REDUCE_SCATTER] = check_scatter, [OPERATION_ALL_TO_ALL] = check_all_to_all,
     };
 
+    for (int p = 0; p < slot->part_count; p++)
+        take_source(&slot->parts[p], find_record(records, count, &slot->parts[p]));
     if (checks[slot->call.operation])
         checks[slot->call.operation](slot);
     for (int p = 0; p < slot->part_count; p++)

@@ -40,8 +40,8 @@ enum {
 
 enum { ALIGN_LINE, ALIGN_ELEMENT, ALIGN_1, ALIGN_8, ALIGN_36, ALIGN_63, ALIGNS };
 
-static const unsigned levels[FACTORS] = {OPERATIONS, DTYPES, OPS, SIZES, MEMBERS_MAX,
-                                         ROOTS,      PLACES, 2,   ALIGNS};
+static const unsigned levels[FACTORS] = {OPERATIONS, DTYPES, OPS,    SIZES,  MEMBERS_MAX, ROOTS,
+                                         PLACES,     WAYS,   ALIGNS, ORDERS, FORMS};
 
 unsigned space_levels(enum factor factor)
 {
@@ -121,12 +121,33 @@ bool space_gives_blocks(unsigned operation)
            operation == OPERATION_ALL_TO_ALL;
 }
 
+bool space_is_premul(unsigned op_level)
+{
+    return op_level == OP_PREMUL_ONE || op_level == OP_PREMUL_EACH;
+}
+
+bool space_is_own(unsigned op_level)
+{
+    return op_level == OP_COMMUTING || op_level == OP_NOT_COMMUTING;
+}
+
+static bool takes(unsigned op_level, tutti_dtype dtype)
+{
+    const tutti_reduce_op op =
+        space_is_premul(op_level) ? TUTTI_PREMUL_SUM : (tutti_reduce_op)op_level;
+
+    return space_is_own(op_level) || tutti_reduce_op_meaning(op, dtype);
+}
+
 /* Whether the factor says anything about the operation. */
 static bool applies(enum factor factor, unsigned operation)
 {
     switch (factor) {
     case FACTOR_OP:
+    case FACTOR_ORDER:
         return space_reduces(operation);
+    case FACTOR_FORM:
+        return space_takes_blocks(operation) || space_gives_blocks(operation);
     case FACTOR_PLACE:
         return operation == OPERATION_ALL_REDUCE_INTO || operation == OPERATION_REDUCE ||
                space_takes_blocks(operation) || space_gives_blocks(operation);
@@ -162,11 +183,10 @@ static bool is_valid(const struct row *row)
         return false;
     if (applies(FACTOR_ROOT, operation) && !root_is_new(l[FACTOR_ROOT], members))
         return false;
-    if ((operation == OPERATION_SEND_RECV && l[FACTOR_ASYNC]) ||
-        (operation == OPERATION_ISEND_IRECV && !l[FACTOR_ASYNC]))
+    if ((operation == OPERATION_SEND_RECV && l[FACTOR_WAY] == WAY_ASYNC) ||
+        (operation == OPERATION_ISEND_IRECV && l[FACTOR_WAY] == WAY_BLOCKING))
         return false;
-    if (space_reduces(operation) &&
-        !tutti_reduce_op_meaning(l[FACTOR_OP], space_dtypes[l[FACTOR_DTYPE]]))
+    if (space_reduces(operation) && !takes(l[FACTOR_OP], space_dtypes[l[FACTOR_DTYPE]]))
         return false;
     if (l[FACTOR_SIZE] != SIZE_HUGE)
         return true;
@@ -216,7 +236,7 @@ struct row space_random(uint64_t *state, int members)
 
 /*
  * Levels that are valid in the same rows stand for one another: all sizes but the largest, all
- * places, all alignments. The first is the one that represents them.
+ * places, alignments, orders and forms. The first is the one that represents them.
  */
 static unsigned class_end(enum factor factor, unsigned level)
 {
@@ -225,6 +245,8 @@ static unsigned class_end(enum factor factor, unsigned level)
         return level < SIZE_HUGE ? SIZE_HUGE : SIZES;
     case FACTOR_PLACE:
     case FACTOR_ALIGN:
+    case FACTOR_ORDER:
+    case FACTOR_FORM:
         return levels[factor];
     default:
         return level + 1;
@@ -282,10 +304,19 @@ static void list_add(struct row_list *list, const struct row *row)
     list->rows[list->count++] = *row;
 }
 
+/* Ways of saying a call, beside dtype, op and size, that are not the plain one. */
+static int special_forms(const uint8_t *l)
+{
+    return (l[FACTOR_WAY] == WAY_BATCH) + (l[FACTOR_ORDER] == ORDER_FIXED) +
+           (l[FACTOR_FORM] == FORM_UNEVEN) +
+           (l[FACTOR_OP] != LEVEL_NONE && l[FACTOR_OP] >= OP_PREMUL_ONE);
+}
+
 /*
  * The product of small sizes leaves out what tells nothing new: where nothing is reduced, one dtype
- * of each size is enough, and all_reduce has shown every op; and of the alignments, those of whole elements, of a byte and of a line's
- * last byte are.
+ * of each size is enough, and all_reduce has shown every op; of the alignments, those of whole
+ * elements, of a byte and of a line's last byte are; and special forms come one at a time, blocking,
+ * in place and aligned.
  */
 static bool is_in_small_product(const struct row *row)
 {
@@ -294,6 +325,13 @@ static bool is_in_small_product(const struct row *row)
 
     if (!space_is_small(l[FACTOR_SIZE]) || align == ALIGN_ELEMENT || align == ALIGN_8 ||
         align == ALIGN_36)
+        return false;
+    if (special_forms(l) > 1 ||
+        (special_forms(l) &&
+         ((align != LEVEL_NONE && align != ALIGN_LINE) || l[FACTOR_PLACE] == PLACE_OTHER ||
+          l[FACTOR_WAY] == WAY_ASYNC || l[FACTOR_OPERATION] == OPERATION_ALL_REDUCE_INTO)))
+        return false;
+    if (l[FACTOR_WAY] == WAY_BATCH && l[FACTOR_OP] != LEVEL_NONE && l[FACTOR_OP] != TUTTI_SUM)
         return false;
     if (is_all_reduce(l[FACTOR_OPERATION]) || l[FACTOR_DTYPE] == LEVEL_NONE)
         return true;
@@ -325,7 +363,7 @@ size_t space_product(int members, bool small, struct row **ret_rows)
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
-enum { LEVELS_MAX = 32, ROW_BITS = 1 << 27 };
+enum { LEVELS_MAX = 32, ROW_BITS = 1 << 29 };
 
 typedef bool pair_table[FACTORS][FACTORS][LEVELS_MAX][LEVELS_MAX]; /* first factor < second */
 

@@ -23,8 +23,10 @@ enum factor {
     FACTOR_MEMBERS, /* less 1 */
     FACTOR_ROOT,
     FACTOR_PLACE,
-    FACTOR_ASYNC,
+    FACTOR_WAY,
     FACTOR_ALIGN,
+    FACTOR_ORDER,
+    FACTOR_FORM,
     FACTORS
 };
 
@@ -45,9 +47,20 @@ enum {
     OPERATION_MONITORED_BARRIER,
     OPERATIONS
 };
-enum { DTYPES = 17, OPS = 8, MEMBERS_MAX = 8 };
+/* Levels of FACTOR_OP: the built-in ones by their number, and those that are made at run time. */
+enum {
+    OP_PREMUL_ONE = 8, /* PREMUL_SUM with one factor for all elements, */
+    OP_PREMUL_EACH,    /* or one for each */
+    OP_COMMUTING,      /* the user's own */
+    OP_NOT_COMMUTING,
+    OPS
+};
+enum { DTYPES = 17, MEMBERS_MAX = 8 };
 enum { ROOT_FIRST, ROOT_SECOND, ROOT_MIDDLE, ROOT_LAST, ROOTS };
 enum { PLACE_SAME, PLACE_OTHER, PLACES };
+enum { WAY_BLOCKING, WAY_ASYNC, WAY_BATCH /* a coalesced one */, WAYS };
+enum { ORDER_ANY, ORDER_FIXED, ORDERS };
+enum { FORM_EVEN, FORM_UNEVEN /* with counts, or a list of different tensors */, FORMS };
 enum { LEVEL_NONE = 255 };
 
 struct row {
@@ -71,6 +84,9 @@ bool space_reduces(unsigned operation);
 bool space_is_barrier(unsigned operation);
 bool space_takes_blocks(unsigned operation); /* a block for every member is its input, */
 bool space_gives_blocks(unsigned operation); /* or its output */
+/* What OP_PREMUL_… and the user's own have in common. */
+bool space_is_premul(unsigned op_level);
+bool space_is_own(unsigned op_level);
 
 /* A valid row of `members`, drawn from `state`. */
 struct row space_random(uint64_t *state, int members);

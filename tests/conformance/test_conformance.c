@@ -4,10 +4,10 @@
  * or a layout of hosts for the composition), and counts what was covered.
  *
  * Environment: TUTTI_CONFORMANCE_SECONDS for each of shm, tcp and composed (30; less leaves the
- * product of small sizes out);
+ * product of small sizes out), and an eighth of it for the template and for a reproducible job;
  * TUTTI_CONFORMANCE_SEED; TUTTI_CONFORMANCE=full makes every combination there is, =table writes
- * served.tsv anew instead of testing; TUTTI_CONFORMANCE_ONLY=PLACE:MEMBERS:BATCH, as a failure
- * tells it, makes one batch; TUTTI_TEST_PROGRAMS=FOLDER takes rank programs of another build.
+ * served.tsv anew instead of testing; TUTTI_CONFORMANCE_ONLY=PLACE:MEMBERS makes one start of
+ * ranks, and PLACE:MEMBERS:BATCH, as a failure tells it, one batch of its calls; TUTTI_TEST_PROGRAMS=FOLDER takes rank programs of another build.
  */
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -28,6 +28,7 @@ struct place {
     const char *name, *backend;
     const char *hosts[MEMBERS_MAX + 1]; /* of each rank; the first NULL: all on this one */
     int share[MEMBERS_MAX + 1];         /* percent of the time that so many members get */
+    bool reproducible;                  /* by the environment */
 };
 
 /* More members than cores take long for each call, and find less in it. */
@@ -36,20 +37,30 @@ struct place {
         0, 2, 26, 22, 20, 10, 8, 6, 6                                                              \
     }
 
-static const struct place shm[] = {{"shm", "shm", {NULL}, SHARES}, {NULL, NULL, {NULL}, {0}}};
-static const struct place tcp[] = {{"tcp", "tcp", {NULL}, SHARES}, {NULL, NULL, {NULL}, {0}}};
+static const struct place shm[] = {{"shm", "shm", {NULL}, SHARES, false},
+                                   {NULL, NULL, {NULL}, {0}, false}};
+static const struct place tcp[] = {{"tcp", "tcp", {NULL}, SHARES, false},
+                                   {NULL, NULL, {NULL}, {0}, false}};
 static const struct place composed[] = {
-    {"auto-4", "auto", {"a", "a", "a", "a"}, {[4] = 15}},
-    {"auto-1,3", "auto", {"a", "b", "b", "b"}, {[4] = 25}},
-    {"auto-3,1,4", "auto", {"a", "a", "a", "b", "c", "c", "c", "c"}, {[8] = 20}},
-    {"auto-2,2-in-turn", "auto", {"a", "b", "a", "b"}, {[4] = 25}},
-    {"auto-1,1,1", "auto", {"a", "b", "c"}, {[3] = 15}},
-    {NULL, NULL, {NULL}, {0}},
+    {"auto-4", "auto", {"a", "a", "a", "a"}, {[4] = 15}, false},
+    {"auto-1,3", "auto", {"a", "b", "b", "b"}, {[4] = 25}, false},
+    {"auto-3,1,4", "auto", {"a", "a", "a", "b", "c", "c", "c", "c"}, {[8] = 20}, false},
+    {"auto-2,2-in-turn", "auto", {"a", "b", "a", "b"}, {[4] = 25}, false},
+    {"auto-1,1,1", "auto", {"a", "b", "c"}, {[3] = 15}, false},
+    {NULL, NULL, {NULL}, {0}, false},
 };
 
 /* The plugin template: messages inside a host, by the seven required functions alone. */
 static const struct place template[] = {
-    {"template", "template", {NULL}, {[2] = 4, [3] = 4, [4] = 4}}, {NULL, NULL, {NULL}, {0}}};
+    {"template", "template", {NULL}, {[2] = 4, [3] = 4, [4] = 4}, false},
+    {NULL, NULL, {NULL}, {0}, false}};
+
+/* Where every reduction is in the fixed order without being told so itself. */
+static const struct place reproducible[] = {
+    {"shm", "shm", {NULL}, {[5] = 4}, true},
+    {"tcp", "tcp", {NULL}, {[3] = 4}, true},
+    {"auto-2,2-in-turn", "auto", {"a", "b", "a", "b"}, {[4] = 4}, true},
+    {NULL, NULL, {NULL}, {0}, false}};
 
 static const struct place *const places[] = {shm, tcp, composed, template};
 enum { PLACES_COUNT = sizeof places / sizeof places[0] };
@@ -94,7 +105,7 @@ struct start {
     const char *test, *only; /* NULL: all batches */
 };
 
-enum { VARIABLES = 10, VARIABLE_MAX = 256 };
+enum { VARIABLES = 11, VARIABLE_MAX = 256 };
 
 struct variables {
     char text[VARIABLES][VARIABLE_MAX];
@@ -119,6 +130,8 @@ static void make_variables(const struct start *start, struct variables *variable
     SAY("TUTTI_TEST_MS=%d", ms);
     SAY("TUTTI_PLUGIN_PATH=%s", CONFORMANCE_PLUGINS);
     SAY("TUTTI_TEST_AGAIN=test_conformance --filter conformance/%s", start->test);
+    if (start->place->reproducible)
+        SAY("TUTTI_REPRODUCIBLE=1");
     if (start->only)
         SAY("TUTTI_TEST_BATCH=%s", start->only);
 #undef SAY
@@ -165,14 +178,15 @@ static bool is_wanted(const struct place *place, int members, const char **ret_o
 {
     const char *only = getenv("TUTTI_CONFORMANCE_ONLY");
     char begin[64];
-    int n = snprintf(begin, sizeof begin, "%s:%d:", place->name, members);
+    int n = snprintf(begin, sizeof begin, "%s:%d", place->name, members);
 
     *ret_only = NULL;
     if (!only)
         return place->share[members];
-    if (strncmp(only, begin, (size_t)n))
+    if (strncmp(only, begin, (size_t)n) || (only[n] && only[n] != ':'))
         return false;
-    *ret_only = only + n;
+    if (only[n])
+        *ret_only = only + n + 1;
     return true;
 }
 
@@ -246,6 +260,11 @@ Test(conformance, composed_calls_give_what_a_serial_program_does)
 Test(conformance, calls_over_the_plugin_template_give_what_a_serial_program_does)
 {
     run_places(template, "calls_over_the_plugin_template*");
+}
+
+Test(conformance, calls_in_a_reproducible_job_give_what_the_tree_over_the_ranks_does)
+{
+    run_places(reproducible, "calls_in_a_reproducible_job*");
 }
 
 Test(conformance, combinations_up_to_64_elements_are_right_over_shm)

@@ -15,12 +15,49 @@ static size_t period_of(const struct conformance_call *call)
     return call->count < PERIOD ? (size_t)call->count : PERIOD;
 }
 
-struct conformance_call values_of_block(const struct conformance_call *call, int block)
+struct conformance_call values_of_block(const struct conformance_call *call, int from, int to)
 {
     struct conformance_call of_block = *call;
 
-    of_block.key = random_mix(call->key + (uint64_t)block);
+    of_block.count = sequence_block(call, from, to);
+    if (space_takes_blocks(call->operation))
+        of_block.key = random_mix(call->key + (uint64_t)to);
     return of_block;
+}
+
+/* ---- operations ------------------------------------------------------------------------------ */
+
+/* x -> a x + b modulo 16, in a byte: one map after the other. a is odd, so that none forgets. */
+static unsigned after(unsigned first, unsigned second)
+{
+    const unsigned a = first % 16 | 1, b = first / 16, c = second % 16 | 1, d = second / 16;
+
+    return a * c % 16 | (b * c + d) % 16 << 4;
+}
+
+/* 1 + 2z is the product of 1 + 2x and 1 + 2y. */
+static unsigned odd_product(unsigned x, unsigned y)
+{
+    return x + y + 2 * x * y;
+}
+
+void values_combine(bool commuting, void *dst, const void *a, const void *b, size_t bytes)
+{
+    const unsigned char *x = a, *y = b;
+    unsigned char *to = dst;
+
+    for (size_t i = 0; i < bytes; i++)
+        to[i] = (unsigned char)(commuting ? odd_product(x[i], y[i]) : after(x[i], y[i]));
+}
+
+static reference_bits combine(const struct conformance_call *call, const reference_bits *operands)
+{
+    reference_bits result = operands[0];
+
+    for (int member = 1; member < call->members; member++)
+        values_combine(call->op_level == OP_COMMUTING, &result, &result, &operands[member],
+                       call->element);
+    return result;
 }
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
@@ -74,10 +111,10 @@ static reference_bits input_bits(const struct conformance_call *call, int member
                                        (uint64_t)i * UINT64_C(0x9e3779b97f4a7c15));
     const bool reduced = space_reduces(call->operation);
 
-    if (reduced && reference_is_complex(call->dtype))
+    if (reduced && !space_is_own(call->op_level) && reference_is_complex(call->dtype))
         return reference_complex(call->dtype, real_number(call, random),
                                  real_number(call, random_mix(random)));
-    if (!reduced || !reference_is_float(call->dtype))
+    if (!reduced || space_is_own(call->op_level) || !reference_is_float(call->dtype))
         return reference_wrap(call->dtype,
                               (__int128)((reference_bits)random << 64 | random_mix(random)));
     if (call->values == VALUES_SPECIAL)
@@ -85,23 +122,62 @@ static reference_bits input_bits(const struct conformance_call *call, int member
     return reference_encode(call->dtype, real_number(call, random));
 }
 
-static void fill_period(const struct conformance_call *call, int member, unsigned char *to)
+/* Where sums are to be exact, no small float gets a digit more than its input has. */
+static double real_factor(const struct conformance_call *call, uint64_t random)
+{
+    static const double factors[] = {1, -1, 2, 3};
+
+    if (call->values == VALUES_ROUGH)
+        return rough_number(TUTTI_PRODUCT, random);
+    if (reference_small(call->dtype))
+        return (random & 1 ? -1 : 1) * (call->whole_key & 1 ? 2 : 1);
+    return factors[random % 4];
+}
+
+static reference_bits factor_bits(const struct conformance_call *call, int member, size_t i)
+{
+    const bool each = call->op_level == OP_PREMUL_EACH;
+    const uint64_t random = random_mix((each ? call->key + i : call->whole_key) * 3 +
+                                       (uint64_t)member * UINT64_C(0xd6e8feb86659fd93));
+
+    if (reference_is_complex(call->dtype))
+        return reference_complex(call->dtype, real_factor(call, random),
+                                 real_factor(call, random_mix(random)));
+    if (!reference_is_float(call->dtype))
+        return reference_wrap(call->dtype, (__int128)random);
+    return reference_encode(call->dtype, real_factor(call, random));
+}
+
+/* What is reduced. */
+static reference_bits operand_bits(const struct conformance_call *call, int member, size_t i)
+{
+    const reference_bits bits = input_bits(call, member, i);
+
+    return space_is_premul(call->op_level)
+               ? reference_op(call->dtype, TUTTI_PRODUCT, bits, factor_bits(call, member, i))
+               : bits;
+}
+
+typedef reference_bits (*bits_fn)(const struct conformance_call *call, int member, size_t i);
+
+static void fill_period(const struct conformance_call *call, int member, bits_fn bits_of,
+                        unsigned char *to)
 {
     const size_t period = period_of(call);
 
     for (size_t i = 0; i < period; i++) {
-        const reference_bits bits = input_bits(call, member, i);
+        const reference_bits bits = bits_of(call, member, i);
 
         memcpy(to + i * call->element, &bits, call->element);
     }
 }
 
-void values_fill(const struct conformance_call *call, int member, void *to)
+static void fill(const struct conformance_call *call, int member, bits_fn bits_of, void *to)
 {
     const size_t bytes = (size_t)call->count * call->element;
     size_t done = period_of(call) * call->element;
 
-    fill_period(call, member, to);
+    fill_period(call, member, bits_of, to);
     while (done < bytes) {
         const size_t part = done < bytes - done ? done : bytes - done;
 
@@ -110,23 +186,40 @@ void values_fill(const struct conformance_call *call, int member, void *to)
     }
 }
 
+void values_fill(const struct conformance_call *call, int member, void *to)
+{
+    fill(call, member, input_bits, to);
+}
+
+void values_fill_factors(const struct conformance_call *call, int member, void *to)
+{
+    fill(call, member, factor_bits, to);
+}
+
 /* ---- the reference --------------------------------------------------------------------------- */
 
 /* Whether the bits at element i will do. */
 typedef bool (*accept_fn)(const struct conformance_call *call, size_t i, reference_bits want,
                           reference_bits got);
 
-/* Zeros of a complex product get their sign from the order. */
 static bool exactly(const struct conformance_call *call, size_t i, reference_bits want,
                     reference_bits got)
 {
+    (void)call;
+    (void)i;
+    return want == got;
+}
+
+/* Zeros of a complex product get their sign from the order. */
+static bool exactly_but_zeros(const struct conformance_call *call, size_t i, reference_bits want,
+                              reference_bits got)
+{
     const tutti_dtype dtype = call->dtype;
 
-    (void)i;
     if (reference_is_complex(dtype) && call->op == TUTTI_PRODUCT)
         return reference_re(dtype, want) == reference_re(dtype, got) &&
                reference_im(dtype, want) == reference_im(dtype, got);
-    return want == got;
+    return exactly(call, i, want, got);
 }
 
 /* NaN for NaN, whichever member's; of zeros either. */
@@ -166,7 +259,8 @@ static void rounding_of(tutti_dtype dtype, long double *ret_share, long double *
     *ret_least = small ? ldexp(1, 1 - small->bias - small->fraction) : 0;
 }
 
-/* As far from the true value as n roundings of partial results can be, and as much again. */
+/* As far from the true value as the roundings of the operands and of n partial results can be, and as
+ * much again. */
 static bool nearly(const struct conformance_call *call, size_t i, reference_bits want,
                    reference_bits got)
 {
@@ -178,7 +272,7 @@ static bool nearly(const struct conformance_call *call, size_t i, reference_bits
     (void)want;
     rounding_of(call->dtype, &share, &least);
     for (int member = 0; member < call->members; member++) {
-        const struct exact x = exact_of(call->dtype, input_bits(call, member, i));
+        const struct exact x = exact_of(call->dtype, operand_bits(call, member, i));
 
         value = product ? exact_times(value, x) : (struct exact){value.re + x.re, value.im + x.im};
         size = product ? size * (fabsl(x.re) + fabsl(x.im)) : size + fabsl(x.re) + fabsl(x.im);
@@ -188,7 +282,7 @@ static bool nearly(const struct conformance_call *call, size_t i, reference_bits
         value.im /= call->members;
         size /= call->members;
     }
-    const long double bound = 2 * (call->members + 1) * (share * size + least);
+    const long double bound = 2 * (call->members + 3) * (share * size + least);
 
     return fabsl(value.re - found.re) <= bound && fabsl(value.im - found.im) <= bound;
 }
@@ -224,25 +318,42 @@ bool values_check_copy(const struct conformance_call *call, int member, const vo
 {
     static unsigned char want[PERIOD * REFERENCE_SIZE_MAX];
 
-    fill_period(call, member, want);
+    fill_period(call, member, input_bits, want);
     return check(call, want, got, exactly, ret_words, size);
+}
+
+static reference_bits reduced_bits(const struct conformance_call *call, size_t i)
+{
+    reference_bits operands[MEMBERS_MAX], bits;
+
+    for (int member = 0; member < call->members; member++)
+        operands[member] = operand_bits(call, member, i);
+    if (space_is_own(call->op_level))
+        return combine(call, operands);
+    if (call->ordered) {
+        bits = reference_tree(call->dtype, call->op, operands, call->members);
+    } else {
+        bits = operands[0];
+        for (int member = 1; member < call->members; member++)
+            bits = reference_op(call->dtype, call->op, bits, operands[member]);
+    }
+    return call->op == TUTTI_AVG ? reference_average(call->dtype, bits, (uint32_t)call->members)
+                                 : bits;
 }
 
 bool values_check_reduced(const struct conformance_call *call, const void *got, char *ret_words,
                           size_t size)
 {
     static unsigned char want[PERIOD * REFERENCE_SIZE_MAX];
-    static const accept_fn accept[] = {exactly, nearly, as_number};
+    static const accept_fn accept[] = {exactly_but_zeros, nearly, as_number};
     const size_t period = period_of(call);
 
     for (size_t i = 0; i < period; i++) {
-        reference_bits bits = input_bits(call, 0, i);
+        const reference_bits bits = reduced_bits(call, i);
 
-        for (int member = 1; member < call->members; member++)
-            bits = reference_op(call->dtype, call->op, bits, input_bits(call, member, i));
-        if (call->op == TUTTI_AVG)
-            bits = reference_average(call->dtype, bits, (uint32_t)call->members);
         memcpy(want + i * call->element, &bits, call->element);
     }
-    return check(call, want, got, accept[call->values], ret_words, size);
+    return check(call, want, got,
+                 call->ordered && call->values != VALUES_SPECIAL ? exactly : accept[call->values],
+                 ret_words, size);
 }

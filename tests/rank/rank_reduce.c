@@ -19,7 +19,7 @@ enum {
 
 static _Alignas(64) unsigned char input[BYTES], output[BYTES];
 
-/* ---- inputs and the tree --------------------------------------------------------------------- */
+/* ---- inputs, and what comes out --------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t x)
 {
@@ -52,37 +52,13 @@ static void fill(tutti_dtype dtype, int rank, int64_t count)
         put(input, i, element(dtype, rank, i), tutti_dtype_size(dtype));
 }
 
-static int left_of(int n)
-{
-    int left = 1;
-
-    while (2 * left < n)
-        left *= 2;
-    return left;
-}
-
-static double tree_of_floats(tutti_dtype dtype, tutti_reduce_op op, int first, int n, int64_t i)
-{
-    if (n == 1)
-        return reference_decode(dtype, element(dtype, first, i));
-    return reference_float_op(dtype, op, tree_of_floats(dtype, op, first, left_of(n), i),
-                              tree_of_floats(dtype, op, first + left_of(n), n - left_of(n), i));
-}
-
-static reference_bits tree_of_bits(tutti_dtype dtype, tutti_reduce_op op, int first, int n,
-                                   int64_t i)
-{
-    if (n == 1)
-        return element(dtype, first, i);
-    return reference_op(dtype, op, tree_of_bits(dtype, op, first, left_of(n), i),
-                        tree_of_bits(dtype, op, first + left_of(n), n - left_of(n), i));
-}
-
 static reference_bits expected(tutti_dtype dtype, tutti_reduce_op op, int size, int64_t i)
 {
-    const reference_bits sum = reference_small(dtype) && size > 1
-                                   ? reference_encode(dtype, tree_of_floats(dtype, op, 0, size, i))
-                                   : tree_of_bits(dtype, op, 0, size, i);
+    reference_bits operands[MEMBERS_MAX];
+
+    for (int rank = 0; rank < size; rank++)
+        operands[rank] = element(dtype, rank, i);
+    const reference_bits sum = reference_tree(dtype, op, operands, size);
 
     return op == TUTTI_AVG ? reference_average(dtype, sum, (uint32_t)size) : sum;
 }

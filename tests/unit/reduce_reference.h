@@ -270,6 +270,36 @@ static inline reference_bits reference_average(tutti_dtype dtype, reference_bits
                             reference_quotient(dtype, reference_decode(dtype, bits), members));
 }
 
+/* The fixed order's tree, of floats that are not rounded to their dtype on the way. */
+static inline double reference_tree_of_floats(tutti_dtype dtype, tutti_reduce_op op,
+                                              const reference_bits *operands, int n)
+{
+    int left = 1;
+
+    if (n == 1)
+        return reference_decode(dtype, *operands);
+    while (2 * left < n)
+        left *= 2;
+    return reference_float_op(dtype, op, reference_tree_of_floats(dtype, op, operands, left),
+                              reference_tree_of_floats(dtype, op, operands + left, n - left));
+}
+
+/* The operands of n members in the fixed order: split at the largest power of two below n. */
+static inline reference_bits reference_tree(tutti_dtype dtype, tutti_reduce_op op,
+                                            const reference_bits *operands, int n)
+{
+    int left = 1;
+
+    if (n == 1)
+        return *operands;
+    if (reference_small(dtype))
+        return reference_encode(dtype, reference_tree_of_floats(dtype, op, operands, n));
+    while (2 * left < n)
+        left *= 2;
+    return reference_op(dtype, op, reference_tree(dtype, op, operands, left),
+                        reference_tree(dtype, op, operands + left, n - left));
+}
+
 /* Equal bits, or a NaN where one is due; a small float's must be quiet. */
 static inline bool reference_same(tutti_dtype dtype, reference_bits want, reference_bits got)
 {

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensors with guarded memory around them, and between their blocks. Blocks with counts may lie in
+ * any order: with gaps, the last is the first in memory.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "conformance/slot.h"
+#include "harness/rank.h"
+
+enum {
+    GUARD = 64, /* bytes on both sides of a tensor */
+    LINE = 64,
+    GUARD_BYTE = 0xa5
+};
+
+/* Places the blocks, whose counts are known; returns how many elements that takes. */
+static uint64_t place_blocks(struct buffer *buffer, bool gaps)
+{
+    int64_t next = 0;
+
+    for (int i = 0; i < buffer->blocks; i++) {
+        const int block = gaps ? buffer->blocks - 1 - i : i;
+
+        buffer->gaps[block] = gaps ? 1 + block % 3 : 0;
+        next += buffer->gaps[block];
+        buffer->offsets[block] = next;
+        next += buffer->counts[block];
+    }
+    return (uint64_t)next;
+}
+
+static void make(struct buffer *buffer, const struct slot *slot)
+{
+    const size_t offset = slot->facts.offset;
+    const uint64_t count = place_blocks(buffer, buffer->blocks > 1 && slot->facts.gaps);
+
+    buffer->bytes = (size_t)count * slot->call.element;
+    buffer->room = (GUARD + offset + buffer->bytes + GUARD + LINE - 1) / LINE * LINE;
+    buffer->memory = aligned_alloc(LINE, buffer->room);
+    require(buffer->memory != NULL);
+    memset(buffer->memory, GUARD_BYTE, buffer->room);
+    buffer->data = buffer->memory + GUARD + offset;
+    buffer->tensor =
+        tutti_tensor_1d(buffer->data, slot->call.dtype, &buffer->shape, (int64_t)count);
+    if (slot->facts.by_offset) {
+        buffer->tensor.data = buffer->memory + GUARD;
+        buffer->tensor.byte_offset = offset;
+    }
+}
+
+void buffer_make(struct buffer *buffer, const struct slot *slot, int from, int to)
+{
+    *buffer =
+        (struct buffer){.blocks = 1, .counts = {(int64_t)sequence_block(&slot->call, from, to)}};
+    make(buffer, slot);
+}
+
+void buffer_make_blocks(struct buffer *buffer, const struct slot *slot, bool is_input)
+{
+    *buffer = (struct buffer){.blocks = run.size};
+    for (int i = 0; i < run.size; i++)
+        buffer->counts[i] =
+            (int64_t)sequence_block(&slot->call, is_input ? run.rank : i, is_input ? i : run.rank);
+    make(buffer, slot);
+}
+
+unsigned char *buffer_block(const struct buffer *buffer, const struct slot *slot, int block)
+{
+    return buffer->data + (size_t)buffer->offsets[block] * slot->call.element;
+}
+
+static size_t bytes_of(const struct buffer *buffer, const struct slot *slot, int block)
+{
+    return (size_t)buffer->counts[block] * slot->call.element;
+}
+
+void buffer_clear(struct buffer *buffer, const struct slot *slot)
+{
+    for (int i = 0; i < buffer->blocks; i++)
+        memset(buffer_block(buffer, slot, i), 0, bytes_of(buffer, slot, i));
+}
+
+tutti_tensor buffer_block_tensor(struct buffer *buffer, const struct slot *slot, int block)
+{
+    return tutti_tensor_1d(buffer_block(buffer, slot, block), slot->call.dtype,
+                           &buffer->counts[block], buffer->counts[block]);
+}
+
+const tutti_tensor *const *buffer_list(struct buffer *buffer, const struct slot *slot,
+                                       struct block_list *blocks)
+{
+    for (int i = 0; i < run.size; i++) {
+        blocks->tensors[i] = buffer_block_tensor(buffer, slot, i);
+        blocks->list[i] = &blocks->tensors[i];
+    }
+    return blocks->list;
+}
+
+const int64_t *buffer_offsets(const struct buffer *buffer, const struct slot *slot)
+{
+    return slot->facts.gaps || slot->facts.by_offset ? buffer->offsets : NULL;
+}
+
+static bool is_guard(const unsigned char *at, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (at[i] != GUARD_BYTE)
+            return false;
+    return true;
+}
+
+void buffer_check_and_free(struct buffer *buffer, const struct slot *slot)
+{
+    bool untouched;
+
+    if (!buffer->memory)
+        return;
+    const unsigned char *end = buffer->data + buffer->bytes;
+
+    untouched = is_guard(buffer->memory, (size_t)(buffer->data - buffer->memory)) &&
+                is_guard(end, (size_t)(buffer->memory + buffer->room - end));
+    for (int i = 0; i < buffer->blocks; i++) {
+        const size_t gap = (size_t)buffer->gaps[i] * slot->call.element;
+
+        untouched = untouched && is_guard(buffer_block(buffer, slot, i) - gap, gap);
+    }
+    if (!untouched)
+        slot_fail(slot, "memory beside a tensor was written");
+    free(buffer->memory);
+    buffer->memory = NULL;
+}
