@@ -322,7 +322,7 @@ static bool find_subject(const char *path, struct report *report)
     char *real = realpath(path, NULL);
 
     if (!real || !g_file_get_contents(real, &contents, &report->bytes, &error)) {
-        cli_say("check", "%s", error ? error->message : g_strerror(errno));
+        cli_say("check", "%s: %s", path, error ? error->message : g_strerror(errno));
         free(real);
         return false;
     }

@@ -90,7 +90,9 @@ static const char *who_killed(const struct report *report)
     if (now.on_host > report->before.on_host)
         return "perhaps out of memory: the kernel's out-of-memory killer was at work on this host "
                "during the job";
-    return "somebody outside the job sent it; the kernel's out-of-memory killer did not";
+    return "the rank itself or another process sent it, not the launcher, nor the kernel for want "
+           "of "
+           "memory";
 }
 
 /* How a rank ended that ended after the first. */

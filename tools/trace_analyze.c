@@ -342,7 +342,9 @@ static int analyze(struct analysis *a, char *const *paths, bool json)
         cli_say("trace analyze", "%s is left out: %s", unread->path, unread->words);
     }
     if (!a->dumps->len) {
-        cli_say("trace analyze", "no dump could be read");
+        g_autofree char *where = g_strjoinv(" ", (char **)paths);
+
+        cli_say("trace analyze", "no dump could be read in %s", where);
         return EXIT_FAILED;
     }
     judge_all(a);

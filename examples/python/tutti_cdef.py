@@ -24,13 +24,16 @@ def preprocess(include, headers):
         ).stdout.split()
     else:
         flags = [f"-I{folder}" for folder in include]
-    return subprocess.run(
+    done = subprocess.run(
         ["cc", "-E", "-x", "c", "-std=c99", *flags, "-"],
         input="".join(f"#include <{header}>\n" for header in headers),
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
-        check=True,
-    ).stdout
+        check=False,
+    )
+    if done.returncode:  # cc has told what it misses
+        sys.exit("tutti's headers are not found; give the folders that hold tutti/*.h")
+    return done.stdout
 
 
 def cdef(include=None, headers=("tutti/tutti.h",)):

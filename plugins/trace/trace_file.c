@@ -5,11 +5,25 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "trace.h"
 
 enum { FLUSH_MS = 100, PIECE_MAX = 1024 };
+
+/* The folder of the file, as dumps make theirs; whether it is there now shows when it is opened. */
+static void make_folder_of(const char *path)
+{
+    char folder[512];
+    const char *end = strrchr(path, '/');
+
+    if (!end || (size_t)(end - path) >= sizeof folder)
+        return;
+    snprintf(folder, sizeof folder, "%.*s", (int)(end - path), path);
+    if (*folder)
+        (void)mkdir(folder, 0777);
+}
 
 tutti_status trace_file_open(struct trace_file *file, const tutti_host *host, void *host_self,
                              const char *path)
@@ -18,6 +32,7 @@ tutti_status trace_file_open(struct trace_file *file, const tutti_host *host, vo
 
     *file = (struct trace_file){.host = host, .host_self = host_self, .flushed_ns = INT64_MIN};
     snprintf(file->path, sizeof file->path, "%s", path);
+    make_folder_of(path);
     file->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (file->fd >= 0) {
         trace_file_put(file, "[");

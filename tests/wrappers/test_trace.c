@@ -153,7 +153,7 @@ Test(trace, a_wrapper_that_cannot_be_fails_init_on_every_rank_in_words, .init = 
         {"trace,,x", NULL, "TUTTI_ERR_INVALID_ARGUMENT", "at byte 6 is no wrapper's name"},
         {"trace,trace", NULL, "TUTTI_ERR_INVALID_ARGUMENT", "wrapper trace is named twice"},
         {"tcp", NULL, "TUTTI_ERR_PLUGIN", "plugin tcp is no wrapper"},
-        {"trace", "/nonexistent", "TUTTI_ERR_SYSTEM", "cannot write /nonexistent/tutti-trace."},
+        {"trace", "/proc/none", "TUTTI_ERR_SYSTEM", "cannot write /proc/none/tutti-trace."},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
