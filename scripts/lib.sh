@@ -22,6 +22,7 @@ test_packages=(
     doxygen # the API reference, without which a public declaration could go undocumented
     iproute2 procps python3 # network namespaces as hosts, what is left over, a script as a rank
     python3-cffi python3-numpy # the API from Python
+    libmpich-dev libopenmpi-dev mpich openmpi-bin # the backend mpi, side by side
 )
 
 # What scripts/test --all needs on top.

@@ -21,6 +21,7 @@
 #include "guard.h"
 #include "output.h"
 #include "report.h"
+#include "stand_in.h"
 #include "start.h"
 
 enum {
@@ -37,6 +38,7 @@ enum phase { RUNNING, ENDING, PRINTING };
 struct launcher {
     const struct launch_options *options;
     tutti_store_server *store;
+    struct stand_ins *stand_ins; /* NULL: none, or not needed any more */
     struct output *output;
     struct rank *ranks;
     int started, exited; /* ranks */
@@ -59,10 +61,13 @@ static void advance(struct launcher *l);
 
 /* ---- ending ---- */
 
-static bool is_running_rank(int pid, void *user)
+/* Those that have signals of their own. The stand-ins' launcher ends with them. */
+static bool is_spared(int pid, void *user)
 {
     const struct launcher *l = user;
 
+    if (l->stand_ins && stand_ins_launcher(l->stand_ins) == pid)
+        return true;
     for (int i = 0; i < l->started; i++)
         if (l->ranks[i].pid == pid && !l->ranks[i].exited)
             return true;
@@ -84,7 +89,7 @@ static void signal_all(struct launcher *l, int sig)
         rank->terminated = true;
         rank->killed = sig == SIGKILL;
     }
-    guard_signal_children(sig, is_running_rank, l);
+    guard_signal_children(sig, is_spared, l);
 }
 
 static gboolean kill_again(gpointer user)
@@ -296,6 +301,10 @@ static gboolean print_over(gpointer user)
 /* Looks at what is left to wait for; called whenever something has ended. */
 static void advance(struct launcher *l)
 {
+    if (l->stand_ins && l->exited == l->started) {
+        stand_ins_stop(g_steal_pointer(&l->stand_ins));
+        collect_exits(l);
+    }
     if (l->phase == RUNNING && output_reader_gone(l->output))
         interrupt(l, SIGPIPE);
     if (l->phase == RUNNING && l->first)
@@ -356,10 +365,11 @@ static gboolean guard_died(gint fd, GIOCondition condition, gpointer user)
 
 /* ---- starting ---- */
 
-/* A rank takes two pipes, two log files, a pidfd and a connection to the store here. */
+/* A rank takes two pipes, two log files, a pidfd and a connection to the store here, and two
+ * descriptors when it takes a stand-in's place. */
 static bool raise_file_limit(struct launcher *l)
 {
-    rlim_t wanted = 64 + 6 * (rlim_t)l->options->ranks;
+    rlim_t wanted = 64 + 8 * (rlim_t)l->options->ranks;
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &l->files_before) < 0)
@@ -397,6 +407,7 @@ static bool start_ranks(struct launcher *l)
         .argv = l->options->argv,
         .run_id = run_id,
         .backend = l->options->backend,
+        .stand_ins = l->stand_ins,
         .store_port = tutti_store_server_port(l->store),
         .mask = l->mask_before,
         .files = l->files_before,
@@ -450,6 +461,21 @@ static bool watch_signals(struct launcher *l, int guard_fd)
     return true;
 }
 
+static bool start_stand_ins(struct launcher *l)
+{
+    g_autofree char *self = g_file_read_link("/proc/self/exe", NULL);
+    char words[1200];
+
+    if (!l->options->mpi)
+        return true;
+    l->stand_ins =
+        self ? stand_ins_start(l->options->mpi, l->options->ranks, self, words, sizeof words)
+             : NULL;
+    if (!l->stand_ins)
+        cli_say("run", "%s", self ? words : "cannot read /proc/self/exe");
+    return l->stand_ins;
+}
+
 static int exit_code(const struct launcher *l)
 {
     if (l->exec_errno)
@@ -480,7 +506,7 @@ int launcher_run(const struct launch_options *options, int guard_fd)
         l.ranks = g_new0(struct rank, options->ranks);
         l.began_us = g_get_monotonic_time();
         oom_count_read(&l.oom_before);
-        started = start_ranks(&l);
+        started = start_stand_ins(&l) && start_ranks(&l);
         if (!started)
             begin_ending(&l); /* those that did start */
         collect_exits(&l);
@@ -491,6 +517,7 @@ int launcher_run(const struct launch_options *options, int guard_fd)
 
     int code = started ? exit_code(&l) : EXIT_FAILED;
 
+    stand_ins_stop(l.stand_ins);
     tutti_store_server_stop(l.store);
     output_free(l.output);
     g_free(l.ranks);

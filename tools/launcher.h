@@ -21,6 +21,7 @@ struct launch_options {
     int ranks;
     double grace_s;      /* from SIGTERM to SIGKILL */
     const char *backend; /* NULL: as the environment says */
+    const char *mpi;     /* the MPI whose job the ranks shall be (stand_in.h); NULL: none */
     const char *log_dir; /* NULL: no files */
     bool console;        /* print what the ranks print */
     char *program;       /* the file to execute */

@@ -8,6 +8,7 @@
 #include <tutti/version.h>
 
 #include "cli.h"
+#include "stand_in.h"
 #include "verbs.h"
 
 const struct verb verbs[] = {
@@ -74,6 +75,8 @@ int main(int argc, char **argv)
     const char *word = argc > 1 ? argv[1] : "";
     const struct verb *verb = find_verb(word);
 
+    if (strcmp(word, "stand-in") == 0 && argc == 3) /* by mpirun, which `tutti run` has started */
+        return stand_in_main(argv[2]);
     setlocale(LC_CTYPE, "");
     if (verb && verb->main != run_main)
         tutti_environment_list(warn_of_variable, NULL);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "guard.h"
 #include "launcher.h"
 #include "program.h"
+#include "stand_in.h"
 #include "verbs.h"
 
 static const char summary[] =
@@ -104,6 +106,8 @@ static int run_job(const struct given *given, char *const *words)
     struct launch_options options = {
         .grace_s = given->grace_s,
         .backend = given->backend,
+        .mpi = stand_in_family(given->backend ? given->backend : getenv("TUTTI_BACKEND"),
+                               getenv("TUTTI_MPI")),
         .console = given->tee || !given->log_dir,
     };
 
@@ -111,6 +115,12 @@ static int run_job(const struct given *given, char *const *words)
         return EXIT_USAGE;
     if (!(given->grace_s >= 0 && given->grace_s <= 86400))
         return cli_usage("run", "--grace is a number of seconds, 0 to 86400");
+
+    if (options.mpi && !*options.mpi)
+        return cli_usage("run",
+                         "the backend mpi needs the launcher of an MPI, and neither "
+                         "mpirun.openmpi, orterun, mpirun.mpich nor mpiexec.hydra is in PATH "
+                         "(Debian: openmpi-bin, mpich)");
 
     int not_found = program_find(words, &program, &argv);
 

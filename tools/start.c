@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "stand_in.h"
 
 static char **set(char **environment, const char *name, const char *value)
 {
@@ -49,14 +50,21 @@ char **start_environment(const struct start_job *job, int rank)
         environment = set(environment, "TUTTI_RUN_TERMINAL", "1");
     if (job->backend)
         environment = set(environment, "TUTTI_BACKEND", job->backend);
+    if (!job->stand_ins)
+        return environment;
+    for (char *const *at = stand_in_environment(job->stand_ins, rank); *at; at++) {
+        g_auto(GStrv) pair = g_strsplit(*at, "=", 2);
+
+        environment = set(environment, pair[0], pair[1]);
+    }
     return environment;
 }
 
 /* In the child; never returns. System calls only. */
-static void become_rank(const struct start_job *job, pid_t launcher, int in, int out, int err,
-                        int exec_errors, char **environment)
+static void become_rank(const struct start_job *job, int rank, pid_t launcher, int in, int out,
+                        int err, int exec_errors, char **environment)
 {
-    int error = 0;
+    int kept = job->stand_ins ? stand_in_descriptor(job->stand_ins, rank) : -1, error = 0;
 
     setsid();
     /* The signal comes when the launcher dies; who died before the call is seen by getppid(). */
@@ -64,6 +72,8 @@ static void become_rank(const struct start_job *job, pid_t launcher, int in, int
     if (getppid() != launcher)
         _exit(EXIT_FAILED);
     if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0)
+        error = errno;
+    if (kept >= 0 && fcntl(kept, F_SETFD, 0) < 0)
         error = errno;
     signal(SIGPIPE, SIG_DFL); /* the launcher ignores it */
     setrlimit(RLIMIT_NOFILE, &job->files);
@@ -92,7 +102,7 @@ int start_rank(const struct start_job *job, int rank, int exec_errors,
 
         pid = fork();
         if (pid == 0)
-            become_rank(job, launcher, in, out[1], err[1], exec_errors, environment);
+            become_rank(job, rank, launcher, in, out[1], err[1], exec_errors, environment);
         if (pid < 0)
             error = errno;
     }

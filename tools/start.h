@@ -16,13 +16,14 @@
 /* What all ranks of a job have in common. */
 struct start_job {
     int ranks;
-    const char *path;    /* the file to execute */
-    char *const *argv;   /* its arguments */
-    const char *run_id;  /* unique to this launch */
-    const char *backend; /* NULL: what the environment says */
-    uint16_t store_port; /* on 127.0.0.1 */
-    sigset_t mask;       /* the signal mask that the ranks get */
-    struct rlimit files; /* the limit of descriptors that the ranks get */
+    const char *path;                  /* the file to execute */
+    char *const *argv;                 /* its arguments */
+    const char *run_id;                /* unique to this launch */
+    const char *backend;               /* NULL: what the environment says */
+    const struct stand_ins *stand_ins; /* whose places the ranks take; NULL: nobody's */
+    uint16_t store_port;               /* on 127.0.0.1 */
+    sigset_t mask;                     /* the signal mask that the ranks get */
+    struct rlimit files;               /* the limit of descriptors that the ranks get */
 };
 
 struct start_result {

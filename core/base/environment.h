@@ -39,6 +39,9 @@ enum environment_agreement {
       "neither. Set-id programs ignore it.")                                                       \
     X(TUTTI_HOST, "<words>", "", ENV_MAY_DIFFER,                                                   \
       "Ranks with different values never share memory, as if on different hosts. For tests.")      \
+    X(TUTTI_MPI, "openmpi | mpich", "", ENV_COMPARED,                                              \
+      "The MPI of the backend mpi. Not set: the one that is loaded, else whose launcher started "  \
+      "the process; for `tutti run` the first that is installed.")                                 \
     X(TUTTI_PLUGIN_PATH, "<directory>:<directory>…", "", ENV_MAY_DIFFER,                           \
       "Directories in which plugins are looked for first. Set-id programs ignore it.")             \
     X(TUTTI_PLUGIN_TRUST, "any", "", ENV_MAY_DIFFER,                                               \

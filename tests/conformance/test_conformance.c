@@ -29,6 +29,7 @@ struct place {
     const char *hosts[MEMBERS_MAX + 1]; /* of each rank; the first NULL: all on this one */
     int share[MEMBERS_MAX + 1];         /* percent of the time that so many members get */
     bool reproducible;                  /* by the environment */
+    const char *mpi;                    /* the ranks are a job of this MPI; NULL: of none */
 };
 
 /* More members than cores take long for each call, and find less in it. */
@@ -37,32 +38,39 @@ struct place {
         0, 2, 26, 22, 20, 10, 8, 6, 6                                                              \
     }
 
-static const struct place shm[] = {{"shm", "shm", {NULL}, SHARES, false},
-                                   {NULL, NULL, {NULL}, {0}, false}};
-static const struct place tcp[] = {{"tcp", "tcp", {NULL}, SHARES, false},
-                                   {NULL, NULL, {NULL}, {0}, false}};
+static const struct place shm[] = {{.name = "shm", .backend = "shm", .share = SHARES}, {0}};
+static const struct place tcp[] = {{.name = "tcp", .backend = "tcp", .share = SHARES}, {0}};
 static const struct place composed[] = {
-    {"auto-4", "auto", {"a", "a", "a", "a"}, {[4] = 15}, false},
-    {"auto-1,3", "auto", {"a", "b", "b", "b"}, {[4] = 25}, false},
-    {"auto-3,1,4", "auto", {"a", "a", "a", "b", "c", "c", "c", "c"}, {[8] = 20}, false},
-    {"auto-2,2-in-turn", "auto", {"a", "b", "a", "b"}, {[4] = 25}, false},
-    {"auto-1,1,1", "auto", {"a", "b", "c"}, {[3] = 15}, false},
-    {NULL, NULL, {NULL}, {0}, false},
+    {"auto-4", "auto", {"a", "a", "a", "a"}, {[4] = 15}, false, NULL},
+    {"auto-1,3", "auto", {"a", "b", "b", "b"}, {[4] = 25}, false, NULL},
+    {"auto-3,1,4", "auto", {"a", "a", "a", "b", "c", "c", "c", "c"}, {[8] = 20}, false, NULL},
+    {"auto-2,2-in-turn", "auto", {"a", "b", "a", "b"}, {[4] = 25}, false, NULL},
+    {"auto-1,1,1", "auto", {"a", "b", "c"}, {[3] = 15}, false, NULL},
+    {0},
 };
 
 /* The plugin template: messages inside a host, by the seven required functions alone. */
 static const struct place template[] = {
-    {"template", "template", {NULL}, {[2] = 4, [3] = 4, [4] = 4}, false},
-    {NULL, NULL, {NULL}, {0}, false}};
+    {.name = "template", .backend = "template", .share = {[2] = 4, [3] = 4, [4] = 4}}, {0}};
 
 /* Where every reduction is in the fixed order without being told so itself. */
 static const struct place reproducible[] = {
-    {"shm", "shm", {NULL}, {[5] = 4}, true},
-    {"tcp", "tcp", {NULL}, {[3] = 4}, true},
-    {"auto-2,2-in-turn", "auto", {"a", "b", "a", "b"}, {[4] = 4}, true},
-    {NULL, NULL, {NULL}, {0}, false}};
+    {"shm", "shm", {NULL}, {[5] = 4}, true, NULL},
+    {"tcp", "tcp", {NULL}, {[3] = 4}, true, NULL},
+    {"auto-2,2-in-turn", "auto", {"a", "b", "a", "b"}, {[4] = 4}, true, NULL},
+    {0}};
 
-static const struct place *const places[] = {shm, tcp, composed, template};
+/* A job of each MPI. */
+#define SHARES_OF_MPI                                                                              \
+    {                                                                                              \
+        [1] = 1, [2] = 6, [3] = 6, [4] = 6                                                         \
+    }
+static const struct place openmpi[] = {
+    {.name = "openmpi", .backend = "mpi", .share = SHARES_OF_MPI, .mpi = "openmpi"}, {0}};
+static const struct place mpich[] = {
+    {.name = "mpich", .backend = "mpi", .share = SHARES_OF_MPI, .mpi = "mpich"}, {0}};
+
+static const struct place *const places[] = {shm, tcp, composed, template, openmpi, mpich};
 enum { PLACES_COUNT = sizeof places / sizeof places[0] };
 
 static const char *conformance_mode(void)
@@ -153,7 +161,8 @@ static struct ranks *start_ranks(const struct start *start, const char *case_nam
         .timeout_ms = start->mode == MODE_PAIRS ? DEADLINE_MS + 4000 * conformance_seconds()
                                                 : FULL_DEADLINE_MS,
         .env = variables.list,
-        .host_of = start->place->hosts[0] ? start->place->hosts : NULL});
+        .host_of = start->place->hosts[0] ? start->place->hosts : NULL,
+        .mpi = start->place->mpi});
 }
 
 /* Returns how many calls were made, -1: it failed. */
@@ -265,6 +274,23 @@ Test(conformance, calls_over_the_plugin_template_give_what_a_serial_program_does
 Test(conformance, calls_in_a_reproducible_job_give_what_the_tree_over_the_ranks_does)
 {
     run_places(reproducible, "calls_in_a_reproducible_job*");
+}
+
+static void run_mpi(const struct place *list, const char *test)
+{
+    if (ranks_lack(list->mpi))
+        cr_skip_test("%s", ranks_lack(list->mpi));
+    run_places(list, test);
+}
+
+Test(conformance, calls_over_openmpi_give_what_a_serial_program_does)
+{
+    run_mpi(openmpi, "calls_over_openmpi*");
+}
+
+Test(conformance, calls_over_mpich_give_what_a_serial_program_does)
+{
+    run_mpi(mpich, "calls_over_mpich*");
 }
 
 Test(conformance, combinations_up_to_64_elements_are_right_over_shm)

@@ -32,7 +32,8 @@ struct ranks *fault_start(const struct fault_way *way, const char *program, cons
                                             .backend = way->backend,
                                             .env = env,
                                             .timeout_ms = (FAULT_TEST_S - 5) * 1000,
-                                            .host_of = *way->host_of ? way->host_of : NULL});
+                                            .host_of = *way->host_of ? way->host_of : NULL,
+                                            .mpi = way->mpi});
 
     cr_assert_not_null(ranks);
     return ranks;

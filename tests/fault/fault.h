@@ -20,6 +20,7 @@ struct fault_way {
     const char *name;
     const char *backend;
     const char *host_of[FAULT_RANKS_MAX]; /* TUTTI_HOST; the first NULL: all on one host */
+    const char *mpi;                      /* as in ranks_options */
 };
 
 extern const struct fault_way fault_shm, fault_tcp, fault_composed;

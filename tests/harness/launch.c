@@ -110,6 +110,9 @@ static void make_environment(const struct ranks *ranks, const struct ranks_optio
         add_own(environment, "TUTTI_BACKEND=%s", options->backend);
     if (options->host_of && options->host_of[rank])
         add_own(environment, "TUTTI_HOST=%s", options->host_of[rank]);
+    if (ranks->stand_ins)
+        for (char *const *at = stand_in_environment(ranks->stand_ins, rank); *at; at++)
+            add(environment, *at);
     add(environment, ranks->mark);
     for (const char *const *variable = options->env; variable && *variable; variable++)
         add(environment, *variable);
@@ -123,6 +126,7 @@ struct start {
     char *const *envp;
     int in, out, err; /* the child's ends */
     int netns;        /* -1: the test's */
+    int kept;         /* the child inherits it, too; -1: none */
     pid_t parent;
 };
 
@@ -133,6 +137,7 @@ static _Noreturn void run_child(const struct start *start)
     setsid();
     if (!prctl(PR_SET_PDEATHSIG, SIGKILL) && getppid() == start->parent &&
         (start->netns < 0 || !setns(start->netns, CLONE_NEWNET)) &&
+        (start->kept < 0 || !fcntl(start->kept, F_SETFD, 0)) &&
         dup2(start->in, STDIN_FILENO) >= 0 && dup2(start->out, STDOUT_FILENO) >= 0 &&
         dup2(start->err, STDERR_FILENO) >= 0)
         execve(start->path, start->argv, start->envp);
@@ -208,7 +213,9 @@ static bool start_rank(struct ranks *ranks, const struct ranks_options *options,
     struct start start = {.path = path,
                           .argv = (char *const[]){path, case_name, NULL},
                           .envp = environment.list,
-                          .netns = netns ? net_open(netns) : -1};
+                          .netns = netns ? net_open(netns) : -1,
+                          .kept =
+                              ranks->stand_ins ? stand_in_descriptor(ranks->stand_ins, rank) : -1};
     bool started = (!netns || start.netns >= 0) && start_process(&ranks->processes[rank], &start);
     if (start.netns >= 0)
         close(start.netns);
@@ -231,6 +238,34 @@ static bool serve_store(struct ranks *ranks, const struct ranks_options *options
     if (status)
         fprintf(stderr, "%s: %s\n", ranks->what, tutti_last_error());
     return !status;
+}
+
+const char *ranks_lack(const char *mpi)
+{
+    static char words[512];
+    char path[512];
+
+    snprintf(path, sizeof path, TUTTI_BINARY_DIR "/lib/tutti/0/tutti-mpi-%s.so", mpi);
+    if (access(path, R_OK) < 0)
+        snprintf(words, sizeof words, "the engine for %s is not built", mpi);
+    else if (!stand_in_is_there(mpi))
+        snprintf(words, sizeof words, "the launcher of %s is not installed", mpi);
+    else
+        return NULL;
+    return words;
+}
+
+static bool start_stand_ins(struct ranks *ranks, const struct ranks_options *options)
+{
+    char words[1200];
+
+    if (!options->mpi)
+        return true;
+    ranks->stand_ins = stand_ins_start(options->mpi, ranks->size, TUTTI_BINARY_DIR "/bin/tutti",
+                                       words, sizeof words);
+    if (!ranks->stand_ins)
+        fprintf(stderr, "%s: %s\n", ranks->what, words);
+    return ranks->stand_ins;
 }
 
 static bool make_folder(struct ranks *ranks)
@@ -257,8 +292,8 @@ struct ranks *ranks_start(const struct ranks_options *options)
     snprintf(ranks->what, sizeof ranks->what, "%s %s, %d ranks%s%s", options->program,
              options->case_name, options->size, options->backend ? " over " : "",
              options->backend ? options->backend : "");
-    bool started =
-        make_folder(ranks) && (options->store == RANKS_STORE_FILE || serve_store(ranks, options));
+    bool started = make_folder(ranks) && start_stand_ins(ranks, options) &&
+                   (options->store == RANKS_STORE_FILE || serve_store(ranks, options));
     for (int rank = 0; rank < ranks->size && started; rank++)
         started = start_rank(ranks, options, rank);
     if (started)

@@ -46,7 +46,8 @@ struct ranks_options {
     const char *const *host_of; /* [size] TUTTI_HOST of each rank; NULL entries: not set */
     const char *const *netns; /* [size] network namespace of each rank (net.h); a tcp store is then
                                  served in that of rank 0, at `address` */
-    const char *address;      /* where a tcp store is served; NULL: 127.0.0.1 */
+    const char *mpi;     /* "openmpi", "mpich": the ranks are a job of this MPI (ranks_lack()) */
+    const char *address; /* where a tcp store is served; NULL: 127.0.0.1 */
 };
 
 struct rank_result {
@@ -59,6 +60,10 @@ struct rank_result {
 };
 
 struct ranks;
+
+/* Why there can be no job of that MPI: its plugin is not built, or its launcher not installed. NULL:
+ * there can. */
+const char *ranks_lack(const char *mpi);
 
 /* NULL, with words on stderr: the ranks could not be started. */
 struct ranks *ranks_start(const struct ranks_options *options);

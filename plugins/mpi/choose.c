@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chooses the engine. A process has one MPI: Open MPI makes its symbols global as it starts, and
+ * two would share names. So what is loaded already wins over the launcher, and TUTTI_MPI may name
+ * another one only where none is loaded.
+ */
+#define _GNU_SOURCE 1
+
+#include "choose.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FAMILIES = 2 };
+
+static const struct family {
+    const char *name;         /* as in TUTTI_MPI, and of the engine's file */
+    const char *words;        /* to users */
+    const char *launcher;     /* that starts its jobs */
+    const char *libraries[3]; /* by which its presence in a process shows */
+    const char *variables[3]; /* that its launchers set, and no other's */
+} families[FAMILIES] = {
+    {"openmpi",
+     "Open MPI",
+     "mpirun.openmpi",
+     {"libmpi.so.40", "libmpi.so.80"},
+     {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"}},
+    {"mpich", "MPICH", "mpirun.mpich", {"libmpich.so.12", "libmpi.so.12"}, {"PMI_RANK", "PMI_FD"}},
+};
+
+struct chooser {
+    const tutti_host *host;
+    void *host_self;
+};
+
+static tutti_status __attribute__((format(printf, 3, 4)))
+refuse(const struct chooser *c, tutti_status status, const char *format, ...)
+{
+    char words[600];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(words, sizeof words, format, args);
+    va_end(args);
+    return c->host->error(c->host_self, status, 0, words);
+}
+
+/* The library of the family that this process has; NULL: none. */
+static const char *loaded_library(const struct family *family)
+{
+    for (int i = 0; family->libraries[i]; i++) {
+        void *handle = dlopen(family->libraries[i], RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+
+        if (handle) {
+            dlclose(handle);
+            return family->libraries[i];
+        }
+    }
+    return NULL;
+}
+
+static const char *launched_by(const struct family *family)
+{
+    for (int i = 0; family->variables[i]; i++) {
+        const char *value = getenv(family->variables[i]);
+
+        if (value && *value)
+            return family->variables[i];
+    }
+    return NULL;
+}
+
+static tutti_status by_variable(const struct chooser *c, const char *name,
+                                const struct family **ret_family)
+{
+    for (int i = 0; i < FAMILIES; i++)
+        if (!strcmp(families[i].name, name))
+            *ret_family = &families[i];
+    if (!*ret_family)
+        return refuse(c, TUTTI_ERR_INVALID_ARGUMENT,
+                      "TUTTI_MPI=%.64s: the families are openmpi and mpich", name);
+    for (int i = 0; i < FAMILIES; i++) {
+        const char *library = loaded_library(&families[i]);
+
+        if (&families[i] != *ret_family && library)
+            return refuse(
+                c, TUTTI_ERR_INVALID_ARGUMENT,
+                "TUTTI_MPI=%s, but this process has %s loaded already (%s), and a process "
+                "has one MPI; unset TUTTI_MPI, or link the program with %s",
+                name, families[i].words, library, (*ret_family)->words);
+    }
+    return TUTTI_OK;
+}
+
+/* The one family for which `shows` has an answer; NULL: none. */
+static tutti_status the_only(const struct chooser *c, const char *what,
+                             const char *(*shows)(const struct family *),
+                             const struct family **ret_family)
+{
+    const char *first = NULL;
+
+    for (int i = 0; i < FAMILIES; i++) {
+        const char *sign = shows(&families[i]);
+
+        if (!sign)
+            continue;
+        if (first)
+            return refuse(c, TUTTI_ERR_INVALID_ARGUMENT,
+                          "%s: %s shows %s, and %s shows %s; set TUTTI_MPI to openmpi or mpich",
+                          what, first, (*ret_family)->words, sign, families[i].words);
+        first = sign;
+        *ret_family = &families[i];
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status choose(const struct chooser *c, const struct family **ret_family)
+{
+    const char *variable = c->host->config(c->host_self, "");
+
+    *ret_family = NULL;
+    if (variable && *variable)
+        return by_variable(c, variable, ret_family);
+    tutti_status status =
+        the_only(c, "two MPIs are loaded in this process", loaded_library, ret_family);
+    if (!status && !*ret_family)
+        status = the_only(c, "two MPI launchers started this process", launched_by, ret_family);
+    if (!status && !*ret_family)
+        status = refuse(c, TUTTI_ERR_INVALID_ARGUMENT,
+                        "no MPI launcher started this process (neither OMPI_COMM_WORLD_SIZE nor "
+                        "PMI_RANK is set); start the program with `tutti run -n 4 --backend mpi "
+                        "PROGRAM`, `mpirun.openmpi -n 4 PROGRAM` or `mpirun.mpich -n 4 PROGRAM`");
+    return status;
+}
+
+/* Engines lie beside this file. */
+static tutti_status open_engine(const struct chooser *c, const struct family *family,
+                                const struct mpi_engine **ret_engine)
+{
+    Dl_info here;
+    char path[4096];
+    const char *end = dladdr(families, &here) ? strrchr(here.dli_fname, '/') : NULL;
+    int folder = end ? (int)(end + 1 - here.dli_fname) : 0;
+    int bytes = snprintf(path, sizeof path, "%.*stutti-mpi-%s.so", folder,
+                         end ? here.dli_fname : "", family->name);
+
+    if (bytes < 0 || (size_t)bytes >= sizeof path)
+        return refuse(c, TUTTI_ERR_PLUGIN, "the path of the engine for %s is too long",
+                      family->words);
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+        const char *words = dlerror();
+
+        return refuse(c, TUTTI_ERR_PLUGIN,
+                      "the engine for %s cannot be opened: %.400s; it needs %s installed where "
+                      "tutti was built and where it runs",
+                      family->words, words ? words : "no reason given", family->words);
+    }
+    const struct mpi_engine *engine = dlsym(handle, MPI_ENGINE_SYMBOL);
+    if (!engine || engine->struct_size != sizeof *engine)
+        return refuse(c, TUTTI_ERR_PLUGIN, "%.400s is of another build", path);
+    *ret_engine = engine;
+    return TUTTI_OK;
+}
+
+tutti_status choose_engine(const tutti_host *host, void *host_self,
+                           const struct mpi_engine **ret_engine)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static const struct mpi_engine *chosen;
+    const struct chooser c = {.host = host, .host_self = host_self};
+    const struct family *family;
+    tutti_status status = TUTTI_OK;
+
+    pthread_mutex_lock(&lock);
+    if (!chosen) {
+        status = choose(&c, &family);
+        if (!status)
+            status = open_engine(&c, family, &chosen);
+    }
+    *ret_engine = chosen;
+    pthread_mutex_unlock(&lock);
+    return status;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which MPI this process uses. */
+#ifndef TUTTI_MPI_CHOOSE_H
+#define TUTTI_MPI_CHOOSE_H
+
+#include "engine.h"
+
+/*
+ * The engine of this process, chosen and opened by the first call and the same ever after. In this
+ * order: TUTTI_MPI; the MPI that is loaded already; the MPI whose launcher started this process.
+ * INVALID_ARGUMENT: these contradict each other, or nothing says which; PLUGIN: the engine or its MPI
+ * is not installed.
+ */
+tutti_status choose_engine(const tutti_host *host, void *host_self,
+                           const struct mpi_engine **ret_engine);
+
+#endif

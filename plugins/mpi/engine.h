@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an MPI engine gives to the plugin that opens it. The plugin itself (mpi.c, choose.c) includes
+ * no mpi.h and links no MPI; an engine is the rest, compiled for one family: handles, constants and
+ * the layout of MPI_Status are the family's own, so the same source serves them all.
+ */
+#ifndef TUTTI_MPI_ENGINE_H
+#define TUTTI_MPI_ENGINE_H
+
+#include <tutti/plugin.h>
+
+/* The one symbol that an engine exports. */
+#define MPI_ENGINE_SYMBOL "tutti_mpi_engine"
+
+struct mpi_engine {
+    uint32_t struct_size; /* the two are built together; another size is another build's */
+    const char *library;  /* "Open MPI", for words */
+    const tutti_transport_ops *transport;
+};
+
+TUTTI_API extern const struct mpi_engine tutti_mpi_engine;
+
+#endif

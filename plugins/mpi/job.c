@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starting MPI, or finding it started, and leaving it.
+ *
+ * Messages travel in a communicator of our own, so that a program's own messages never meet ours. It
+ * is made by MPI_Comm_idup, because whoever waits for the other processes has to be the core, which
+ * has a deadline; only MPI_Init_thread offers no such form.
+ */
+#include "job.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine.h"
+
+enum { NUMBERS_MAX = 1 << 14, FINALIZE_S = 5 };
+
+static struct {
+    pthread_mutex_t lock; /* of what is below */
+    bool joined, ours, ready, failed;
+    pid_t process; /* that joined; a forked child has no part in it */
+    MPI_Request copying;
+    struct job job;
+    int open, next; /* endpoints; the number to try first */
+    bool used[NUMBERS_MAX];
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+
+void job_lock(void)
+{
+    if (state.job.serialize)
+        pthread_mutex_lock(&one_at_a_time);
+}
+
+void job_unlock(void)
+{
+    if (state.job.serialize)
+        pthread_mutex_unlock(&one_at_a_time);
+}
+
+const char *job_words(int code, char ret_words[MPI_MAX_ERROR_STRING])
+{
+    int length = 0;
+
+    if (MPI_Error_string(code, ret_words, &length) != MPI_SUCCESS)
+        snprintf(ret_words, MPI_MAX_ERROR_STRING, "error %d", code);
+    return ret_words;
+}
+
+struct caller {
+    const tutti_host *host;
+    void *host_self;
+};
+
+static tutti_status __attribute__((format(printf, 3, 4)))
+refuse(const struct caller *c, tutti_status status, const char *format, ...)
+{
+    char words[600];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(words, sizeof words, format, args);
+    va_end(args);
+    return c->host->error(c->host_self, status, 0, words);
+}
+
+static tutti_status check_mpi(const struct caller *c, int code, const char *what)
+{
+    char words[MPI_MAX_ERROR_STRING];
+
+    return code == MPI_SUCCESS
+               ? TUTTI_OK
+               : refuse(c, TUTTI_ERR_PLUGIN, "%s failed: %.300s", what, job_words(code, words));
+}
+
+/* ---- starting ------------------------------------------------------------------------------ */
+
+/* MPIs, and what they load, take signals over to print where a process crashed. A program's handlers
+ * are its own. */
+static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL,  SIGABRT,
+                              SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
+enum { SIGNALS = sizeof signals / sizeof signals[0] };
+
+static int start_quietly(int *ret_level)
+{
+    struct sigaction before[SIGNALS];
+
+    for (int i = 0; i < SIGNALS; i++)
+        sigaction(signals[i], NULL, &before[i]);
+    int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, ret_level);
+    for (int i = 0; i < SIGNALS; i++)
+        sigaction(signals[i], &before[i], NULL);
+    return code;
+}
+
+static tutti_status start_or_find(const struct caller *c)
+{
+    int started = 0, ended = 0, level = MPI_THREAD_SINGLE;
+
+    MPI_Initialized(&started);
+    MPI_Finalized(&ended);
+    if (ended)
+        return refuse(c, TUTTI_ERR_PLUGIN,
+                      "this process has finalized %s, which cannot be started again",
+                      tutti_mpi_engine.library);
+    if (started) {
+        MPI_Query_thread(&level);
+    } else {
+        tutti_status status = check_mpi(c, start_quietly(&level), "MPI_Init_thread");
+
+        if (status)
+            return status;
+        state.ours = true;
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    }
+    if (level < MPI_THREAD_SERIALIZED)
+        return refuse(c, TUTTI_ERR_UNSUPPORTED,
+                      "the program has initialised MPI for one thread alone (level %d); ask "
+                      "MPI_Init_thread for MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE, or leave "
+                      "MPI_Init to tutti",
+                      level);
+    state.job.serialize = level < MPI_THREAD_MULTIPLE;
+    return TUTTI_OK;
+}
+
+/* A process that its launcher started beside others is alone in its MPI when that MPI does not speak
+ * the launcher's protocol: nothing fails, each works for itself. */
+static tutti_status check_not_alone(const struct caller *c)
+{
+    static const struct {
+        const char *name;
+        long alone; /* the largest value that a process on its own may see */
+    } evidence[] = {
+        {"OMPI_COMM_WORLD_SIZE", 1}, {"PMI_SIZE", 1},     {"PMIX_RANK", 0},
+        {"SLURM_NTASKS", 1},         {"SLURM_PROCID", 0}, {"WORLD_SIZE", 1},
+    };
+
+    for (size_t i = 0; i < sizeof evidence / sizeof evidence[0] && state.job.size == 1; i++) {
+        const char *value = getenv(evidence[i].name);
+
+        if (value && strtol(value, NULL, 10) > evidence[i].alone)
+            return refuse(
+                c, TUTTI_ERR_INVALID_ARGUMENT,
+                "%s=%.32s says that this is one of several processes, but %s takes it for "
+                "the only one, so its launcher was not %s's; start the program with that "
+                "(mpirun.openmpi, mpirun.mpich, `tutti run --backend mpi`), or set "
+                "TUTTI_MPI to the launcher's own MPI",
+                evidence[i].name, value, tutti_mpi_engine.library, tutti_mpi_engine.library);
+    }
+    return TUTTI_OK;
+}
+
+/* A tag names the receiving and the sending endpoint, so both numbers must fit. */
+static void count_numbers(void)
+{
+    int *bound, there = 0, bits = 0;
+
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &there);
+    for (long most = there ? *bound : 32767; most >> (bits + 1); bits++)
+        ;
+    state.job.numbers = 1 << bits / 2;
+    if (state.job.numbers > NUMBERS_MAX)
+        state.job.numbers = NUMBERS_MAX;
+}
+
+/* The first number in what the library says of itself. */
+static void find_version(void)
+{
+    char words[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+
+    MPI_Get_library_version(words, &length);
+    const char *number = words + strcspn(words, "0123456789");
+    snprintf(state.job.version, sizeof state.job.version, "%s %.*s", tutti_mpi_engine.library,
+             (int)strspn(number, "0123456789."), number);
+}
+
+static tutti_status join_locked(const struct caller *c)
+{
+    tutti_status status = start_or_find(c);
+
+    if (!status)
+        status = check_mpi(c, MPI_Comm_rank(MPI_COMM_WORLD, &state.job.rank), "MPI_Comm_rank");
+    if (!status)
+        status = check_mpi(c, MPI_Comm_size(MPI_COMM_WORLD, &state.job.size), "MPI_Comm_size");
+    if (!status)
+        status = check_not_alone(c);
+    if (status)
+        return status;
+    count_numbers();
+    find_version();
+    job_lock();
+    status = check_mpi(c, MPI_Comm_idup(MPI_COMM_WORLD, &state.job.messages, &state.copying),
+                       "MPI_Comm_idup");
+    job_unlock();
+    state.process = getpid();
+    state.joined = !status;
+    return status;
+}
+
+static tutti_status take_number(const struct caller *c, int *ret_number)
+{
+    for (int tries = 0; tries < state.job.numbers; tries++) {
+        int number = state.next;
+
+        state.next = (state.next + 1) % state.job.numbers;
+        if (state.used[number])
+            continue;
+        state.used[number] = true;
+        state.open++;
+        *ret_number = number;
+        return TUTTI_OK;
+    }
+    return refuse(c, TUTTI_ERR_NO_MEMORY, "a process has at most %d groups over MPI at a time",
+                  state.job.numbers);
+}
+
+tutti_status job_join(const tutti_host *host, void *host_self, const struct job **ret_job,
+                      int *ret_number)
+{
+    const struct caller c = {.host = host, .host_self = host_self};
+    int ended = 0;
+
+    pthread_mutex_lock(&state.lock);
+    tutti_status status = state.joined ? TUTTI_OK : join_locked(&c);
+    MPI_Finalized(&ended);
+    if (!status && ended)
+        status =
+            refuse(&c, TUTTI_ERR_PLUGIN, "the program has finalized %s", tutti_mpi_engine.library);
+    if (!status)
+        status = take_number(&c, ret_number);
+    pthread_mutex_unlock(&state.lock);
+    if (!status)
+        *ret_job = &state.job;
+    return status;
+}
+
+bool job_ready(void)
+{
+    int done = 0;
+
+    if (__atomic_load_n(&state.ready, __ATOMIC_ACQUIRE))
+        return true;
+    pthread_mutex_lock(&state.lock);
+    if (!state.ready) {
+        job_lock();
+        if (MPI_Test(&state.copying, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done) {
+            MPI_Comm_set_errhandler(state.job.messages, MPI_ERRORS_RETURN);
+            __atomic_store_n(&state.ready, true, __ATOMIC_RELEASE);
+        }
+        job_unlock();
+    }
+    pthread_mutex_unlock(&state.lock);
+    return state.ready;
+}
+
+/* ---- leaving ------------------------------------------------------------------------------- */
+
+void job_leave(int number, bool failed)
+{
+    pthread_mutex_lock(&state.lock);
+    state.used[number] = false;
+    state.open--;
+    state.failed |= failed;
+    pthread_mutex_unlock(&state.lock);
+}
+
+static void *finalize(void *unused)
+{
+    (void)unused;
+    while (!job_ready())
+        sched_yield(); /* nobody ever sent anything */
+    MPI_Finalize();
+    return NULL;
+}
+
+/*
+ * The process exits. On a thread, because others may die now, and a finalize that waits for them
+ * must not keep this process; the thread ends with it.
+ */
+__attribute__((destructor)) static void leave(void)
+{
+    struct timespec until;
+    pthread_t thread;
+    int ended = 1;
+
+    if (!state.ours || state.process != getpid() || state.open || state.failed)
+        return;
+    MPI_Finalized(&ended);
+    if (ended || pthread_create(&thread, NULL, finalize, NULL) != 0)
+        return;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += FINALIZE_S;
+    if (pthread_timedjoin_np(thread, NULL, &until) != 0)
+        pthread_detach(thread);
+}

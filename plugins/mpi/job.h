@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The process's place in its MPI job: one for all endpoints, from the first one's opening until the
+ * process ends.
+ *
+ * Whoever initialised MPI finalizes it. When that is us, it happens as the process exits, and only
+ * after all endpoints were closed and none had anything to cancel: a finalize waits for everybody,
+ * so after a failure the process leaves without one.
+ */
+#ifndef TUTTI_MPI_JOB_H
+#define TUTTI_MPI_JOB_H
+
+#include <mpi.h>
+#include <stdbool.h>
+
+#include <tutti/plugin.h>
+
+struct job {
+    int rank, size;    /* in MPI_COMM_WORLD */
+    int numbers;       /* endpoints that a process may have at a time */
+    bool serialize;    /* MPI allows one thread at a time: job_lock() does something */
+    MPI_Comm messages; /* a copy of MPI_COMM_WORLD; ours once job_ready() */
+    char version[24];  /* "Open MPI 4.1.4", of the library that runs */
+};
+
+/*
+ * Joins the job: initialises MPI unless the program has, which returns once every process of the job
+ * has come as far. With each call an endpoint's number, given back by job_leave().
+ */
+tutti_status job_join(const tutti_host *host, void *host_self, const struct job **ret_job,
+                      int *ret_number);
+/* `failed`: something was cancelled, or a peer was lost. */
+void job_leave(int number, bool failed);
+
+/* Whether `messages` can be used. Asks MPI, which must not be locked. */
+bool job_ready(void);
+
+/* Around all calls of MPI. */
+void job_lock(void);
+void job_unlock(void);
+
+/* MPI's words for an error code. */
+const char *job_words(int code, char ret_words[MPI_MAX_ERROR_STRING]);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Faults over MPI, which notices none of them itself: in a job of each MPI. */
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "fault.h"
+
+enum { RANKS = 4, MIDDLE = 2 };
+
+static const struct fault_way openmpi = {.name = "openmpi", .backend = "mpi", .mpi = "openmpi"};
+static const struct fault_way mpich = {.name = "mpich", .backend = "mpi", .mpi = "mpich"};
+
+#define MPI_TEST(name)                                                                             \
+    static void fault_mpi_##name(const struct fault_way *way);                                     \
+    Test(mpi, name##_over_openmpi, .timeout = FAULT_TEST_S)                                        \
+    {                                                                                              \
+        if (ranks_lack("openmpi"))                                                                 \
+            cr_skip_test("%s", ranks_lack("openmpi"));                                             \
+        fault_mpi_##name(&openmpi);                                                                \
+    }                                                                                              \
+    Test(mpi, name##_over_mpich, .timeout = FAULT_TEST_S)                                          \
+    {                                                                                              \
+        if (ranks_lack("mpich"))                                                                   \
+            cr_skip_test("%s", ranks_lack("mpich"));                                               \
+        fault_mpi_##name(&mpich);                                                                  \
+    }                                                                                              \
+    static void fault_mpi_##name(const struct fault_way *way)
+
+static struct ranks *start(const struct fault_way *way, const char *case_name, const char *call,
+                           int victim, const char *more)
+{
+    static char variables[2][64];
+
+    snprintf(variables[0], sizeof variables[0], "TUTTI_TEST_CALL=%s", call);
+    snprintf(variables[1], sizeof variables[1], "TUTTI_TEST_VICTIM=%d", victim);
+    return fault_start(way, "rank_fault", case_name, RANKS,
+                       (const char *[]){variables[0], variables[1], more, NULL});
+}
+
+static void expect_lost(struct ranks *ranks, int victim, int64_t from_ns)
+{
+    char who[32];
+
+    snprintf(who, sizeof who, "rank %d (", victim);
+    fault_expect(ranks, &(struct fault_expected){.size = RANKS,
+                                                 .gone = 1u << victim,
+                                                 .status = "TUTTI_ERR_PEER_LOST",
+                                                 .parts = {"world", who, "was lost"},
+                                                 .from_ns = from_ns,
+                                                 .budget_ms = FAULT_BUDGET_MS});
+    fault_finish(ranks);
+}
+
+static void kill_while_calling(const struct fault_way *way, const char *call, int victim)
+{
+    struct ranks *ranks = start(way, "calls_for_ever", call, victim, NULL);
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
+    expect_lost(ranks, victim, ranks_signal(ranks, victim, SIGKILL));
+}
+
+MPI_TEST(a_rank_killed_in_small_all_reduces_is_named_by_all)
+{
+    kill_while_calling(way, "small", MIDDLE);
+}
+
+MPI_TEST(a_rank_killed_in_large_all_reduces_is_named_by_all)
+{
+    kill_while_calling(way, "large", MIDDLE);
+}
+
+MPI_TEST(rank_0_killed_in_barriers_is_named_by_all)
+{
+    kill_while_calling(way, "barrier", 0);
+}
+
+MPI_TEST(a_rank_killed_while_others_receive_from_it_is_named)
+{
+    struct ranks *ranks = start(way, "one_stays_away", "message", MIDDLE, NULL);
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
+    usleep(200000);
+    expect_lost(ranks, MIDDLE, ranks_signal(ranks, MIDDLE, SIGKILL));
+}
