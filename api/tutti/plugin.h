@@ -33,7 +33,7 @@ extern "C" {
 /** The ABI of this header: a major that differs is refused, a minor only appends. */
 #define TUTTI_PLUGIN_ABI_MAJOR 0
 /** See TUTTI_PLUGIN_ABI_MAJOR. */
-#define TUTTI_PLUGIN_ABI_MINOR 2
+#define TUTTI_PLUGIN_ABI_MINOR 3
 #define TUTTI_PLUGIN_MAGIC UINT64_C(0x6e696c7069747475) /* "uttiplin" */
 /** The one symbol that a plugin exports. */
 #define TUTTI_PLUGIN_SYMBOL "tutti_plugin_v0"
@@ -131,7 +131,7 @@ enum {
 enum {
     TUTTI_THREADS_ANY = 0,
     TUTTI_THREADS_ONE_AT_A_TIME = 1, /* any thread, one at a time */
-    TUTTI_THREADS_CALLERS_ONLY = 2,  /* never from a thread of the core */
+    TUTTI_THREADS_CALLERS_ONLY = 2,  /* one at a time, never from a thread of the core (minor 3) */
     TUTTI_THREADS_MAIN_ONLY = 3
 };
 
@@ -345,10 +345,10 @@ typedef struct tutti_wrapper_ops {
 
 enum tutti_provider_kind {
     TUTTI_PROVIDER_TRANSPORT = 1,
-    TUTTI_PROVIDER_COLLECTIVES = 2, /* 2..4: later minors */
-    TUTTI_PROVIDER_DEVICE = 3,
-    TUTTI_PROVIDER_BOOTSTRAP = 4,
-    TUTTI_PROVIDER_WRAPPER = 5 /* since minor 2 */
+    TUTTI_PROVIDER_COLLECTIVES = 2, /* since minor 3 */
+    TUTTI_PROVIDER_DEVICE = 3,      /* a later minor */
+    TUTTI_PROVIDER_BOOTSTRAP = 4,   /* since minor 3 */
+    TUTTI_PROVIDER_WRAPPER = 5      /* since minor 2 */
 };
 
 /** One thing that a plugin offers. */
@@ -356,7 +356,7 @@ typedef struct tutti_provider {
     uint32_t struct_size;
     uint32_t kind;    /* TUTTI_PROVIDER_… */
     const char *name; /* in words to users */
-    const void *ops;  /* tutti_transport_ops or tutti_wrapper_ops, by the kind */
+    const void *ops;  /* the operations of its kind */
 } tutti_provider;
 
 /** What a plugin exports, under the name TUTTI_PLUGIN_SYMBOL. */
@@ -370,6 +370,13 @@ typedef struct tutti_plugin {
     const char *version;                    /* of the plugin and what it drives, in words */
     const char *license;                    /* SPDX */
     const tutti_provider *const *providers; /* what it offers, one of a kind */
+
+    /* since minor 3; optional */
+    /** The process exits: what lives as long as the process (an engine that must be finalized) ends
+     * here. `clean` is 1 when no group of this process has failed and none is left. Not called in a
+     * process that was forked off or that ends otherwise than by exit(3). Must not wait for others
+     * when `clean` is 0. */
+    void (*leave)(int32_t clean);
 } tutti_plugin;
 
 /* The ELF note: owner "tutti", type 1, two words {major, minor}. */
@@ -381,6 +388,12 @@ typedef struct tutti_plugin_note {
 
 /* clang-format off */
 #define TUTTI_PLUGIN_EXPORT(plugin_name, plugin_version, plugin_license, plugin_providers, count)  \
+    TUTTI_PLUGIN_EXPORT_LEAVE(plugin_name, plugin_version, plugin_license, plugin_providers,       \
+                              count, 0)
+
+/* As TUTTI_PLUGIN_EXPORT, with tutti_plugin.leave. */
+#define TUTTI_PLUGIN_EXPORT_LEAVE(plugin_name, plugin_version, plugin_license, plugin_providers,   \
+                                  count, plugin_leave)                                             \
     __attribute__((section(".note.tutti"), used, aligned(4)))                                      \
     static const tutti_plugin_note tutti_plugin_note_v0 = {                                        \
         6, 8, 1, "tutti", {TUTTI_PLUGIN_ABI_MAJOR, TUTTI_PLUGIN_ABI_MINOR}};                       \
@@ -388,7 +401,7 @@ typedef struct tutti_plugin_note {
     const tutti_plugin tutti_plugin_v0 = {                                                         \
         TUTTI_PLUGIN_MAGIC, sizeof(tutti_plugin), TUTTI_PLUGIN_ABI_MAJOR, TUTTI_PLUGIN_ABI_MINOR,  \
         (count),            (plugin_name),        (plugin_version),       (plugin_license),        \
-        (plugin_providers)}
+        (plugin_providers), (plugin_leave)}
 /* clang-format on */
 
 /**

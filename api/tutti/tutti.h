@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everything that an application needs: includes every public header but <tutti/plugin.h>. */
+/* Everything that an application needs: includes every public header but those of plugins. */
 #ifndef TUTTI_TUTTI_H
 #define TUTTI_TUTTI_H
 

@@ -74,7 +74,8 @@ enum algorithm_kind {
     ALGORITHM_INLINE,   /* mapped memory of one host, post and poll */
     ALGORITHM_MAPPED,   /* mapped memory of one host, a schedule */
     ALGORITHM_MESSAGES, /* messages between any members */
-    ALGORITHM_COMPOSED  /* mapped memory inside hosts, messages between them */
+    ALGORITHM_COMPOSED, /* mapped memory inside hosts, messages between them */
+    ALGORITHM_NATIVE    /* the whole operation by an engine; no schedule */
 };
 
 /* One inline call. */
@@ -100,7 +101,8 @@ struct algorithm {
     const char *name;
     enum operation operation;
     enum algorithm_kind kind;
-    tutti_status (*emit)(struct schedule *sched, const struct request *req); /* NULL: inline */
+    tutti_status (*emit)(struct schedule *sched,
+                         const struct request *req); /* NULL: inline, native */
     struct cost (*cost)(const struct layout *layout, uint64_t bytes);
     inline_fn post, poll; /* inline */
 };
@@ -134,5 +136,10 @@ extern const struct algorithm reduce_scatter_alone_algorithm, reduce_scatter_inl
     reduce_scatter_staged_algorithm, reduce_scatter_direct_algorithm;
 extern const struct algorithm all_to_all_alone_algorithm, all_to_all_inline_algorithm,
     all_to_all_mapped_algorithm, all_to_all_direct_algorithm;
+
+extern const struct algorithm all_reduce_native_algorithm, broadcast_native_algorithm,
+    barrier_native_algorithm, reduce_native_algorithm, all_gather_native_algorithm,
+    gather_native_algorithm, scatter_native_algorithm, reduce_scatter_native_algorithm,
+    all_to_all_native_algorithm;
 
 #endif

@@ -67,7 +67,8 @@ tutti_status collective_begin(struct tutti_group *group, struct collective *c, s
 static void spin(struct tutti_group *group, struct call *call)
 {
     enum algorithm_kind kind = call->plan->plan.algorithm->kind;
-    unsigned spins = kind == ALGORITHM_INLINE ? engine_spins(&group->context->engine) : 0;
+    const bool quick = kind == ALGORITHM_INLINE || kind == ALGORITHM_NATIVE;
+    const unsigned spins = quick ? engine_spins(&group->context->engine) : 0;
 
     for (unsigned i = 0; group->queue.first == call && !call->doomed; i++) {
         tutti_status status = group_advance(group, call);

@@ -85,9 +85,13 @@ static void note_timeout(struct control *control, int rank, const struct control
         control->timeouts[rank] = *verdict;
 }
 
-/* From who waited to whom it waited for, as long as that one waits itself. */
+/* From who waited to whom it waited for, as long as that one waits itself; from who cannot tell to who
+ * can. */
 static void follow_timeouts(const struct control *control, struct control_verdict *verdict)
 {
+    for (int r = 0; control->timeouts && verdict->culprit < 0 && r < control->size; r++)
+        if (control->timeouts[r].status && control->timeouts[r].culprit >= 0)
+            *verdict = control->timeouts[r];
     for (int hops = 0; control->timeouts && hops < control->size; hops++) {
         if (verdict->culprit < 0 || !control->timeouts[verdict->culprit].status)
             return;

@@ -2,15 +2,18 @@
 /*
  * The choice of an algorithm.
  *
- * One host with mapped memory: the inline path, staging beyond. Several hosts of which one has
- * mates with mapped memory: the composition, where the operation has one. Else: messages between
- * all members. Inside each, the size decides by the thresholds that the members agreed on. Blocks
+ * Where the backend has an engine that does the whole operation: the engine. Else, on one host with
+ * mapped memory: the inline path, staging beyond. Several hosts of which one has mates with mapped
+ * memory: the composition, where the operation has one. Else: messages between all members. Inside each, the size decides by the thresholds that the members agreed on. Blocks
  * of uneven sizes go by messages: of those only sender and receiver know how long they are. The
  * fixed order takes algorithms that reduce all members' operands at once.
  */
 #include "dispatch/choose.h"
 
+#include <tutti/tensor.h>
+
 #include "algorithm/parts.h"
+#include "reduce/op.h"
 
 const struct algorithm *const algorithms[ALGORITHMS] = {
     &all_reduce_inline_algorithm,
@@ -61,6 +64,15 @@ const struct algorithm *const algorithms[ALGORITHMS] = {
     &all_to_all_alone_algorithm,
     &monitored_barrier_direct_algorithm,
     &monitored_barrier_alone_algorithm,
+    &all_reduce_native_algorithm,
+    &broadcast_native_algorithm,
+    &barrier_native_algorithm,
+    &reduce_native_algorithm,
+    &all_gather_native_algorithm,
+    &gather_native_algorithm,
+    &scatter_native_algorithm,
+    &reduce_scatter_native_algorithm,
+    &all_to_all_native_algorithm,
 };
 
 /* ---- what the group can do ------------------------------------------------------------------- */
@@ -83,6 +95,8 @@ const char *choose_obstacle(const struct group_facts *facts, enum algorithm_kind
         return layout->size == 1 ? NULL : "only for a group of one";
     if (layout->size == 1)
         return "the group has one member";
+    if (kind == ALGORITHM_NATIVE)
+        return facts->native ? NULL : "no backend of the group does whole operations";
     if (uses_memory && !facts->mapped)
         return "no provider maps memory between members";
     if (uses_memory && !mates_fit(layout))
@@ -121,6 +135,33 @@ static bool reduces_in_turns(const struct algorithm *algorithm)
            algorithm == &reduce_binomial_algorithm;
 }
 
+/* What every member answers alike: the words of the call, and what all know of the engine. */
+static const char *native_objection(const struct group_facts *facts, const struct call_words *words)
+{
+    const struct native_facts *native = facts->native;
+    const tutti_collective what = {
+        .struct_size = sizeof what,
+        .operation = words->operation,
+        .flags = words->flags & CALL_UNEVEN ? TUTTI_COLLECTIVE_UNEVEN : 0,
+        .dtype = words->dtype,
+        .op = words->op,
+        .root = words->root,
+        .size = facts->layout->size,
+        .element_bytes = words->dtype ? (uint32_t)tutti_dtype_size(words->dtype) : 1,
+        .count = words->count,
+    };
+
+    if (words->flags & CALL_ORDERED)
+        return "engines have an order of their own, and the order is fixed";
+    if (words->op >= REDUCE_OPS_MADE)
+        return "engines do not know a reduction that was made at run time";
+    if (operation_moves(words->operation) && !words->count && !(words->flags & CALL_UNEVEN))
+        return "there is nothing to move";
+    return native->ops->serves(native->host, native->host_self, &what) == 1
+               ? NULL
+               : "the engine leaves it to the core";
+}
+
 const char *choose_objection(const struct group_facts *facts, const struct algorithm *algorithm,
                              const struct call_words *words, uint64_t bytes)
 {
@@ -128,6 +169,8 @@ const char *choose_objection(const struct group_facts *facts, const struct algor
 
     if (why)
         return why;
+    if (algorithm->kind == ALGORITHM_NATIVE)
+        return native_objection(facts, words);
     if (words->flags & CALL_UNEVEN && algorithm->kind != ALGORITHM_ALONE &&
         algorithm->kind != ALGORITHM_MESSAGES)
         return "blocks of different sizes go by messages";
@@ -136,6 +179,15 @@ const char *choose_objection(const struct group_facts *facts, const struct algor
     if (algorithm->kind == ALGORITHM_INLINE &&
         payload_of(facts->layout, words->operation, bytes) > MAPPED_PAYLOAD_MAX)
         return "too long for the announce line";
+    return NULL;
+}
+
+/* NULL: engines have nothing of the kind. */
+static const struct algorithm *native_of(uint8_t operation)
+{
+    for (int i = 0; i < ALGORITHMS; i++)
+        if (algorithms[i]->kind == ALGORITHM_NATIVE && algorithms[i]->operation == operation)
+            return algorithms[i];
     return NULL;
 }
 
@@ -229,7 +281,8 @@ const struct algorithm *choose_algorithm(const struct group_facts *facts,
     const struct thresholds *t = choose_thresholds(facts);
     const int size = facts->layout->size;
     const struct ways ways = ways_of(t, size, words, bytes);
-    const struct algorithm *in_order[] = {ways.alone, ways.inlined, ways.mapped, ways.composed};
+    const struct algorithm *in_order[] = {ways.alone, native_of(words->operation), ways.inlined,
+                                          ways.mapped, ways.composed};
 
     for (size_t i = 0; i < sizeof in_order / sizeof in_order[0]; i++) {
         const bool longer = in_order[i] && in_order[i]->kind == ALGORITHM_INLINE &&

@@ -14,12 +14,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <tutti/plugin_engine.h>
 #include <tutti/status.h>
 
 #include "algorithm/algorithm.h"
 #include "algorithm/layout.h"
 #include "base/call.h"
 #include "work/schedule.h"
+
+/* The collectives of an engine that reaches all members. */
+struct native_facts {
+    const char *name; /* the backend's */
+    const tutti_collectives_ops *ops;
+    const tutti_host *host; /* what ops->serves is given */
+    void *host_self;
+};
 
 struct group_facts {
     const struct layout *layout;
@@ -28,6 +37,7 @@ struct group_facts {
     const char *local_name;              /* provider of the mapped memory, "shm"; NULL: none */
     const char *remote_name;             /* provider of the messages, "tcp"; NULL: none */
     const struct thresholds *thresholds; /* NULL: thresholds_default */
+    const struct native_facts *native;   /* NULL: no engine does whole operations */
 };
 
 struct plan {

@@ -15,6 +15,9 @@ static void make_plan(const struct group_facts *facts, const struct algorithm *a
     *ret_plan = (struct plan){.algorithm = algorithm};
     if (algorithm->kind == ALGORITHM_COMPOSED)
         snprintf(ret_plan->provider, sizeof ret_plan->provider, "%s+%s", local, remote);
+    else if (algorithm->kind == ALGORITHM_NATIVE)
+        snprintf(ret_plan->provider, sizeof ret_plan->provider, "%s",
+                 facts->native ? facts->native->name : "?");
     else if (algorithm->kind == ALGORITHM_MESSAGES)
         snprintf(ret_plan->provider, sizeof ret_plan->provider, "%s", remote);
     else if (algorithm->kind == ALGORITHM_ALONE)
@@ -113,6 +116,7 @@ static const char *why_chosen(const struct algorithm *algorithm)
         [ALGORITHM_MAPPED] = "all members share memory; best for this size",
         [ALGORITHM_MESSAGES] = "best for this size among those over messages",
         [ALGORITHM_COMPOSED] = "memory inside hosts, messages only between them",
+        [ALGORITHM_NATIVE] = "the backend's engine does all of it",
     };
 
     return words[algorithm->kind];
@@ -122,9 +126,10 @@ static const char *why_not(const struct algorithm *algorithm, const struct algor
                            uint64_t bytes)
 {
     if (algorithm->kind != chosen->kind)
-        return chosen->kind == ALGORITHM_COMPOSED ? "would send more between hosts"
-               : chosen->kind == ALGORITHM_INLINE ? "short enough for the announce line"
-                                                  : "mapped memory is faster";
+        return chosen->kind == ALGORITHM_NATIVE     ? "the engine comes first"
+               : chosen->kind == ALGORITHM_COMPOSED ? "would send more between hosts"
+               : chosen->kind == ALGORITHM_INLINE   ? "short enough for the announce line"
+                                                    : "mapped memory is faster";
     return bytes ? "slower at this size" : "there is nothing to move";
 }
 
@@ -157,6 +162,7 @@ int plan_explain(const struct group_facts *facts, const struct call_words *words
     for (int possible = 1; possible >= 0; possible--)
         for (int i = 0; i < ALGORITHMS && count < PLAN_CANDIDATES_MAX; i++)
             if (algorithms[i]->operation == words->operation && algorithms[i] != chosen &&
+                (facts->native || algorithms[i]->kind != ALGORITHM_NATIVE) &&
                 (choose_objection(facts, algorithms[i], words, bytes) == NULL) == possible)
                 add_candidate(facts, algorithms[i], chosen, words, bytes, &ret_candidates[count++]);
     return count;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One collective, moved on: its line and payload in mapped memory (inline), or the schedule of its
- * plan over mapped memory and messages. What the runner calls a wire is core/p2p here.
+ * One collective, moved on: its line and payload in mapped memory (inline), the schedule of its plan
+ * over mapped memory and messages, or what an engine does of its own (native.h). What the runner calls a wire is core/p2p here.
  */
 #include "base/clock.h"
 #include "base/error.h"
 #include "group/group.h"
+#include "group/native.h"
 
 static tutti_status wire_send(void *user, int peer, void *ticket, const void *data, uint64_t bytes)
 {
@@ -161,6 +162,12 @@ tutti_status group_advance(struct tutti_group *group, struct call *call)
 {
     if (group_holds(group, call))
         return TUTTI_ERR_NOT_READY;
-    return call->plan->plan.algorithm->kind == ALGORITHM_INLINE ? advance_inline(group, call)
-                                                                : advance_schedule(group, call);
+    switch (call->plan->plan.algorithm->kind) {
+    case ALGORITHM_INLINE:
+        return advance_inline(group, call);
+    case ALGORITHM_NATIVE:
+        return native_advance(group, call);
+    default:
+        return advance_schedule(group, call);
+    }
 }

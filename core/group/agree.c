@@ -29,6 +29,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "group/native.h"
 #include "plugin/plugin.h"
 
 enum {
@@ -331,6 +332,11 @@ static tutti_status map_done(struct agreement *a)
     return endpoints_map_test(a->group);
 }
 
+static tutti_status team_done(struct agreement *a)
+{
+    return native_form_test(a->group);
+}
+
 static tutti_status outcome_done(struct agreement *a)
 {
     return a->outcome.kind ? TUTTI_OK : TUTTI_ERR_NOT_READY;
@@ -342,9 +348,13 @@ static void open_all(struct agreement *a, struct report *report)
     tutti_status status = begin_mates(a);
 
     for (int level = 0; level < PROVIDERS && !status; level++) {
-        if (!*a->decision.provider[level])
+        const char *name = a->decision.provider[level];
+
+        if (!*name)
             continue;
-        status = endpoint_open(a->group, level, a->decision.provider[level], a->decision.token);
+        status = level == NATIVE ? native_open(a->group, name, a->decision.host_of,
+                                               a->decision.token, a->deadline_ns)
+                                 : endpoint_open(a->group, level, name, a->decision.token);
         if (status)
             report->failed_level = level;
     }
@@ -370,7 +380,7 @@ static tutti_status report_connected(struct agreement *a, tutti_status status)
     agree_fill_report(a, &report);
     report.phase = REPORT_CONNECTED;
     report.status = status;
-    report.provider_address_size[LOCAL] = report.provider_address_size[REMOTE] = 0;
+    memset(report.provider_address_size, 0, sizeof report.provider_address_size);
     if (status)
         snprintf(report.words, sizeof report.words, "%.900s", error_message());
     return agree_send_report(a, &report);
@@ -401,6 +411,10 @@ static tutti_status play_round(struct agreement *a)
     status = endpoints_connect(a->group, a->decision.host_of);
     if (!status)
         status = wait_for(a, map_done, "the memory of its host");
+    if (!status && !a->outcome.kind)
+        status = native_form(a->group);
+    if (!status && !a->outcome.kind)
+        status = wait_for(a, team_done, "the engine to join all members");
     if (a->outcome.kind)
         return TUTTI_OK;
     if (!status)
@@ -504,9 +518,11 @@ tutti_status agree(struct tutti_group *group, tutti_store *store, const char *ch
         status = layout_init(&group->layout, group->size, group->rank, a->decision.host_of);
     if (!status) {
         const char *local = a->decision.provider[LOCAL], *remote = a->decision.provider[REMOTE];
+        const char *engine = a->decision.provider[NATIVE];
+        const bool besides = *engine && strcmp(engine, *local ? local : remote) != 0;
 
-        snprintf(group->backend, sizeof group->backend, "%s%s%s", local,
-                 *local && *remote ? "+" : "", remote);
+        snprintf(group->backend, sizeof group->backend, "%s%s%s%s%s", besides ? engine : "",
+                 besides ? "+" : "", local, *local && *remote ? "+" : "", remote);
     }
     if (status) {
         struct kept_error kept = {0};

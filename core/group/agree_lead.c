@@ -13,22 +13,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "group/agree.h"
+#include "group/agree_lead.h"
 #include "group/settings.h"
 
 enum { REMIND_MS = 10000, LATE_MS = 200 };
-
-struct leading {
-    struct offer *offers;  /* [size] */
-    struct report *opened; /* [size] phase OPENED; addresses are copies of ours */
-    bool *has_opened, *has_connected;
-    bool *alone;             /* [size] members that could not be proven mates: hosts of their own */
-    bool refused[PROVIDERS]; /* `auto` goes on without */
-    uint8_t token[CONTROL_TOKEN_BYTES];
-    bool overruled; /* a decision is there that is not ours: of members that are stuck */
-    int hosts;
-    int *host_of;
-};
 
 void lead_end(struct agreement *a)
 {
@@ -262,100 +250,6 @@ static void lay_out(struct agreement *a)
     }
 }
 
-/* The first member that lacks the level's plugin, or -1. */
-static int lacking(const struct agreement *a, int level)
-{
-    for (int r = 0; r < a->group->size; r++)
-        if (*a->lead->offers[r].reasons[level])
-            return r;
-    return -1;
-}
-
-static tutti_status need(struct agreement *a, int level, const char *name, int *ret_culprit)
-{
-    int r = lacking(a, level);
-
-    if (r < 0)
-        return TUTTI_OK;
-    *ret_culprit = r;
-    return error_set(TUTTI_ERR_PLUGIN, "group %s: backend %s is not usable on rank %d: %s",
-                     a->group->name, name, r, a->lead->offers[r].reasons[level]);
-}
-
-static tutti_status choose_auto(struct agreement *a, struct decision *d, int *ret_culprit)
-{
-    struct leading *lead = a->lead;
-    bool shared = lead->hosts < a->group->size; /* some host has several members */
-    int without = lacking(a, LOCAL);
-
-    if (shared && without >= 0 && !lead->refused[LOCAL]) {
-        lead->refused[LOCAL] = true;
-        log_line(LOG_WARN, 0, "group %s: going on without shm: rank %d: %s", a->group->name,
-                 without, lead->offers[without].reasons[LOCAL]);
-    }
-    bool local = shared && !lead->refused[LOCAL];
-    bool remote = lead->hosts > 1 || !local;
-    if (local)
-        snprintf(d->provider[LOCAL], sizeof d->provider[LOCAL], "shm");
-    if (remote)
-        snprintf(d->provider[REMOTE], sizeof d->provider[REMOTE], "tcp");
-    return remote ? need(a, REMOTE, "tcp", ret_culprit) : TUTTI_OK;
-}
-
-static void list_hosts(const struct agreement *a, char *ret_words, size_t capacity)
-{
-    size_t used = 0;
-
-    *ret_words = 0;
-    for (int h = 0; h < a->lead->hosts; h++) {
-        int first = 1;
-
-        for (int r = 0; r < a->group->size && used < capacity; r++)
-            if (a->lead->host_of[r] == h) {
-                int n = snprintf(ret_words + used, capacity - used, "%s%d",
-                                 !first ? ","
-                                 : h    ? "; rank "
-                                        : "rank ",
-                                 r);
-                used += n > 0 ? (size_t)n : 0;
-                first = 0;
-            }
-    }
-}
-
-static tutti_status choose_named(struct agreement *a, struct decision *d, int *ret_culprit)
-{
-    const struct backend_choice *choice = a->choice;
-    bool shared = a->lead->hosts < a->group->size, single = !strcmp(choice->local, choice->remote);
-    const tutti_plugin *plugin;
-
-    for (int level = 0; level < PROVIDERS; level++) {
-        tutti_status status = need(a, level, level ? choice->remote : choice->local, ret_culprit);
-        if (status)
-            return status;
-    }
-    tutti_status status = plugin_find(choice->remote, &plugin);
-    if (status)
-        return status;
-    const tutti_transport_ops *ops = plugin_transport(plugin);
-    bool host_only = ops && ops->capabilities & TUTTI_CAP_HOST_ONLY;
-    if (host_only && a->lead->hosts > 1) {
-        char hosts[256];
-
-        list_hosts(a, hosts, sizeof hosts);
-        return error_set(TUTTI_ERR_UNSUPPORTED,
-                         "group %s: backend %s reaches members of one host only, and the members "
-                         "are on %d: %s; try auto",
-                         a->group->name, choice->remote, a->lead->hosts, hosts);
-    }
-    bool local = single ? host_only : shared;
-    if (local)
-        memcpy(d->provider[LOCAL], choice->local, sizeof d->provider[LOCAL]);
-    if (!local || (a->lead->hosts > 1 && !single))
-        memcpy(d->provider[REMOTE], choice->remote, sizeof d->provider[REMOTE]);
-    return TUTTI_OK;
-}
-
 /* In a group that is made from another, members that are stuck may have decided already: what is
  * there stays, and is read back with everybody. In a world it is of an earlier attempt. */
 static tutti_status put_decision(struct agreement *a, const char *key, const struct writer *w)
@@ -426,7 +320,7 @@ static tutti_status fill_decision(struct agreement *a, struct decision *d, int *
     }
     for (int i = 0; i < d->interior; i++)
         d->addresses[i] = lead->offers[i].address;
-    return a->choice->is_auto ? choose_auto(a, d, ret_culprit) : choose_named(a, d, ret_culprit);
+    return lead_choose(a, d, ret_culprit);
 }
 
 /* Of all members, so that who is late can be dialed. */
@@ -475,12 +369,14 @@ tutti_status lead_decide(struct agreement *a)
 static tutti_status send_roster(struct agreement *a)
 {
     size_t capacity = 16, size = (size_t)a->group->size;
-    size_t entry_capacity = 2 * AGREE_PROVIDER_ADDRESS_MAX + 8192;
+    size_t entry_capacity = PROVIDERS * AGREE_PROVIDER_ADDRESS_MAX + 8192;
     uint8_t *entry = malloc(entry_capacity);
 
-    for (size_t r = 0; r < size; r++)
-        capacity += 4096 + a->lead->opened[r].provider_address_size[0] +
-                    a->lead->opened[r].provider_address_size[1];
+    for (size_t r = 0; r < size; r++) {
+        capacity += 4096;
+        for (int level = 0; level < PROVIDERS; level++)
+            capacity += a->lead->opened[r].provider_address_size[level];
+    }
     struct writer w = {.data = malloc(capacity), .capacity = capacity};
     tutti_status status = TUTTI_OK;
     if (!entry || !w.data) {

@@ -147,8 +147,10 @@ void agree_fill_report(const struct agreement *a, struct report *report)
 
 tutti_status agree_send_report(struct agreement *a, const struct report *report)
 {
-    size_t capacity = 4096 + 2 * AGREE_WORDS_MAX + report->provider_address_size[0] +
-                      report->provider_address_size[1];
+    size_t capacity = 4096 + 2 * AGREE_WORDS_MAX;
+
+    for (int level = 0; level < PROVIDERS; level++)
+        capacity += report->provider_address_size[level];
     struct writer w = {.data = malloc(capacity), .capacity = capacity};
 
     if (a->lead) {

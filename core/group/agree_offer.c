@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "group/agree.h"
 #include "group/settings.h"
+#include "plugin/host.h"
 #include "plugin/plugin.h"
 
 /* Members that agree in this may be host-mates: kernel, user, network namespace, TUTTI_HOST. */
@@ -33,18 +34,37 @@ static void describe_host(char ret_key[AGREE_HOST_KEY_MAX])
              override ? override : "");
 }
 
+/* Whether the plugin is there, and what it drives. */
+static tutti_status look_at_plugin(const char *name, struct engine_offer *ret_engine)
+{
+    tutti_engine_version version = {.struct_size = sizeof version};
+    const tutti_plugin *plugin;
+    tutti_status status = plugin_find(name, &plugin);
+    const tutti_collectives_ops *ops = status ? NULL : plugin_collectives(plugin);
+
+    if (status || !ops || !TUTTI_HAS(ops, engine))
+        return status;
+    error_set(TUTTI_ERR_PLUGIN, "%s does not say which engine it drives", name);
+    status = ops->engine(&host_bare, host_self_of(name), &version);
+    if (status)
+        return status;
+    snprintf(ret_engine->name, sizeof ret_engine->name, "%.*s", (int)sizeof version.name,
+             version.name);
+    ret_engine->major = version.major;
+    ret_engine->minor = version.minor;
+    ret_engine->patch = version.patch;
+    return TUTTI_OK;
+}
+
 tutti_status agree_offer(struct agreement *a, const char *choice_words)
 {
     struct offer *offer = a->own;
-    const char *names[PROVIDERS] = {a->choice->local, a->choice->remote};
+    const char *names[PROVIDERS];
     uint8_t bytes[AGREE_OFFER_MAX];
     struct writer w = {.data = bytes, .capacity = sizeof bytes};
     char key[AGREE_KEY_MAX];
 
-    if (a->choice->is_auto) {
-        names[LOCAL] = "shm";
-        names[REMOTE] = "tcp";
-    }
+    backend_candidates(a->choice, names);
     if (getrandom(&offer->nonce, sizeof offer->nonce, 0) != sizeof offer->nonce)
         return error_set_errno(TUTTI_ERR_SYSTEM, errno, "no random numbers");
     offer->size = (uint32_t)a->group->size;
@@ -55,13 +75,10 @@ tutti_status agree_offer(struct agreement *a, const char *choice_words)
     offer->refused = a->group->refusal.info.status;
     snprintf(offer->refusal, sizeof offer->refusal, "%.900s",
              a->group->refusal.message ? a->group->refusal.message : "");
-    for (int level = 0; level < PROVIDERS; level++) {
-        const tutti_plugin *plugin;
-
-        if (plugin_find(names[level], &plugin))
+    for (int level = 0; level < PROVIDERS; level++)
+        if (*names[level] && look_at_plugin(names[level], &offer->engines[level]))
             snprintf(offer->reasons[level], sizeof offer->reasons[level], "%.900s",
                      error_message());
-    }
     tutti_status status = mates_listen(offer->socket_name, &a->listener);
     if (status)
         return status;

@@ -73,8 +73,15 @@ void offer_encode(struct writer *w, const struct offer *offer)
     address_encode(w, &offer->address);
     write_u32(w, (uint32_t)offer->refused);
     write_string(w, offer->refusal);
-    for (int level = 0; level < CONTROL_PROVIDERS; level++)
+    for (int level = 0; level < CONTROL_PROVIDERS; level++) {
+        const struct engine_offer *engine = &offer->engines[level];
+
         write_string(w, offer->reasons[level]);
+        write_string(w, engine->name);
+        write_u32(w, engine->major);
+        write_u32(w, engine->minor);
+        write_u32(w, engine->patch);
+    }
 }
 
 bool offer_decode(const void *data, size_t size, struct offer *ret_offer)
@@ -92,8 +99,15 @@ bool offer_decode(const void *data, size_t size, struct offer *ret_offer)
     address_decode(&r, &ret_offer->address);
     ret_offer->refused = (tutti_status)read_u32(&r);
     read_string(&r, ret_offer->refusal, sizeof ret_offer->refusal);
-    for (int level = 0; level < CONTROL_PROVIDERS; level++)
+    for (int level = 0; level < CONTROL_PROVIDERS; level++) {
+        struct engine_offer *engine = &ret_offer->engines[level];
+
         read_string(&r, ret_offer->reasons[level], sizeof ret_offer->reasons[level]);
+        read_string(&r, engine->name, sizeof engine->name);
+        engine->major = read_u32(&r);
+        engine->minor = read_u32(&r);
+        engine->patch = read_u32(&r);
+    }
     return !r.bad && ret_offer->refused <= 0;
 }
 
@@ -104,7 +118,7 @@ int decision_interior(int size)
 
 size_t decision_bytes(int size, int hosts)
 {
-    return 256 + AGREE_WORDS_MAX + 2 * PLUGIN_NAME_MAX + (size_t)size * 12 +
+    return 256 + AGREE_WORDS_MAX + CONTROL_PROVIDERS * (PLUGIN_NAME_MAX + 4) + (size_t)size * 12 +
            (size_t)hosts * (MATES_NAME_MAX + 4) + (size_t)decision_interior(size) * 24;
 }
 
@@ -222,6 +236,14 @@ void report_encode(struct writer *w, const struct report *report)
         write_blob(w, report->provider_address[level], report->provider_address_size[level]);
 }
 
+static bool addresses_fit(const struct report *report)
+{
+    for (int level = 0; level < CONTROL_PROVIDERS; level++)
+        if (report->provider_address_size[level] > AGREE_PROVIDER_ADDRESS_MAX)
+            return false;
+    return true;
+}
+
 bool report_decode(const void *data, size_t bytes, int size, struct report *ret_report)
 {
     struct reader r = {.data = data, .size = bytes};
@@ -240,9 +262,7 @@ bool report_decode(const void *data, size_t bytes, int size, struct report *ret_
         ret_report->provider_address[level] =
             read_blob(&r, &ret_report->provider_address_size[level]);
     return !r.bad && ret_report->rank >= 0 && ret_report->rank < size && ret_report->status <= 0 &&
-           ret_report->failed_level < CONTROL_PROVIDERS &&
-           ret_report->provider_address_size[0] <= AGREE_PROVIDER_ADDRESS_MAX &&
-           ret_report->provider_address_size[1] <= AGREE_PROVIDER_ADDRESS_MAX;
+           ret_report->failed_level < CONTROL_PROVIDERS && addresses_fit(ret_report);
 }
 
 void outcome_encode(struct writer *w, const struct outcome *outcome)

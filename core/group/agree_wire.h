@@ -19,12 +19,19 @@
 #include "plugin/plugin.h"
 
 enum {
-    AGREE_PROTOCOL = 1,
+    AGREE_PROTOCOL = 2,
     AGREE_WORDS_MAX = CONTROL_WORDS_MAX,
     AGREE_HOST_KEY_MAX = 256,
     AGREE_BACKEND_MAX = 128,
+    AGREE_ENGINE_MAX = 64,
     AGREE_OFFER_MAX = 8192,
     AGREE_PROVIDER_ADDRESS_MAX = 65536
+};
+
+/* The engine that a backend drives, as this member found it. */
+struct engine_offer {
+    char name[AGREE_ENGINE_MAX]; /* "": it has none that it names */
+    uint32_t major, minor, patch;
 };
 
 /* What a member brings. */
@@ -39,6 +46,7 @@ struct offer {
     tutti_status refused;                    /* it cannot take part, for `refusal` */
     char refusal[AGREE_WORDS_MAX];
     char reasons[CONTROL_PROVIDERS][AGREE_WORDS_MAX]; /* why a candidate is not there; "": it is */
+    struct engine_offer engines[CONTROL_PROVIDERS];
 };
 
 enum decision_kind { DECISION_GO = 1, DECISION_ABORT = 2 };

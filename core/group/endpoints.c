@@ -11,7 +11,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "group/group.h"
+#include "group/native.h"
 #include "group/wrap.h"
+#include "plugin/host.h"
 #include "plugin/plugin.h"
 #include "reduce/reduce.h"
 
@@ -26,37 +28,6 @@ static void host_log(void *self, int32_t level, const char *words)
     log_line((enum log_level)level, endpoint->group->rank, "%s: %s", endpoint->name, words);
 }
 
-int64_t host_now(void *self)
-{
-    (void)self;
-    return clock_now_ns();
-}
-
-void *host_allocate(void *self, uint64_t bytes)
-{
-    (void)self;
-    return calloc(1, bytes ? bytes : 1);
-}
-
-void host_release(void *self, void *memory)
-{
-    (void)self;
-    free(memory);
-}
-
-/* TUTTI_NAME_KEY in the environment; TUTTI_NAME when the key is empty. */
-const char *host_option(const char *name, const char *key)
-{
-    char variable[128];
-
-    int n = snprintf(variable, sizeof variable, "TUTTI_%s%s%s", name, *key ? "_" : "", key);
-    if (n < 0 || (size_t)n >= sizeof variable)
-        return NULL;
-    for (char *p = variable; *p; p++)
-        *p = *p >= 'a' && *p <= 'z' ? (char)(*p - 'a' + 'A') : *p == '-' || *p == '.' ? '_' : *p;
-    return secure_getenv(variable);
-}
-
 static const char *host_config(void *self, const char *key)
 {
     struct endpoint *endpoint = self;
@@ -69,6 +40,7 @@ static tutti_status host_error(void *self, tutti_status status, int32_t system_e
 {
     struct endpoint *endpoint = self;
 
+    endpoint->status = status;
     return system_errno ? error_set_errno(status, system_errno, "%s: %s", endpoint->name, words)
                         : error_set(status, "%s: %s", endpoint->name, words);
 }
@@ -118,7 +90,7 @@ static tutti_status host_reduce_local(void *self, uint32_t dtype, int32_t op, vo
     return status;
 }
 
-static const tutti_host host_services = {
+const tutti_host endpoint_services = {
     .struct_size = sizeof(tutti_host),
     .abi_minor = TUTTI_PLUGIN_ABI_MINOR,
     .log = host_log,
@@ -136,26 +108,45 @@ static const tutti_host host_services = {
 
 /* ---- opening and closing ---- */
 
-static tutti_status take_address(struct tutti_group *group, int level)
+tutti_status endpoint_take_address(struct tutti_group *group, int level, const char *name,
+                                   tutti_status (*address)(void *of, void *ret_address,
+                                                           uint64_t capacity, uint64_t *ret_bytes),
+                                   void *of)
 {
-    struct endpoint *endpoint = &group->endpoints[level];
     struct control_member *me = &group->control->members[group->rank];
     uint8_t *buffer = malloc(ADDRESS_MAX);
     uint64_t bytes = 0;
 
     if (!buffer)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for an address");
-    tutti_status status = endpoint->ops->address(endpoint->endpoint, buffer, ADDRESS_MAX, &bytes);
+    tutti_status status = address(of, buffer, ADDRESS_MAX, &bytes);
     if (status || bytes > ADDRESS_MAX) {
         free(buffer);
         return status ? status
-                      : error_set(TUTTI_ERR_PLUGIN, "%s has an address of %llu bytes",
-                                  endpoint->name, (unsigned long long)bytes);
+                      : error_set(TUTTI_ERR_PLUGIN, "%s has an address of %llu bytes", name,
+                                  (unsigned long long)bytes);
     }
     free(me->provider_address[level]);
     me->provider_address[level] = buffer;
     me->provider_address_size[level] = (uint32_t)bytes;
     return TUTTI_OK;
+}
+
+static tutti_status address_of(void *of, void *ret_address, uint64_t capacity, uint64_t *ret_bytes)
+{
+    const struct endpoint *endpoint = of;
+
+    return endpoint->ops->address(endpoint->endpoint, ret_address, capacity, ret_bytes);
+}
+
+tutti_status endpoint_check_threads(const char *name, uint32_t threads)
+{
+    if (threads <= TUTTI_THREADS_ONE_AT_A_TIME)
+        return TUTTI_OK;
+    return error_set(TUTTI_ERR_UNSUPPORTED,
+                     "backend %s wants to be called from certain threads only (%u), which this "
+                     "version of tutti does not do",
+                     name, threads);
 }
 
 tutti_status endpoint_open(struct tutti_group *group, int level, const char *name,
@@ -177,28 +168,28 @@ tutti_status endpoint_open(struct tutti_group *group, int level, const char *nam
     const tutti_transport_ops *ops = plugin_transport(plugin);
     if (!ops)
         return error_set(TUTTI_ERR_PLUGIN, "backend %s offers no transport", name);
-    if (ops->threads != TUTTI_THREADS_ANY && ops->threads != TUTTI_THREADS_ONE_AT_A_TIME)
-        return error_set(TUTTI_ERR_UNSUPPORTED,
-                         "backend %s wants to be called from certain threads only (%u), which this "
-                         "version of tutti does not do",
-                         name, ops->threads);
-    status = ops->open(&host_services, endpoint, &options, &endpoint->endpoint);
+    status = endpoint_check_threads(name, ops->threads);
+    if (status)
+        return status;
+    status = ops->open(&endpoint_services, endpoint, &options, &endpoint->endpoint);
     if (status)
         return status;
     endpoint->ops = ops;
     if (group->wrappers)
         status = wrappers_transport(group, endpoint);
-    return status ? status : take_address(group, level);
+    return status ? status
+                  : endpoint_take_address(group, level, endpoint->name, address_of, endpoint);
 }
 
 void endpoints_close(struct tutti_group *group)
 {
     struct endpoint *local = &group->endpoints[LOCAL];
 
+    native_close(group);
     if (group->map)
         local->ops->map_close(local->endpoint, group->map);
     group->map = NULL;
-    for (int level = 0; level < PROVIDERS; level++) {
+    for (int level = 0; level < TRANSPORTS; level++) {
         struct endpoint *endpoint = &group->endpoints[level];
 
         if (endpoint->wait_fd >= 0)
@@ -274,7 +265,7 @@ tutti_status endpoints_start_messages(struct tutti_group *group)
 {
     tutti_status status = p2p_engine_new(&group->p2p_engine);
 
-    for (int level = 0; level < PROVIDERS && !status; level++)
+    for (int level = 0; level < TRANSPORTS && !status; level++)
         if (group->endpoints[level].ops)
             status = add_endpoint(group, &group->endpoints[level]);
     for (int r = 0; r < group->size && !status; r++)

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "group/dump.h"
+#include "group/native.h"
 #include "group/settings.h"
 #include "group/wrap.h"
 #include "plugin/plugin.h"
@@ -169,6 +170,7 @@ static void gather_facts(struct tutti_group *group)
         .remote_name = remote->ops  ? remote->name
                        : local->ops ? local->name /* one host */
                                     : NULL,
+        .native = native_facts(group),
     };
     /* The world has all mates that a group made from it can have. */
     group->crowds =
@@ -201,7 +203,7 @@ tutti_status group_create(struct tutti_context *context, const char *name, int64
     group->context = context;
     group->fork_generation = fork_current();
     group->timeout_ms = timeout_ms ? timeout_ms : DEFAULT_TIMEOUT_MS;
-    for (int level = 0; level < PROVIDERS; level++)
+    for (int level = 0; level < TRANSPORTS; level++)
         group->endpoints[level] = (struct endpoint){.group = group, .wait_fd = -1};
     snprintf(group->name, sizeof group->name, "%s", name);
     tally_init(&group->lineage.made);

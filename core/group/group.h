@@ -34,7 +34,8 @@
 #include "work/runner.h"
 #include "work/work.h"
 
-enum { LOCAL, REMOTE, PROVIDERS }; /* the levels: inside a host, between hosts */
+/* The levels: inside a host, between hosts; beside them whole operations of an engine. */
+enum { LOCAL, REMOTE, TRANSPORTS, NATIVE = TRANSPORTS, PROVIDERS };
 
 enum {
     GROUP_CALLS_KEPT = 64,  /* own calls, to compare late announcements with */
@@ -78,6 +79,7 @@ enum call_kind { CALL_COLLECTIVE, CALL_SEND, CALL_RECV };
 
 struct packed;
 struct plan_entry;
+struct native;
 struct wrappers;
 
 struct call {
@@ -171,7 +173,7 @@ struct tutti_group {
     uint32_t fork_generation;
     int rank, size;
     char name[CONTROL_HOST_MAX];
-    char backend[2 * PLUGIN_NAME_MAX + 2]; /* "shm+tcp" */
+    char backend[3 * PLUGIN_NAME_MAX + 3]; /* "shm+tcp" */
     struct backend_choice choice;          /* as asked for */
     struct lineage lineage;
     const struct forming *forming; /* NULL: it is made, or a world */
@@ -187,7 +189,8 @@ struct tutti_group {
     struct bootstrap bootstrap;
     struct control *control;
     struct mates *mates;
-    struct endpoint endpoints[PROVIDERS];
+    struct endpoint endpoints[TRANSPORTS];
+    struct native *native; /* NULL: no engine does whole operations */
     struct p2p_engine *p2p_engine;
     struct p2p_group *p2p; /* NULL: one member */
     tutti_map *map;
@@ -269,12 +272,15 @@ tutti_status endpoints_map_test(struct tutti_group *group);
 /* Messages may flow from here on. */
 tutti_status endpoints_start_messages(struct tutti_group *group);
 
-/* Host services that need no endpoint. */
-int64_t host_now(void *self);
-void *host_allocate(void *self, uint64_t bytes);
-void host_release(void *self, void *memory);
-/* The value of option `key` of plugin `name`, NULL: not set. */
-const char *host_option(const char *name, const char *key);
+/* What plugins may ask; `self` is an endpoint. */
+extern const tutti_host endpoint_services;
+/* Asks for what the others have to know, and keeps it for the roster. `address` as of a transport. */
+tutti_status endpoint_take_address(struct tutti_group *group, int level, const char *name,
+                                   tutti_status (*address)(void *of, void *ret_address,
+                                                           uint64_t capacity, uint64_t *ret_bytes),
+                                   void *of);
+/* UNSUPPORTED when the core cannot call from the threads that a provider wants. */
+tutti_status endpoint_check_threads(const char *name, uint32_t threads);
 
 /* ---- group.c ---- */
 

@@ -112,7 +112,7 @@ static tutti_status plan_new(struct tutti_group *group, const struct call_words 
     tutti_status status = take_kernels(words, (uint32_t)group->size, &entry->kernels);
     if (!status)
         status = plan_choose(&group->facts, words, element, &entry->plan);
-    if (!status && entry->plan.algorithm->kind != ALGORITHM_INLINE)
+    if (!status && entry->plan.algorithm->emit)
         status =
             plan_emit(&entry->plan, &group->facts, words, element, sizes ? &entry->sizes : NULL,
                       entry->kernels.finish != NULL, &entry->schedule);

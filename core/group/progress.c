@@ -21,6 +21,7 @@
 #include "base/number.h"
 #include "group/dump.h"
 #include "group/group.h"
+#include "group/native.h"
 #include "group/recorder.h"
 #include "group/wrap.h"
 #include "reduce/op.h"
@@ -81,6 +82,7 @@ static void fail_all(struct tutti_group *group)
         if (group->p2p)
             p2p_group_fail(group->p2p, status);
         run_abandon(&group->run);
+        native_fail(group, group->queue.first);
     }
     while (group->queue.first) {
         group_verdict(group);
@@ -174,7 +176,13 @@ static void on_peer_failed(void *user, int source, tutti_status status, const ch
     control_propose(group->control, status, source, text);
 }
 
-const struct p2p_events group_events = {.announce = on_announce, .peer_failed = on_peer_failed};
+static void on_announced(void *user, int source, uint64_t sequence)
+{
+    native_announced(user, source, sequence);
+}
+
+const struct p2p_events group_events = {
+    .announce = on_announce, .peer_failed = on_peer_failed, .announced = on_announced};
 
 /* ---- the source ---- */
 
@@ -201,6 +209,8 @@ static unsigned progress(struct engine_source *source)
         return 0;
     if (group->p2p)
         moved += p2p_progress(group->p2p_engine);
+    if (group->native)
+        moved += native_answer(group);
     while (group->queue.first) {
         struct call *before = group->queue.first;
 
@@ -390,6 +400,7 @@ static void look(struct engine_source *source, int64_t now)
     look_at_leavers(group, now);
     look_at_byes(group);
     look_at_suspects(group, now);
+    native_look(group, now);
     if (group->queue.first)
         look_at_deadline(group, group->queue.first, now);
     for (struct call *call = group->messages.first, *next; call; call = next) {
@@ -419,15 +430,16 @@ static bool may_sleep(struct engine_source *source)
 {
     struct tutti_group *group = (struct tutti_group *)source;
 
-    return !group->p2p || p2p_arm(group->p2p_engine);
+    return (!group->p2p || p2p_arm(group->p2p_engine)) && native_may_sleep(group);
 }
 
 void group_source_init(struct tutti_group *group)
 {
-    group->source = (struct engine_source){.progress = progress,
-                                           .look = look,
-                                           .sleep = tell_sleep,
-                                           .may_sleep = may_sleep,
-                                           .polled = group->p2p && p2p_is_polled(group->p2p_engine),
-                                           .awake = tell_awake};
+    group->source = (struct engine_source){
+        .progress = progress,
+        .look = look,
+        .sleep = tell_sleep,
+        .may_sleep = may_sleep,
+        .polled = (group->p2p && p2p_is_polled(group->p2p_engine)) || native_is_polled(group),
+        .awake = tell_awake};
 }

@@ -61,6 +61,8 @@ static const char *provider_of(const struct tutti_group *group, enum algorithm_k
         return group->facts.remote_name;
     case ALGORITHM_COMPOSED:
         return group->backend;
+    case ALGORITHM_NATIVE:
+        return group->facts.native->name;
     default:
         return group->facts.local_name;
     }
@@ -161,7 +163,7 @@ tutti_status tutti_group_traffic(const tutti_group *const_group, tutti_traffic *
     tutti_traffic traffic = {0};
 
     engine_take(&group->context->engine);
-    for (int level = 0; level < PROVIDERS; level++) {
+    for (int level = 0; level < TRANSPORTS; level++) {
         struct endpoint *e = &group->endpoints[level];
         uint64_t counters[5] = {0};
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "group/group.h"
+#include "group/native.h"
 #include "group/recorder.h"
 
 struct waiting group_waits_for(const struct tutti_group *group, const struct call *call)
@@ -15,6 +16,8 @@ struct waiting group_waits_for(const struct tutti_group *group, const struct cal
         };
     if (call != group->queue.first || group_holds(group, call))
         return (struct waiting){.kind = WAITING_NOTHING, .rank = -1};
+    if (call->plan->plan.algorithm->kind == ALGORITHM_NATIVE)
+        return (struct waiting){.kind = WAITING_CALL, .rank = native_missing(group, call)};
     if (call->plan->plan.algorithm->kind == ALGORITHM_INLINE && group->mapped.culprit >= 0)
         return (struct waiting){
             .kind = call->begun ? WAITING_CALL : WAITING_ROOM,

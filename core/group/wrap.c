@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "group/recorder.h"
 #include "plugin/descriptor.h"
+#include "plugin/host.h"
 #include "plugin/plugin.h"
 
 enum {

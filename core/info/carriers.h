@@ -9,11 +9,13 @@
 
 struct carrier {
     char name[PLUGIN_NAME_MAX + 1];
-    uint64_t capabilities; /* TUTTI_CAP_… of its transport */
+    uint64_t capabilities;               /* TUTTI_CAP_… of its transport */
+    const tutti_collectives_ops *engine; /* of whole operations; NULL: none */
 };
 
 struct carriers {
     struct carrier local, remote; /* the same when one name serves everything */
+    struct carrier alone;         /* an engine that carries no messages; "": none */
 };
 
 /* Opens the plugins that are named, as tutti_init() would, and fails as it would. `auto` opens
@@ -21,7 +23,8 @@ struct carriers {
 tutti_status carriers_find(const struct backend_choice *choice, struct carriers *ret_carriers);
 
 /* What plans are made from, as a group with these carriers has it. Where they do not reach all
- * members, `messages` is false. */
-struct group_facts carriers_facts(const struct carriers *carriers, const struct layout *layout);
+ * members, `messages` is false. `ret_native` has to live as long. */
+struct group_facts carriers_facts(const struct carriers *carriers, const struct layout *layout,
+                                  struct native_facts *ret_native);
 
 #endif

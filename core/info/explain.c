@@ -187,7 +187,8 @@ tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn
         status = make_layout(&q, &layout);
     if (status)
         return status;
-    const struct group_facts facts = carriers_facts(&carriers, &layout);
+    struct native_facts native;
+    const struct group_facts facts = carriers_facts(&carriers, &layout, &native);
 
     status = explain(&facts, &words, element_bytes, fn, user);
     layout_free(&layout);

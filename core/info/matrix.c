@@ -35,6 +35,7 @@ struct listing {
     const struct carriers *carriers;
     const char *layout;
     struct group_facts facts;
+    struct native_facts native;
     char unreached[96]; /* why members of this layout make no group; "": they do */
 };
 
@@ -173,7 +174,7 @@ static tutti_status list_placing(struct listing *listing, const struct placing *
     if (layout_init(&layout, MEMBERS, 0, placing->host_of))
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a layout");
     listing->layout = placing->name;
-    listing->facts = carriers_facts(listing->carriers, &layout);
+    listing->facts = carriers_facts(listing->carriers, &layout, &listing->native);
     *listing->unreached = 0;
     if (!listing->facts.messages)
         snprintf(listing->unreached, sizeof listing->unreached,

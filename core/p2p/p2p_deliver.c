@@ -316,6 +316,13 @@ static void arrived_data(struct p2p_group *group, struct p2p_path *path, const s
     }
 }
 
+static void arrived_announce(const struct p2p_group *group, const struct p2p_header *h)
+{
+    group->events->announce(group->user, (int)h->source, &h->announce);
+    if (group->events->announced)
+        group->events->announced(group->user, (int)h->source, h->tag);
+}
+
 static void arrived(struct p2p_group *group, struct p2p_path *path, const struct p2p_header *h,
                     struct p2p_envelope *envelope)
 {
@@ -326,6 +333,11 @@ static void arrived(struct p2p_group *group, struct p2p_path *path, const struct
         return;
     }
     switch (h->kind) {
+    case P2P_ANNOUNCE:
+        arrived_announce(group, h);
+        if (envelope)
+            envelope_free(envelope);
+        break;
     case P2P_READY:
         arrived_ready(group, path, h, envelope);
         break;

@@ -186,6 +186,23 @@ tutti_status p2p_collective_send(struct p2p_group *group, struct p2p_op *op, int
     return send(group, op, destination, &header, buffer);
 }
 
+tutti_status p2p_announce(struct p2p_group *group, int destination, const struct announce *announce)
+{
+    struct p2p_header header = {.kind = P2P_ANNOUNCE,
+                                .group = group->id,
+                                .source = (uint32_t)group->rank,
+                                .tag = announce->sequence,
+                                .announce = *announce};
+    tutti_status status = check(group, destination, true, 0);
+
+    if (status || group->paths[destination]->failed)
+        return status;
+    if (!p2p_packet_queue(group->paths[destination], &header, NULL, NULL))
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to announce a call");
+    p2p_flow_send(group->paths[destination]);
+    return TUTTI_OK;
+}
+
 /* ---- receive -----------------------------------------------------------------------------------
  */
 

@@ -30,7 +30,7 @@ static uint64_t get64(const uint8_t *at)
 
 static bool has_announce(uint8_t kind)
 {
-    return kind == P2P_COLLECTIVE || kind == P2P_COLLECTIVE_REQUEST;
+    return kind == P2P_COLLECTIVE || kind == P2P_COLLECTIVE_REQUEST || kind == P2P_ANNOUNCE;
 }
 
 void p2p_wire_encode(const struct p2p_header *header, uint8_t ret_wire[P2P_HEADER_BYTES])
@@ -93,6 +93,8 @@ static const char *check_kind(const struct p2p_header *h, const uint8_t *wire)
         return h->bytes && h->tag <= INT64_MAX ? NULL : "impossible piece";
     case P2P_GRANT:
         return h->bytes || h->tag > UINT32_MAX ? "impossible grant" : NULL;
+    case P2P_ANNOUNCE:
+        return h->bytes || h->id ? "an announcement with a size" : NULL;
     case P2P_REFUSE:
         return h->bytes || h->tag ? "impossible refusal" : NULL;
     default: /* P2P_CREDIT */

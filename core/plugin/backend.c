@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "plugin/descriptor.h"
+#include "plugin/plugin.h"
 
 #define GRAMMAR                                                                                    \
     "write \"auto\", NAME or \"local=NAME,remote=NAME\", where NAME is a letter of a-z, then "     \
@@ -85,4 +86,21 @@ tutti_status backend_resolve(const char *option, struct backend_choice *ret_choi
     if (variable && *variable)
         return backend_parse("TUTTI_BACKEND", variable, ret_choice);
     return backend_parse("backend", "auto", ret_choice);
+}
+
+bool backend_is_engine(const char *name)
+{
+    const tutti_plugin *plugin;
+
+    return !plugin_find(name, &plugin) && plugin_collectives(plugin) && !plugin_transport(plugin);
+}
+
+void backend_candidates(const struct backend_choice *choice, const char *ret_names[3])
+{
+    const bool engine = !choice->is_auto && !strcmp(choice->local, choice->remote) &&
+                        backend_is_engine(choice->local);
+
+    ret_names[0] = choice->is_auto || engine ? "shm" : choice->local;
+    ret_names[1] = choice->is_auto || engine ? "tcp" : choice->remote;
+    ret_names[2] = engine ? choice->local : "";
 }

@@ -29,4 +29,12 @@ tutti_status backend_parse(const char *source, const char *words,
  */
 tutti_status backend_resolve(const char *option, struct backend_choice *ret_choice);
 
+/* Whether the plugin, which is there, does whole operations and carries no messages: shm and tcp
+ * do that for it. */
+bool backend_is_engine(const char *name);
+
+/* Whose plugins are needed: for messages inside hosts and between them, and such an engine; "" where
+ * there is none. */
+void backend_candidates(const struct backend_choice *choice, const char *ret_names[3]);
+
 #endif

@@ -71,6 +71,43 @@ static tutti_status check_wrapper(const char *name, const tutti_wrapper_ops *ops
                      TUTTI_HAS(ops, open) ? "close" : "open");
 }
 
+/* `there`: which of the `count` required functions the table has. */
+static tutti_status check_required(const char *kind, const char *name, const char *const *functions,
+                                   const bool *there, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!there[i])
+            return error_set(TUTTI_ERR_PLUGIN, "%s %s lacks the required function %s", kind, name,
+                             functions[i]);
+    return TUTTI_OK;
+}
+
+static tutti_status check_collectives(const char *name, const tutti_collectives_ops *ops)
+{
+    static const char *const functions[] = {"serves", "open", "address", "form", "form_test",
+                                            "start",  "test", "abort",   "close"};
+    const bool there[] = {
+        TUTTI_HAS(ops, serves), TUTTI_HAS(ops, open),      TUTTI_HAS(ops, address),
+        TUTTI_HAS(ops, form),   TUTTI_HAS(ops, form_test), TUTTI_HAS(ops, start),
+        TUTTI_HAS(ops, test),   TUTTI_HAS(ops, abort),     TUTTI_HAS(ops, close)};
+    tutti_status status =
+        check_required("collectives", name, functions, there, sizeof there / sizeof there[0]);
+
+    if (!status && ops->threads > THREADS_LAST)
+        status =
+            error_set(TUTTI_ERR_PLUGIN, "collectives %s say thread rule %u", name, ops->threads);
+    return status;
+}
+
+static tutti_status check_bootstrap(const char *name, const tutti_bootstrap_ops *ops)
+{
+    static const char *const functions[] = {"detect", "open", "broadcast", "close"};
+    const bool there[] = {TUTTI_HAS(ops, detect), TUTTI_HAS(ops, open), TUTTI_HAS(ops, broadcast),
+                          TUTTI_HAS(ops, close)};
+
+    return check_required("bootstrap", name, functions, there, sizeof there / sizeof there[0]);
+}
+
 static tutti_status check_provider(const tutti_provider *provider, unsigned index)
 {
     if (!provider || !TUTTI_HAS(provider, ops) || !TUTTI_HAS(provider, kind) || !provider->name)
@@ -78,6 +115,10 @@ static tutti_status check_provider(const tutti_provider *provider, unsigned inde
     /* Kinds of later minors are left alone: who asks for them knows how to check them. */
     if (provider->kind == TUTTI_PROVIDER_TRANSPORT)
         return descriptor_check_transport(provider->name, provider->ops);
+    if (provider->kind == TUTTI_PROVIDER_COLLECTIVES)
+        return check_collectives(provider->name, provider->ops);
+    if (provider->kind == TUTTI_PROVIDER_BOOTSTRAP)
+        return check_bootstrap(provider->name, provider->ops);
     if (provider->kind == TUTTI_PROVIDER_WRAPPER)
         return check_wrapper(provider->name, provider->ops);
     return TUTTI_OK;

@@ -297,6 +297,13 @@ const tutti_transport_ops *plugin_transport(const tutti_plugin *plugin)
     return provider ? provider->ops : NULL;
 }
 
+const tutti_collectives_ops *plugin_collectives(const tutti_plugin *plugin)
+{
+    const tutti_provider *provider = plugin_provider(plugin, TUTTI_PROVIDER_COLLECTIVES);
+
+    return provider ? provider->ops : NULL;
+}
+
 const tutti_wrapper_ops *plugin_wrapper(const tutti_plugin *plugin)
 {
     const tutti_provider *provider = plugin_provider(plugin, TUTTI_PROVIDER_WRAPPER);

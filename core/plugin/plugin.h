@@ -15,7 +15,7 @@
 
 #include <stddef.h>
 
-#include <tutti/plugin.h>
+#include <tutti/plugin_engine.h>
 #include <tutti/status.h>
 
 enum { PLUGIN_NAME_MAX = 31 }; /* bytes; a lower-case letter, then letters, digits, '_' and '-' */
@@ -39,6 +39,9 @@ const tutti_provider *plugin_provider(const tutti_plugin *plugin, enum tutti_pro
 
 /* The operations of the plugin's transport, NULL: it has none. */
 const tutti_transport_ops *plugin_transport(const tutti_plugin *plugin);
+
+/* The operations of the plugin's engine, NULL: it has none. */
+const tutti_collectives_ops *plugin_collectives(const tutti_plugin *plugin);
 
 /* The operations of the plugin's wrapper, NULL: it has none. */
 const tutti_wrapper_ops *plugin_wrapper(const tutti_plugin *plugin);

@@ -168,7 +168,7 @@ static void peer_failed(void *user, int source, tutti_status status, const char 
         abort();
 }
 
-static const struct p2p_events events = {announced, peer_failed};
+static const struct p2p_events events = {announced, peer_failed, NULL};
 static const uint32_t sizes[] = {0, 1, 8, 100, 9000, 65536, 70000, 300000};
 
 static void start(struct p2p_group *group, struct slot *slot, struct input *in)

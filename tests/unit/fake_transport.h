@@ -376,7 +376,7 @@ static inline void member_peer_failed(void *user, int source, tutti_status statu
     snprintf(member->words, sizeof member->words, "%s", words);
 }
 
-static const struct p2p_events member_events = {member_announce, member_peer_failed};
+static const struct p2p_events member_events = {member_announce, member_peer_failed, NULL};
 
 static inline uint64_t world_seed(uint64_t wanted)
 {

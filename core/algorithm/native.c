@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whole operations of an engine. The core neither emits nor reduces anything; how the engine does it is
+ * not known, so the cost is that of a tree there and back.
+ */
+#include "algorithm/algorithm.h"
+#include "algorithm/parts.h"
+
+static struct cost cost(const struct layout *layout, uint64_t bytes)
+{
+    return (struct cost){.messages = 2.0 * log2_ceil(layout->size),
+                         .message_bytes = 2.0 * (double)bytes};
+}
+
+#define NATIVE(NAME, name)                                                                         \
+    const struct algorithm name##_native_algorithm = {                                             \
+        #name "_native", OPERATION_##NAME, ALGORITHM_NATIVE, NULL, cost, NULL, NULL};
+
+NATIVE(ALL_REDUCE, all_reduce)
+NATIVE(BROADCAST, broadcast)
+NATIVE(BARRIER, barrier)
+NATIVE(REDUCE, reduce)
+NATIVE(ALL_GATHER, all_gather)
+NATIVE(GATHER, gather)
+NATIVE(SCATTER, scatter)
+NATIVE(REDUCE_SCATTER, reduce_scatter)
+NATIVE(ALL_TO_ALL, all_to_all)

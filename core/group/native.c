@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "group/native.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "group/native_memory.h"
+#include "plugin/plugin.h"
+
+enum {
+    ANNOUNCE_AFTER_NS = 1000000,
+    LOST_WAITS_MS = 6000 /* for whom: a host that vanished is found after 5 s */
+};
+
+struct native {
+    struct endpoint self; /* what the host services know: the group and the name */
+    const tutti_collectives_ops *ops;
+    tutti_team *team;
+    struct native_facts facts;
+    const void **addresses; /* while it forms */
+    uint64_t *address_bytes;
+    int *host_of;
+    int32_t wait_fd; /* -1: none */
+
+    tutti_request request;
+    bool under_way; /* start has taken an operation that has no result yet */
+    bool laid_out;  /* the call's memory is as engines want it */
+    bool aborted;
+    bool waits;       /* test has said NOT_READY, in the call that is under way */
+    int64_t since_ns; /* when native_look() saw it first */
+    int64_t
+        lost_ns; /* when the engine said that a member is lost, without saying which; 0: never */
+    struct native_memory memory;
+    struct chain kept; /* memory that the engine may write until the team is closed */
+    uint64_t *told;    /* [size] last call that this member announced to it */
+    uint64_t *heard;   /* [size] last call that it announced */
+    bool owes;         /* an answer */
+};
+
+/* ---- opening and closing ---- */
+
+static tutti_status failed(struct native *n, tutti_status status, const char *what)
+{
+    if (status && status != TUTTI_ERR_NOT_READY && n->self.status != status)
+        error_set(status, "%s failed to %s, and does not say why", n->self.name, what);
+    return status;
+}
+
+static tutti_status allocate(struct native *n, int size)
+{
+    n->addresses = calloc((size_t)size, sizeof *n->addresses);
+    n->address_bytes = calloc((size_t)size, sizeof *n->address_bytes);
+    n->told = calloc((size_t)size, sizeof *n->told);
+    n->heard = calloc((size_t)size, sizeof *n->heard);
+    n->host_of = calloc((size_t)size, sizeof *n->host_of);
+    if (n->addresses && n->address_bytes && n->told && n->heard && n->host_of)
+        return TUTTI_OK;
+    return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a team of %d members", size);
+}
+
+static tutti_status address_of(void *of, void *ret_address, uint64_t capacity, uint64_t *ret_bytes)
+{
+    struct native *n = of;
+
+    return failed(n, n->ops->address(n->team, ret_address, capacity, ret_bytes), "say its address");
+}
+
+/* The endpoint of the same plugin, if the group has it. */
+static tutti_endpoint *endpoint_of(const struct tutti_group *group, const char *name)
+{
+    for (int level = 0; level < TRANSPORTS; level++)
+        if (group->endpoints[level].ops && !strcmp(group->endpoints[level].name, name))
+            return group->endpoints[level].endpoint;
+    return NULL;
+}
+
+static tutti_status open_team(struct tutti_group *group, struct native *n, const int *host_of,
+                              const uint8_t token[CONTROL_TOKEN_BYTES], int64_t deadline_ns)
+{
+    tutti_team_options options = {.struct_size = sizeof options,
+                                  .rank = group->rank,
+                                  .size = group->size,
+                                  .is_world = group->lineage.is_world,
+                                  .name = group->name,
+                                  .run_id = group->bootstrap.run_id,
+                                  .bind_address = group->bootstrap.bind_address,
+                                  .world_ranks = group->lineage.world_ranks,
+                                  .host_of = n->host_of,
+                                  .endpoint = endpoint_of(group, n->self.name),
+                                  .deadline_ns = deadline_ns};
+
+    for (int r = 0; r < group->size; r++)
+        n->host_of[r] = host_of[r];
+    memcpy(options.token, token, sizeof options.token);
+    return failed(n, n->ops->open(&endpoint_services, &n->self, &options, &n->team), "open a team");
+}
+
+tutti_status native_open(struct tutti_group *group, const char *name, const int *host_of,
+                         const uint8_t token[CONTROL_TOKEN_BYTES], int64_t deadline_ns)
+{
+    const tutti_plugin *plugin;
+    tutti_status status = plugin_find(name, &plugin);
+
+    if (status)
+        return status;
+    const tutti_collectives_ops *ops = plugin_collectives(plugin);
+    if (!ops)
+        return error_set(TUTTI_ERR_PLUGIN, "backend %s offers no collectives", name);
+    status = endpoint_check_threads(name, ops->threads);
+    if (status)
+        return status;
+    struct native *n = group->native = calloc(1, sizeof *n);
+    if (!n)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a team");
+    *n = (struct native){.ops = ops, .self = {.group = group, .wait_fd = -1}, .wait_fd = -1};
+    snprintf(n->self.name, sizeof n->self.name, "%s", name);
+    n->facts = (struct native_facts){n->self.name, ops, &endpoint_services, &n->self};
+    status = allocate(n, group->size);
+    if (!status)
+        status = open_team(group, n, host_of, token, deadline_ns);
+    return status ? status : endpoint_take_address(group, NATIVE, n->self.name, address_of, n);
+}
+
+tutti_status native_form(struct tutti_group *group)
+{
+    struct native *n = group->native;
+
+    if (!n)
+        return TUTTI_OK;
+    for (int r = 0; r < group->size; r++) {
+        n->addresses[r] = group->control->members[r].provider_address[NATIVE];
+        n->address_bytes[r] = group->control->members[r].provider_address_size[NATIVE];
+    }
+    return failed(n, n->ops->form(n->team, n->addresses, n->address_bytes), "form its team");
+}
+
+tutti_status native_form_test(struct tutti_group *group)
+{
+    struct native *n = group->native;
+
+    if (!n)
+        return TUTTI_OK;
+    tutti_status status = failed(n, n->ops->form_test(n->team), "form its team");
+    if (status || !TUTTI_HAS(n->ops, wait_fd) || !TUTTI_HAS(n->ops, arm))
+        return status;
+    status = failed(n, n->ops->wait_fd(n->team, &n->wait_fd), "give a descriptor to wait on");
+    return status || n->ops->threads == TUTTI_THREADS_CALLERS_ONLY
+               ? status
+               : engine_watch(&group->context->engine, n->wait_fd);
+}
+
+void native_close(struct tutti_group *group)
+{
+    struct native *n = group->native;
+
+    if (!n)
+        return;
+    if (n->wait_fd >= 0)
+        engine_unwatch(&group->context->engine, n->wait_fd);
+    if (n->team)
+        n->ops->close(n->team);
+    chain_free(&n->kept);
+    free(n->addresses);
+    free(n->address_bytes);
+    free(n->told);
+    free(n->heard);
+    free(n->host_of);
+    free(n);
+    group->native = NULL;
+}
+
+/* ---- facts ---- */
+
+const struct native_facts *native_facts(const struct tutti_group *group)
+{
+    return group->native ? &group->native->facts : NULL;
+}
+
+bool native_is_callers_only(const struct tutti_group *group)
+{
+    return group->native && group->native->ops->threads == TUTTI_THREADS_CALLERS_ONLY;
+}
+
+bool native_is_polled(const struct tutti_group *group)
+{
+    return group->native && (group->native->wait_fd < 0 || native_is_callers_only(group));
+}
+
+static bool is_native(const struct call *call)
+{
+    return call && call->kind == CALL_COLLECTIVE && call->plan &&
+           call->plan->plan.algorithm->kind == ALGORITHM_NATIVE;
+}
+
+bool native_may_sleep(const struct tutti_group *group)
+{
+    const struct native *n = group->native;
+
+    if (!n || !is_native(group->queue.first) || group->queue.first->doomed)
+        return true;
+    return n->under_way && n->wait_fd >= 0 && n->ops->arm(n->team) == TUTTI_ARMED;
+}
+
+/* ---- one operation ---- */
+
+/* Over, well or badly: the next one begins anew. */
+static void forget(struct native *n)
+{
+    n->under_way = n->laid_out = n->waits = false;
+    n->since_ns = 0;
+}
+
+static tutti_status start(struct tutti_group *group, struct call *call)
+{
+    struct native *n = group->native;
+    tutti_status status = TUTTI_OK;
+
+    if (!n->laid_out) {
+        n->waits = false;
+        status = native_memory_lay_out(group, call, &n->memory);
+        n->laid_out = !status;
+    }
+    if (status)
+        return status;
+    n->request = (tutti_request){.status = TUTTI_ERR_NOT_READY};
+    status = n->ops->start(n->team, &n->memory.what, &n->request);
+    if (status == TUTTI_ERR_BUSY) {
+        n->waits = true;
+        return TUTTI_ERR_NOT_READY;
+    }
+    n->under_way = !status;
+    return failed(n, status, "start an operation");
+}
+
+tutti_status native_advance(struct tutti_group *group, struct call *call)
+{
+    struct native *n = group->native;
+    tutti_status status = TUTTI_OK;
+
+    if (!call->begun) {
+        status = start(group, call);
+        call->begun = !status;
+        if (!status)
+            status = n->request.status;
+    } else if (!n->lost_ns) {
+        status = n->ops->test(n->team, &n->request);
+    } else {
+        return TUTTI_ERR_NOT_READY;
+    }
+    if (status == TUTTI_ERR_NOT_READY) {
+        n->waits = true;
+        return status;
+    }
+    failed(n, status, "complete an operation");
+    if (status == TUTTI_ERR_PEER_LOST) { /* the control plane will know which */
+        n->lost_ns = clock_now_ns();
+        return TUTTI_ERR_NOT_READY;
+    }
+    if (!status)
+        native_memory_give_back(&n->memory);
+    if (!status)
+        forget(n);
+    return status;
+}
+
+void native_fail(struct tutti_group *group, struct call *call)
+{
+    struct native *n = group->native;
+    char what[192];
+
+    if (!n || n->aborted || !n->team)
+        return;
+    n->aborted = true;
+    tutti_status status = n->ops->abort(n->team);
+    if (n->under_way && status == TUTTI_ERR_NOT_READY && call) {
+        group_describe_call(call, what, sizeof what);
+        log_line(
+            LOG_WARN, group->rank,
+            "group %s: %s cannot withdraw %s: its tensors may still be written until the group "
+            "is destroyed",
+            group->name, n->self.name, what);
+        n->kept = call->memory; /* stand-ins and tables live as long */
+        call->memory.first = NULL;
+    }
+    forget(n);
+}
+
+/* ---- announcements ---- */
+
+static void announce(struct tutti_group *group, int to, const struct announce *what)
+{
+    struct native *n = group->native;
+
+    if (to == group->rank || n->told[to] >= what->sequence)
+        return;
+    n->told[to] = what->sequence;
+    (void)p2p_announce(group->p2p, to, what);
+}
+
+/* The engine has said that somebody is lost, and nobody else has found out who. */
+static void look_at_loss(struct tutti_group *group, int64_t now_ns)
+{
+    struct native *n = group->native;
+    char words[CONTROL_WORDS_MAX], what[192];
+    struct call *call = group->queue.first;
+
+    if (!n->lost_ns || !call || call->doomed ||
+        now_ns < n->lost_ns + LOST_WAITS_MS * CLOCK_NS_PER_MS)
+        return;
+    group_describe_call(call, what, sizeof what);
+    snprintf(words, sizeof words,
+             "rank %d: %s says that a member was lost during %s, and all members answer",
+             group->rank, n->self.name, what);
+    call->doomed = true;
+    control_propose(group->control, TUTTI_ERR_PEER_LOST, group->rank, words);
+}
+
+void native_look(struct tutti_group *group, int64_t now_ns)
+{
+    struct native *n = group->native;
+    const struct call *call = group->queue.first;
+
+    if (!n || !is_native(call) || !n->waits)
+        return;
+    look_at_loss(group, now_ns);
+    if (!n->since_ns) {
+        n->since_ns = now_ns;
+        return;
+    }
+    if (now_ns - n->since_ns < ANNOUNCE_AFTER_NS)
+        return;
+    announce(group, (group->rank + 1) % group->size, &call->announce);
+    announce(group, (group->rank + group->size - 1) % group->size, &call->announce);
+}
+
+void native_announced(struct tutti_group *group, int source, uint64_t sequence)
+{
+    struct native *n = group->native;
+
+    if (!n)
+        return;
+    if (n->heard[source] < sequence)
+        n->heard[source] = sequence;
+    n->owes |= sequence > n->told[source];
+}
+
+bool native_answer(struct tutti_group *group)
+{
+    struct native *n = group->native;
+    bool owes = false, moved = false;
+
+    if (!n || !n->owes)
+        return false;
+    for (int r = 0; r < group->size; r++) {
+        const struct announce *own = &group->calls[n->heard[r] % GROUP_CALLS_KEPT];
+
+        if (n->heard[r] <= n->told[r])
+            continue;
+        if (n->heard[r] > group->sequence) { /* not called yet */
+            owes = true;
+        } else if (own->sequence == n->heard[r]) {
+            announce(group, r, own);
+            moved = true;
+        }
+    }
+    n->owes = owes;
+    return moved;
+}
+
+int native_missing(const struct tutti_group *group, const struct call *call)
+{
+    const struct native *n = group->native;
+    const int neighbours[] = {(group->rank + 1) % group->size,
+                              (group->rank + group->size - 1) % group->size};
+
+    for (int i = 0; i < 2; i++)
+        if (n->told[neighbours[i]] == call->announce.sequence &&
+            n->heard[neighbours[i]] < call->announce.sequence)
+            return neighbours[i];
+    return -1;
+}

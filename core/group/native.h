@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine that does a group's whole operations: opening its team, and one collective at a time.
+ *
+ * An engine is asked again and again and never waited for; deadlines, dead members and verdicts are
+ * the core's, and the first thing that the core does with a group that has ended is to abort the team.
+ * As an engine compares nothing, a member whose operation takes longer than a millisecond announces
+ * its call to its two neighbours in the ring of ranks, which compare it with theirs and answer. So a
+ * mismatch is found where engines would wait for ever, and a deadline can name who has not called.
+ */
+#ifndef TUTTI_GROUP_NATIVE_H
+#define TUTTI_GROUP_NATIVE_H
+
+#include "group/group.h"
+
+/* This member's side of the team of backend `name`, after the transports were opened. */
+tutti_status native_open(struct tutti_group *group, const char *name, const int *host_of,
+                         const uint8_t token[CONTROL_TOKEN_BYTES], int64_t deadline_ns);
+/* The roster is there: begins to join the members. Nothing where the group has no engine. */
+tutti_status native_form(struct tutti_group *group);
+/* NOT_READY until operations may be started. */
+tutti_status native_form_test(struct tutti_group *group);
+/* Aborts and closes the team. */
+void native_close(struct tutti_group *group);
+
+/* What plans are made from; NULL: no engine. */
+const struct native_facts *native_facts(const struct tutti_group *group);
+/* Whether the engine's rules keep the core's own threads out. */
+bool native_is_callers_only(const struct tutti_group *group);
+
+/* Moves the call at the head of the queue, whose plan is an engine's; NOT_READY: again later. */
+tutti_status native_advance(struct tutti_group *group, struct call *call);
+/* The group has ended; with `call`, which may be under way, or NULL. */
+void native_fail(struct tutti_group *group, struct call *call);
+/* Called now and then: announces a call that takes long. */
+void native_look(struct tutti_group *group, int64_t now_ns);
+/* Answers announcements; whether there was something to do. */
+bool native_answer(struct tutti_group *group);
+/* Member `source` has announced its call. */
+void native_announced(struct tutti_group *group, int source, uint64_t sequence);
+/* Whether a sleeper would hear of news. */
+bool native_may_sleep(const struct tutti_group *group);
+/* Whether it has to be asked again and again. */
+bool native_is_polled(const struct tutti_group *group);
+/* A member that has not announced the call under way, though it was asked; -1: all have, or it is not
+ * known. */
+int native_missing(const struct tutti_group *group, const struct call *call);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "group/native_memory.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+_Static_assert((int)TUTTI_COLLECTIVE_ALL_REDUCE == OPERATION_ALL_REDUCE &&
+                   (int)TUTTI_COLLECTIVE_BROADCAST == OPERATION_BROADCAST &&
+                   (int)TUTTI_COLLECTIVE_BARRIER == OPERATION_BARRIER &&
+                   (int)TUTTI_COLLECTIVE_REDUCE == OPERATION_REDUCE &&
+                   (int)TUTTI_COLLECTIVE_ALL_GATHER == OPERATION_ALL_GATHER &&
+                   (int)TUTTI_COLLECTIVE_GATHER == OPERATION_GATHER &&
+                   (int)TUTTI_COLLECTIVE_SCATTER == OPERATION_SCATTER &&
+                   (int)TUTTI_COLLECTIVE_REDUCE_SCATTER == OPERATION_REDUCE_SCATTER &&
+                   (int)TUTTI_COLLECTIVE_ALL_TO_ALL == OPERATION_ALL_TO_ALL,
+               "the ABI numbers operations as the core does");
+
+/* One side of a call. */
+struct part {
+    const struct blocks *blocks;
+    bool there;           /* this member has it */
+    uint32_t count;       /* of blocks; 1: a vector */
+    const uint64_t *size; /* bytes of each block, uneven; NULL: `bytes` each */
+    uint64_t bytes;
+};
+
+static uint64_t size_of(const struct part *part, uint32_t block)
+{
+    return part->size ? part->size[block] : part->bytes;
+}
+
+static uint64_t total_of(const struct part *part)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < part->count; i++)
+        sum += size_of(part, i);
+    return sum;
+}
+
+static bool in_a_row(const struct part *part)
+{
+    const char *next = block_at(part->blocks, 0);
+
+    for (uint32_t i = 0; i < part->count; i++) {
+        if (size_of(part, i) && (const char *)block_at(part->blocks, i) != next)
+            return false;
+        next += size_of(part, i);
+    }
+    return true;
+}
+
+static struct part input_of(const struct tutti_group *group, const struct call *call)
+{
+    const int operation = call->announce.words.operation;
+    const bool root = group->rank == call->announce.words.root;
+    const bool blocks = operation_takes_blocks(operation);
+
+    return (struct part){
+        .blocks = operation == OPERATION_BROADCAST ? &call->out : &call->in,
+        .there = operation_moves(operation) &&
+                 (root || (operation != OPERATION_BROADCAST && operation != OPERATION_SCATTER)),
+        .count = blocks ? (uint32_t)group->size : 1,
+        .size = blocks ? call->plan->sizes.in : NULL,
+        .bytes = call->bytes,
+    };
+}
+
+static struct part output_of(const struct tutti_group *group, const struct call *call)
+{
+    const int operation = call->announce.words.operation;
+    const bool root = group->rank == call->announce.words.root;
+    const bool blocks = operation_gives_blocks(operation);
+
+    return (struct part){
+        .blocks = &call->out,
+        .there = operation_moves(operation) &&
+                 (root || (operation != OPERATION_REDUCE && operation != OPERATION_GATHER)),
+        .count = blocks ? (uint32_t)group->size : 1,
+        .size = blocks ? call->plan->sizes.out : NULL,
+        .bytes = call->bytes,
+    };
+}
+
+static tutti_status no_memory(uint64_t bytes)
+{
+    return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %llu bytes that lie one behind the other",
+                     (unsigned long long)bytes);
+}
+
+/* Elements of each block, where the sizes differ. */
+static tutti_status take_counts(struct call *call, const struct part *part, uint64_t element,
+                                const uint64_t **ret_counts)
+{
+    if (!part->there || !part->size)
+        return TUTTI_OK;
+    uint64_t *counts = chain_allocate(&call->memory, part->count * sizeof *counts);
+    if (!counts)
+        return no_memory(part->count * sizeof *counts);
+    for (uint32_t i = 0; i < part->count; i++)
+        counts[i] = part->size[i] / element;
+    *ret_counts = counts;
+    return TUTTI_OK;
+}
+
+static tutti_status lay_out_input(struct call *call, const struct part *part, const void **ret_in)
+{
+    const uint64_t total = total_of(part);
+
+    if (in_a_row(part)) {
+        *ret_in = block_at(part->blocks, 0);
+        return TUTTI_OK;
+    }
+    char *at = chain_allocate(&call->memory, total);
+    if (!at)
+        return no_memory(total);
+    *ret_in = at;
+    for (uint32_t i = 0; i < part->count; i++) {
+        if (size_of(part, i))
+            memcpy(at, block_at(part->blocks, i), size_of(part, i));
+        at += size_of(part, i);
+    }
+    return TUTTI_OK;
+}
+
+/* A reduce_scatter in place: engines may use the output before the input has been read. */
+static bool is_in_the_way(const struct call *call, const struct part *in, const struct part *out)
+{
+    if (call->announce.words.operation != OPERATION_REDUCE_SCATTER)
+        return false;
+    const char *at = block_at(out->blocks, 0);
+    for (uint32_t i = 0; i < in->count; i++) {
+        const char *block = block_at(in->blocks, i);
+
+        if (at < block + size_of(in, i) && block < at + total_of(out))
+            return true;
+    }
+    return false;
+}
+
+static tutti_status lay_out_output(struct call *call, const struct part *in, const struct part *out,
+                                   struct native_memory *memory)
+{
+    const uint64_t total = total_of(out);
+
+    if (in_a_row(out) && !is_in_the_way(call, in, out)) {
+        memory->what.out = block_at(out->blocks, 0);
+        return TUTTI_OK;
+    }
+    memory->what.out = memory->out_stand_in = chain_allocate(&call->memory, total);
+    memory->out_size = out->size;
+    memory->out_blocks = out->count;
+    memory->block_bytes = out->bytes;
+    return memory->out_stand_in ? TUTTI_OK : no_memory(total);
+}
+
+tutti_status native_memory_lay_out(struct tutti_group *group, struct call *call,
+                                   struct native_memory *ret_memory)
+{
+    const struct call_words *words = &call->announce.words;
+    const uint32_t element = call->plan->kernels.element_bytes;
+    const struct part in = input_of(group, call), out = output_of(group, call);
+    struct native_memory memory = {
+        .call = call,
+        .what = {.struct_size = sizeof memory.what,
+                 .operation = words->operation,
+                 .flags = words->flags & CALL_UNEVEN ? TUTTI_COLLECTIVE_UNEVEN : 0,
+                 .dtype = words->dtype,
+                 .op = words->op,
+                 .root = words->root,
+                 .size = group->size,
+                 .element_bytes = element,
+                 .count = words->count,
+                 .sequence = call->announce.sequence,
+                 .own_count = operation_moves(words->operation) ? call->bytes / element : 0}};
+
+    tutti_status status = take_counts(call, &in, element, &memory.what.in_counts);
+    if (!status)
+        status = take_counts(call, &out, element, &memory.what.out_counts);
+    if (!status && in.there)
+        status = lay_out_input(call, &in, &memory.what.in);
+    if (!status && out.there)
+        status = lay_out_output(call, &in, &out, &memory);
+    if (!status)
+        *ret_memory = memory;
+    return status;
+}
+
+void native_memory_give_back(const struct native_memory *memory)
+{
+    const char *at = memory->out_stand_in;
+
+    for (uint32_t i = 0; at && i < memory->out_blocks; i++) {
+        const uint64_t bytes = memory->out_size ? memory->out_size[i] : memory->block_bytes;
+
+        if (bytes)
+            memcpy(block_at(&memory->call->out, i), at, bytes);
+        at += bytes;
+    }
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cases over an engine that does whole operations (fake.c): who served what, and how it ends. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/rank.h"
+
+static tutti_tensor vector(const void *data, int64_t *count, tutti_dtype dtype)
+{
+    return (tutti_tensor){.data = (void *)(uintptr_t)data,
+                          .device = {TUTTI_DEVICE_CPU, 0},
+                          .ndim = 1,
+                          .dtype = dtype,
+                          .shape = count};
+}
+
+static tutti_status sum(tutti_group *world, float *data, int64_t count,
+                        const tutti_options *options)
+{
+    tutti_tensor t = vector(data, &count, TUTTI_F32);
+
+    return tutti_all_reduce(world, &t, TUTTI_SUM, options, NULL);
+}
+
+/* "fake all_reduce_native" of the last call. */
+static const char *served_by(tutti_group *world)
+{
+    static char words[128];
+    tutti_record record = {0};
+    uint32_t count = 0;
+
+    require_ok(tutti_recorder_read(world, &record, sizeof record, 1, &count));
+    snprintf(words, sizeof words, "%s %s", record.provider, record.algorithm);
+    return words;
+}
+
+static void add(void *dst, const void *a, const void *b, uint64_t count, tutti_dtype dtype,
+                void *user)
+{
+    (void)dtype;
+    (void)user;
+    for (uint64_t i = 0; i < count; i++)
+        ((float *)dst)[i] = ((const float *)a)[i] + ((const float *)b)[i];
+}
+
+RANK_CASE(served_by_the_engine_or_by_the_core)
+{
+    tutti_group *world = rank_init(NULL);
+    const tutti_options ordered = {.struct_size = sizeof ordered, .flags = TUTTI_FIXED_ORDER};
+    const char *core = getenv("FAKE_CORE"); /* who serves what the engine leaves to the core */
+    static float large[100000];
+    float x[4] = {1, 2, 3, 4};
+    int64_t four = 4;
+    tutti_tensor t = vector(x, &four, TUTTI_F32);
+    tutti_reduce_op mine;
+
+    require_ok(sum(world, x, 4, NULL));
+    check_near(x[3], 4.0 * size, 0);
+    check_contains(served_by(world), "all_reduce_native");
+    check_ok(tutti_barrier(world, NULL, NULL));
+    check_contains(served_by(world), "barrier_native");
+
+    check_ok(sum(world, x, 4, &ordered));
+    check_contains(served_by(world), core);
+    check_ok(sum(world, large, 100000, NULL));
+    check_contains(served_by(world), core);
+    check_ok(tutti_all_reduce(world, &t, TUTTI_MAX, NULL, NULL));
+    check_contains(served_by(world), core);
+    require_ok(tutti_reduce_op_create("add", add, 0, NULL, &mine));
+    check_ok(tutti_all_reduce(world, &t, mine, NULL, NULL));
+    check_contains(served_by(world), core);
+    tutti_reduce_op_free(mine);
+    four = 0;
+    check_ok(tutti_all_reduce(world, &t, TUTTI_SUM, NULL, NULL));
+    check_contains(served_by(world), core);
+    require_ok(sum(world, x, 4, NULL));
+    check_contains(served_by(world), "all_reduce_native");
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(asynchronous_operations_of_both_kinds_complete_in_order)
+{
+    enum { CALLS = 40 };
+    tutti_group *world = rank_init(NULL);
+    tutti_work *works[CALLS];
+    int64_t one = 1;
+    float x[CALLS];
+
+    for (int i = 0; i < CALLS; i++) {
+        tutti_tensor t = vector(&x[i], &one, TUTTI_F32);
+
+        x[i] = (float)(i + rank);
+        require_ok(tutti_all_reduce(world, &t, i % 3 ? TUTTI_SUM : TUTTI_MAX, NULL, &works[i]));
+    }
+    check_ok(tutti_work_wait_all(works, CALLS, 0, NULL));
+    for (int i = 0; i < CALLS; i++) {
+        check_near(x[i], i % 3 ? i * size + size * (size - 1) / 2 : i + size - 1, 0);
+        tutti_work_free(works[i]);
+    }
+    check_ok(tutti_group_destroy(world));
+}
+
+/* Four operations, of which the third goes wrong on rank 1. */
+static tutti_status until_the_fault(tutti_group *world, const tutti_options *options)
+{
+    tutti_status status = TUTTI_OK;
+    float x = 1;
+
+    for (int i = 0; i < 4 && !status; i++)
+        status = sum(world, &x, 1, options);
+    return status;
+}
+
+RANK_CASE(all_hear_of_an_engine_that_fails)
+{
+    tutti_group *world = rank_init(NULL);
+
+    check_status(until_the_fault(world, NULL), TUTTI_ERR_SYSTEM);
+    check_contains(tutti_last_error(), "rank 1: ");
+    check_contains(tutti_last_error(), "the engine broke");
+    check_status(tutti_barrier(world, NULL, NULL), TUTTI_ERR_SYSTEM);
+    check_status(tutti_group_destroy(world), TUTTI_ERR_SYSTEM);
+}
+
+RANK_CASE(an_operation_that_hangs_ends_at_its_deadline)
+{
+    tutti_group *world = rank_init(NULL);
+    const tutti_options options = {.struct_size = sizeof options, .timeout_ms = 500};
+    const int64_t begun = rank_now_ns();
+
+    check_status(until_the_fault(world, &options), TUTTI_ERR_TIMEOUT);
+    check(rank_now_ns() - begun < INT64_C(3000000000));
+    check_contains(tutti_last_error(), "#3 all_reduce");
+    check_status(tutti_group_destroy(world), TUTTI_ERR_TIMEOUT);
+}
+
+RANK_CASE(a_member_that_does_not_call_is_named)
+{
+    tutti_group *world = rank_init(NULL);
+    const tutti_options options = {.struct_size = sizeof options, .timeout_ms = 500};
+    float x = 1;
+
+    require_ok(sum(world, &x, 1, NULL));
+    if (rank == 1)
+        rank_sleep_ms(1500);
+    check_status(sum(world, &x, 1, &options), TUTTI_ERR_TIMEOUT);
+    check_contains(tutti_last_error(), "waiting for rank 1 ");
+    check_status(tutti_group_destroy(world), TUTTI_ERR_TIMEOUT);
+}
+
+RANK_CASE(a_mismatch_is_found_where_the_engine_waits_for_ever)
+{
+    tutti_group *world = rank_init(NULL);
+    float x[2] = {1, 2};
+
+    require_ok(sum(world, x, 2, NULL));
+    check_status(sum(world, x, rank == 2 ? 1 : 2, NULL), TUTTI_ERR_MISMATCH);
+    check_contains(tutti_last_error(), "rank 2: all_reduce 1 x f32");
+    check_status(tutti_group_destroy(world), TUTTI_ERR_MISMATCH);
+}
+
+RANK_CASE(an_abort_ends_an_operation_in_flight)
+{
+    tutti_group *world = rank_init(NULL);
+    float x = 1;
+
+    require_ok(sum(world, &x, 1, NULL));
+    if (rank == 0) {
+        rank_sleep_ms(200);
+        require_ok(tutti_group_abort(world, "enough"));
+    } else {
+        check_status(sum(world, &x, 1, NULL), TUTTI_ERR_ABORTED);
+        check_contains(tutti_last_error(), "enough");
+    }
+    check_status(tutti_group_destroy(world), TUTTI_ERR_ABORTED);
+}
+
+RANK_CASE(a_member_that_is_killed_is_named)
+{
+    tutti_group *world = rank_init(NULL);
+    float x = 1;
+
+    require_ok(sum(world, &x, 1, NULL));
+    rank_point("ready");
+    if (rank == 1)
+        rank_sleep_ms(60000);
+    check_status(sum(world, &x, 1, NULL), TUTTI_ERR_PEER_LOST);
+    check_contains(tutti_last_error(), "rank 1");
+    check_status(tutti_group_destroy(world), TUTTI_ERR_PEER_LOST);
+}
+
+RANK_CASE(a_group_made_from_another_has_a_team_of_its_own)
+{
+    tutti_group *world = rank_init(NULL), *some = NULL;
+    const int32_t ranks[] = {2, 0};
+    float x = (float)rank;
+
+    require_ok(tutti_group_new(world, ranks, 2, NULL, &some));
+    if (some) {
+        check_ok(sum(some, &x, 1, NULL));
+        check_near(x, 2, 0);
+        check_contains(served_by(some), "all_reduce_native");
+        check_ok(tutti_group_destroy(some));
+    }
+    check_ok(tutti_barrier(world, NULL, NULL));
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(no_group_is_made)
+{
+    tutti_group *world = NULL;
+    const char *words = getenv("FAKE_WORDS");
+
+    if (rank == 1 && getenv("FAKE_ONE"))
+        putenv(getenv("FAKE_ONE"));
+    check(tutti_init(NULL, &world) != TUTTI_OK);
+    check_contains(tutti_last_error(), words);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Engines that do whole operations: what they serve, what the core does in their place, and that
+ * deadlines, aborts, mismatches and dead members end as they do over messages.
+ */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/launch.h"
+
+TestSuite(native, .timeout = 60);
+
+#define PLUGINS "TUTTI_PLUGIN_PATH=" TUTTI_TEST_ENGINES
+
+static void run(const char *program, const char *case_name, const char *backend, const char *a,
+                const char *b)
+{
+    const char *const env[] = {PLUGINS, a, a ? b : NULL, NULL};
+
+    cr_expect(ranks_run(&(struct ranks_options){
+        .program = program, .case_name = case_name, .size = 3, .backend = backend, .env = env}));
+}
+
+Test(native, calls_go_to_the_engine_or_to_the_core_over_its_messages)
+{
+    run("rank_native", "served_by_the_engine_or_by_the_core", "fake", "FAKE_CORE=fake ", NULL);
+}
+
+Test(native, an_engine_without_messages_has_the_core_over_shm_and_tcp)
+{
+    run("rank_native", "served_by_the_engine_or_by_the_core", "fakesolo", "FAKE_CORE=shm ", NULL);
+}
+
+Test(native, an_engine_serves_where_its_backend_carries_all)
+{
+    run("rank_native", "served_by_the_engine_or_by_the_core", NULL,
+        "TUTTI_BACKEND=local=fake,remote=tcp", "FAKE_CORE=fake ");
+}
+
+Test(native, every_form_of_blocks_reaches_the_engine_in_a_row)
+{
+    static const char *const cases[] = {"gathers_take_every_form", "scatters_take_every_form",
+                                        "all_to_all_takes_every_form"};
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        run("rank_blocks", cases[i], "fake", NULL, NULL);
+}
+
+Test(native, asynchronous_operations_complete_in_order)
+{
+    run("rank_native", "asynchronous_operations_of_both_kinds_complete_in_order", "fake", NULL,
+        NULL);
+}
+
+Test(native, all_hear_of_an_engine_that_fails)
+{
+    run("rank_native", "all_hear_of_an_engine_that_fails", "fake", "TUTTI_FAKE_FAULT=fail 3",
+        "TUTTI_FAKE_FAULT_RANK=1");
+    run("rank_native", "all_hear_of_an_engine_that_fails", "fake", "TUTTI_FAKE_FAULT=late 3",
+        "TUTTI_FAKE_FAULT_RANK=1");
+}
+
+Test(native, an_operation_that_hangs_ends_at_its_deadline)
+{
+    run("rank_native", "an_operation_that_hangs_ends_at_its_deadline", "fake",
+        "TUTTI_FAKE_FAULT=hang 3", "TUTTI_FAKE_FAULT_RANK=1");
+    run("rank_native", "an_operation_that_hangs_ends_at_its_deadline", "fake",
+        "TUTTI_FAKE_FAULT=hang 3", "TUTTI_FAKE_DRAIN=1");
+}
+
+Test(native, a_member_that_does_not_call_is_named)
+{
+    run("rank_native", "a_member_that_does_not_call_is_named", "fake", NULL, NULL);
+}
+
+Test(native, a_mismatch_is_found_where_the_engine_waits_for_ever)
+{
+    run("rank_native", "a_mismatch_is_found_where_the_engine_waits_for_ever", "fake", NULL, NULL);
+}
+
+Test(native, an_abort_ends_an_operation_in_flight)
+{
+    run("rank_native", "an_abort_ends_an_operation_in_flight", "fake", NULL, NULL);
+}
+
+Test(native, a_group_made_from_another_has_a_team_of_its_own)
+{
+    run("rank_native", "a_group_made_from_another_has_a_team_of_its_own", "fake", NULL, NULL);
+}
+
+Test(native, members_with_other_engines_or_without_make_no_group)
+{
+    const char *env[] = {PLUGINS, "FAKE_ONE=TUTTI_FAKE_VERSION=5.1.0",
+                         "FAKE_WORDS=rank 0: Fake 4.2.0; rank 1: Fake 5.1.0", NULL};
+    struct ranks_options options = {.program = "rank_native",
+                                    .case_name = "no_group_is_made",
+                                    .size = 3,
+                                    .backend = "fake",
+                                    .env = env};
+
+    cr_expect(ranks_run(&options));
+    env[1] = "FAKE_ONE=TUTTI_FAKE_MISSING=1";
+    env[2] = "FAKE_WORDS=backend fake is not usable on rank 1: fake: libfake.so.4 is not installed";
+    cr_expect(ranks_run(&options));
+}
+
+Test(native, a_member_that_is_killed_is_named)
+{
+    static const char *const env[] = {PLUGINS, NULL};
+    struct ranks *ranks =
+        ranks_start(&(struct ranks_options){.program = "rank_native",
+                                            .case_name = "a_member_that_is_killed_is_named",
+                                            .size = 3,
+                                            .backend = "fake",
+                                            .env = env});
+
+    cr_assert_not_null(ranks);
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "ready"));
+    ranks_signal(ranks, 1, SIGKILL);
+    cr_assert(ranks_wait(ranks));
+    cr_expect(ranks_result(ranks, 0)->passed && ranks_result(ranks, 2)->passed, "%s%s",
+              ranks_result(ranks, 0)->out, ranks_result(ranks, 2)->out);
+    ranks_free(ranks);
+}
