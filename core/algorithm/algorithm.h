@@ -33,6 +33,11 @@ struct thresholds {
     uint64_t ring_crossover; /* messages, at 3 members; grows with the cube of the members */
     uint64_t binomial_below; /* messages */
     uint64_t direct_below;   /* messages: everybody sends to everybody */
+    /* Messages, from how many members on: blocks that travel together, below so many bytes each. */
+    int tree_from; /* gather and scatter */
+    uint64_t tree_below;
+    int bruck_from; /* all_gather (below direct_below) and all_to_all */
+    uint64_t bruck_below;
 };
 
 extern const struct thresholds thresholds_default;
@@ -63,9 +68,10 @@ static inline uint64_t out_block_bytes(const struct request *req, int block)
 /* What a call costs on the longest way through it, in the terms of the model. */
 struct cost {
     double messages; /* that follow one another */
+    double at_once;  /* further ones that a member sends or receives without waiting for others */
     double message_bytes;
     double hand_overs;   /* through mapped memory that follow one another */
-    double mapped_bytes; /* copied into, out of, or read from mapped memory */
+    double mapped_bytes; /* copied, into or out of mapped memory or scratch, or read from there */
     double reduced_bytes;
 };
 
@@ -107,11 +113,19 @@ struct algorithm {
     inline_fn post, poll; /* inline */
 };
 
-/* The plain all_reduce and broadcast over messages for `size` members. */
+/* The plain algorithms over messages for `size` members; blocks of one size. */
 const struct algorithm *all_reduce_by_messages(const struct thresholds *thresholds, int size,
                                                uint64_t bytes);
 const struct algorithm *broadcast_by_messages(const struct thresholds *thresholds, int size,
                                               uint64_t bytes);
+const struct algorithm *all_gather_by_messages(const struct thresholds *thresholds, int size,
+                                               uint64_t bytes);
+const struct algorithm *gather_by_messages(const struct thresholds *thresholds, int size,
+                                           uint64_t bytes);
+const struct algorithm *scatter_by_messages(const struct thresholds *thresholds, int size,
+                                            uint64_t bytes);
+const struct algorithm *all_to_all_by_messages(const struct thresholds *thresholds, int size,
+                                               uint64_t bytes);
 
 extern const struct algorithm all_reduce_alone_algorithm, all_reduce_inline_algorithm,
     all_reduce_staged_algorithm, all_reduce_staged_parts_algorithm,
@@ -127,15 +141,16 @@ extern const struct algorithm reduce_alone_algorithm, reduce_inline_algorithm,
     reduce_staged_algorithm, reduce_staged_parts_algorithm, reduce_binomial_algorithm,
     reduce_parts_algorithm;
 extern const struct algorithm all_gather_alone_algorithm, all_gather_inline_algorithm,
-    all_gather_mapped_algorithm, all_gather_direct_algorithm, all_gather_ring_algorithm;
+    all_gather_mapped_algorithm, all_gather_bruck_algorithm, all_gather_direct_algorithm,
+    all_gather_ring_algorithm;
 extern const struct algorithm gather_alone_algorithm, gather_inline_algorithm,
-    gather_mapped_algorithm, gather_direct_algorithm;
+    gather_mapped_algorithm, gather_binomial_algorithm, gather_direct_algorithm;
 extern const struct algorithm scatter_alone_algorithm, scatter_inline_algorithm,
-    scatter_mapped_algorithm, scatter_direct_algorithm;
+    scatter_mapped_algorithm, scatter_binomial_algorithm, scatter_direct_algorithm;
 extern const struct algorithm reduce_scatter_alone_algorithm, reduce_scatter_inline_algorithm,
     reduce_scatter_staged_algorithm, reduce_scatter_direct_algorithm;
 extern const struct algorithm all_to_all_alone_algorithm, all_to_all_inline_algorithm,
-    all_to_all_mapped_algorithm, all_to_all_direct_algorithm;
+    all_to_all_mapped_algorithm, all_to_all_bruck_algorithm, all_to_all_direct_algorithm;
 
 extern const struct algorithm all_reduce_native_algorithm, broadcast_native_algorithm,
     barrier_native_algorithm, reduce_native_algorithm, all_gather_native_algorithm,

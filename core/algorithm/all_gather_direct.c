@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * all_gather, direct: everybody sends its block to everybody. Cost: alpha + (n-1) * bytes * beta in
- * one step, n-1 messages a member; wins for short blocks.
+ * one step, n-1 messages a member; wins for short blocks of few members.
  */
 #include "algorithm/algorithm.h"
 #include "algorithm/direct.h"
@@ -25,7 +25,8 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
     const double others = layout->size - 1;
 
-    return (struct cost){.messages = others, .message_bytes = others * (double)bytes};
+    return (struct cost){
+        .messages = 1, .at_once = 2 * (others - 1), .message_bytes = others * (double)bytes};
 }
 
 const struct algorithm all_gather_direct_algorithm = {

@@ -25,7 +25,8 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
     const double others = layout->size - 1;
 
-    return (struct cost){.messages = others, .message_bytes = others * (double)bytes};
+    return (struct cost){
+        .messages = 1, .at_once = 2 * (others - 1), .message_bytes = others * (double)bytes};
 }
 
 const struct algorithm all_to_all_direct_algorithm = {

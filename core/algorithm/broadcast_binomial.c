@@ -4,23 +4,20 @@
  * Cost: log2(n) * (alpha + bytes * beta); wins for short vectors.
  * Invariant: counted from the root, before distance d every multiple of 2d has the vector.
  */
-#include "algorithm/algorithm.h"
-#include "algorithm/parts.h"
+#include "algorithm/binomial.h"
 
 static tutti_status emit(struct schedule *sched, const struct request *req)
 {
-    const int n = sched->size, v = (sched->rank - req->root + n) % n;
-    int64_t distance = 1;
+    const int v = binomial_index(sched, req);
+    int64_t distance = binomial_distance(sched, v);
 
-    while (distance < n && !(v & distance))
-        distance *= 2;
     if (v) {
-        schedule_recv(sched, (int)(v - distance + req->root) % n, req->out, req->bytes);
+        schedule_recv(sched, binomial_rank(sched, req, v - distance), req->out, req->bytes);
         schedule_fence(sched);
     }
     for (distance /= 2; distance >= 1; distance /= 2)
-        if (v + distance < n)
-            schedule_send(sched, (int)((v + distance + req->root) % n), req->out, req->bytes);
+        if (v + distance < sched->size)
+            schedule_send(sched, binomial_rank(sched, req, v + distance), req->out, req->bytes);
     schedule_fence(sched);
     return schedule_status(sched);
 }

@@ -5,8 +5,7 @@
  * (log2(n) + n-1) * alpha + 2 (n-1)/n * bytes * beta; wins for long vectors. Invariant of the ring,
  * counted from the root: before step s, member v holds the parts v, v-1, … v-s (mod n).
  */
-#include "algorithm/algorithm.h"
-#include "algorithm/parts.h"
+#include "algorithm/binomial.h"
 
 static struct part between(const struct schedule *sched, const struct request *req, int64_t first,
                            int64_t last)
@@ -16,24 +15,17 @@ static struct part between(const struct schedule *sched, const struct request *r
     return parts_between(req->bytes, sched->size, (int)first, (int)(last < n ? last : n));
 }
 
-static int rank_of(const struct schedule *sched, const struct request *req, int64_t v)
-{
-    return (int)((v + req->root) % sched->size);
-}
-
 /* Afterwards member v holds the parts [v, v + 2^k), 2^k being its subtree. */
 static void scatter(struct schedule *sched, const struct request *req, int v)
 {
     const int n = sched->size;
-    int64_t distance = 1;
+    int64_t distance = binomial_distance(sched, v);
 
-    while (distance < n && !(v & distance))
-        distance *= 2;
     if (v) {
         const struct part mine = between(sched, req, v, v + distance);
 
         if (mine.bytes)
-            schedule_recv(sched, rank_of(sched, req, v - distance),
+            schedule_recv(sched, binomial_rank(sched, req, v - distance),
                           place_after(req->out, mine.offset), mine.bytes);
         schedule_fence(sched);
     }
@@ -43,7 +35,7 @@ static void scatter(struct schedule *sched, const struct request *req, int v)
         const struct part theirs = between(sched, req, v + distance, v + 2 * distance);
 
         if (theirs.bytes)
-            schedule_send(sched, rank_of(sched, req, v + distance),
+            schedule_send(sched, binomial_rank(sched, req, v + distance),
                           place_after(req->out, theirs.offset), theirs.bytes);
     }
     schedule_fence(sched);
@@ -52,7 +44,7 @@ static void scatter(struct schedule *sched, const struct request *req, int v)
 static void all_gather(struct schedule *sched, const struct request *req, int v)
 {
     const int n = sched->size;
-    const int right = rank_of(sched, req, v + 1), left = rank_of(sched, req, v + n - 1);
+    const int right = binomial_rank(sched, req, v + 1), left = binomial_rank(sched, req, v + n - 1);
 
     for (int step = 0; step < n - 1; step++) {
         const struct part have = part_of(req->bytes, n, (v - step + n) % n);
@@ -68,7 +60,7 @@ static void all_gather(struct schedule *sched, const struct request *req, int v)
 
 static tutti_status emit(struct schedule *sched, const struct request *req)
 {
-    const int v = (sched->rank - req->root + sched->size) % sched->size;
+    const int v = binomial_index(sched, req);
 
     scatter(sched, req, v);
     all_gather(sched, req, v);

@@ -5,17 +5,11 @@
  * Invariant: counted from the root, before distance d every multiple of d that is still in holds the
  * reduction of the d members from itself on.
  */
-#include "algorithm/algorithm.h"
-#include "algorithm/parts.h"
-
-static int rank_of(const struct schedule *sched, const struct request *req, int64_t v)
-{
-    return (int)((v + req->root) % sched->size);
-}
+#include "algorithm/binomial.h"
 
 static tutti_status emit(struct schedule *sched, const struct request *req)
 {
-    const int n = sched->size, v = (sched->rank - req->root + n) % n;
+    const int n = sched->size, v = binomial_index(sched, req);
     const uint64_t mark = sched->scratch_used;
     const struct place theirs = schedule_scratch(sched, req->bytes);
     const struct place sum = v ? schedule_scratch(sched, req->bytes) : req->out;
@@ -25,13 +19,13 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
     for (; distance < n && !(v & distance); distance *= 2) {
         if (v + distance >= n)
             continue;
-        schedule_recv(sched, rank_of(sched, req, v + distance), theirs, req->bytes);
+        schedule_recv(sched, binomial_rank(sched, req, v + distance), theirs, req->bytes);
         schedule_fence(sched);
         schedule_reduce(sched, sum, mine, theirs, req->bytes);
         mine = sum;
     }
     if (v) {
-        schedule_send(sched, rank_of(sched, req, v - distance), mine, req->bytes);
+        schedule_send(sched, binomial_rank(sched, req, v - distance), mine, req->bytes);
         schedule_fence(sched);
     } else if (req->finish) {
         schedule_finish(sched, req->out, req->bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * reduce, in parts: each member reduces its n-th of the vector for all, in rank order, and sends it
- * to the root; in segments, so that the scratch stays small. Cost: 2 (n-1) * alpha + 2 (n-1)/n *
- * bytes * beta + (n-1)/n * bytes * gamma; wins for long vectors.
+ * to the root; in segments, so that the scratch stays small. Cost: 2 alpha and 3 (n-1) messages at the
+ * root, 2 (n-1)/n * bytes * beta + (n-1)/n * bytes * gamma; wins for long vectors.
  * Invariant: the results of a segment are on their way while the next segment is exchanged, so the
  * scratch of two segments is in use.
  */
@@ -34,7 +34,7 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
     const double n = layout->size, share = (n - 1) / n * (double)bytes;
 
     return (struct cost){
-        .messages = 2 * (n - 1), .message_bytes = 2 * share, .reduced_bytes = share};
+        .messages = 2, .at_once = 3 * (n - 2), .message_bytes = 2 * share, .reduced_bytes = share};
 }
 
 const struct algorithm reduce_parts_algorithm = {

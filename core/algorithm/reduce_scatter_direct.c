@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * reduce_scatter, direct: everybody sends each block to the member that it belongs to, who reduces
- * its own of all members in rank order; in segments, so that the scratch stays small. Cost: (n-1) *
- * (alpha + bytes * (beta + gamma)), which no other algorithm sends less than.
+ * its own of all members in rank order; in segments, so that the scratch stays small. Cost: alpha +
+ * (n-1) * bytes * (beta + gamma), which no other algorithm sends less than, in n-1 messages a segment.
  * Invariant: while segment k is reduced, k+1 is on its way into the other half of the scratch.
  */
 #include "algorithm/algorithm.h"
@@ -72,8 +72,10 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
     const double others = layout->size - 1, b = (double)bytes;
 
-    return (struct cost){
-        .messages = others, .message_bytes = others * b, .reduced_bytes = others * b};
+    return (struct cost){.messages = 1,
+                         .at_once = 2 * (others - 1),
+                         .message_bytes = others * b,
+                         .reduced_bytes = others * b};
 }
 
 const struct algorithm reduce_scatter_direct_algorithm = {

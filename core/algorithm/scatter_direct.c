@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * scatter, direct: the root sends everybody its block. Cost: alpha + (n-1) * bytes * beta at the
- * root, which no tree can send less than.
+ * root, which no tree can send less than, in n-1 messages.
  */
 #include "algorithm/algorithm.h"
 #include "algorithm/direct.h"
@@ -27,7 +27,8 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
     const double others = layout->size - 1;
 
-    return (struct cost){.messages = others, .message_bytes = others * (double)bytes};
+    return (struct cost){
+        .messages = 1, .at_once = others - 1, .message_bytes = others * (double)bytes};
 }
 
 const struct algorithm scatter_direct_algorithm = {

@@ -43,15 +43,18 @@ const struct algorithm *const algorithms[ALGORITHMS] = {
     &reduce_alone_algorithm,
     &all_gather_inline_algorithm,
     &all_gather_mapped_algorithm,
+    &all_gather_bruck_algorithm,
     &all_gather_direct_algorithm,
     &all_gather_ring_algorithm,
     &all_gather_alone_algorithm,
     &gather_inline_algorithm,
     &gather_mapped_algorithm,
+    &gather_binomial_algorithm,
     &gather_direct_algorithm,
     &gather_alone_algorithm,
     &scatter_inline_algorithm,
     &scatter_mapped_algorithm,
+    &scatter_binomial_algorithm,
     &scatter_direct_algorithm,
     &scatter_alone_algorithm,
     &reduce_scatter_inline_algorithm,
@@ -60,6 +63,7 @@ const struct algorithm *const algorithms[ALGORITHMS] = {
     &reduce_scatter_alone_algorithm,
     &all_to_all_inline_algorithm,
     &all_to_all_mapped_algorithm,
+    &all_to_all_bruck_algorithm,
     &all_to_all_direct_algorithm,
     &all_to_all_alone_algorithm,
     &monitored_barrier_direct_algorithm,
@@ -162,6 +166,13 @@ static const char *native_objection(const struct group_facts *facts, const struc
                : "the engine leaves it to the core";
 }
 
+/* Whether blocks of several members travel in one message, so that each must know their sizes. */
+static bool puts_together(const struct algorithm *algorithm)
+{
+    return algorithm == &gather_binomial_algorithm || algorithm == &scatter_binomial_algorithm ||
+           algorithm == &all_gather_bruck_algorithm || algorithm == &all_to_all_bruck_algorithm;
+}
+
 const char *choose_objection(const struct group_facts *facts, const struct algorithm *algorithm,
                              const struct call_words *words, uint64_t bytes)
 {
@@ -174,6 +185,8 @@ const char *choose_objection(const struct group_facts *facts, const struct algor
     if (words->flags & CALL_UNEVEN && algorithm->kind != ALGORITHM_ALONE &&
         algorithm->kind != ALGORITHM_MESSAGES)
         return "blocks of different sizes go by messages";
+    if (words->flags & CALL_UNEVEN && puts_together(algorithm))
+        return "blocks of different sizes go one by one";
     if (words->flags & CALL_ORDERED && reduces_in_turns(algorithm))
         return "rounds on the way, and the order is fixed";
     if (algorithm->kind == ALGORITHM_INLINE &&
@@ -229,6 +242,7 @@ static struct ways ways_of(const struct thresholds *t, int size, const struct ca
                            uint64_t bytes)
 {
     const bool nothing = bytes == 0, few = size <= 2, ordered = words->flags & CALL_ORDERED;
+    const bool uneven = words->flags & CALL_UNEVEN;
 
     switch (words->operation) {
     case OPERATION_ALL_REDUCE:
@@ -254,22 +268,28 @@ static struct ways ways_of(const struct thresholds *t, int size, const struct ca
                              &reduce_alone_algorithm};
     case OPERATION_ALL_GATHER:
         return (struct ways){&all_gather_inline_algorithm, &all_gather_mapped_algorithm, NULL,
-                             few || bytes < t->direct_below ? &all_gather_direct_algorithm
-                                                            : &all_gather_ring_algorithm,
+                             uneven && bytes < t->direct_below
+                                 ? &all_gather_direct_algorithm
+                                 : all_gather_by_messages(t, size, bytes),
                              &all_gather_alone_algorithm};
     case OPERATION_GATHER:
         return (struct ways){&gather_inline_algorithm, &gather_mapped_algorithm, NULL,
-                             &gather_direct_algorithm, &gather_alone_algorithm};
+                             uneven ? &gather_direct_algorithm : gather_by_messages(t, size, bytes),
+                             &gather_alone_algorithm};
     case OPERATION_SCATTER:
         return (struct ways){&scatter_inline_algorithm, &scatter_mapped_algorithm, NULL,
-                             &scatter_direct_algorithm, &scatter_alone_algorithm};
+                             uneven ? &scatter_direct_algorithm
+                                    : scatter_by_messages(t, size, bytes),
+                             &scatter_alone_algorithm};
     case OPERATION_REDUCE_SCATTER:
         return (struct ways){&reduce_scatter_inline_algorithm, &reduce_scatter_staged_algorithm,
                              NULL, &reduce_scatter_direct_algorithm,
                              &reduce_scatter_alone_algorithm};
     case OPERATION_ALL_TO_ALL:
         return (struct ways){&all_to_all_inline_algorithm, &all_to_all_mapped_algorithm, NULL,
-                             &all_to_all_direct_algorithm, &all_to_all_alone_algorithm};
+                             uneven ? &all_to_all_direct_algorithm
+                                    : all_to_all_by_messages(t, size, bytes),
+                             &all_to_all_alone_algorithm};
     default:
         return (struct ways){0};
     }

@@ -81,12 +81,12 @@ tutti_status plan_emit(const struct plan *plan, const struct group_facts *facts,
 /* Microseconds and microseconds a byte, on two cores that share a cache. */
 struct link {
     const char *name;
-    double alpha, beta;
+    double alpha, each, beta; /* a message; one of several at once; a byte */
 };
 
 static const struct link links[] = {
-    {"shm", 0.3, 1.0 / 12000},
-    {NULL, 6.0, 1.0 / 4400}, /* TCP over loopback, and what is not known */
+    {"shm", 0.3, 0.2, 1.0 / 12000},
+    {NULL, 6.0, 1.5, 1.0 / 4400}, /* TCP over loopback, and what is not known */
 };
 static const double hand_over_us = 0.1, mapped_us_per_byte = 1.0 / 12000,
                     reduce_us_per_byte = 1.0 / 20000;
@@ -103,9 +103,9 @@ static double estimate(const struct group_facts *facts, const struct algorithm *
     /* Members of one host share its network; composed algorithms have counted that. */
     if (algorithm->kind == ALGORITHM_MESSAGES && facts->layout->hosts > 1)
         sharing = (double)facts->layout->size / facts->layout->hosts;
-    return c.messages * link->alpha + c.message_bytes * link->beta * sharing +
-           c.hand_overs * hand_over_us + c.mapped_bytes * mapped_us_per_byte +
-           c.reduced_bytes * reduce_us_per_byte;
+    return c.messages * link->alpha + c.at_once * link->each +
+           c.message_bytes * link->beta * sharing + c.hand_overs * hand_over_us +
+           c.mapped_bytes * mapped_us_per_byte + c.reduced_bytes * reduce_us_per_byte;
 }
 
 static const char *why_chosen(const struct algorithm *algorithm)

@@ -7,7 +7,7 @@
 
 #include "harness/rank.h"
 
-enum { MEMBERS_MAX = 8, BLOCK_MAX = 3000, ROOM = MEMBERS_MAX * (BLOCK_MAX + 8) };
+enum { MEMBERS_MAX = 32, BLOCK_MAX = 3000, ROOM = MEMBERS_MAX * (BLOCK_MAX + 8) };
 
 static int32_t input[ROOM], output[ROOM];
 
@@ -283,6 +283,22 @@ RANK_CASE(all_to_all_takes_every_form)
         all_to_all_in_place(world, rank, size, 0);
         all_to_all_in_place(world, rank, size, 5);
         all_to_all_in_place(world, rank, size, BLOCK_MAX);
+    }
+    check_ok(tutti_group_destroy(world));
+}
+
+/* Members that put short blocks together in one message; a number that is no power of two. */
+RANK_CASE(short_blocks_of_many_members_arrive)
+{
+    tutti_group *world = rank_init(NULL);
+    const int roots[] = {0, 6, size - 1};
+
+    for (int i = 0; i < 3; i++) {
+        forms_of_one_size(world, rank, size, roots[i], 0);
+        forms_of_one_size(world, rank, size, roots[i], 5);
+        scatters_in_place(world, rank, size, roots[i], 0);
+        scatters_in_place(world, rank, size, roots[i], 5);
+        all_to_all_in_place(world, rank, size, 5 * i);
     }
     check_ok(tutti_group_destroy(world));
 }

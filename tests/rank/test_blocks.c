@@ -12,6 +12,17 @@ TestSuite(blocks, .timeout = 90);
 CASE(gathers_take_every_form, 5)
 CASE(scatters_take_every_form, 5)
 CASE(all_to_all_takes_every_form, 5)
+Test(blocks, short_blocks_of_many_members_arrive)
+{
+    const struct ranks_options options = {.program = "rank_blocks",
+                                          .case_name = "short_blocks_of_many_members_arrive",
+                                          .size = 25,
+                                          .backend = "tcp",
+                                          .timeout_ms = 60000};
+
+    cr_expect(ranks_run(&options));
+}
+
 CASE(wrong_blocks_are_refused_in_words, 3)
 CASE(sizes_that_do_not_fit_together_are_a_mismatch, 3)
 CASE(other_counts_of_the_same_sum_are_a_mismatch, 3)

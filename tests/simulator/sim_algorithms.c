@@ -68,6 +68,16 @@ static uint64_t scattered_parts(uint64_t n)
     return parts;
 }
 
+/* Times that a block travels in an all_to_all whose steps are powers of two: the bits of its way. */
+static uint64_t stepped_blocks(uint64_t n)
+{
+    uint64_t blocks = 0;
+
+    for (uint64_t way = 1; way < n; way++)
+        blocks += (uint64_t)__builtin_popcountll(way);
+    return n * blocks;
+}
+
 /* By all members together, for a vector that divides evenly. */
 static uint64_t formula(const struct algorithm *algorithm, uint64_t n, uint64_t bytes)
 {
@@ -88,16 +98,23 @@ static uint64_t formula(const struct algorithm *algorithm, uint64_t n, uint64_t 
         return (n - 1) * bytes;
     if (algorithm == &reduce_parts_algorithm)
         return (n - 1) * bytes + (n - 1) * (bytes / n);
-    if (algorithm == &all_gather_direct_algorithm || algorithm == &all_gather_ring_algorithm ||
-        algorithm == &reduce_scatter_direct_algorithm || algorithm == &all_to_all_direct_algorithm)
+    if (algorithm == &gather_binomial_algorithm || algorithm == &scatter_binomial_algorithm)
+        return scattered_parts(n) * bytes;
+    if (algorithm == &all_to_all_bruck_algorithm)
+        return stepped_blocks(n) * bytes;
+    if (algorithm == &all_gather_bruck_algorithm || algorithm == &all_gather_direct_algorithm ||
+        algorithm == &all_gather_ring_algorithm || algorithm == &reduce_scatter_direct_algorithm ||
+        algorithm == &all_to_all_direct_algorithm)
         return n * (n - 1) * bytes;
     return 0;
 }
 
-/* In the plain all_reduces of a power of two nobody sends more than another; in a ring ever. */
+/* In the plain all_reduces of a power of two nobody sends more than another; in a ring, and where all
+ * take the same steps, ever. */
 static bool is_even(const struct algorithm *algorithm, int n)
 {
     return algorithm == &all_reduce_ring_algorithm || algorithm == &all_gather_ring_algorithm ||
+           algorithm == &all_gather_bruck_algorithm || algorithm == &all_to_all_bruck_algorithm ||
            (algorithm->operation == OPERATION_ALL_REDUCE && fold_core(n) == n);
 }
 
@@ -191,11 +208,15 @@ static const struct algorithm *const by_messages[] = {
     &monitored_barrier_direct_algorithm,
     &reduce_binomial_algorithm,
     &reduce_parts_algorithm,
+    &all_gather_bruck_algorithm,
     &all_gather_direct_algorithm,
     &all_gather_ring_algorithm,
+    &gather_binomial_algorithm,
     &gather_direct_algorithm,
+    &scatter_binomial_algorithm,
     &scatter_direct_algorithm,
     &reduce_scatter_direct_algorithm,
+    &all_to_all_bruck_algorithm,
     &all_to_all_direct_algorithm,
 };
 static const struct algorithm *const by_one[] = {

@@ -69,7 +69,11 @@ Test(plan, size_layout_and_providers_choose_the_algorithm, .timeout = 5)
         R = OPERATION_ALL_REDUCE,
         B = OPERATION_BROADCAST,
         W = OPERATION_BARRIER,
-        O = OPERATION_REDUCE
+        O = OPERATION_REDUCE,
+        A = OPERATION_ALL_GATHER,
+        G = OPERATION_GATHER,
+        S = OPERATION_SCATTER,
+        X = OPERATION_ALL_TO_ALL
     };
     const struct {
         const char *hosts;
@@ -94,6 +98,18 @@ Test(plan, size_layout_and_providers_choose_the_algorithm, .timeout = 5)
         {"3", false, true, R, 16385, "all_reduce_ring", "tcp"},
         {"6", false, true, R, 131072, "all_reduce_halving_doubling", "tcp"},
         {"6", false, true, R, 131073, "all_reduce_ring", "tcp"},
+        {"7", false, true, A, 8, "all_gather_direct", "tcp"},
+        {"8", false, true, A, 0, "all_gather_bruck", "tcp"},
+        {"8", false, true, A, 16383, "all_gather_bruck", "tcp"},
+        {"8", false, true, A, 16384, "all_gather_ring", "tcp"},
+        {"7", false, true, X, 8, "all_to_all_direct", "tcp"},
+        {"8", false, true, X, 1535, "all_to_all_bruck", "tcp"},
+        {"8", false, true, X, 1536, "all_to_all_direct", "tcp"},
+        {"995", false, true, G, 8, "gather_direct", "tcp"},
+        {"996", false, true, G, 4095, "gather_binomial", "tcp"},
+        {"996", false, true, G, 4096, "gather_direct", "tcp"},
+        {"996", false, true, S, 4095, "scatter_binomial", "tcp"},
+        {"996", false, true, S, 4096, "scatter_direct", "tcp"},
         {"22", true, true, R, 8, "all_reduce_composed", "shm+tcp"},
         {"22", true, true, R, 0, "barrier_composed", "shm+tcp"},
         {"1111", true, true, R, 8, "all_reduce_recursive_doubling", "tcp"},
@@ -113,6 +129,58 @@ Test(plan, size_layout_and_providers_choose_the_algorithm, .timeout = 5)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         check_plan(rows[i].hosts, rows[i].mapped, rows[i].messages, rows[i].operation,
                    rows[i].bytes, rows[i].algorithm, rows[i].provider);
+}
+
+/* Far from it only where a seam was measured or set late. */
+Test(plan, short_blocks_take_what_costs_least_by_the_model, .timeout = 10)
+{
+    static const uint8_t operations[] = {OPERATION_GATHER, OPERATION_SCATTER, OPERATION_ALL_GATHER,
+                                         OPERATION_ALL_TO_ALL};
+    static const uint64_t sizes[] = {8, 512, 1024, 4096, 8192};
+    int host_of[64] = {0};
+
+    for (int size = 2; size <= 64; size++) {
+        struct layout layout;
+
+        cr_assert_eq(layout_init(&layout, size, 0, host_of), TUTTI_OK);
+        for (size_t i = 0; i < sizeof operations * (sizeof sizes / sizeof sizes[0]); i++) {
+            const struct group_facts facts = {
+                .layout = &layout, .messages = true, .remote_name = "tcp"};
+            const struct call_words words = {.operation = operations[i % sizeof operations],
+                                             .count = sizes[i / sizeof operations],
+                                             .dtype = TUTTI_U8};
+            struct plan_candidate candidates[PLAN_CANDIDATES_MAX];
+            const int count = plan_explain(&facts, &words, 1, candidates);
+
+            for (int k = 1; k < count; k++)
+                cr_expect(!candidates[k].possible ||
+                              candidates[0].estimated_us < 1.4 * candidates[k].estimated_us,
+                          "%d members, %lu bytes: %s %.1f us, %s %.1f us", size,
+                          (unsigned long)words.count, candidates[0].plan.algorithm->name,
+                          candidates[0].estimated_us, candidates[k].plan.algorithm->name,
+                          candidates[k].estimated_us);
+        }
+        layout_free(&layout);
+    }
+}
+
+Test(plan, uneven_blocks_travel_one_by_one, .timeout = 5)
+{
+    const int host_of[64] = {0};
+    struct layout layout;
+
+    cr_assert_eq(layout_init(&layout, 64, 0, host_of), TUTTI_OK);
+    const struct group_facts facts = {.layout = &layout, .messages = true, .remote_name = "tcp"};
+
+    for (uint8_t operation = OPERATION_ALL_GATHER; operation <= OPERATION_ALL_TO_ALL; operation++) {
+        const struct call_words words = {
+            .operation = operation, .flags = CALL_UNEVEN, .dtype = TUTTI_U8};
+        struct plan plan;
+
+        cr_assert_eq(plan_choose(&facts, &words, 1, &plan), TUTTI_OK);
+        cr_expect_not_null(strstr(plan.algorithm->name, "_direct"), "%s", plan.algorithm->name);
+    }
+    layout_free(&layout);
 }
 
 Test(plan, calls_that_differ_have_different_keys, .timeout = 5)

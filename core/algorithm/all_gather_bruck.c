@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * all_gather, Bruck: at distances d = 1, 2, 4, … each member gets from the one d above it what that one
+ * has so far, in one message. Any number of members. Cost: log2(n) * alpha + (n-1) * bytes * beta + n *
+ * bytes copied; wins for short blocks. Invariant: before distance d, member r has the blocks r, r+1, …
+ * r+d-1 (mod n) in scratch, in this order.
+ */
+#include "algorithm/algorithm.h"
+#include "algorithm/parts.h"
+
+static tutti_status emit(struct schedule *sched, const struct request *req)
+{
+    const int n = sched->size, r = sched->rank;
+    const uint64_t mark = sched->scratch_used;
+    const struct place blocks = schedule_scratch(sched, (uint64_t)n * req->bytes);
+
+    schedule_copy(sched, blocks, req->in, req->bytes);
+    for (int64_t d = 1; d < n; d *= 2) {
+        const uint64_t some = min_u64((uint64_t)d, (uint64_t)(n - d)) * req->bytes;
+
+        schedule_recv(sched, (int)((r + d) % n), place_after(blocks, (uint64_t)d * req->bytes),
+                      some);
+        schedule_send(sched, (int)((r - d + n) % n), blocks, some);
+        schedule_fence(sched);
+    }
+    schedule_copy(sched, place_out_block(r, 0), req->in, req->bytes);
+    for (int i = 1; i < n; i++)
+        schedule_copy(sched, place_out_block((r + i) % n, 0),
+                      place_after(blocks, (uint64_t)i * req->bytes), req->bytes);
+    schedule_scratch_release(sched, mark);
+    return schedule_status(sched);
+}
+
+static struct cost cost(const struct layout *layout, uint64_t bytes)
+{
+    const double n = layout->size, b = (double)bytes;
+
+    return (struct cost){
+        .messages = log2_ceil(layout->size), .message_bytes = (n - 1) * b, .mapped_bytes = n * b};
+}
+
+const struct algorithm all_gather_bruck_algorithm = {
+    "all_gather_bruck", OPERATION_ALL_GATHER, ALGORITHM_MESSAGES, emit, cost, NULL, NULL};
