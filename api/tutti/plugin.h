@@ -277,9 +277,9 @@ typedef struct tutti_call {
     /* A list of tensors, or blocks of different sizes: one for each member of the group, each
      * contiguous; NULL otherwise. */
     const void *const *in_blocks;
-    const uint64_t *in_block_bytes; /* of each; NULL: in_bytes / group->size */
-    void *const *out_blocks;
-    const uint64_t *out_block_bytes;
+    const uint64_t *in_block_bytes;  /* of each; NULL: in_bytes / group->size */
+    void *const *out_blocks;         /* as in_blocks */
+    const uint64_t *out_block_bytes; /* of each; NULL: out_bytes / group->size */
 } tutti_call;
 
 /** What a wrapper is opened with. */

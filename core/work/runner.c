@@ -420,8 +420,7 @@ int run_awaited(const struct run *run, int but, int *ret_ranks, int capacity)
 
         /* A fence stops at the first that is missing: those behind it may be here. */
         if (ticket->outstanding && !ticket->sending && ticket->peer != but &&
-            run->call.wire->test(run->call.wire_user, ticket_memory(run, i)) ==
-                TUTTI_ERR_NOT_READY)
+            run->call.wire->test(run->call.wire_user, ticket_memory(run, i)) == TUTTI_ERR_NOT_READY)
             ret_ranks[count++] = ticket->peer;
     }
     return count;

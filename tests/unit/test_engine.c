@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "base/clock.h"
+#include "quiet_source.h"
 #include "work/engine.h"
 
 TestSuite(engine, .timeout = 20);
@@ -24,25 +25,11 @@ static void look(struct engine_source *source, int64_t now_ns)
     ((struct played *)source)->looks++;
 }
 
-static bool sleeps(struct engine_source *source)
-{
-    (void)source;
-    return false;
-}
-
-static void nothing(struct engine_source *source)
-{
-    (void)source;
-}
-
-static bool may_sleep(struct engine_source *source)
-{
-    (void)source;
-    return true;
-}
-
-static const struct engine_source calls = {
-    .progress = progress, .look = look, .sleep = sleeps, .may_sleep = may_sleep, .awake = nothing};
+static const struct engine_source calls = {.progress = progress,
+                                           .look = look,
+                                           .sleep = quiet_sleep,
+                                           .may_sleep = quiet_may_sleep,
+                                           .awake = quiet_awake};
 
 Test(engine, steady_traffic_does_not_hide_deadlines_from_who_polls)
 {

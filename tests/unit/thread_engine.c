@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "quiet_source.h"
 #include "work/engine.h"
 
 enum { THREADS = 8, TURNS = 200, DEADLINE_S = 60, NEVER_MS = 3600 * 1000 };
@@ -40,23 +41,6 @@ static void look(struct engine_source *source, int64_t now_ns)
     (void)now_ns;
 }
 
-static bool sleeps(struct engine_source *source)
-{
-    (void)source;
-    return false;
-}
-
-static void nothing(struct engine_source *source)
-{
-    (void)source;
-}
-
-static bool may_sleep(struct engine_source *source)
-{
-    (void)source;
-    return true;
-}
-
 static void *wait_in_turn(void *user)
 {
     int self = (int)(intptr_t)user;
@@ -74,9 +58,9 @@ int main(void)
 {
     struct engine_source source = {.progress = progress,
                                    .look = look,
-                                   .sleep = sleeps,
-                                   .may_sleep = may_sleep,
-                                   .awake = nothing};
+                                   .sleep = quiet_sleep,
+                                   .may_sleep = quiet_may_sleep,
+                                   .awake = quiet_awake};
     pthread_t threads[THREADS];
     unsigned seed = 1;
 
