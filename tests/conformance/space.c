@@ -312,11 +312,19 @@ static int special_forms(const uint8_t *l)
            (l[FACTOR_OP] != LEVEL_NONE && l[FACTOR_OP] >= OP_PREMUL_ONE);
 }
 
+/* Special forms come one at a time into a product, in place and aligned. */
+static bool is_in_product(const struct row *row)
+{
+    const uint8_t *l = row->level;
+
+    return !special_forms(l) || (special_forms(l) == 1 && l[FACTOR_PLACE] != PLACE_OTHER &&
+                                 (l[FACTOR_ALIGN] == LEVEL_NONE || l[FACTOR_ALIGN] == ALIGN_LINE));
+}
+
 /*
  * The product of small sizes leaves out what tells nothing new: where nothing is reduced, one dtype
  * of each size is enough, and all_reduce has shown every op; of the alignments, those of whole
- * elements, of a byte and of a line's last byte are; and special forms come one at a time, blocking,
- * in place and aligned.
+ * elements, of a byte and of a line's last byte are; of special forms, those that block are.
  */
 static bool is_in_small_product(const struct row *row)
 {
@@ -326,10 +334,9 @@ static bool is_in_small_product(const struct row *row)
     if (!space_is_small(l[FACTOR_SIZE]) || align == ALIGN_ELEMENT || align == ALIGN_8 ||
         align == ALIGN_36)
         return false;
-    if (special_forms(l) > 1 ||
+    if (!is_in_product(row) ||
         (special_forms(l) &&
-         ((align != LEVEL_NONE && align != ALIGN_LINE) || l[FACTOR_PLACE] == PLACE_OTHER ||
-          l[FACTOR_WAY] == WAY_ASYNC || l[FACTOR_OPERATION] == OPERATION_ALL_REDUCE_INTO)))
+         (l[FACTOR_WAY] == WAY_ASYNC || l[FACTOR_OPERATION] == OPERATION_ALL_REDUCE_INTO)))
         return false;
     if (l[FACTOR_WAY] == WAY_BATCH && l[FACTOR_OP] != LEVEL_NONE && l[FACTOR_OP] != TUTTI_SUM)
         return false;
@@ -348,7 +355,7 @@ static void add_to_product(void *user, const struct row *row)
 {
     struct row_list *list = user;
 
-    if (!list->small || is_in_small_product(row))
+    if (list->small ? is_in_small_product(row) : is_in_product(row))
         list_add(list, row);
 }
 

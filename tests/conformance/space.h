@@ -90,7 +90,7 @@ bool space_is_own(unsigned op_level);
 
 /* A valid row of `members`, drawn from `state`. */
 struct row space_random(uint64_t *state, int members);
-/* All valid rows of `members`; `small`: the product of small sizes, see space.c. Returns how many, and the array in
+/* All valid rows of `members`, with one special form at most; `small`: of small sizes, see space.c. Returns how many, and the array in
  * `ret_rows`, to be freed. */
 size_t space_product(int members, bool small, struct row **ret_rows);
 

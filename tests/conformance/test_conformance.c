@@ -5,7 +5,7 @@
  *
  * Environment: TUTTI_CONFORMANCE_SECONDS for each of shm, tcp and composed (30; less leaves the
  * product of small sizes out), and an eighth of it for the template and for a reproducible job;
- * TUTTI_CONFORMANCE_SEED; TUTTI_CONFORMANCE=full makes every combination there is, =table writes
+ * TUTTI_CONFORMANCE_SEED; TUTTI_CONFORMANCE=full makes every combination with one special form at most (space.c), =table writes
  * served.tsv anew instead of testing; TUTTI_CONFORMANCE_ONLY=PLACE:MEMBERS makes one start of
  * ranks, and PLACE:MEMBERS:BATCH, as a failure tells it, one batch of its calls; TUTTI_TEST_PROGRAMS=FOLDER takes rank programs of another build.
  */
@@ -236,7 +236,7 @@ static void run_place(const struct place *place, const char *test, enum mode mod
             "conformance %s, seed %" PRIu64 ": %" PRId64 " calls; of the pairs of values %zu of "
             "%zu are covered, of all combinations %zu of %zu\n",
             place->name, start.seed, calls, pairs, pairs_possible, rows, rows_possible);
-    if (!getenv("TUTTI_CONFORMANCE_ONLY"))
+    if (!getenv("TUTTI_CONFORMANCE_ONLY") && mode != MODE_FULL)
         cr_expect_eq(pairs, pairs_possible);
     coverage_free(coverage);
 }
