@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tutti/collective.h>
 #include <tutti/info.h>
 #include <tutti/status.h>
 #include <tutti/tensor.h>
@@ -22,7 +23,8 @@ static const char description[] =
     "Examples:\n"
     "  tutti explain all_reduce --bytes 1M -n 4\n"
     "  tutti explain --json broadcast --bytes 64K -n 8 --layout 4,4\n"
-    "  tutti explain all_reduce --bytes 4K -n 2 --backend tcp --dtype bf16 --op max\n";
+    "  tutti explain all_reduce --bytes 4K -n 2 --backend tcp --dtype bf16 --op max\n"
+    "  tutti explain all_reduce --bytes 1M -n 4 --fixed-order\n";
 
 struct named {
     const char *name;
@@ -65,7 +67,7 @@ char *explain_operations(const char *between)
 
 /* What GOption fills in. */
 struct given {
-    gboolean json;
+    gboolean json, fixed_order;
     char *bytes, *members, *backend, *layout, *dtype, *op;
 };
 
@@ -100,16 +102,23 @@ static bool find_named(const struct named *table, const char *what, const char *
     return false;
 }
 
+static bool wants_fixed_order(const struct given *given)
+{
+    return given->fixed_order || g_strcmp0(g_getenv("TUTTI_REPRODUCIBLE"), "1") == 0;
+}
+
 static bool parse_question(const struct given *given, const char *operation,
                            struct question *ret_question)
 {
-    struct question question = {.query = {.struct_size = sizeof question.query,
-                                          .members = 2,
-                                          .operation = operation,
-                                          .backend = given->backend,
-                                          .layout = given->layout},
-                                .dtype = given->dtype ? given->dtype : "f32",
-                                .op = given->op ? given->op : "sum"};
+    struct question question = {
+        .query = {.struct_size = sizeof question.query,
+                  .members = 2,
+                  .operation = operation,
+                  .backend = given->backend,
+                  .layout = given->layout,
+                  .flags = wants_fixed_order(given) ? TUTTI_FIXED_ORDER : 0},
+        .dtype = given->dtype ? given->dtype : "f32",
+        .op = given->op ? given->op : "sum"};
     int64_t dtype, op;
 
     if (!find_named(operations(), "operation", operation, &question.traits) ||
@@ -204,7 +213,7 @@ static void print_question(const struct question *question)
         printf(" of %s of %s", size, question->dtype);
     }
     if (question->traits & TUTTI_OPERATION_REDUCES)
-        printf(" (%s)", question->op);
+        printf(" (%s%s)", question->op, query->flags & TUTTI_FIXED_ORDER ? ", fixed order" : "");
     printf(", %d member%s, layout %s\n", query->members, query->members == 1 ? "" : "s",
            query->layout ? query->layout : "one host");
 }
@@ -255,6 +264,8 @@ static void build_question(JsonBuilder *builder, const struct question *question
     build_string(builder, "layout", query->layout);
     build_string(builder, "dtype", question->dtype);
     build_string(builder, "op", question->op);
+    json_builder_set_member_name(builder, "fixed_order");
+    json_builder_add_boolean_value(builder, (query->flags & TUTTI_FIXED_ORDER) != 0);
     json_builder_set_member_name(builder, "candidates");
     json_builder_begin_array(builder);
 }
@@ -309,6 +320,8 @@ int explain_main(int argc, char **argv)
         {"dtype", 0, 0, G_OPTION_ARG_STRING, &given.dtype, "Type of the elements (default f32)",
          "TYPE"},
         {"op", 0, 0, G_OPTION_ARG_STRING, &given.op, "Reduction (default sum)", "OP"},
+        {"fixed-order", 0, 0, G_OPTION_ARG_NONE, &given.fixed_order,
+         "Reduce in the fixed order, as TUTTI_REPRODUCIBLE=1 does", NULL},
         {"json", 0, 0, G_OPTION_ARG_NONE, &given.json, "Print one JSON document", NULL},
         {NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL}};
     g_autofree char *names = explain_operations(", ");

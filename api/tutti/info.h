@@ -121,6 +121,8 @@ typedef struct tutti_explain_query {
     uint64_t bytes;        /* of the tensor */
     uint32_t dtype;        /* 0: f32 */
     int32_t op;            /* TUTTI_SUM, … */
+    uint32_t flags;    /* 0, or TUTTI_FIXED_ORDER (collective.h); TUTTI_REPRODUCIBLE=1 counts too */
+    uint32_t reserved; /* 0 */
 } tutti_explain_query;
 
 /* One candidate, best first. */

@@ -99,6 +99,13 @@ tutti_status environment_check(void)
     return TUTTI_OK;
 }
 
+bool environment_is_reproducible(void)
+{
+    const char *value = getenv("TUTTI_REPRODUCIBLE");
+
+    return value && !strcmp(value, "1");
+}
+
 void environment_settings(char ret_settings[ENVIRONMENT_SETTINGS_MAX])
 {
     size_t used = 0;

@@ -120,6 +120,9 @@ void environment_problem(const struct environment_variable *row, const char *val
 void environment_strangers(const char *plugins,
                            void (*fn)(const char *name, const char *words, void *user), void *user);
 
+/* TUTTI_REPRODUCIBLE=1: every reduction takes the fixed order. */
+bool environment_is_reproducible(void);
+
 enum { ENVIRONMENT_SETTINGS_MAX = 1024, ENVIRONMENT_WORDS_MAX = 384 };
 
 /* "NAME=VALUE\n" of each of tutti's own that is compared, TUTTI_BACKEND aside, which the options can

@@ -235,13 +235,6 @@ tutti_status group_form(struct tutti_group *group)
     return TUTTI_OK;
 }
 
-static bool is_reproducible(void)
-{
-    const char *value = getenv("TUTTI_REPRODUCIBLE");
-
-    return value && !strcmp(value, "1");
-}
-
 /* Who this process is going to be, for dumps while it waits for the store or for others. */
 static tutti_status begin_joining(const struct tutti_group *world,
                                   const tutti_init_options *options)
@@ -277,7 +270,7 @@ static tutti_status form_world(struct tutti_group *world, const tutti_init_optio
     int64_t deadline = clock_deadline_ms(world->timeout_ms);
     tutti_status status = settings_check();
 
-    world->reproducible = is_reproducible();
+    world->reproducible = environment_is_reproducible();
     if (!status)
         status = backend_resolve(options->backend, &world->choice);
     if (!status)

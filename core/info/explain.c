@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tutti/collective.h>
 #include <tutti/info.h>
 #include <tutti/tensor.h>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "dispatch/dispatch.h"
@@ -86,11 +88,17 @@ static tutti_status words_of(const tutti_explain_query *query, struct call_words
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "%llu bytes: give at most 64 GiB of whole %s elements",
                          (unsigned long long)query->bytes, tutti_dtype_name(dtype));
+    if (query->flags & ~TUTTI_FIXED_ORDER || query->reserved)
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "flags 0x%x: only TUTTI_FIXED_ORDER is known, and `reserved` must be 0",
+                         query->flags);
     words.count = operation_moves(words.operation) ? query->bytes / size : 0;
     if (operation_has_root(words.operation))
         words.root = 0;
     if (operation_reduces(words.operation)) {
         words.op = query->op;
+        if (query->flags & TUTTI_FIXED_ORDER || environment_is_reproducible())
+            words.flags |= CALL_ORDERED;
         status = reduce_check(query->op, dtype);
         if (status)
             return status;

@@ -18,6 +18,7 @@ Test(explain, the_chosen_candidate_comes_first_and_is_the_only_one, .timeout = 3
                                             "reduce_scatter --bytes 64K -n 4 --layout 2,2",
                                             "broadcast --bytes 64K -n 8 --backend tcp",
                                             "barrier -n 3",
+                                            "reduce --bytes 64K -n 4 --backend tcp --fixed-order",
                                             "all_reduce --bytes 4K -n 1 --dtype bf16 --op max"};
 
     for (size_t i = 0; i < G_N_ELEMENTS(questions); i++) {
@@ -51,6 +52,22 @@ Test(explain, json_repeats_the_question_and_lists_the_candidates, .timeout = 30)
     cr_assert(json_object_get_boolean_member(first, "chosen"));
     cr_assert_gt(json_object_get_double_member(first, "estimated_us"), 0);
     ran_free(&r);
+}
+
+Test(explain, the_fixed_order_may_be_asked_for_by_option_or_environment, .timeout = 30)
+{
+    static const char *const commands[] = {"$TUTTI explain %s --fixed-order",
+                                           "env TUTTI_REPRODUCIBLE=1 $TUTTI explain %s"};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(commands); i++) {
+        struct ran r = ran(commands[i], "--backend tcp all_reduce --bytes 1M -n 4");
+
+        cr_assert_eq(r.code, 0, "%s", r.err);
+        CONTAINS(r.out, "(sum, fixed order)");
+        CONTAINS(r.out, "all_reduce_direct");
+        CONTAINS(strstr(r.out, "all_reduce_direct"), "rounds on the way, and the order is fixed");
+        ran_free(&r);
+    }
 }
 
 Test(explain, wrong_questions_are_answered_with_words, .timeout = 60)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tutti/collective.h>
 #include <tutti/info.h>
 #include <tutti/tensor.h>
 
@@ -241,6 +242,14 @@ Test(explain, the_plan_of_a_call_is_shown_without_a_group, .timeout = 10)
          "barrier_composed",
          "shm+tcp",
          true},
+        {{.members = 4,
+          .operation = "all_reduce",
+          .backend = "tcp",
+          .bytes = 1 << 20,
+          .flags = TUTTI_FIXED_ORDER},
+         "all_reduce_direct",
+         "tcp",
+         true},
         {{.members = 65535, .operation = "all_reduce", .backend = "tcp", .bytes = 8},
          "all_reduce_recursive_doubling",
          "tcp",
@@ -293,6 +302,7 @@ Test(explain, a_query_that_makes_no_sense_is_refused_with_words, .timeout = 5)
          "64 GiB"},
         {{.members = 4, .operation = "all_reduce", .dtype = 77}, TUTTI_ERR_UNSUPPORTED, "0x4d"},
         {{.members = 4, .operation = "all_reduce", .op = 63}, TUTTI_ERR_UNSUPPORTED, "63"},
+        {{.members = 4, .operation = "all_reduce", .flags = 2}, TUTTI_ERR_UNSUPPORTED, "flags 0x2"},
         {{.members = 4, .operation = "all_reduce", .op = TUTTI_BOR},
          TUTTI_ERR_UNSUPPORTED,
          "bor does not take f32"},
