@@ -22,14 +22,27 @@ static void must(tutti_status status)
     exit(1);
 }
 
-int main(int argc, char **argv)
+/* As a library asks, that does not know whether its program has begun. */
+static tutti_group *begun(const char *url)
 {
     tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
     tutti_group *world;
 
-    options.init_url = argc > 1 ? argv[1] : NULL;
+    if (tutti_is_initialized())
+        return tutti_default_group();
+    options.init_url = url;
     options.timeout_ms = 30000;
     must(tutti_init(&options, &world));
+    return world;
+}
+
+int main(int argc, char **argv)
+{
+    const char *url = argc > 1 ? argv[1] : NULL; /* NULL: env:// */
+    tutti_group *world = begun(url);
+
+    if (begun(url) != world)
+        return 1;
     must(tutti_barrier(world, NULL, NULL));
     printf("rank %d of %d met over %s\n", tutti_group_rank(world), tutti_group_size(world),
            tutti_group_backend(world));

@@ -100,6 +100,10 @@ static void from_one_into_another(tutti_group *world)
 
     must(tutti_all_reduce_into(world, &in, &out, TUTTI_BOR, NULL, NULL));
     show("all_reduce, or", &to, 1);
+    must(tutti_all_reduce_into(world, &in, &out, TUTTI_BAND, NULL, NULL));
+    show("all_reduce, and", &to, 1);
+    must(tutti_all_reduce_into(world, &in, &out, TUTTI_BXOR, NULL, NULL));
+    show("all_reduce, xor", &to, 1);
     must(tutti_reduce_into(world, &in, &out, TUTTI_SUM, 0, NULL, NULL));
     show("reduce", &to, 1);
     show("the input still", &from, 1);

@@ -86,7 +86,8 @@ Test(tutorial, blocks_lie_in_lists_or_are_counted)
         "all_gather       0 10 20 30\n", "gather           0 10 20 30\n",
         "all_to_all       0 10 20 30\n", "scatter          0\n",
         "reduce_scatter   60\n",         "all_gather_v     0 1 1 2 2 2 3 3 3 3\n",
-        "all_reduce, or   15\n",         "reduce           15\n",
+        "all_reduce, or   15\n",         "all_reduce, and  0\n",
+        "all_reduce, xor  15\n",         "reduce           15\n",
         "the input still  1\n",
     };
 
@@ -110,6 +111,32 @@ Test(tutorial, operations_of_ones_own_reduce)
 
     run_everywhere(4, "own_operation", lines, sizeof lines / sizeof lines[0]);
 }
+
+Test(tutorial, a_rank_that_gives_up_tells_all_others_why)
+{
+    static const char *const lines[] = {"rank 0 goes home: ", "rank 1 goes home: ",
+                                        "the input file ends in the middle of a record\n"};
+
+    run_everywhere(3, "give_up", lines, sizeof lines / sizeof lines[0]);
+}
+
+Test(tutorial, a_plugin_of_the_program_itself_is_listed_and_used)
+{
+    static const char *const lines[] = {"count  (linked into the program)\n",
+                                        "3 collectives of 48 bytes\n"};
+
+    run_everywhere(2, "own_plugin", lines, sizeof lines / sizeof lines[0]);
+}
+
+#ifdef HAVE_DLPACK
+Test(tutorial, a_frameworks_tensor_is_imported_and_given_back)
+{
+    static const char *const lines[] = {"rank 1: the sum is 3\n",
+                                        "the framework has its memory back\n"};
+
+    run_everywhere(2, "dlpack", lines, sizeof lines / sizeof lines[0]);
+}
+#endif
 
 Test(tutorial, a_store_answers_every_call)
 {
