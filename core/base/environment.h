@@ -32,6 +32,9 @@ enum environment_agreement {
 #define ENVIRONMENT_OWN(X)                                                                         \
     X(TUTTI_BACKEND, "auto | <name> | local=<name>,remote=<name>", "auto", ENV_COMPARED,           \
       "The backend, where the options of tutti_init() name none. `tutti run --backend` sets it.")  \
+    X(TUTTI_BOOTSTRAP, "<name>", "", ENV_TO_MEET,                                                  \
+      "The plugin that asks the launcher who this process is, where RANK and WORLD_SIZE are not "  \
+      "set. Not set: that of the backend, or the one that knows the launcher.")                    \
     X(TUTTI_DEBUG, "OFF | WARN | INFO | DETAIL", "WARN", ENV_MAY_DIFFER,                           \
       "What libtutti says on stderr.")                                                             \
     X(TUTTI_DUMP_DIR, "<directory>", "", ENV_MAY_DIFFER,                                           \
@@ -79,10 +82,11 @@ enum environment_agreement {
     X(TORCHELASTIC_RUN_ID, "<words>", "none", ENV_TO_MEET, "The job's name.")                      \
     X(TORCHELASTIC_RESTART_COUNT, "<number>", "0", ENV_TO_MEET,                                    \
       "The job's attempt. Attempts do not see each other's keys.")                                 \
-    X(OMPI_COMM_WORLD_SIZE, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_CONTRADICTS)               \
+    X(OMPI_COMM_WORLD_SIZE, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_ASKS)                      \
+    X(PMI_RANK, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_ASKS)                                  \
     X(PMI_SIZE, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_CONTRADICTS)                           \
     X(PMIX_SIZE, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_CONTRADICTS)                          \
-    X(PMIX_RANK, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_CONTRADICTS)                          \
+    X(PMIX_RANK, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_ASKS)                                 \
     X(SLURM_NTASKS, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_CONTRADICTS)                       \
     X(FLUX_JOB_SIZE, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_CONTRADICTS)                      \
     X(NO_COLOR, "<anything>", "", ENV_MAY_DIFFER,                                                  \
@@ -93,6 +97,10 @@ enum environment_agreement {
 
 #define ENVIRONMENT_CONTRADICTS                                                                    \
     "Only contradicts: more than one process here and a world of one is an error."
+
+#define ENVIRONMENT_ASKS                                                                           \
+    "Where RANK and WORLD_SIZE are not set, the plugin `mpi` asks this launcher. Else it only "    \
+    "contradicts, as the others do."
 
 struct environment_variable {
     const char *name, *values, *standard, *meaning;

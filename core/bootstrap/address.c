@@ -33,16 +33,23 @@ static bool local_end(const char *to, char ret_address[ADDRESS_MAX])
     return known;
 }
 
-void address_of_route(tutti_store *store, char ret_address[ADDRESS_MAX])
+void address_of_host(char ret_address[ADDRESS_MAX])
 {
     /* Reserved for documentation (RFC 5737, RFC 3849), so that only a default route leads there. */
     static const char *const anywhere[] = {"192.0.2.1", "2001:db8::1"};
     char address[ADDRESS_MAX];
 
-    store_local_address(store, address);
+    *address = 0;
     for (size_t i = 0; !*address && i < sizeof anywhere / sizeof anywhere[0]; i++) {
         if (!local_end(anywhere[i], address))
             *address = 0;
     }
     strcpy(ret_address, *address ? address : "127.0.0.1");
+}
+
+void address_of_route(tutti_store *store, char ret_address[ADDRESS_MAX])
+{
+    store_local_address(store, ret_address);
+    if (!*ret_address)
+        address_of_host(ret_address);
 }

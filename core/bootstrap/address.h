@@ -17,4 +17,7 @@ enum { ADDRESS_MAX = 46 }; /* bytes of a numeric address and its NUL */
  */
 void address_of_route(tutti_store *store, char ret_address[ADDRESS_MAX]);
 
+/* The local end of the default route, or loopback where there is none. */
+void address_of_host(char ret_address[ADDRESS_MAX]);
+
 #endif

@@ -154,6 +154,22 @@ tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadli
     return TUTTI_OK;
 }
 
+tutti_status bootstrap_adopt(struct bootstrap *bootstrap, tutti_store_server *server,
+                             const char *source)
+{
+    struct bootstrap_server *shared = server ? calloc(1, sizeof *shared) : NULL;
+
+    if (server && !shared)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the store's server");
+    if (shared) {
+        shared->server = server;
+        shared->holders = 1;
+        bootstrap->server = shared;
+    }
+    snprintf(bootstrap->source, sizeof bootstrap->source, "%s", source);
+    return TUTTI_OK;
+}
+
 bool bootstrap_claim(const struct bootstrap *bootstrap, const char *key)
 {
     static struct tally claims = TALLY_INIT;

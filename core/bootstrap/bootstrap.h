@@ -46,6 +46,11 @@ tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadli
  * nothing and waits for nobody. INVALID_ARGUMENT, NEWER_CALLER as above. */
 tutti_status bootstrap_identify(const tutti_init_options *options, struct bootstrap *ret_bootstrap);
 
+/* A store that was given came from a launcher: its server, if this process has it, is the bootstrap's
+ * from now on, and `source` says where all this is from. */
+tutti_status bootstrap_adopt(struct bootstrap *bootstrap, tutti_store_server *server,
+                             const char *source);
+
 /* False: this process has had that key in that store as this rank before; so what others would find
  * under it may be the earlier one's. */
 bool bootstrap_claim(const struct bootstrap *bootstrap, const char *key);

@@ -61,15 +61,14 @@ static const struct {
     {"PMIX_RANK", 0},  {"SLURM_NTASKS", 1},         {"FLUX_JOB_SIZE", 1},
 };
 
-/* The name of a variable that says that this process is one of several, NULL: none does. */
-static const char *find_evidence(const struct reader *reader)
+const char *identity_evidence(identity_variable_fn variable, void *user)
 {
     for (size_t i = 0; i < sizeof evidence / sizeof evidence[0]; i++) {
-        const char *value = get(reader, evidence[i].name);
+        const char *value = variable(evidence[i].name, user);
         int64_t number;
 
         /* What is not a number shows that a launcher was here, and nothing that could clear it. */
-        if (value && !number_parse(value, 0, evidence[i].alone, &number))
+        if (value && *value && !number_parse(value, 0, evidence[i].alone, &number))
             return evidence[i].name;
     }
     return NULL;
@@ -77,7 +76,7 @@ static const char *find_evidence(const struct reader *reader)
 
 static tutti_status nothing_known(const struct reader *reader)
 {
-    const char *name = find_evidence(reader);
+    const char *name = identity_evidence(reader->variable, reader->user);
 
     if (name)
         return error_set(
@@ -170,7 +169,9 @@ static tutti_status rank_and_size(struct reader *reader, struct identity *identi
 /* A process that a launcher started beside others must not end up alone without noticing. */
 static tutti_status check_not_alone(const struct reader *reader, const struct identity *identity)
 {
-    const char *name = identity->size == 1 && !reader->told ? find_evidence(reader) : NULL;
+    const char *name = identity->size == 1 && !reader->told
+                           ? identity_evidence(reader->variable, reader->user)
+                           : NULL;
 
     if (!name)
         return TUTTI_OK;

@@ -35,4 +35,7 @@ struct identity {
 tutti_status identity_resolve(const tutti_init_options *options, identity_variable_fn variable,
                               void *user, struct identity *ret_identity);
 
+/* The name of a launcher's variable that says that this process is one of several, NULL: none does. */
+const char *identity_evidence(identity_variable_fn variable, void *user);
+
 #endif

@@ -15,6 +15,7 @@
 #include "base/fork.h"
 #include "group/dump.h"
 #include "group/group.h"
+#include "plugin/plugin.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tutti_context *contexts, *the_default;
@@ -74,6 +75,7 @@ static void at_exit(void)
 {
     dump_watch_stop();
     say_unclean_bye();
+    plugins_leave(groups_ended_well());
 }
 
 static void watch_process(void)

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "group/dump.h"
+#include "group/launcher.h"
 #include "group/native.h"
 #include "group/settings.h"
 #include "group/wrap.h"
@@ -25,6 +26,14 @@ enum {
     ABORT_WAITS_MS = 2000,
     SENDS_LEAVE_MS = 5000
 };
+
+/* Groups of several members that this process began to make, and that it destroyed without a verdict. */
+static _Atomic uint32_t begun, ended_well;
+
+bool groups_ended_well(void)
+{
+    return atomic_load(&begun) == atomic_load(&ended_well);
+}
 
 tutti_status group_check(const struct tutti_group *group)
 {
@@ -217,6 +226,7 @@ tutti_status group_form(struct tutti_group *group)
 
     group->rank = group->bootstrap.rank;
     group->size = group->bootstrap.size;
+    atomic_fetch_add(&begun, group->size > 1);
     tutti_status status = allocate(group);
     if (!status)
         status = control_open(group->rank, group->size, group->name, world_ranks,
@@ -264,6 +274,27 @@ static void end_joining(struct tutti_context *context)
     engine_release(&context->engine);
 }
 
+/* Who this process is and where it meets the others, as options, environment or a launcher say. */
+static tutti_status find_members(struct tutti_group *world, const tutti_init_options *options,
+                                 int64_t deadline)
+{
+    tutti_init_options told = *options;
+    struct launcher launcher;
+    tutti_status status = launcher_ask(&told, deadline, &launcher);
+
+    if (!status)
+        status = begin_joining(world, &told);
+    if (!status)
+        status = bootstrap_resolve(&told, deadline, &world->bootstrap);
+    if (!status && launcher.store) {
+        status = bootstrap_adopt(&world->bootstrap, launcher.server, launcher.source);
+        if (!status)
+            launcher.server = NULL;
+    }
+    launcher_release(&launcher);
+    return status;
+}
+
 static tutti_status form_world(struct tutti_group *world, const tutti_init_options *options)
 {
     int64_t init_count = atomic_fetch_add(&world->context->inits, 1);
@@ -274,9 +305,7 @@ static tutti_status form_world(struct tutti_group *world, const tutti_init_optio
     if (!status)
         status = backend_resolve(options->backend, &world->choice);
     if (!status)
-        status = begin_joining(world, options);
-    if (!status)
-        status = bootstrap_resolve(options, deadline, &world->bootstrap);
+        status = find_members(world, options, deadline);
     if (!status)
         status = lineage_begin(world);
     if (!status)
@@ -388,6 +417,7 @@ tutti_status tutti_group_destroy(tutti_group *group)
     status = control_verdict_status(group->control);
     if (status)
         status = group_verdict(group);
+    atomic_fetch_add(&ended_well, group->size > 1 && !status);
     group_free(group);
     tutti_store_server_stop(server);
     return status;

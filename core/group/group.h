@@ -284,6 +284,9 @@ tutti_status endpoint_check_threads(const char *name, uint32_t threads);
 
 /* ---- group.c ---- */
 
+/* Whether every group of several members that this process began to make was destroyed without a
+ * verdict. */
+bool groups_ended_well(void);
 /* INVALID_ARGUMENT for NULL, FORKED in a child. */
 tutti_status group_check(const struct tutti_group *group);
 /* Whether the group has ended, also when only a mate's page tells so far; before each call. */

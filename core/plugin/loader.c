@@ -34,6 +34,7 @@
 struct loaded {
     struct loaded *next;
     const tutti_plugin *plugin;
+    pid_t pid;   /* that it was loaded in */
     char path[]; /* real path; "" when registered by the program */
 };
 
@@ -67,6 +68,7 @@ static const tutti_plugin *keep(const tutti_plugin *plugin, const char *path)
     if (!entry)
         return NULL;
     entry->plugin = plugin;
+    entry->pid = getpid();
     memcpy(entry->path, path, bytes);
 
     pthread_mutex_lock(&lock);
@@ -326,6 +328,17 @@ tutti_status tutti_plugin_register(const tutti_plugin *plugin)
                          "tutti_plugin_register: another plugin is registered as \"%s\"",
                          plugin->name);
     return TUTTI_OK;
+}
+
+void plugins_leave(bool clean)
+{
+    pthread_mutex_lock(&lock);
+    const struct loaded *entry = loaded_plugins;
+    pthread_mutex_unlock(&lock);
+
+    for (; entry; entry = entry->next)
+        if (entry->pid == getpid() && TUTTI_HAS(entry->plugin, leave))
+            entry->plugin->leave(clean);
 }
 
 static void report(tutti_plugin_info_fn fn, void *user, const tutti_plugin *plugin,

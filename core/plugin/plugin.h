@@ -13,6 +13,7 @@
 #ifndef TUTTI_PLUGIN_PLUGIN_H
 #define TUTTI_PLUGIN_PLUGIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <tutti/plugin_engine.h>
@@ -45,6 +46,9 @@ const tutti_collectives_ops *plugin_collectives(const tutti_plugin *plugin);
 
 /* The operations of the plugin's wrapper, NULL: it has none. */
 const tutti_wrapper_ops *plugin_wrapper(const tutti_plugin *plugin);
+
+/* The process exits: tells each plugin that was loaded in it, the last one first. */
+void plugins_leave(bool clean);
 
 /* The names of the plugins that are there, sorted, "shm, tcp"; cut at `size`. "none" when none. */
 void plugin_known_names(char *ret_names, size_t size);

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "harness/rank.h"
 
@@ -216,4 +218,83 @@ RANK_CASE(no_group_is_made)
         putenv(getenv("FAKE_ONE"));
     check(tutti_init(NULL, &world) != TUTTI_OK);
     check_contains(tutti_last_error(), words);
+}
+
+/* ---- launchers ------------------------------------------------------------------------------- */
+
+/* As a launcher of the plugin's starts processes: nothing that tutti reads is said. */
+static void be_launched(int rank, int size)
+{
+    static const char *const said[] = {"RANK",        "WORLD_SIZE",  "LOCAL_RANK",  "TUTTI_STORE",
+                                       "MASTER_ADDR", "MASTER_PORT", "TUTTI_RUN_ID"};
+    char number[16];
+
+    for (size_t i = 0; i < sizeof said / sizeof said[0]; i++)
+        unsetenv(said[i]);
+    snprintf(number, sizeof number, "%d", rank);
+    setenv("FAKE_RANK", number, 1);
+    snprintf(number, sizeof number, "%d", size);
+    setenv("FAKE_SIZE", number, 1);
+    setenv("FAKE_JOB", "a-job", 1);
+    setenv("FAKE_FOLDER", getenv("TMPDIR"), 1);
+}
+
+RANK_CASE(a_launcher_says_who_we_are_and_carries_the_address)
+{
+    be_launched(rank, size);
+    for (int i = 0; i < 2; i++) {
+        tutti_group *world = rank_init(NULL);
+        float x = 1;
+
+        check_eq(tutti_group_rank(world), rank);
+        check_eq(tutti_group_size(world), size);
+        check_ok(sum(world, &x, 1, NULL));
+        check_near(x, size, 0);
+        check_ok(tutti_group_destroy(world));
+        char folder[256];
+        snprintf(folder, sizeof folder, "%s/%d", getenv("TMPDIR"), i);
+        if (i == 0 && rank == 0)
+            check(mkdir(folder, 0700) == 0);
+        setenv("FAKE_FOLDER", folder, 1);
+        for (int tries = 0; i == 0 && access(folder, F_OK) && tries < 5000; tries++)
+            rank_sleep_ms(1);
+    }
+}
+
+RANK_CASE(what_a_launcher_leaves_open_is_told)
+{
+    be_launched(rank, size);
+    unsetenv("FAKE_JOB");
+    tutti_group *world = NULL;
+
+    check_status(tutti_init(NULL, &world), TUTTI_ERR_SYSTEM);
+    check_contains(tutti_last_error(), "asking the launcher by the plugin fake: fake: the launcher "
+                                       "does not answer");
+    setenv("FAKE_JOB", "a-job", 1);
+    setenv("FAKE_RANK", "0", 1);
+    setenv("FAKE_SIZE", "1", 1);
+    setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
+    check_status(tutti_init(NULL, &world), TUTTI_ERR_INVALID_ARGUMENT);
+    check_contains(tutti_last_error(), "OMPI_COMM_WORLD_SIZE=4");
+    unsetenv("FAKE_SIZE");
+    setenv("TUTTI_BOOTSTRAP", "fake", 1);
+    check_status(tutti_init(NULL, &world), TUTTI_ERR_INVALID_ARGUMENT);
+    check_contains(tutti_last_error(), "no launcher that it knows started this process");
+}
+
+RANK_CASE(a_launcher_whose_plugin_cannot_be_used_is_named)
+{
+    char path[256];
+    tutti_group *world = NULL;
+
+    be_launched(rank, size);
+    unsetenv("FAKE_SIZE");
+    snprintf(path, sizeof path, "%s/libtutti-mpi.so", getenv("TMPDIR"));
+    fclose(fopen(path, "ae"));
+    setenv("TUTTI_PLUGIN_PATH", getenv("TMPDIR"), 1);
+    setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
+    check_status(tutti_init(NULL, &world), TUTTI_ERR_PLUGIN);
+    check_contains(tutti_last_error(),
+                   "OMPI_COMM_WORLD_SIZE=4 says that Open MPI's launcher started "
+                   "this process, and the plugin mpi");
 }

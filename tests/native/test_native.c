@@ -106,6 +106,41 @@ Test(native, members_with_other_engines_or_without_make_no_group)
     cr_expect(ranks_run(&options));
 }
 
+Test(native, a_launcher_says_who_we_are_and_carries_the_address)
+{
+    static const char launched[] = "a_launcher_says_who_we_are_and_carries_the_address";
+
+    run("rank_native", launched, "fake", NULL, NULL);
+    run("rank_native", launched, NULL, "TUTTI_BOOTSTRAP=fake", NULL);
+    run("rank_native", "what_a_launcher_leaves_open_is_told", "fake", NULL, NULL);
+    run("rank_native", "a_launcher_whose_plugin_cannot_be_used_is_named", NULL, NULL, NULL);
+}
+
+/* How the process left, as the plugin was told. */
+static void leaves(const char *case_name, const char *how)
+{
+    static const char *const env[] = {PLUGINS, "FAKE_TELL=1", "FAKE_CORE=fake ", NULL};
+    char words[64] = "";
+    struct ranks *ranks = ranks_start(&(struct ranks_options){.program = "rank_native",
+                                                              .case_name = case_name,
+                                                              .size = 3,
+                                                              .backend = "fake",
+                                                              .env = env});
+
+    cr_assert_not_null(ranks);
+    cr_assert(ranks_wait(ranks));
+    cr_expect(ranks_passed(ranks));
+    cr_expect(ranks_value(ranks, 2, "left", words, sizeof words));
+    cr_expect_str_eq(words, how);
+    ranks_free(ranks);
+}
+
+Test(native, a_plugin_hears_that_the_process_exits_and_how)
+{
+    leaves("served_by_the_engine_or_by_the_core", "clean");
+    leaves("an_abort_ends_an_operation_in_flight", "not clean");
+}
+
 Test(native, a_member_that_is_killed_is_named)
 {
     static const char *const env[] = {PLUGINS, NULL};
