@@ -109,6 +109,7 @@ struct algorithm {
     enum algorithm_kind kind;
     tutti_status (*emit)(struct schedule *sched,
                          const struct request *req); /* NULL: inline, native */
+    /* The same on all members: nothing of who this one is. */
     struct cost (*cost)(const struct layout *layout, uint64_t bytes);
     inline_fn post, poll; /* inline */
 };
@@ -126,6 +127,8 @@ const struct algorithm *scatter_by_messages(const struct thresholds *thresholds,
                                             uint64_t bytes);
 const struct algorithm *all_to_all_by_messages(const struct thresholds *thresholds, int size,
                                                uint64_t bytes);
+const struct algorithm *reduce_by_messages(const struct thresholds *thresholds, int size,
+                                           uint64_t bytes);
 
 extern const struct algorithm all_reduce_alone_algorithm, all_reduce_inline_algorithm,
     all_reduce_staged_algorithm, all_reduce_staged_parts_algorithm,
@@ -139,16 +142,17 @@ extern const struct algorithm barrier_alone_algorithm, barrier_inline_algorithm,
 extern const struct algorithm monitored_barrier_alone_algorithm, monitored_barrier_direct_algorithm;
 extern const struct algorithm reduce_alone_algorithm, reduce_inline_algorithm,
     reduce_staged_algorithm, reduce_staged_parts_algorithm, reduce_binomial_algorithm,
-    reduce_parts_algorithm;
+    reduce_parts_algorithm, reduce_composed_algorithm;
 extern const struct algorithm all_gather_alone_algorithm, all_gather_inline_algorithm,
     all_gather_mapped_algorithm, all_gather_bruck_algorithm, all_gather_direct_algorithm,
-    all_gather_ring_algorithm;
+    all_gather_ring_algorithm, all_gather_composed_algorithm;
 extern const struct algorithm gather_alone_algorithm, gather_inline_algorithm,
     gather_mapped_algorithm, gather_binomial_algorithm, gather_direct_algorithm;
 extern const struct algorithm scatter_alone_algorithm, scatter_inline_algorithm,
     scatter_mapped_algorithm, scatter_binomial_algorithm, scatter_direct_algorithm;
 extern const struct algorithm reduce_scatter_alone_algorithm, reduce_scatter_inline_algorithm,
-    reduce_scatter_staged_algorithm, reduce_scatter_direct_algorithm;
+    reduce_scatter_staged_algorithm, reduce_scatter_direct_algorithm,
+    reduce_scatter_composed_algorithm;
 extern const struct algorithm all_to_all_alone_algorithm, all_to_all_inline_algorithm,
     all_to_all_mapped_algorithm, all_to_all_bruck_algorithm, all_to_all_direct_algorithm;
 

@@ -56,6 +56,7 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
     const struct cost inside = broadcast_mapped_algorithm.cost(layout, last);
 
     c.messages *= segments;
+    c.at_once *= segments;
     c.message_bytes *= segments;
     if (layout->size > layout->hosts) {
         c.hand_overs = inside.hand_overs;

@@ -41,4 +41,15 @@ static inline const int *layout_ranks(const struct layout *layout, int host)
     return layout->by_host + layout->host_first[host];
 }
 
+/* The members of the fullest host. */
+static inline int layout_fullest(const struct layout *layout)
+{
+    int most = 0;
+
+    for (int host = 0; host < layout->hosts; host++)
+        if (layout_mates(layout, host) > most)
+            most = layout_mates(layout, host);
+    return most;
+}
+
 #endif

@@ -82,3 +82,11 @@ const struct algorithm *all_to_all_by_messages(const struct thresholds *threshol
                ? &all_to_all_bruck_algorithm
                : &all_to_all_direct_algorithm;
 }
+
+const struct algorithm *reduce_by_messages(const struct thresholds *thresholds, int size,
+                                           uint64_t bytes)
+{
+    if (size <= 2 || bytes < thresholds->binomial_below)
+        return &reduce_binomial_algorithm;
+    return &reduce_parts_algorithm;
+}

@@ -4,15 +4,17 @@
  *
  * Where the backend has an engine that does the whole operation: the engine. Else, on one host with
  * mapped memory: the inline path, staging beyond. Several hosts of which one has mates with mapped
- * memory: the composition, where the operation has one. Else: messages between all members. Inside each, the size decides by the thresholds that the members agreed on. Blocks
- * of uneven sizes go by messages: of those only sender and receiver know how long they are. The
- * fixed order takes algorithms that reduce all members' operands at once.
+ * memory: the composition, where the operation has one and the model does not find messages clearly
+ * faster. Else: messages between all members. Inside each, the size decides by the thresholds that
+ * the members agreed on. Blocks of uneven sizes go by messages: of those only sender and receiver
+ * know how long they are. The fixed order takes algorithms that reduce all members' operands at once.
  */
 #include "dispatch/choose.h"
 
 #include <tutti/tensor.h>
 
 #include "algorithm/parts.h"
+#include "dispatch/model.h"
 #include "reduce/op.h"
 
 const struct algorithm *const algorithms[ALGORITHMS] = {
@@ -38,11 +40,13 @@ const struct algorithm *const algorithms[ALGORITHMS] = {
     &reduce_inline_algorithm,
     &reduce_staged_algorithm,
     &reduce_staged_parts_algorithm,
+    &reduce_composed_algorithm,
     &reduce_binomial_algorithm,
     &reduce_parts_algorithm,
     &reduce_alone_algorithm,
     &all_gather_inline_algorithm,
     &all_gather_mapped_algorithm,
+    &all_gather_composed_algorithm,
     &all_gather_bruck_algorithm,
     &all_gather_direct_algorithm,
     &all_gather_ring_algorithm,
@@ -59,6 +63,7 @@ const struct algorithm *const algorithms[ALGORITHMS] = {
     &scatter_alone_algorithm,
     &reduce_scatter_inline_algorithm,
     &reduce_scatter_staged_algorithm,
+    &reduce_scatter_composed_algorithm,
     &reduce_scatter_direct_algorithm,
     &reduce_scatter_alone_algorithm,
     &all_to_all_inline_algorithm,
@@ -135,8 +140,8 @@ static bool reduces_in_turns(const struct algorithm *algorithm)
 {
     return algorithm == &all_reduce_recursive_doubling_algorithm ||
            algorithm == &all_reduce_halving_doubling_algorithm ||
-           algorithm == &all_reduce_ring_algorithm || algorithm == &all_reduce_composed_algorithm ||
-           algorithm == &reduce_binomial_algorithm;
+           algorithm == &all_reduce_ring_algorithm || algorithm == &reduce_binomial_algorithm ||
+           (algorithm->kind == ALGORITHM_COMPOSED && operation_reduces(algorithm->operation));
 }
 
 /* What every member answers alike: the words of the call, and what all know of the engine. */
@@ -238,16 +243,21 @@ static const struct algorithm *all_reduce_messages(const struct thresholds *t, i
     return ordered ? &all_reduce_direct_algorithm : all_reduce_by_messages(t, size, bytes);
 }
 
+/* Members on several hosts meet also where there is nothing to move. */
+static const struct algorithm *unless_nothing(const struct algorithm *composed, uint64_t bytes)
+{
+    return bytes ? composed : &barrier_composed_algorithm;
+}
+
 static struct ways ways_of(const struct thresholds *t, int size, const struct call_words *words,
                            uint64_t bytes)
 {
-    const bool nothing = bytes == 0, few = size <= 2, ordered = words->flags & CALL_ORDERED;
-    const bool uneven = words->flags & CALL_UNEVEN;
+    const bool ordered = words->flags & CALL_ORDERED, uneven = words->flags & CALL_UNEVEN;
 
     switch (words->operation) {
     case OPERATION_ALL_REDUCE:
         return (struct ways){&all_reduce_inline_algorithm, all_reduce_mapped(t, size, bytes),
-                             nothing ? &barrier_composed_algorithm : &all_reduce_composed_algorithm,
+                             unless_nothing(&all_reduce_composed_algorithm, bytes),
                              all_reduce_messages(t, size, bytes, ordered),
                              &all_reduce_alone_algorithm};
     case OPERATION_BROADCAST:
@@ -261,13 +271,13 @@ static struct ways ways_of(const struct thresholds *t, int size, const struct ca
         return (struct ways){NULL, NULL, NULL, &monitored_barrier_direct_algorithm,
                              &monitored_barrier_alone_algorithm};
     case OPERATION_REDUCE:
-        return (struct ways){&reduce_inline_algorithm, reduce_mapped(t, size, bytes), NULL,
-                             !ordered && (few || bytes < t->binomial_below)
-                                 ? &reduce_binomial_algorithm
-                                 : &reduce_parts_algorithm,
+        return (struct ways){&reduce_inline_algorithm, reduce_mapped(t, size, bytes),
+                             unless_nothing(&reduce_composed_algorithm, bytes),
+                             ordered ? &reduce_parts_algorithm : reduce_by_messages(t, size, bytes),
                              &reduce_alone_algorithm};
     case OPERATION_ALL_GATHER:
-        return (struct ways){&all_gather_inline_algorithm, &all_gather_mapped_algorithm, NULL,
+        return (struct ways){&all_gather_inline_algorithm, &all_gather_mapped_algorithm,
+                             unless_nothing(&all_gather_composed_algorithm, bytes),
                              uneven && bytes < t->direct_below
                                  ? &all_gather_direct_algorithm
                                  : all_gather_by_messages(t, size, bytes),
@@ -283,8 +293,8 @@ static struct ways ways_of(const struct thresholds *t, int size, const struct ca
                              &scatter_alone_algorithm};
     case OPERATION_REDUCE_SCATTER:
         return (struct ways){&reduce_scatter_inline_algorithm, &reduce_scatter_staged_algorithm,
-                             NULL, &reduce_scatter_direct_algorithm,
-                             &reduce_scatter_alone_algorithm};
+                             unless_nothing(&reduce_scatter_composed_algorithm, bytes),
+                             &reduce_scatter_direct_algorithm, &reduce_scatter_alone_algorithm};
     case OPERATION_ALL_TO_ALL:
         return (struct ways){&all_to_all_inline_algorithm, &all_to_all_mapped_algorithm, NULL,
                              uneven ? &all_to_all_direct_algorithm
@@ -293,6 +303,18 @@ static struct ways ways_of(const struct thresholds *t, int size, const struct ca
     default:
         return (struct ways){0};
     }
+}
+
+/* The model takes messages to mates for messages to other hosts, and copies for work that nothing
+ * overlaps: a difference of less than this says nothing. */
+static const double model_margin = 1.25;
+
+static bool is_slower(const struct group_facts *facts, const struct algorithm *composed,
+                      const struct algorithm *messages, uint64_t bytes)
+{
+    return composed->kind == ALGORITHM_COMPOSED && bytes &&
+           model_estimate(facts, composed, bytes) >
+               model_margin * model_estimate(facts, messages, bytes);
 }
 
 const struct algorithm *choose_algorithm(const struct group_facts *facts,
@@ -308,7 +330,8 @@ const struct algorithm *choose_algorithm(const struct group_facts *facts,
         const bool longer = in_order[i] && in_order[i]->kind == ALGORITHM_INLINE &&
                             payload_of(facts->layout, words->operation, bytes) > t->inline_max;
 
-        if (in_order[i] && !longer && !choose_objection(facts, in_order[i], words, bytes))
+        if (in_order[i] && !longer && !choose_objection(facts, in_order[i], words, bytes) &&
+            !is_slower(facts, in_order[i], ways.messages, bytes))
             return in_order[i];
     }
     return ways.messages;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "dispatch/choose.h"
+#include "dispatch/model.h"
 
 static void make_plan(const struct group_facts *facts, const struct algorithm *algorithm,
                       struct plan *ret_plan)
@@ -75,38 +76,7 @@ tutti_status plan_emit(const struct plan *plan, const struct group_facts *facts,
     return TUTTI_OK;
 }
 
-/* ---- the model and the reasons ------------------------------------------------------------------
- */
-
-/* Microseconds and microseconds a byte, on two cores that share a cache. */
-struct link {
-    const char *name;
-    double alpha, each, beta; /* a message; one of several at once; a byte */
-};
-
-static const struct link links[] = {
-    {"shm", 0.3, 0.2, 1.0 / 12000},
-    {NULL, 6.0, 1.5, 1.0 / 4400}, /* TCP over loopback, and what is not known */
-};
-static const double hand_over_us = 0.1, mapped_us_per_byte = 1.0 / 12000,
-                    reduce_us_per_byte = 1.0 / 20000;
-
-static double estimate(const struct group_facts *facts, const struct algorithm *algorithm,
-                       uint64_t bytes)
-{
-    const struct cost c = algorithm->cost(facts->layout, bytes);
-    const struct link *link = links;
-    double sharing = 1;
-
-    while (link->name && (!facts->remote_name || strcmp(link->name, facts->remote_name)))
-        link++;
-    /* Members of one host share its network; composed algorithms have counted that. */
-    if (algorithm->kind == ALGORITHM_MESSAGES && facts->layout->hosts > 1)
-        sharing = (double)facts->layout->size / facts->layout->hosts;
-    return c.messages * link->alpha + c.at_once * link->each +
-           c.message_bytes * link->beta * sharing + c.hand_overs * hand_over_us +
-           c.mapped_bytes * mapped_us_per_byte + c.reduced_bytes * reduce_us_per_byte;
-}
+/* ---- the reasons --------------------------------------------------------------------------- */
 
 static const char *why_chosen(const struct algorithm *algorithm)
 {
@@ -128,6 +98,7 @@ static const char *why_not(const struct algorithm *algorithm, const struct algor
     if (algorithm->kind != chosen->kind)
         return chosen->kind == ALGORITHM_NATIVE     ? "the engine comes first"
                : chosen->kind == ALGORITHM_COMPOSED ? "would send more between hosts"
+               : chosen->kind == ALGORITHM_MESSAGES ? "slower: too few members share a host"
                : chosen->kind == ALGORITHM_INLINE   ? "short enough for the announce line"
                                                     : "mapped memory is faster";
     return bytes ? "slower at this size" : "there is nothing to move";
@@ -142,7 +113,7 @@ static void add_candidate(const struct group_facts *facts, const struct algorith
     *ret_candidate = (struct plan_candidate){
         .chosen = algorithm == chosen && !objection,
         .possible = !objection,
-        .estimated_us = objection ? 0 : estimate(facts, algorithm, bytes),
+        .estimated_us = objection ? 0 : model_estimate(facts, algorithm, bytes),
         .reason = objection             ? objection
                   : algorithm == chosen ? why_chosen(algorithm)
                                         : why_not(algorithm, chosen, bytes)};

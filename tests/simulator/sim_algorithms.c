@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every algorithm by itself, for 1 to 64 members and sizes on both sides of every seam: the result
- * against a serial reference, no deadlock, and as many bytes sent as the algorithm's formula says.
+ * against a serial reference, no deadlock, and as many bytes sent as the algorithm's formula says;
+ * the composed ones on hosts of several shapes, where each host's own bytes are counted.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,6 +133,54 @@ static void check_formula(struct sim_world *world, const struct algorithm *algor
                      (unsigned long)world->members[rank].sent_bytes, (unsigned long)want);
 }
 
+/* What the members of one host send together in a composed algorithm. */
+static uint64_t formula_of_host(const struct algorithm *algorithm, const struct layout *layout,
+                                int host, uint64_t bytes)
+{
+    const uint64_t n = (uint64_t)layout->size, mates = (uint64_t)layout_mates(layout, host);
+
+    if (algorithm == &reduce_composed_algorithm)
+        return bytes;
+    if (algorithm == &all_gather_composed_algorithm)
+        return mates * (uint64_t)(layout->hosts - 1) * bytes;
+    return (n - mates) * bytes; /* reduce_scatter_composed */
+}
+
+static void no_message_to_a_mate(const struct sim_member *member)
+{
+    const struct schedule *sched = &member->schedule;
+    const int *host_of = member->layout.host_of;
+
+    for (uint32_t i = 0; i < sched->count; i++)
+        if (sched->steps[i].kind == STEP_SEND && sched->steps[i].peer >= 0 &&
+            host_of[sched->steps[i].peer] == member->layout.host)
+            sim_fail("%s: rank %d sends to %d on its own host", member->algorithm->name,
+                     member->rank, sched->steps[i].peer);
+}
+
+static void check_hosts(const struct sim_world *world, const struct algorithm *algorithm,
+                        uint64_t bytes)
+{
+    const struct layout *layout = &world->members[0].layout;
+    const int root = world->members[0].op.root;
+    uint64_t sent[SIM_MEMBERS_MAX] = {0};
+
+    for (int rank = 0; rank < world->size; rank++) {
+        sent[layout->host_of[rank]] += world->members[rank].sent_bytes;
+        no_message_to_a_mate(&world->members[rank]);
+    }
+    for (int host = 0; host < layout->hosts; host++) {
+        const uint64_t want = formula_of_host(algorithm, layout, host, bytes);
+
+        if (algorithm == &reduce_composed_algorithm && host == layout->host_of[root])
+            continue; /* sends parts to who reduces them, where that is cheaper */
+        if (sent[host] != want)
+            sim_fail("%s: host %d of %d sends %lu bytes for %lu, not %lu", algorithm->name, host,
+                     layout->hosts, (unsigned long)sent[host], (unsigned long)bytes,
+                     (unsigned long)want);
+    }
+}
+
 static bool has_blocks(const struct algorithm *algorithm)
 {
     return algorithm->operation == OPERATION_SCATTER || algorithm->operation == OPERATION_GATHER ||
@@ -168,7 +217,10 @@ static void small_sizes(struct sim_world *world, const struct algorithm *algorit
         return;
     }
     run(world, algorithm, even, TUTTI_I32, TUTTI_SUM);
-    check_formula(world, algorithm, even * 4);
+    if (algorithm->kind == ALGORITHM_COMPOSED)
+        check_hosts(world, algorithm, even * 4);
+    else
+        check_formula(world, algorithm, even * 4);
 }
 
 /* On both sides of where one more chunk, slot or piece begins. */
@@ -219,6 +271,11 @@ static const struct algorithm *const by_messages[] = {
     &all_to_all_bruck_algorithm,
     &all_to_all_direct_algorithm,
 };
+static const struct algorithm *const by_both[] = {
+    &reduce_composed_algorithm,
+    &all_gather_composed_algorithm,
+    &reduce_scatter_composed_algorithm,
+};
 static const struct algorithm *const by_one[] = {
     &all_reduce_alone_algorithm, &broadcast_alone_algorithm,
     &barrier_alone_algorithm,    &reduce_alone_algorithm,
@@ -246,6 +303,54 @@ static void all_of(struct sim_world *world, const struct algorithm *const *algor
     }
 }
 
+/* ---- several hosts --------------------------------------------------------------------------- */
+
+static int one_alone(int rank, int n)
+{
+    return rank == n / 2;
+}
+
+static int three_in_turn(int rank, int n)
+{
+    (void)n;
+    return rank % 3;
+}
+
+/* Hosts of 1, 2, 3, … members, which are no neighbours. */
+static int growing(int rank, int n)
+{
+    int host = 0;
+
+    for (int at = rank * 67 % n; at > host; host++)
+        at -= host + 1;
+    return host;
+}
+
+static int in_pairs(int rank, int n)
+{
+    (void)n;
+    return rank / 2;
+}
+
+/* Each shape for few members; one of them, in turn, for more. */
+static void on_hosts(int n, uint64_t seed)
+{
+    static int (*const shapes[])(int rank, int n) = {one_alone, three_in_turn, growing, in_pairs};
+    enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+    int host_of[SIM_MEMBERS_MAX];
+    struct sim_world world;
+
+    for (int shape = 0; shape < SHAPES; shape++) {
+        if (n > 8 && n % SHAPES != shape)
+            continue;
+        for (int rank = 0; rank < n; rank++)
+            host_of[rank] = shapes[shape](rank, n);
+        sim_open(&world, n, host_of, true, seed + (uint64_t)(n * SHAPES + shape));
+        ALL_OF(&world, by_both);
+        sim_close(&world);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
@@ -265,6 +370,8 @@ int main(int argc, char **argv)
         sim_open(&world, n, one_host, false, seed + (uint64_t)n);
         ALL_OF(&world, by_messages);
         sim_close(&world);
+        if (n > 2)
+            on_hosts(n, seed);
     }
     printf("sim_algorithms: %lu cases right\n", (unsigned long)cases);
     return 0;

@@ -124,6 +124,11 @@ Test(plan, size_layout_and_providers_choose_the_algorithm, .timeout = 5)
         {"3", true, true, W, 0, "barrier_inline", "shm"},
         {"3", false, true, W, 0, "barrier_dissemination", "tcp"},
         {"31", true, true, W, 0, "barrier_composed", "shm+tcp"},
+        {"31", true, true, OPERATION_REDUCE, 8, "reduce_composed", "shm+tcp"},
+        {"31", true, true, OPERATION_REDUCE, 0, "barrier_composed", "shm+tcp"},
+        {"31", true, true, OPERATION_ALL_GATHER, 1 << 20, "all_gather_composed", "shm+tcp"},
+        {"314", true, true, OPERATION_REDUCE_SCATTER, 8, "reduce_scatter_composed", "shm+tcp"},
+        {"314", false, true, OPERATION_REDUCE_SCATTER, 8, "reduce_scatter_direct", "tcp"},
         {"3", true, true, OPERATION_NONE, 0, NULL, "no algorithm for operation 0"},
     };
 
@@ -182,6 +187,63 @@ Test(plan, uneven_blocks_travel_one_by_one, .timeout = 5)
         cr_expect_not_null(strstr(plan.algorithm->name, "_direct"), "%s", plan.algorithm->name);
     }
     layout_free(&layout);
+}
+
+/* The candidates of a call as member `rank` sees them; `hosts` as in check_plan(). */
+static int candidates_of(const char *hosts, int rank, uint8_t operation, uint64_t bytes,
+                         struct plan_candidate ret_candidates[PLAN_CANDIDATES_MAX])
+{
+    int host_of[64], size = 0, count;
+    struct layout layout;
+
+    for (int host = 0; hosts[host]; host++)
+        for (int i = 0; i < hosts[host] - '0'; i++)
+            host_of[size++] = host;
+    cr_assert_eq(layout_init(&layout, size, rank, host_of), TUTTI_OK);
+
+    const struct group_facts facts = {.layout = &layout,
+                                      .mapped = true,
+                                      .messages = true,
+                                      .local_name = "shm",
+                                      .remote_name = "tcp"};
+    const struct call_words words = {.operation = operation, .count = bytes, .dtype = TUTTI_U8};
+
+    count = plan_explain(&facts, &words, 1, ret_candidates);
+    layout_free(&layout);
+    return count;
+}
+
+/* Members that share a host share its network: compositions are taken where that counts. */
+Test(plan, a_composition_is_taken_where_the_model_says_that_it_is_faster, .timeout = 10)
+{
+    static const struct {
+        const char *hosts;
+        bool always;
+    } rows[] = {{"22", true},   {"31", true}, {"13", true},       {"314", true},
+                {"5232", true}, {"21", true}, {"1111112", false}, {"88888", true}};
+    static const uint8_t operations[] = {OPERATION_ALL_REDUCE, OPERATION_BROADCAST,
+                                         OPERATION_REDUCE, OPERATION_ALL_GATHER,
+                                         OPERATION_REDUCE_SCATTER};
+    struct plan_candidate first[PLAN_CANDIDATES_MAX], last[PLAN_CANDIDATES_MAX];
+    int slower = 0;
+
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++)
+        for (size_t o = 0; o < sizeof operations / sizeof operations[0]; o++)
+            for (uint64_t bytes = 8; bytes <= 64 << 20; bytes *= 2) {
+                const bool taken =
+                    candidates_of(rows[r].hosts, 0, operations[o], bytes, first) > 0 &&
+                    first[0].plan.algorithm->kind == ALGORITHM_COMPOSED;
+
+                cr_expect(taken || !rows[r].always, "%s, %lu bytes: %s", rows[r].hosts,
+                          (unsigned long)bytes, first[0].plan.algorithm->name);
+                slower += !taken;
+                candidates_of(rows[r].hosts, rows[r].hosts[0] - '0', operations[o], bytes, last);
+                cr_expect_eq(first[0].plan.algorithm, last[0].plan.algorithm);
+                cr_expect_eq(first[0].estimated_us, last[0].estimated_us,
+                             "a member of another host sees another cost of %s",
+                             first[0].plan.algorithm->name);
+            }
+    cr_expect_gt(slower, 0, "there are layouts in which too few share a host");
 }
 
 Test(plan, calls_that_differ_have_different_keys, .timeout = 5)

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Leaders: reductions over several hosts, with mapped memory inside them.
+ *
+ * Every host has the same number of leaders (the members of the smallest host). A vector goes in
+ * segments; of each, leader i of a host reduces part i over its mates, and then talks with the
+ * leaders i of all other hosts. So all leaders of a host use the network at once and nothing is
+ * sent twice. Members beyond the leaders give and take through them; a host of one member has
+ * nothing to do inside.
+ * Chunks: the in-slots of a segment's chunks hold a piece for each leader, the same chunks'
+ * out-slots a leader's result.
+ */
+#ifndef TUTTI_ALGORITHM_LEADERS_H
+#define TUTTI_ALGORITHM_LEADERS_H
+
+#include "algorithm/algorithm.h"
+#include "algorithm/parts.h"
+
+/* A leader's part of one segment: long enough that alpha is small beside it, short enough that
+ * scratch stays small. */
+enum { LEADERS_PART_BYTES = 1 << 20 };
+
+/* One segment, as a member sees it. */
+struct led {
+    const struct request *req;
+    struct part whole; /* in the vector */
+    bool shared;       /* my host has other members */
+    bool leader;       /* I am one */
+    struct part part;  /* mine in the vector; empty: no leader, or a short segment */
+    struct place mine; /* where its reduction over my host is, or, alone there, my operand */
+    uint64_t each;     /* bytes of a leader's piece of a chunk */
+    uint32_t chunks, first;
+};
+
+/* How many segments the vector has. */
+uint64_t leaders_segments(const struct request *req);
+/* The longest part of a leader in any of them. */
+uint64_t leaders_part_bytes(const struct request *req);
+/* Segment `index`; takes its chunks. */
+struct led leaders_segment(struct schedule *sched, const struct request *req, uint64_t index);
+
+/* Until `to` holds my part of all mates (unchanged where I have none); led->mine says so. */
+void leaders_reduce(struct schedule *sched, struct led *led, struct place to);
+/* Narrows the schedule to the leaders of my index, hosts in their order, and widens it again. */
+void leaders_enter(struct schedule *sched, const struct led *led);
+void leaders_leave(struct schedule *sched, const struct led *led);
+/* Hands every leader's part, at `from`, to mate `to` of the host, or to all (-1), at its place in
+ * the output. Each mate calls it. */
+void leaders_hand_out(struct schedule *sched, const struct led *led, struct place from, int to);
+
+#endif
