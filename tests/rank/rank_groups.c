@@ -282,6 +282,62 @@ static int agree_on_port(tutti_group *world)
     return port;
 }
 
+/* The same on every member, to the letter. */
+static void check_same_words(tutti_group *world, int size, const char *words)
+{
+    enum { ROOM = 512, MEMBERS = 4 };
+    static char all[MEMBERS][ROOM];
+    char own[ROOM] = "";
+    int64_t shapes[2];
+    const tutti_tensor in = tutti_tensor_1d(own, TUTTI_U8, &shapes[0], ROOM);
+    const tutti_tensor out = tutti_tensor_1d(all, TUTTI_U8, &shapes[1], (int64_t)size * ROOM);
+
+    require(size <= MEMBERS);
+    snprintf(own, sizeof own, "%s", words);
+    require_ok(tutti_all_gather(world, &in, &out, NULL, NULL));
+    for (int i = 1; i < size; i++)
+        check(!strcmp(all[0], all[i]));
+}
+
+RANK_CASE(settings_that_must_agree_are_named_with_ranks_and_values_on_all)
+{
+    static const struct {
+        const char *name, *usual, *other; /* of rank 2 */
+        const char *words;
+    } settings[] = {
+        {"TUTTI_REPRODUCIBLE", NULL, "1",
+         "members disagree about TUTTI_REPRODUCIBLE: rank 0: «0»; rank 2: «1»"},
+        {"TUTTI_REPRODUCIBLE", "1", "0",
+         "members disagree about TUTTI_REPRODUCIBLE: rank 0: «1»; rank 2: «0»"},
+        {"TUTTI_BACKEND", "shm", "tcp",
+         "different backends: rank 0: «shm»; rank 2: «tcp» (TUTTI_BACKEND"},
+        {"WORLD_SIZE", "3", "4", "disagree about the size of the world: rank 0: 3; rank 2: 4"},
+    };
+    enum { SETTINGS = sizeof settings / sizeof settings[0] };
+    static char words[SETTINGS][512];
+    tutti_group *world;
+
+    for (int i = 0; i < SETTINGS; i++) {
+        const char *before = getenv(settings[i].name);
+        char *kept = before ? strdup(before) : NULL;
+        const char *value = rank == 2 ? settings[i].other : settings[i].usual;
+
+        if (value)
+            setenv(settings[i].name, value, 1);
+        check_status(tutti_init(NULL, &world), TUTTI_ERR_MISMATCH);
+        snprintf(words[i], sizeof words[i], "%s", tutti_last_error());
+        check_contains(words[i], settings[i].words);
+        unsetenv(settings[i].name);
+        if (kept)
+            setenv(settings[i].name, kept, 1);
+        free(kept);
+    }
+    world = rank_init(NULL);
+    for (int i = 0; i < SETTINGS; i++)
+        check_same_words(world, size, words[i]);
+    check_ok(tutti_group_destroy(world));
+}
+
 RANK_CASE(a_failed_init_is_told_on_all_where_rank_0_serves_the_store)
 {
     tutti_group *outside = rank_init(NULL), *world;
