@@ -141,12 +141,13 @@ static tutti_status address_of(void *of, void *ret_address, uint64_t capacity, u
 
 tutti_status endpoint_check_threads(const char *name, uint32_t threads)
 {
-    if (threads <= TUTTI_THREADS_ONE_AT_A_TIME)
+    if (threads <= TUTTI_THREADS_CALLERS_ONLY)
         return TUTTI_OK;
-    return error_set(TUTTI_ERR_UNSUPPORTED,
-                     "backend %s wants to be called from certain threads only (%u), which this "
-                     "version of tutti does not do",
-                     name, threads);
+    return error_set(
+        TUTTI_ERR_UNSUPPORTED,
+        "backend %s wants to be called from the program's first thread only (%u), which "
+        "this version of tutti does not do",
+        name, threads);
 }
 
 tutti_status endpoint_open(struct tutti_group *group, int level, const char *name,
@@ -175,6 +176,7 @@ tutti_status endpoint_open(struct tutti_group *group, int level, const char *nam
     if (status)
         return status;
     endpoint->ops = ops;
+    group->callers_only |= ops->threads == TUTTI_THREADS_CALLERS_ONLY;
     if (group->wrappers)
         status = wrappers_transport(group, endpoint);
     return status ? status

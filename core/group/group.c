@@ -58,6 +58,8 @@ void group_free(struct tutti_group *group)
     struct tutti_context *context = group->context;
 
     atomic_fetch_sub(&context->engine.crowded, group->crowds);
+    if (group->barring)
+        engine_allow_thread(&context->engine);
     p2p_group_free(group->p2p);
     group->p2p = NULL;
     if (group->has_mapped)
@@ -185,6 +187,8 @@ static void gather_facts(struct tutti_group *group)
     group->crowds =
         group->lineage.is_world && (group->mates ? group->mates->count : 1) > cpu_usable();
     atomic_fetch_add(&group->context->engine.crowded, group->crowds);
+    group->barring = group->callers_only; /* counted from here on */
+    atomic_fetch_add(&group->context->engine.callers_only, group->barring);
 }
 
 static void say_choice(const struct tutti_group *group)

@@ -184,6 +184,8 @@ struct tutti_group {
     tutti_wrapped_group wrapped;
     struct kept_error refusal; /* a world that forms: why this member cannot take part */
     _Atomic int32_t failed;    /* every call returns the verdict */
+    bool callers_only;         /* a plugin of it wants the program's own threads alone */
+    bool barring;              /* so the engine thread rests; counted in the engine */
     bool crowds;               /* more members on this host than it has cores: nobody spins */
 
     struct bootstrap bootstrap;

@@ -119,6 +119,7 @@ tutti_status native_open(struct tutti_group *group, const char *name, const int 
     *n = (struct native){.ops = ops, .self = {.group = group, .wait_fd = -1}, .wait_fd = -1};
     snprintf(n->self.name, sizeof n->self.name, "%s", name);
     n->facts = (struct native_facts){n->self.name, ops, &endpoint_services, &n->self};
+    group->callers_only |= ops->threads == TUTTI_THREADS_CALLERS_ONLY;
     status = allocate(n, group->size);
     if (!status)
         status = open_team(group, n, host_of, token, deadline_ns);
@@ -148,9 +149,7 @@ tutti_status native_form_test(struct tutti_group *group)
     if (status || !TUTTI_HAS(n->ops, wait_fd) || !TUTTI_HAS(n->ops, arm))
         return status;
     status = failed(n, n->ops->wait_fd(n->team, &n->wait_fd), "give a descriptor to wait on");
-    return status || n->ops->threads == TUTTI_THREADS_CALLERS_ONLY
-               ? status
-               : engine_watch(&group->context->engine, n->wait_fd);
+    return status ? status : engine_watch(&group->context->engine, n->wait_fd);
 }
 
 void native_close(struct tutti_group *group)
@@ -180,14 +179,9 @@ const struct native_facts *native_facts(const struct tutti_group *group)
     return group->native ? &group->native->facts : NULL;
 }
 
-bool native_is_callers_only(const struct tutti_group *group)
-{
-    return group->native && group->native->ops->threads == TUTTI_THREADS_CALLERS_ONLY;
-}
-
 bool native_is_polled(const struct tutti_group *group)
 {
-    return group->native && (group->native->wait_fd < 0 || native_is_callers_only(group));
+    return group->native && group->native->wait_fd < 0;
 }
 
 static bool is_native(const struct call *call)

@@ -25,8 +25,6 @@ void native_close(struct tutti_group *group);
 
 /* What plans are made from; NULL: no engine. */
 const struct native_facts *native_facts(const struct tutti_group *group);
-/* Whether the engine's rules keep the core's own threads out. */
-bool native_is_callers_only(const struct tutti_group *group);
 
 /* Moves the call at the head of the queue, whose plan is an engine's; NOT_READY: again later. */
 tutti_status native_advance(struct tutti_group *group, struct call *call);

@@ -181,10 +181,20 @@ bool engine_take_until(struct engine *engine, int64_t until_ns)
     return true;
 }
 
+static _Thread_local bool is_engine_thread;
+
+/* Whether this thread may not touch the sources. With the baton, so that the answer holds. */
+static bool is_barred(const struct engine *engine)
+{
+    return is_engine_thread && atomic_load_explicit(&engine->callers_only, memory_order_relaxed);
+}
+
 static unsigned move(struct engine *engine)
 {
     unsigned moved = 0;
 
+    if (is_barred(engine))
+        return 0;
     for (struct engine_source *s = engine->sources; s; s = s->next)
         moved += s->progress(s);
     return moved;
@@ -196,7 +206,7 @@ static void look(struct engine *engine)
         return;
     int64_t now = clock_now_ns();
     engine->looked_ns = now;
-    for (struct engine_source *s = engine->sources; s; s = s->next)
+    for (struct engine_source *s = engine->sources; s && !is_barred(engine); s = s->next)
         s->look(s, now);
     engine_release(engine);
 }
@@ -245,7 +255,7 @@ static enum rest rest_of(struct engine *engine, const struct wanted *wanted)
 {
     enum rest rest = move(engine) || any_done(wanted) ? REST_NONE : REST_SLEEP;
 
-    for (struct engine_source *s = engine->sources; s && rest; s = s->next)
+    for (struct engine_source *s = engine->sources; s && rest && !is_barred(engine); s = s->next)
         if (!s->may_sleep(s))
             rest = s->polled ? REST_NAP : REST_NONE;
     return rest;
@@ -442,7 +452,8 @@ static void attend(struct engine *engine)
 {
     bool slept = false;
 
-    while (atomic_load(&engine->unattended) && !atomic_load(&engine->stop)) {
+    while (atomic_load(&engine->unattended) && !atomic_load(&engine->stop) &&
+           !atomic_load(&engine->callers_only)) {
         if (atomic_load(&engine->waiters)) {
             struct timespec until = timespec_of(clock_deadline_ms(SLEEP_MS));
 
@@ -472,9 +483,11 @@ static void *thread_main(void *argument)
 {
     struct engine *engine = argument;
 
+    is_engine_thread = true;
     pthread_mutex_lock(&engine->lock);
     while (!engine->stop) {
-        if (!atomic_load(&engine->unattended) && !engine->due) {
+        if (atomic_load(&engine->callers_only) ||
+            (!atomic_load(&engine->unattended) && !engine->due)) {
             pthread_cond_wait(&engine->wake, &engine->lock);
             continue;
         }
@@ -490,7 +503,7 @@ static void *thread_main(void *argument)
 void engine_attend(struct engine *engine)
 {
     pthread_mutex_lock(&engine->lock);
-    if (!engine->thread_runs && !engine->stop)
+    if (!engine->thread_runs && !engine->stop && !atomic_load(&engine->callers_only))
         engine->thread_runs = !thread_start(&engine->thread, "tutti-engine", thread_main, engine);
     pthread_cond_broadcast(&engine->wake);
     pthread_mutex_unlock(&engine->lock);
@@ -508,11 +521,27 @@ void engine_due(struct engine *engine, struct tutti_work *work)
     engine_attend(engine);
 }
 
+void engine_allow_thread(struct engine *engine)
+{
+    atomic_fetch_sub(&engine->callers_only, 1);
+    pthread_mutex_lock(&engine->lock);
+    bool due = engine->due != NULL;
+    pthread_mutex_unlock(&engine->lock);
+    if (due || atomic_load(&engine->unattended))
+        engine_attend(engine);
+}
+
+void engine_callers_callbacks(struct engine *engine)
+{
+    if (atomic_load(&engine->callers_only))
+        engine_run_callbacks(engine);
+}
+
 void engine_run_callbacks(struct engine *engine)
 {
     for (;;) {
         pthread_mutex_lock(&engine->lock);
-        struct tutti_work *work = engine->due;
+        struct tutti_work *work = is_barred(engine) ? NULL : engine->due;
         if (work) {
             engine->due = work->next_due;
             if (!engine->due)

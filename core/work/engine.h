@@ -9,7 +9,8 @@
  * threads sleep each for their own operations and are woken by whoever completes one. A watcher that
  * leaves wakes one of them, which takes its place. The baton is never held while sleeping, so other
  * threads start and finish their own operations meanwhile. The engine thread exists once something
- * was started that nobody waits for; it moves things only while no caller does.
+ * was started that nobody waits for; it moves things only while no caller does, and nothing while
+ * a plugin wants the program's own threads alone: then callbacks run where a caller waits or tests.
  */
 #ifndef TUTTI_WORK_ENGINE_H
 #define TUTTI_WORK_ENGINE_H
@@ -48,11 +49,12 @@ struct engine_source {
 
 struct engine {
     _Atomic uint32_t baton;
-    _Atomic uint32_t asleep;     /* threads in `sleepers` */
-    _Atomic uint32_t waiters;    /* threads inside engine_wait() */
-    _Atomic uint32_t unattended; /* started works that are not complete */
-    _Atomic uint32_t works;      /* whose memory is in use */
-    _Atomic uint32_t crowded;    /* groups with more members on this host than it has cores */
+    _Atomic uint32_t asleep;       /* threads in `sleepers` */
+    _Atomic uint32_t waiters;      /* threads inside engine_wait() */
+    _Atomic uint32_t unattended;   /* started works that are not complete */
+    _Atomic uint32_t works;        /* whose memory is in use */
+    _Atomic uint32_t callers_only; /* groups whose plugins want no thread of ours: it rests */
+    _Atomic uint32_t crowded;      /* groups with more members on this host than it has cores */
     struct engine_source *sources;
     struct sleeper *sleepers, *watcher; /* under the baton */
     int64_t looked_ns;                  /* when look() was called last; under the baton */
@@ -143,6 +145,10 @@ void engine_attend(struct engine *engine);
 
 /* Runs the callbacks that are due. */
 void engine_run_callbacks(struct engine *engine);
+/* The same, in a call that may run them, if the engine thread may not. */
+void engine_callers_callbacks(struct engine *engine);
+/* One group less of those that callers_only counts. */
+void engine_allow_thread(struct engine *engine);
 /* Queues the callback of a completed work. */
 void engine_due(struct engine *engine, struct tutti_work *work);
 

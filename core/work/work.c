@@ -121,7 +121,9 @@ tutti_status tutti_work_wait(tutti_work *work, int64_t timeout_ms)
         status = check_timeout(timeout_ms, &until_ns);
     if (status)
         return status;
-    if (!engine_wait(work->engine, work->state, until_ns))
+    const bool done = engine_wait(work->engine, work->state, until_ns);
+    engine_callers_callbacks(work->engine);
+    if (!done)
         return error_set(TUTTI_ERR_NOT_READY, "the operation is not complete after %lld ms",
                          (long long)timeout_ms);
     return result(work);
@@ -137,6 +139,7 @@ tutti_status tutti_work_test(tutti_work *work, int32_t *ret_done)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_done is NULL");
     if (!is_complete(work))
         engine_help(work->engine);
+    engine_callers_callbacks(work->engine);
     *ret_done = is_complete(work);
     return *ret_done ? result(work) : TUTTI_OK;
 }
@@ -169,6 +172,9 @@ tutti_status tutti_work_wait_all(tutti_work *const *works, uint32_t count, int64
     for (uint32_t i = 0; i < count; i++)
         if (works[i])
             late += !engine_wait(works[i]->engine, works[i]->state, until_ns);
+    for (uint32_t i = 0; i < count; i++)
+        if (works[i])
+            engine_callers_callbacks(works[i]->engine);
     for (uint32_t i = 0; i < count; i++) {
         tutti_status one = works[i] ? status_of(works[i]) : TUTTI_OK;
 
@@ -245,6 +251,7 @@ tutti_status tutti_work_wait_any(tutti_work *const *works, uint32_t count, int64
         if (!alone)
             engine = next_engine(works, count, &cursor);
     }
+    engine_callers_callbacks(works[*ret_index]->engine);
     return result(works[*ret_index]);
 }
 

@@ -64,6 +64,36 @@ static bool intrudes(const tutti_host *host, void *self)
     return true;
 }
 
+#ifndef FAKE_SOLO
+/* The transport of the template, which says who called. */
+static const tutti_host *last_host;
+static void *last_self;
+
+static tutti_status open_transport(const tutti_host *host, void *self,
+                                   const tutti_endpoint_options *options,
+                                   tutti_endpoint **ret_endpoint)
+{
+    last_host = host;
+    last_self = self;
+    return template_open(host, self, options, ret_endpoint);
+}
+
+static tutti_status isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                          const void *data, uint64_t bytes, uint32_t flags, tutti_request *request)
+{
+    if (intrudes(last_host, last_self))
+        return TUTTI_ERR_INTERNAL;
+    return template_isend(endpoint, peer, lane, data, bytes, flags, request);
+}
+
+static tutti_status test(tutti_endpoint *endpoint, tutti_request *request)
+{
+    if (intrudes(last_host, last_self))
+        return TUTTI_ERR_INTERNAL;
+    return template_test(endpoint, request);
+}
+#endif
+
 /* ---- what is served ------------------------------------------------------------------------ */
 
 static int32_t fake_serves(const tutti_host *host, void *self, const tutti_collective *what)
@@ -426,8 +456,21 @@ static const tutti_provider launcher = {sizeof(tutti_provider), TUTTI_PROVIDER_B
 #ifdef FAKE_SOLO
 static const tutti_provider *const providers[] = {&collectives, &launcher};
 #else
+static const tutti_transport_ops fake_transport_ops = {
+    .struct_size = sizeof(tutti_transport_ops),
+    .threads = FAKE_THREADS,
+    .capabilities = TUTTI_CAP_HOST_ONLY,
+    .lanes = 1,
+    .open = open_transport,
+    .address = template_address,
+    .connect = template_connect,
+    .isend = isend,
+    .irecv = template_irecv,
+    .test = test,
+    .close = template_close,
+};
 static const tutti_provider transport = {sizeof(tutti_provider), TUTTI_PROVIDER_TRANSPORT,
-                                         FAKE_NAME, &template_ops};
+                                         FAKE_NAME, &fake_transport_ops};
 static const tutti_provider *const providers[] = {&transport, &collectives, &launcher};
 #endif
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cases over an engine that does whole operations (fake.c): who served what, and how it ends. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +101,46 @@ RANK_CASE(asynchronous_operations_of_both_kinds_complete_in_order)
         check_near(x[i], i % 3 ? i * size + size * (size - 1) / 2 : i + size - 1, 0);
         tutti_work_free(works[i]);
     }
+    check_ok(tutti_group_destroy(world));
+}
+
+static void note_thread(tutti_work *work, tutti_status status, void *user)
+{
+    (void)work;
+    *(pthread_t *)user = status ? 0 : pthread_self();
+}
+
+/* The plugin fails in a thread of the core. */
+RANK_CASE(works_of_callers_only_advance_in_the_programs_threads)
+{
+    tutti_group *world = rank_init(NULL);
+    tutti_work *works[2];
+    pthread_t called = 0;
+    int32_t done = 0;
+    float x = 1, y = 2;
+    int64_t one = 1;
+    tutti_tensor t = vector(&x, &one, TUTTI_F32), u = vector(&y, &one, TUTTI_F32);
+
+    require_ok(tutti_all_reduce(world, &t, TUTTI_SUM, NULL, &works[0]));
+    require_ok(tutti_all_reduce(world, &u, TUTTI_MAX, NULL, &works[1])); /* by messages */
+    require_ok(tutti_work_then(works[1], note_thread, &called));
+    rank_sleep_ms(100);
+    check(!called);
+    while (!called)
+        require_ok(tutti_dispatch(NULL));
+    check(pthread_equal(called, pthread_self()));
+    check_ok(tutti_work_test(works[0], &done));
+    check(done);
+    check_near(x, size, 0);
+    tutti_work_free(works[0]);
+    tutti_work_free(works[1]);
+
+    called = 0;
+    require_ok(tutti_all_reduce(world, &t, TUTTI_SUM, NULL, &works[0]));
+    require_ok(tutti_work_then(works[0], note_thread, &called));
+    check_ok(tutti_work_wait(works[0], 0));
+    check(pthread_equal(called, pthread_self()));
+    tutti_work_free(works[0]);
     check_ok(tutti_group_destroy(world));
 }
 

@@ -116,6 +116,17 @@ Test(native, a_launcher_says_who_we_are_and_carries_the_address)
     run("rank_native", "a_launcher_whose_plugin_cannot_be_used_is_named", NULL, NULL, NULL);
 }
 
+Test(native, no_thread_of_the_core_calls_a_plugin_that_wants_callers_only)
+{
+    run("rank_native", "works_of_callers_only_advance_in_the_programs_threads", "fakecallers", NULL,
+        NULL);
+    run("rank_native", "asynchronous_operations_of_both_kinds_complete_in_order", "fakecallers",
+        NULL, NULL);
+    run("rank_native", "an_abort_ends_an_operation_in_flight", "fakecallers", NULL, NULL);
+    run("rank_api", "many_works_in_flight_complete_in_any_order_of_waiting", "fakecallers", NULL,
+        NULL);
+}
+
 /* How the process left, as the plugin was told. */
 static void leaves(const char *case_name, const char *how)
 {
