@@ -137,6 +137,73 @@ bool cli_is_watched(void)
     return watcher.fn != NULL;
 }
 
+/* The letter's option when it takes a value. */
+static bool takes_value(const GOptionEntry *entries, char letter)
+{
+    for (; entries->long_name; entries++)
+        if (entries->short_name == letter)
+            return entries->arg != G_OPTION_ARG_NONE;
+    return false;
+}
+
+static bool names_value(const GOptionEntry *entries, const char *name)
+{
+    for (; entries->long_name; entries++)
+        if (strcmp(entries->long_name, name) == 0)
+            return entries->arg != G_OPTION_ARG_NONE;
+    return false;
+}
+
+/* How many bytes of "-n4" are the option, 0: it holds no value. */
+static size_t option_length(const GOptionEntry *entries, const char *arg)
+{
+    for (size_t i = 1; arg[i]; i++)
+        if (takes_value(entries, arg[i]))
+            return i + 1;
+    return 0;
+}
+
+/*
+ * GOption knows "-n 4" only: "-n4" becomes two words, as getopt(3) would take it. The words stay for
+ * the life of the process.
+ */
+static void split_values(const GOptionEntry *entries, bool stop_early, int *argc, char ***argv)
+{
+    static GPtrArray *kept;
+    GPtrArray *words = g_ptr_array_new();
+    bool options = true, value = false;
+
+    if (!kept)
+        kept = g_ptr_array_new();
+    g_ptr_array_add(kept, words);
+    for (int i = 0; i < *argc; i++) {
+        char *arg = (*argv)[i];
+        const bool is_option = i && options && !value && arg[0] == '-' && arg[1];
+        size_t length = 0;
+
+        if (is_option && strcmp(arg, "--") == 0) {
+            options = false;
+        } else if (is_option && arg[1] == '-') {
+            value = names_value(entries, arg + 2);
+        } else if (is_option) {
+            length = option_length(entries, arg);
+            value = length && !arg[length];
+        } else {
+            options = options && (!i || value || !stop_early);
+            value = false;
+        }
+        if (length && arg[length]) {
+            g_ptr_array_add(words, g_strndup(arg, length));
+            g_ptr_array_add(kept, words->pdata[words->len - 1]);
+            arg += length;
+        }
+        g_ptr_array_add(words, arg);
+    }
+    *argc = (int)words->len;
+    g_ptr_array_add(words, NULL);
+    *argv = (char **)words->pdata;
+}
+
 bool cli_parse(const char *verb, const char *parameters, const char *summary,
                const char *description, const GOptionEntry *entries, bool stop_early, int *argc,
                char ***argv)
@@ -144,12 +211,15 @@ bool cli_parse(const char *verb, const char *parameters, const char *summary,
     g_autoptr(GOptionContext) context = g_option_context_new(parameters);
     g_autoptr(GError) error = NULL;
     g_autofree char *name = g_strdup_printf("tutti %s", verb);
-    g_autofree char **before = g_memdup2(*argv, ((gsize)*argc + 1) * sizeof **argv);
 
     if (watcher.fn) {
         watcher.fn(verb, entries, watcher.user);
         return false;
     }
+    split_values(entries, stop_early, argc, argv);
+
+    g_autofree char **before = g_memdup2(*argv, ((gsize)*argc + 1) * sizeof **argv);
+
     g_set_prgname(name); /* GOption prints it in the usage line */
     g_option_context_set_summary(context, summary);
     g_option_context_set_description(context, description);

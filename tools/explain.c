@@ -22,7 +22,8 @@ static const char description[] =
     "Sizes take the suffixes K, M and G (multiples of 1024).\n\n"
     "Examples:\n"
     "  tutti explain all_reduce --bytes 1M -n 4\n"
-    "  tutti explain --json broadcast --bytes 64K -n 8 --layout 4,4\n"
+    "  tutti explain --json broadcast --bytes 64K --layout 4,4 --root 5\n"
+    "  tutti explain send --bytes 8K --layout 2,2 --root 3\n"
     "  tutti explain all_reduce --bytes 4K -n 2 --backend tcp --dtype bf16 --op max\n"
     "  tutti explain all_reduce --bytes 1M -n 4 --fixed-order\n";
 
@@ -43,16 +44,32 @@ static const struct named ops[] = {
 #undef OP
         {NULL, 0}};
 
-enum { OPERATIONS_MAX = 31 };
+enum { OPERATIONS_MAX = 63, MEMBERS_MAX = 65535 };
 
-/* The library's collectives; the value is TUTTI_OPERATION_…. */
+/* What may be asked about; the value is TUTTI_OPERATION_…. A message has a root in that it has another
+ * member. */
 static const struct named *operations(void)
 {
     static struct named table[OPERATIONS_MAX + 1];
+    static char uneven[OPERATIONS_MAX][32];
+    const int64_t message = TUTTI_OPERATION_MOVES | TUTTI_OPERATION_HAS_ROOT;
+    int count = 0;
 
-    for (int32_t i = 0; i < OPERATIONS_MAX && tutti_operation_name(i + 1); i++)
-        table[i] =
-            (struct named){tutti_operation_name(i + 1), (int64_t)tutti_operation_traits(i + 1)};
+    if (table[0].name)
+        return table;
+    for (int32_t i = 1; tutti_operation_name(i) && count < OPERATIONS_MAX - 3; i++) {
+        const char *name = tutti_operation_name(i);
+        const int64_t traits = tutti_operation_traits(i);
+
+        table[count++] = (struct named){name, traits};
+        if (!(traits & TUTTI_OPERATION_HAS_BLOCKS))
+            continue;
+        g_snprintf(uneven[count], sizeof uneven[count], "%s_v", name);
+        table[count] = (struct named){uneven[count], traits};
+        count++;
+    }
+    table[count++] = (struct named){"send", message};
+    table[count] = (struct named){"recv", message};
     return table;
 }
 
@@ -68,7 +85,7 @@ char *explain_operations(const char *between)
 /* What GOption fills in. */
 struct given {
     gboolean json, fixed_order;
-    char *bytes, *members, *backend, *layout, *dtype, *op;
+    char *bytes, *members, *backend, *layout, *dtype, *op, *root;
 };
 
 /* The query as the user would say it. */
@@ -81,7 +98,7 @@ struct question {
 static bool find_named(const struct named *table, const char *what, const char *word,
                        int64_t *ret_value)
 {
-    const char *names[32] = {NULL};
+    const char *names[OPERATIONS_MAX + 1] = {NULL};
     g_autoptr(GString) known = g_string_new(NULL);
 
     for (size_t i = 0; table[i].name && i < G_N_ELEMENTS(names) - 1; i++) {
@@ -96,7 +113,8 @@ static bool find_named(const struct named *table, const char *what, const char *
     const char *nearest = cli_nearest(word, names);
 
     if (nearest)
-        cli_usage("explain", "unknown %s '%s'; did you mean '%s'?", what, word, nearest);
+        cli_usage("explain", "unknown %s '%s'; did you mean '%s'? Known: %s", what, word, nearest,
+                  known->str);
     else
         cli_usage("explain", "unknown %s '%s'; known: %s", what, word, known->str);
     return false;
@@ -105,6 +123,52 @@ static bool find_named(const struct named *table, const char *what, const char *
 static bool wants_fixed_order(const struct given *given)
 {
     return given->fixed_order || g_strcmp0(g_getenv("TUTTI_REPRODUCIBLE"), "1") == 0;
+}
+
+/* The members that a layout places, 0 when it makes no sense: the library then says so. */
+static int members_of(const char *layout)
+{
+    g_auto(GStrv) hosts = g_strsplit(layout, ",", -1);
+    int sum = 0, count;
+
+    for (char **host = hosts; *host; host++) {
+        if (!cli_parse_int(*host, 1, MEMBERS_MAX - sum, &count))
+            return 0;
+        sum += count;
+    }
+    return sum;
+}
+
+static bool parse_members(const struct given *given, tutti_explain_query *query)
+{
+    if (given->members && !cli_parse_int(given->members, 1, MEMBERS_MAX, &query->members)) {
+        cli_usage("explain", "-n '%s': the number of members is 1 to %d", given->members,
+                  MEMBERS_MAX);
+        return false;
+    }
+    if (!given->members && given->layout && members_of(given->layout))
+        query->members = members_of(given->layout);
+    return true;
+}
+
+static bool is_message(const char *operation)
+{
+    return strcmp(operation, "send") == 0 || strcmp(operation, "recv") == 0;
+}
+
+static bool parse_root(const struct given *given, int64_t traits, tutti_explain_query *query)
+{
+    if (given->root && !(traits & TUTTI_OPERATION_HAS_ROOT)) {
+        cli_usage("explain", "%s has no root", query->operation);
+        return false;
+    }
+    query->root = is_message(query->operation) && query->members > 1 ? 1 : 0;
+    if (given->root && !cli_parse_int(given->root, 0, query->members - 1, &query->root)) {
+        cli_usage("explain", "--root '%s': the ranks of %d members are 0 to %d", given->root,
+                  query->members, query->members - 1);
+        return false;
+    }
+    return true;
 }
 
 static bool parse_question(const struct given *given, const char *operation,
@@ -125,10 +189,9 @@ static bool parse_question(const struct given *given, const char *operation,
         !find_named(dtypes, "dtype", question.dtype, &dtype) ||
         !find_named(ops, "op", question.op, &op))
         return false;
-    if (given->members && !cli_parse_int(given->members, 1, 65535, &question.query.members)) {
-        cli_usage("explain", "-n '%s': the number of members is 1 to 65535", given->members);
+    if (!parse_members(given, &question.query) ||
+        !parse_root(given, question.traits, &question.query))
         return false;
-    }
     if (given->bytes && !cli_parse_size(given->bytes, &question.query.bytes)) {
         cli_usage("explain", "--bytes '%s' is no size such as 4096, 64K, 1M, 2G", given->bytes);
         return false;
@@ -214,6 +277,11 @@ static void print_question(const struct question *question)
     }
     if (question->traits & TUTTI_OPERATION_REDUCES)
         printf(" (%s%s)", question->op, query->flags & TUTTI_FIXED_ORDER ? ", fixed order" : "");
+    if (is_message(query->operation))
+        printf(", member 0 %s %d", strcmp(query->operation, "send") == 0 ? "to" : "from",
+               query->root);
+    else if (question->traits & TUTTI_OPERATION_HAS_ROOT)
+        printf(", root %d", query->root);
     printf(", %d member%s, layout %s\n", query->members, query->members == 1 ? "" : "s",
            query->layout ? query->layout : "one host");
 }
@@ -266,6 +334,7 @@ static void build_question(JsonBuilder *builder, const struct question *question
     build_string(builder, "op", question->op);
     json_builder_set_member_name(builder, "fixed_order");
     json_builder_add_boolean_value(builder, (query->flags & TUTTI_FIXED_ORDER) != 0);
+    build_int(builder, "root", query->root);
     json_builder_set_member_name(builder, "candidates");
     json_builder_begin_array(builder);
 }
@@ -310,9 +379,10 @@ int explain_main(int argc, char **argv)
     struct given given = {0};
     struct question question;
     const GOptionEntry entries[] = {
-        {"bytes", 'b', 0, G_OPTION_ARG_STRING, &given.bytes, "Size of the tensor", "SIZE"},
-        {"members", 'n', 0, G_OPTION_ARG_STRING, &given.members, "Members of the group (default 2)",
-         "N"},
+        {"bytes", 'b', 0, G_OPTION_ARG_STRING, &given.bytes,
+         "Size of the tensor, or of each block where there is one for every member", "SIZE"},
+        {"members", 'n', 0, G_OPTION_ARG_STRING, &given.members,
+         "Members of the group (default: those of the layout, else 2)", "N"},
         {"backend", 0, 0, G_OPTION_ARG_STRING, &given.backend,
          "Backend (default: TUTTI_BACKEND, else auto)", "NAME"},
         {"layout", 0, 0, G_OPTION_ARG_STRING, &given.layout,
@@ -322,6 +392,9 @@ int explain_main(int argc, char **argv)
         {"op", 0, 0, G_OPTION_ARG_STRING, &given.op, "Reduction (default sum)", "OP"},
         {"fixed-order", 0, 0, G_OPTION_ARG_NONE, &given.fixed_order,
          "Reduce in the fixed order, as TUTTI_REPRODUCIBLE=1 does", NULL},
+        {"root", 0, 0, G_OPTION_ARG_STRING, &given.root,
+         "Root (default 0), or the member that member 0 sends to or receives from (default 1)",
+         "R"},
         {"json", 0, 0, G_OPTION_ARG_NONE, &given.json, "Print one JSON document", NULL},
         {NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL}};
     g_autofree char *names = explain_operations(", ");
@@ -344,5 +417,6 @@ int explain_main(int argc, char **argv)
     g_free(given.layout);
     g_free(given.dtype);
     g_free(given.op);
+    g_free(given.root);
     return code;
 }

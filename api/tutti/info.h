@@ -82,7 +82,8 @@ TUTTI_API const char *tutti_operation_name(int32_t number);
 enum {
     TUTTI_OPERATION_MOVES = 1 << 0,   /* elements: it has a dtype and a size */
     TUTTI_OPERATION_REDUCES = 1 << 1, /* it takes a reduction */
-    TUTTI_OPERATION_HAS_ROOT = 1 << 2
+    TUTTI_OPERATION_HAS_ROOT = 1 << 2,
+    TUTTI_OPERATION_HAS_BLOCKS = 1 << 3 /* one for every member, which may differ in size ("_v") */
 };
 
 /** TUTTI_OPERATION_… of an operation, 0 for an unknown number. */
@@ -114,25 +115,27 @@ TUTTI_API tutti_status tutti_matrix_list(const char *backend, tutti_matrix_fn fn
 /* What one call would take; see tutti_explain(). */
 typedef struct tutti_explain_query {
     uint32_t struct_size;
-    int32_t members;       /* 1 .. 65535 */
-    const char *operation; /* as tutti_operation_name() has it */
-    const char *backend;   /* NULL: TUTTI_BACKEND, else "auto" */
-    const char *layout;    /* members per host, "4" or "2,2"; NULL: all on one host */
-    uint64_t bytes;        /* of the tensor */
-    uint32_t dtype;        /* 0: f32 */
-    int32_t op;            /* TUTTI_SUM, … */
-    uint32_t flags;    /* 0, or TUTTI_FIXED_ORDER (collective.h); TUTTI_REPRODUCIBLE=1 counts too */
-    uint32_t reserved; /* 0 */
+    int32_t members; /* 1 .. 65535 */
+    /* As tutti_operation_name() has it; with "_v" its form with blocks of different sizes, where it
+     * has one; "send" or "recv": a message between member 0 and `root`. */
+    const char *operation;
+    const char *backend; /* NULL: TUTTI_BACKEND, else "auto" */
+    const char *layout;  /* members per host, "4" or "2,2"; NULL: all on one host */
+    uint64_t bytes;      /* of the vector, or of each block */
+    uint32_t dtype;      /* 0: f32 */
+    int32_t op;          /* TUTTI_SUM, … */
+    uint32_t flags; /* 0, or TUTTI_FIXED_ORDER (collective.h); TUTTI_REPRODUCIBLE=1 counts too */
+    int32_t root;   /* of operations that have one; of a message the other member */
 } tutti_explain_query;
 
 /* One candidate, best first. */
 typedef struct tutti_explain_row {
     const char *provider;  /* who would carry it */
-    const char *algorithm; /* of the core */
+    const char *algorithm; /* of the core; "message" for send and recv */
     const char *reason;    /* why it was chosen, or why not */
     double estimated_us;   /* of the built-in cost model */
     int32_t chosen;        /* 1: the call would take it */
-    int32_t steps;         /* of member 0's schedule; 0 for the inline path */
+    int32_t steps;         /* of member 0's schedule; 0 where there is none (inline, messages) */
 } tutti_explain_row;
 
 /** Called for each candidate; the strings are valid during the call. */

@@ -103,6 +103,12 @@ static inline bool operation_has_blocks(int operation)
            operation == OPERATION_ALL_TO_ALL;
 }
 
+/* Of uneven blocks every member knows all sizes. */
+static inline bool operation_shares_sizes(int operation)
+{
+    return operation == OPERATION_ALL_GATHER || operation == OPERATION_REDUCE_SCATTER;
+}
+
 struct announce {
     uint64_t sequence;
     uint64_t signature; /* of this call and, chained, of all before it */

@@ -89,8 +89,10 @@ struct plan_candidate {
 
 enum { PLAN_CANDIDATES_MAX = 12 };
 
-/* Returns how many candidates `operation` has; fills as many, chosen first. */
+/* Returns how many candidates `operation` has; fills as many, chosen first. `moved`: bytes of the
+ * vector, or of each block, for the model; the plan itself goes by the words. */
 int plan_explain(const struct group_facts *facts, const struct call_words *words,
-                 uint32_t element_bytes, struct plan_candidate ret_candidates[PLAN_CANDIDATES_MAX]);
+                 uint32_t element_bytes, uint64_t moved,
+                 struct plan_candidate ret_candidates[PLAN_CANDIDATES_MAX]);
 
 #endif

@@ -16,15 +16,29 @@ static const struct link links[] = {
 static const double hand_over_us = 0.1, mapped_us_per_byte = 1.0 / 12000,
                     reduce_us_per_byte = 1.0 / 20000;
 
+static const struct link *link_of(const char *provider)
+{
+    const struct link *link = links;
+
+    while (link->name && (!provider || strcmp(link->name, provider)))
+        link++;
+    return link;
+}
+
+double model_message(const char *provider, uint64_t bytes)
+{
+    const struct link *link = link_of(provider);
+
+    return link->alpha + (double)bytes * link->beta;
+}
+
 double model_estimate(const struct group_facts *facts, const struct algorithm *algorithm,
                       uint64_t bytes)
 {
     const struct cost c = algorithm->cost(facts->layout, bytes);
-    const struct link *link = links;
+    const struct link *link = link_of(facts->remote_name);
     double sharing = 1;
 
-    while (link->name && (!facts->remote_name || strcmp(link->name, facts->remote_name)))
-        link++;
     /* Members of one host share its network; composed algorithms have counted that. */
     if (algorithm->kind == ALGORITHM_MESSAGES && facts->layout->hosts > 1)
         sharing = layout_fullest(facts->layout);

@@ -9,5 +9,7 @@
 /* Microseconds. */
 double model_estimate(const struct group_facts *facts, const struct algorithm *algorithm,
                       uint64_t bytes);
+/* One message that goes by `provider`. */
+double model_message(const char *provider, uint64_t bytes);
 
 #endif

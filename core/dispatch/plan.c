@@ -83,8 +83,8 @@ static const char *why_chosen(const struct algorithm *algorithm)
     static const char *const words[] = {
         [ALGORITHM_ALONE] = "nobody to talk to",
         [ALGORITHM_INLINE] = "fits in the announce line: one hand-over",
-        [ALGORITHM_MAPPED] = "all members share memory; best for this size",
-        [ALGORITHM_MESSAGES] = "best for this size among those over messages",
+        [ALGORITHM_MAPPED] = "all members share memory, and this is its way at this size",
+        [ALGORITHM_MESSAGES] = "the way over messages at this size",
         [ALGORITHM_COMPOSED] = "memory inside hosts, messages only between them",
         [ALGORITHM_NATIVE] = "the backend's engine does all of it",
     };
@@ -92,36 +92,54 @@ static const char *why_chosen(const struct algorithm *algorithm)
     return words[algorithm->kind];
 }
 
+/*
+ * The order of the kinds is a rule, inside a kind measured thresholds decide, and only between a
+ * composition and messages the model does, where it is clear. So the words say what it was, and own up
+ * where the model differs.
+ */
 static const char *why_not(const struct algorithm *algorithm, const struct algorithm *chosen,
-                           uint64_t bytes)
+                           bool moves, bool estimated_faster)
 {
-    if (algorithm->kind != chosen->kind)
-        return chosen->kind == ALGORITHM_NATIVE     ? "the engine comes first"
-               : chosen->kind == ALGORITHM_COMPOSED ? "would send more between hosts"
-               : chosen->kind == ALGORITHM_MESSAGES ? "slower: too few members share a host"
-               : chosen->kind == ALGORITHM_INLINE   ? "short enough for the announce line"
-                                                    : "mapped memory is faster";
-    return bytes ? "slower at this size" : "there is nothing to move";
+    if (algorithm->kind == chosen->kind)
+        return !moves             ? "there is nothing to move"
+               : estimated_faster ? "a measured threshold decides by size, not this estimate"
+                                  : "no faster at this size";
+    switch (chosen->kind) {
+    case ALGORITHM_NATIVE:
+        return "the engine comes first";
+    case ALGORITHM_INLINE:
+        return "short enough for the announce line";
+    case ALGORITHM_MESSAGES:
+        return "slower: too few members share a host";
+    case ALGORITHM_COMPOSED:
+        return estimated_faster
+                   ? "sends more between hosts, and not by this estimate clearly faster"
+                   : "would send more between hosts";
+    default:
+        return estimated_faster ? "shared memory comes first by rule, not by this estimate, which "
+                                  "has no waiting for a partner's turn"
+                                : "mapped memory is faster";
+    }
 }
 
-static void add_candidate(const struct group_facts *facts, const struct algorithm *algorithm,
-                          const struct algorithm *chosen, const struct call_words *words,
-                          uint64_t bytes, struct plan_candidate *ret_candidate)
+static struct plan_candidate candidate_of(const struct group_facts *facts,
+                                          const struct algorithm *algorithm,
+                                          const struct call_words *words, uint64_t bytes,
+                                          uint64_t moved)
 {
     const char *objection = choose_objection(facts, algorithm, words, bytes);
+    struct plan_candidate candidate = {.possible = !objection,
+                                       .estimated_us =
+                                           objection ? 0 : model_estimate(facts, algorithm, moved),
+                                       .reason = objection};
 
-    *ret_candidate = (struct plan_candidate){
-        .chosen = algorithm == chosen && !objection,
-        .possible = !objection,
-        .estimated_us = objection ? 0 : model_estimate(facts, algorithm, bytes),
-        .reason = objection             ? objection
-                  : algorithm == chosen ? why_chosen(algorithm)
-                                        : why_not(algorithm, chosen, bytes)};
-    make_plan(facts, algorithm, &ret_candidate->plan);
+    make_plan(facts, algorithm, &candidate.plan);
+    return candidate;
 }
 
 int plan_explain(const struct group_facts *facts, const struct call_words *words,
-                 uint32_t element_bytes, struct plan_candidate ret_candidates[PLAN_CANDIDATES_MAX])
+                 uint32_t element_bytes, uint64_t moved,
+                 struct plan_candidate ret_candidates[PLAN_CANDIDATES_MAX])
 {
     const uint64_t bytes = words->count * element_bytes;
     const struct algorithm *chosen = choose_algorithm(facts, words, bytes);
@@ -129,12 +147,27 @@ int plan_explain(const struct group_facts *facts, const struct call_words *words
 
     if (!chosen)
         return 0;
-    add_candidate(facts, chosen, chosen, words, bytes, &ret_candidates[count++]);
+
+    struct plan_candidate *first = &ret_candidates[count++];
+    *first = candidate_of(facts, chosen, words, bytes, moved);
+    first->chosen = first->possible;
+    if (first->possible)
+        first->reason = why_chosen(chosen);
     for (int possible = 1; possible >= 0; possible--)
-        for (int i = 0; i < ALGORITHMS && count < PLAN_CANDIDATES_MAX; i++)
-            if (algorithms[i]->operation == words->operation && algorithms[i] != chosen &&
-                (facts->native || algorithms[i]->kind != ALGORITHM_NATIVE) &&
-                (choose_objection(facts, algorithms[i], words, bytes) == NULL) == possible)
-                add_candidate(facts, algorithms[i], chosen, words, bytes, &ret_candidates[count++]);
+        for (int i = 0; i < ALGORITHMS && count < PLAN_CANDIDATES_MAX; i++) {
+            const struct algorithm *other = algorithms[i];
+            struct plan_candidate candidate;
+
+            if (other->operation != words->operation || other == chosen ||
+                (other->kind == ALGORITHM_NATIVE && !facts->native))
+                continue;
+            candidate = candidate_of(facts, other, words, bytes, moved);
+            if (candidate.possible != possible)
+                continue;
+            if (candidate.possible)
+                candidate.reason =
+                    why_not(other, chosen, moved > 0, candidate.estimated_us < first->estimated_us);
+            ret_candidates[count++] = candidate;
+        }
     return count;
 }

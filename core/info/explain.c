@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "dispatch/dispatch.h"
+#include "dispatch/model.h"
 #include "info/carriers.h"
 #include "reduce/reduce.h"
 
@@ -25,11 +26,31 @@ static const uint64_t bytes_max = UINT64_C(64) << 30;
 
 /* ---- the query ----------------------------------------------------------------------------- */
 
-static tutti_status parse_operation(const char *name, uint8_t *ret_operation)
+/* What is asked: a collective in words, or a message between member 0 and another. */
+struct question {
+    struct call_words words;
+    uint32_t element_bytes;
+    uint64_t bytes;   /* of the vector, or of each block */
+    const char *name; /* as asked for; of a message "send" or "recv" */
+    bool message;
+};
+
+/* "all_gather", "all_gather_v", "send". */
+static tutti_status parse_operation(const char *name, struct question *question)
 {
+    const size_t length = name ? strlen(name) : 0;
+    const bool uneven = length > 2 && !strcmp(name + length - 2, "_v");
+    const size_t plain = uneven ? length - 2 : length;
+
+    question->name = name;
+    question->message = length && (!strcmp(name, "send") || !strcmp(name, "recv"));
+    if (question->message)
+        return TUTTI_OK;
     for (uint8_t i = OPERATION_NONE + 1; name && i < OPERATION_COUNT; i++)
-        if (!strcmp(name, operation_name(i))) {
-            *ret_operation = i;
+        if (!strncmp(name, operation_name(i), plain) && !operation_name(i)[plain] &&
+            (!uneven || operation_has_blocks(i))) {
+            question->words.operation = i;
+            question->words.flags = uneven ? CALL_UNEVEN : 0;
             return TUTTI_OK;
         }
     return error_set(TUTTI_ERR_INVALID_ARGUMENT,
@@ -37,7 +58,7 @@ static tutti_status parse_operation(const char *name, uint8_t *ret_operation)
 #define NAME(NAME, name) name " "
                      OPERATION_LIST(NAME)
 #undef NAME
-                         ,
+                         "send recv, and with _v those that have a block for every member",
                      name ? name : "(null)");
 }
 
@@ -72,13 +93,25 @@ static tutti_status parse_layout(const char *text, int members, int *ret_host_of
                      text, members);
 }
 
-static tutti_status words_of(const tutti_explain_query *query, struct call_words *ret_words,
-                             uint32_t *ret_element_bytes)
+/* The elements that the call's words count. */
+static uint64_t counted(const struct call_words *words, uint64_t count, int members)
+{
+    if (!operation_moves(words->operation))
+        return 0;
+    if (!(words->flags & CALL_UNEVEN))
+        return count;
+    return operation_shares_sizes(words->operation) ? count * (uint64_t)members : 0;
+}
+
+static tutti_status parse_question(const tutti_explain_query *query, struct question *ret_question)
 {
     const tutti_dtype dtype = query->dtype ? query->dtype : TUTTI_F32;
     const size_t size = tutti_dtype_size(dtype);
-    struct call_words words = {.dtype = dtype, .op = -1, .root = -1};
-    tutti_status status = parse_operation(query->operation, &words.operation);
+    struct question question = {.words = {.dtype = dtype, .op = -1, .root = -1},
+                                .element_bytes = (uint32_t)size,
+                                .bytes = query->bytes};
+    struct call_words *words = &question.words;
+    tutti_status status = parse_operation(query->operation, &question);
 
     if (status)
         return status;
@@ -88,55 +121,87 @@ static tutti_status words_of(const tutti_explain_query *query, struct call_words
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "%llu bytes: give at most 64 GiB of whole %s elements",
                          (unsigned long long)query->bytes, tutti_dtype_name(dtype));
-    if (query->flags & ~TUTTI_FIXED_ORDER || query->reserved)
-        return error_set(TUTTI_ERR_UNSUPPORTED,
-                         "flags 0x%x: only TUTTI_FIXED_ORDER is known, and `reserved` must be 0",
+    if (query->flags & ~TUTTI_FIXED_ORDER)
+        return error_set(TUTTI_ERR_UNSUPPORTED, "flags 0x%x: only TUTTI_FIXED_ORDER is known",
                          query->flags);
-    words.count = operation_moves(words.operation) ? query->bytes / size : 0;
-    if (operation_has_root(words.operation))
-        words.root = 0;
-    if (operation_reduces(words.operation)) {
-        words.op = query->op;
+    if (query->root < 0 || query->root >= query->members)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "member %d is none of %d: ranks are 0 to %d",
+                         query->root, query->members, query->members - 1);
+    if (!question.message && !operation_moves(words->operation))
+        question.bytes = 0;
+    words->count = counted(words, question.bytes / size, query->members);
+    if (question.message || operation_has_root(words->operation))
+        words->root = query->root;
+    if (operation_reduces(words->operation)) {
+        words->op = query->op;
         if (query->flags & TUTTI_FIXED_ORDER || environment_is_reproducible())
-            words.flags |= CALL_ORDERED;
+            words->flags |= CALL_ORDERED;
         status = reduce_check(query->op, dtype);
         if (status)
             return status;
     }
-    *ret_words = words;
-    *ret_element_bytes = (uint32_t)size;
+    *ret_question = question;
     return TUTTI_OK;
 }
 
 /* ---- the answer ---------------------------------------------------------------------------- */
 
+/* Blocks that are uneven in form, of which all have the same size: those that member 0 knows. */
+static struct call_sizes sizes_of(const struct question *question, const uint64_t *table)
+{
+    const int operation = question->words.operation;
+    const bool knows_all = question->words.root <= 0;
+    const bool blocks_in = operation_takes_blocks(operation);
+    const bool blocks_out = operation_gives_blocks(operation);
+
+    return (struct call_sizes){.in = blocks_in && knows_all ? table : NULL,
+                               .out = blocks_out && knows_all ? table : NULL,
+                               .own = question->bytes};
+}
+
 static tutti_status count_steps(const struct group_facts *facts,
                                 const struct plan_candidate *candidate,
-                                const struct call_words *words, uint32_t element_bytes,
-                                struct schedule *sched, int32_t *ret_steps)
+                                const struct question *question, struct schedule *sched,
+                                int32_t *ret_steps)
 {
+    const struct call_words *words = &question->words;
+    const size_t members = (size_t)facts->layout->size;
+    struct call_sizes sizes;
+    uint64_t *table = NULL;
     const bool finish =
         operation_reduces(words->operation) && reduce_finish(words->dtype, words->op) != NULL;
 
     *ret_steps = 0;
     if (!candidate->possible || !candidate->plan.algorithm->emit)
         return TUTTI_OK;
-    tutti_status status =
-        plan_emit(&candidate->plan, facts, words, element_bytes, NULL, finish, sched);
+    if (words->flags & CALL_UNEVEN) {
+        table = malloc(members * sizeof *table);
+        if (!table)
+            return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %zu sizes", members);
+        for (size_t i = 0; i < members; i++)
+            table[i] = question->bytes;
+        sizes = sizes_of(question, table);
+    }
+    tutti_status status = plan_emit(&candidate->plan, facts, words, question->element_bytes,
+                                    table ? &sizes : NULL, finish, sched);
 
+    free(table);
     if (status == TUTTI_OK)
         *ret_steps = sched->count > INT32_MAX ? INT32_MAX : (int32_t)sched->count;
     return status;
 }
 
-static tutti_status explain(const struct group_facts *facts, const struct call_words *words,
-                            uint32_t element_bytes, tutti_explain_fn fn, void *user)
+static tutti_status explain_collective(const struct group_facts *facts,
+                                       const struct question *question, tutti_explain_fn fn,
+                                       void *user)
 {
     struct plan_candidate candidates[PLAN_CANDIDATES_MAX];
     struct schedule sched = {0};
     struct plan plan;
-    tutti_status status = plan_choose(facts, words, element_bytes, &plan);
-    const int count = status ? 0 : plan_explain(facts, words, element_bytes, candidates);
+    tutti_status status = plan_choose(facts, &question->words, question->element_bytes, &plan);
+    const int count = status ? 0
+                             : plan_explain(facts, &question->words, question->element_bytes,
+                                            question->bytes, candidates);
 
     for (int i = 0; i < count && status == TUTTI_OK; i++) {
         tutti_explain_row row = {.provider = candidates[i].plan.provider,
@@ -145,12 +210,46 @@ static tutti_status explain(const struct group_facts *facts, const struct call_w
                                  .estimated_us = candidates[i].estimated_us,
                                  .chosen = candidates[i].chosen};
 
-        status = count_steps(facts, &candidates[i], words, element_bytes, &sched, &row.steps);
+        status = count_steps(facts, &candidates[i], question, &sched, &row.steps);
         if (status == TUTTI_OK)
             fn(&row, user);
     }
     schedule_free(&sched);
     return status;
+}
+
+/* A message between member 0 and the one that is named goes the one way that leads there. */
+static tutti_status explain_message(const struct carriers *carriers, const struct layout *layout,
+                                    const struct question *question, tutti_explain_fn fn,
+                                    void *user)
+{
+    const int peer = question->words.root;
+    const bool mate = layout->host_of[peer] == layout->host;
+    const struct carrier *carrier = mate ? &carriers->local : &carriers->remote;
+    const struct carrier *other = mate ? &carriers->remote : &carriers->local;
+
+    if (!peer) {
+        fn(&(tutti_explain_row){"self", "message", "a message to oneself goes by no transport", 0,
+                                1, 0},
+           user);
+        return TUTTI_OK;
+    }
+    if (!mate && carrier->capabilities & TUTTI_CAP_HOST_ONLY)
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "%s to member %d is not possible: %s reaches members of one host only",
+                         question->name, peer, carrier->name);
+    fn(&(tutti_explain_row){carrier->name, "message",
+                            mate ? "carries messages inside a host"
+                                 : "carries messages between hosts",
+                            model_message(carrier->name, question->bytes), 1, 0},
+       user);
+    if (strcmp(other->name, carrier->name))
+        fn(&(tutti_explain_row){other->name, "message",
+                                mate ? "only for members on other hosts"
+                                     : "only for members on the same host",
+                                0, 0, 0},
+           user);
+    return TUTTI_OK;
 }
 
 static tutti_status make_layout(const tutti_explain_query *query, struct layout *ret_layout)
@@ -176,9 +275,8 @@ tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn
     tutti_explain_query q;
     struct backend_choice choice;
     struct carriers carriers;
-    struct call_words words;
+    struct question question;
     struct layout layout;
-    uint32_t element_bytes = 0;
     tutti_status status;
 
     if (!query || !fn)
@@ -190,15 +288,16 @@ tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn
     if (status == TUTTI_OK)
         status = carriers_find(&choice, &carriers);
     if (status == TUTTI_OK)
-        status = words_of(&q, &words, &element_bytes);
-    if (status == TUTTI_OK)
         status = make_layout(&q, &layout);
     if (status)
         return status;
     struct native_facts native;
     const struct group_facts facts = carriers_facts(&carriers, &layout, &native);
 
-    status = explain(&facts, &words, element_bytes, fn, user);
+    status = parse_question(&q, &question);
+    if (status == TUTTI_OK)
+        status = question.message ? explain_message(&carriers, &layout, &question, fn, user)
+                                  : explain_collective(&facts, &question, fn, user);
     layout_free(&layout);
     return status;
 }

@@ -212,5 +212,6 @@ uint32_t tutti_operation_traits(int32_t number)
         return 0;
     return (operation_moves(number) ? TUTTI_OPERATION_MOVES : 0) |
            (operation_reduces(number) ? TUTTI_OPERATION_REDUCES : 0) |
-           (operation_has_root(number) ? TUTTI_OPERATION_HAS_ROOT : 0);
+           (operation_has_root(number) ? TUTTI_OPERATION_HAS_ROOT : 0) |
+           (operation_has_blocks(number) ? TUTTI_OPERATION_HAS_BLOCKS : 0);
 }

@@ -19,6 +19,13 @@ Test(explain, the_chosen_candidate_comes_first_and_is_the_only_one, .timeout = 3
                                             "broadcast --bytes 64K -n 8 --backend tcp",
                                             "barrier -n 3",
                                             "reduce --bytes 64K -n 4 --backend tcp --fixed-order",
+                                            "gather_v --bytes 64K --layout 2,2 --root 3",
+                                            "all_gather_v -b64K -n4",
+                                            "scatter_v -b64K -n3 --backend tcp",
+                                            "reduce_scatter_v --bytes=1K -n3",
+                                            "all_to_all_v -b 1M -n 4",
+                                            "send --bytes 8K",
+                                            "recv --bytes 8K --layout 2,2 --root 3",
                                             "all_reduce --bytes 4K -n 1 --dtype bf16 --op max"};
 
     for (size_t i = 0; i < G_N_ELEMENTS(questions); i++) {
@@ -29,6 +36,71 @@ Test(explain, the_chosen_candidate_comes_first_and_is_the_only_one, .timeout = 3
         cr_assert_geq(g_strv_length(lines), 2);
         for (guint j = 1; lines[j]; j++)
             cr_assert_eq(g_str_has_prefix(lines[j], "chosen  "), j == 1, "%s", r.out);
+        ran_free(&r);
+    }
+}
+
+/* What a question says, and what it must not say. */
+Test(explain, the_answer_fits_the_question, .timeout = 60)
+{
+    static const struct {
+        const char *words, *said, *unsaid;
+    } cases[] = {
+        {"barrier --layout 2,2,1", "5 members, layout 2,2,1", "2 members"},
+        {"reduce -b64 -n4 --root 2", "(sum), root 2, 4 members", "root 0"},
+        {"gather_v -b1K -n4", "gather_direct", "slower"},
+        {"send -b1K -n4", "member 0 to 1", "chosen  tcp"},
+        {"recv -b1K --layout 1,2 --root 2", "chosen  tcp  message", "chosen  shm"},
+        {"send -b1K --root 0", "chosen  self", "tcp"},
+        {"all_reduce -b1M -n4", "comes first by rule, not by this estimate", "best for this size"},
+        {"all_reduce -b2K -n4", "short enough for the announce line", "mapped memory is faster"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        struct ran r = ran("env -u TUTTI_BACKEND $TUTTI explain %s", cases[i].words);
+
+        cr_assert_eq(r.code, 0, "%s: %s", cases[i].words, r.err);
+        CONTAINS(r.out, cases[i].said);
+        cr_expect_null(strstr(r.out, cases[i].unsaid), "'%s' in:\n%s", cases[i].unsaid, r.out);
+        ran_free(&r);
+    }
+}
+
+/* Who reads that something is faster finds a smaller figure beside it. */
+Test(explain, no_reason_contradicts_the_estimates, .timeout = 60)
+{
+    static const char *const operations[] = {"all_reduce", "broadcast",     "reduce",
+                                             "all_gather", "gather",        "scatter",
+                                             "all_to_all", "reduce_scatter"};
+    static const char *const others[] = {"1K -n4", "64K -n3", "1M -n 4", "16M -n8",
+                                         "1M --layout 2,2"};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(operations) * G_N_ELEMENTS(others); i++) {
+        struct ran r =
+            ran("env -u TUTTI_BACKEND $TUTTI explain --json %s -b %s",
+                operations[i % G_N_ELEMENTS(operations)], others[i / G_N_ELEMENTS(operations)]);
+        g_autoptr(JsonParser) parser = json_parser_new();
+        double first = 0;
+
+        cr_assert(json_parser_load_from_data(parser, r.out, -1, NULL), "%s%s", r.out, r.err);
+
+        JsonObject *root = json_node_get_object(json_parser_get_root(parser));
+        JsonArray *rows = json_object_get_array_member(root, "candidates");
+
+        for (guint j = 0; j < json_array_get_length(rows); j++) {
+            JsonObject *row = json_array_get_object_element(rows, j);
+            const char *reason = json_object_get_string_member(row, "reason");
+            const double estimate = json_object_get_double_member(row, "estimated_us");
+
+            if (!j)
+                first = estimate;
+            else if (estimate > 0 && !strstr(reason, "announce line"))
+                cr_expect_eq(estimate < first,
+                             strstr(reason, "not by this estimate") != NULL ||
+                                 strstr(reason, "not this estimate") != NULL,
+                             "%s: %g beside %g: %s", operations[i % G_N_ELEMENTS(operations)],
+                             estimate, first, reason);
+        }
         ran_free(&r);
     }
 }
@@ -86,6 +158,13 @@ Test(explain, wrong_questions_are_answered_with_words, .timeout = 60)
         {"all_reduce --bytes 1M -n 0", 2, "-n '0': the number of members is 1 to 65535"},
         {"all_reduce --bytes 1M --dtype f31", 2, "unknown dtype 'f31'; did you mean 'f32'?"},
         {"all_reduce --bytes 1M --op mux", 2, "unknown op 'mux'; did you mean 'max'?"},
+        {"all_reduce --bytes 1M --op foo", 2, "Known: sum, avg, product, min, max, band, bor"},
+        {"all_reduce --bytes 1M --op something", 2, "known: sum, avg, product, min, max"},
+        {"barrier_v", 2, "unknown operation 'barrier_v'"},
+        {"barrier --root 1", 2, "barrier has no root"},
+        {"reduce --bytes 1M -n4 --root 4", 2, "--root '4': the ranks of 4 members are 0 to 3"},
+        {"all_reduce -b1X -n4", 2, "--bytes '1X' is no size"},
+        {"send --bytes 4 --layout 1,1 --backend shm", 1, "shm reaches members of one host only"},
         {"all_reduce --bytes 1M -n 4 --layout 2,3", 2, "layout"},
         {"all_reduce --byte 1M", 2, "unknown option --byte; did you mean --bytes?"},
         {"barrier --backend tpc", 2, "unknown backend \"tpc\": did you mean \"tcp\"?"},

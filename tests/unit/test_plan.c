@@ -156,7 +156,7 @@ Test(plan, short_blocks_take_what_costs_least_by_the_model, .timeout = 10)
                                              .count = sizes[i / sizeof operations],
                                              .dtype = TUTTI_U8};
             struct plan_candidate candidates[PLAN_CANDIDATES_MAX];
-            const int count = plan_explain(&facts, &words, 1, candidates);
+            const int count = plan_explain(&facts, &words, 1, words.count, candidates);
 
             for (int k = 1; k < count; k++)
                 cr_expect(!candidates[k].possible ||
@@ -208,7 +208,7 @@ static int candidates_of(const char *hosts, int rank, uint8_t operation, uint64_
                                       .remote_name = "tcp"};
     const struct call_words words = {.operation = operation, .count = bytes, .dtype = TUTTI_U8};
 
-    count = plan_explain(&facts, &words, 1, ret_candidates);
+    count = plan_explain(&facts, &words, 1, words.count, ret_candidates);
     layout_free(&layout);
     return count;
 }
