@@ -35,7 +35,7 @@ struct option {
 
 static void add_backend(const tutti_plugin_info *plugin, void *user)
 {
-    if (!*plugin->reason)
+    if (!*plugin->reason && strcmp(plugin->provides, "wrapper") != 0)
         g_string_append_printf(user, " %s", plugin->name);
 }
 

@@ -45,8 +45,8 @@ static void print_row(const char *section, const char *name, const char *value, 
 static void print_plugin(const struct probed *plugin)
 {
     if (plugin->ready)
-        printf("  %-18s ready, version %s, ABI %u.%u, %s\n", plugin->name, plugin->version,
-               plugin->abi_major, plugin->abi_minor, plugin->license);
+        printf("  %-18s ready, %s, version %s, ABI %u.%u, %s\n", plugin->name, plugin->provides,
+               plugin->version, plugin->abi_major, plugin->abi_minor, plugin->license);
     else
         printf("  %-18s refused: %s\n", plugin->name, plugin->reason);
     printf("  %-18s %s\n", "", plugin->path);
@@ -111,6 +111,7 @@ static void build_plugin(JsonBuilder *builder, const struct probed *plugin)
     json_builder_set_member_name(builder, "ready");
     json_builder_add_boolean_value(builder, plugin->ready);
     build_member(builder, "reason", plugin->reason);
+    build_member(builder, "provides", plugin->provides);
     build_member(builder, "version", plugin->version);
     build_member(builder, "license", plugin->license);
     json_builder_set_member_name(builder, "abi_major");

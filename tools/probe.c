@@ -15,8 +15,8 @@
 
 #include "cli.h"
 
-/* What a child answers: version, license, reason, ABI major and minor, ready. */
-#define ANSWER "(sssuub)"
+/* What a child answers: version, license, reason, what it provides, ABI major and minor, ready. */
+#define ANSWER "(ssssuub)"
 
 enum {
     DEADLINE_MS = 10000,
@@ -34,6 +34,7 @@ void probed_free(gpointer user)
     g_free(probed->version);
     g_free(probed->license);
     g_free(probed->reason);
+    g_free(probed->provides);
     g_free(probed);
 }
 
@@ -49,9 +50,9 @@ static void answer(const tutti_plugin_info *info, void *user)
 {
     g_autofree char *version = words(info->version), *license = words(info->license);
     g_autofree char *reason = words(info->reason);
-    g_autoptr(GVariant) value =
-        g_variant_ref_sink(g_variant_new(ANSWER, version, license, reason, info->abi_major,
-                                         info->abi_minor, (gboolean)(info->ready != 0)));
+    g_autoptr(GVariant) value = g_variant_ref_sink(
+        g_variant_new(ANSWER, version, license, reason, info->provides, info->abi_major,
+                      info->abi_minor, (gboolean)(info->ready != 0)));
     const int *fd = user;
     const char *data = g_variant_get_data(value);
     size_t size = g_variant_get_size(value);
@@ -107,7 +108,7 @@ static bool understand(const GByteArray *bytes, struct probed *probed)
     if (!bytes->len || !g_variant_is_normal_form(value))
         return false;
     g_variant_get(value, ANSWER, &probed->version, &probed->license, &probed->reason,
-                  &probed->abi_major, &probed->abi_minor, &probed->ready);
+                  &probed->provides, &probed->abi_major, &probed->abi_minor, &probed->ready);
     return true;
 }
 

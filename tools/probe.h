@@ -11,6 +11,7 @@
 struct probed {
     char *name, *path, *version, *license;
     char *reason; /* "" when ready */
+    char *provides;
     unsigned abi_major, abi_minor;
     gboolean ready;
 };

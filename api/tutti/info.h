@@ -25,6 +25,7 @@ typedef struct tutti_plugin_info {
     uint32_t abi_major, abi_minor; /* of its note, 0 when that could not be read */
     int32_t ready;                 /* 1: usable */
     int32_t reserved;
+    const char *provides; /* "transport", "wrapper", "collectives, bootstrap"; "" when refused */
 } tutti_plugin_info;
 
 /** Called for each plugin file; the strings are valid during the call. */
@@ -37,8 +38,8 @@ typedef void (*tutti_plugin_info_fn)(const tutti_plugin_info *info, void *user);
  */
 TUTTI_API tutti_status tutti_plugins_list(tutti_plugin_info_fn fn, void *user);
 
-/** As tutti_plugins_list() without opening any file: name, path, and for a file that another one
- * hides the reason. For a caller that wants to open each in a process of its own. */
+/** As tutti_plugins_list() without opening any file: name, path, for a file that another one hides the
+ * reason, and what it provides where its name is that of one of tutti's own plugins. For a caller that wants to open each in a process of its own. */
 TUTTI_API tutti_status tutti_plugin_files(tutti_plugin_info_fn fn, void *user);
 
 /** Opens the file at `path` in this process and calls fn once, with what it is or with the reason

@@ -25,10 +25,13 @@ tutti_status tutti_plugin_files(tutti_plugin_info_fn fn, void *user)
 
         if (!first)
             g_hash_table_insert(seen, g_strdup(name), files->pdata[i]);
-        fn(
-            &(tutti_plugin_info){
-                .name = name, .path = path, .version = "", .license = "", .reason = reason},
-            user);
+        fn(&(tutti_plugin_info){.name = name,
+                                .path = path,
+                                .version = "",
+                                .license = "",
+                                .reason = reason,
+                                .provides = plugin_usually_provides(name)},
+           user);
     }
     return TUTTI_OK;
 }
@@ -41,10 +44,12 @@ tutti_status tutti_plugin_probe(const char *path, tutti_plugin_info_fn fn, void 
 
     g_autofree char *name = search_name_of(path);
     const tutti_plugin *plugin = NULL;
-    char reason[ERROR_MESSAGE_MAX] = "";
+    char reason[ERROR_MESSAGE_MAX] = "", provides[PLUGIN_PROVIDES_MAX] = "";
 
     if (plugin_open(path, &plugin) != TUTTI_OK)
         g_strlcpy(reason, error_message(), sizeof reason);
+    if (plugin)
+        plugin_provides(plugin, provides);
     fn(&(tutti_plugin_info){.name = name ? name : "",
                             .path = path,
                             .version = plugin ? plugin->version : "",
@@ -52,7 +57,8 @@ tutti_status tutti_plugin_probe(const char *path, tutti_plugin_info_fn fn, void 
                             .reason = reason,
                             .abi_major = plugin ? plugin->abi_major : 0,
                             .abi_minor = plugin ? plugin->abi_minor : 0,
-                            .ready = plugin != NULL},
+                            .ready = plugin != NULL,
+                            .provides = provides},
        user);
     return TUTTI_OK;
 }

@@ -183,17 +183,66 @@ static int by_words(gconstpointer a, gconstpointer b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The names that are there, sorted, each once. */
-static GPtrArray *known_names(const GPtrArray *directories)
+void plugin_provides(const tutti_plugin *plugin, char ret_words[PLUGIN_PROVIDES_MAX])
+{
+    static const char *const kinds[] = {[TUTTI_PROVIDER_TRANSPORT] = "transport",
+                                        [TUTTI_PROVIDER_COLLECTIVES] = "collectives",
+                                        [TUTTI_PROVIDER_DEVICE] = "device",
+                                        [TUTTI_PROVIDER_BOOTSTRAP] = "bootstrap",
+                                        [TUTTI_PROVIDER_WRAPPER] = "wrapper"};
+
+    *ret_words = 0;
+    for (size_t kind = 0; kind < G_N_ELEMENTS(kinds); kind++) {
+        if (!kinds[kind] || !plugin_provider(plugin, (enum tutti_provider_kind)kind))
+            continue;
+        g_strlcat(ret_words, *ret_words ? ", " : "", PLUGIN_PROVIDES_MAX);
+        g_strlcat(ret_words, kinds[kind], PLUGIN_PROVIDES_MAX);
+    }
+}
+
+/* No file is opened only for its name to be listed, so the names of tutti's own stand here. */
+const char *plugin_usually_provides(const char *name)
+{
+    static const struct {
+        const char *name, *provides;
+    } own[] = {{"check", "wrapper"},
+               {"fault", "wrapper"},
+               {"trace", "wrapper"},
+               {"shm", "transport"},
+               {"tcp", "transport"}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(own); i++)
+        if (!strcmp(own[i].name, name))
+            return own[i].provides;
+    return "";
+}
+
+/* Whether a name may be meant where a backend, or a wrapper, is asked for. NULL: anything may. */
+static bool may_be(const char *what, const char *provides)
+{
+    if (!what || !*provides)
+        return true;
+    return !strcmp(what, "wrapper") == !strcmp(provides, "wrapper");
+}
+
+/* The names that are there, sorted, each once. `what`: as for may_be(). */
+static GPtrArray *known_names(const char *what, const GPtrArray *directories)
 {
     g_autoptr(GPtrArray) files = search_files(directories);
     GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
 
-    for (guint i = 0; i < files->len; i++)
-        g_ptr_array_add(names, search_name_of(files->pdata[i]));
+    for (guint i = 0; i < files->len; i++) {
+        g_autofree char *name = search_name_of(files->pdata[i]);
+
+        if (may_be(what, plugin_usually_provides(name)))
+            g_ptr_array_add(names, g_steal_pointer(&name));
+    }
     pthread_mutex_lock(&lock);
     for (const struct loaded *entry = loaded_plugins; entry; entry = entry->next) {
-        if (!*entry->path)
+        char provides[PLUGIN_PROVIDES_MAX];
+
+        plugin_provides(entry->plugin, provides);
+        if (!*entry->path && may_be(what, provides))
             g_ptr_array_add(names, g_strdup(entry->plugin->name));
     }
     pthread_mutex_unlock(&lock);
@@ -222,7 +271,7 @@ static char *joined(const GPtrArray *words)
 void plugin_known_names(char *ret_names, size_t size)
 {
     g_autoptr(GPtrArray) directories = search_directories();
-    g_autoptr(GPtrArray) names = known_names(directories);
+    g_autoptr(GPtrArray) names = known_names(NULL, directories);
     g_autofree char *text = joined(names);
 
     g_strlcpy(ret_names, text, size);
@@ -230,7 +279,7 @@ void plugin_known_names(char *ret_names, size_t size)
 
 static tutti_status not_found(const char *what, const char *name, const GPtrArray *directories)
 {
-    g_autoptr(GPtrArray) names = known_names(directories);
+    g_autoptr(GPtrArray) names = known_names(what, directories);
     g_autofree char *known = joined(names), *searched = joined(directories);
     g_autoptr(GString) nearest = g_string_new(NULL);
     unsigned best = 2; /* more changes than that are another word */
@@ -344,13 +393,17 @@ void plugins_leave(bool clean)
 static void report(tutti_plugin_info_fn fn, void *user, const tutti_plugin *plugin,
                    tutti_plugin_info info)
 {
+    char provides[PLUGIN_PROVIDES_MAX] = "";
+
     if (plugin) {
+        plugin_provides(plugin, provides);
         info.version = plugin->version;
         info.license = plugin->license;
         info.abi_major = plugin->abi_major;
         info.abi_minor = plugin->abi_minor;
         info.ready = 1;
     }
+    info.provides = provides;
     fn(&info, user);
 }
 

@@ -47,6 +47,14 @@ const tutti_collectives_ops *plugin_collectives(const tutti_plugin *plugin);
 /* The operations of the plugin's wrapper, NULL: it has none. */
 const tutti_wrapper_ops *plugin_wrapper(const tutti_plugin *plugin);
 
+enum { PLUGIN_PROVIDES_MAX = 64 };
+
+/* What it offers, in words: "transport", "wrapper", "collectives, bootstrap". */
+void plugin_provides(const tutti_plugin *plugin, char ret_words[PLUGIN_PROVIDES_MAX]);
+
+/* The same of a file that is not opened, by its name: tutti's own are known, others are "". */
+const char *plugin_usually_provides(const char *name);
+
 /* The process exits: tells each plugin that was loaded in it, the last one first. */
 void plugins_leave(bool clean);
 

@@ -36,6 +36,7 @@ Test(completion, bash_offers_what_may_follow, .timeout = 60)
         {"tutti explain --op =", " sum ", " f32 "},
         {"tutti explain --members \"\"", "", " broadcast "},
         {"tutti run --backend \"\"", " shm ", " --tee "},
+        {"tutti explain --backend \"\"", " tcp ", " trace "},
         {"tutti run --l", " --log-dir ", " --grace "},
         {"tutti run /bin/s", " /bin/sh ", " /bin/ls "},
         {"tutti run --log-dir /e", " /etc ", " /bin "},

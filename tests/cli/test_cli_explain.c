@@ -167,6 +167,7 @@ Test(explain, wrong_questions_are_answered_with_words, .timeout = 60)
         {"send --bytes 4 --layout 1,1 --backend shm", 1, "shm reaches members of one host only"},
         {"all_reduce --bytes 1M -n 4 --layout 2,3", 2, "layout"},
         {"all_reduce --byte 1M", 2, "unknown option --byte; did you mean --bytes?"},
+        {"barrier --backend trase", 2, "unknown backend \"trase\"; known: "},
         {"barrier --backend tpc", 2, "unknown backend \"tpc\": did you mean \"tcp\"?"},
     };
 

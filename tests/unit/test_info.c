@@ -94,6 +94,43 @@ static void keep_plugin(const tutti_plugin_info *info, void *user)
         snprintf(wanted->value, sizeof wanted->value, "%s", info->reason);
 }
 
+struct provided {
+    char words[1024];
+    int known;
+};
+
+static void note_provided(const tutti_plugin_info *info, void *user)
+{
+    struct provided *provided = user;
+    const size_t n = strlen(provided->words);
+
+    snprintf(provided->words + n, sizeof provided->words - n, "%s: %s; ", info->name,
+             info->provides);
+}
+
+static void compare_provided(const tutti_plugin_info *info, void *user)
+{
+    struct provided *opened = user;
+    char words[64];
+
+    snprintf(words, sizeof words, "%s: %s; ", info->name, info->provides);
+    if (!*info->provides)
+        return;
+    cr_expect_not_null(strstr(opened->words, words), "%s is not in %s", words, opened->words);
+    opened->known++;
+}
+
+Test(info, plugins_of_ours_are_known_unopened_as_what_they_are, .timeout = 20)
+{
+    struct provided opened = {.known = 0};
+
+    setenv("TUTTI_PLUGIN_PATH", TUTTI_BINARY_DIR "/lib/tutti/0", 1);
+    cr_assert_eq(tutti_plugins_list(note_provided, &opened), TUTTI_OK);
+    cr_assert_eq(tutti_plugin_files(compare_provided, &opened), TUTTI_OK);
+    cr_expect_eq(opened.known, 5, "%s", opened.words);
+    cr_expect_not_null(strstr(opened.words, "trace: wrapper; "));
+}
+
 Test(info, a_single_plugin_is_opened_or_refused_with_the_reason, .timeout = 20)
 {
     struct wanted good = {.found = 0}, bad = {.found = 0}, files = {.found = 0};
