@@ -51,7 +51,9 @@ enum {
      * (all_gather, reduce_scatter), else 0. */
     CALL_UNEVEN = 1 << 0,
     /* Operands are reduced in the fixed order. */
-    CALL_ORDERED = 1 << 1
+    CALL_ORDERED = 1 << 1,
+    /* The all_reduce by which tutti_group_split() tells colors and keys. */
+    CALL_SPLIT = 1 << 2
 };
 
 /* Everything that members must agree on, and nothing else. 24 bytes, no padding. */
@@ -64,6 +66,12 @@ struct call_words {
     uint8_t flags;
     uint16_t sizes; /* uneven: a digest of all sizes, where every member knows them */
 };
+
+/* What the program called. */
+static inline const char *call_name(const struct call_words *words)
+{
+    return words->flags & CALL_SPLIT ? "group_split" : operation_name(words->operation);
+}
 
 static inline bool operation_reduces(int operation)
 {

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include <tutti/collective.h>
+#include <tutti/reduce.h>
 
 #include "base/error.h"
 #include "collective/batch.h"
@@ -25,13 +25,23 @@ static int by_key(const void *a, const void *b)
     return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* Two numbers of each member in `pairs`, of which this one has written its own. */
+/* Two numbers of each member in `pairs`, of which this one has written its own. Members that call
+ * something else meanwhile are told the name of the split. */
 static tutti_status tell_all(struct tutti_group *parent, int32_t *pairs)
 {
-    int64_t shape;
-    tutti_tensor all = tutti_tensor_1d(pairs, TUTTI_I32, &shape, 2 * (int64_t)parent->size);
+    const uint64_t count = 2 * (uint64_t)parent->size;
+    struct collective all = {.words = {.count = count,
+                                       .dtype = TUTTI_I32,
+                                       .op = TUTTI_SUM,
+                                       .root = -1,
+                                       .operation = OPERATION_ALL_REDUCE,
+                                       .flags = CALL_SPLIT},
+                             .in.base = pairs,
+                             .out.base = pairs,
+                             .bytes = count * sizeof *pairs,
+                             .timeout_ms = parent->timeout_ms};
 
-    return tutti_all_reduce(parent, &all, TUTTI_SUM, NULL, NULL);
+    return collective_run(parent, &all, TUTTI_OK, NULL);
 }
 
 static int32_t pick(const int32_t *pairs, int size, int32_t color, struct split_bid *places,

@@ -31,8 +31,8 @@ void call_words_text(const struct call_words *words, char *ret_text, size_t capa
 {
     const bool uneven = words->flags & CALL_UNEVEN;
 
-    snprintf(ret_text, capacity, "%s%s", operation_name(words->operation), uneven ? "_v" : "");
-    if (!operation_moves(words->operation))
+    snprintf(ret_text, capacity, "%s%s", call_name(words), uneven ? "_v" : "");
+    if (!operation_moves(words->operation) || words->flags & CALL_SPLIT)
         return;
     if (words->count || !uneven)
         append(ret_text, capacity, " %llu x", (unsigned long long)words->count);
@@ -78,7 +78,7 @@ uint64_t record_collective(struct tutti_group *group, const struct call *call)
     record->count = words->count;
     record->bytes = call->bytes;
     record->tag = 0;
-    record->operation = operation_name(words->operation);
+    record->operation = call_name(words);
     record->provider = provider_of(group, call->plan->plan.algorithm->kind);
     record->algorithm = call->plan->plan.algorithm->name;
     record->dtype = words->dtype;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Members that call different things. A call is written as the errors say it: "barrier",
- * "all_reduce 8 x f32, sum", "broadcast 2 x i64, root 1".
+ * "all_reduce 8 x f32, sum", "broadcast 2 x i64, root 1", "group_split".
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +38,12 @@ static tutti_status call_as_written(tutti_group *world, const char *text)
         tutti_tensor t = tutti_tensor_1d(memory, tutti_dtype_parse(dtype), &shape, count);
 
         return tutti_broadcast(world, &t, root, NULL, NULL);
+    }
+    if (strcmp(text, "group_split") == 0) {
+        tutti_group *part = NULL;
+        tutti_status status = tutti_group_split(world, 0, 0, NULL, &part);
+
+        return status ? status : tutti_group_destroy(part);
     }
     return tutti_barrier(world, NULL, NULL);
 }

@@ -103,6 +103,12 @@ FAULT_TEST(mismatch, of_root_0_and_root_1_seen_by_a_third)
     expect_mismatch(way, OTHER, "broadcast 8 x f32, root 0", "broadcast 8 x f32, root 1");
 }
 
+/* Which is an all_reduce of 8 x i32, sum, inside. */
+FAULT_TEST(mismatch, of_a_split_and_an_all_reduce_of_its_shape)
+{
+    expect_mismatch(way, OTHER, "group_split", "all_reduce 8 x i32, sum");
+}
+
 FAULT_TEST(mismatch, members_that_differ_in_local_facts_succeed)
 {
     struct ranks *ranks =
