@@ -39,7 +39,8 @@ TUTTI_API tutti_status tutti_send(tutti_group *group, const tutti_tensor *tensor
  * Receives into `tensor` from rank `source` or TUTTI_ANY_SOURCE, which takes the earliest message of
  * anybody, the own rank included. The message must have exactly the tensor's bytes: another size is
  * TUTTI_ERR_MISMATCH for this call alone, naming both sizes, and the message is dropped. `ret_source`
- * may be NULL.
+ * may be NULL. From any source it is TUTTI_ERR_PEER_LOST once every other member has left; one of
+ * tutti_irecv() then goes on waiting for what this rank sends to itself.
  * Semantics: torch.distributed.recv; MPI_Recv.
  */
 TUTTI_API tutti_status tutti_recv(tutti_group *group, const tutti_tensor *tensor, int32_t source,

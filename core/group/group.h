@@ -337,6 +337,8 @@ struct waiting group_waits_for(const struct tutti_group *group, const struct cal
 /* The mates that have not called it, `named` aside; how many. */
 int group_missing_mates(const struct tutti_group *group, const struct call *call, int named,
                         int *ret_ranks, int capacity);
+/* Whether every other member has left in order, and what they had sent must have arrived. */
+bool group_is_last(const struct tutti_group *group);
 /* group_waits_for() and group_missing_mates() in words; the rank. */
 int group_describe_wait(struct tutti_group *group, const struct call *call, char *ret_text,
                         size_t capacity);

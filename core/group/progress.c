@@ -328,15 +328,24 @@ static void propose_cut_off(struct tutti_group *group, int rank)
     control_propose(group->control, TUTTI_ERR_PEER_LOST, rank, words);
 }
 
-/* Nobody is left who could send to a receive from any source. */
-static void end_any_source(struct tutti_group *group)
+bool group_is_last(const struct tutti_group *group)
 {
     for (int r = 0; r < group->size; r++)
         if (r != group->rank && !group->gone[r])
-            return;
+            return false;
+    return group->size > 1;
+}
+
+/* Nobody is left who could send to a receive from any source but this rank itself: who waits in the
+ * call does not, who has only started it may. */
+static void end_any_source(struct tutti_group *group)
+{
+    if (!group_is_last(group))
+        return;
     for (struct call *call = group->messages.first, *next; call; call = next) {
         next = call->next;
-        if (call->kind != CALL_RECV || call->peer != TUTTI_ANY_SOURCE || p2p_cancel(&call->message))
+        if (call->kind != CALL_RECV || call->peer != TUTTI_ANY_SOURCE || call->state.work ||
+            p2p_cancel(&call->message))
             continue;
         error_set(TUTTI_ERR_PEER_LOST,
                   "group %s: a receive from any source, tag %llu: every other member left",

@@ -66,7 +66,10 @@ int group_describe_wait(struct tutti_group *group, const struct call *call, char
         return group->rank;
     }
     if (w.rank < 0) {
-        snprintf(ret_text, capacity, "any member");
+        snprintf(ret_text, capacity, "any member%s",
+                 group_is_last(group)
+                     ? "; every other member left, and this rank has sent nothing to itself"
+                     : "");
         return -1;
     }
     control_describe(group->control, w.rank, ret_text, capacity);

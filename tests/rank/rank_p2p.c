@@ -86,6 +86,34 @@ RANK_CASE(a_large_blocking_send_to_oneself_ends_at_its_deadline_and_says_why)
     free(data);
 }
 
+RANK_CASE(a_started_receive_from_any_source_may_be_met_by_oneself_when_all_others_have_left)
+{
+    tutti_group *world = rank_init(NULL);
+    tutti_options options = TUTTI_OPTIONS_INIT;
+    int64_t shapes[3], word = 7, got = 0, none = 0;
+    tutti_tensor out = word_of(&word, &shapes[0]), in = word_of(&got, &shapes[1]);
+    tutti_tensor other = word_of(&none, &shapes[2]);
+    tutti_work *work, *unmet;
+
+    if (!rank) {
+        require_ok(tutti_irecv(world, &in, TUTTI_ANY_SOURCE, 1, NULL, &work));
+        check_status(tutti_recv(world, &other, TUTTI_ANY_SOURCE, 2, NULL, NULL),
+                     TUTTI_ERR_PEER_LOST); /* they have left */
+        require_ok(tutti_send(world, &out, rank, 1, NULL));
+        check_ok(tutti_work_wait(work, 0));
+        check_eq(tutti_work_source(work), rank);
+        check_eq(got, 7);
+        tutti_work_free(work);
+
+        options.timeout_ms = 100;
+        require_ok(tutti_irecv(world, &other, TUTTI_ANY_SOURCE, 2, &options, &unmet));
+        check_status(tutti_work_wait(unmet, 0), TUTTI_ERR_TIMEOUT);
+        check_contains(tutti_last_error(), "every other member left");
+        tutti_work_free(unmet);
+    }
+    check_ok(tutti_group_destroy(world));
+}
+
 static void *receive_from_oneself(void *user)
 {
     tutti_group *group = user;

@@ -11,6 +11,7 @@ TestSuite(p2p, .timeout = 90);
 
 CASE(a_rank_sends_to_itself, 2)
 CASE(a_large_blocking_send_to_oneself_ends_at_its_deadline_and_says_why, 2)
+CASE(a_started_receive_from_any_source_may_be_met_by_oneself_when_all_others_have_left, 3)
 CASE(another_thread_may_receive_what_a_rank_sends_to_itself, 2)
 CASE(a_receive_of_up_to_so_many_bytes_tells_how_many_came, 2)
 CASE(sendrecv_passes_large_messages_around_a_ring, 3)
