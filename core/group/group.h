@@ -93,6 +93,7 @@ struct call {
     int64_t deadline_ns; /* 0: the clock has not been asked yet */
     int64_t since_ns;    /* when it was first looked at; with deadline_ns */
     bool warned;         /* that it waits for long; with deadline_ns */
+    int told;            /* the last member told that it waits for it, -1: none; with deadline_ns */
     uint64_t record;     /* number in the recorder */
 
     /* set by wrappers_begin() */

@@ -28,7 +28,13 @@
 #include "reduce/reduce.h"
 #include "tensor/packed.h"
 
-enum { SUSPICION_MS = 100, IDLE_TURNS = 8, STALL_WARNING_S = 30, STALL_WARNING_MAX_S = 1000000 };
+enum {
+    SUSPICION_MS = 100,
+    TELL_MS = 20,
+    IDLE_TURNS = 8,
+    STALL_WARNING_S = 30,
+    STALL_WARNING_MAX_S = 1000000
+};
 
 static const char *operation_of(const struct call *call)
 {
@@ -278,11 +284,28 @@ static void look_at_deadline(struct tutti_group *group, struct call *call, int64
         call->deadline_ns = clock_deadline_ms(call->timeout_ms);
         call->since_ns = now;
         call->warned = false;
+        call->told = -1;
     } else if (now >= call->deadline_ns) {
         time_out(group, call);
     } else if (!call->warned && now - call->since_ns >= stall_warning_ns()) {
         warn_of_stall(group, call, now);
     }
+}
+
+/*
+ * Members of which all wait for a message would never hear that they called different things. So who
+ * has waited for a little tells whom it waits for what it is in.
+ */
+static void tell_what_waits(struct tutti_group *group, struct call *call, int64_t now)
+{
+    if (call->doomed || !call->begun || now - call->since_ns < TELL_MS * CLOCK_NS_PER_MS)
+        return;
+    const struct waiting waiting = group_waits_for(group, call);
+    if ((waiting.kind != WAITING_RECEIVE && waiting.kind != WAITING_SEND) || waiting.rank < 0 ||
+        waiting.rank == group->rank || waiting.rank == call->told)
+        return;
+    call->told = waiting.rank;
+    (void)p2p_announce(group->p2p, waiting.rank, &call->announce);
 }
 
 /* A member that left in order cannot take part in what comes after its last call. */
@@ -412,6 +435,8 @@ static void look(struct engine_source *source, int64_t now)
     native_look(group, now);
     if (group->queue.first)
         look_at_deadline(group, group->queue.first, now);
+    if (group->queue.first && group->p2p)
+        tell_what_waits(group, group->queue.first, now);
     for (struct call *call = group->messages.first, *next; call; call = next) {
         next = call->next;
         look_at_deadline(group, call, now);

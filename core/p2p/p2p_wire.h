@@ -31,7 +31,7 @@ enum p2p_kind {
     P2P_REFUSE,             /* the send `id` matched a receive of another size: drop it */
     P2P_DATA,               /* a piece of `bytes` at offset `tag` of the receive `id` follows */
     P2P_CREDIT,             /* nothing but `credit` */
-    P2P_ANNOUNCE,           /* announce, without a message: of a call that an engine does */
+    P2P_ANNOUNCE,           /* announce, without a message: an engine does it, or it waits */
     P2P_KIND_END
 };
 

@@ -39,6 +39,12 @@ static tutti_status call_as_written(tutti_group *world, const char *text)
 
         return tutti_broadcast(world, &t, root, NULL, NULL);
     }
+    if (sscanf(text, "reduce %lld x %15[a-z0-9], %15[a-z], root %d", &count, dtype, last, &root) ==
+        4) {
+        tutti_tensor t = tutti_tensor_1d(memory, tutti_dtype_parse(dtype), &shape, count);
+
+        return tutti_reduce(world, &t, op_called(last), root, NULL, NULL);
+    }
     if (strcmp(text, "group_split") == 0) {
         tutti_group *part = NULL;
         tutti_status status = tutti_group_split(world, 0, 0, NULL, &part);

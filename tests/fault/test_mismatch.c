@@ -103,6 +103,13 @@ FAULT_TEST(mismatch, of_root_0_and_root_1_seen_by_a_third)
     expect_mismatch(way, OTHER, "broadcast 8 x f32, root 0", "broadcast 8 x f32, root 1");
 }
 
+/* By messages everybody waits: the root for the others, and they for the root. */
+FAULT_TEST(mismatch, of_a_root_that_reduces_and_members_that_broadcast)
+{
+    expect_mismatch(way, 0, "broadcast 8 x f32, root 0", "reduce 8 x f32, sum, root 0");
+    expect_mismatch(way, 0, "broadcast 1000000 x f32, root 0", "reduce 1000000 x f32, sum, root 0");
+}
+
 /* Which is an all_reduce of 8 x i32, sum, inside. */
 FAULT_TEST(mismatch, of_a_split_and_an_all_reduce_of_its_shape)
 {

@@ -255,6 +255,15 @@ Test(p2p_fail, a_header_that_makes_no_sense_ends_its_path_and_no_other)
         {{.kind = P2P_REFUSE, .group = 1, .bytes = 1}, -1, 0, 64, "impossible refusal"},
         {{.kind = P2P_DATA, .group = 1, .bytes = 2 << 20}, -1, 0, 64, "too long"},
         {{.kind = P2P_DATA, .group = 1, .bytes = 8, .id = 70}, -1, 0, 64, "never asked for"},
+        {{.kind = P2P_ANNOUNCE, .group = 1}, -1, 0, 64, "unknown operation"},
+        {{.kind = P2P_ANNOUNCE,
+          .group = 1,
+          .bytes = 8,
+          .announce.words.operation = OPERATION_BARRIER},
+         -1,
+         0,
+         64,
+         "an announcement with a size"},
         {{.kind = P2P_CREDIT, .bytes = 8}, -1, 0, 64, "impossible credit"},
     };
 
