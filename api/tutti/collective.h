@@ -177,8 +177,8 @@ TUTTI_API tutti_status tutti_reduce_scatter_v(tutti_group *group, const tutti_te
                                               const tutti_options *options, tutti_work **work);
 
 /** Sends block i of `in` to rank i, and receives its block for this member as block i of `out`. In
- * place (the same blocks on both sides) costs a copy of the input. Semantics:
- * torch.distributed.all_to_all_single; MPI_Alltoall. */
+ * place (each block of `in` is that of `out`) costs a copy of the input; any other overlap of the two
+ * is INVALID_ARGUMENT, in every form. Semantics: torch.distributed.all_to_all_single; MPI_Alltoall. */
 TUTTI_API tutti_status tutti_all_to_all(tutti_group *group, const tutti_tensor *in,
                                         const tutti_tensor *out, const tutti_options *options,
                                         tutti_work **work);

@@ -15,36 +15,104 @@ static struct collective all_to_all_call(void)
     return (struct collective){.words = {.op = -1, .root = -1, .operation = OPERATION_ALL_TO_ALL}};
 }
 
-/* Whether the sides are the same blocks; other overlaps are the caller's mistake, and are looked for
- * where both sides are one tensor. */
-static tutti_status look_for_overlap(const struct side *in, const struct side *out,
-                                     bool *ret_in_place)
+static uint64_t block_bytes(const struct side *side, int i)
 {
-    const uint64_t element = tutti_dtype_size(in->dtype);
-    const char *a = block_at(&in->blocks, 0), *b = block_at(&out->blocks, 0);
-    const uint64_t a_bytes = in->total * element, b_bytes = out->total * element;
-    const bool single = !in->blocks.each && !out->blocks.each;
+    return side_block_count(side, i) * tutti_dtype_size(side->dtype);
+}
 
-    *ret_in_place = a_bytes && a == b;
-    if (single && a != b && a_bytes && b_bytes && a < b + b_bytes && b < a + a_bytes)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "the input and the output overlap; give the same tensor to work in place");
+/* Whether each block lies where that of the other side does, and is as long. */
+static bool are_same(const struct tutti_group *group, const struct side *in, const struct side *out)
+{
+    bool any = false;
+
+    for (int i = 0; i < group->size; i++) {
+        const uint64_t bytes = block_bytes(in, i);
+
+        if (bytes != block_bytes(out, i))
+            return false;
+        if (bytes && block_at(&in->blocks, (uint32_t)i) != block_at(&out->blocks, (uint32_t)i))
+            return false;
+        any = any || bytes;
+    }
+    return any;
+}
+
+/* The bytes from the first block's to the last one's in memory; nothing: from == to. */
+static void range_of(const struct tutti_group *group, const struct side *side,
+                     const char **ret_from, const char **ret_to)
+{
+    const char *from = NULL, *to = NULL;
+
+    for (int i = 0; i < group->size; i++) {
+        const char *at = block_at(&side->blocks, (uint32_t)i);
+        const uint64_t bytes = block_bytes(side, i);
+
+        if (!bytes)
+            continue;
+        if (!to || at < from)
+            from = at;
+        if (!to || at + bytes > to)
+            to = at + bytes;
+    }
+    *ret_from = from;
+    *ret_to = to;
+}
+
+/* The output's block that the input's block `i` shares memory with, -1: none. */
+static int met_by(const struct tutti_group *group, const struct side *in, int i,
+                  const struct side *out)
+{
+    const char *from = block_at(&in->blocks, (uint32_t)i);
+    const char *to = from + block_bytes(in, i);
+
+    for (int k = 0; k < group->size && from < to; k++) {
+        const char *at = block_at(&out->blocks, (uint32_t)k);
+        const uint64_t bytes = block_bytes(out, k);
+
+        if (bytes && at < to && from < at + bytes)
+            return k;
+    }
+    return -1;
+}
+
+/* Whether the sides are the same blocks; other overlaps are the caller's mistake. Blocks are compared
+ * one by one only where the sides as a whole reach into each other. */
+static tutti_status look_for_overlap(const struct tutti_group *group, const struct side *in,
+                                     const struct side *out, bool *ret_in_place)
+{
+    const char *from, *to, *out_from, *out_to;
+
+    *ret_in_place = are_same(group, in, out);
+    if (*ret_in_place)
+        return TUTTI_OK;
+    range_of(group, in, &from, &to);
+    range_of(group, out, &out_from, &out_to);
+    if (from >= out_to || out_from >= to)
+        return TUTTI_OK;
+    for (int i = 0; i < group->size; i++) {
+        const int k = met_by(group, in, i, out);
+
+        if (k >= 0)
+            return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                             "block %d of the input and block %d of the output overlap; give the "
+                             "same blocks on both sides to work in place",
+                             i, k);
+    }
     return TUTTI_OK;
 }
 
 static tutti_status copy_input(const struct tutti_group *group, struct collective *c,
                                struct side *in)
 {
-    const uint64_t element = tutti_dtype_size(in->dtype);
     const size_t n = (size_t)group->size;
     void **each = chain_allocate(&c->memory, n * sizeof *each);
-    char *at = chain_allocate(&c->memory, in->total * element);
+    char *at = chain_allocate(&c->memory, in->total * tutti_dtype_size(in->dtype));
 
     if (!each || !at)
         return error_set(TUTTI_ERR_NO_MEMORY,
                          "no memory for a copy of the input, which working in place needs");
     for (int i = 0; i < group->size; i++) {
-        const uint64_t bytes = side_block_count(in, i) * element;
+        const uint64_t bytes = block_bytes(in, i);
 
         if (bytes)
             memcpy(at, block_at(&in->blocks, (uint32_t)i), bytes);
@@ -69,7 +137,7 @@ static tutti_status all_to_all(tutti_group *group, struct collective *c, tutti_s
                            (unsigned long long)side_block_count(in, group->rank),
                            (unsigned long long)side_block_count(out, group->rank));
     if (!status)
-        status = look_for_overlap(in, out, &in_place);
+        status = look_for_overlap(group, in, out, &in_place);
     if (!status && in_place)
         status = copy_input(group, c, in);
     if (!status) {

@@ -273,6 +273,30 @@ static void all_to_all_in_place(tutti_group *world, int rank, int size, int64_t 
         check_block(i * count, count, i, rank);
 }
 
+/* As a list, and with counts: a block for i is as long as the one of i. */
+static void all_to_all_of_uneven_blocks_in_place(tutti_group *world, int rank, int size)
+{
+    int64_t shape, counts[MEMBERS_MAX];
+    tutti_tensor all = vector_of(output, &shape, ROOM);
+    struct uneven both;
+
+    for (int i = 0; i < size; i++)
+        counts[i] = i < rank ? uneven_count(i, rank, BLOCK_MAX) : uneven_count(rank, i, BLOCK_MAX);
+    for (int form = 0; form < 2; form++) {
+        clear();
+        uneven_make(&both, output, size, counts);
+        for (int i = 0; i < size; i++)
+            fill(output + both.offsets[i], counts[i], rank, i);
+        require_ok(form ? tutti_all_to_all_v(world, &all, counts, both.offsets, &all, counts,
+                                             both.offsets, NULL, NULL)
+                        : tutti_all_to_all_list(world, both.list, both.list, NULL, NULL));
+        for (int i = 0; i < size; i++) {
+            check_block(both.offsets[i], counts[i], i, rank);
+            check_gap(&both, i);
+        }
+    }
+}
+
 RANK_CASE(all_to_all_takes_every_form)
 {
     tutti_group *world = rank_init(NULL);
@@ -283,6 +307,7 @@ RANK_CASE(all_to_all_takes_every_form)
         all_to_all_in_place(world, rank, size, 0);
         all_to_all_in_place(world, rank, size, 5);
         all_to_all_in_place(world, rank, size, BLOCK_MAX);
+        all_to_all_of_uneven_blocks_in_place(world, rank, size);
     }
     check_ok(tutti_group_destroy(world));
 }
@@ -338,6 +363,41 @@ RANK_CASE(wrong_blocks_are_refused_in_words)
     check_status(tutti_all_gather(world, &four, &whole, NULL, NULL), TUTTI_ERR_INVALID_ARGUMENT);
     check_contains(tutti_last_error(), "overlap");
     check_ok(tutti_barrier(world, NULL, NULL));
+    check_ok(tutti_group_destroy(world));
+}
+
+/* The first blocks are the same, or lie apart; the last one of the input reaches into the output. */
+RANK_CASE(all_to_all_of_blocks_that_partly_overlap_is_refused_in_words)
+{
+    tutti_group *world = rank_init(NULL);
+    int64_t shapes[3], counts[MEMBERS_MAX], offsets[MEMBERS_MAX], moved[MEMBERS_MAX];
+    tutti_tensor all = vector_of(output, &shapes[0], ROOM), first, last;
+    const tutti_tensor *list[MEMBERS_MAX];
+    struct uneven outs;
+
+    for (int i = 0; i < size; i++) {
+        counts[i] = 4;
+        moved[i] = offsets[i] = 8 * (int64_t)i;
+    }
+    uneven_make(&outs, output, size, counts);
+    memcpy(list, outs.list, sizeof list);
+    last = vector_of(output + outs.offsets[size - 1] + 2, &shapes[1], 4);
+    list[size - 1] = &last;
+    check_status(tutti_all_to_all_list(world, list, outs.list, NULL, NULL),
+                 TUTTI_ERR_INVALID_ARGUMENT);
+    check_contains(tutti_last_error(), "overlap; give the same blocks on both sides");
+    first = vector_of(input, &shapes[2], 4);
+    list[0] = &first;
+    check_status(tutti_all_to_all_list(world, list, outs.list, NULL, NULL),
+                 TUTTI_ERR_INVALID_ARGUMENT);
+    check_contains(tutti_last_error(), "overlap");
+    moved[size - 1] += 2;
+    check_status(tutti_all_to_all_v(world, &all, counts, moved, &all, counts, offsets, NULL, NULL),
+                 TUTTI_ERR_INVALID_ARGUMENT);
+    check_contains(tutti_last_error(), "overlap");
+    for (int i = 0; i < size; i++) /* between the output's blocks */
+        moved[i] = offsets[i] + 4;
+    check_ok(tutti_all_to_all_v(world, &all, counts, moved, &all, counts, offsets, NULL, NULL));
     check_ok(tutti_group_destroy(world));
 }
 
