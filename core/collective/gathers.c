@@ -80,17 +80,6 @@ tutti_status tutti_all_gather_v(tutti_group *group, const tutti_tensor *in, cons
 
 /* ---- gather: only the root has an output ---------------------------------------------------- */
 
-static tutti_status begin_gather(tutti_group *group, const tutti_tensor *tensor, int32_t root,
-                                 const tutti_options *options, struct collective *c,
-                                 struct side *ret_in)
-{
-    tutti_status status = call_check(group, options, &c->timeout_ms);
-
-    if (!status)
-        status = collective_check_root(group, root);
-    return status ? status : side_vector(c, tensor, "the input", TENSOR_READ, ret_in);
-}
-
 /* `uneven`: the form with counts, whose sizes only the root knows. */
 static tutti_status gather(tutti_group *group, struct collective *c, tutti_status status,
                            struct side *in, const struct side *out, bool uneven, tutti_work **work)
@@ -113,7 +102,7 @@ tutti_status tutti_gather(tutti_group *group, const tutti_tensor *in, const tutt
 {
     struct collective c = gather_call(OPERATION_GATHER, root);
     struct side vector, blocks;
-    tutti_status status = begin_gather(group, in, root, options, &c, &vector);
+    tutti_status status = side_rooted(group, &c, options, in, "the input", TENSOR_READ, &vector);
 
     if (!status && group->rank == root)
         status = side_blocks(group, &c, out, "the output", TENSOR_WRITTEN, &blocks);
@@ -126,7 +115,7 @@ tutti_status tutti_gather_list(tutti_group *group, const tutti_tensor *in,
 {
     struct collective c = gather_call(OPERATION_GATHER, root);
     struct side vector, blocks;
-    tutti_status status = begin_gather(group, in, root, options, &c, &vector);
+    tutti_status status = side_rooted(group, &c, options, in, "the input", TENSOR_READ, &vector);
 
     if (!status && group->rank == root)
         status = side_list_even(group, &c, outs, "the output", TENSOR_WRITTEN, &blocks);
@@ -139,7 +128,7 @@ tutti_status tutti_gather_v(tutti_group *group, const tutti_tensor *in, const tu
 {
     struct collective c = gather_call(OPERATION_GATHER, root);
     struct side vector, blocks;
-    tutti_status status = begin_gather(group, in, root, options, &c, &vector);
+    tutti_status status = side_rooted(group, &c, options, in, "the input", TENSOR_READ, &vector);
 
     if (!status && group->rank == root)
         status =

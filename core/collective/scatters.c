@@ -8,13 +8,9 @@ tutti_status tutti_broadcast(tutti_group *group, const tutti_tensor *tensor, int
 {
     struct collective c = {.words = {.op = -1, .root = root, .operation = OPERATION_BROADCAST}};
     struct side vector;
-    tutti_status status = call_check(group, options, &c.timeout_ms);
+    const enum tensor_use use = group && group->rank == root ? TENSOR_READ : TENSOR_WRITTEN;
+    tutti_status status = side_rooted(group, &c, options, tensor, "the tensor", use, &vector);
 
-    if (!status)
-        status = collective_check_root(group, root);
-    if (!status)
-        status = side_vector(&c, tensor, "the tensor",
-                             group->rank == root ? TENSOR_READ : TENSOR_WRITTEN, &vector);
     if (!status) {
         side_describe(&c, group, SIDE_OUT, &vector, false, vector.count);
         c.in = c.out = vector.blocks;
@@ -27,17 +23,6 @@ tutti_status tutti_broadcast(tutti_group *group, const tutti_tensor *tensor, int
 static struct collective scatter_call(int32_t root)
 {
     return (struct collective){.words = {.op = -1, .root = root, .operation = OPERATION_SCATTER}};
-}
-
-static tutti_status begin_scatter(tutti_group *group, const tutti_tensor *tensor, int32_t root,
-                                  const tutti_options *options, struct collective *c,
-                                  struct side *ret_out)
-{
-    tutti_status status = call_check(group, options, &c->timeout_ms);
-
-    if (!status)
-        status = collective_check_root(group, root);
-    return status ? status : side_vector(c, tensor, "the output", TENSOR_WRITTEN, ret_out);
 }
 
 /* `uneven`: the form with counts, whose sizes only the root knows. */
@@ -66,7 +51,8 @@ tutti_status tutti_scatter(tutti_group *group, const tutti_tensor *in, const tut
 {
     struct collective c = scatter_call(root);
     struct side blocks, vector;
-    tutti_status status = begin_scatter(group, out, root, options, &c, &vector);
+    tutti_status status =
+        side_rooted(group, &c, options, out, "the output", TENSOR_WRITTEN, &vector);
 
     if (!status && group->rank == root)
         status = side_blocks(group, &c, in, "the input", TENSOR_READ, &blocks);
@@ -79,7 +65,8 @@ tutti_status tutti_scatter_list(tutti_group *group, const tutti_tensor *const *i
 {
     struct collective c = scatter_call(root);
     struct side blocks, vector;
-    tutti_status status = begin_scatter(group, out, root, options, &c, &vector);
+    tutti_status status =
+        side_rooted(group, &c, options, out, "the output", TENSOR_WRITTEN, &vector);
 
     if (!status && group->rank == root)
         status = side_list_even(group, &c, ins, "the input", TENSOR_READ, &blocks);
@@ -92,7 +79,8 @@ tutti_status tutti_scatter_v(tutti_group *group, const tutti_tensor *in, const i
 {
     struct collective c = scatter_call(root);
     struct side blocks, vector;
-    tutti_status status = begin_scatter(group, out, root, options, &c, &vector);
+    tutti_status status =
+        side_rooted(group, &c, options, out, "the output", TENSOR_WRITTEN, &vector);
 
     if (!status && group->rank == root)
         status = side_counts(group, &c, in, counts, offsets, "the input", TENSOR_READ, &blocks);

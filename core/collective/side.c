@@ -36,6 +36,17 @@ tutti_status side_vector(struct collective *c, const tutti_tensor *tensor, const
     return TUTTI_OK;
 }
 
+tutti_status side_rooted(const struct tutti_group *group, struct collective *c,
+                         const tutti_options *options, const tutti_tensor *tensor, const char *what,
+                         enum tensor_use use, struct side *ret_side)
+{
+    tutti_status status = call_check(group, options, &c->timeout_ms);
+
+    if (!status)
+        status = collective_check_root(group, c->words.root);
+    return status ? status : side_vector(c, tensor, what, use, ret_side);
+}
+
 tutti_status side_blocks(const struct tutti_group *group, struct collective *c,
                          const tutti_tensor *tensor, const char *what, enum tensor_use use,
                          struct side *ret_side)

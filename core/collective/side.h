@@ -28,6 +28,11 @@ struct side {
  */
 tutti_status side_vector(struct collective *c, const tutti_tensor *tensor, const char *what,
                          enum tensor_use use, struct side *ret_side);
+/* Of a call with a root: checks the options and c->words.root first. The vector is what every member
+ * has. */
+tutti_status side_rooted(const struct tutti_group *group, struct collective *c,
+                         const tutti_options *options, const tutti_tensor *tensor, const char *what,
+                         enum tensor_use use, struct side *ret_side);
 tutti_status side_blocks(const struct tutti_group *group, struct collective *c,
                          const tutti_tensor *tensor, const char *what, enum tensor_use use,
                          struct side *ret_side);
