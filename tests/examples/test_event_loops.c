@@ -1,27 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The event descriptor in three event loops; the rank that has to wait goes on with its timer. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "program.h"
 
 TestSuite(event_loops, .timeout = 60);
 
 static void serves_the_descriptor(const char *program)
 {
-    static const char *const backends[] = {"shm", "tcp"};
-    char command[1024], output[4096];
+    for (int b = 0; b < BACKENDS; b++) {
+        const char *output = output_of("%s run -n 2 --backend %s %s/%s", TUTTI_COMMAND, backends[b],
+                                       PROGRAMS, program);
 
-    setenv("TUTTI_PLUGIN_PATH", TUTTI_PLUGINS, 1);
-    for (int b = 0; b < 2; b++) {
-        snprintf(command, sizeof command, "%s run -n 2 --backend %s %s/%s", TUTTI_COMMAND,
-                 backends[b], PROGRAMS, program);
-        FILE *pipe = popen(command, "r");
-        cr_assert_not_null(pipe);
-        output[fread(output, 1, sizeof output - 1, pipe)] = 0;
-        cr_expect_eq(pclose(pipe), 0, "%s: %s", command, output);
-        cr_expect_not_null(strstr(output, "rank 0: 2 4 6 after "), "%s", output);
-        cr_expect_not_null(strstr(output, "rank 1: 2 4 6 after some ticks\n"), "%s", output);
+        contains(output, "rank 0: 2 4 6 after ");
+        contains(output, "rank 1: 2 4 6 after some ticks\n");
     }
 }
 

@@ -1,42 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The programs of examples/tutorial, run as their first lines say. */
-#include <criterion/criterion.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "program.h"
+
 #include <unistd.h>
 
-enum { OUTPUT_MAX = 16384 };
-
 TestSuite(tutorial, .timeout = 60);
-
-/* What a shell command prints; it must succeed. */
-static const char *output_of(const char *format, ...)
-{
-    static char output[OUTPUT_MAX];
-    char command[2048];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(command, sizeof command, format, arguments);
-    va_end(arguments);
-    setenv("TUTTI_PLUGIN_PATH", TUTTI_PLUGINS, 1);
-    FILE *pipe = popen(command, "r");
-    cr_assert_not_null(pipe);
-    size_t n = fread(output, 1, sizeof output - 1, pipe);
-    output[n] = 0;
-    cr_expect_eq(pclose(pipe), 0, "%s: %s", command, output);
-    return output;
-}
-
-static void contains(const char *output, const char *line)
-{
-    cr_expect_not_null(strstr(output, line), "no «%s» in: %s", line, output);
-}
-
-static const char *const backends[] = {"shm", "tcp"};
-enum { BACKENDS = sizeof backends / sizeof backends[0] };
 
 static const char *run_ranks(int n, const char *backend, const char *program)
 {
