@@ -20,8 +20,8 @@ option(TUTTI_COVERAGE "Instrument for gcov" OFF)
 option(TUTTI_WERROR "Treat warnings as errors" ON)
 
 add_compile_options(-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion
-                    -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla
-                    -fno-math-errno)
+                    $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes> -Wpointer-arith -Wvla
+                    $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes> -fno-math-errno)
 if(TUTTI_WERROR)
     add_compile_options(-Werror)
 endif()

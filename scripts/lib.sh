@@ -17,6 +17,7 @@ test_packages=(
     "${demo_packages[@]}"
     libcriterion-dev libdlpack-dev
     libuv1-dev # an example of its event loop
+    libgloo-dev # the plugin gloo
     abigail-tools binutils clang-format-14 g++ gcovr make
     mandoc  # reads the manual pages again
     doxygen # the API reference, without which a public declaration could go undocumented

@@ -110,7 +110,8 @@ static void open_endpoint(struct core *core, const tutti_transport_ops *ops, int
     tutti_endpoint_options options = {.struct_size = sizeof options,
                                       .rank = index,
                                       .bind_address = "127.0.0.1",
-                                      .run_id = "check"};
+                                      .run_id = "check",
+                                      .size = 2};
     const uint8_t token = core->token ? core->token : 0x5a;
 
     *core = (struct core){

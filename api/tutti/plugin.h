@@ -145,10 +145,12 @@ enum { TUTTI_ARMED = 0, TUTTI_EVENTS_PENDING = 1 }; /* answers of arm */
 /** What a transport opens an endpoint with. */
 typedef struct tutti_endpoint_options {
     uint32_t struct_size;
-    int32_t rank;             /* in the group; for words in logs only */
+    int32_t rank;             /* in the group */
     const char *bind_address; /* numeric address of the route to the rendezvous; may be NULL */
     const char *run_id;       /* the job's name; valid until open returns */
     uint8_t token[16];        /* shared by the members of the group; keeps strays out */
+    int32_t size;             /* since minor 3: of the group */
+    uint32_t reserved;
 } tutti_endpoint_options;
 
 /*

@@ -156,6 +156,7 @@ tutti_status endpoint_open(struct tutti_group *group, int level, const char *nam
     struct endpoint *endpoint = &group->endpoints[level];
     tutti_endpoint_options options = {.struct_size = sizeof options,
                                       .rank = group->rank,
+                                      .size = group->size,
                                       .bind_address = group->bootstrap.bind_address,
                                       .run_id = group->bootstrap.run_id};
     const tutti_plugin *plugin;

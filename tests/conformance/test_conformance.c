@@ -4,7 +4,7 @@
  * or a layout of hosts for the composition), and counts what was covered.
  *
  * Environment: TUTTI_CONFORMANCE_SECONDS for each of shm, tcp and composed (30; less leaves the
- * product of small sizes out), and an eighth of it for the template and for a reproducible job;
+ * product of small sizes out), half of it for gloo, and an eighth for the template and for a reproducible job;
  * TUTTI_CONFORMANCE_SEED; TUTTI_CONFORMANCE=full makes every combination with one special form at most (space.c), =table writes
  * served.tsv anew instead of testing; TUTTI_CONFORMANCE_ONLY=PLACE:MEMBERS makes one start of
  * ranks, and PLACE:MEMBERS:BATCH, as a failure tells it, one batch of its calls; TUTTI_TEST_PROGRAMS=FOLDER takes rank programs of another build.
@@ -49,6 +49,15 @@ static const struct place composed[] = {
     {0},
 };
 
+/* Where its plugin was built. */
+static const struct place gloo[] = {
+    {.name = "gloo", .backend = "gloo", .share = {0, 1, 12, 10, 8, 5, 4, 4, 4}},
+    {.name = "gloo-3,1",
+     .backend = "local=shm,remote=gloo",
+     .hosts = {"a", "a", "a", "b"},
+     .share = {[4] = 4}},
+    {0}};
+
 /* The plugin template: messages inside a host, by the seven required functions alone. */
 static const struct place template[] = {
     {.name = "template", .backend = "template", .share = {[2] = 4, [3] = 4, [4] = 4}}, {0}};
@@ -70,7 +79,7 @@ static const struct place openmpi[] = {
 static const struct place mpich[] = {
     {.name = "mpich", .backend = "mpi", .share = SHARES_OF_MPI, .mpi = "mpich"}, {0}};
 
-static const struct place *const places[] = {shm, tcp, composed, template, openmpi, mpich};
+static const struct place *const places[] = {shm, tcp, composed, gloo, template, openmpi, mpich};
 enum { PLACES_COUNT = sizeof places / sizeof places[0] };
 
 static const char *conformance_mode(void)
@@ -264,6 +273,14 @@ Test(conformance, calls_over_tcp_give_what_a_serial_program_does)
 Test(conformance, composed_calls_give_what_a_serial_program_does)
 {
     run_places(composed, "composed*");
+}
+
+Test(conformance, calls_over_gloo_give_what_a_serial_program_does)
+{
+#ifndef CONFORMANCE_GLOO
+    cr_skip_test("the plugin gloo was not built");
+#endif
+    run_places(gloo, "calls_over_gloo*");
 }
 
 Test(conformance, calls_over_the_plugin_template_give_what_a_serial_program_does)

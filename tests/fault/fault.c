@@ -11,6 +11,7 @@ enum { WORDS_MAX = 2048 };
 
 const struct fault_way fault_shm = {.name = "shm", .backend = "shm"};
 const struct fault_way fault_tcp = {.name = "tcp", .backend = "tcp"};
+const struct fault_way fault_gloo = {.name = "gloo", .backend = "gloo"};
 const struct fault_way fault_composed = {
     .name = "shm+tcp", .backend = "auto", .host_of = {"a", "a", "b", "b", "b", "c", "c", "c"}};
 

@@ -52,22 +52,22 @@ static void kill_while_calling(const struct fault_way *way, const char *call, in
     expect_lost(ranks, victim, ranks_signal(ranks, victim, SIGKILL));
 }
 
-FAULT_TEST(killed, in_the_middle_of_barriers)
+FAULT_TEST_WITH_ENGINES(killed, in_the_middle_of_barriers)
 {
     kill_while_calling(way, "barrier", MIDDLE);
 }
 
-FAULT_TEST(killed, in_small_all_reduces)
+FAULT_TEST_WITH_ENGINES(killed, in_small_all_reduces)
 {
     kill_while_calling(way, "small", MIDDLE);
 }
 
-FAULT_TEST(killed, in_large_all_reduces)
+FAULT_TEST_WITH_ENGINES(killed, in_large_all_reduces)
 {
     kill_while_calling(way, "large", MIDDLE);
 }
 
-FAULT_TEST(killed, in_large_asynchronous_all_reduces)
+FAULT_TEST_WITH_ENGINES(killed, in_large_asynchronous_all_reduces)
 {
     kill_while_calling(way, "work", RANKS - 1);
 }
@@ -82,7 +82,7 @@ FAULT_TEST(killed, rank_0_in_barriers)
     kill_while_calling(way, "barrier", 0);
 }
 
-FAULT_TEST(killed, rank_0_in_large_all_reduces)
+FAULT_TEST_WITH_ENGINES(killed, rank_0_in_large_all_reduces)
 {
     kill_while_calling(way, "large", 0);
 }
@@ -104,7 +104,7 @@ FAULT_TEST(killed, while_others_sleep_in_a_barrier)
     kill_while_awaited(way, "barrier", MIDDLE);
 }
 
-FAULT_TEST(killed, while_others_sleep_in_a_large_all_reduce)
+FAULT_TEST_WITH_ENGINES(killed, while_others_sleep_in_a_large_all_reduce)
 {
     kill_while_awaited(way, "large", MIDDLE);
 }
@@ -120,7 +120,7 @@ FAULT_TEST(killed, rank_0_while_others_sleep_in_a_barrier)
 }
 
 /* Between two calls: the next one fails. */
-FAULT_TEST(killed, when_all_are_idle)
+FAULT_TEST_WITH_ENGINES(killed, when_all_are_idle)
 {
     struct ranks *ranks =
         fault_start(way, "rank_fault", "idle_then_calls", RANKS,
@@ -135,7 +135,7 @@ FAULT_TEST(killed, when_all_are_idle)
 }
 
 /* Its child inherited every socket, which hides the end of the connections. */
-FAULT_TEST(killed, with_a_forked_child_that_lives_on)
+FAULT_TEST_WITH_ENGINES(killed, with_a_forked_child_that_lives_on)
 {
     struct ranks *ranks =
         fault_start(way, "rank_fault", "forks_and_calls_for_ever", RANKS,

@@ -44,7 +44,7 @@ FAULT_TEST(leaving, an_abort_from_another_thread_ends_a_barrier)
     abort_from(way, "barrier", 1);
 }
 
-FAULT_TEST(leaving, an_abort_from_another_thread_ends_a_large_all_reduce)
+FAULT_TEST_WITH_ENGINES(leaving, an_abort_from_another_thread_ends_a_large_all_reduce)
 {
     abort_from(way, "large", 2);
 }
@@ -54,7 +54,7 @@ FAULT_TEST(leaving, an_abort_by_rank_0_ends_asynchronous_work)
     abort_from(way, "work", 0);
 }
 
-FAULT_TEST(leaving, an_exit_without_destroy_is_a_loss_in_words)
+FAULT_TEST_WITH_ENGINES(leaving, an_exit_without_destroy_is_a_loss_in_words)
 {
     struct ranks *ranks = start(way, "one_exits", "large", 2);
 
@@ -110,7 +110,7 @@ FAULT_TEST(leaving, who_left_before_a_call_is_named)
     leave_first(way, "barrier", 2);
 }
 
-FAULT_TEST(leaving, who_left_before_a_large_call_is_named)
+FAULT_TEST_WITH_ENGINES(leaving, who_left_before_a_large_call_is_named)
 {
     leave_first(way, "large", 3);
 }

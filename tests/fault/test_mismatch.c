@@ -53,12 +53,12 @@ FAULT_TEST(mismatch, in_op_of_large_tensors)
     expect_mismatch(way, OTHER, "all_reduce 1000000 x f32, sum", "all_reduce 1000000 x f32, avg");
 }
 
-FAULT_TEST(mismatch, in_count)
+FAULT_TEST_WITH_ENGINES(mismatch, in_count)
 {
     expect_mismatch(way, OTHER, "all_reduce 4 x f32, sum", "all_reduce 8 x f32, sum");
 }
 
-FAULT_TEST(mismatch, of_8_bytes_and_4_mebibytes)
+FAULT_TEST_WITH_ENGINES(mismatch, of_8_bytes_and_4_mebibytes)
 {
     expect_mismatch(way, OTHER, "all_reduce 2 x f32, sum", "all_reduce 1048576 x f32, sum");
 }
@@ -93,7 +93,7 @@ FAULT_TEST(mismatch, of_root_0_and_root_1)
     expect_mismatch(way, 1, "broadcast 8 x f32, root 0", "broadcast 8 x f32, root 1");
 }
 
-FAULT_TEST(mismatch, of_root_0_and_root_1_with_large_tensors)
+FAULT_TEST_WITH_ENGINES(mismatch, of_root_0_and_root_1_with_large_tensors)
 {
     expect_mismatch(way, 1, "broadcast 1000000 x f32, root 0", "broadcast 1000000 x f32, root 1");
 }

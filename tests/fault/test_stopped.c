@@ -47,7 +47,7 @@ static void stop(const struct fault_way *way, const char *call, int victim)
     fault_finish(ranks);
 }
 
-FAULT_TEST(stopped, in_barriers)
+FAULT_TEST_WITH_ENGINES(stopped, in_barriers)
 {
     stop(way, "barrier", MIDDLE);
 }
@@ -93,7 +93,7 @@ FAULT_TEST(stopped, only_a_receive_ends_and_the_group_goes_on)
     fault_finish(ranks);
 }
 
-FAULT_TEST(stopped, rank_0_in_small_all_reduces)
+FAULT_TEST_WITH_ENGINES(stopped, rank_0_in_small_all_reduces)
 {
     stop(way, "small", 0);
 }

@@ -297,7 +297,8 @@ void member_open(struct member *member)
     tutti_endpoint_options options = {.struct_size = sizeof options,
                                       .rank = member->rank,
                                       .bind_address = member->bind_address,
-                                      .run_id = "test"};
+                                      .run_id = "test",
+                                      .size = member->world->size};
     struct world *world = member->world;
     int rank = member->rank;
 

@@ -8,9 +8,9 @@
 #include <tutti/status.h>
 
 static const char *const documents[] = {
-    "README.md",      "docs/design.md",      "docs/guide.md",  "docs/writing-a-plugin.md",
-    "docs/matrix.md", "docs/coming-from.md", "docs/parity.md", "docs/formats.md",
-    "bench/README.md"};
+    "README.md",       "docs/design.md",      "docs/guide.md",  "docs/writing-a-plugin.md",
+    "docs/matrix.md",  "docs/coming-from.md", "docs/parity.md", "docs/formats.md",
+    "docs/engines.md", "bench/README.md"};
 
 Test(documents, the_readme_shows_the_program_that_is_built, .timeout = 10)
 {

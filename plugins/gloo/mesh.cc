@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A mesh is what Gloo calls a device and a context: one thread with an epoll set, and for each other member a
+ * pair, which listens on a port of its own from the start. So a member's address is a list of ports, one
+ * for each member, and everybody picks the one that is for him. Of two members the one with the greater
+ * address dials; Gloo decides that by itself.
+ */
+#include "mesh.hh"
+
+#include <gloo/config.h>
+#include <gloo/transport/tcp/address.h>
+#include <gloo/transport/tcp/device.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstring>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+namespace tutti_gloo
+{
+namespace
+{
+
+/* Both as they travel: bytes of a host's own order, which is checked. */
+struct address_head {
+    std::uint32_t magic, gloo_version;
+    std::int32_t rank, size;
+};
+struct address_entry {
+    std::uint16_t family, port; /* the port in network order, as in a sockaddr */
+    std::uint8_t ip[16];
+};
+static_assert(sizeof(address_head) == 16 && sizeof(address_entry) == 20, "no padding travels");
+
+constexpr std::uint32_t address_magic = 0x316f6c67; /* "glo1" */
+constexpr std::size_t address_max = 65536;
+constexpr int members_max =
+    static_cast<int>((address_max - sizeof(address_head)) / sizeof(address_entry));
+
+address_entry entry_of(const sockaddr_storage &from)
+{
+    address_entry entry{};
+
+    entry.family = from.ss_family;
+    if (from.ss_family == AF_INET) {
+        const auto &in = reinterpret_cast<const sockaddr_in &>(from);
+        entry.port = in.sin_port;
+        std::memcpy(entry.ip, &in.sin_addr, sizeof in.sin_addr);
+    } else {
+        const auto &in6 = reinterpret_cast<const sockaddr_in6 &>(from);
+        entry.port = in6.sin6_port;
+        std::memcpy(entry.ip, &in6.sin6_addr, sizeof in6.sin6_addr);
+    }
+    return entry;
+}
+
+sockaddr_storage socket_address_of(const address_entry &entry)
+{
+    sockaddr_storage to{};
+
+    to.ss_family = entry.family;
+    if (entry.family == AF_INET) {
+        auto &in = reinterpret_cast<sockaddr_in &>(to);
+        in.sin_port = entry.port;
+        std::memcpy(&in.sin_addr, entry.ip, sizeof in.sin_addr);
+    } else {
+        auto &in6 = reinterpret_cast<sockaddr_in6 &>(to);
+        in6.sin6_port = entry.port;
+        std::memcpy(&in6.sin6_addr, entry.ip, sizeof in6.sin6_addr);
+    }
+    return to;
+}
+
+const sockaddr_storage &socket_address_of(const gloo::transport::Address &address)
+{
+    return dynamic_cast<const gloo::transport::tcp::Address &>(address).getSockaddr();
+}
+
+std::string name_of(const address_entry &entry)
+{
+    std::array<char, INET6_ADDRSTRLEN> ip{};
+
+    inet_ntop(entry.family, entry.ip, ip.data(), ip.size());
+    return std::string(ip.data()) + " port " + std::to_string(ntohs(entry.port));
+}
+
+std::string version_words(std::uint32_t version)
+{
+    return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+           std::to_string(version % 100);
+}
+
+} // namespace
+
+signals_blocked::signals_blocked()
+{
+    sigset_t all;
+
+    static_assert(sizeof(sigset_t) <= sizeof before_, "no room for the mask");
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, reinterpret_cast<sigset_t *>(before_));
+}
+
+signals_blocked::~signals_blocked()
+{
+    pthread_sigmask(SIG_SETMASK, reinterpret_cast<sigset_t *>(before_), nullptr);
+}
+
+mesh::mesh(const char *bind_address, int rank, int size) : rank_(rank), size_(size)
+{
+    if (size > members_max)
+        throw failure{TUTTI_ERR_UNSUPPORTED, 0,
+                      "at most " + std::to_string(members_max) +
+                          " members, each with a port of its own"};
+    const signals_blocked blocked; /* inherited by Gloo's thread */
+
+    device_ = gloo::transport::tcp::CreateDevice(bind_address ? bind_address : "127.0.0.1");
+    quiet_ = device_->createContext(0, 1);
+    pairs_ = device_->createContext(rank, size);
+    pairs_->setTimeout(std::chrono::milliseconds::zero()); /* none: deadlines are the core's */
+    for (int i = 0; i < size; i++)
+        if (i != rank)
+            pairs_->createPair(i);
+}
+
+std::vector<std::uint8_t> mesh::address() const
+{
+    const address_head head{address_magic, GLOO_VERSION, rank_, size_};
+    std::vector<std::uint8_t> bytes(sizeof head +
+                                    static_cast<std::size_t>(size_) * sizeof(address_entry));
+
+    std::memcpy(bytes.data(), &head, sizeof head);
+    for (int i = 0; i < size_; i++) {
+        const address_entry entry =
+            i == rank_ ? address_entry{}
+                       : entry_of(socket_address_of(pairs_->getPair(i)->address()));
+        std::memcpy(&bytes[sizeof head + static_cast<std::size_t>(i) * sizeof entry], &entry,
+                    sizeof entry);
+    }
+    return bytes;
+}
+
+way mesh::way_to(const std::uint8_t *address, std::size_t bytes) const
+{
+    const failure other_kind{TUTTI_ERR_MISMATCH, 0,
+                             "the peer's address is of another kind or version"};
+    address_head head;
+    address_entry entry;
+
+    if (bytes < sizeof head)
+        throw other_kind;
+    std::memcpy(&head, address, sizeof head);
+    if (head.magic != address_magic || head.size != size_ || head.rank < 0 || head.rank >= size_ ||
+        bytes != sizeof head + static_cast<std::size_t>(size_) * sizeof entry)
+        throw other_kind;
+    if (head.gloo_version / 100 != GLOO_VERSION / 100)
+        throw failure{TUTTI_ERR_MISMATCH, 0,
+                      "rank " + std::to_string(head.rank) + " has Gloo " +
+                          version_words(head.gloo_version) + ", this one " +
+                          version_words(GLOO_VERSION)};
+    if (head.rank == rank_)
+        throw failure{TUTTI_ERR_INVALID_ARGUMENT, 0, "the address is this endpoint's own"};
+    std::memcpy(&entry, address + sizeof head + static_cast<std::size_t>(rank_) * sizeof entry,
+                sizeof entry);
+    if ((entry.family != AF_INET && entry.family != AF_INET6) || entry.port == 0)
+        throw other_kind;
+    return {head.rank, gloo::transport::tcp::Address(socket_address_of(entry)).bytes(),
+            name_of(entry)};
+}
+
+} // namespace tutti_gloo

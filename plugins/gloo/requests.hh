@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests lie in the core's memory; they are only linked here, without allocating. */
+#ifndef GLOO_REQUESTS_HH
+#define GLOO_REQUESTS_HH
+
+#include <tutti/plugin.h>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace tutti_gloo
+{
+
+/* What `opaque` holds until the request is reported. The core reads request.status when it likes, so what
+ * became of it stays here until the core calls. */
+struct request_state {
+    tutti_request *next;
+    std::uint8_t *data;
+    std::uint64_t bytes; /* given; later, of a receive: received */
+    tutti_status result;
+};
+static_assert(sizeof(request_state) <= sizeof(tutti_request::opaque), "no room for our state");
+static_assert(std::is_trivial_v<request_state>, "it lies in memory that nobody constructs");
+
+inline request_state &of(tutti_request &request)
+{
+    return *reinterpret_cast<request_state *>(request.opaque);
+}
+
+/* First in, first out. */
+class request_queue
+{
+  public:
+    bool empty() const
+    {
+        return !first_;
+    }
+    void push(tutti_request &request)
+    {
+        of(request).next = nullptr;
+        (first_ ? of(*last_).next : first_) = &request;
+        last_ = &request;
+    }
+    tutti_request &pop()
+    {
+        tutti_request &request = *first_;
+
+        first_ = of(request).next;
+        return request;
+    }
+    bool remove(const tutti_request &request)
+    {
+        request_queue rest;
+        bool found = false;
+
+        while (!empty()) {
+            tutti_request &one = pop();
+
+            if (&one == &request)
+                found = true;
+            else
+                rest.push(one);
+        }
+        *this = rest;
+        return found;
+    }
+
+  private:
+    tutti_request *first_ = nullptr, *last_ = nullptr;
+};
+
+} // namespace tutti_gloo
+
+#endif
