@@ -177,6 +177,7 @@ tutti_status endpoint_open(struct tutti_group *group, int level, const char *nam
     if (status)
         return status;
     endpoint->ops = ops;
+    endpoint->inmost = endpoint->endpoint;
     group->callers_only |= ops->threads == TUTTI_THREADS_CALLERS_ONLY;
     if (group->wrappers)
         status = wrappers_transport(group, endpoint);

@@ -69,9 +69,10 @@ struct endpoint {
     char name[PLUGIN_NAME_MAX + 1];
     const tutti_transport_ops *ops; /* NULL: this level is not used */
     tutti_endpoint *endpoint;
-    unsigned index;      /* in the p2p engine */
-    int32_t wait_fd;     /* -1: none */
-    tutti_status status; /* what the plugin told host->error() last */
+    tutti_endpoint *inmost; /* the plugin's own, behind wrappers */
+    unsigned index;         /* in the p2p engine */
+    int32_t wait_fd;        /* -1: none */
+    tutti_status status;    /* what the plugin told host->error() last */
 };
 
 /* One collective or message in flight. */

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "group/native_memory.h"
 #include "plugin/plugin.h"
+#include "tensor/packed.h"
 
 enum {
     ANNOUNCE_AFTER_NS = 1000000,
@@ -29,16 +30,18 @@ struct native {
     tutti_request request;
     bool under_way; /* start has taken an operation that has no result yet */
     bool laid_out;  /* the call's memory is as engines want it */
-    bool aborted;
+    bool formed, aborted;
     bool waits;       /* test has said NOT_READY, in the call that is under way */
     int64_t since_ns; /* when native_look() saw it first */
     int64_t
         lost_ns; /* when the engine said that a member is lost, without saying which; 0: never */
     struct native_memory memory;
-    struct chain kept; /* memory that the engine may write until the team is closed */
-    uint64_t *told;    /* [size] last call that this member announced to it */
-    uint64_t *heard;   /* [size] last call that it announced */
-    bool owes;         /* an answer */
+    /* Memory that the engine may write until the team is closed. */
+    struct chain kept;
+    struct packed *kept_packed;
+    uint64_t *told;  /* [size] last call that this member announced to it */
+    uint64_t *heard; /* [size] last call that it announced */
+    bool owes;       /* an answer */
 };
 
 /* ---- opening and closing ---- */
@@ -74,7 +77,7 @@ static tutti_endpoint *endpoint_of(const struct tutti_group *group, const char *
 {
     for (int level = 0; level < TRANSPORTS; level++)
         if (group->endpoints[level].ops && !strcmp(group->endpoints[level].name, name))
-            return group->endpoints[level].endpoint;
+            return group->endpoints[level].inmost;
     return NULL;
 }
 
@@ -146,6 +149,7 @@ tutti_status native_form_test(struct tutti_group *group)
     if (!n)
         return TUTTI_OK;
     tutti_status status = failed(n, n->ops->form_test(n->team), "form its team");
+    n->formed = !status;
     if (status || !TUTTI_HAS(n->ops, wait_fd) || !TUTTI_HAS(n->ops, arm))
         return status;
     status = failed(n, n->ops->wait_fd(n->team, &n->wait_fd), "give a descriptor to wait on");
@@ -160,9 +164,12 @@ void native_close(struct tutti_group *group)
         return;
     if (n->wait_fd >= 0)
         engine_unwatch(&group->context->engine, n->wait_fd);
+    if (n->team && !n->aborted && (!n->formed || control_verdict_status(group->control)))
+        (void)n->ops->abort(n->team);
     if (n->team)
         n->ops->close(n->team);
     chain_free(&n->kept);
+    packed_end(&n->kept_packed, false);
     free(n->addresses);
     free(n->address_bytes);
     free(n->told);
@@ -279,6 +286,8 @@ void native_fail(struct tutti_group *group, struct call *call)
             group->name, n->self.name, what);
         n->kept = call->memory; /* stand-ins and tables live as long */
         call->memory.first = NULL;
+        n->kept_packed = call->packed;
+        call->packed = NULL;
     }
     forget(n);
 }

@@ -7,6 +7,11 @@
 #include "group/native.h"
 #include "group/recorder.h"
 
+static bool is_native(const struct call *call)
+{
+    return call->kind == CALL_COLLECTIVE && call->plan->plan.algorithm->kind == ALGORITHM_NATIVE;
+}
+
 struct waiting group_waits_for(const struct tutti_group *group, const struct call *call)
 {
     if (call->kind != CALL_COLLECTIVE)
@@ -16,7 +21,7 @@ struct waiting group_waits_for(const struct tutti_group *group, const struct cal
         };
     if (call != group->queue.first || group_holds(group, call))
         return (struct waiting){.kind = WAITING_NOTHING, .rank = -1};
-    if (call->plan->plan.algorithm->kind == ALGORITHM_NATIVE)
+    if (is_native(call))
         return (struct waiting){.kind = WAITING_CALL, .rank = native_missing(group, call)};
     if (call->plan->plan.algorithm->kind == ALGORITHM_INLINE && group->mapped.culprit >= 0)
         return (struct waiting){
@@ -42,6 +47,8 @@ int group_missing_mates(const struct tutti_group *group, const struct call *call
 
     if (call->kind != CALL_COLLECTIVE || call != group->queue.first || !call->begun)
         return 0;
+    if (is_native(call))
+        return 0; /* it leaves no line in mapped memory */
     if (is_monitored(call))
         return run_awaited(&group->run, named, ret_ranks, capacity);
     if (!group->has_mapped)
@@ -66,10 +73,14 @@ int group_describe_wait(struct tutti_group *group, const struct call *call, char
         return group->rank;
     }
     if (w.rank < 0) {
-        snprintf(ret_text, capacity, "any member%s",
-                 group_is_last(group)
-                     ? "; every other member left, and this rank has sent nothing to itself"
-                     : "");
+        if (is_native(call))
+            snprintf(ret_text, capacity, "%s, which does not say for whom it waits",
+                     group->facts.native->name);
+        else
+            snprintf(ret_text, capacity, "any member%s",
+                     group_is_last(group)
+                         ? "; every other member left, and this rank has sent nothing to itself"
+                         : "");
         return -1;
     }
     control_describe(group->control, w.rank, ret_text, capacity);
@@ -78,6 +89,7 @@ int group_describe_wait(struct tutti_group *group, const struct call *call, char
              call->kind != CALL_COLLECTIVE && w.rank == group->rank
                  ? "which is this rank itself: start the other side first"
              : call->kind != CALL_COLLECTIVE ? "which has not answered"
+             : is_native(call)               ? "which does not answer that it has called it"
              : w.kind == WAITING_CALL || w.kind == WAITING_ROOM || is_monitored(call)
                  ? "which has not called it"
                  : "which has not come so far in it");

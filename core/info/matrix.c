@@ -52,21 +52,37 @@ static void add_word(char *words, const char *word)
     snprintf(words + used, ALGORITHM_WORDS_MAX - used, "%s%s", used ? ", " : "", word);
 }
 
-/* The algorithms from the smallest size to the largest, and who carries the largest. */
+/* Whether an engine does it, and without carrying what it leaves to the core. */
+static bool is_engine_alone(const struct listing *listing, const struct plan *plan)
+{
+    return plan->algorithm->kind == ALGORITHM_NATIVE &&
+           strcmp(plan->provider, listing->facts.remote_name) != 0;
+}
+
+/* The algorithms from the smallest size to the largest, and who carries the largest; an engine that
+ * does the others and carries nothing is named in front. */
 static tutti_status sweep(const struct listing *listing, struct call_words words,
                           uint32_t element_bytes, char ret_algorithms[ALGORITHM_WORDS_MAX],
                           struct plan *ret_plan)
 {
-    tutti_status status = TUTTI_OK;
+    struct plan engine = {.algorithm = NULL}, last;
+    tutti_status status;
 
     *ret_algorithms = 0;
-    for (uint64_t count = 1; count * element_bytes <= largest_bytes && !status; count *= 2) {
+    for (uint64_t count = 1; count * element_bytes <= largest_bytes; count *= 2) {
         words.count = operation_moves(words.operation) ? count : 0;
-        status = plan_choose(&listing->facts, &words, element_bytes, ret_plan);
-        if (!status)
-            add_word(ret_algorithms, ret_plan->algorithm->name);
+        status = plan_choose(&listing->facts, &words, element_bytes, &last);
+        if (status)
+            return status;
+        add_word(ret_algorithms, last.algorithm->name);
+        if (is_engine_alone(listing, &last))
+            engine = last;
     }
-    return status;
+    *ret_plan = last;
+    if (engine.algorithm && last.algorithm->kind != ALGORITHM_NATIVE)
+        snprintf(ret_plan->provider, sizeof ret_plan->provider, "%.31s+%.31s", engine.provider,
+                 last.provider);
+    return TUTTI_OK;
 }
 
 static void list_cell(const struct listing *listing, const char *operation,

@@ -48,6 +48,21 @@ Test(native, every_form_of_blocks_reaches_the_engine_in_a_row)
         run("rank_blocks", cases[i], "fake", NULL, NULL);
 }
 
+Test(native, what_engines_cannot_keep_is_kept_by_the_core)
+{
+    static const char *const of_reductions[] = {
+        "the_fixed_order_gives_the_bits_of_the_tree",
+        "operands_of_an_operation_that_does_not_commute_keep_their_order",
+        "each_member_multiplies_with_its_own_factor"};
+
+    for (size_t i = 0; i < sizeof of_reductions / sizeof of_reductions[0]; i++)
+        run("rank_reduce", of_reductions[i], "fake", NULL, NULL);
+    run("rank_batch", "collectives_and_messages_of_a_batch_are_waited_for_together", "fake", NULL,
+        NULL);
+    run("rank_native", "served_by_the_engine_or_by_the_core", "fake", "TUTTI_WRAP=check",
+        "FAKE_CORE=fake ");
+}
+
 Test(native, asynchronous_operations_complete_in_order)
 {
     run("rank_native", "asynchronous_operations_of_both_kinds_complete_in_order", "fake", NULL,
