@@ -74,6 +74,14 @@ static const char *launched_by(const struct family *family)
     return NULL;
 }
 
+int32_t choose_is_launched(void)
+{
+    for (int i = 0; i < FAMILIES; i++)
+        if (launched_by(&families[i]))
+            return 1;
+    return 0;
+}
+
 static tutti_status by_variable(const struct chooser *c, const char *name,
                                 const struct family **ret_family)
 {

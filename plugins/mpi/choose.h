@@ -14,4 +14,7 @@
 tutti_status choose_engine(const tutti_host *host, void *host_self,
                            const struct mpi_engine **ret_engine);
 
+/* 1: the launcher of an MPI started this process. */
+int32_t choose_is_launched(void);
+
 #endif

@@ -7,7 +7,7 @@
 #ifndef TUTTI_MPI_ENGINE_H
 #define TUTTI_MPI_ENGINE_H
 
-#include <tutti/plugin.h>
+#include <tutti/plugin_engine.h>
 
 /* The one symbol that an engine exports. */
 #define MPI_ENGINE_SYMBOL "tutti_mpi_engine"
@@ -16,6 +16,10 @@ struct mpi_engine {
     uint32_t struct_size; /* the two are built together; another size is another build's */
     const char *library;  /* "Open MPI", for words */
     const tutti_transport_ops *transport;
+    const tutti_collectives_ops *collectives; /* but `serves` and `engine` */
+    const tutti_bootstrap_ops *bootstrap;     /* but `detect` */
+    void (*version)(tutti_engine_version *ret_version);
+    void (*leave)(int32_t clean);
 };
 
 TUTTI_API extern const struct mpi_engine tutti_mpi_engine;

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 
 #include "engine.h"
 
@@ -23,11 +23,10 @@ enum { NUMBERS_MAX = 1 << 14, FINALIZE_S = 5 };
 
 static struct {
     pthread_mutex_t lock; /* of what is below */
-    bool joined, ours, ready, failed;
-    pid_t process; /* that joined; a forked child has no part in it */
+    bool joined, ours, ready;
     MPI_Request copying;
     struct job job;
-    int open, next; /* endpoints; the number to try first */
+    int next; /* number to try first */
     bool used[NUMBERS_MAX];
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -88,13 +87,21 @@ static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL,  SIGABRT,
                               SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
 enum { SIGNALS = sizeof signals / sizeof signals[0] };
 
+/* MPICH may use UCX, which aborts the process when it reads from the memory of one that has died. */
+static const char ucx_transports[] = "UCX_TLS", ucx_without_cma[] = "^cma";
+
 static int start_quietly(int *ret_level)
 {
     struct sigaction before[SIGNALS];
+    const bool chosen = getenv(ucx_transports);
 
     for (int i = 0; i < SIGNALS; i++)
         sigaction(signals[i], NULL, &before[i]);
+    if (!chosen)
+        setenv(ucx_transports, ucx_without_cma, 1);
     int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, ret_level);
+    if (!chosen)
+        unsetenv(ucx_transports);
     for (int i = 0; i < SIGNALS; i++)
         sigaction(signals[i], &before[i], NULL);
     return code;
@@ -170,20 +177,9 @@ static void count_numbers(void)
         state.job.numbers = NUMBERS_MAX;
 }
 
-/* The first number in what the library says of itself. */
-static void find_version(void)
-{
-    char words[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int length = 0;
-
-    MPI_Get_library_version(words, &length);
-    const char *number = words + strcspn(words, "0123456789");
-    snprintf(state.job.version, sizeof state.job.version, "%s %.*s", tutti_mpi_engine.library,
-             (int)strspn(number, "0123456789."), number);
-}
-
 static tutti_status join_locked(const struct caller *c)
 {
+    tutti_engine_version version = {.struct_size = sizeof version};
     tutti_status status = start_or_find(c);
 
     if (!status)
@@ -195,35 +191,18 @@ static tutti_status join_locked(const struct caller *c)
     if (status)
         return status;
     count_numbers();
-    find_version();
+    job_version(&version);
+    snprintf(state.job.version, sizeof state.job.version, "%.10s %u.%u.%u", version.name,
+             version.major, version.minor, version.patch);
     job_lock();
     status = check_mpi(c, MPI_Comm_idup(MPI_COMM_WORLD, &state.job.messages, &state.copying),
                        "MPI_Comm_idup");
     job_unlock();
-    state.process = getpid();
     state.joined = !status;
     return status;
 }
 
-static tutti_status take_number(const struct caller *c, int *ret_number)
-{
-    for (int tries = 0; tries < state.job.numbers; tries++) {
-        int number = state.next;
-
-        state.next = (state.next + 1) % state.job.numbers;
-        if (state.used[number])
-            continue;
-        state.used[number] = true;
-        state.open++;
-        *ret_number = number;
-        return TUTTI_OK;
-    }
-    return refuse(c, TUTTI_ERR_NO_MEMORY, "a process has at most %d groups over MPI at a time",
-                  state.job.numbers);
-}
-
-tutti_status job_join(const tutti_host *host, void *host_self, const struct job **ret_job,
-                      int *ret_number)
+tutti_status job_join(const tutti_host *host, void *host_self, const struct job **ret_job)
 {
     const struct caller c = {.host = host, .host_self = host_self};
     int ended = 0;
@@ -234,12 +213,51 @@ tutti_status job_join(const tutti_host *host, void *host_self, const struct job 
     if (!status && ended)
         status =
             refuse(&c, TUTTI_ERR_PLUGIN, "the program has finalized %s", tutti_mpi_engine.library);
-    if (!status)
-        status = take_number(&c, ret_number);
     pthread_mutex_unlock(&state.lock);
     if (!status)
         *ret_job = &state.job;
     return status;
+}
+
+/* One that was given back is used again as late as can be: nothing that was sent to its last holder
+ * should meet the next. */
+tutti_status job_take_number(const tutti_host *host, void *host_self, int *ret_number)
+{
+    const struct caller c = {.host = host, .host_self = host_self};
+    int number = -1;
+
+    pthread_mutex_lock(&state.lock);
+    for (int tries = 0; tries < state.job.numbers && number < 0; tries++) {
+        if (!state.used[state.next])
+            number = state.next;
+        state.next = (state.next + 1) % state.job.numbers;
+    }
+    if (number >= 0)
+        state.used[number] = true;
+    pthread_mutex_unlock(&state.lock);
+    if (number < 0)
+        return refuse(&c, TUTTI_ERR_NO_MEMORY, "a process has at most %d groups over MPI at a time",
+                      state.job.numbers);
+    *ret_number = number;
+    return TUTTI_OK;
+}
+
+void job_give_number(int number)
+{
+    pthread_mutex_lock(&state.lock);
+    state.used[number] = false;
+    pthread_mutex_unlock(&state.lock);
+}
+
+void job_version(tutti_engine_version *ret_version)
+{
+    char words[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+
+    MPI_Get_library_version(words, &length);
+    (void)sscanf(words + strcspn(words, "0123456789"), "%u.%u.%u", &ret_version->major,
+                 &ret_version->minor, &ret_version->patch);
+    snprintf(ret_version->name, sizeof ret_version->name, "%s", tutti_mpi_engine.library);
 }
 
 bool job_ready(void)
@@ -261,37 +279,31 @@ bool job_ready(void)
     return state.ready;
 }
 
-/* ---- leaving ------------------------------------------------------------------------------- */
-
-void job_leave(int number, bool failed)
+void job_await(void)
 {
-    pthread_mutex_lock(&state.lock);
-    state.used[number] = false;
-    state.open--;
-    state.failed |= failed;
-    pthread_mutex_unlock(&state.lock);
+    while (!job_ready())
+        sched_yield();
 }
+
+/* ---- leaving ------------------------------------------------------------------------------- */
 
 static void *finalize(void *unused)
 {
     (void)unused;
-    while (!job_ready())
-        sched_yield(); /* nobody ever sent anything */
+    job_await(); /* nobody may ever have sent anything */
     MPI_Finalize();
     return NULL;
 }
 
-/*
- * The process exits. On a thread, because others may die now, and a finalize that waits for them
- * must not keep this process; the thread ends with it.
- */
-__attribute__((destructor)) static void leave(void)
+/* On a thread, because others may die now, and a finalize that waits for them must not keep this
+ * process; the thread ends with it. */
+void job_leave(int32_t clean)
 {
     struct timespec until;
     pthread_t thread;
     int ended = 1;
 
-    if (!state.ours || state.process != getpid() || state.open || state.failed)
+    if (!clean || !state.ours || !state.joined)
         return;
     MPI_Finalized(&ended);
     if (ended || pthread_create(&thread, NULL, finalize, NULL) != 0)

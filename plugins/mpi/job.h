@@ -4,8 +4,8 @@
  * process ends.
  *
  * Whoever initialised MPI finalizes it. When that is us, it happens as the process exits, and only
- * after all endpoints were closed and none had anything to cancel: a finalize waits for everybody,
- * so after a failure the process leaves without one.
+ * after a clean end: a finalize waits for everybody, so after a failure the process leaves without
+ * one.
  */
 #ifndef TUTTI_MPI_JOB_H
 #define TUTTI_MPI_JOB_H
@@ -13,7 +13,7 @@
 #include <mpi.h>
 #include <stdbool.h>
 
-#include <tutti/plugin.h>
+#include <tutti/plugin_engine.h>
 
 struct job {
     int rank, size;    /* in MPI_COMM_WORLD */
@@ -23,17 +23,24 @@ struct job {
     char version[24];  /* "Open MPI 4.1.4", of the library that runs */
 };
 
-/*
- * Joins the job: initialises MPI unless the program has, which returns once every process of the job
- * has come as far. With each call an endpoint's number, given back by job_leave().
- */
-tutti_status job_join(const tutti_host *host, void *host_self, const struct job **ret_job,
-                      int *ret_number);
-/* `failed`: something was cancelled, or a peer was lost. */
-void job_leave(int number, bool failed);
+/* Joins the job: initialises MPI unless the program has, which returns once every process of the job
+ * has come as far. */
+tutti_status job_join(const tutti_host *host, void *host_self, const struct job **ret_job);
+
+/* A number for an endpoint, and giving it back. */
+tutti_status job_take_number(const tutti_host *host, void *host_self, int *ret_number);
+void job_give_number(int number);
+
+/* MPI's name and version, which can be asked for before it is started. */
+void job_version(tutti_engine_version *ret_version);
+
+/* The process exits; `clean` as in tutti_plugin.leave. */
+void job_leave(int32_t clean);
 
 /* Whether `messages` can be used. Asks MPI, which must not be locked. */
 bool job_ready(void);
+/* Waits until it can be. */
+void job_await(void);
 
 /* Around all calls of MPI. */
 void job_lock(void);

@@ -1,26 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mpi: messages through Open MPI or MPICH, whichever this process runs under.
+ * mpi: messages and collectives through Open MPI or MPICH, whichever this process runs under, and
+ * who it is in their job.
  *
- * What the plugin exports is constant, and which engine serves it comes out when the first endpoint
- * is opened; so these functions hand each call on. An endpoint exists only once an engine does.
+ * What the plugin exports is constant, and which engine serves it comes out when it is first asked
+ * for; so these functions hand each call on. An endpoint, a team or a bootstrap exists only once an
+ * engine does.
  */
+#include <limits.h>
+#include <stdbool.h>
+
+#include <tutti/tensor.h>
 #include <tutti/version.h>
 
 #include "choose.h"
 
 static const struct mpi_engine *engine;
 
-static tutti_status mpi_open(const tutti_host *host, void *host_self,
-                             const tutti_endpoint_options *options, tutti_endpoint **ret_endpoint)
+static tutti_status need_engine(const tutti_host *host, void *host_self)
 {
     const struct mpi_engine *chosen;
     tutti_status status = choose_engine(host, host_self, &chosen);
 
-    if (status)
-        return status;
-    __atomic_store_n(&engine, chosen, __ATOMIC_RELEASE);
-    return chosen->transport->open(host, host_self, options, ret_endpoint);
+    if (!status)
+        __atomic_store_n(&engine, chosen, __ATOMIC_RELEASE);
+    return status;
+}
+
+/* ---- messages ------------------------------------------------------------------------------ */
+
+static tutti_status mpi_open(const tutti_host *host, void *host_self,
+                             const tutti_endpoint_options *options, tutti_endpoint **ret_endpoint)
+{
+    tutti_status status = need_engine(host, host_self);
+
+    return status ? status : engine->transport->open(host, host_self, options, ret_endpoint);
 }
 
 static const tutti_transport_ops *transport(void)
@@ -102,10 +116,180 @@ static const tutti_transport_ops mpi_ops = {
     .traffic = mpi_traffic,
 };
 
+/* ---- collectives --------------------------------------------------------------------------- */
+
+/* What MPI's table of operations means by these is what ours does. It leaves open what MIN and MAX of
+ * a NaN are, and has no average; a bool of ours is any byte. */
+static bool reduces(uint32_t dtype, int32_t op)
+{
+    switch (dtype) {
+    case TUTTI_F32:
+    case TUTTI_F64:
+        return op == TUTTI_SUM || op == TUTTI_PRODUCT;
+    case TUTTI_U8:
+    case TUTTI_U16:
+    case TUTTI_U32:
+    case TUTTI_U64:
+    case TUTTI_I8:
+    case TUTTI_I16:
+    case TUTTI_I32:
+    case TUTTI_I64:
+        return op != TUTTI_AVG && op >= TUTTI_SUM && op <= TUTTI_BXOR;
+    default:
+        return false;
+    }
+}
+
+/* MPI counts and offsets are ints: what is longer goes the core's way, and so does what is uneven
+ * where not every member knows how long it is. */
+static int32_t mpi_serves(const tutti_host *host, void *host_self, const tutti_collective *what)
+{
+    const bool uneven = what->flags & TUTTI_COLLECTIVE_UNEVEN;
+
+    (void)host;
+    (void)host_self;
+    if (what->count > INT_MAX || (what->op >= 0 && !reduces(what->dtype, what->op)))
+        return 0;
+    return !uneven || what->operation == TUTTI_COLLECTIVE_ALL_GATHER ||
+           what->operation == TUTTI_COLLECTIVE_REDUCE_SCATTER;
+}
+
+static tutti_status mpi_engine_version(const tutti_host *host, void *host_self,
+                                       tutti_engine_version *ret_version)
+{
+    tutti_status status = need_engine(host, host_self);
+
+    if (!status)
+        engine->version(ret_version);
+    return status;
+}
+
+static tutti_status team_open(const tutti_host *host, void *host_self,
+                              const tutti_team_options *options, tutti_team **ret_team)
+{
+    tutti_status status = need_engine(host, host_self);
+
+    return status ? status : engine->collectives->open(host, host_self, options, ret_team);
+}
+
+static const tutti_collectives_ops *collectives(void)
+{
+    return __atomic_load_n(&engine, __ATOMIC_RELAXED)->collectives;
+}
+
+static tutti_status team_address(tutti_team *team, void *ret_address, uint64_t capacity,
+                                 uint64_t *ret_bytes)
+{
+    return collectives()->address(team, ret_address, capacity, ret_bytes);
+}
+
+static tutti_status team_form(tutti_team *team, const void *const *addresses, const uint64_t *bytes)
+{
+    return collectives()->form(team, addresses, bytes);
+}
+
+static tutti_status team_form_test(tutti_team *team)
+{
+    return collectives()->form_test(team);
+}
+
+static tutti_status team_start(tutti_team *team, const tutti_collective *what,
+                               tutti_request *request)
+{
+    return collectives()->start(team, what, request);
+}
+
+static tutti_status team_test(tutti_team *team, tutti_request *request)
+{
+    return collectives()->test(team, request);
+}
+
+static tutti_status team_abort(tutti_team *team)
+{
+    return collectives()->abort(team);
+}
+
+static void team_close(tutti_team *team)
+{
+    collectives()->close(team);
+}
+
+static const tutti_collectives_ops mpi_collectives_table = {
+    .struct_size = sizeof(tutti_collectives_ops),
+    .threads = TUTTI_THREADS_ONE_AT_A_TIME,
+    .serves = mpi_serves,
+    .open = team_open,
+    .address = team_address,
+    .form = team_form,
+    .form_test = team_form_test,
+    .start = team_start,
+    .test = team_test,
+    .abort = team_abort,
+    .close = team_close,
+    .engine = mpi_engine_version,
+};
+
+/* ---- who this process is ------------------------------------------------------------------- */
+
+static int32_t bootstrap_detect(const tutti_host *host, void *host_self)
+{
+    (void)host;
+    (void)host_self;
+    return choose_is_launched();
+}
+
+static tutti_status bootstrap_open(const tutti_host *host, void *host_self, int64_t deadline_ns,
+                                   tutti_identity *ret_identity, tutti_bootstrap **ret_bootstrap)
+{
+    tutti_status status = need_engine(host, host_self);
+
+    return status
+               ? status
+               : engine->bootstrap->open(host, host_self, deadline_ns, ret_identity, ret_bootstrap);
+}
+
+static tutti_status bootstrap_broadcast(tutti_bootstrap *bootstrap, void *bytes, uint64_t count,
+                                        int64_t deadline_ns)
+{
+    return engine->bootstrap->broadcast(bootstrap, bytes, count, deadline_ns);
+}
+
+static void bootstrap_close(tutti_bootstrap *bootstrap)
+{
+    engine->bootstrap->close(bootstrap);
+}
+
+static const tutti_bootstrap_ops mpi_bootstrap_table = {
+    .struct_size = sizeof(tutti_bootstrap_ops),
+    .detect = bootstrap_detect,
+    .open = bootstrap_open,
+    .broadcast = bootstrap_broadcast,
+    .close = bootstrap_close,
+};
+
+/* ---- what is exported ---------------------------------------------------------------------- */
+
+static void mpi_leave(int32_t clean)
+{
+    const struct mpi_engine *chosen = __atomic_load_n(&engine, __ATOMIC_ACQUIRE);
+
+    if (chosen)
+        chosen->leave(clean);
+}
+
 static const tutti_provider mpi_transport = {.struct_size = sizeof(tutti_provider),
                                              .kind = TUTTI_PROVIDER_TRANSPORT,
                                              .name = "mpi",
                                              .ops = &mpi_ops};
-static const tutti_provider *const providers[] = {&mpi_transport};
+static const tutti_provider mpi_collectives = {.struct_size = sizeof(tutti_provider),
+                                               .kind = TUTTI_PROVIDER_COLLECTIVES,
+                                               .name = "mpi",
+                                               .ops = &mpi_collectives_table};
+static const tutti_provider mpi_bootstrap = {.struct_size = sizeof(tutti_provider),
+                                             .kind = TUTTI_PROVIDER_BOOTSTRAP,
+                                             .name = "mpi",
+                                             .ops = &mpi_bootstrap_table};
+static const tutti_provider *const providers[] = {&mpi_transport, &mpi_collectives, &mpi_bootstrap};
 
-TUTTI_PLUGIN_EXPORT("mpi", TUTTI_VERSION ", Open MPI 4 and MPICH 4", "Apache-2.0", providers, 1);
+TUTTI_PLUGIN_EXPORT_LEAVE("mpi", TUTTI_VERSION ", Open MPI 4 and MPICH 4", "Apache-2.0", providers,
+                          3, mpi_leave);

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "../request.h"
-#include "engine.h"
+#include "engine_inside.h"
 
 enum {
     ADDRESS_BYTES = 40,
@@ -57,8 +57,7 @@ struct tutti_endpoint {
     void *host_self;
     const struct job *job;
     int number;
-    bool failed; /* something was cancelled, or lost */
-    bool ready;  /* the job is */
+    bool ready; /* the job is */
     tutti_peer *peers;
     uint32_t count, capacity; /* under way */
     MPI_Request *handles;
@@ -141,7 +140,9 @@ static tutti_status mpi_open(const tutti_host *host, void *host_self,
     (void)options;
     if (!endpoint)
         return host->error(host_self, TUTTI_ERR_NO_MEMORY, 0, "out of memory");
-    tutti_status status = job_join(host, host_self, &endpoint->job, &endpoint->number);
+    tutti_status status = job_join(host, host_self, &endpoint->job);
+    if (!status)
+        status = job_take_number(host, host_self, &endpoint->number);
     if (status) {
         host->release(host_self, endpoint);
         return status;
@@ -389,7 +390,6 @@ static void withdraw(tutti_endpoint *endpoint, MPI_Request *handle, bool receive
                             "still be written if its sender goes on");
 }
 
-/* Takes the request out of everything. */
 static void take_back(tutti_endpoint *endpoint, tutti_request *request)
 {
     struct mpi_request *r = mpi_of(request);
@@ -403,12 +403,6 @@ static void take_back(tutti_endpoint *endpoint, tutti_request *request)
     request_remove(request);
 }
 
-static void mpi_cancel(tutti_endpoint *endpoint, tutti_request *request)
-{
-    endpoint->failed = true;
-    take_back(endpoint, request);
-}
-
 static void free_peer(tutti_endpoint *endpoint, tutti_peer *peer)
 {
     while (peer->receives.first)
@@ -416,7 +410,6 @@ static void free_peer(tutti_endpoint *endpoint, tutti_peer *peer)
     while (peer->sends.first)
         take_back(endpoint, peer->sends.first);
     request_forget_peer(&endpoint->done, peer);
-    endpoint->failed |= peer->lost;
     release(endpoint, peer);
 }
 
@@ -445,7 +438,7 @@ static void mpi_close(tutti_endpoint *endpoint)
         endpoint->peers = peer->next;
         release(endpoint, peer);
     }
-    job_leave(endpoint->number, endpoint->failed);
+    job_give_number(endpoint->number);
     release(endpoint, endpoint->handles);
     release(endpoint, endpoint->owners);
     release(endpoint, endpoint->indices);
@@ -530,9 +523,7 @@ static void mpi_traffic(tutti_endpoint *endpoint, uint64_t ret_counters[5])
     ret_counters[4] = 0; /* nothing is mapped */
 }
 
-/* ---- what is exported ---------------------------------------------------------------------- */
-
-static const tutti_transport_ops mpi_ops = {
+const tutti_transport_ops mpi_transport_ops = {
     .struct_size = sizeof(tutti_transport_ops),
     .open = mpi_open,
     .address = mpi_address,
@@ -542,16 +533,7 @@ static const tutti_transport_ops mpi_ops = {
     .test = mpi_test,
     .close = mpi_close,
     .progress = mpi_progress,
-    .cancel = mpi_cancel,
+    .cancel = take_back,
     .disconnect = mpi_disconnect,
     .traffic = mpi_traffic,
 };
-
-#ifdef OPEN_MPI
-#define LIBRARY "Open MPI"
-#else
-#define LIBRARY "MPICH"
-#endif
-
-const struct mpi_engine tutti_mpi_engine = {
-    .struct_size = sizeof(struct mpi_engine), .library = LIBRARY, .transport = &mpi_ops};

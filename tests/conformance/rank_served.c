@@ -21,7 +21,8 @@ struct probe {
     tutti_group *world;
     const char *operation;
     tutti_status (*run)(const struct probe *probe, const tutti_tensor *tensor);
-    const tutti_options *options; /* of operations that reduce */
+    const tutti_options *options; /* of operations that reduce, */
+    tutti_reduce_op op;           /* and by what */
     uint8_t *memory, *blocks;
     int teller, from_rank, to_rank; /* the latter of messages */
     uint64_t from;                  /* of the row that is not told yet */
@@ -29,7 +30,7 @@ struct probe {
 
 static tutti_status run_all_reduce(const struct probe *probe, const tutti_tensor *tensor)
 {
-    return tutti_all_reduce(probe->world, tensor, TUTTI_MAX, probe->options, NULL);
+    return tutti_all_reduce(probe->world, tensor, probe->op, probe->options, NULL);
 }
 
 static tutti_status run_broadcast(const struct probe *probe, const tutti_tensor *tensor)
@@ -39,7 +40,7 @@ static tutti_status run_broadcast(const struct probe *probe, const tutti_tensor 
 
 static tutti_status run_reduce(const struct probe *probe, const tutti_tensor *tensor)
 {
-    return tutti_reduce(probe->world, tensor, TUTTI_MAX, 0, probe->options, NULL);
+    return tutti_reduce(probe->world, tensor, probe->op, 0, probe->options, NULL);
 }
 
 /* A block for every member beside the one in `tensor`. */
@@ -79,7 +80,7 @@ static tutti_status run_reduce_scatter(const struct probe *probe, const tutti_te
     int64_t shape;
     const tutti_tensor blocks = blocks_of(probe, tensor, &shape);
 
-    return tutti_reduce_scatter(probe->world, &blocks, tensor, TUTTI_MAX, probe->options, NULL);
+    return tutti_reduce_scatter(probe->world, &blocks, tensor, probe->op, probe->options, NULL);
 }
 
 static tutti_status run_all_to_all(const struct probe *probe, const tutti_tensor *tensor)
@@ -136,7 +137,7 @@ static tutti_status run_reduce_scatter_v(const struct probe *probe, const tutti_
     struct counted c;
 
     count_all(probe, tensor, &c);
-    return tutti_reduce_scatter_v(probe->world, &c.blocks, c.counts, NULL, &c.vector, TUTTI_MAX,
+    return tutti_reduce_scatter_v(probe->world, &c.blocks, c.counts, NULL, &c.vector, probe->op,
                                   probe->options, NULL);
 }
 
@@ -256,27 +257,31 @@ RANK_CASE(served)
         const char *operation;
         tutti_status (*run)(const struct probe *probe, const tutti_tensor *tensor);
         uint64_t largest;
-        bool fixed;
+        bool fixed, core;
     } operations[] = {
-        {"all_reduce", run_all_reduce, LARGEST, false},
-        {"all_reduce_fixed", run_all_reduce, LARGEST, true},
-        {"broadcast", run_broadcast, LARGEST, false},
-        {"barrier", run_barrier, 0, false},
-        {"reduce", run_reduce, LARGEST, false},
-        {"reduce_fixed", run_reduce, LARGEST, true},
-        {"all_gather", run_all_gather, largest_block, false},
-        {"all_gather_v", run_all_gather_v, LARGEST, false},
-        {"gather", run_gather, largest_block, false},
-        {"gather_v", run_gather_v, 0, false},
-        {"scatter", run_scatter, largest_block, false},
-        {"scatter_v", run_scatter_v, 0, false},
-        {"reduce_scatter", run_reduce_scatter, largest_block, false},
-        {"reduce_scatter_fixed", run_reduce_scatter, largest_block, true},
-        {"reduce_scatter_v", run_reduce_scatter_v, LARGEST, false},
-        {"reduce_scatter_v_fixed", run_reduce_scatter_v, LARGEST, true},
-        {"all_to_all", run_all_to_all, largest_block, false},
-        {"all_to_all_v", run_all_to_all_v, 0, false},
-        {"monitored_barrier", run_monitored_barrier, 0, false},
+        {"all_reduce", run_all_reduce, LARGEST, false, false},
+        {"all_reduce_fixed", run_all_reduce, LARGEST, true, false},
+        {"all_reduce_core", run_all_reduce, LARGEST, false, true},
+        {"broadcast", run_broadcast, LARGEST, false, false},
+        {"barrier", run_barrier, 0, false, false},
+        {"reduce", run_reduce, LARGEST, false, false},
+        {"reduce_fixed", run_reduce, LARGEST, true, false},
+        {"reduce_core", run_reduce, LARGEST, false, true},
+        {"all_gather", run_all_gather, largest_block, false, false},
+        {"all_gather_v", run_all_gather_v, LARGEST, false, false},
+        {"gather", run_gather, largest_block, false, false},
+        {"gather_v", run_gather_v, 0, false, false},
+        {"scatter", run_scatter, largest_block, false, false},
+        {"scatter_v", run_scatter_v, 0, false, false},
+        {"reduce_scatter", run_reduce_scatter, largest_block, false, false},
+        {"reduce_scatter_fixed", run_reduce_scatter, largest_block, true, false},
+        {"reduce_scatter_core", run_reduce_scatter, largest_block, false, true},
+        {"reduce_scatter_v", run_reduce_scatter_v, LARGEST, false, false},
+        {"reduce_scatter_v_fixed", run_reduce_scatter_v, LARGEST, true, false},
+        {"reduce_scatter_v_core", run_reduce_scatter_v, LARGEST, false, true},
+        {"all_to_all", run_all_to_all, largest_block, false, false},
+        {"all_to_all_v", run_all_to_all_v, 0, false, false},
+        {"monitored_barrier", run_monitored_barrier, 0, false, false},
     };
     const tutti_options fixed = {.struct_size = sizeof fixed, .flags = TUTTI_FIXED_ORDER};
     bool told_mate = false, told_away = false;
@@ -286,6 +291,9 @@ RANK_CASE(served)
         probe.operation = operations[i].operation;
         probe.run = operations[i].run;
         probe.options = operations[i].fixed ? &fixed : NULL;
+        probe.op = operations[i].core ? TUTTI_AVG : TUTTI_MAX;
+        if (operations[i].core && served_by_engine(getenv("TUTTI_TEST_WHERE"), TUTTI_U8, probe.op))
+            continue;
         probe.from = 0;
         tell_operation(&probe, operations[i].largest);
     }

@@ -66,6 +66,30 @@ const char *served_message(const char *hosts, bool is_send, int rank, int peer)
     return is_send ? "send" : "recv";
 }
 
+/* MPI: bitwise operations and order on integers alone, and no average. */
+bool served_by_engine(const char *where, tutti_dtype dtype, tutti_reduce_op op)
+{
+    if (strcmp(where, "openmpi") && strcmp(where, "mpich"))
+        return true;
+    switch (dtype) {
+    case TUTTI_F32:
+    case TUTTI_F64:
+        return op == TUTTI_SUM || op == TUTTI_PRODUCT;
+    case TUTTI_U8:
+    case TUTTI_U16:
+    case TUTTI_U32:
+    case TUTTI_U64:
+    case TUTTI_I8:
+    case TUTTI_I16:
+    case TUTTI_I32:
+    case TUTTI_I64:
+        return op == TUTTI_SUM || op == TUTTI_PRODUCT || op == TUTTI_MIN || op == TUTTI_MAX ||
+               op == TUTTI_BAND || op == TUTTI_BOR || op == TUTTI_BXOR;
+    default:
+        return false;
+    }
+}
+
 const char *served_objection(const struct served_table *table, const char *where, int members,
                              const char *operation, uint64_t bytes, const tutti_record *record,
                              char *words, size_t size)

@@ -5,7 +5,8 @@
  * `from` to `to` bytes. A call that no row, or another row, foretells is an error: a change of the
  * table is a change of what users get, and is looked at. Messages to another host are operations of
  * their own: send_away, recv_away. So are calls with uneven blocks (`_v`, by the bytes of all blocks
- * where every member knows them, else of none) and those in the fixed order (`_fixed`).
+ * where every member knows them, else of none), those in the fixed order (`_fixed`), and reductions that
+ * the place's engine leaves to the core (`_core`).
  */
 #ifndef TUTTI_TESTS_SERVED_H
 #define TUTTI_TESTS_SERVED_H
@@ -15,6 +16,7 @@
 #include <stdint.h>
 
 #include <tutti/recorder.h>
+#include <tutti/tensor.h>
 
 struct served_row {
     char operation[24], where[24], provider[24], algorithm[48];
@@ -36,6 +38,9 @@ void served_free(struct served_table *table);
 /* The table's name of a message that `rank` exchanged with `peer`; `hosts` has a letter per rank, or
  * none when all are on one. */
 const char *served_message(const char *hosts, bool is_send, int rank, int peer);
+/* Whether the place's engine, if it has one, is to do this reduction itself; `op` is -1 for one that was
+ * made at run time. */
+bool served_by_engine(const char *where, tutti_dtype dtype, tutti_reduce_op op);
 /* NULL: the record is as the table says of a call of `bytes`; else what is wrong. */
 const char *served_objection(const struct served_table *table, const char *where, int members,
                              const char *operation, uint64_t bytes, const tutti_record *record,

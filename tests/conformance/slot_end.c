@@ -214,9 +214,15 @@ static void check_record(struct slot *slot, const struct part *part, const tutti
          record->flags != (uneven ? TUTTI_RECORD_UNEVEN : 0) ||
          record->dtype != (space_is_barrier(call->operation) ? 0 : call->dtype)))
         slot_fail(slot, "its record is of another call");
+    const char *how = "";
+    if (call->ordered || call->op_level == OP_NOT_COMMUTING)
+        how = "_fixed";
+    else if (space_reduces(call->operation) &&
+             !served_by_engine(run.where, call->dtype,
+                               space_is_premul(call->op_level) ? -1 : call->op))
+        how = "_core";
     if (part->is_collective)
-        snprintf(operation, sizeof operation, "%s%s%s", name, uneven ? "_v" : "",
-                 call->ordered || call->op_level == OP_NOT_COMMUTING ? "_fixed" : "");
+        snprintf(operation, sizeof operation, "%s%s%s", name, uneven ? "_v" : "", how);
     else
         snprintf(
             operation, sizeof operation, "%s",

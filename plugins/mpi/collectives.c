@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * MPI's own collectives, on a communicator for each group.
+ *
+ * Operations take the non-blocking forms and are polled, so deadlines, deaths and aborts are the
+ * core's as ever; a blocking form could be neither left nor woken. Making the communicator has no
+ * such form (MPI_Comm_create_group blocks until all members are in it): it runs on a thread, which is
+ * left behind when a member never comes.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tutti/tensor.h>
+
+#include "engine_inside.h"
+#include "job.h"
+
+enum { ADDRESS_BYTES = 4 };
+
+/* What the thread that makes a communicator works on; whoever needs it last frees it. */
+struct forming {
+    const struct job *job;
+    MPI_Comm made;
+    int tag, code;
+    int holders; /* the team, the thread */
+    int done;
+    int count, ranks[]; /* members, in the job */
+};
+
+struct tutti_team {
+    const tutti_host *host;
+    void *host_self;
+    const struct job *job;
+    int rank, size, tag;
+    struct forming *forming; /* NULL: not begun */
+    MPI_Comm comm;           /* MPI_COMM_NULL until it is made */
+    MPI_Request request;     /* MPI_REQUEST_NULL: nothing is under way */
+    int *counts, *offsets;   /* [size] of the uneven blocks of the operation under way */
+};
+
+static tutti_status __attribute__((format(printf, 3, 4)))
+say(tutti_team *team, tutti_status status, const char *format, ...)
+{
+    char words[500];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(words, sizeof words, format, args);
+    va_end(args);
+    return team->host->error(team->host_self, status, 0, words);
+}
+
+static tutti_status failure(tutti_team *team, const char *what, int code)
+{
+    char words[MPI_MAX_ERROR_STRING];
+
+    return say(team, TUTTI_ERR_PLUGIN, "%s failed: %.300s", what, job_words(code, words));
+}
+
+/* ---- teams --------------------------------------------------------------------------------- */
+
+static void team_close(tutti_team *team);
+static void make_own_ops(void);
+
+static tutti_status team_open(const tutti_host *host, void *host_self,
+                              const tutti_team_options *options, tutti_team **ret_team)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    tutti_team *team = host->allocate(host_self, sizeof *team);
+    uint32_t tag;
+
+    if (!team)
+        return host->error(host_self, TUTTI_ERR_NO_MEMORY, 0, "out of memory");
+    *team = (tutti_team){.host = host,
+                         .host_self = host_self,
+                         .rank = options->rank,
+                         .size = options->size,
+                         .comm = MPI_COMM_NULL,
+                         .request = MPI_REQUEST_NULL};
+    tutti_status status = job_join(host, host_self, &team->job);
+    if (!status) {
+        job_lock();
+        pthread_once(&once, make_own_ops);
+        job_unlock();
+    }
+    team->counts = host->allocate(host_self, (uint64_t)options->size * sizeof(int));
+    team->offsets = host->allocate(host_self, (uint64_t)options->size * sizeof(int));
+    if (!status && (!team->counts || !team->offsets))
+        status = host->error(host_self, TUTTI_ERR_NO_MEMORY, 0, "out of memory");
+    if (status) {
+        team_close(team);
+        return status;
+    }
+    /* Groups that are made at the same time must not meet each other. */
+    memcpy(&tag, options->token, sizeof tag);
+    team->tag = (int)(tag % (uint32_t)(team->job->numbers * team->job->numbers));
+    *ret_team = team;
+    return TUTTI_OK;
+}
+
+static tutti_status team_address(tutti_team *team, void *ret_address, uint64_t capacity,
+                                 uint64_t *ret_bytes)
+{
+    uint8_t *to = ret_address;
+
+    if (capacity < ADDRESS_BYTES)
+        return say(team, TUTTI_ERR_INTERNAL, "the address needs %d bytes", ADDRESS_BYTES);
+    for (int i = 0; i < ADDRESS_BYTES; i++)
+        to[i] = (uint8_t)(team->job->rank >> 8 * i);
+    *ret_bytes = ADDRESS_BYTES;
+    return TUTTI_OK;
+}
+
+static void let_go(struct forming *forming)
+{
+    if (__atomic_sub_fetch(&forming->holders, 1, __ATOMIC_ACQ_REL) == 0)
+        free(forming);
+}
+
+/* The group must come from the communicator itself: with one of MPI_COMM_WORLD, which has the same
+ * members, MPICH 4.0 crashes where the communicator was made by MPI_Comm_idup. */
+static void make_communicator(struct forming *forming)
+{
+    MPI_Comm parent = forming->job->messages;
+    MPI_Group all = MPI_GROUP_NULL, members = MPI_GROUP_NULL;
+
+    forming->code = MPI_Comm_group(parent, &all);
+    if (forming->code == MPI_SUCCESS)
+        forming->code = MPI_Group_incl(all, forming->count, forming->ranks, &members);
+    if (forming->code == MPI_SUCCESS)
+        forming->code = MPI_Comm_create_group(parent, members, forming->tag, &forming->made);
+    if (forming->code == MPI_SUCCESS)
+        MPI_Comm_set_errhandler(forming->made, MPI_ERRORS_RETURN);
+    if (all != MPI_GROUP_NULL)
+        MPI_Group_free(&all);
+    if (members != MPI_GROUP_NULL)
+        MPI_Group_free(&members);
+    __atomic_store_n(&forming->done, 1, __ATOMIC_RELEASE);
+}
+
+static void *form_on_thread(void *user)
+{
+    struct forming *forming = user;
+
+    job_await();
+    make_communicator(forming);
+    let_go(forming);
+    return NULL;
+}
+
+static tutti_status start_thread(tutti_team *team)
+{
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    pthread_t thread;
+
+    team->forming->holders++;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&thread, &attributes, form_on_thread, team->forming);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    if (!error)
+        return TUTTI_OK;
+    team->forming->holders--;
+    return team->host->error(team->host_self, TUTTI_ERR_SYSTEM, error, "cannot start a thread");
+}
+
+/* The members' ranks in the job, which are as many different ones. */
+static tutti_status take_members(tutti_team *team, const void *const *addresses,
+                                 const uint64_t *bytes, int *ret_ranks)
+{
+    for (int r = 0; r < team->size; r++) {
+        const uint8_t *from = addresses[r];
+        uint32_t rank = 0;
+
+        for (int i = 0; i < ADDRESS_BYTES && bytes[r] == ADDRESS_BYTES; i++)
+            rank |= (uint32_t)from[i] << 8 * i;
+        if (bytes[r] != ADDRESS_BYTES || rank >= (uint32_t)team->job->size)
+            return say(team, TUTTI_ERR_MISMATCH, "rank %d is in no process of this MPI job", r);
+        for (int other = 0; other < r; other++)
+            if (ret_ranks[other] == (int)rank)
+                return say(team, TUTTI_ERR_MISMATCH,
+                           "ranks %d and %d are both process %u of their MPI job; each needs a "
+                           "process of its own, of one job",
+                           other, r, rank);
+        ret_ranks[r] = (int)rank;
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status team_form(tutti_team *team, const void *const *addresses, const uint64_t *bytes)
+{
+    struct forming *forming =
+        calloc(1, sizeof *forming + (size_t)team->size * sizeof forming->ranks[0]);
+
+    if (!forming)
+        return say(team, TUTTI_ERR_NO_MEMORY, "out of memory");
+    *forming =
+        (struct forming){.job = team->job, .tag = team->tag, .holders = 1, .count = team->size};
+    team->forming = forming;
+    tutti_status status = take_members(team, addresses, bytes, forming->ranks);
+    if (status)
+        return status;
+    if (!team->job->serialize)
+        return start_thread(team);
+    /* No other thread may call MPI meanwhile: this one waits. */
+    job_await();
+    job_lock();
+    make_communicator(forming);
+    job_unlock();
+    return TUTTI_OK;
+}
+
+static tutti_status team_form_test(tutti_team *team)
+{
+    if (!__atomic_load_n(&team->forming->done, __ATOMIC_ACQUIRE))
+        return TUTTI_ERR_NOT_READY;
+    if (team->forming->code != MPI_SUCCESS)
+        return failure(team, "MPI_Comm_create_group", team->forming->code);
+    team->comm = team->forming->made;
+    return TUTTI_OK;
+}
+
+/* An operation of MPI cannot be taken back. */
+static tutti_status team_abort(tutti_team *team)
+{
+    return team->request == MPI_REQUEST_NULL ? TUTTI_OK : TUTTI_ERR_NOT_READY;
+}
+
+/* To free a communicator is of no use to others, and MPI may still work on one with an operation. */
+static void team_close(tutti_team *team)
+{
+    int ended = 0;
+
+    MPI_Finalized(&ended);
+    job_lock();
+    if (!ended && team->comm != MPI_COMM_NULL && team->request == MPI_REQUEST_NULL)
+        MPI_Comm_free(&team->comm);
+    job_unlock();
+    if (team->forming)
+        let_go(team->forming);
+    if (team->counts)
+        team->host->release(team->host_self, team->counts);
+    if (team->offsets)
+        team->host->release(team->host_self, team->offsets);
+    team->host->release(team->host_self, team);
+}
+
+/* ---- what is sent -------------------------------------------------------------------------- */
+
+/* For what is moved as it is, by its size. */
+static MPI_Datatype type_to_move(uint32_t element_bytes)
+{
+    switch (element_bytes) {
+    case 1:
+        return MPI_UINT8_T;
+    case 2:
+        return MPI_UINT16_T;
+    case 4:
+        return MPI_UINT32_T;
+    case 8:
+        return MPI_UINT64_T;
+    case 16:
+        return MPI_C_DOUBLE_COMPLEX;
+    default:
+        return MPI_DATATYPE_NULL;
+    }
+}
+
+/* Sums and products of signed integers wrap as those of unsigned ones do; only an order tells them
+ * apart. */
+static MPI_Datatype type_to_reduce(uint32_t dtype, int32_t op)
+{
+    bool ordered = op == TUTTI_MIN || op == TUTTI_MAX;
+
+    switch (dtype) {
+    case TUTTI_F32:
+        return MPI_FLOAT;
+    case TUTTI_F64:
+        return MPI_DOUBLE;
+    case TUTTI_I8:
+        return ordered ? MPI_INT8_T : MPI_UINT8_T;
+    case TUTTI_I16:
+        return ordered ? MPI_INT16_T : MPI_UINT16_T;
+    case TUTTI_I32:
+        return ordered ? MPI_INT32_T : MPI_UINT32_T;
+    case TUTTI_I64:
+        return ordered ? MPI_INT64_T : MPI_UINT64_T;
+    case TUTTI_U8:
+        return MPI_UINT8_T;
+    case TUTTI_U16:
+        return MPI_UINT16_T;
+    case TUTTI_U32:
+        return MPI_UINT32_T;
+    case TUTTI_U64:
+        return MPI_UINT64_T;
+    default:
+        return MPI_DATATYPE_NULL;
+    }
+}
+
+/*
+ * Operations of our own where the libraries' do something else: MPI_MIN and MPI_MAX of unsigned
+ * integers compare them as signed ones in MPICH 4.0 (all widths) and, for MPI_UNSIGNED_LONG, in Open
+ * MPI 4.1; MPI_SUM of 8-bit integers saturates in Open MPI 4.1 where the CPU has AVX.
+ */
+#define OWN_OP(name, type, value)                                                                  \
+    static void name(void *in, void *in_out, int *count, MPI_Datatype *datatype)                   \
+    {                                                                                              \
+        const type *a = in;                                                                        \
+        type *b = in_out;                                                                          \
+                                                                                                   \
+        (void)datatype;                                                                            \
+        for (int i = 0; i < *count; i++)                                                           \
+            b[i] = (type)(value);                                                                  \
+    }
+OWN_OP(sum_8, uint8_t, a[i] + b[i])
+OWN_OP(sum_16, uint16_t, a[i] + b[i])
+OWN_OP(product_8, uint8_t, a[i] * b[i])
+OWN_OP(product_16, uint16_t, (uint32_t)a[i] * b[i])
+OWN_OP(min_u8, uint8_t, a[i] < b[i] ? a[i] : b[i])
+OWN_OP(min_u16, uint16_t, a[i] < b[i] ? a[i] : b[i])
+OWN_OP(min_u32, uint32_t, a[i] < b[i] ? a[i] : b[i])
+OWN_OP(min_u64, uint64_t, a[i] < b[i] ? a[i] : b[i])
+OWN_OP(max_u8, uint8_t, a[i] > b[i] ? a[i] : b[i])
+OWN_OP(max_u16, uint16_t, a[i] > b[i] ? a[i] : b[i])
+OWN_OP(max_u32, uint32_t, a[i] > b[i] ? a[i] : b[i])
+OWN_OP(max_u64, uint64_t, a[i] > b[i] ? a[i] : b[i])
+
+static struct {
+    uint32_t dtype;
+    int32_t op;
+    MPI_User_function *function;
+    MPI_Op made;
+} own_ops[] = {
+    {TUTTI_U8, TUTTI_SUM, sum_8, MPI_OP_NULL},
+    {TUTTI_I8, TUTTI_SUM, sum_8, MPI_OP_NULL},
+    {TUTTI_U16, TUTTI_SUM, sum_16, MPI_OP_NULL},
+    {TUTTI_I16, TUTTI_SUM, sum_16, MPI_OP_NULL},
+    {TUTTI_U8, TUTTI_PRODUCT, product_8, MPI_OP_NULL},
+    {TUTTI_I8, TUTTI_PRODUCT, product_8, MPI_OP_NULL},
+    {TUTTI_U16, TUTTI_PRODUCT, product_16, MPI_OP_NULL},
+    {TUTTI_I16, TUTTI_PRODUCT, product_16, MPI_OP_NULL},
+    {TUTTI_U8, TUTTI_MIN, min_u8, MPI_OP_NULL},
+    {TUTTI_U16, TUTTI_MIN, min_u16, MPI_OP_NULL},
+    {TUTTI_U32, TUTTI_MIN, min_u32, MPI_OP_NULL},
+    {TUTTI_U64, TUTTI_MIN, min_u64, MPI_OP_NULL},
+    {TUTTI_U8, TUTTI_MAX, max_u8, MPI_OP_NULL},
+    {TUTTI_U16, TUTTI_MAX, max_u16, MPI_OP_NULL},
+    {TUTTI_U32, TUTTI_MAX, max_u32, MPI_OP_NULL},
+    {TUTTI_U64, TUTTI_MAX, max_u64, MPI_OP_NULL},
+};
+enum { OWN_OPS = sizeof own_ops / sizeof own_ops[0] };
+
+/* They live as long as MPI. */
+static void make_own_ops(void)
+{
+    for (int i = 0; i < OWN_OPS; i++)
+        MPI_Op_create(own_ops[i].function, 1, &own_ops[i].made);
+}
+
+static MPI_Op op_of(uint32_t dtype, int32_t op)
+{
+    for (int i = 0; i < OWN_OPS; i++)
+        if (own_ops[i].dtype == dtype && own_ops[i].op == op)
+            return own_ops[i].made;
+    switch (op) {
+    case TUTTI_SUM:
+        return MPI_SUM;
+    case TUTTI_PRODUCT:
+        return MPI_PROD;
+    case TUTTI_MIN:
+        return MPI_MIN;
+    case TUTTI_MAX:
+        return MPI_MAX;
+    case TUTTI_BAND:
+        return MPI_BAND;
+    case TUTTI_BOR:
+        return MPI_BOR;
+    case TUTTI_BXOR:
+        return MPI_BXOR;
+    default:
+        return MPI_OP_NULL;
+    }
+}
+
+/* MPI keeps the arrays until the operation is complete. */
+static void lay_out(tutti_team *team, const uint64_t *counts)
+{
+    uint64_t offset = 0;
+
+    for (int r = 0; r < team->size; r++) {
+        team->counts[r] = (int)counts[r];
+        team->offsets[r] = (int)offset;
+        offset += counts[r];
+    }
+}
+
+/* ---- operations ---------------------------------------------------------------------------- */
+
+/* The vector or block `own` of `blocks` lies where it belongs. */
+static bool is_in_place(const tutti_team *team, const tutti_collective *what, const void *own,
+                        const void *blocks)
+{
+    return (const uint8_t *)own ==
+           (const uint8_t *)blocks + (uint64_t)team->rank * what->count * what->element_bytes;
+}
+
+/* MPI_IN_PLACE is for all members or for none where there is no root (Open MPI chooses its algorithm
+ * by it), and some may call in place when others do not: so it is always used. */
+static void bring_in_place(const tutti_collective *what, uint64_t offset)
+{
+    uint8_t *to = (uint8_t *)what->out + offset * what->element_bytes;
+
+    if (what->in != to && what->own_count)
+        memcpy(to, what->in, what->own_count * what->element_bytes);
+}
+
+static int start_uneven(tutti_team *team, const tutti_collective *what, MPI_Datatype type)
+{
+    if (what->operation == TUTTI_COLLECTIVE_REDUCE_SCATTER) {
+        lay_out(team, what->in_counts);
+        return MPI_Ireduce_scatter(what->in, what->out, team->counts, type,
+                                   op_of(what->dtype, what->op), team->comm, &team->request);
+    }
+    lay_out(team, what->out_counts);
+    bring_in_place(what, (uint64_t)team->offsets[team->rank]);
+    return MPI_Iallgatherv(MPI_IN_PLACE, 0, type, what->out, team->counts, team->offsets, type,
+                           team->comm, &team->request);
+}
+
+static int start_rooted(tutti_team *team, const tutti_collective *what, MPI_Datatype type)
+{
+    const int count = (int)what->count, root = what->root;
+    const bool is_root = team->rank == root;
+
+    switch (what->operation) {
+    case TUTTI_COLLECTIVE_BROADCAST:
+        return MPI_Ibcast(what->out, count, type, root, team->comm, &team->request);
+    case TUTTI_COLLECTIVE_REDUCE:
+        return MPI_Ireduce(is_root && what->in == what->out ? MPI_IN_PLACE : what->in, what->out,
+                           count, type, op_of(what->dtype, what->op), root, team->comm,
+                           &team->request);
+    case TUTTI_COLLECTIVE_GATHER:
+        return MPI_Igather(is_root && is_in_place(team, what, what->in, what->out) ? MPI_IN_PLACE
+                                                                                   : what->in,
+                           count, type, what->out, count, type, root, team->comm, &team->request);
+    default:
+        return MPI_Iscatter(what->in, count, type,
+                            is_root && is_in_place(team, what, what->out, what->in) ? MPI_IN_PLACE
+                                                                                    : what->out,
+                            count, type, root, team->comm, &team->request);
+    }
+}
+
+static int start_even(tutti_team *team, const tutti_collective *what, MPI_Datatype type)
+{
+    const int count = (int)what->count;
+
+    switch (what->operation) {
+    case TUTTI_COLLECTIVE_BARRIER:
+        return MPI_Ibarrier(team->comm, &team->request);
+    case TUTTI_COLLECTIVE_ALL_REDUCE:
+        bring_in_place(what, 0);
+        return MPI_Iallreduce(MPI_IN_PLACE, what->out, count, type, op_of(what->dtype, what->op),
+                              team->comm, &team->request);
+    case TUTTI_COLLECTIVE_ALL_GATHER:
+        bring_in_place(what, (uint64_t)team->rank * what->count);
+        return MPI_Iallgather(MPI_IN_PLACE, 0, type, what->out, count, type, team->comm,
+                              &team->request);
+    case TUTTI_COLLECTIVE_REDUCE_SCATTER:
+        return MPI_Ireduce_scatter_block(what->in, what->out, count, type,
+                                         op_of(what->dtype, what->op), team->comm, &team->request);
+    case TUTTI_COLLECTIVE_ALL_TO_ALL:
+        return MPI_Ialltoall(what->in, count, type, what->out, count, type, team->comm,
+                             &team->request);
+    default:
+        return start_rooted(team, what, type);
+    }
+}
+
+static tutti_status team_start(tutti_team *team, const tutti_collective *what,
+                               tutti_request *request)
+{
+    MPI_Datatype type =
+        what->op >= 0 ? type_to_reduce(what->dtype, what->op) : type_to_move(what->element_bytes);
+
+    job_lock();
+    int code = what->flags & TUTTI_COLLECTIVE_UNEVEN ? start_uneven(team, what, type)
+                                                     : start_even(team, what, type);
+    job_unlock();
+    if (code != MPI_SUCCESS) {
+        team->request = MPI_REQUEST_NULL;
+        return failure(team, "starting the operation", code);
+    }
+    request->status = TUTTI_ERR_NOT_READY;
+    return TUTTI_OK;
+}
+
+static tutti_status team_test(tutti_team *team, tutti_request *request)
+{
+    int done = 0;
+
+    if (request->status != TUTTI_ERR_NOT_READY)
+        return request->status;
+    job_lock();
+    int code = MPI_Test(&team->request, &done, MPI_STATUS_IGNORE);
+    job_unlock();
+    if (code != MPI_SUCCESS)
+        request->status = failure(team, "the operation", code);
+    else if (done)
+        request->status = TUTTI_OK;
+    return request->status;
+}
+
+const tutti_collectives_ops mpi_collectives_ops = {
+    .struct_size = sizeof(tutti_collectives_ops),
+    .open = team_open,
+    .address = team_address,
+    .form = team_form,
+    .form_test = team_form_test,
+    .start = team_start,
+    .test = team_test,
+    .abort = team_abort,
+    .close = team_close,
+};

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of an engine know of each other. */
+#ifndef TUTTI_MPI_ENGINE_INSIDE_H
+#define TUTTI_MPI_ENGINE_INSIDE_H
+
+#include "engine.h"
+
+extern const tutti_transport_ops mpi_transport_ops;     /* transport.c */
+extern const tutti_collectives_ops mpi_collectives_ops; /* collectives.c */
+extern const tutti_bootstrap_ops mpi_bootstrap_ops;     /* bootstrap.c */
+
+#endif
