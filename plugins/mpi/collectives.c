@@ -58,7 +58,7 @@ static tutti_status failure(tutti_team *team, const char *what, int code)
 {
     char words[MPI_MAX_ERROR_STRING];
 
-    return say(team, TUTTI_ERR_PLUGIN, "%s failed: %.300s", what, job_words(code, words));
+    return say(team, job_status(code), "%s failed: %.300s", what, job_words(code, words));
 }
 
 /* ---- teams --------------------------------------------------------------------------------- */

@@ -44,6 +44,32 @@ void job_unlock(void)
         pthread_mutex_unlock(&one_at_a_time);
 }
 
+tutti_status job_status(int code)
+{
+    int class = MPI_ERR_OTHER;
+
+    if (code == MPI_SUCCESS)
+        return TUTTI_OK;
+    MPI_Error_class(code, &class);
+    switch (class) {
+    case MPI_ERR_TRUNCATE:
+        return TUTTI_ERR_INTERNAL;
+    case MPI_ERR_ARG:
+    case MPI_ERR_BUFFER:
+    case MPI_ERR_COMM:
+    case MPI_ERR_COUNT:
+    case MPI_ERR_NO_MEM:
+    case MPI_ERR_OP:
+    case MPI_ERR_RANK:
+    case MPI_ERR_ROOT:
+    case MPI_ERR_TAG:
+    case MPI_ERR_TYPE:
+        return TUTTI_ERR_PLUGIN;
+    default:
+        return TUTTI_ERR_PEER_LOST;
+    }
+}
+
 const char *job_words(int code, char ret_words[MPI_MAX_ERROR_STRING])
 {
     int length = 0;

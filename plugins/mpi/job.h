@@ -46,6 +46,9 @@ void job_await(void);
 void job_lock(void);
 void job_unlock(void);
 
+/* What an error code of an operation is to the core: PEER_LOST for what may come of a death, which is
+ * what most of them say when they say anything; INTERNAL for a message that is too long. */
+tutti_status job_status(int code);
 /* MPI's words for an error code. */
 const char *job_words(int code, char ret_words[MPI_MAX_ERROR_STRING]);
 

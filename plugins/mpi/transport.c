@@ -80,13 +80,18 @@ say(tutti_endpoint *endpoint, tutti_status status, const char *format, ...)
     return endpoint->host->error(endpoint->host_self, status, 0, words);
 }
 
-static tutti_status mpi_failure(tutti_endpoint *endpoint, const tutti_peer *peer, const char *what,
+static tutti_status mpi_failure(tutti_endpoint *endpoint, tutti_peer *peer, const char *what,
                                 int code)
 {
     char words[MPI_MAX_ERROR_STRING];
+    tutti_status status = job_status(code);
 
-    return say(endpoint, TUTTI_ERR_PLUGIN, "%s process %d of the job failed: %.300s", what,
-               peer->rank, job_words(code, words));
+    if (status == TUTTI_ERR_PEER_LOST) {
+        peer->lost = peer->told = true;
+        endpoint->host->peer_lost(endpoint->host_self, peer->label, "MPI reported an error");
+    }
+    return say(endpoint, status, "%s process %d of the job failed: %.300s", what, peer->rank,
+               job_words(code, words));
 }
 
 /* ---- endpoints ----------------------------------------------------------------------------- */
@@ -255,16 +260,6 @@ static void forget_slot(tutti_endpoint *endpoint, uint32_t slot)
     }
 }
 
-static tutti_status status_of(int code)
-{
-    int class = MPI_ERR_OTHER;
-
-    if (code == MPI_SUCCESS)
-        return TUTTI_OK;
-    MPI_Error_class(code, &class);
-    return class == MPI_ERR_TRUNCATE ? TUTTI_ERR_INTERNAL : TUTTI_ERR_PEER_LOST;
-}
-
 /* MPI is done with the request in a slot; those of the peer that are done in their order go on to
  * be reported. */
 static void complete(tutti_request *request, int code, const MPI_Status *mpi_status)
@@ -275,7 +270,7 @@ static void complete(tutti_request *request, int code, const MPI_Status *mpi_sta
     struct request_queue *queue = r->place.queue;
     int bytes = 0;
 
-    r->status = status_of(code);
+    r->status = job_status(code);
     if (queue == &peer->receives && r->status == TUTTI_OK) {
         MPI_Get_count(mpi_status, MPI_BYTE, &bytes);
         endpoint->received_bytes += (uint64_t)bytes;
