@@ -70,7 +70,14 @@ static void train(char output[static OUTPUT_BYTES], const char *backend, int ran
     cr_assert_eq(code, 0, "%d ranks over %s ended with %d:\n%s", ranks, backend, code, output);
 }
 
-static const char *const backends[] = {"shm", "tcp", "auto"};
+static const char *const backends[] = {
+    "shm",
+    "tcp",
+    "auto",
+#ifdef TRAIN_OVER_GLOO
+    "gloo",
+#endif
+};
 #define BACKENDS (sizeof backends / sizeof backends[0])
 
 static size_t read_weights(const char *path, float *ret_weights)
