@@ -2,6 +2,7 @@
 /* Faults over MPI, which notices none of them itself: in a job of each MPI. */
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "fault.h"
@@ -82,4 +83,57 @@ MPI_TEST(a_rank_killed_while_others_receive_from_it_is_named)
     cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
     usleep(200000);
     expect_lost(ranks, MIDDLE, ranks_signal(ranks, MIDDLE, SIGKILL));
+}
+
+/* What a command prints on both streams, cut at the size. */
+static int output_of(const char *command, char *ret_output, size_t size)
+{
+    FILE *pipe = popen(command, "re");
+    size_t n = 0;
+
+    cr_assert_not_null(pipe);
+    for (size_t more; (more = fread(ret_output + n, 1, size - 1 - n, pipe)) > 0;)
+        n += more;
+    ret_output[n] = 0;
+    return pclose(pipe);
+}
+
+static void run_by_mpirun(const char *mpi, const char *before, const char *flags, char *ret_output,
+                          size_t size)
+{
+    char command[1024];
+
+    if (access(HELLO, X_OK) < 0)
+        cr_skip_test("the example hello is not built");
+    snprintf(command, sizeof command,
+             "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 %s timeout 30 mpirun.%s %s "
+             "-n 3 " HELLO " 2>&1",
+             before, mpi, flags);
+    output_of(command, ret_output, size);
+}
+
+MPI_TEST(mpirun_alone_tells_the_ranks_who_they_are)
+{
+    const char *flags = way == &openmpi ? "--oversubscribe" : "";
+    char output[8192];
+
+    run_by_mpirun(way->mpi, "TUTTI_BACKEND=mpi", flags, output, sizeof output);
+    cr_expect_not_null(strstr(output, "rank 2 of 3 over mpi"), "%s", output);
+    run_by_mpirun(way->mpi, "TUTTI_BACKEND=tcp", flags, output, sizeof output);
+    cr_expect_not_null(strstr(output, "rank 2 of 3 over tcp"), "%s", output);
+}
+
+MPI_TEST(the_other_mpi_under_a_launcher_is_refused_by_the_variable)
+{
+    const bool is_openmpi = way == &openmpi;
+    char output[8192];
+
+    if (ranks_lack(is_openmpi ? "mpich" : "openmpi"))
+        cr_skip_test("%s", ranks_lack(is_openmpi ? "mpich" : "openmpi"));
+    run_by_mpirun(way->mpi,
+                  is_openmpi ? "TUTTI_BACKEND=mpi TUTTI_MPI=mpich"
+                             : "TUTTI_BACKEND=mpi TUTTI_MPI=openmpi",
+                  is_openmpi ? "--oversubscribe" : "", output, sizeof output);
+    cr_expect_not_null(strstr(output, is_openmpi ? "OMPI_COMM_WORLD_SIZE=3" : "PMI_SIZE=3"), "%s",
+                       output);
 }
