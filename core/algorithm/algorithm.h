@@ -50,6 +50,8 @@ struct request {
     const uint64_t *in_bytes, *out_bytes; /* of each block, where they are uneven; else NULL */
     int root;                    /* rank in the view; mapped algorithms: index of the mate */
     bool finish;                 /* the op has a last step on the reduced values (AVG) */
+    const int *mate_blocks;      /* mapped gather and scatter: which block is each mate's; NULL: the
+                                  * mate's own number */
     const struct layout *layout; /* composed algorithms: the group's */
     const struct thresholds *thresholds; /* composed algorithms: to choose between hosts */
 };
@@ -63,6 +65,23 @@ static inline uint64_t in_block_bytes(const struct request *req, int block)
 static inline uint64_t out_block_bytes(const struct request *req, int block)
 {
     return req->out_bytes ? req->out_bytes[block] : req->bytes;
+}
+
+/* Where the block of a mate lies: the caller's own, or one after another in scratch. */
+static inline struct place mate_in_block(const struct request *req, int mate)
+{
+    const int block = req->mate_blocks ? req->mate_blocks[mate] : mate;
+
+    return req->in.kind == PLACE_SCRATCH ? place_after(req->in, (uint64_t)block * req->bytes)
+                                         : place_in_block(block, 0);
+}
+
+static inline struct place mate_out_block(const struct request *req, int mate)
+{
+    const int block = req->mate_blocks ? req->mate_blocks[mate] : mate;
+
+    return req->out.kind == PLACE_SCRATCH ? place_after(req->out, (uint64_t)block * req->bytes)
+                                          : place_out_block(block, 0);
 }
 
 /* What a call costs on the longest way through it, in the terms of the model. */
@@ -147,9 +166,11 @@ extern const struct algorithm all_gather_alone_algorithm, all_gather_inline_algo
     all_gather_mapped_algorithm, all_gather_bruck_algorithm, all_gather_direct_algorithm,
     all_gather_ring_algorithm, all_gather_composed_algorithm;
 extern const struct algorithm gather_alone_algorithm, gather_inline_algorithm,
-    gather_mapped_algorithm, gather_binomial_algorithm, gather_direct_algorithm;
+    gather_mapped_algorithm, gather_binomial_algorithm, gather_direct_algorithm,
+    gather_composed_algorithm;
 extern const struct algorithm scatter_alone_algorithm, scatter_inline_algorithm,
-    scatter_mapped_algorithm, scatter_binomial_algorithm, scatter_direct_algorithm;
+    scatter_mapped_algorithm, scatter_binomial_algorithm, scatter_direct_algorithm,
+    scatter_composed_algorithm;
 extern const struct algorithm reduce_scatter_alone_algorithm, reduce_scatter_inline_algorithm,
     reduce_scatter_staged_algorithm, reduce_scatter_direct_algorithm,
     reduce_scatter_composed_algorithm;

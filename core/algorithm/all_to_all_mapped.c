@@ -30,7 +30,7 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
     for (uint32_t k = 0; k <= chunks; k++) {
         if (k < chunks)
-            blocks_in(sched, each, first + k, piece_of(whole, each, k));
+            blocks_in(sched, req, each, first + k, piece_of(whole, each, k));
         if (k == 0) {
             schedule_copy(sched, place_out_block(sched->self, 0), place_in_block(sched->self, 0),
                           req->bytes);

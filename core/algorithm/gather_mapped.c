@@ -8,14 +8,15 @@
 #include "algorithm/parts.h"
 #include "algorithm/staging.h"
 
-static void take(struct schedule *sched, uint32_t chunk, struct part piece)
+static void take(struct schedule *sched, const struct request *req, uint32_t chunk,
+                 struct part piece)
 {
     for (int i = 1; i < sched->mates; i++) {
         const int mate = (sched->self + i) % sched->mates;
 
         staging_await(sched, mate, WORD_IN_READY, chunk);
-        schedule_copy(sched, place_out_block(mate, piece.offset), place_staged_in(mate, chunk, 0),
-                      piece.bytes);
+        schedule_copy(sched, place_after(mate_out_block(req, mate), piece.offset),
+                      place_staged_in(mate, chunk, 0), piece.bytes);
     }
     staging_post(sched, WORD_IN_USED, chunk);
 }
@@ -28,7 +29,7 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
     const bool root = sched->self == req->root;
 
     if (root) {
-        schedule_copy(sched, place_out_block(sched->self, 0), req->in, req->bytes);
+        schedule_copy(sched, mate_out_block(req, sched->self), req->in, req->bytes);
         schedule_meet_all(sched);
     } else {
         staging_abstain(sched, WORD_IN_USED, first, chunks);
@@ -37,7 +38,7 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
         const struct part piece = piece_of((struct part){0, req->bytes}, each, k);
 
         if (root)
-            take(sched, first + k, piece);
+            take(sched, req, first + k, piece);
         else
             staging_give(sched, req->in, first + k, piece);
     }

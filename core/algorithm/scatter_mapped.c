@@ -17,14 +17,14 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
     const bool root = sched->self == req->root;
 
     if (root)
-        schedule_copy(sched, req->out, place_in_block(sched->self, 0), req->bytes);
+        schedule_copy(sched, req->out, mate_in_block(req, sched->self), req->bytes);
     else
         schedule_meet(sched, req->root);
     for (uint32_t k = 0; k < chunks; k++) {
         const struct part piece = piece_of((struct part){0, req->bytes}, each, k);
 
         if (root) {
-            blocks_in(sched, each, first + k, piece);
+            blocks_in(sched, req, each, first + k, piece);
         } else {
             staging_await(sched, req->root, WORD_IN_READY, first + k);
             schedule_copy(

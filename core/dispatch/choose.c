@@ -53,11 +53,13 @@ const struct algorithm *const algorithms[ALGORITHMS] = {
     &all_gather_alone_algorithm,
     &gather_inline_algorithm,
     &gather_mapped_algorithm,
+    &gather_composed_algorithm,
     &gather_binomial_algorithm,
     &gather_direct_algorithm,
     &gather_alone_algorithm,
     &scatter_inline_algorithm,
     &scatter_mapped_algorithm,
+    &scatter_composed_algorithm,
     &scatter_binomial_algorithm,
     &scatter_direct_algorithm,
     &scatter_alone_algorithm,
@@ -287,11 +289,13 @@ static struct ways ways_of(const struct thresholds *t, int size, const struct ca
                                  : all_gather_by_messages(t, size, bytes),
                              &all_gather_alone_algorithm};
     case OPERATION_GATHER:
-        return (struct ways){&gather_inline_algorithm, &gather_mapped_algorithm, NULL,
+        return (struct ways){&gather_inline_algorithm, &gather_mapped_algorithm,
+                             unless_nothing(&gather_composed_algorithm, bytes),
                              uneven ? &gather_direct_algorithm : gather_by_messages(t, size, bytes),
                              &gather_alone_algorithm};
     case OPERATION_SCATTER:
-        return (struct ways){&scatter_inline_algorithm, &scatter_mapped_algorithm, NULL,
+        return (struct ways){&scatter_inline_algorithm, &scatter_mapped_algorithm,
+                             unless_nothing(&scatter_composed_algorithm, bytes),
                              uneven ? &scatter_direct_algorithm
                                     : scatter_by_messages(t, size, bytes),
                              &scatter_alone_algorithm};

@@ -135,10 +135,15 @@ static void check_formula(struct sim_world *world, const struct algorithm *algor
 
 /* What the members of one host send together in a composed algorithm. */
 static uint64_t formula_of_host(const struct algorithm *algorithm, const struct layout *layout,
-                                int host, uint64_t bytes)
+                                int host, int root, uint64_t bytes)
 {
     const uint64_t n = (uint64_t)layout->size, mates = (uint64_t)layout_mates(layout, host);
+    const bool roots = host == layout->host_of[root];
 
+    if (algorithm == &gather_composed_algorithm)
+        return roots ? 0 : mates * bytes;
+    if (algorithm == &scatter_composed_algorithm)
+        return roots ? (n - mates) * bytes : 0;
     if (algorithm == &reduce_composed_algorithm)
         return bytes;
     if (algorithm == &all_gather_composed_algorithm)
@@ -170,7 +175,7 @@ static void check_hosts(const struct sim_world *world, const struct algorithm *a
         no_message_to_a_mate(&world->members[rank]);
     }
     for (int host = 0; host < layout->hosts; host++) {
-        const uint64_t want = formula_of_host(algorithm, layout, host, bytes);
+        const uint64_t want = formula_of_host(algorithm, layout, host, root, bytes);
 
         if (algorithm == &reduce_composed_algorithm && host == layout->host_of[root])
             continue; /* sends parts to who reduces them, where that is cheaper */
@@ -272,9 +277,8 @@ static const struct algorithm *const by_messages[] = {
     &all_to_all_direct_algorithm,
 };
 static const struct algorithm *const by_both[] = {
-    &reduce_composed_algorithm,
-    &all_gather_composed_algorithm,
-    &reduce_scatter_composed_algorithm,
+    &reduce_composed_algorithm, &all_gather_composed_algorithm, &reduce_scatter_composed_algorithm,
+    &gather_composed_algorithm, &scatter_composed_algorithm,
 };
 static const struct algorithm *const by_one[] = {
     &all_reduce_alone_algorithm, &broadcast_alone_algorithm,

@@ -128,6 +128,8 @@ Test(plan, size_layout_and_providers_choose_the_algorithm, .timeout = 5)
         {"31", true, true, OPERATION_REDUCE, 0, "barrier_composed", "shm+tcp"},
         {"31", true, true, OPERATION_ALL_GATHER, 1 << 20, "all_gather_composed", "shm+tcp"},
         {"314", true, true, OPERATION_REDUCE_SCATTER, 8, "reduce_scatter_composed", "shm+tcp"},
+        {"22", true, true, OPERATION_GATHER, 8, "gather_composed", "shm+tcp"},
+        {"22", true, true, OPERATION_SCATTER, 1 << 20, "scatter_composed", "shm+tcp"},
         {"314", false, true, OPERATION_REDUCE_SCATTER, 8, "reduce_scatter_direct", "tcp"},
         {"3", true, true, OPERATION_NONE, 0, NULL, "no algorithm for operation 0"},
     };
@@ -221,9 +223,9 @@ Test(plan, a_composition_is_taken_where_the_model_says_that_it_is_faster, .timeo
         bool always;
     } rows[] = {{"22", true},   {"31", true}, {"13", true},       {"314", true},
                 {"5232", true}, {"21", true}, {"1111112", false}, {"88888", true}};
-    static const uint8_t operations[] = {OPERATION_ALL_REDUCE, OPERATION_BROADCAST,
-                                         OPERATION_REDUCE, OPERATION_ALL_GATHER,
-                                         OPERATION_REDUCE_SCATTER};
+    static const uint8_t operations[] = {
+        OPERATION_ALL_REDUCE, OPERATION_BROADCAST, OPERATION_REDUCE,        OPERATION_ALL_GATHER,
+        OPERATION_GATHER,     OPERATION_SCATTER,   OPERATION_REDUCE_SCATTER};
     struct plan_candidate first[PLAN_CANDIDATES_MAX], last[PLAN_CANDIDATES_MAX];
     int slower = 0;
 
