@@ -210,7 +210,7 @@ static bool parse_question(const struct given *given, const char *operation,
 
 /* Rows are kept until the widths of their columns are known. */
 struct line {
-    char *provider, *algorithm, *reason;
+    char *provider, *algorithm, *reason, *rule;
     double estimated_us;
     int chosen, steps;
 };
@@ -222,6 +222,7 @@ static void line_free(gpointer user)
     g_free(line->provider);
     g_free(line->algorithm);
     g_free(line->reason);
+    g_free(line->rule);
     g_free(line);
 }
 
@@ -232,6 +233,7 @@ static void keep_row(const tutti_explain_row *row, void *user)
     *line = (struct line){.provider = g_strdup(row->provider),
                           .algorithm = g_strdup(row->algorithm),
                           .reason = g_strdup(row->reason),
+                          .rule = g_strdup(row->rule),
                           .estimated_us = row->estimated_us,
                           .chosen = row->chosen,
                           .steps = row->steps};
@@ -261,7 +263,10 @@ static void print_lines(const GPtrArray *lines)
             printf("  %5d steps", line->steps);
         else
             printf("  %11s", "");
-        printf("  %s\n", line->reason);
+        printf("  %s", line->reason);
+        if (line->chosen && line->rule)
+            printf("; by rule %s", line->rule);
+        putchar('\n');
     }
 }
 
@@ -316,6 +321,7 @@ static void build_row(const tutti_explain_row *row, void *user)
     json_builder_add_double_value(builder, row->estimated_us);
     build_int(builder, "steps", row->steps);
     build_string(builder, "reason", row->reason);
+    build_string(builder, "rule", row->rule);
     json_builder_end_object(builder);
 }
 

@@ -34,7 +34,7 @@ typedef struct tutti_init_options {
     int32_t rank;         /* meaningful when world_size > 0 */
     uint32_t reserved;    /* 0 */
     const char *backend;  /* NULL: TUTTI_BACKEND, else "auto". "auto", a name, or
-                               "local=NAME,remote=NAME" */
+                               "local=NAME,remote=NAME"; rules may follow, as the guide says */
     const char *init_url; /* NULL: "env://". "env://", "tcp://HOST:PORT", "file:///PATH", each with
                                ?rank=R&world_size=N where the environment does not tell */
     tutti_store *store;   /* instead of init_url; rank and world_size must be given; referenced */

@@ -137,6 +137,7 @@ typedef struct tutti_explain_row {
     double estimated_us;   /* of the built-in cost model */
     int32_t chosen;        /* 1: the call would take it */
     int32_t steps;         /* of member 0's schedule; 0 where there is none (inline, messages) */
+    const char *rule;      /* of the backend's rules, that takes the call; NULL: none */
 } tutti_explain_row;
 
 /** Called for each candidate; the strings are valid during the call. */

@@ -35,6 +35,8 @@ typedef struct tutti_record {
     int32_t state;         /* 0 queued, 1 running, 2 done, 3 failed */
     uint32_t flags;        /* TUTTI_RECORD_… */
     uint32_t reserved;
+    const char *rule; /* of TUTTI_BACKEND that chose the provider, NULL: none; valid as long as
+                              the group */
 } tutti_record;
 
 /**

@@ -30,7 +30,7 @@ enum environment_agreement {
  * is «nothing».
  */
 #define ENVIRONMENT_OWN(X)                                                                         \
-    X(TUTTI_BACKEND, "auto | <name> | local=<name>,remote=<name>", "auto", ENV_COMPARED,           \
+    X(TUTTI_BACKEND, "auto | <name> | local=<name>,remote=<name> | <rules>", "auto", ENV_COMPARED, \
       "The backend, where the options of tutti_init() name none. `tutti run --backend` sets it.")  \
     X(TUTTI_BOOTSTRAP, "<name>", "", ENV_TO_MEET,                                                  \
       "The plugin that asks the launcher who this process is, where RANK and WORLD_SIZE are not "  \

@@ -8,13 +8,19 @@
 #include "group/group.h"
 #include "group/native.h"
 
+/* The space of messages that the call's plan goes by. */
+static struct p2p_group *space_of(const struct call *call)
+{
+    return call->plan->wide ? call->group->wide.p2p : call->group->p2p;
+}
+
 static tutti_status wire_send(void *user, int peer, void *ticket, const void *data, uint64_t bytes)
 {
     struct call *call = user;
     struct p2p_op *op = ticket;
 
     *op = (struct p2p_op){.user = call};
-    return p2p_collective_send(call->group->p2p, op, peer, &call->announce, data, bytes);
+    return p2p_collective_send(space_of(call), op, peer, &call->announce, data, bytes);
 }
 
 static tutti_status wire_recv(void *user, int peer, void *ticket, void *data, uint64_t bytes)
@@ -23,7 +29,7 @@ static tutti_status wire_recv(void *user, int peer, void *ticket, void *data, ui
     struct p2p_op *op = ticket;
 
     *op = (struct p2p_op){.user = call};
-    return p2p_collective_recv(call->group->p2p, op, peer, call->announce.sequence, data, bytes);
+    return p2p_collective_recv(space_of(call), op, peer, call->announce.sequence, data, bytes);
 }
 
 static tutti_status wire_test(void *user, void *ticket)

@@ -429,8 +429,7 @@ static void undo_round(struct agreement *a)
 {
     struct tutti_group *group = a->group;
 
-    p2p_group_free(group->p2p);
-    group->p2p = NULL;
+    endpoints_stop_messages(group);
     if (group->has_mapped)
         mapped_free(&group->mapped);
     group->has_mapped = false;

@@ -98,11 +98,17 @@ static tutti_status choose_named(struct agreement *a, struct decision *d, int *r
                          "are on %d: %s; try auto",
                          a->group->name, choice->remote, a->lead->hosts, hosts);
     }
+    status = backend_check_hosts(choice, a->lead->hosts);
+    if (status)
+        return error_prefix("group %s", a->group->name);
     bool local = single ? host_only : shared;
+    bool wide = backend_has_way(choice, BACKEND_REMOTE);
     if (local)
         memcpy(d->provider[LOCAL], choice->local, sizeof d->provider[LOCAL]);
-    if (!local || (a->lead->hosts > 1 && !single))
+    if (!local || (a->lead->hosts > 1 && !single) || wide)
         memcpy(d->provider[REMOTE], choice->remote, sizeof d->provider[REMOTE]);
+    if (choice->rule_count)
+        return TUTTI_OK; /* rules choose who carries messages and memory */
     const int carrier = *d->provider[LOCAL] ? LOCAL : REMOTE;
     if (carrier == LOCAL && *d->provider[REMOTE])
         return TUTTI_OK; /* no engine reaches all members */

@@ -16,13 +16,14 @@
 #include "base/environment.h"
 #include "control/control.h"
 #include "control/mates.h"
+#include "plugin/backend.h"
 #include "plugin/plugin.h"
 
 enum {
     AGREE_PROTOCOL = 2,
     AGREE_WORDS_MAX = CONTROL_WORDS_MAX,
     AGREE_HOST_KEY_MAX = 256,
-    AGREE_BACKEND_MAX = 128,
+    AGREE_BACKEND_MAX = BACKEND_WORDS_MAX + 2 * PLUGIN_NAME_MAX,
     AGREE_ENGINE_MAX = 64,
     AGREE_OFFER_MAX = 8192,
     AGREE_PROVIDER_ADDRESS_MAX = 65536

@@ -189,6 +189,8 @@ static void write_record(struct json *json, const struct tutti_group *group,
         write_signature(json, group, record->sequence);
     json_string(json, "provider", record->provider);
     json_string(json, "algorithm", record->algorithm);
+    if (record->rule)
+        json_string(json, "rule", record->rule);
     json_string(json, "state", states[record->state & 3]);
     json_end_object(json);
 }

@@ -239,6 +239,38 @@ static int level_of(const struct tutti_group *group, const int *host_of, int ran
     return is_mate && group->endpoints[LOCAL].ops ? LOCAL : REMOTE;
 }
 
+static tutti_status connect_to(struct tutti_group *group, int level, int rank,
+                               tutti_peer **ret_peer)
+{
+    const struct endpoint *endpoint = &group->endpoints[level];
+    const struct control_member *member = &group->control->members[rank];
+
+    return endpoint->ops->connect(endpoint->endpoint, member->provider_address[level],
+                                  member->provider_address_size[level], (uint64_t)rank, ret_peer);
+}
+
+/* Where rules send calls to the remote backend among mates, it leads to them as well. */
+static tutti_status connect_wide(struct tutti_group *group)
+{
+    struct wide *wide = &group->wide;
+    tutti_status status = TUTTI_OK;
+
+    if (!group->endpoints[LOCAL].ops || !backend_has_way(&group->choice, BACKEND_REMOTE))
+        return TUTTI_OK;
+    if (!wide->peers)
+        wide->peers = calloc((size_t)group->size, sizeof *wide->peers);
+    if (!wide->paths)
+        wide->paths = calloc((size_t)group->size, sizeof *wide->paths);
+    if (!wide->peers || !wide->paths)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a group of %d members", group->size);
+    for (int r = 0; r < group->size && !status; r++)
+        if (group->levels[r] == REMOTE)
+            wide->peers[r] = group->peers[r];
+        else if (r != group->rank)
+            status = connect_to(group, REMOTE, r, &wide->peers[r]);
+    return status;
+}
+
 tutti_status endpoints_connect(struct tutti_group *group, const int *host_of)
 {
     tutti_peer **mates = calloc((size_t)group->size, sizeof *mates);
@@ -247,22 +279,46 @@ tutti_status endpoints_connect(struct tutti_group *group, const int *host_of)
 
     for (int r = 0; r < group->size && !status; r++) {
         int level = level_of(group, host_of, r);
-        const struct endpoint *endpoint = &group->endpoints[level];
-        const struct control_member *member = &group->control->members[r];
 
         group->peers[r] = NULL;
         group->levels[r] = (uint8_t)level;
         if (r != group->rank)
-            status = endpoint->ops->connect(endpoint->endpoint, member->provider_address[level],
-                                            member->provider_address_size[level], (uint64_t)r,
-                                            &group->peers[r]);
+            status = connect_to(group, level, r, &group->peers[r]);
         if (level == LOCAL)
             mates[count++] = group->peers[r];
     }
     if (!status)
+        status = connect_wide(group);
+    if (!status)
         status = start_map(group, mates);
     free(mates);
     return status;
+}
+
+/* A second space of messages, among all members by the remote backend. */
+static tutti_status start_wide(struct tutti_group *group)
+{
+    struct wide *wide = &group->wide;
+    tutti_status status = TUTTI_OK;
+
+    if (!wide->paths)
+        return TUTTI_OK;
+    for (int r = 0; r < group->size && !status; r++)
+        if (group->levels[r] == REMOTE)
+            wide->paths[r] = group->paths[r];
+        else if (r != group->rank)
+            status = p2p_engine_add_path(group->p2p_engine, group->endpoints[REMOTE].index,
+                                         wide->peers[r], r, group->size, &wide->paths[r]);
+    return status ? status
+                  : p2p_group_new(group->p2p_engine, 2, group->rank, group->size, wide->paths,
+                                  &group_events, group, &wide->p2p);
+}
+
+void endpoints_stop_messages(struct tutti_group *group)
+{
+    p2p_group_free(group->wide.p2p);
+    p2p_group_free(group->p2p);
+    group->wide.p2p = group->p2p = NULL;
 }
 
 tutti_status endpoints_start_messages(struct tutti_group *group)
@@ -277,9 +333,10 @@ tutti_status endpoints_start_messages(struct tutti_group *group)
             status =
                 p2p_engine_add_path(group->p2p_engine, group->endpoints[group->levels[r]].index,
                                     group->peers[r], r, group->size, &group->paths[r]);
-    return status ? status
-                  : p2p_group_new(group->p2p_engine, 1, group->rank, group->size, group->paths,
-                                  &group_events, group, &group->p2p);
+    if (!status)
+        status = p2p_group_new(group->p2p_engine, 1, group->rank, group->size, group->paths,
+                               &group_events, group, &group->p2p);
+    return status ? status : start_wide(group);
 }
 
 tutti_status endpoints_map_test(struct tutti_group *group)

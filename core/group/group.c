@@ -13,6 +13,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "group/agree_wire.h"
 #include "group/dump.h"
 #include "group/launcher.h"
 #include "group/native.h"
@@ -60,8 +61,7 @@ void group_free(struct tutti_group *group)
     atomic_fetch_sub(&context->engine.crowded, group->crowds);
     if (group->barring)
         engine_allow_thread(&context->engine);
-    p2p_group_free(group->p2p);
-    group->p2p = NULL;
+    endpoints_stop_messages(group);
     if (group->has_mapped)
         mapped_free(&group->mapped);
     endpoints_close(group);
@@ -95,6 +95,8 @@ void group_free(struct tutti_group *group)
     free(group->levels);
     free(group->peers);
     free(group->paths);
+    free(group->wide.peers);
+    free(group->wide.paths);
     free(group->gone);
     free(group->futures);
     free(group->suspected_ns);
@@ -140,11 +142,16 @@ static void choice_words(const struct backend_choice *choice, char *ret_words, s
         snprintf(ret_words, capacity, "%s", choice->local);
     else
         snprintf(ret_words, capacity, "local=%s,remote=%s", choice->local, choice->remote);
+    for (uint32_t i = 0; i < choice->rule_count; i++) {
+        const size_t used = strlen(ret_words);
+
+        snprintf(ret_words + used, capacity - used, ";%s", choice->rules[i].words);
+    }
 }
 
 static tutti_status meet(struct tutti_group *group)
 {
-    char words[2 * PLUGIN_NAME_MAX + 24];
+    char words[AGREE_BACKEND_MAX];
     tutti_store *store;
     tutti_status status = bootstrap_meet(&group->bootstrap, &store);
 
@@ -183,6 +190,8 @@ static void gather_facts(struct tutti_group *group)
                                     : NULL,
         .native = native_facts(group),
     };
+    group->wide.facts = (struct group_facts){
+        .layout = &group->layout, .messages = true, .remote_name = remote->name};
     /* The world has all mates that a group made from it can have. */
     group->crowds =
         group->lineage.is_world && (group->mates ? group->mates->count : 1) > cpu_usable();

@@ -139,7 +139,9 @@ struct open_batch {
 
 /* A plan with all that its calls share. */
 struct plan_entry {
-    struct plan_entry *next; /* in its bucket */
+    struct plan_entry *next;         /* in its bucket */
+    const struct backend_rule *rule; /* of the group's choice, that took it; NULL: none */
+    bool wide;                       /* by the group's `wide` */
     struct call_words words;
     struct call_sizes sizes; /* uneven: in the entry's own memory */
     uint32_t users;          /* calls that are queued or running */
@@ -161,6 +163,15 @@ struct lineage {
     char world_name[CONTROL_HOST_MAX];
     int32_t *world_ranks; /* [size] each member's rank in the world */
     struct tally made;    /* how often each group was made from this one */
+};
+
+/* All members by the remote backend, for calls that a rule sends there though the group has mates.
+ * Without such a rule there is none, and the arrays are NULL. */
+struct wide {
+    tutti_peer **peers;      /* [size] */
+    struct p2p_path **paths; /* [size] those of the group where they go by it, too */
+    struct p2p_group *p2p;
+    struct group_facts facts;
 };
 
 /* What a group is being made from. */
@@ -197,6 +208,7 @@ struct tutti_group {
     struct native *native; /* NULL: no engine does whole operations */
     struct p2p_engine *p2p_engine;
     struct p2p_group *p2p; /* NULL: one member */
+    struct wide wide;
     tutti_map *map;
     struct mapped mapped;
     bool has_mapped;
@@ -273,6 +285,8 @@ void endpoints_close(struct tutti_group *group);
 tutti_status endpoints_connect(struct tutti_group *group, const int *host_of);
 /* The memory of the mates, when the local transport maps it: NOT_READY until it is there. */
 tutti_status endpoints_map_test(struct tutti_group *group);
+/* Frees what messages go by, but for the endpoints. */
+void endpoints_stop_messages(struct tutti_group *group);
 /* Messages may flow from here on. */
 tutti_status endpoints_start_messages(struct tutti_group *group);
 
@@ -321,6 +335,12 @@ void lineage_free(struct lineage *lineage);
 tutti_status group_plan(struct tutti_group *group, const struct call_words *words,
                         const struct call_sizes *sizes, struct plan_entry **ret_plan);
 void group_plans_free(struct tutti_group *group);
+/* What the plan was made from. */
+static inline const struct group_facts *plan_facts(const struct tutti_group *group,
+                                                   const struct plan_entry *entry)
+{
+    return entry->wide ? &group->wide.facts : &group->facts;
+}
 
 /* ---- progress.c ---- */
 

@@ -109,13 +109,15 @@ static tutti_status plan_new(struct tutti_group *group, const struct call_words 
     if (sizes)
         keep_sizes(entry, sizes, group->size);
     entry->kernels.element_bytes = element;
+    entry->rule = backend_rule_of(&group->choice, words, words->count * element);
+    entry->wide = entry->rule && entry->rule->way == BACKEND_REMOTE && group->wide.p2p;
+    const struct group_facts *facts = plan_facts(group, entry);
     tutti_status status = take_kernels(words, (uint32_t)group->size, &entry->kernels);
     if (!status)
-        status = plan_choose(&group->facts, words, element, &entry->plan);
+        status = plan_choose(facts, words, element, &entry->plan);
     if (!status && entry->plan.algorithm->emit)
-        status =
-            plan_emit(&entry->plan, &group->facts, words, element, sizes ? &entry->sizes : NULL,
-                      entry->kernels.finish != NULL, &entry->schedule);
+        status = plan_emit(&entry->plan, facts, words, element, sizes ? &entry->sizes : NULL,
+                           entry->kernels.finish != NULL, &entry->schedule);
     if (status) {
         plan_free(entry);
         return status;

@@ -87,6 +87,8 @@ static void fail_all(struct tutti_group *group)
         dump_failure(group); /* before what the calls wait for is forgotten */
         if (group->p2p)
             p2p_group_fail(group->p2p, status);
+        if (group->wide.p2p)
+            p2p_group_fail(group->wide.p2p, status);
         run_abandon(&group->run);
         native_fail(group, group->queue.first);
     }
@@ -389,6 +391,8 @@ static void look_at_leavers(struct tutti_group *group, int64_t now)
         } else if (now > group->suspected_ns[r] + SUSPICION_MS * CLOCK_NS_PER_MS) {
             group->gone[r] = true;
             p2p_path_fail(group->paths[r], TUTTI_ERR_PEER_LOST, "it left the group");
+            if (group->wide.p2p && group->wide.paths[r] != group->paths[r])
+                p2p_path_fail(group->wide.paths[r], TUTTI_ERR_PEER_LOST, "it left the group");
         }
     }
     if (group->messages.first && group->any_suspect)

@@ -52,19 +52,21 @@ static tutti_record *next_record(struct tutti_group *group, uint64_t *ret_number
 }
 
 /* Plans come and go; what a record names stays as long as the group. */
-static const char *provider_of(const struct tutti_group *group, enum algorithm_kind kind)
+static const char *provider_of(const struct tutti_group *group, const struct plan_entry *entry)
 {
-    switch (kind) {
+    const struct group_facts *facts = plan_facts(group, entry);
+
+    switch (entry->plan.algorithm->kind) {
     case ALGORITHM_ALONE:
         return "self";
     case ALGORITHM_MESSAGES:
-        return group->facts.remote_name;
+        return facts->remote_name;
     case ALGORITHM_COMPOSED:
         return group->backend;
     case ALGORITHM_NATIVE:
-        return group->facts.native->name;
+        return facts->native->name;
     default:
-        return group->facts.local_name;
+        return facts->local_name;
     }
 }
 
@@ -79,7 +81,8 @@ uint64_t record_collective(struct tutti_group *group, const struct call *call)
     record->bytes = call->bytes;
     record->tag = 0;
     record->operation = call_name(words);
-    record->provider = provider_of(group, call->plan->plan.algorithm->kind);
+    record->provider = provider_of(group, call->plan);
+    record->rule = call->plan->rule ? call->plan->rule->words : NULL;
     record->algorithm = call->plan->plan.algorithm->name;
     record->dtype = words->dtype;
     record->op = words->op;

@@ -47,6 +47,8 @@ tutti_status carriers_find(const struct backend_choice *choice, struct carriers 
         status = find(choice->local, &carriers.local);
         if (!status)
             status = find(choice->remote, &carriers.remote);
+        if (choice->rule_count) /* rules choose who carries, not whose engine serves */
+            carriers.local.engine = carriers.remote.engine = NULL;
     }
     if (!status)
         *ret_carriers = carriers;
@@ -67,6 +69,14 @@ static const struct native_facts *engine_of(const struct carriers *carriers, boo
     *ret_native = (struct native_facts){carrier->name, carrier->engine, &host_bare,
                                         host_self_of(carrier->name)};
     return ret_native;
+}
+
+struct group_facts carriers_wide_facts(const struct carriers *carriers, const struct layout *layout)
+{
+    return (struct group_facts){.layout = layout,
+                                .messages = layout->hosts == 1 ||
+                                            !(carriers->remote.capabilities & TUTTI_CAP_HOST_ONLY),
+                                .remote_name = carriers->remote.name};
 }
 
 struct group_facts carriers_facts(const struct carriers *carriers, const struct layout *layout,

@@ -27,4 +27,8 @@ tutti_status carriers_find(const struct backend_choice *choice, struct carriers 
 struct group_facts carriers_facts(const struct carriers *carriers, const struct layout *layout,
                                   struct native_facts *ret_native);
 
+/* The same where a rule has the remote one carry everything between all members. */
+struct group_facts carriers_wide_facts(const struct carriers *carriers,
+                                       const struct layout *layout);
+
 #endif

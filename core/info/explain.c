@@ -192,6 +192,7 @@ static tutti_status count_steps(const struct group_facts *facts,
 }
 
 static tutti_status explain_collective(const struct group_facts *facts,
+                                       const struct backend_rule *rule,
                                        const struct question *question, tutti_explain_fn fn,
                                        void *user)
 {
@@ -208,7 +209,8 @@ static tutti_status explain_collective(const struct group_facts *facts,
                                  .algorithm = candidates[i].plan.algorithm->name,
                                  .reason = candidates[i].reason,
                                  .estimated_us = candidates[i].estimated_us,
-                                 .chosen = candidates[i].chosen};
+                                 .chosen = candidates[i].chosen,
+                                 .rule = rule ? rule->words : NULL};
 
         status = count_steps(facts, &candidates[i], question, &sched, &row.steps);
         if (status == TUTTI_OK)
@@ -229,8 +231,10 @@ static tutti_status explain_message(const struct carriers *carriers, const struc
     const struct carrier *other = mate ? &carriers->remote : &carriers->local;
 
     if (!peer) {
-        fn(&(tutti_explain_row){"self", "message", "a message to oneself goes by no transport", 0,
-                                1, 0},
+        fn(&(tutti_explain_row){.provider = "self",
+                                .algorithm = "message",
+                                .reason = "a message to oneself goes by no transport",
+                                .chosen = 1},
            user);
         return TUTTI_OK;
     }
@@ -238,16 +242,18 @@ static tutti_status explain_message(const struct carriers *carriers, const struc
         return error_set(TUTTI_ERR_UNSUPPORTED,
                          "%s to member %d is not possible: %s reaches members of one host only",
                          question->name, peer, carrier->name);
-    fn(&(tutti_explain_row){carrier->name, "message",
-                            mate ? "carries messages inside a host"
-                                 : "carries messages between hosts",
-                            model_message(carrier->name, question->bytes), 1, 0},
+    fn(&(tutti_explain_row){.provider = carrier->name,
+                            .algorithm = "message",
+                            .reason = mate ? "carries messages inside a host"
+                                           : "carries messages between hosts",
+                            .estimated_us = model_message(carrier->name, question->bytes),
+                            .chosen = 1},
        user);
     if (strcmp(other->name, carrier->name))
-        fn(&(tutti_explain_row){other->name, "message",
-                                mate ? "only for members on other hosts"
-                                     : "only for members on the same host",
-                                0, 0, 0},
+        fn(&(tutti_explain_row){.provider = other->name,
+                                .algorithm = "message",
+                                .reason = mate ? "only for members on other hosts"
+                                               : "only for members on the same host"},
            user);
     return TUTTI_OK;
 }
@@ -292,12 +298,21 @@ tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn
     if (status)
         return status;
     struct native_facts native;
-    const struct group_facts facts = carriers_facts(&carriers, &layout, &native);
+    struct group_facts facts = carriers_facts(&carriers, &layout, &native);
 
     status = parse_question(&q, &question);
-    if (status == TUTTI_OK)
-        status = question.message ? explain_message(&carriers, &layout, &question, fn, user)
-                                  : explain_collective(&facts, &question, fn, user);
+    if (status == TUTTI_OK && layout.size > 1)
+        status = backend_check_hosts(&choice, layout.hosts);
+    if (status == TUTTI_OK && question.message)
+        status = explain_message(&carriers, &layout, &question, fn, user);
+    else if (status == TUTTI_OK) {
+        const struct backend_rule *rule = backend_rule_of(
+            &choice, &question.words, question.words.count * question.element_bytes);
+
+        if (rule && rule->way == BACKEND_REMOTE)
+            facts = carriers_wide_facts(&carriers, &layout);
+        status = explain_collective(&facts, layout.size > 1 ? rule : NULL, &question, fn, user);
+    }
     layout_free(&layout);
     return status;
 }

@@ -210,6 +210,10 @@ tutti_status tutti_matrix_list(const char *backend, tutti_matrix_fn fn, void *us
     if (!fn)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "tutti_matrix_list: fn is NULL");
     tutti_status status = backend_resolve(backend, &choice);
+    if (!status && choice.rule_count)
+        status = error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                           "the matrix is of backends, not of rules: name one, such as %s or %s",
+                           choice.local, choice.remote);
     if (!status)
         status = carriers_find(&choice, &carriers);
     for (size_t i = 0; i < sizeof placings / sizeof placings[0] && !status; i++)

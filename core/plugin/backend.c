@@ -10,7 +10,7 @@
 
 #define GRAMMAR                                                                                    \
     "write \"auto\", NAME or \"local=NAME,remote=NAME\", where NAME is a letter of a-z, then "     \
-    "a-z 0-9 _ -, 31 at most"
+    "a-z 0-9 _ -, 31 at most; then rules, such as \";all_reduce:0-4k=shm;all_reduce=tcp\""
 
 static tutti_status bad(const char *source, const char *words, const char *why)
 {
@@ -32,49 +32,105 @@ static bool take_name(const char *text, size_t length, char ret_name[PLUGIN_NAME
     return true;
 }
 
-static tutti_status parse_rule(const char *source, const char *words, const char *rule,
-                               size_t length, struct backend_choice *choice)
+static tutti_status parse_level(const char *source, const char *words, const char *rule,
+                                size_t length, struct backend_choice *choice)
 {
     static const char local[] = "local=", remote[] = "remote=";
     const bool is_local = !strncmp(rule, local, strlen(local));
 
     if (!is_local && strncmp(rule, remote, strlen(remote)))
-        return bad(source, words, "a rule begins with \"local=\" or \"remote=\"");
+        return bad(source, words, "local, remote, a collective's name or * stands before a '='");
 
     const size_t key = strlen(is_local ? local : remote);
     char *name = is_local ? choice->local : choice->remote;
     if (*name)
-        return bad(source, words, "the same rule twice");
+        return bad(source, words, "the same level twice");
     if (length < key || !take_name(rule + key, length - key, name))
         return bad(source, words, "no backend's name after the '='");
     return TUTTI_OK;
 }
 
+/* What stands before the rules: the first `length` bytes at `base`. */
+static tutti_status parse_base(const char *source, const char *words, const char *base,
+                               size_t length, struct backend_choice *choice)
+{
+    choice->is_auto = length == strlen("auto") && !memcmp(base, "auto", length);
+    if (choice->is_auto)
+        return TUTTI_OK;
+    if (!memchr(base, '=', length)) {
+        if (!take_name(base, length, choice->local))
+            return bad(source, words, "not a backend's name");
+        memcpy(choice->remote, choice->local, sizeof choice->remote);
+        return TUTTI_OK;
+    }
+    for (size_t at = 0, end; at <= length; at = end + 1) {
+        const char *comma = memchr(base + at, ',', length - at);
+
+        end = comma ? (size_t)(comma - base) : length;
+        tutti_status status = parse_level(source, words, base + at, end - at, choice);
+        if (status)
+            return status;
+    }
+    return *choice->local && *choice->remote
+               ? TUTTI_OK
+               : bad(source, words, "one of local= and remote= is missing");
+}
+
+/* The rules choose between two backends, and what they say is kept: nothing falls back. */
+static tutti_status prepare_for_rules(const char *source, const char *words,
+                                      struct backend_choice *choice)
+{
+    if (choice->is_auto) {
+        choice->is_auto = false;
+        memcpy(choice->local, "shm", sizeof "shm");
+        memcpy(choice->remote, "tcp", sizeof "tcp");
+    }
+    return strcmp(choice->local, choice->remote)
+               ? TUTTI_OK
+               : bad(source, words,
+                     "rules choose between two backends, so auto or local=NAME,remote=NAME stands "
+                     "before them");
+}
+
+/* Skips "cpu:"; no other device is served. */
+static tutti_status skip_device(const char *source, const char *words, const char **at)
+{
+    const size_t name = strcspn(*at, ":;,=");
+    const bool cpu = name == 3 && !memcmp(*at, "cpu", 3);
+
+    if ((*at)[name] != ':' || !(*at)[name + 1])
+        return TUTTI_OK;
+    if (!cpu)
+        return bad(source, words, "tensors are in host memory, so no device but cpu: may be named");
+    *at += name + 1;
+    return strchr(*at, ':') && !strchr(*at, ';')
+               ? bad(source, words, "tensors are in host memory, so cpu: is the only device")
+               : TUTTI_OK;
+}
+
 tutti_status backend_parse(const char *source, const char *words, struct backend_choice *ret_choice)
 {
-    struct backend_choice choice = {.is_auto = !strcmp(words, "auto")};
+    struct backend_choice choice = {.is_auto = true};
+    const char *base = words, *rules = words;
+    tutti_status status = TUTTI_OK;
 
-    if (!choice.is_auto && !strchr(words, '=')) {
-        if (!take_name(words, strlen(words), choice.local))
-            return bad(source, words, "not a backend's name");
-        memcpy(choice.remote, choice.local, sizeof choice.remote);
-    } else if (!choice.is_auto) {
-        const char *rule = words;
-
-        for (const char *end = rule; end; rule = end + 1) {
-            end = strchr(rule, ',');
-            tutti_status status =
-                parse_rule(source, words, rule, end ? (size_t)(end - rule) : strlen(rule), &choice);
-            if (status)
-                return status;
-            if (!end)
-                break;
-        }
-        if (!*choice.local || !*choice.remote)
-            return bad(source, words, "one of local= and remote= is missing");
+    if (strlen(words) >= BACKEND_WORDS_MAX)
+        return bad(source, words, "too long");
+    if (!backend_begins_rule(words)) {
+        status = skip_device(source, words, &base);
+        rules = base + strcspn(base, ";");
+        if (!status)
+            status = parse_base(source, words, base, (size_t)(rules - base), &choice);
+        if (*rules == ';' && !*++rules && !status)
+            status = bad(source, words, "no rule follows the ';'");
     }
-    *ret_choice = choice;
-    return TUTTI_OK;
+    if (!status && *rules)
+        status = prepare_for_rules(source, words, &choice);
+    if (!status)
+        status = backend_parse_rules(source, words, rules, &choice);
+    if (!status)
+        *ret_choice = choice;
+    return status;
 }
 
 tutti_status backend_resolve(const char *option, struct backend_choice *ret_choice)

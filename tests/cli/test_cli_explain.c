@@ -53,6 +53,13 @@ Test(explain, the_answer_fits_the_question, .timeout = 60)
         {"recv -b1K --layout 1,2 --root 2", "chosen  tcp  message", "chosen  shm"},
         {"send -b1K --root 0", "chosen  self", "tcp"},
         {"all_reduce -b1M -n4", "comes first by rule, not by this estimate", "best for this size"},
+        {"all_reduce -b2K -n4 --backend 'all_reduce:0-4k=shm;all_reduce=tcp'",
+         "by rule all_reduce:0-4k=shm", "chosen  tcp"},
+        {"all_reduce -b5K -n4 --backend 'all_reduce:0-4k=shm;all_reduce=tcp'",
+         "by rule all_reduce=tcp", "chosen  shm"},
+        {"broadcast -b5K -n4 --backend 'all_reduce:0-4k=shm;all_reduce=tcp'", "chosen  shm",
+         "by rule"},
+        {"all_reduce -b1M --layout 2,2 --backend 'auto;*=tcp'", "by rule *=tcp", "chosen  shm"},
         {"all_reduce -b2K -n4", "short enough for the announce line", "mapped memory is faster"},
     };
 
@@ -164,6 +171,9 @@ Test(explain, wrong_questions_are_answered_with_words, .timeout = 60)
         {"barrier --root 1", 2, "barrier has no root"},
         {"reduce --bytes 1M -n4 --root 4", 2, "--root '4': the ranks of 4 members are 0 to 3"},
         {"all_reduce -b1X -n4", 2, "--bytes '1X' is no size"},
+        {"barrier --backend 'barrier=tpc'", 2, "this group has shm, tcp and auto to choose from"},
+        {"barrier --backend 'local=shm,remote=tpc;barrier=tpc'", 2, "did you mean \"tcp\"?"},
+        {"barrier --layout 2,2 --backend 'barrier=shm'", 1, "barrier=shm cannot be kept: shm is"},
         {"send --bytes 4 --layout 1,1 --backend shm", 1, "shm reaches members of one host only"},
         {"all_reduce --bytes 1M -n 4 --layout 2,3", 2, "layout"},
         {"all_reduce --byte 1M", 2, "unknown option --byte; did you mean --bytes?"},

@@ -17,6 +17,11 @@ Test(backend, choices_are_parsed, .timeout = 5)
         {"my_own-2", false, "my_own-2", "my_own-2"},
         {"local=shm,remote=tcp", false, "shm", "tcp"},
         {"remote=tcp,local=shm", false, "shm", "tcp"},
+        {"cpu:auto", true, "", ""},
+        {"cpu:tcp", false, "tcp", "tcp"},
+        {"cpu:local=a,remote=b;barrier=b", false, "a", "b"},
+        {"auto;barrier=tcp", false, "shm", "tcp"},
+        {"barrier=tcp", false, "shm", "tcp"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -49,7 +54,12 @@ Test(backend, other_words_are_errors_that_show_the_grammar, .timeout = 5)
                                         "local=shm,remote=tcp,local=shm",
                                         "local=shm;remote=tcp",
                                         "cpu:shm,cuda:nccl",
-                                        "all_reduce=shm",
+                                        "cpu:",
+                                        "cpu:cpu:shm",
+                                        "cuda:nccl",
+                                        "shm;",
+                                        "shm;all_reduce=shm",
+                                        ";barrier=tcp",
                                         "local=shm,remote",
                                         "abcdefghijklmnopqrstuvwxyzabcdefg"};
 
@@ -82,4 +92,77 @@ Test(backend, the_option_comes_before_the_variable, .timeout = 5)
     cr_assert_eq(backend_resolve(NULL, &choice), TUTTI_ERR_INVALID_ARGUMENT);
     cr_assert(!strncmp(tutti_last_error(), "TUTTI_BACKEND=tcp:: not a backend's name; ", 42), "%s",
               tutti_last_error());
+}
+
+Test(backend, a_fault_in_a_rule_is_shown_with_its_place, .timeout = 5)
+{
+    static const struct {
+        const char *words, *answer;
+    } cases[] = {
+        {"all_reduce:0-4k=shm;all_reduc=tcp",
+         "at byte 21, «all_reduc=tcp»: no collective begins here"},
+        {"all_reduce:0-4k=shm;;barrier=tcp", "at byte 21, «;barrier=tcp»: no collective"},
+        {"all_reduce=shn", "at byte 12, «shn»: this group has shm, tcp and auto to choose from"},
+        {"local=a,remote=b;*=tcp", "at byte 20, «tcp»: this group has a, b and auto"},
+        {"all_reduce:4k=shm", "at byte 12, «4k=shm»: no sizes such as 0-4k"},
+        {"all_reduce:-4k=shm", "at byte 12, «-4k=shm»: no sizes"},
+        {"all_reduce:8-x=shm", "at byte 14, «x=shm»: no size after the '-'"},
+        {"all_reduce:8k-4k=shm", "at byte 12, «8k-4k=shm»: it ends before it begins"},
+        {"all_reduce:0-99999999999999999999=shm", "at byte 14"},
+        {"all_reduce:0-4kb=shm", "at byte 16, «b=shm»: no '=' and backend follow"},
+        {"all_reduce=", "at byte 12, «»: this group has"},
+        {"auto;barrier", "at byte 13, «»: no '=' and backend follow"},
+        {"auto;barrier;*=tcp", "at byte 13, «;*=tcp»: no '='"},
+        {"auto;send=tcp", "at byte 6, «send=tcp»: no collective"},
+        {"send=tcp", "a collective's name or * stands before a '='"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct backend_choice choice = {.local = "untouched"};
+
+        cr_expect_eq(backend_parse("backend", cases[i].words, &choice), TUTTI_ERR_INVALID_ARGUMENT,
+                     "%s", cases[i].words);
+        cr_expect_not_null(strstr(tutti_last_error(), cases[i].answer), "'%s' lacks '%s'",
+                           tutti_last_error(), cases[i].answer);
+        cr_expect_str_eq(choice.local, "untouched");
+    }
+    cr_expect_eq(backend_parse("backend",
+                               "*=shm;*=shm;*=shm;*=shm;*=shm;*=shm;*=shm;*=shm;*=shm;"
+                               "*=shm;*=shm;*=shm;*=shm;*=shm;*=shm;*=shm;*=shm",
+                               &(struct backend_choice){0}),
+                 TUTTI_ERR_INVALID_ARGUMENT);
+    cr_expect_not_null(strstr(tutti_last_error(), "more than 16 rules"));
+}
+
+Test(backend, the_first_rule_that_fits_a_call_is_taken, .timeout = 5)
+{
+    static const struct {
+        uint8_t operation, flags;
+        uint64_t bytes;
+        int rule; /* -1: none */
+        enum backend_way way;
+    } cases[] = {
+        {OPERATION_ALL_REDUCE, 0, 0, 0, BACKEND_LOCAL},
+        {OPERATION_ALL_REDUCE, 0, 4096, 0, BACKEND_LOCAL},
+        {OPERATION_ALL_REDUCE, 0, 4097, 1, BACKEND_REMOTE},
+        {OPERATION_ALL_GATHER, 0, 4096, -1, BACKEND_LEVELS},
+        {OPERATION_ALL_GATHER, 0, (1 << 20) - 1, -1, BACKEND_LEVELS},
+        {OPERATION_ALL_GATHER, 0, 1 << 20, 2, BACKEND_REMOTE},
+        {OPERATION_ALL_GATHER, CALL_UNEVEN, 1 << 20, -1, BACKEND_LEVELS},
+        {OPERATION_GATHER, CALL_UNEVEN, 0, 3, BACKEND_LEVELS},
+        {OPERATION_BARRIER, 0, 0, -1, BACKEND_LEVELS},
+    };
+    struct backend_choice choice;
+
+    cr_assert_eq(backend_parse("backend",
+                               "all_reduce:0-4K=shm;all_reduce=tcp;*:1m-=tcp;gather=auto", &choice),
+                 TUTTI_OK, "%s", tutti_last_error());
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct call_words words = {.operation = cases[i].operation, .flags = cases[i].flags};
+        const struct backend_rule *rule = backend_rule_of(&choice, &words, cases[i].bytes);
+
+        cr_expect_eq(rule ? rule - choice.rules : -1, cases[i].rule, "case %zu", i);
+        if (rule)
+            cr_expect_eq(rule->way, cases[i].way, "case %zu", i);
+    }
 }

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups whose rules (TUTTI_BACKEND) send calls through two backends. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tutti/recorder.h>
+
+#include "harness/rank.h"
+
+enum { LONGEST = 40000 };
+
+static tutti_tensor numbers(int32_t *memory, int64_t *shape, int64_t count, int32_t value)
+{
+    for (int64_t i = 0; i < count; i++)
+        memory[i] = value + (int32_t)i;
+    return tutti_tensor_1d(memory, TUTTI_I32, shape, count);
+}
+
+static tutti_record last_record(tutti_group *group)
+{
+    tutti_record record = {0};
+    uint32_t count = 0;
+
+    require_ok(tutti_recorder_read(group, &record, sizeof record, 1, &count));
+    require(count == 1);
+    return record;
+}
+
+/* `rule` NULL: none took it. */
+static void check_record(tutti_group *group, const char *provider, const char *rule)
+{
+    const tutti_record record = last_record(group);
+
+    check_str_eq(record.provider, provider);
+    check_str_eq(record.rule ? record.rule : "none", rule ? rule : "none");
+}
+
+static void reduce_and_check(tutti_group *group, int64_t count, int rank, int size, int round)
+{
+    static int32_t memory[LONGEST];
+    int64_t shape, wrong = 0;
+    tutti_tensor t = numbers(memory, &shape, count, rank + round);
+
+    require_ok(tutti_all_reduce(group, &t, TUTTI_SUM, NULL, NULL));
+    for (int64_t i = 0; i < count; i++)
+        wrong += memory[i] != size * ((int32_t)i + round) + size * (size - 1) / 2;
+    check_eq(wrong, 0);
+}
+
+static void broadcast_and_check(tutti_group *group, int64_t count, int root, int rank, int round)
+{
+    static int32_t memory[LONGEST];
+    int64_t shape, wrong = 0;
+    tutti_tensor t = numbers(memory, &shape, count, rank == root ? round : -1);
+
+    require_ok(tutti_broadcast(group, &t, root, NULL, NULL));
+    for (int64_t i = 0; i < count; i++)
+        wrong += memory[i] != round + (int32_t)i;
+    check_eq(wrong, 0);
+}
+
+RANK_CASE(calls_in_any_order_take_the_backend_of_their_rule)
+{
+    tutti_group *world = rank_init(NULL);
+    int32_t word = 0;
+    int64_t shape;
+    tutti_tensor t = tutti_tensor_1d(&word, TUTTI_I32, &shape, 1);
+
+    check_str_eq(tutti_group_backend(world), "shm+tcp");
+    for (int round = 0; round < 40; round++) {
+        reduce_and_check(world, 1024, rank, size, round);
+        check_record(world, "shm", "all_reduce:0-4k=shm");
+        reduce_and_check(world, round % 2 ? 1025 : LONGEST, rank, size, round);
+        check_record(world, "tcp", "all_reduce=tcp");
+        broadcast_and_check(world, 100, round % size, rank, round);
+        check_record(world, "shm", NULL);
+        broadcast_and_check(world, LONGEST, round % size, rank, round);
+        check_record(world, "tcp", "*:64k-=tcp");
+        require_ok(tutti_barrier(world, NULL, NULL));
+        check_record(world, "tcp", "barrier=tcp");
+        word = round;
+        require_ok(rank ? tutti_recv(world, &t, 0, 7, NULL, NULL)
+                        : tutti_send(world, &t, 1, 7, NULL));
+        if (rank == 0)
+            for (int r = 2; r < size; r++)
+                require_ok(tutti_send(world, &t, r, 7, NULL));
+        check_eq(word, round);
+        check_record(world, "shm", NULL);
+    }
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(a_rule_leads_past_the_memory_of_hosts)
+{
+    tutti_group *world = rank_init(NULL);
+
+    for (int round = 0; round < 20; round++) {
+        reduce_and_check(world, 1024, rank, size, round);
+        check_record(world, "shm+tcp", NULL);
+        reduce_and_check(world, LONGEST, rank, size, round);
+        check_record(world, "tcp", "all_reduce:64k-=tcp");
+        broadcast_and_check(world, LONGEST, round % size, rank, round);
+        check_record(world, "shm+tcp", "broadcast=auto");
+    }
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(calls_that_differ_are_a_mismatch_across_backends)
+{
+    tutti_group *world = rank_init(NULL);
+    static int32_t memory[LONGEST];
+    int64_t shape;
+    tutti_tensor t = numbers(memory, &shape, rank == 1 ? LONGEST : 4, 1);
+
+    reduce_and_check(world, 8, rank, size, 0);
+    check_status(tutti_all_reduce(world, &t, TUTTI_SUM, NULL, NULL), TUTTI_ERR_MISMATCH);
+    check_contains(tutti_last_error(), "rank 1: all_reduce 40000 x i32");
+    check_status(tutti_group_destroy(world), TUTTI_ERR_MISMATCH);
+}
+
+RANK_CASE(rules_that_differ_are_refused_with_both_values)
+{
+    tutti_group *world = NULL;
+
+    if (rank == 1)
+        setenv("TUTTI_BACKEND", "all_reduce:0-8k=shm;all_reduce=tcp", 1);
+    check_status(tutti_init(NULL, &world), TUTTI_ERR_MISMATCH);
+    check_contains(tutti_last_error(), "rank 0: «local=shm,remote=tcp;all_reduce:0-4k=shm;");
+    check_contains(tutti_last_error(), "rank 1: «local=shm,remote=tcp;all_reduce:0-8k=shm;");
+    (void)size;
+}
+
+/* Before any call. */
+RANK_CASE(rules_that_cannot_be_kept_are_refused)
+{
+    tutti_group *world = NULL;
+
+    check_status(tutti_init(NULL, &world), TUTTI_ERR_UNSUPPORTED);
+    check_contains(tutti_last_error(), "the rule all_reduce:0-4k=shm cannot be kept: shm is for "
+                                       "members of one host, and they are on 2");
+    (void)rank;
+    (void)size;
+}
