@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "plain_host.h"
+
 enum { ADDRESS_MAX = 64 << 10, PAUSE_US = 50, REPORTS = 4 };
 
 /* ---- host services --------------------------------------------------------------------------- */
@@ -18,32 +20,10 @@ static void host_log(void *self, int32_t level, const char *words)
     fprintf(stderr, "log %d: %s\n", level, words);
 }
 
-static int64_t host_now_ns(void *self)
-{
-    struct timespec now;
-
-    (void)self;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
 static void *host_allocate(void *self, uint64_t bytes)
 {
     (void)self;
     return calloc(1, bytes ? bytes : 1);
-}
-
-static void host_release(void *self, void *memory)
-{
-    (void)self;
-    free(memory);
-}
-
-static const char *host_config(void *self, const char *key)
-{
-    (void)self;
-    (void)key;
-    return NULL;
 }
 
 static tutti_status host_error(void *self, tutti_status status, int32_t system_errno,
@@ -83,10 +63,10 @@ static const tutti_host services = {
     .struct_size = sizeof(tutti_host),
     .abi_minor = TUTTI_PLUGIN_ABI_MINOR,
     .log = host_log,
-    .now_ns = host_now_ns,
+    .now_ns = plain_now_ns,
     .allocate = host_allocate,
-    .release = host_release,
-    .config = host_config,
+    .release = plain_release,
+    .config = plain_config,
     .error = host_error,
     .share_start = core_share_start,
     .share_test = core_share_test,
@@ -169,7 +149,7 @@ bool core_maps(const struct core *core)
 
 void core_map(struct core *core, uint64_t bytes, struct core_memory *ret_memory)
 {
-    const int64_t deadline = host_now_ns(core) + CORE_WAIT_MS * INT64_C(1000000);
+    const int64_t deadline = plain_now_ns(core) + CORE_WAIT_MS * INT64_C(1000000);
     tutti_peer *const peers[CORE_MEMBERS] = {core->index ? core->peer : NULL,
                                              core->index ? NULL : core->peer};
     struct core_memory memory = {.bytes = bytes};
@@ -183,7 +163,7 @@ void core_map(struct core *core, uint64_t bytes, struct core_memory *ret_memory)
         check_fails("map_start says %s", status_words(core, status));
     while ((status = core->ops->map_test(core->endpoint, memory.map, bases)) ==
            TUTTI_ERR_NOT_READY) {
-        if (host_now_ns(core) > deadline)
+        if (plain_now_ns(core) > deadline)
             check_fails("map_test says TUTTI_ERR_NOT_READY for %d s, while the other side maps too",
                         CORE_WAIT_MS / 1000);
         g_usleep(PAUSE_US);
@@ -226,13 +206,13 @@ static void posted(struct core *core, const char *what, struct transfer *transfe
 void core_send(struct core *core, const void *data, uint64_t bytes, uint32_t flags,
                struct transfer *ret_transfer)
 {
-    const int64_t deadline = host_now_ns(core) + CORE_WAIT_MS * INT64_C(1000000);
+    const int64_t deadline = plain_now_ns(core) + CORE_WAIT_MS * INT64_C(1000000);
     tutti_status status;
 
     prepare(ret_transfer);
     while ((status = core->ops->isend(core->endpoint, core->peer, 0, data, bytes, flags,
                                       &ret_transfer->request)) == TUTTI_ERR_BUSY) {
-        if (host_now_ns(core) > deadline)
+        if (plain_now_ns(core) > deadline)
             check_fails("isend says TUTTI_ERR_BUSY for %d s, while the other side receives",
                         CORE_WAIT_MS / 1000);
         core_turn(core, NULL, 0);
@@ -283,9 +263,9 @@ bool core_is_over(const struct core *core, const struct transfer *transfer)
 
 tutti_status core_wait(struct core *core, struct transfer *transfer)
 {
-    const int64_t deadline = host_now_ns(core) + CORE_WAIT_MS * INT64_C(1000000);
+    const int64_t deadline = plain_now_ns(core) + CORE_WAIT_MS * INT64_C(1000000);
 
-    while (!core_is_over(core, transfer) && host_now_ns(core) < deadline) {
+    while (!core_is_over(core, transfer) && plain_now_ns(core) < deadline) {
         core_turn(core, &transfer, 1);
         if (!core_is_over(core, transfer))
             g_usleep(PAUSE_US);

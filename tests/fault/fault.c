@@ -97,3 +97,17 @@ void fault_finish(struct ranks *ranks)
     cr_expect_eq(ranks_leftovers(ranks, words, sizeof words), 0, "%s", words);
     ranks_free(ranks);
 }
+
+void fault_expect_lost(struct ranks *ranks, int size, int victim, int64_t from_ns)
+{
+    char who[32];
+
+    snprintf(who, sizeof who, "rank %d (", victim);
+    fault_expect(ranks, &(struct fault_expected){.size = size,
+                                                 .gone = 1u << victim,
+                                                 .status = "TUTTI_ERR_PEER_LOST",
+                                                 .parts = {"world", who, "was lost"},
+                                                 .from_ns = from_ns,
+                                                 .budget_ms = FAULT_BUDGET_MS});
+    fault_finish(ranks);
+}

@@ -77,6 +77,9 @@ struct fault_expected {
  */
 void fault_expect(struct ranks *ranks, const struct fault_expected *expected);
 
+/* All but the victim, of `size`, say that it was lost; then as fault_finish(). */
+void fault_expect_lost(struct ranks *ranks, int size, int victim, int64_t from_ns);
+
 /* CLOCK_MONOTONIC. */
 int64_t fault_now_ns(void);
 

@@ -27,20 +27,6 @@ static const char *victim_is(int rank)
     return variable("VICTIM", number);
 }
 
-static void expect_lost(struct ranks *ranks, int victim, int64_t from_ns)
-{
-    char who[32];
-
-    snprintf(who, sizeof who, "rank %d (", victim);
-    fault_expect(ranks, &(struct fault_expected){.size = RANKS,
-                                                 .gone = 1u << victim,
-                                                 .status = "TUTTI_ERR_PEER_LOST",
-                                                 .parts = {"world", who, "was lost"},
-                                                 .from_ns = from_ns,
-                                                 .budget_ms = FAULT_BUDGET_MS});
-    fault_finish(ranks);
-}
-
 /* While all are in one call after the other. */
 static void kill_while_calling(const struct fault_way *way, const char *call, int victim)
 {
@@ -49,7 +35,7 @@ static void kill_while_calling(const struct fault_way *way, const char *call, in
                     (const char *[]){variable("CALL", call), victim_is(victim), NULL});
 
     cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
-    expect_lost(ranks, victim, ranks_signal(ranks, victim, SIGKILL));
+    fault_expect_lost(ranks, RANKS, victim, ranks_signal(ranks, victim, SIGKILL));
 }
 
 FAULT_TEST_WITH_ENGINES(killed, in_the_middle_of_barriers)
@@ -96,7 +82,7 @@ static void kill_while_awaited(const struct fault_way *way, const char *call, in
 
     cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
     usleep(200000);
-    expect_lost(ranks, victim, ranks_signal(ranks, victim, SIGKILL));
+    fault_expect_lost(ranks, RANKS, victim, ranks_signal(ranks, victim, SIGKILL));
 }
 
 FAULT_TEST(killed, while_others_sleep_in_a_barrier)
@@ -131,7 +117,7 @@ FAULT_TEST_WITH_ENGINES(killed, when_all_are_idle)
     usleep(100000);
     int64_t go = fault_now_ns();
     ranks_tell(ranks, RANKS_ALL, "go");
-    expect_lost(ranks, MIDDLE, go);
+    fault_expect_lost(ranks, RANKS, MIDDLE, go);
 }
 
 /* Its child inherited every socket, which hides the end of the connections. */

@@ -39,26 +39,12 @@ static struct ranks *start(const struct fault_way *way, const char *case_name, c
                        (const char *[]){variables[0], variables[1], more, NULL});
 }
 
-static void expect_lost(struct ranks *ranks, int victim, int64_t from_ns)
-{
-    char who[32];
-
-    snprintf(who, sizeof who, "rank %d (", victim);
-    fault_expect(ranks, &(struct fault_expected){.size = RANKS,
-                                                 .gone = 1u << victim,
-                                                 .status = "TUTTI_ERR_PEER_LOST",
-                                                 .parts = {"world", who, "was lost"},
-                                                 .from_ns = from_ns,
-                                                 .budget_ms = FAULT_BUDGET_MS});
-    fault_finish(ranks);
-}
-
 static void kill_while_calling(const struct fault_way *way, const char *call, int victim)
 {
     struct ranks *ranks = start(way, "calls_for_ever", call, victim, NULL);
 
     cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
-    expect_lost(ranks, victim, ranks_signal(ranks, victim, SIGKILL));
+    fault_expect_lost(ranks, RANKS, victim, ranks_signal(ranks, victim, SIGKILL));
 }
 
 MPI_TEST(a_rank_killed_in_small_all_reduces_is_named_by_all)
@@ -82,7 +68,7 @@ MPI_TEST(a_rank_killed_while_others_receive_from_it_is_named)
 
     cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
     usleep(200000);
-    expect_lost(ranks, MIDDLE, ranks_signal(ranks, MIDDLE, SIGKILL));
+    fault_expect_lost(ranks, RANKS, MIDDLE, ranks_signal(ranks, MIDDLE, SIGKILL));
 }
 
 /* What a command prints on both streams, cut at the size. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mock.h"
 
+#include "plain_host.h"
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -29,17 +30,9 @@ _Noreturn void check_failed(const char *file, int line, const char *condition, c
     _exit(1);
 }
 
-static int64_t monotonic_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
 int64_t now_ms(void)
 {
-    return monotonic_ns() / 1000000;
+    return plain_now_ns(NULL) / 1000000;
 }
 
 uint32_t random_next(uint64_t *state)
@@ -75,12 +68,6 @@ static void host_log(void *self, int32_t level, const char *words)
         fprintf(stderr, "log %d: %s\n", level, words);
 }
 
-static int64_t host_now_ns(void *self)
-{
-    (void)self;
-    return monotonic_ns();
-}
-
 static void *host_allocate(void *self, uint64_t bytes)
 {
     struct member *member = self;
@@ -90,19 +77,6 @@ static void *host_allocate(void *self, uint64_t bytes)
     if (member->allocations_left > 0)
         member->allocations_left--;
     return calloc(1, bytes);
-}
-
-static void host_release(void *self, void *memory)
-{
-    (void)self;
-    free(memory);
-}
-
-static const char *host_config(void *self, const char *key)
-{
-    (void)self;
-    (void)key;
-    return NULL;
 }
 
 static tutti_status host_error(void *self, tutti_status status, int32_t system_errno,
@@ -280,10 +254,10 @@ void member_init(struct member *member, struct world *world, int rank)
     member->host = (tutti_host){.struct_size = sizeof(tutti_host),
                                 .abi_minor = TUTTI_PLUGIN_ABI_MINOR,
                                 .log = host_log,
-                                .now_ns = host_now_ns,
+                                .now_ns = plain_now_ns,
                                 .allocate = host_allocate,
-                                .release = host_release,
-                                .config = host_config,
+                                .release = plain_release,
+                                .config = plain_config,
                                 .error = host_error,
                                 .share_start = host_share_start,
                                 .share_test = host_share_test,
