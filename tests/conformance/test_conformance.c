@@ -275,12 +275,16 @@ Test(conformance, composed_calls_give_what_a_serial_program_does)
     run_places(composed, "composed*");
 }
 
+static void run_engine(const char *engine, const struct place *list, const char *test)
+{
+    if (ranks_lack(engine))
+        cr_skip_test("%s", ranks_lack(engine));
+    run_places(list, test);
+}
+
 Test(conformance, calls_over_gloo_give_what_a_serial_program_does)
 {
-#ifndef CONFORMANCE_GLOO
-    cr_skip_test("the plugin gloo was not built");
-#endif
-    run_places(gloo, "calls_over_gloo*");
+    run_engine("gloo", gloo, "calls_over_gloo*");
 }
 
 Test(conformance, calls_over_the_plugin_template_give_what_a_serial_program_does)
@@ -293,21 +297,14 @@ Test(conformance, calls_in_a_reproducible_job_give_what_the_tree_over_the_ranks_
     run_places(reproducible, "calls_in_a_reproducible_job*");
 }
 
-static void run_mpi(const struct place *list, const char *test)
-{
-    if (ranks_lack(list->mpi))
-        cr_skip_test("%s", ranks_lack(list->mpi));
-    run_places(list, test);
-}
-
 Test(conformance, calls_over_openmpi_give_what_a_serial_program_does)
 {
-    run_mpi(openmpi, "calls_over_openmpi*");
+    run_engine("openmpi", openmpi, "calls_over_openmpi*");
 }
 
 Test(conformance, calls_over_mpich_give_what_a_serial_program_does)
 {
-    run_mpi(mpich, "calls_over_mpich*");
+    run_engine("mpich", mpich, "calls_over_mpich*");
 }
 
 Test(conformance, combinations_up_to_64_elements_are_right_over_shm)

@@ -240,24 +240,37 @@ static bool serve_store(struct ranks *ranks, const struct ranks_options *options
     return !status;
 }
 
-const char *ranks_lack(const char *mpi)
+/* The build whose programs the ranks are may be another one than this test's. */
+static const char *sanitizer_objects(const char *engine)
 {
+    if (getenv("TUTTI_TEST_PROGRAMS"))
+        return "ThreadSanitizer does not see the locks in a library that was built without it";
 #ifdef __SANITIZE_ADDRESS__
-    (void)mpi;
-    return "both MPIs leave memory behind, which LeakSanitizer reports";
-#else
+    if (strcmp(engine, "gloo"))
+        return "both MPIs leave memory behind, which LeakSanitizer reports";
+#endif
+    (void)engine;
+    return NULL;
+}
+
+const char *ranks_lack(const char *engine)
+{
     static char words[512];
+    const char *objection = sanitizer_objects(engine);
+    const bool is_gloo = !strcmp(engine, "gloo");
     char path[512];
 
-    snprintf(path, sizeof path, TUTTI_BINARY_DIR "/lib/tutti/0/tutti-mpi-%s.so", mpi);
+    if (objection)
+        return objection;
+    snprintf(path, sizeof path, TUTTI_BINARY_DIR "/lib/tutti/0/%s%s.so",
+             is_gloo ? "libtutti-" : "tutti-mpi-", engine);
     if (access(path, R_OK) < 0)
-        snprintf(words, sizeof words, "the engine for %s is not built", mpi);
-    else if (!stand_in_is_there(mpi))
-        snprintf(words, sizeof words, "the launcher of %s is not installed", mpi);
+        snprintf(words, sizeof words, "the engine %s is not built", engine);
+    else if (!is_gloo && !stand_in_is_there(engine))
+        snprintf(words, sizeof words, "the launcher of %s is not installed", engine);
     else
         return NULL;
     return words;
-#endif
 }
 
 static bool start_stand_ins(struct ranks *ranks, const struct ranks_options *options)

@@ -61,9 +61,9 @@ struct rank_result {
 
 struct ranks;
 
-/* Why there can be no job of that MPI: its plugin is not built, or its launcher not installed. NULL:
- * there can. */
-const char *ranks_lack(const char *mpi);
+/* Why there can be no job over "gloo", "openmpi" or "mpich": it is not built, its launcher is not
+ * installed, or the sanitizer of the ranks cannot look into it. NULL: there can. */
+const char *ranks_lack(const char *engine);
 
 /* NULL, with words on stderr: the ranks could not be started. */
 struct ranks *ranks_start(const struct ranks_options *options);
