@@ -129,6 +129,8 @@ static void hang_up(struct connection *connection, const char *why)
     if (connection->dirty)
         TAILQ_REMOVE(&server->dirty, connection, dirty_link);
     connection->dirty = false;
+    /* Where a child that was forked this moment holds it too, closing it would not end its events. */
+    (void)epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, connection->fd, NULL);
     fork_close_now(connection->fd);
     connection->fd = -1;
     store_session_free(&connection->session);

@@ -124,6 +124,38 @@ Test(store_server, a_server_out_of_descriptors_does_not_spin_and_recovers)
     kill_child(server);
 }
 
+/* A fork may fall between a connection's end here and the child's closing of its copy. */
+Test(store_server, a_connection_that_was_hung_up_is_forgotten_although_a_child_holds_it)
+{
+    tutti_store_server *server;
+
+    cr_assert_eq(tutti_store_server_start("127.0.0.1", 0, &server), TUTTI_OK);
+
+    uint16_t port = tutti_store_server_port(server);
+    int fd = loopback_socket(false, &port);
+    tutti_store *store = open_client(port); /* the other one has been accepted, too */
+    pid_t child = _Fork();
+
+    if (!child) {
+        pause();
+        _exit(0);
+    }
+    cr_assert_gt(send(fd, "GET / ", 6, MSG_NOSIGNAL), 0);
+    works(store);
+    works(store);
+    cr_assert_gt(send(fd, "more", 4, MSG_NOSIGNAL), 0);
+    works(store);
+    const int64_t before = cpu_ms(getpid());
+    usleep(500 * 1000);
+    cr_expect_lt(cpu_ms(getpid()) - before, 50, "the server spins");
+    works(store);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    close(fd);
+    tutti_store_unref(store);
+    tutti_store_server_stop(server);
+}
+
 Test(store_server, a_client_that_does_not_read_gets_everything_later_and_holds_up_nobody)
 {
     enum { ANSWERS = 48, SIZE = 1 << 20 };
