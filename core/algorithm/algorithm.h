@@ -84,6 +84,12 @@ static inline struct place mate_out_block(const struct request *req, int mate)
                                           : place_out_block(block, 0);
 }
 
+/* Whether blocks are so short that those of a host, or of a subtree, travel in one message. */
+static inline bool blocks_together(const struct thresholds *thresholds, uint64_t bytes)
+{
+    return bytes < thresholds->tree_below;
+}
+
 /* What a call costs on the longest way through it, in the terms of the model. */
 struct cost {
     double messages; /* that follow one another */

@@ -9,11 +9,6 @@
 #include "algorithm/algorithm.h"
 #include "algorithm/counterparts.h"
 
-static bool together(const struct thresholds *thresholds, uint64_t bytes)
-{
-    return bytes < thresholds->tree_below;
-}
-
 /* The blocks of a host of the root's others; `scratch`: where those that come together are put. */
 static void receive(struct schedule *sched, const struct request *req, int host,
                     struct place scratch)
@@ -21,7 +16,7 @@ static void receive(struct schedule *sched, const struct request *req, int host,
     const int *ranks = layout_ranks(req->layout, host);
     const int mates = layout_mates(req->layout, host);
 
-    if (together(req->thresholds, req->bytes)) {
+    if (blocks_together(req->thresholds, req->bytes)) {
         schedule_recv(sched, ranks[0], scratch, (uint64_t)mates * req->bytes);
         return;
     }
@@ -32,7 +27,7 @@ static void receive(struct schedule *sched, const struct request *req, int host,
 static void at_root(struct schedule *sched, const struct request *req)
 {
     const struct layout *layout = req->layout;
-    const bool pack = together(req->thresholds, req->bytes);
+    const bool pack = blocks_together(req->thresholds, req->bytes);
     const struct place scratch =
         schedule_scratch(sched, pack ? (uint64_t)layout->size * req->bytes : 0);
     const struct request inner = {.in = req->in,
@@ -60,7 +55,7 @@ static void at_root(struct schedule *sched, const struct request *req)
 
 static void elsewhere(struct schedule *sched, const struct request *req)
 {
-    const bool pack = together(req->thresholds, req->bytes) && sched->mates > 1;
+    const bool pack = blocks_together(req->thresholds, req->bytes) && sched->mates > 1;
     const uint64_t mates = pack ? (uint64_t)sched->mates : 1;
     struct request inner = {.in = req->in, .out = req->in, .bytes = req->bytes};
 
@@ -92,7 +87,7 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const bool pack = together(&thresholds_default, bytes);
+    const bool pack = blocks_together(&thresholds_default, bytes);
     const double away = layout->size - layout->leaders, b = (double)bytes;
     const struct cost inside = gather_mapped_algorithm.cost(layout, bytes);
 

@@ -9,17 +9,12 @@
 #include "algorithm/algorithm.h"
 #include "algorithm/counterparts.h"
 
-static bool together(const struct thresholds *thresholds, uint64_t bytes)
-{
-    return bytes < thresholds->tree_below;
-}
-
 /* The blocks of another host; `scratch`: where those that go together are put. */
 static void send(struct schedule *sched, const struct request *req, int host, struct place scratch)
 {
     const int *ranks = layout_ranks(req->layout, host);
     const int mates = layout_mates(req->layout, host);
-    const bool pack = together(req->thresholds, req->bytes);
+    const bool pack = blocks_together(req->thresholds, req->bytes);
 
     for (int i = 0; i < mates; i++) {
         const struct place block = place_in_block(ranks[i], 0);
@@ -36,7 +31,7 @@ static void send(struct schedule *sched, const struct request *req, int host, st
 static void at_root(struct schedule *sched, const struct request *req)
 {
     const struct layout *layout = req->layout;
-    const bool pack = together(req->thresholds, req->bytes);
+    const bool pack = blocks_together(req->thresholds, req->bytes);
     const struct place scratch =
         schedule_scratch(sched, pack ? (uint64_t)layout->size * req->bytes : 0);
     const struct request inner = {.in = req->in,
@@ -60,7 +55,7 @@ static void at_root(struct schedule *sched, const struct request *req)
 
 static void elsewhere(struct schedule *sched, const struct request *req)
 {
-    const bool pack = together(req->thresholds, req->bytes) && sched->mates > 1;
+    const bool pack = blocks_together(req->thresholds, req->bytes) && sched->mates > 1;
     struct request inner = {.out = req->out, .bytes = req->bytes};
 
     if (!pack) {
@@ -95,7 +90,7 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const bool pack = together(&thresholds_default, bytes);
+    const bool pack = blocks_together(&thresholds_default, bytes);
     const double away = layout->size - layout->leaders, b = (double)bytes;
 
     return (struct cost){.messages = 1,

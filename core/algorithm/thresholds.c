@@ -59,7 +59,7 @@ const struct algorithm *all_gather_by_messages(const struct thresholds *threshol
 
 static bool take_tree(const struct thresholds *thresholds, int size, uint64_t bytes)
 {
-    return size >= thresholds->tree_from && bytes < thresholds->tree_below;
+    return size >= thresholds->tree_from && blocks_together(thresholds, bytes);
 }
 
 const struct algorithm *gather_by_messages(const struct thresholds *thresholds, int size,

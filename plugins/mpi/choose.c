@@ -7,10 +7,10 @@
 #define _GNU_SOURCE 1
 
 #include "choose.h"
+#include "caller.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,23 +31,6 @@ static const struct family {
      {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"}},
     {"mpich", "MPICH", "mpirun.mpich", {"libmpich.so.12", "libmpi.so.12"}, {"PMI_RANK", "PMI_FD"}},
 };
-
-struct chooser {
-    const tutti_host *host;
-    void *host_self;
-};
-
-static tutti_status __attribute__((format(printf, 3, 4)))
-refuse(const struct chooser *c, tutti_status status, const char *format, ...)
-{
-    char words[600];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(words, sizeof words, format, args);
-    va_end(args);
-    return c->host->error(c->host_self, status, 0, words);
-}
 
 /* The library of the family that this process has; NULL: none. */
 static const char *loaded_library(const struct family *family)
@@ -82,7 +65,7 @@ int32_t choose_is_launched(void)
     return 0;
 }
 
-static tutti_status by_variable(const struct chooser *c, const char *name,
+static tutti_status by_variable(const struct caller *c, const char *name,
                                 const struct family **ret_family)
 {
     for (int i = 0; i < FAMILIES; i++)
@@ -105,7 +88,7 @@ static tutti_status by_variable(const struct chooser *c, const char *name,
 }
 
 /* The one family for which `shows` has an answer; NULL: none. */
-static tutti_status the_only(const struct chooser *c, const char *what,
+static tutti_status the_only(const struct caller *c, const char *what,
                              const char *(*shows)(const struct family *),
                              const struct family **ret_family)
 {
@@ -126,7 +109,7 @@ static tutti_status the_only(const struct chooser *c, const char *what,
     return TUTTI_OK;
 }
 
-static tutti_status choose(const struct chooser *c, const struct family **ret_family)
+static tutti_status choose(const struct caller *c, const struct family **ret_family)
 {
     const char *variable = c->host->config(c->host_self, "");
 
@@ -146,7 +129,7 @@ static tutti_status choose(const struct chooser *c, const struct family **ret_fa
 }
 
 /* Engines lie beside this file. */
-static tutti_status open_engine(const struct chooser *c, const struct family *family,
+static tutti_status open_engine(const struct caller *c, const struct family *family,
                                 const struct mpi_engine **ret_engine)
 {
     Dl_info here;
@@ -180,7 +163,7 @@ tutti_status choose_engine(const tutti_host *host, void *host_self,
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static const struct mpi_engine *chosen;
-    const struct chooser c = {.host = host, .host_self = host_self};
+    const struct caller c = {.host = host, .host_self = host_self};
     const struct family *family;
     tutti_status status = TUTTI_OK;
 

@@ -9,13 +9,13 @@
  */
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <tutti/tensor.h>
 
+#include "caller.h"
 #include "engine_inside.h"
 #include "job.h"
 
@@ -32,8 +32,7 @@ struct forming {
 };
 
 struct tutti_team {
-    const tutti_host *host;
-    void *host_self;
+    struct caller caller;
     const struct job *job;
     int rank, size, tag;
     struct forming *forming; /* NULL: not begun */
@@ -42,23 +41,12 @@ struct tutti_team {
     int *counts, *offsets;   /* [size] of the uneven blocks of the operation under way */
 };
 
-static tutti_status __attribute__((format(printf, 3, 4)))
-say(tutti_team *team, tutti_status status, const char *format, ...)
-{
-    char words[500];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(words, sizeof words, format, args);
-    va_end(args);
-    return team->host->error(team->host_self, status, 0, words);
-}
-
 static tutti_status failure(tutti_team *team, const char *what, int code)
 {
     char words[MPI_MAX_ERROR_STRING];
 
-    return say(team, job_status(code), "%s failed: %.300s", what, job_words(code, words));
+    return refuse(&team->caller, job_status(code), "%s failed: %.300s", what,
+                  job_words(code, words));
 }
 
 /* ---- teams --------------------------------------------------------------------------------- */
@@ -75,8 +63,7 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
 
     if (!team)
         return host->error(host_self, TUTTI_ERR_NO_MEMORY, 0, "out of memory");
-    *team = (tutti_team){.host = host,
-                         .host_self = host_self,
+    *team = (tutti_team){.caller = {.host = host, .host_self = host_self},
                          .rank = options->rank,
                          .size = options->size,
                          .comm = MPI_COMM_NULL,
@@ -108,7 +95,8 @@ static tutti_status team_address(tutti_team *team, void *ret_address, uint64_t c
     uint8_t *to = ret_address;
 
     if (capacity < ADDRESS_BYTES)
-        return say(team, TUTTI_ERR_INTERNAL, "the address needs %d bytes", ADDRESS_BYTES);
+        return refuse(&team->caller, TUTTI_ERR_INTERNAL, "the address needs %d bytes",
+                      ADDRESS_BYTES);
     for (int i = 0; i < ADDRESS_BYTES; i++)
         to[i] = (uint8_t)(team->job->rank >> 8 * i);
     *ret_bytes = ADDRESS_BYTES;
@@ -169,7 +157,8 @@ static tutti_status start_thread(tutti_team *team)
     if (!error)
         return TUTTI_OK;
     team->forming->holders--;
-    return team->host->error(team->host_self, TUTTI_ERR_SYSTEM, error, "cannot start a thread");
+    return team->caller.host->error(team->caller.host_self, TUTTI_ERR_SYSTEM, error,
+                                    "cannot start a thread");
 }
 
 /* The members' ranks in the job, which are as many different ones. */
@@ -183,13 +172,14 @@ static tutti_status take_members(tutti_team *team, const void *const *addresses,
         for (int i = 0; i < ADDRESS_BYTES && bytes[r] == ADDRESS_BYTES; i++)
             rank |= (uint32_t)from[i] << 8 * i;
         if (bytes[r] != ADDRESS_BYTES || rank >= (uint32_t)team->job->size)
-            return say(team, TUTTI_ERR_MISMATCH, "rank %d is in no process of this MPI job", r);
+            return refuse(&team->caller, TUTTI_ERR_MISMATCH,
+                          "rank %d is in no process of this MPI job", r);
         for (int other = 0; other < r; other++)
             if (ret_ranks[other] == (int)rank)
-                return say(team, TUTTI_ERR_MISMATCH,
-                           "ranks %d and %d are both process %u of their MPI job; each needs a "
-                           "process of its own, of one job",
-                           other, r, rank);
+                return refuse(&team->caller, TUTTI_ERR_MISMATCH,
+                              "ranks %d and %d are both process %u of their MPI job; each needs a "
+                              "process of its own, of one job",
+                              other, r, rank);
         ret_ranks[r] = (int)rank;
     }
     return TUTTI_OK;
@@ -201,7 +191,7 @@ static tutti_status team_form(tutti_team *team, const void *const *addresses, co
         calloc(1, sizeof *forming + (size_t)team->size * sizeof forming->ranks[0]);
 
     if (!forming)
-        return say(team, TUTTI_ERR_NO_MEMORY, "out of memory");
+        return refuse(&team->caller, TUTTI_ERR_NO_MEMORY, "out of memory");
     *forming =
         (struct forming){.job = team->job, .tag = team->tag, .holders = 1, .count = team->size};
     team->forming = forming;
@@ -247,10 +237,10 @@ static void team_close(tutti_team *team)
     if (team->forming)
         let_go(team->forming);
     if (team->counts)
-        team->host->release(team->host_self, team->counts);
+        team->caller.host->release(team->caller.host_self, team->counts);
     if (team->offsets)
-        team->host->release(team->host_self, team->offsets);
-    team->host->release(team->host_self, team);
+        team->caller.host->release(team->caller.host_self, team->offsets);
+    team->caller.host->release(team->caller.host_self, team);
 }
 
 /* ---- what is sent -------------------------------------------------------------------------- */

@@ -7,11 +7,11 @@
  * has a deadline; only MPI_Init_thread offers no such form.
  */
 #include "job.h"
+#include "caller.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,23 +77,6 @@ const char *job_words(int code, char ret_words[MPI_MAX_ERROR_STRING])
     if (MPI_Error_string(code, ret_words, &length) != MPI_SUCCESS)
         snprintf(ret_words, MPI_MAX_ERROR_STRING, "error %d", code);
     return ret_words;
-}
-
-struct caller {
-    const tutti_host *host;
-    void *host_self;
-};
-
-static tutti_status __attribute__((format(printf, 3, 4)))
-refuse(const struct caller *c, tutti_status status, const char *format, ...)
-{
-    char words[600];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(words, sizeof words, format, args);
-    va_end(args);
-    return c->host->error(c->host_self, status, 0, words);
 }
 
 static tutti_status check_mpi(const struct caller *c, int code, const char *what)

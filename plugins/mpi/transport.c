@@ -12,10 +12,10 @@
  *
  * MPI never tells that a peer is gone; the core watches processes itself.
  */
+#include "caller.h"
 #include "job.h"
 
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -53,8 +53,7 @@ struct tutti_peer {
 };
 
 struct tutti_endpoint {
-    const tutti_host *host;
-    void *host_self;
+    struct caller caller;
     const struct job *job;
     int number;
     bool ready; /* the job is */
@@ -68,18 +67,6 @@ struct tutti_endpoint {
     uint64_t sent_bytes, received_bytes, sent_messages, received_messages;
 };
 
-static tutti_status __attribute__((format(printf, 3, 4)))
-say(tutti_endpoint *endpoint, tutti_status status, const char *format, ...)
-{
-    char words[400];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(words, sizeof words, format, args);
-    va_end(args);
-    return endpoint->host->error(endpoint->host_self, status, 0, words);
-}
-
 static tutti_status mpi_failure(tutti_endpoint *endpoint, tutti_peer *peer, const char *what,
                                 int code)
 {
@@ -88,10 +75,11 @@ static tutti_status mpi_failure(tutti_endpoint *endpoint, tutti_peer *peer, cons
 
     if (status == TUTTI_ERR_PEER_LOST) {
         peer->lost = peer->told = true;
-        endpoint->host->peer_lost(endpoint->host_self, peer->label, "MPI reported an error");
+        endpoint->caller.host->peer_lost(endpoint->caller.host_self, peer->label,
+                                         "MPI reported an error");
     }
-    return say(endpoint, status, "%s process %d of the job failed: %.300s", what, peer->rank,
-               job_words(code, words));
+    return refuse(&endpoint->caller, status, "%s process %d of the job failed: %.300s", what,
+                  peer->rank, job_words(code, words));
 }
 
 /* ---- endpoints ----------------------------------------------------------------------------- */
@@ -99,21 +87,21 @@ static tutti_status mpi_failure(tutti_endpoint *endpoint, tutti_peer *peer, cons
 static void release(tutti_endpoint *endpoint, void *memory)
 {
     if (memory)
-        endpoint->host->release(endpoint->host_self, memory);
+        endpoint->caller.host->release(endpoint->caller.host_self, memory);
 }
 
 /* Makes room for one request more. The arrays grow to what is in flight at most and stay. */
 static bool reserve(tutti_endpoint *endpoint)
 {
-    const tutti_host *host = endpoint->host;
+    const tutti_host *host = endpoint->caller.host;
     uint32_t capacity = endpoint->capacity ? 2 * endpoint->capacity : 64;
 
     if (endpoint->count < endpoint->capacity)
         return true;
-    MPI_Request *handles = host->allocate(endpoint->host_self, capacity * sizeof *handles);
-    tutti_request **owners = host->allocate(endpoint->host_self, capacity * sizeof *owners);
-    int *indices = host->allocate(endpoint->host_self, capacity * sizeof *indices);
-    MPI_Status *statuses = host->allocate(endpoint->host_self, capacity * sizeof *statuses);
+    MPI_Request *handles = host->allocate(endpoint->caller.host_self, capacity * sizeof *handles);
+    tutti_request **owners = host->allocate(endpoint->caller.host_self, capacity * sizeof *owners);
+    int *indices = host->allocate(endpoint->caller.host_self, capacity * sizeof *indices);
+    MPI_Status *statuses = host->allocate(endpoint->caller.host_self, capacity * sizeof *statuses);
     if (!handles || !owners || !indices || !statuses) {
         release(endpoint, handles);
         release(endpoint, owners);
@@ -152,8 +140,8 @@ static tutti_status mpi_open(const tutti_host *host, void *host_self,
         host->release(host_self, endpoint);
         return status;
     }
-    endpoint->host = host;
-    endpoint->host_self = host_self;
+    endpoint->caller.host = host;
+    endpoint->caller.host_self = host_self;
     *ret_endpoint = endpoint;
     return TUTTI_OK;
 }
@@ -182,7 +170,8 @@ static tutti_status mpi_address(tutti_endpoint *endpoint, void *ret_address, uin
     uint8_t *to = ret_address;
 
     if (capacity < ADDRESS_BYTES)
-        return say(endpoint, TUTTI_ERR_INTERNAL, "the address needs %d bytes", ADDRESS_BYTES);
+        return refuse(&endpoint->caller, TUTTI_ERR_INTERNAL, "the address needs %d bytes",
+                      ADDRESS_BYTES);
     memset(to, 0, ADDRESS_BYTES);
     put(to, (uint64_t)endpoint->job->rank, 4);
     put(to + 4, (uint64_t)endpoint->job->size, 4);
@@ -197,20 +186,22 @@ static tutti_status check_address(tutti_endpoint *endpoint, const uint8_t *from,
     const struct job *job = endpoint->job;
 
     if (bytes != ADDRESS_BYTES || from[ADDRESS_BYTES - 1])
-        return say(endpoint, TUTTI_ERR_MISMATCH,
-                   "the peer's address is of another kind or version");
+        return refuse(&endpoint->caller, TUTTI_ERR_MISMATCH,
+                      "the peer's address is of another kind or version");
     const char *version = (const char *)from + 16;
     const size_t major = strcspn(job->version, ".");
     if (strncmp(version, job->version, major) != 0 || (version[major] && version[major] != '.'))
-        return say(endpoint, TUTTI_ERR_MISMATCH, "the peer has %s, this process %s", version,
-                   job->version);
+        return refuse(&endpoint->caller, TUTTI_ERR_MISMATCH, "the peer has %s, this process %s",
+                      version, job->version);
     uint64_t rank = get(from, 4), size = get(from + 4, 4);
     if (size != (uint64_t)job->size || rank >= size)
-        return say(endpoint, TUTTI_ERR_MISMATCH,
-                   "the peer is process %llu of %llu in another MPI job, this is process %d of %d",
-                   (unsigned long long)rank, (unsigned long long)size, job->rank, job->size);
+        return refuse(
+            &endpoint->caller, TUTTI_ERR_MISMATCH,
+            "the peer is process %llu of %llu in another MPI job, this is process %d of %d",
+            (unsigned long long)rank, (unsigned long long)size, job->rank, job->size);
     if (get(from + 8, 4) >= (uint64_t)job->numbers)
-        return say(endpoint, TUTTI_ERR_MISMATCH, "the peer's address has a number out of range");
+        return refuse(&endpoint->caller, TUTTI_ERR_MISMATCH,
+                      "the peer's address has a number out of range");
     return TUTTI_OK;
 }
 
@@ -226,16 +217,16 @@ static tutti_status mpi_connect(tutti_endpoint *endpoint, const void *address, u
 
     for (const tutti_peer *peer = endpoint->peers; peer; peer = peer->next)
         if (peer->rank == rank && peer->send_tag == tag)
-            return say(endpoint, TUTTI_ERR_INVALID_ARGUMENT,
-                       "process %d of the job is a peer of this endpoint already", rank);
+            return refuse(&endpoint->caller, TUTTI_ERR_INVALID_ARGUMENT,
+                          "process %d of the job is a peer of this endpoint already", rank);
     if (rank == endpoint->job->rank && number == endpoint->number)
-        return say(
-            endpoint, TUTTI_ERR_MISMATCH,
+        return refuse(
+            &endpoint->caller, TUTTI_ERR_MISMATCH,
             "the peer takes itself for process %d of the job, as this one does: two MPI jobs",
             rank);
-    tutti_peer *peer = endpoint->host->allocate(endpoint->host_self, sizeof *peer);
+    tutti_peer *peer = endpoint->caller.host->allocate(endpoint->caller.host_self, sizeof *peer);
     if (!peer)
-        return say(endpoint, TUTTI_ERR_NO_MEMORY, "out of memory");
+        return refuse(&endpoint->caller, TUTTI_ERR_NO_MEMORY, "out of memory");
     *peer = (tutti_peer){.endpoint = endpoint,
                          .next = endpoint->peers,
                          .label = label,
@@ -303,10 +294,11 @@ static void begin(tutti_request *request, tutti_peer *peer, struct request_queue
 static tutti_status can_take(tutti_endpoint *endpoint, uint32_t lane)
 {
     if (lane != 0)
-        return say(endpoint, TUTTI_ERR_INVALID_ARGUMENT, "there is one lane, 0");
+        return refuse(&endpoint->caller, TUTTI_ERR_INVALID_ARGUMENT, "there is one lane, 0");
     if (!endpoint->ready && !(endpoint->ready = job_ready()))
         return TUTTI_ERR_BUSY;
-    return reserve(endpoint) ? TUTTI_OK : say(endpoint, TUTTI_ERR_NO_MEMORY, "out of memory");
+    return reserve(endpoint) ? TUTTI_OK
+                             : refuse(&endpoint->caller, TUTTI_ERR_NO_MEMORY, "out of memory");
 }
 
 static tutti_status mpi_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
@@ -366,7 +358,8 @@ static tutti_status mpi_irecv(tutti_endpoint *endpoint, tutti_peer *peer, uint32
  */
 static void withdraw(tutti_endpoint *endpoint, MPI_Request *handle, bool receive)
 {
-    int64_t deadline = endpoint->host->now_ns(endpoint->host_self) + DRAIN_MS * INT64_C(1000000);
+    int64_t deadline =
+        endpoint->caller.host->now_ns(endpoint->caller.host_self) + DRAIN_MS * INT64_C(1000000);
     int done = 0;
 
     job_lock();
@@ -375,14 +368,16 @@ static void withdraw(tutti_endpoint *endpoint, MPI_Request *handle, bool receive
     do {
         if (MPI_Test(handle, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
             done = 1;
-    } while (!done && receive && endpoint->host->now_ns(endpoint->host_self) < deadline);
+    } while (!done && receive &&
+             endpoint->caller.host->now_ns(endpoint->caller.host_self) < deadline);
     if (!done)
         MPI_Request_free(handle);
     job_unlock();
     if (!done && receive)
-        endpoint->host->log(endpoint->host_self, 1,
-                            "a message that stopped half-way cannot be taken back from MPI; it may "
-                            "still be written if its sender goes on");
+        endpoint->caller.host->log(
+            endpoint->caller.host_self, 1,
+            "a message that stopped half-way cannot be taken back from MPI; it may "
+            "still be written if its sender goes on");
 }
 
 static void take_back(tutti_endpoint *endpoint, tutti_request *request)
@@ -449,7 +444,8 @@ static void tell_lost(tutti_endpoint *endpoint)
         if (!peer->lost || peer->told)
             continue;
         peer->told = true;
-        endpoint->host->peer_lost(endpoint->host_self, peer->label, "MPI reported an error");
+        endpoint->caller.host->peer_lost(endpoint->caller.host_self, peer->label,
+                                         "MPI reported an error");
     }
 }
 

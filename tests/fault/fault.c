@@ -106,7 +106,7 @@ void fault_expect_lost(struct ranks *ranks, int size, int victim, int64_t from_n
     fault_expect(ranks, &(struct fault_expected){.size = size,
                                                  .gone = 1u << victim,
                                                  .status = "TUTTI_ERR_PEER_LOST",
-                                                 .parts = {"world", who, "was lost"},
+                                                 .parts = {"group world", who, "was lost"},
                                                  .from_ns = from_ns,
                                                  .budget_ms = FAULT_BUDGET_MS});
     fault_finish(ranks);

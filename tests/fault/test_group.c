@@ -17,20 +17,6 @@ static const char *victim_is(int rank)
     return variable;
 }
 
-static void expect_lost(struct ranks *ranks, int victim, int64_t from_ns)
-{
-    char who[32];
-
-    snprintf(who, sizeof who, "rank %d (", victim);
-    fault_expect(ranks, &(struct fault_expected){.size = RANKS,
-                                                 .gone = 1u << victim,
-                                                 .status = "TUTTI_ERR_PEER_LOST",
-                                                 .parts = {"group world", who, "was lost"},
-                                                 .from_ns = from_ns,
-                                                 .budget_ms = FAULT_BUDGET_MS});
-    fault_finish(ranks);
-}
-
 /* Before it has called: only the world can know. */
 static void kill_before(const struct fault_way *way, int victim)
 {
@@ -39,7 +25,7 @@ static void kill_before(const struct fault_way *way, int victim)
 
     cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
     usleep(100000);
-    expect_lost(ranks, victim, ranks_signal(ranks, victim, SIGKILL));
+    fault_expect_lost(ranks, RANKS, victim, ranks_signal(ranks, victim, SIGKILL));
 }
 
 FAULT_TEST(group, is_not_made_when_a_member_dies_before_it_comes)
@@ -58,7 +44,7 @@ FAULT_TEST(group, lives_on_when_who_is_not_in_it_dies)
                                       (const char *[]){victim_is(MIDDLE), NULL});
 
     cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
-    expect_lost(ranks, MIDDLE, ranks_signal(ranks, MIDDLE, SIGKILL));
+    fault_expect_lost(ranks, RANKS, MIDDLE, ranks_signal(ranks, MIDDLE, SIGKILL));
 }
 
 /* From the call on, until all call on the group. The group's words if it was made, else the
