@@ -9,9 +9,12 @@
 
 #include "base/distance.h"
 #include "base/error.h"
+#include "base/number.h"
 
 #define PREFIX "TUTTI_"
 #define BETWEEN " | "
+
+enum { NAME_MAX_BYTES = 31 };
 
 const struct environment_variable environment_table[] = {
 #define OWN(NAME, values, standard, agreement, meaning)                                            \
@@ -61,17 +64,82 @@ static bool is_nearer(const char *word, const char *candidate, unsigned *best)
     return true;
 }
 
-void environment_problem(const struct environment_variable *row, const char *value, char *ret_words,
-                         size_t size)
+/* A plugin's name: a lower-case letter, then letters, digits, '_' and '-', 31 at most. */
+static bool is_name(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        const bool letter = text[i] >= 'a' && text[i] <= 'z';
+        const bool other = (text[i] >= '0' && text[i] <= '9') || text[i] == '_' || text[i] == '-';
+
+        if (!letter && (!i || !other))
+            return false;
+    }
+    return length && length <= NAME_MAX_BYTES;
+}
+
+static bool are_names(const char *text)
+{
+    for (;; text++) {
+        const size_t length = strcspn(text, ",");
+
+        if (!is_name(text, length))
+            return false;
+        text += length;
+        if (!*text)
+            return true;
+    }
+}
+
+static bool are_words(const char *text)
+{
+    if (strlen(text) > ENVIRONMENT_VALUE_MAX)
+        return false;
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            return false;
+    return true;
+}
+
+/* What is wrong with a value that is no choice of words; NULL: nothing. */
+static const char *kind_problem(const char *values, const char *value)
+{
+    int64_t seconds;
+
+    if (!strcmp(values, "<seconds>"))
+        return number_parse(value, 0, ENVIRONMENT_SECONDS_MAX, &seconds)
+                   ? NULL
+                   : "not a number of 0 to 1000000 seconds";
+    if (!strcmp(values, "<name>"))
+        return is_name(value, strlen(value)) ? NULL : "not the name of a plugin, such as mpi";
+    if (!strcmp(values, "<name>,<name>…"))
+        return are_names(value) ? NULL : "not names of plugins between commas, such as trace,check";
+    if (!strcmp(values, "<words>"))
+        return are_words(value) ? NULL : "longer than 125 bytes, or with a control character in it";
+    return NULL;
+}
+
+/* Whether every possible value begins with something, such as "tcp://", and this one does not. */
+static bool has_no_beginning(const char *values, const char *value)
+{
+    char word[DISTANCE_WORD_MAX + 1];
+
+    while (next_word(&values, word)) {
+        const size_t fixed = strcspn(word, "<");
+
+        if (!strncmp(value, word, fixed))
+            return false;
+    }
+    return true;
+}
+
+static void choice_problem(const struct environment_variable *row, const char *value,
+                           char *ret_words, size_t size)
 {
     char word[DISTANCE_WORD_MAX + 1], nearest[DISTANCE_WORD_MAX + 1] = "";
     char upper[DISTANCE_WORD_MAX + 1];
     const char *at = row->values;
     unsigned best = DISTANCE_WORD_MAX;
 
-    *ret_words = 0;
-    if (!row->own || !*value || strchr(row->values, '<') || find_choice(row, value, word))
-        return;
     snprintf(upper, sizeof upper, "%s", value);
     while (next_word(&at, word)) {
         for (size_t i = 0; upper[i]; i++) /* the spelling of the choice, where only case differs */
@@ -83,6 +151,26 @@ void environment_problem(const struct environment_variable *row, const char *val
     snprintf(ret_words, size, "%s=%.64s: %s%s%s%s%s", row->name, value,
              strstr(row->values, BETWEEN) ? "not one of " : "the only value is ", row->values,
              *nearest ? "; did you mean " : "", nearest, *nearest ? "?" : "");
+}
+
+void environment_problem(const struct environment_variable *row, const char *value, char *ret_words,
+                         size_t size)
+{
+    char word[DISTANCE_WORD_MAX + 1];
+
+    *ret_words = 0;
+    if (!row->own || !*value)
+        return;
+    if (!strchr(row->values, '<')) {
+        if (!find_choice(row, value, word))
+            choice_problem(row, value, ret_words, size);
+        return;
+    }
+    const char *why = kind_problem(row->values, value);
+    if (why)
+        snprintf(ret_words, size, "%s=%.64s: %s", row->name, value, why);
+    else if (has_no_beginning(row->values, value))
+        snprintf(ret_words, size, "%s=%.64s: not one of %s", row->name, value, row->values);
 }
 
 tutti_status environment_check(void)
@@ -148,6 +236,17 @@ static bool is_left_to_others(const char *name)
            !strncmp(name, PREFIX "CONFORMANCE", strlen(PREFIX "CONFORMANCE"));
 }
 
+/* Options of tutti's own plugins have rows; nobody knows those of others. */
+static bool has_rows(const char *plugin, size_t length)
+{
+    static const char *const own[] = {"check", "fault", "gloo", "mpi", "shm", "tcp", "trace"};
+
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (strlen(own[i]) == length && !memcmp(plugin, own[i], length))
+            return true;
+    return false;
+}
+
 /* Whether `name` is TUTTI_ and a plugin's name, or begins with that and '_'; a '-' in a plugin's name
  * is '_'. */
 static bool is_of_plugin(const char *name, const char *plugins)
@@ -164,7 +263,7 @@ static bool is_of_plugin(const char *name, const char *plugins)
             if (letter[i] != upper)
                 break;
         }
-        if (i == length && (letter[length] == '_' || !letter[length]))
+        if (i == length && !has_rows(at, length) && (letter[length] == '_' || !letter[length]))
             return true;
         at += length;
         at += strspn(at, ", ");

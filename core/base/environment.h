@@ -25,9 +25,10 @@ enum environment_agreement {
 /*
  * X(NAME, VALUES, DEFAULT, AGREEMENT, MEANING)
  *
- * VALUES with " | " between words is a choice, matched without regard to case and checked by
- * environment_check(), but for words in angle brackets, which stand for anything. An empty DEFAULT
- * is «nothing».
+ * VALUES with " | " between words is a choice, matched without regard to case. Words in angle brackets
+ * stand for what they say: a number of seconds, names of plugins, words; of the others, such as a
+ * directory, only whoever uses it can tell. environment_check() looks at all. An empty DEFAULT is
+ * «nothing».
  */
 #define ENVIRONMENT_OWN(X)                                                                         \
     X(TUTTI_BACKEND, "auto | <name> | local=<name>,remote=<name> | <rules>", "auto", ENV_COMPARED, \
@@ -35,11 +36,17 @@ enum environment_agreement {
     X(TUTTI_BOOTSTRAP, "<name>", "", ENV_TO_MEET,                                                  \
       "The plugin that asks the launcher who this process is, where RANK and WORLD_SIZE are not "  \
       "set. Not set: that of the backend, or the one that knows the launcher.")                    \
+    X(TUTTI_CHECK, "<what>=<do>,<what>=<do>…", "nan=fail,inf=warn,checksum=fail", ENV_MAY_DIFFER,  \
+      "What the wrapper check looks for, and whether it does nothing (off), warns (warn) or ends " \
+      "the group (fail). Set-id programs ignore it.")                                              \
     X(TUTTI_DEBUG, "OFF | WARN | INFO | DETAIL", "WARN", ENV_MAY_DIFFER,                           \
       "What libtutti says on stderr.")                                                             \
     X(TUTTI_DUMP_DIR, "<directory>", "", ENV_MAY_DIFFER,                                           \
       "A folder for dumps: each rank writes one on SIGUSR2 and when a group fails. Not set: "      \
       "neither. Set-id programs ignore it.")                                                       \
+    X(TUTTI_FAULT, "<rule>;<rule>…", "", ENV_MAY_DIFFER,                                           \
+      "What the wrapper fault delays, drops, corrupts, closes and kills, and a seed. Set-id "      \
+      "programs ignore it.")                                                                       \
     X(TUTTI_HOST, "<words>", "", ENV_MAY_DIFFER,                                                   \
       "Ranks with different values never share memory, as if on different hosts. For tests.")      \
     X(TUTTI_MPI, "openmpi | mpich", "", ENV_COMPARED,                                              \
@@ -66,6 +73,9 @@ enum environment_agreement {
       "`1`: rank 0 serves the tcp store; `0`: somebody else does. Not set: rank 0 serves that of " \
       "MASTER_ADDR unless TORCHELASTIC_USE_AGENT_STORE says otherwise, and not that of "           \
       "TUTTI_STORE.")                                                                              \
+    X(TUTTI_TRACE_DIR, "<directory>", "", ENV_MAY_DIFFER,                                          \
+      "Where the wrapper trace writes its files. Not set: the current directory. Set-id programs " \
+      "ignore it.")                                                                                \
     X(TUTTI_WRAP, "<name>,<name>…", "", ENV_MAY_DIFFER,                                            \
       "Wrappers, the outermost first, where the options of tutti_init() name none.")
 
@@ -111,8 +121,8 @@ struct environment_variable {
 /* Ends with a row without a name. */
 extern const struct environment_variable environment_table[];
 
-/* INVALID_ARGUMENT with the words of the first of tutti's own variables whose value is none of its
- * choice. Empty counts as not set. */
+/* INVALID_ARGUMENT with the words of the first of tutti's own variables whose value makes no sense.
+ * Empty counts as not set. */
 tutti_status environment_check(void);
 
 /* The same for one row and a value: "" or what is wrong, with the nearest value. */
@@ -123,7 +133,7 @@ void environment_problem(const struct environment_variable *row, const char *val
  * Calls fn for each variable whose name begins with TUTTI_ and is in no row, with the words of a
  * warning. Left alone: TUTTI_TEST_… and TUTTI_CONFORMANCE…, for tests; TUTTI_ROOT, TUTTI_DIR and TUTTI_HOME, by which
  * modules and builds point at an installation; and TUTTI_NAME_…, an option of plugin NAME, for each
- * name that `plugins` ("shm, tcp") lists.
+ * name that `plugins` ("shm, tcp") lists, those of tutti's own plugins aside, which have rows.
  */
 void environment_strangers(const char *plugins,
                            void (*fn)(const char *name, const char *words, void *user), void *user);
@@ -131,7 +141,12 @@ void environment_strangers(const char *plugins,
 /* TUTTI_REPRODUCIBLE=1: every reduction takes the fixed order. */
 bool environment_is_reproducible(void);
 
-enum { ENVIRONMENT_SETTINGS_MAX = 1024, ENVIRONMENT_WORDS_MAX = 384 };
+enum {
+    ENVIRONMENT_SETTINGS_MAX = 1024,
+    ENVIRONMENT_WORDS_MAX = 384,
+    ENVIRONMENT_VALUE_MAX = 125, /* bytes of "<words>" */
+    ENVIRONMENT_SECONDS_MAX = 1000000
+};
 
 /* "NAME=VALUE\n" of each of tutti's own that is compared, TUTTI_BACKEND aside, which the options can
  * replace; as the table spells it, with defaults where nothing is set. */

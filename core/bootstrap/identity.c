@@ -207,13 +207,13 @@ static tutti_status store_from_master(const struct reader *reader, struct identi
     return url_take_host("MASTER_ADDR", address, identity->store.host);
 }
 
-static tutti_status store_from_variable(const char *value, struct identity *identity)
+tutti_status identity_store(const char *value, struct url *ret_store)
 {
-    tutti_status status = url_parse("TUTTI_STORE", value, &identity->store);
+    tutti_status status = url_parse("TUTTI_STORE", value, ret_store);
 
     if (status)
         return status;
-    if (identity->store.kind == URL_ENVIRONMENT || strchr(value, '?'))
+    if (ret_store->kind == URL_ENVIRONMENT || strchr(value, '?'))
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "TUTTI_STORE=%.256s: write tcp://HOST:PORT or file:///PATH, without rank "
                          "and world_size",
@@ -273,7 +273,7 @@ static tutti_status where_to_meet(const struct reader *reader, struct identity *
     if (by_url)
         identity->store = reader->url;
     else if (variable)
-        status = store_from_variable(variable, identity);
+        status = identity_store(variable, &identity->store);
     else
         status = store_from_master(reader, identity);
     return status ? status : who_serves(reader, !by_url && variable, identity);

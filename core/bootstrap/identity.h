@@ -35,6 +35,9 @@ struct identity {
 tutti_status identity_resolve(const tutti_init_options *options, identity_variable_fn variable,
                               void *user, struct identity *ret_identity);
 
+/* What a value of TUTTI_STORE says; INVALID_ARGUMENT when it makes no sense. */
+tutti_status identity_store(const char *value, struct url *ret_store);
+
 /* The name of a launcher's variable that says that this process is one of several, NULL: none does. */
 const char *identity_evidence(identity_variable_fn variable, void *user);
 

@@ -30,8 +30,8 @@ static void describe_host(char ret_key[AGREE_HOST_KEY_MAX])
     boot[strcspn(boot, "\n")] = 0;
     if (!stat("/proc/self/ns/net", &info))
         snprintf(space, sizeof space, "%llu", (unsigned long long)info.st_ino);
-    snprintf(ret_key, AGREE_HOST_KEY_MAX, "%s/%u/%s/%.100s", boot, (unsigned)geteuid(), space,
-             override ? override : "");
+    snprintf(ret_key, AGREE_HOST_KEY_MAX, "%s/%u/%s/%.*s", boot, (unsigned)geteuid(), space,
+             ENVIRONMENT_VALUE_MAX, override ? override : "");
 }
 
 /* Whether the plugin is there, and what it drives. */

@@ -308,20 +308,35 @@ static tutti_status find_members(struct tutti_group *world, const tutti_init_opt
     return status;
 }
 
-static tutti_status form_world(struct tutti_group *world, const tutti_init_options *options)
+/* What only this process has wrong is kept: the others, who would wait for it, shall hear it too. */
+static void take_settings(struct tutti_group *world, const tutti_init_options *options)
 {
-    int64_t init_count = atomic_fetch_add(&world->context->inits, 1);
-    int64_t deadline = clock_deadline_ms(world->timeout_ms);
     tutti_status status = settings_check();
 
     world->reproducible = environment_is_reproducible();
     if (!status)
         status = backend_resolve(options->backend, &world->choice);
     if (!status)
-        status = find_members(world, options, deadline);
+        return;
+    error_keep(&world->refusal);
+    world->choice = (struct backend_choice){.is_auto = true};
+}
+
+static tutti_status form_world(struct tutti_group *world, const tutti_init_options *options)
+{
+    int64_t init_count = atomic_fetch_add(&world->context->inits, 1);
+    int64_t deadline = clock_deadline_ms(world->timeout_ms);
+
+    take_settings(world, options);
+    const tutti_status refused = world->refusal.info.status;
+    tutti_status status = find_members(world, options, deadline);
+    if (refused && (status || world->bootstrap.size == 1)) { /* nobody can be told */
+        error_give(refused, &world->refusal);
+        return refused;
+    }
     if (!status)
         status = lineage_begin(world);
-    if (!status)
+    if (!status && !refused)
         status = wrappers_open(world, options->wrap);
     if (status)
         return status;

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/number.h"
@@ -28,13 +29,7 @@
 #include "reduce/reduce.h"
 #include "tensor/packed.h"
 
-enum {
-    SUSPICION_MS = 100,
-    TELL_MS = 20,
-    IDLE_TURNS = 8,
-    STALL_WARNING_S = 30,
-    STALL_WARNING_MAX_S = 1000000
-};
+enum { SUSPICION_MS = 100, TELL_MS = 20, IDLE_TURNS = 8, STALL_WARNING_S = 30 };
 
 static const char *operation_of(const struct call *call)
 {
@@ -259,9 +254,8 @@ static int64_t stall_warning_ns(void)
     if (ns)
         return ns;
     value = getenv("TUTTI_STALL_WARNING");
-    if (value && *value && !number_parse(value, 0, STALL_WARNING_MAX_S, &seconds))
-        log_line(LOG_WARN, -1, "TUTTI_STALL_WARNING=%.40s: not 0 to %d seconds; taken as %d", value,
-                 STALL_WARNING_MAX_S, STALL_WARNING_S);
+    if (value && !number_parse(value, 0, ENVIRONMENT_SECONDS_MAX, &seconds))
+        seconds = STALL_WARNING_S; /* changed since tutti_init() looked at it */
     ns = seconds ? seconds * CLOCK_NS_PER_S : INT64_MAX;
     atomic_store_explicit(&known, ns, memory_order_relaxed);
     return ns;

@@ -9,11 +9,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <tutti/version.h>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/number.h"
+#include "bootstrap/identity.h"
+#include "plugin/backend.h"
 #include "plugin/plugin.h"
 
 static void warn(const char *name, const char *words, void *user)
@@ -23,24 +28,102 @@ static void warn(const char *name, const char *words, void *user)
     log_line(LOG_WARN, -1, "%s", words);
 }
 
+static bool is_directory(const char *path)
+{
+    struct stat info;
+
+    return !stat(path, &info) && S_ISDIR(info.st_mode);
+}
+
+/* A folder of plugins that is not there is passed over, in which a misspelt one would not be noticed. */
+static void warn_of_plugin_path(void)
+{
+    const char *at = secure_getenv("TUTTI_PLUGIN_PATH");
+
+    while (at && *at) {
+        const size_t length = strcspn(at, ":");
+        char path[1024];
+
+        if (length && length < sizeof path) {
+            memcpy(path, at, length);
+            path[length] = 0;
+            if (!is_directory(path))
+                log_line(LOG_WARN, -1, "TUTTI_PLUGIN_PATH: %s is no directory, and is passed over",
+                         path);
+        }
+        at += length + (at[length] == ':');
+    }
+}
+
+/* The folder is made when a dump is written, but not its parents. */
+static void warn_of_dump_folder(void)
+{
+    const char *path = secure_getenv("TUTTI_DUMP_DIR");
+    char parent[1024];
+
+    if (!path || !*path)
+        return;
+    if (!access(path, F_OK)) {
+        if (!is_directory(path) || access(path, W_OK | X_OK))
+            log_line(LOG_WARN, -1,
+                     "TUTTI_DUMP_DIR=%s: this is no directory that this process may write into; no "
+                     "dumps will be made",
+                     path);
+        return;
+    }
+    const char *last = strrchr(path, '/');
+    if (last && last > path && (size_t)(last - path) < sizeof parent) {
+        memcpy(parent, path, (size_t)(last - path));
+        parent[last - path] = 0;
+        if (last[1] && !is_directory(parent))
+            log_line(LOG_WARN, -1,
+                     "TUTTI_DUMP_DIR=%s: %s is no directory, and it is not made; no dumps will be "
+                     "made",
+                     path, parent);
+    }
+}
+
 /* Ranks of one host have one environment from their launcher: its first one warns for all. */
-static void warn_of_strangers(void)
+static void warn_once(void)
 {
     const char *local = getenv("LOCAL_RANK");
     char plugins[1024];
+    int64_t rank;
 
-    if (local && *local && strcmp(local, "0"))
+    if (local && number_parse(local, 1, INT64_MAX, &rank))
         return;
+    if (local && *local && !number_parse(local, 0, 0, &rank))
+        log_line(LOG_WARN, -1, "LOCAL_RANK=%.40s: not a rank; warnings come from each process",
+                 local);
     plugin_known_names(plugins, sizeof plugins);
     environment_strangers(plugins, warn, NULL);
+    warn_of_plugin_path();
+    warn_of_dump_folder();
+}
+
+/* Values with a grammar of their own. They are looked at also where an option comes before them, as all
+ * others are. */
+static tutti_status check_grammars(void)
+{
+    const char *backend = getenv("TUTTI_BACKEND"), *store = getenv("TUTTI_STORE");
+    struct backend_choice choice;
+    struct url url;
+    tutti_status status = TUTTI_OK;
+
+    if (backend && *backend)
+        status = backend_parse("TUTTI_BACKEND", backend, &choice);
+    if (!status && store && *store)
+        status = identity_store(store, &url);
+    return status;
 }
 
 tutti_status settings_check(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    pthread_once(&once, warn_of_strangers);
-    return environment_check();
+    pthread_once(&once, warn_once);
+    tutti_status status = environment_check();
+    return status ? status : check_grammars();
 }
 
 void settings_describe(char ret_settings[ENVIRONMENT_SETTINGS_MAX])

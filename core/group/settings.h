@@ -6,8 +6,8 @@
 
 #include "base/environment.h"
 
-/* Warns of names that nothing reads, once in a process; refuses a value that is none of its
- * choice. */
+/* Warns of names that nothing reads, and of folders that are not there, once in a process; refuses a
+ * value that makes no sense. */
 tutti_status settings_check(void);
 
 /* "NAME=VALUE\n" of all that members must have in common, for the offer. */

@@ -299,19 +299,27 @@ static void check_same_words(tutti_group *world, int size, const char *words)
         check(!strcmp(all[0], all[i]));
 }
 
-RANK_CASE(settings_that_must_agree_are_named_with_ranks_and_values_on_all)
+RANK_CASE(settings_that_differ_or_make_no_sense_are_told_on_all)
 {
     static const struct {
         const char *name, *usual, *other; /* of rank 2 */
         const char *words;
+        tutti_status status;
     } settings[] = {
         {"TUTTI_REPRODUCIBLE", NULL, "1",
-         "members disagree about TUTTI_REPRODUCIBLE: rank 0: «0»; rank 2: «1»"},
+         "members disagree about TUTTI_REPRODUCIBLE: rank 0: «0»; rank 2: «1»", TUTTI_ERR_MISMATCH},
         {"TUTTI_REPRODUCIBLE", "1", "0",
-         "members disagree about TUTTI_REPRODUCIBLE: rank 0: «1»; rank 2: «0»"},
+         "members disagree about TUTTI_REPRODUCIBLE: rank 0: «1»; rank 2: «0»", TUTTI_ERR_MISMATCH},
         {"TUTTI_BACKEND", "shm", "tcp",
-         "different backends: rank 0: «shm»; rank 2: «tcp» (TUTTI_BACKEND"},
-        {"WORLD_SIZE", "3", "4", "disagree about the size of the world: rank 0: 3; rank 2: 4"},
+         "different backends: rank 0: «shm»; rank 2: «tcp» (TUTTI_BACKEND", TUTTI_ERR_MISMATCH},
+        {"WORLD_SIZE", "3", "4", "disagree about the size of the world: rank 0: 3; rank 2: 4",
+         TUTTI_ERR_MISMATCH},
+        {"TUTTI_STALL_WARNING", NULL, "soon",
+         "rank 2 cannot take part: TUTTI_STALL_WARNING=soon: not a number",
+         TUTTI_ERR_INVALID_ARGUMENT},
+        {"TUTTI_BACKEND", "tcp", "local=tcp",
+         "rank 2 cannot take part: TUTTI_BACKEND=local=tcp: one of local= and remote= is missing",
+         TUTTI_ERR_INVALID_ARGUMENT},
     };
     enum { SETTINGS = sizeof settings / sizeof settings[0] };
     static char words[SETTINGS][512];
@@ -324,7 +332,7 @@ RANK_CASE(settings_that_must_agree_are_named_with_ranks_and_values_on_all)
 
         if (value)
             setenv(settings[i].name, value, 1);
-        check_status(tutti_init(NULL, &world), TUTTI_ERR_MISMATCH);
+        check_status(tutti_init(NULL, &world), settings[i].status);
         snprintf(words[i], sizeof words[i], "%s", tutti_last_error());
         check_contains(words[i], settings[i].words);
         unsetenv(settings[i].name);

@@ -76,6 +76,27 @@ Test(documents, paths_and_links_lead_somewhere, .timeout = 10)
     }
 }
 
+/* What plugins read by host->config(): an option of theirs is a variable. */
+static void options_of_plugins(GPtrArray *names)
+{
+    g_autoptr(GPtrArray) sources = g_ptr_array_new_with_free_func(g_free);
+
+    document_sources("plugins", sources);
+    for (guint i = 0; i < sources->len; i++) {
+        g_autofree char *source = document_read(sources->pdata[i]);
+        g_autoptr(GPtrArray) keys = document_find(source, "->config\\([^,()]*, \"([^\"]*)\"\\)");
+        g_auto(GStrv) parts = g_strsplit(sources->pdata[i], "/", 3); /* plugins/NAME/… */
+
+        for (guint k = 0; k < keys->len; k++) {
+            const char *key = keys->pdata[k];
+            g_autofree char *option =
+                g_strdup_printf("TUTTI_%s%s%s", parts[1], *key ? "_" : "", key);
+
+            g_ptr_array_add(names, g_ascii_strup(g_strdelimit(option, ".-", '_'), -1));
+        }
+    }
+}
+
 /* Every literal that looks like the name of a variable; errors' names aside. */
 static GPtrArray *variables_in_the_code(void)
 {
@@ -94,6 +115,7 @@ static GPtrArray *variables_in_the_code(void)
             if (!document_has(names, found->pdata[k]))
                 g_ptr_array_add(names, g_strdup(found->pdata[k]));
     }
+    options_of_plugins(names);
     return names;
 }
 

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of variables: unknown names, wrong values, and what members compare. */
 #include <criterion/criterion.h>
+#include <criterion/redirect.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include <tutti/group.h>
 
 #include "base/environment.h"
 #include "base/error.h"
@@ -33,7 +37,10 @@ Test(environment, an_unknown_name_is_warned_of_with_the_nearest_one)
         {"TUTTI_PLUGINS_PATH", "did you mean TUTTI_PLUGIN_PATH?"},
         {"TUTTI_ALGORITHM", "TUTTI_ALGORITHM is set, which nothing reads; `tutti info --env`"},
         {"TUTTI_TCPX_PORT", "TUTTI_TCPX_PORT is set"},
-        {"TUTTI_TCP_PORT", ""},
+        {"TUTTI_TCP_PORT", "TUTTI_TCP_PORT is set, which nothing reads"},
+        {"TUTTI_CHECK", ""},
+        {"TUTTI_TRACE_DIRECTORY", "TUTTI_TRACE_DIRECTORY is set"},
+        {"TUTTI_TRACE_DIRS", "did you mean TUTTI_TRACE_DIR?"},
         {"TUTTI_MY_WIRE_DEPTH", ""}, /* of plugin my-wire */
         {"TUTTI_TEST_ANYTHING", ""},
         {"TUTTI_CONFORMANCE_SECONDS", ""},
@@ -54,7 +61,7 @@ Test(environment, an_unknown_name_is_warned_of_with_the_nearest_one)
     }
 }
 
-Test(environment, a_value_that_is_none_of_a_choice_is_refused)
+Test(environment, a_value_that_makes_no_sense_is_refused)
 {
     static const struct {
         const char *name, *value, *words; /* "": it is good */
@@ -68,6 +75,20 @@ Test(environment, a_value_that_is_none_of_a_choice_is_refused)
         {"TUTTI_STORE_HOST", "yes", "TUTTI_STORE_HOST=yes: not one of 0 | 1"},
         {"TUTTI_PLUGIN_TRUST", "all", "TUTTI_PLUGIN_TRUST=all: the only value is any"},
         {"TUTTI_HOST", "anything", ""},
+        {"TUTTI_HOST", "two\nlines", "with a control character in it"},
+        {"TUTTI_RUN_ID", "\x7f", "with a control character in it"},
+        {"TUTTI_STALL_WARNING", "abc",
+         "TUTTI_STALL_WARNING=abc: not a number of 0 to 1000000 seconds"},
+        {"TUTTI_STALL_WARNING", "-1", "not a number of 0"},
+        {"TUTTI_STALL_WARNING", "1000001", "not a number of 0"},
+        {"TUTTI_STALL_WARNING", "0", ""},
+        {"TUTTI_BOOTSTRAP", "MPI!", "TUTTI_BOOTSTRAP=MPI!: not the name of a plugin"},
+        {"TUTTI_BOOTSTRAP", "mpi", ""},
+        {"TUTTI_WRAP", "trace,", "TUTTI_WRAP=trace,: not names of plugins between commas"},
+        {"TUTTI_WRAP", "trace,check", ""},
+        {"TUTTI_STORE", "127.0.0.1:29500", "not one of tcp://<host>:<port> | file:///<path>"},
+        {"TUTTI_STORE", "tcp://127.0.0.1:29500", ""},
+        {"TUTTI_DUMP_DIR", "anywhere", ""},
         {"TORCHELASTIC_USE_AGENT_STORE", "1", ""}, /* of others, who may write what they like */
     };
 
@@ -81,6 +102,50 @@ Test(environment, a_value_that_is_none_of_a_choice_is_refused)
         if (*cases[i].words)
             cr_expect_not_null(strstr(error_message(), cases[i].words), "«%s»", error_message());
     }
+}
+
+/* What has a grammar of its own, also where an option comes before it. */
+Test(environment, settings_are_checked_when_a_world_is_made)
+{
+    static const struct {
+        const char *name, *value, *words;
+    } cases[] = {
+        {"TUTTI_BACKEND", "local=shm", "one of local= and remote= is missing"},
+        {"TUTTI_STORE", "tcp://nowhere", "TUTTI_STORE=tcp://nowhere: no HOST:PORT"},
+        {"TUTTI_STALL_WARNING", "soon", "TUTTI_STALL_WARNING=soon"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
+        tutti_group *world;
+
+        options.backend = "auto";
+        options.world_size = 1;
+        options.init_url = "tcp://127.0.0.1:1";
+        setenv(cases[i].name, cases[i].value, 1);
+        cr_expect_eq(tutti_init(&options, &world), TUTTI_ERR_INVALID_ARGUMENT);
+        cr_expect_not_null(strstr(tutti_last_error(), cases[i].words), "«%s»", tutti_last_error());
+        unsetenv(cases[i].name);
+    }
+}
+
+Test(environment, folders_that_are_not_there_are_warned_of)
+{
+    char said[2048] = "";
+
+    setenv("TUTTI_PLUGIN_PATH", "/tmp:/nowhere/plugins", 1);
+    setenv("TUTTI_DUMP_DIR", "/nowhere/dumps", 1);
+    setenv("LOCAL_RANK", "first", 1);
+    cr_redirect_stderr();
+    cr_expect_eq(settings_check(), TUTTI_OK);
+    close(STDERR_FILENO);
+
+    FILE *file = cr_get_redirected_stderr();
+    cr_expect_gt(fread(said, 1, sizeof said - 1, file), 0);
+    cr_expect_not_null(strstr(said, "TUTTI_PLUGIN_PATH: /nowhere/plugins is no directory"));
+    cr_expect_null(strstr(said, "/tmp is"));
+    cr_expect_not_null(strstr(said, "TUTTI_DUMP_DIR=/nowhere/dumps: /nowhere is no directory"));
+    cr_expect_not_null(strstr(said, "LOCAL_RANK=first: not a rank"));
 }
 
 Test(environment, members_with_different_settings_hear_both_sides)
