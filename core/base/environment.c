@@ -65,8 +65,10 @@ static bool is_nearer(const char *word, const char *candidate, unsigned *best)
 }
 
 /* A plugin's name: a lower-case letter, then letters, digits, '_' and '-', 31 at most. */
-static bool is_name(const char *text, size_t length)
+static bool is_name(const char *text)
 {
+    const size_t length = strlen(text);
+
     for (size_t i = 0; i < length; i++) {
         const bool letter = text[i] >= 'a' && text[i] <= 'z';
         const bool other = (text[i] >= '0' && text[i] <= '9') || text[i] == '_' || text[i] == '-';
@@ -75,19 +77,6 @@ static bool is_name(const char *text, size_t length)
             return false;
     }
     return length && length <= NAME_MAX_BYTES;
-}
-
-static bool are_names(const char *text)
-{
-    for (;; text++) {
-        const size_t length = strcspn(text, ",");
-
-        if (!is_name(text, length))
-            return false;
-        text += length;
-        if (!*text)
-            return true;
-    }
 }
 
 static bool are_words(const char *text)
@@ -110,9 +99,7 @@ static const char *kind_problem(const char *values, const char *value)
                    ? NULL
                    : "not a number of 0 to 1000000 seconds";
     if (!strcmp(values, "<name>"))
-        return is_name(value, strlen(value)) ? NULL : "not the name of a plugin, such as mpi";
-    if (!strcmp(values, "<name>,<name>…"))
-        return are_names(value) ? NULL : "not names of plugins between commas, such as trace,check";
+        return is_name(value) ? NULL : "not the name of a plugin, such as mpi";
     if (!strcmp(values, "<words>"))
         return are_words(value) ? NULL : "longer than 125 bytes, or with a control character in it";
     return NULL;

@@ -26,7 +26,7 @@ enum environment_agreement {
  * X(NAME, VALUES, DEFAULT, AGREEMENT, MEANING)
  *
  * VALUES with " | " between words is a choice, matched without regard to case. Words in angle brackets
- * stand for what they say: a number of seconds, names of plugins, words; of the others, such as a
+ * stand for what they say: a number of seconds, the name of a plugin, words; of the others, such as a
  * directory, only whoever uses it can tell. environment_check() looks at all. An empty DEFAULT is
  * «nothing».
  */

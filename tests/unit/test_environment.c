@@ -84,8 +84,6 @@ Test(environment, a_value_that_makes_no_sense_is_refused)
         {"TUTTI_STALL_WARNING", "0", ""},
         {"TUTTI_BOOTSTRAP", "MPI!", "TUTTI_BOOTSTRAP=MPI!: not the name of a plugin"},
         {"TUTTI_BOOTSTRAP", "mpi", ""},
-        {"TUTTI_WRAP", "trace,", "TUTTI_WRAP=trace,: not names of plugins between commas"},
-        {"TUTTI_WRAP", "trace,check", ""},
         {"TUTTI_STORE", "127.0.0.1:29500", "not one of tcp://<host>:<port> | file:///<path>"},
         {"TUTTI_STORE", "tcp://127.0.0.1:29500", ""},
         {"TUTTI_DUMP_DIR", "anywhere", ""},
