@@ -108,6 +108,8 @@ static tutti_status make_page(struct mates *mates, int *ret_fd)
         status = error_set_errno(TUTTI_ERR_SYSTEM, errno, "cannot make the page of this host");
     if (!status)
         status = map_page(mates, fd);
+    if (!status)
+        status = mates_bell_new(mates);
     if (status) {
         if (fd >= 0)
             close(fd);
@@ -163,7 +165,8 @@ static tutti_status send_page(struct mates *mates, int page_fd, int to)
     atomic_store(&mates->page->lines[to].nonce, nonce);
     write_u32(&w, MATES_PAGE);
     write_u64(&w, nonce);
-    tutti_status status = mates_send(mates, to, body, w.size, &page_fd, 1);
+    int page[2] = {page_fd, mates->bell};
+    tutti_status status = mates_send(mates, to, body, w.size, page, mates->bell >= 0 ? 2 : 1);
     for (int i = 0; i < mates->count && !status; i++) {
         struct mates_peer *peer = &mates->peers[i];
         int descriptors[2] = {peer->doorbell, peer->death.fd};
@@ -276,17 +279,20 @@ static bool on_hello(struct mates *mates, struct mates_link *link, struct reader
     return false;
 }
 
-static bool on_page(struct mates *mates, struct mates_link *link, struct reader *r, int fd)
+static bool on_page(struct mates *mates, struct mates_link *link, struct reader *r,
+                    const int *descriptors, int count)
 {
     uint8_t body[MATES_MESSAGE_MAX];
     struct writer w = {.data = body, .capacity = sizeof body};
     uint64_t nonce = read_u64(r);
 
-    if (!mates->self || r->bad || !take_page(mates, fd, nonce)) {
+    if (!mates->self || r->bad || !take_page(mates, descriptors[0], nonce)) {
         mates_fail(mates, "the page of this host is not what its first member announced");
         return false;
     }
-    close(fd);
+    close(descriptors[0]);
+    if (count > 1)
+        mates->bell = descriptors[1];
     write_u32(&w, MATES_PROVEN);
     write_u64(&w, atomic_load(&mates->page->lines[mates->self].nonce));
     if (mates_send(mates, link->index, body, w.size, NULL, 0))
@@ -328,8 +334,8 @@ void mates_message(struct mates *mates, struct mates_link *link, const uint8_t *
 
     if (type == MATES_HELLO && link->index < 0 && (count == 1 || count == 2))
         taken = on_hello(mates, link, &r, descriptors, count);
-    else if (type == MATES_PAGE && link->index == 0 && count == 1)
-        taken = on_page(mates, link, &r, descriptors[0]);
+    else if (type == MATES_PAGE && link->index == 0 && (count == 1 || count == 2))
+        taken = on_page(mates, link, &r, descriptors, count);
     else if (type == MATES_PEER && link->index == 0 && (count == 1 || count == 2))
         taken = on_peer(mates, &r, descriptors, count);
     else if (type == MATES_PROVEN)
@@ -409,7 +415,7 @@ tutti_status mates_new(struct control *control, uint32_t round, const int *ranks
     mates->control = control;
     mates->count = count;
     mates->round = round;
-    mates->listener.watch.fd = -1;
+    mates->listener.watch.fd = mates->bell = -1;
     mates->page_bytes = sizeof(struct mates_page) + (size_t)count * sizeof(struct mates_line);
     for (int i = 0; i < count; i++) {
         mates->peers[i].rank = ranks[i];
@@ -476,6 +482,8 @@ void mates_free(struct mates *mates)
     }
     if (mates->page)
         munmap(mates->page, mates->page_bytes);
+    if (mates->bell >= 0)
+        close(mates->bell);
     pthread_mutex_unlock(&mates->control->lock);
     free(mates->peers);
     free(mates);
@@ -536,21 +544,6 @@ void mates_poll(struct mates *mates)
     adopt_from_page(mates);
 }
 
-void mates_ring(struct mates *mates, int index)
-{
-    uint64_t one = 1;
-    ssize_t ignored = write(mates->peers[index].doorbell, &one, sizeof one);
-
-    (void)ignored; /* a counter that is full rings already */
-}
-
-static void ring_all(struct mates *mates)
-{
-    for (int i = 0; i < mates->count; i++)
-        if (i != mates->self)
-            mates_ring(mates, i);
-}
-
 void mates_publish_verdict(struct mates *mates, struct control_verdict *verdict)
 {
     uint32_t none = 0;
@@ -566,7 +559,7 @@ void mates_publish_verdict(struct mates *mates, struct control_verdict *verdict)
     } else {
         (void)mates_read_verdict(mates, verdict);
     }
-    ring_all(mates);
+    mates_ring_all(mates);
 }
 
 void mates_say_bye(struct mates *mates, uint64_t last_sequence)
@@ -575,5 +568,5 @@ void mates_say_bye(struct mates *mates, uint64_t last_sequence)
         return;
     atomic_store(&mates->page->lines[mates->self].left_after, last_sequence);
     atomic_store(&mates->page->lines[mates->self].left, 1);
-    ring_all(mates);
+    mates_ring_all(mates);
 }

@@ -8,7 +8,8 @@
  * descriptors.
  *
  * The page holds a line a mate (does it sleep, has it left) and the verdict, so that a mate learns
- * of the group's end from memory and a sleeper is woken by its doorbell.
+ * of the group's end from memory and a sleeper is woken by its doorbell, or several at once by the
+ * bell that all of them listen to.
  *
  * An abstract name, and no directory: nothing stays behind when a process is killed here.
  */
@@ -84,6 +85,7 @@ struct mates {
     } listener;
     size_t page_bytes;
     struct mates_page *page;
+    int bell; /* eventfd that wakes all mates of the group at once; -1: they are few */
     struct mates_peer *peers;
     struct mates_link *links;
     struct tutti_exchange *exchanges; /* under way */
@@ -119,7 +121,11 @@ static inline void mates_awake(struct mates *mates)
     atomic_store_explicit(&mates->page->lines[mates->self].sleeping, 0, memory_order_relaxed);
 }
 
-void mates_ring(struct mates *mates, int index);
+void mates_ring(const struct mates *mates, int index);
+void mates_ring_all(const struct mates *mates);
+/* Rings those who sleep, but for those of whom `spare` (NULL: none) says so; each once a sleep. */
+void mates_ring_sleepers(struct mates *mates, bool (*spare)(const void *user, int index),
+                         const void *user);
 
 static inline bool mates_sleeps(const struct mates *mates, int index)
 {
@@ -148,8 +154,10 @@ static inline void mates_wake_all(struct mates *mates)
 {
     fence_publish(mates->all_light);
     for (int i = 0; i < mates->count; i++)
-        if (i != mates->self)
-            mates_ring_once(mates, i);
+        if (i != mates->self && mates_sleeps(mates, i)) {
+            mates_ring_sleepers(mates, NULL, NULL);
+            return;
+        }
 }
 
 static inline bool mates_have_verdict(const struct mates *mates)
@@ -163,11 +171,11 @@ void mates_publish_verdict(struct mates *mates, struct control_verdict *verdict)
 bool mates_read_verdict(const struct mates *mates, struct control_verdict *ret_verdict);
 void mates_say_bye(struct mates *mates, uint64_t last_sequence);
 
-/* ---- between mates.c, mates_link.c and mates_share.c, under the control lock ---- */
+/* ---- between mates.c, mates_bell.c, mates_link.c and mates_share.c, under the control lock ---- */
 
 enum mates_message {                  /* first word of each message of the star */
                      MATES_HELLO = 1, /* to the leader: token, rank; doorbell, pidfd */
-                     MATES_PAGE,      /* nonce, bytes; the page */
+                     MATES_PAGE,      /* nonce; the page, the bell if there is one */
                      MATES_PEER,      /* index; doorbell, pidfd */
                      MATES_PROVEN,    /* to the leader: the nonce as read in the page */
                      MATES_SHARE,     /* to the leader: exchange; descriptors */
@@ -176,6 +184,7 @@ enum mates_message {                  /* first word of each message of the star 
 
 enum { MATES_MESSAGE_MAX = 64, MATES_DESCRIPTORS_MAX = 8 };
 
+tutti_status mates_bell_new(struct mates *mates);                 /* the leader's */
 struct mates_process *mates_process_new(int doorbell, int pidfd); /* takes both over */
 struct mates_process *mates_process_hold(struct mates_process *process);
 void mates_process_drop(struct mates_process *process);

@@ -91,15 +91,23 @@ static struct kernels kernels_of(const struct call *call)
     return kernels;
 }
 
-/* Those who still are in the call that ends here; who sleeps in a later one waits for others. */
+/* Who sleeps in a later call than the one that ends here waits for others. */
+static bool has_passed(const void *user, int mate)
+{
+    return mapped_has_passed(user, mate);
+}
+
+/* Those who still are in the call that ends here. */
 static void wake_behind(struct tutti_group *group)
 {
     struct mates *mates = group->mates;
 
     fence_publish(mates->all_light);
     for (int i = 0; i < mates->count; i++)
-        if (i != mates->self && mates_sleeps(mates, i) && !mapped_has_passed(&group->mapped, i))
-            mates_ring_once(mates, i);
+        if (i != mates->self && mates_sleeps(mates, i) && !mapped_has_passed(&group->mapped, i)) {
+            mates_ring_sleepers(mates, has_passed, &group->mapped);
+            return;
+        }
 }
 
 /*

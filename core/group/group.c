@@ -66,6 +66,8 @@ void group_free(struct tutti_group *group)
         mapped_free(&group->mapped);
     endpoints_close(group);
     wrappers_leave(group);
+    if (group->mates && group->mates->bell >= 0) /* the others hold it: closing leaves it watched */
+        engine_unwatch(&context->engine, group->mates->bell);
     mates_free(group->mates);
     if (group->control) {
         engine_unwatch(&context->engine, group->control->epoll_fd);
@@ -249,6 +251,8 @@ tutti_status group_form(struct tutti_group *group)
         status = group->size > 1 ? meet(group) : be_alone(group);
     if (!status)
         status = engine_watch(&group->context->engine, group->control->epoll_fd);
+    if (!status && group->mates && group->mates->bell >= 0)
+        status = engine_watch_bell(&group->context->engine, group->mates->bell);
     if (status)
         return status;
     gather_facts(group);

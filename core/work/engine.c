@@ -141,13 +141,23 @@ void engine_remove(struct engine *engine, struct engine_source *source)
     engine_release(engine);
 }
 
-tutti_status engine_watch(struct engine *engine, int fd)
+static tutti_status watch_for(struct engine *engine, int fd, uint32_t events)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+    struct epoll_event event = {.events = events, .data.fd = fd};
 
     if (epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, fd, &event))
         return error_set_errno(TUTTI_ERR_SYSTEM, errno, "cannot watch a descriptor");
     return TUTTI_OK;
+}
+
+tutti_status engine_watch(struct engine *engine, int fd)
+{
+    return watch_for(engine, fd, EPOLLIN);
+}
+
+tutti_status engine_watch_bell(struct engine *engine, int fd)
+{
+    return watch_for(engine, fd, EPOLLIN | EPOLLET);
 }
 
 void engine_unwatch(struct engine *engine, int fd)
@@ -335,8 +345,9 @@ static void watch(struct engine *engine, enum rest rest, int64_t end_ns)
         }
 }
 
-/* One sleep, which ends when somebody wakes this thread, or after `sleep_ms`. */
-static void sleep_once(struct engine *engine, struct wanted wanted, int64_t until_ns, bool doze)
+/* One sleep, which ends when somebody wakes this thread, or after `sleep_ms`. Whether it lasted: a
+ * bell may ring for others. */
+static bool sleep_once(struct engine *engine, struct wanted wanted, int64_t until_ns, bool doze)
 {
     struct sleeper self = {.wanted = wanted};
     int64_t ms = doze && DOZE_MS < engine->sleep_ms ? DOZE_MS : engine->sleep_ms;
@@ -360,6 +371,7 @@ static void sleep_once(struct engine *engine, struct wanted wanted, int64_t unti
     get_up(engine, &self);
     engine_release(engine);
     sem_destroy(&self.woken);
+    return clock_now_ns() >= end;
 }
 
 /* Who leaves may have been the watcher, or have taken what was meant for the next one: if nobody
@@ -412,8 +424,7 @@ static bool wait_for(struct engine *engine, const struct wanted *wanted, int64_t
             look(engine);
             if (until_ns != INT64_MAX && clock_now_ns() >= until_ns)
                 break;
-            sleep_once(engine, *wanted, until_ns, !slept);
-            slept = true;
+            slept |= sleep_once(engine, *wanted, until_ns, !slept);
         }
     }
     if (atomic_fetch_sub(&engine->waiters, 1) > 1)
@@ -473,9 +484,10 @@ static void attend(struct engine *engine)
         engine_run_callbacks(engine);
         if (!moved) {
             look(engine);
-            sleep_once(engine, (struct wanted){.count = 0}, INT64_MAX, !slept);
+            slept |= sleep_once(engine, (struct wanted){.count = 0}, INT64_MAX, !slept);
+        } else {
+            slept = false;
         }
-        slept = !moved;
     }
 }
 

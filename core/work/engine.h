@@ -82,6 +82,8 @@ void engine_add(struct engine *engine, struct engine_source *source);
 void engine_remove(struct engine *engine, struct engine_source *source);
 /* A descriptor whose readiness ends a sleep; it stays the caller's. */
 tutti_status engine_watch(struct engine *engine, int fd);
+/* As engine_watch(), for one that several processes share and nobody reads. */
+tutti_status engine_watch_bell(struct engine *engine, int fd);
 void engine_unwatch(struct engine *engine, int fd);
 
 static inline bool engine_try(struct engine *engine)

@@ -11,9 +11,9 @@
 
 TestSuite(mates, .timeout = 20);
 
-enum { MEMBERS = 3 };
+enum { MEMBERS = 5 };
 
-static const int ranks[MEMBERS] = {0, 1, 2};
+static const int ranks[MEMBERS] = {0, 1, 2, 3, 4};
 static const uint8_t token[CONTROL_TOKEN_BYTES] = "one token of all";
 
 struct member {
@@ -51,21 +51,65 @@ static void form(struct member *members, const bool *here)
                 control_poll(members[i].control);
 }
 
-Test(mates, are_ready_when_each_has_proven_itself)
+static void join_all(struct member *members)
 {
-    struct member members[MEMBERS];
     char name[MATES_NAME_MAX];
     int listener;
 
     cr_assert_eq(mates_listen(name, &listener), TUTTI_OK);
     for (int i = 0; i < MEMBERS; i++)
         join(&members[i], i, name, i ? -1 : listener);
-    form(members, (bool[MEMBERS]){true, true, true});
+    form(members, (bool[MEMBERS]){true, true, true, true, true});
     for (int i = 0; i < MEMBERS; i++)
-        cr_expect_eq(members[i].mates->state, MATES_READY, "rank %d: %s", i,
+        cr_assert_eq(members[i].mates->state, MATES_READY, "rank %d: %s", i,
                      members[i].mates->words);
+}
+
+static void leave_all(struct member *members)
+{
     for (int i = MEMBERS - 1; i >= 0; i--)
         leave(&members[i]);
+}
+
+Test(mates, are_ready_when_each_has_proven_itself)
+{
+    struct member members[MEMBERS];
+
+    join_all(members);
+    leave_all(members);
+}
+
+/* How often it rang since it was asked last. */
+static uint64_t rings(int bell)
+{
+    uint64_t count = 0;
+
+    return read(bell, &count, sizeof count) == sizeof count ? count : 0;
+}
+
+Test(mates, ring_one_who_sleeps_by_its_own_bell_and_many_by_the_common_one)
+{
+    static const bool sleep[][MEMBERS] = {
+        {0}, {0, 0, 1}, {0, 1, 0, 0, 1}, {0, 1, 1, 1, 0}, {0, 1, 1, 1, 1}};
+    struct member members[MEMBERS];
+
+    join_all(members);
+    for (size_t c = 0; c < sizeof sleep / sizeof *sleep; c++) {
+        int asleep = 0;
+
+        for (int i = 0; i < MEMBERS; i++)
+            if (sleep[c][i]) {
+                mates_sleep(members[i].mates);
+                asleep++;
+            }
+        for (int twice = 0; twice < 2; twice++) /* each once a sleep */
+            mates_wake_all(members[0].mates);
+        for (int i = 0; i < MEMBERS; i++)
+            cr_expect_eq(rings(members[i].doorbell), asleep < 3 && sleep[c][i],
+                         "case %zu: mate %d's own bell", c, i);
+        cr_expect_eq(rings(members[MEMBERS - 1].mates->bell), asleep >= 3, "case %zu", c);
+    }
+    leave_all(members);
 }
 
 Test(mates, name_one_that_said_hello_and_was_gone_when_the_last_one_came)
@@ -80,11 +124,13 @@ Test(mates, name_one_that_said_hello_and_was_gone_when_the_last_one_came)
     control_poll(members[0].control);
     leave(&members[1]);
     control_poll(members[0].control);
-    join(&members[2], 2, name, -1);
-    form(members, (bool[MEMBERS]){true, false, true});
+    for (int i = 2; i < MEMBERS; i++)
+        join(&members[i], i, name, -1);
+    form(members, (bool[MEMBERS]){true, false, true, true, true});
     cr_expect_eq(members[0].mates->state, MATES_FAILED);
     cr_expect_not_null(strstr(members[0].mates->words, "rank 1 is not connected any more"), "«%s»",
                        members[0].mates->words);
-    leave(&members[2]);
+    for (int i = MEMBERS - 1; i >= 2; i--)
+        leave(&members[i]);
     leave(&members[0]);
 }
