@@ -3,7 +3,7 @@
  * `tutti info --matrix`: the cells of tutti_matrix_list(), as Markdown tables or as one JSON
  * document. The tables fold what is the same everywhere: a line for each operation says who carries
  * it and by which algorithms, and a table of dtypes and reductions stands for all operations that
- * take the same ones.
+ * take the same ones. What an engine does itself is an algorithm that ends with "native".
  */
 #include "info_matrix.h"
 
@@ -85,45 +85,114 @@ static bool take_backends(struct matrix *matrix, char *const *names)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* "inline, ring" of "all_reduce_inline, all_reduce_ring". */
-static char *without_operation(const struct cell *cell)
-{
-    g_autoptr(GString) short_names = g_string_new(cell->algorithms);
-    g_autofree char *base = g_str_has_suffix(cell->operation, "_v")
-                                ? g_strndup(cell->operation, strlen(cell->operation) - 2)
-                                : g_strdup(cell->operation);
-    g_autofree char *prefix = g_strdup_printf("%s_", base);
+/* How a cell is served. */
+enum { REFUSED = '-', BY_CORE = 'c', BY_ENGINE = 'e' };
 
-    g_string_replace(short_names, prefix, "", 0);
-    return g_strdup(short_names->str);
+static char server_of(const struct cell *cell)
+{
+    return *cell->refusal ? REFUSED : strstr(cell->algorithms, "_native") ? BY_ENGINE : BY_CORE;
 }
 
-/* Who carries an operation and how; where nothing of it is served, why. */
+/* "ring" of "all_reduce_ring". */
+static const char *without_operation(const char *algorithm, const char *operation)
+{
+    size_t length = strlen(operation);
+
+    if (g_str_has_suffix(operation, "_v"))
+        length -= strlen("_v");
+    return strncmp(algorithm, operation, length) == 0 && algorithm[length] == '_'
+               ? algorithm + length + 1
+               : algorithm;
+}
+
+/* Who carries an operation: by these algorithms of the core, or NULL: itself. */
+struct way {
+    const char *provider;
+    GPtrArray *algorithms;
+};
+
+static void free_way(gpointer user)
+{
+    struct way *way = user;
+
+    if (way->algorithms)
+        g_ptr_array_unref(way->algorithms);
+    g_free(way);
+}
+
+static void add_way(GPtrArray *ways, const char *provider, const char *algorithm)
+{
+    const bool itself = strcmp(algorithm, "native") == 0;
+    struct way *way = NULL;
+
+    for (guint i = 0; i < ways->len && !way; i++) {
+        struct way *other = ways->pdata[i];
+
+        if (other->provider == provider && itself == !other->algorithms)
+            way = other;
+    }
+    if (!way) {
+        way = g_new0(struct way, 1);
+        way->provider = provider;
+        way->algorithms = itself ? NULL : g_ptr_array_new();
+        g_ptr_array_insert(ways, itself ? 0 : -1, way);
+    }
+    if (!itself)
+        add_once(way->algorithms, word(algorithm));
+}
+
+/* Where an engine does short calls and another carries long ones, the provider is "engine+other". */
+static void add_ways(GPtrArray *ways, const struct cell *cell)
+{
+    g_auto(GStrv) algorithms = g_strsplit(cell->algorithms, ", ", -1);
+    const char *plus = server_of(cell) == BY_ENGINE ? strchr(cell->provider, '+') : NULL;
+    g_autofree char *engine =
+        plus ? g_strndup(cell->provider, (gsize)(plus - cell->provider)) : g_strdup(cell->provider);
+
+    for (char **algorithm = algorithms; *algorithm; algorithm++) {
+        const char *name = without_operation(*algorithm, cell->operation);
+        const bool itself = strcmp(name, "native") == 0;
+
+        add_way(ways, word(itself ? engine : plus ? plus + 1 : cell->provider), name);
+    }
+}
+
+static char *words_of(const GPtrArray *ways)
+{
+    g_autoptr(GString) words = g_string_new(NULL);
+
+    for (guint i = 0; i < ways->len; i++) {
+        const struct way *way = ways->pdata[i];
+
+        g_string_append_printf(words, "%s%s%s", i ? ", else " : "", way->provider,
+                               way->algorithms ? ": " : " itself");
+        for (guint a = 0; way->algorithms && a < way->algorithms->len; a++)
+            g_string_append_printf(words, "%s%s", a ? ", " : "",
+                                   (const char *)way->algorithms->pdata[a]);
+    }
+    return g_strdup(words->str);
+}
+
+/* Who carries an operation and how, an engine first; where nothing of it is served, why. */
 static char *way_of(const struct matrix *matrix, const char *layout, const char *operation,
                     const char *backend)
 {
-    g_autoptr(GPtrArray) ways = g_ptr_array_new_with_free_func(g_free);
+    g_autoptr(GPtrArray) ways = g_ptr_array_new_with_free_func(free_way);
     const char *refusal = "";
 
-    for (guint i = 0; i < matrix->cells->len; i++) {
-        const struct cell *cell = &g_array_index(matrix->cells, struct cell, i);
-        g_autofree char *algorithms = NULL, *way = NULL;
+    /* Those of the core alone come first, so that their algorithms are in the order of sizes. */
+    for (int engines = 0; engines < 2; engines++)
+        for (guint i = 0; i < matrix->cells->len; i++) {
+            const struct cell *cell = &g_array_index(matrix->cells, struct cell, i);
 
-        if (cell->layout != layout || cell->operation != operation || cell->backend != backend)
-            continue;
-        if (*cell->refusal) {
-            refusal = cell->refusal;
-            continue;
+            if (cell->layout != layout || cell->operation != operation || cell->backend != backend)
+                continue;
+            if (*cell->refusal)
+                refusal = cell->refusal;
+            else if (engines == (server_of(cell) == BY_ENGINE))
+                add_ways(ways, cell);
         }
-        algorithms = without_operation(cell);
-        way = g_strdup_printf("%s: %s", cell->provider, algorithms);
-        if (!g_ptr_array_find_with_equal_func(ways, way, g_str_equal, NULL))
-            g_ptr_array_add(ways, g_steal_pointer(&way));
-    }
-    if (!ways->len)
-        return g_strdup_printf("refused: %s", refusal);
-    g_ptr_array_add(ways, NULL);
-    return g_strjoinv("; or ", (char **)ways->pdata);
+    return ways->len ? words_of(ways) : g_strdup_printf("refused: %s", refusal);
 }
 
 static void print_ways(const struct matrix *matrix, const char *layout)
@@ -147,7 +216,8 @@ static void print_ways(const struct matrix *matrix, const char *layout)
     printf("\n");
 }
 
-/* One letter for each dtype and reduction: served or not. NULL where nothing of the operation is. */
+/* One letter for each dtype and reduction: by whom it is served. NULL where nothing of the operation
+ * is. */
 static char *served_of(const struct matrix *matrix, const char *layout, const char *operation,
                        const char *backend)
 {
@@ -157,9 +227,9 @@ static char *served_of(const struct matrix *matrix, const char *layout, const ch
         const struct cell *cell = &g_array_index(matrix->cells, struct cell, i);
 
         if (cell->layout == layout && cell->operation == operation && cell->backend == backend)
-            g_string_append_c(served, *cell->refusal ? '-' : 'x');
+            g_string_append_c(served, server_of(cell));
     }
-    return strchr(served->str, 'x') ? g_strdup(served->str) : NULL;
+    return strspn(served->str, "-") < served->len ? g_strdup(served->str) : NULL;
 }
 
 static bool operation_reduces(const struct matrix *matrix, const char *operation)
@@ -173,15 +243,12 @@ static bool operation_reduces(const struct matrix *matrix, const char *operation
     return false;
 }
 
-static void print_elements(const struct matrix *matrix, const char *served, bool reduces)
+/* `served` has a letter for each dtype and reduction; `words_of_letter` says what stands there. */
+static void print_elements(const struct matrix *matrix, const char *served, bool reduces,
+                           const char *(*words_of_letter)(char letter))
 {
     const guint columns = reduces ? matrix->ops->len : 1;
 
-    if (!reduces && (strlen(served) < matrix->dtypes->len || !strchr(served, '-'))) {
-        printf("\n%s\n", strlen(served) < matrix->dtypes->len ? "They take no elements."
-                                                              : "They take every dtype.");
-        return;
-    }
     printf("\n| dtype |");
     for (guint o = 0; o < columns; o++)
         printf(" %s |", reduces ? (const char *)matrix->ops->pdata[o] : "served");
@@ -191,65 +258,152 @@ static void print_elements(const struct matrix *matrix, const char *served, bool
     for (guint d = 0; d < matrix->dtypes->len; d++) {
         printf("\n| %s |", (const char *)matrix->dtypes->pdata[d]);
         for (guint o = 0; o < columns; o++)
-            printf(" %s |", served[d * columns + o] == 'x' ? "yes" : "–");
+            printf(" %s |", words_of_letter(served[d * columns + o]));
     }
     printf("\n");
 }
 
-/* Operations that take the same elements on the same backends share a table. */
-static void print_elements_of_all(const struct matrix *matrix)
+/* Operations that are served alike, and over which backends. */
+struct alike {
+    char *served;
+    GPtrArray *operations, *backends;
+};
+
+static void free_alike(gpointer user)
 {
-    g_autoptr(GHashTable) groups =
-        g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)g_ptr_array_unref);
-    g_autoptr(GPtrArray) order = g_ptr_array_new();
+    struct alike *alike = user;
+
+    g_free(alike->served);
+    g_ptr_array_unref(alike->operations);
+    g_ptr_array_unref(alike->backends);
+    g_free(alike);
+}
+
+static struct alike *alike_of(GPtrArray *all, const char *served)
+{
+    for (guint i = 0; i < all->len; i++) {
+        struct alike *alike = all->pdata[i];
+
+        if (strcmp(alike->served, served) == 0)
+            return alike;
+    }
+    struct alike *alike = g_new0(struct alike, 1);
+
+    *alike = (struct alike){g_strdup(served), g_ptr_array_new(), g_ptr_array_new()};
+    g_ptr_array_add(all, alike);
+    return alike;
+}
+
+/* Each way in which operations are served, `engines` aside: by whom makes no difference then. */
+static GPtrArray *all_alike(const struct matrix *matrix, bool engines)
+{
+    GPtrArray *all = g_ptr_array_new_with_free_func(free_alike);
 
     for (guint o = 0; o < matrix->operations->len; o++)
         for (guint b = 0; b < matrix->backends->len; b++)
             for (guint l = 0; l < matrix->layouts->len; l++) {
-                const char *operation = matrix->operations->pdata[o];
-                char *served = served_of(matrix, matrix->layouts->pdata[l], operation,
-                                         matrix->backends->pdata[b]);
-                GPtrArray *members = served ? g_hash_table_lookup(groups, served) : NULL;
+                g_autofree char *served =
+                    served_of(matrix, matrix->layouts->pdata[l], matrix->operations->pdata[o],
+                              matrix->backends->pdata[b]);
 
-                if (served && !members) {
-                    members = g_ptr_array_new();
-                    g_ptr_array_add(order, served);
-                    g_hash_table_insert(groups, served, members);
-                } else {
-                    g_free(served);
-                }
-                if (members)
-                    add_once(members, operation);
+                if (!served || (engines && !strchr(served, BY_ENGINE)))
+                    continue;
+                if (!engines)
+                    g_strdelimit(served, (char[]){BY_ENGINE, 0}, BY_CORE);
+
+                struct alike *alike = alike_of(all, served);
+
+                add_once(alike->operations, matrix->operations->pdata[o]);
+                add_once(alike->backends, matrix->backends->pdata[b]);
             }
-    for (guint i = 0; i < order->len; i++) {
-        GPtrArray *members = g_hash_table_lookup(groups, order->pdata[i]);
+    return all;
+}
+
+static void print_list(const GPtrArray *words)
+{
+    for (guint i = 0; i < words->len; i++)
+        printf("%s%s", i ? ", " : "", (const char *)words->pdata[i]);
+}
+
+static bool is_all(const char *served, char letter)
+{
+    return strspn(served, (char[]){letter, 0}) == strlen(served);
+}
+
+static const char *whether_taken(char letter)
+{
+    return letter == REFUSED ? "–" : "yes";
+}
+
+static const char *who_serves(char letter)
+{
+    return letter == REFUSED ? "–" : letter == BY_ENGINE ? "engine" : "core";
+}
+
+static void print_taken(const struct matrix *matrix)
+{
+    g_autoptr(GPtrArray) all = all_alike(matrix, false);
+
+    printf("\n## Dtypes and reductions\n");
+    for (guint i = 0; i < all->len; i++) {
+        const struct alike *alike = all->pdata[i];
+        const bool reduces = operation_reduces(matrix, alike->operations->pdata[0]);
 
         printf("\n### ");
-        for (guint m = 0; m < members->len; m++)
-            printf("%s%s", m ? ", " : "", (const char *)members->pdata[m]);
+        print_list(alike->operations);
         printf("\n");
-        print_elements(matrix, order->pdata[i], operation_reduces(matrix, members->pdata[0]));
+        if (strlen(alike->served) < matrix->dtypes->len)
+            printf("\nThey take no elements.\n");
+        else if (!reduces && is_all(alike->served, BY_CORE))
+            printf("\nThey take every dtype.\n");
+        else
+            print_elements(matrix, alike->served, reduces, whether_taken);
+    }
+}
+
+/* An engine serves where its backend carries the whole group; its name stands in the heading. */
+static void print_engines(const struct matrix *matrix)
+{
+    g_autoptr(GPtrArray) all = all_alike(matrix, true);
+
+    if (all->len)
+        printf("\n## What an engine does itself\n");
+    for (guint i = 0; i < all->len; i++) {
+        const struct alike *alike = all->pdata[i];
+
+        printf("\n### ");
+        print_list(alike->operations);
+        printf(" over ");
+        print_list(alike->backends);
+        printf("\n");
+        if (is_all(alike->served, BY_ENGINE))
+            printf("\n%s\n",
+                   strlen(alike->served) < matrix->dtypes->len ? "All of it." : "Every dtype.");
+        else
+            print_elements(matrix, alike->served,
+                           operation_reduces(matrix, alike->operations->pdata[0]), who_serves);
     }
 }
 
 static void print_counts(const struct matrix *matrix)
 {
-    printf("\n## Cells\n\n| backend | served | not taken by the reduction | members not "
-           "reached |\n| --- | --- | --- | --- |\n");
+    printf("\n## Cells\n\n| backend | served by an engine | served by the core | not taken by the "
+           "reduction | members not reached |\n| --- | --- | --- | --- | --- |\n");
     for (guint b = 0; b < matrix->backends->len; b++) {
-        guint served = 0, elements = 0, ways = 0;
+        guint engine = 0, core = 0, elements = 0, ways = 0;
 
         for (guint i = 0; i < matrix->cells->len; i++) {
             const struct cell *cell = &g_array_index(matrix->cells, struct cell, i);
 
             if (cell->backend != matrix->backends->pdata[b])
                 continue;
-            served += !*cell->refusal;
+            engine += server_of(cell) == BY_ENGINE;
+            core += server_of(cell) == BY_CORE;
             elements += strstr(cell->refusal, " does not take ") != NULL;
             ways += *cell->refusal && !strstr(cell->refusal, " does not take ");
         }
-        printf("| %s | %u | %u | %u |\n", (const char *)matrix->backends->pdata[b], served,
-               elements, ways);
+        printf("| %s | %u | %u | %u | %u |\n", (const char *)matrix->backends->pdata[b], engine,
+               core, elements, ways);
     }
 }
 
@@ -257,8 +411,8 @@ static void print_text(const struct matrix *matrix)
 {
     for (guint l = 0; l < matrix->layouts->len; l++)
         print_ways(matrix, matrix->layouts->pdata[l]);
-    printf("\n## Dtypes and reductions\n");
-    print_elements_of_all(matrix);
+    print_taken(matrix);
+    print_engines(matrix);
     print_counts(matrix);
 }
 

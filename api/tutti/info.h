@@ -92,13 +92,15 @@ TUTTI_API uint32_t tutti_operation_traits(int32_t number);
 
 /* One cell of what a backend serves. Strings are valid during the call. */
 typedef struct tutti_matrix_cell {
-    const char *operation;  /* "all_reduce", "gather_v", "send" */
-    const char *dtype;      /* "f32"; "": it has none */
-    const char *op;         /* "sum"; "": it reduces nothing */
-    const char *layout;     /* "one host", "one member on each host", … */
-    const char *provider;   /* who carries it: "shm", "tcp", "shm+tcp"; "": refused */
-    const char *algorithms; /* of the core, from small sizes to large ones */
-    const char *refusal;    /* "" when it is served, else why not */
+    const char *operation; /* "all_reduce", "gather_v", "send" */
+    const char *dtype;     /* "f32"; "": it has none */
+    const char *op;        /* "sum"; "": it reduces nothing */
+    const char *layout;    /* "one host", "one member on each host", … */
+    const char *provider;  /* who carries it: "shm", "tcp", "shm+tcp"; "": refused */
+    /* Of the core, from small sizes to large ones; "…_native": the whole operation by the backend's
+     * engine. */
+    const char *algorithms;
+    const char *refusal; /* "" when it is served, else why not */
 } tutti_matrix_cell;
 
 /** Called for each cell. */

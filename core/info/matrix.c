@@ -18,7 +18,8 @@
 
 enum { MEMBERS = 4, ALGORITHM_WORDS_MAX = 512 };
 
-static const uint64_t largest_bytes = UINT64_C(1) << 30;
+/* More than 2^31 elements of the largest dtype: engines may count in int. */
+static const uint64_t largest_bytes = UINT64_C(1) << 36;
 
 static const struct placing {
     const char *name;
@@ -165,20 +166,27 @@ static void list_operations(const struct listing *listing)
     }
 }
 
-/* Matching, order and flow control are core/p2p's over any transport; no plan is made. */
+/* Matching, order and flow control are core/p2p's over any transport; no plan is made. Mates talk by the
+ * local one, others by the remote one. */
 static void list_messages(const struct listing *listing)
 {
     static const char *const names[] = {"send", "recv"};
-    const bool reached = !*listing->unreached;
+    const struct carriers *carriers = listing->carriers;
+    const struct layout *layout = listing->facts.layout;
+    const bool both = layout->hosts > 1 && layout->hosts < layout->size &&
+                      strcmp(carriers->local.name, carriers->remote.name) != 0;
+    char provider[2 * sizeof carriers->local.name];
 
+    snprintf(provider, sizeof provider, "%s%s%s", both ? carriers->local.name : "", both ? "+" : "",
+             both ? carriers->remote.name : listing->facts.remote_name);
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)
         for (int d = 0; d < DTYPES; d++)
             listing->fn(&(tutti_matrix_cell){.operation = names[n],
                                              .dtype = dtypes[d].name,
                                              .op = "",
                                              .layout = listing->layout,
-                                             .provider = reached ? listing->facts.remote_name : "",
-                                             .algorithms = reached ? "messages" : "",
+                                             .provider = *listing->unreached ? "" : provider,
+                                             .algorithms = *listing->unreached ? "" : "messages",
                                              .refusal = listing->unreached},
                         listing->user);
 }

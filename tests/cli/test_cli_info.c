@@ -2,6 +2,7 @@
 /* `tutti info`, `tutti help` and the manual pages. */
 #include <criterion/criterion.h>
 #include <json-glib/json-glib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "command.h"
@@ -170,11 +171,33 @@ Test(info, matrix_is_a_document_and_takes_backends_that_are_there, .timeout = 60
     ran_free(&both);
 }
 
+Test(info, matrix_tells_what_an_engine_does_itself, .timeout = 60)
+{
+    struct ran r =
+        ran("TUTTI_PLUGIN_PATH=%s $TUTTI info --matrix fake fakesolo", TUTTI_FAKE_ENGINES);
+
+    cr_assert_eq(r.code, 0, "%s", r.err);
+    CONTAINS(r.out,
+             "\n| all_reduce | fake itself, else fake: recursive_doubling, halving_doubling | "
+             "fakesolo itself, else shm: inline, staged, staged_parts |\n");
+    CONTAINS(r.out, "\n| gather_v | fake: direct | shm: direct |\n");
+    CONTAINS(r.out, "\n| all_reduce | refused: fake reaches members of one host only | "
+                    "fakesolo itself, else tcp: recursive_doubling, halving_doubling |\n");
+    CONTAINS(r.out,
+             "\n## What an engine does itself\n\n"
+             "### all_reduce, reduce, reduce_scatter, reduce_scatter_v over fake, fakesolo\n");
+    CONTAINS(r.out, "\n| bool | engine | – | core |");
+    CONTAINS(r.out, "### barrier over fake, fakesolo\n\nAll of it.\n");
+    ran_free(&r);
+}
+
+/* What this build does not have is not looked at, and said on stderr. */
 Test(info, the_documents_have_what_the_tables_of_the_code_say, .timeout = 60)
 {
     struct ran r = ran("%s/scripts/generate-docs --check $TUTTI", TUTTI_SOURCE_DIR);
 
     cr_assert_eq(r.code, 0, "%s%s", r.err, r.out);
+    fputs(r.err, stderr);
     ran_free(&r);
 }
 
