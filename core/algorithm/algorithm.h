@@ -90,14 +90,15 @@ static inline bool blocks_together(const struct thresholds *thresholds, uint64_t
     return bytes < thresholds->tree_below;
 }
 
-/* What a call costs on the longest way through it, in the terms of the model. */
+/* What a call costs on the longest way through it, in the terms of the model. Whole numbers: members
+ * choose by it, and what one CPU rounds another way than the next would lead them apart. */
 struct cost {
-    double messages; /* that follow one another */
-    double at_once;  /* further ones that a member sends or receives without waiting for others */
-    double message_bytes;
-    double hand_overs;   /* through mapped memory that follow one another */
-    double mapped_bytes; /* copied, into or out of mapped memory or scratch, or read from there */
-    double reduced_bytes;
+    uint64_t messages; /* that follow one another */
+    uint64_t at_once;  /* further ones that a member sends or receives without waiting for others */
+    uint64_t message_bytes;
+    uint64_t hand_overs;   /* through mapped memory that follow one another */
+    uint64_t mapped_bytes; /* copied, into or out of mapped memory or scratch, or read from there */
+    uint64_t reduced_bytes;
 };
 
 enum algorithm_kind {

@@ -33,10 +33,11 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const double n = layout->size, b = (double)bytes;
+    const uint64_t n = layout->size;
 
-    return (struct cost){
-        .messages = log2_ceil(layout->size), .message_bytes = (n - 1) * b, .mapped_bytes = n * b};
+    return (struct cost){.messages = log2_ceil(layout->size),
+                         .message_bytes = (n - 1) * bytes,
+                         .mapped_bytes = n * bytes};
 }
 
 const struct algorithm all_gather_bruck_algorithm = {

@@ -158,14 +158,14 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const double b = (double)bytes, mates = layout_fullest(layout);
-    const double chunks = (double)pieces_in(bytes, staging_chunk_bytes(bytes));
+    const uint64_t mates = layout_fullest(layout);
+    const uint64_t chunks = pieces_in(bytes, staging_chunk_bytes(bytes));
 
     return (struct cost){.messages = 1,
                          .at_once = counterpart_messages(layout),
-                         .message_bytes = counterpart_traffic(layout) * b,
-                         .hand_overs = (layout->size / mates + 1) * chunks,
-                         .mapped_bytes = (layout->size + 1) * b};
+                         .message_bytes = counterpart_traffic(layout) * bytes,
+                         .hand_overs = (pieces_in(layout->size, mates) + 1) * chunks,
+                         .mapped_bytes = (layout->size + 1) * bytes};
 }
 
 const struct algorithm all_gather_composed_algorithm = {

@@ -46,10 +46,10 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const double n = layout->size, b = (double)bytes;
+    const uint64_t n = layout->size;
 
-    return (struct cost){.hand_overs = (double)pieces_in(bytes, staging_chunk_bytes(bytes)),
-                         .mapped_bytes = (n + 1) * b};
+    return (struct cost){.hand_overs = pieces_in(bytes, staging_chunk_bytes(bytes)),
+                         .mapped_bytes = (n + 1) * bytes};
 }
 
 const struct algorithm all_gather_mapped_algorithm = {

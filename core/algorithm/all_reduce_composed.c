@@ -39,7 +39,7 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const double b = (double)bytes, leaders = layout->leaders;
+    const uint64_t leaders = layout->leaders;
     struct layout between = {.size = layout->hosts};
     struct cost c =
         all_reduce_by_messages(&thresholds_default, layout->hosts, bytes / (uint64_t)leaders)
@@ -47,9 +47,9 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
 
     c.message_bytes *= leaders; /* they share the host's network */
     if (layout->size > layout->hosts) {
-        c.hand_overs += 2 + 2 * (double)pieces_in(bytes, MAPPED_SLOT_BYTES);
-        c.mapped_bytes += 2 * b + 2 * b / leaders;
-        c.reduced_bytes += b / leaders * (layout_fullest(layout) - 1);
+        c.hand_overs += 2 + 2 * pieces_in(bytes, MAPPED_SLOT_BYTES);
+        c.mapped_bytes += 2 * bytes + 2 * bytes / leaders;
+        c.reduced_bytes += bytes / leaders * (layout_fullest(layout) - 1);
     }
     return c;
 }

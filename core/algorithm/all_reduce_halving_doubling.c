@@ -102,12 +102,12 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const int n = layout->size, core = fold_core(n), folds = core < n;
-    const double b = (double)bytes, share = (core - 1.0) / core;
+    const int core = fold_core(layout->size);
+    const uint64_t folds = core < layout->size, share = bytes - bytes / (uint64_t)core;
 
     return (struct cost){.messages = 2 * log2_ceil(core) + 2 * folds,
-                         .message_bytes = (2 * share + 2 * folds) * b,
-                         .reduced_bytes = (share + folds) * b};
+                         .message_bytes = 2 * share + 2 * folds * bytes,
+                         .reduced_bytes = share + folds * bytes};
 }
 
 const struct algorithm all_reduce_halving_doubling_algorithm = {"all_reduce_halving_doubling",

@@ -28,11 +28,11 @@ static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const double others = layout->size - 1;
+    const uint64_t others = layout->size - 1;
 
     return (struct cost){.hand_overs = others > 0 ? 1 : 0,
-                         .mapped_bytes = (double)bytes * (others + 1),
-                         .reduced_bytes = (double)bytes * others};
+                         .mapped_bytes = bytes * (others + 1),
+                         .reduced_bytes = bytes * others};
 }
 
 const struct algorithm all_reduce_inline_algorithm = {

@@ -35,12 +35,12 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const int n = layout->size, core = fold_core(n), folds = core < n;
-    const double steps = log2_ceil(core), b = (double)bytes;
+    const int core = fold_core(layout->size);
+    const uint64_t folds = core < layout->size, steps = log2_ceil(core);
 
     return (struct cost){.messages = steps + 2 * folds,
-                         .message_bytes = (steps + 2 * folds) * b,
-                         .reduced_bytes = (steps + folds) * b};
+                         .message_bytes = (steps + 2 * folds) * bytes,
+                         .reduced_bytes = (steps + folds) * bytes};
 }
 
 const struct algorithm all_reduce_recursive_doubling_algorithm = {"all_reduce_recursive_doubling",

@@ -99,11 +99,10 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const double n = layout->size, b = (double)bytes;
+    const uint64_t n = layout->size, share = bytes - bytes / n;
 
-    return (struct cost){.messages = 2 * (n - 1),
-                         .message_bytes = 2 * (n - 1) / n * b,
-                         .reduced_bytes = (n - 1) / n * b};
+    return (struct cost){
+        .messages = 2 * (n - 1), .message_bytes = 2 * share, .reduced_bytes = share};
 }
 
 const struct algorithm all_reduce_ring_algorithm = {

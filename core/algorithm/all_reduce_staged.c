@@ -40,11 +40,11 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const double n = layout->size, b = (double)bytes;
+    const uint64_t n = layout->size;
 
-    return (struct cost){.hand_overs = (double)pieces_in(bytes, MAPPED_SLOT_BYTES),
-                         .mapped_bytes = n * b,
-                         .reduced_bytes = (n - 1) * b};
+    return (struct cost){.hand_overs = pieces_in(bytes, MAPPED_SLOT_BYTES),
+                         .mapped_bytes = n * bytes,
+                         .reduced_bytes = (n - 1) * bytes};
 }
 
 const struct algorithm all_reduce_staged_algorithm = {

@@ -29,12 +29,11 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const double n = layout->size, share = (n - 1) / n * (double)bytes;
-    const double chunks = (double)pieces_in((uint64_t)share, MAPPED_SLOT_BYTES);
+    const uint64_t n = layout->size, share = bytes - bytes / n;
+    const uint64_t chunks = pieces_in(share, MAPPED_SLOT_BYTES);
 
-    return (struct cost){.hand_overs = 1 + chunks,
-                         .mapped_bytes = 2 * share + (double)bytes / n,
-                         .reduced_bytes = share};
+    return (struct cost){
+        .hand_overs = 1 + chunks, .mapped_bytes = 2 * share + bytes / n, .reduced_bytes = share};
 }
 
 const struct algorithm all_reduce_staged_parts_algorithm = {

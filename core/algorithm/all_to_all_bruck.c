@@ -75,7 +75,7 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const double steps = log2_ceil(layout->size), half = layout->size / 2.0 * (double)bytes;
+    const uint64_t steps = log2_ceil(layout->size), half = layout->size * bytes / 2;
 
     return (struct cost){
         .messages = steps, .message_bytes = steps * half, .mapped_bytes = 2 * steps * half};

@@ -31,7 +31,7 @@ static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    return (struct cost){.hand_overs = 1, .mapped_bytes = 2 * (double)bytes * layout->size};
+    return (struct cost){.hand_overs = 1, .mapped_bytes = 2 * bytes * layout->size};
 }
 
 const struct algorithm all_to_all_inline_algorithm = {

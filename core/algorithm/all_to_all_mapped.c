@@ -47,8 +47,8 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    return (struct cost){.hand_overs = (double)pieces_in(bytes, staging_part_bytes(layout->size)),
-                         .mapped_bytes = 2.0 * (layout->size - 1) * (double)bytes};
+    return (struct cost){.hand_overs = pieces_in(bytes, staging_part_bytes(layout->size)),
+                         .mapped_bytes = 2 * (layout->size - 1) * bytes};
 }
 
 const struct algorithm all_to_all_mapped_algorithm = {

@@ -24,9 +24,9 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const double steps = log2_ceil(layout->size);
+    const uint64_t steps = log2_ceil(layout->size);
 
-    return (struct cost){.messages = steps, .message_bytes = steps * (double)bytes};
+    return (struct cost){.messages = steps, .message_bytes = steps * bytes};
 }
 
 const struct algorithm broadcast_binomial_algorithm = {

@@ -49,7 +49,7 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
     const uint64_t last = min_u64(bytes, SEGMENT_BYTES);
-    const double segments = bytes ? (double)pieces_in(bytes, SEGMENT_BYTES) : 1;
+    const uint64_t segments = bytes ? pieces_in(bytes, SEGMENT_BYTES) : 1;
     struct layout between = {.size = layout->hosts};
     struct cost c =
         broadcast_by_messages(&thresholds_default, layout->hosts, last)->cost(&between, last);

@@ -34,7 +34,7 @@ static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
     (void)layout;
-    return (struct cost){.hand_overs = 1, .mapped_bytes = 2 * (double)bytes};
+    return (struct cost){.hand_overs = 1, .mapped_bytes = 2 * bytes};
 }
 
 const struct algorithm broadcast_inline_algorithm = {

@@ -38,9 +38,8 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
     (void)layout;
-    return (struct cost){.hand_overs = 1 + (double)pieces_in(bytes, staging_chunk_bytes(bytes)),
-                         .mapped_bytes =
-                             (double)bytes + (double)min_u64(bytes, staging_chunk_bytes(bytes))};
+    return (struct cost){.hand_overs = 1 + pieces_in(bytes, staging_chunk_bytes(bytes)),
+                         .mapped_bytes = bytes + min_u64(bytes, staging_chunk_bytes(bytes))};
 }
 
 const struct algorithm broadcast_mapped_algorithm = {

@@ -69,10 +69,10 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const double n = layout->size;
+    const uint64_t n = layout->size;
 
     return (struct cost){.messages = log2_ceil(layout->size) + n - 1,
-                         .message_bytes = 2 * (n - 1) / n * (double)bytes};
+                         .message_bytes = 2 * (bytes - bytes / n)};
 }
 
 const struct algorithm broadcast_scatter_all_gather_algorithm = {"broadcast_scatter_all_gather",

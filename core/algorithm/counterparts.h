@@ -8,6 +8,7 @@
 #define TUTTI_ALGORITHM_COUNTERPARTS_H
 
 #include "algorithm/layout.h"
+#include "algorithm/parts.h"
 
 /* The rank of `rank`'s counterpart on `host`; on its own host that is itself. */
 static inline int counterpart_of(const struct layout *layout, int rank, int host)
@@ -35,13 +36,13 @@ static inline int host_before(const struct layout *layout, int step)
 }
 
 /* Blocks that the busiest host sends or receives, where each of a host's goes to every other. */
-static inline double counterpart_traffic(const struct layout *layout)
+static inline uint64_t counterpart_traffic(const struct layout *layout)
 {
-    double most = 0;
+    uint64_t most = 0;
 
     for (int host = 0; host < layout->hosts; host++) {
-        const double mates = layout_mates(layout, host), away = layout->size - mates;
-        const double own = mates * (layout->hosts - 1);
+        const uint64_t mates = layout_mates(layout, host), away = layout->size - mates;
+        const uint64_t own = mates * (layout->hosts - 1);
 
         most = own > most ? own : most;
         most = away > most ? away : most;
@@ -51,9 +52,9 @@ static inline double counterpart_traffic(const struct layout *layout)
 
 /* What a member of the smallest host sends and receives at once: its block to or from each other
  * host, and those that it is the counterpart for. The first of either is a step of its own. */
-static inline double counterpart_messages(const struct layout *layout)
+static inline uint64_t counterpart_messages(const struct layout *layout)
 {
-    return layout->hosts - 2 + (double)(layout->size - layout->leaders) / layout->leaders - 1;
+    return layout->hosts - 2 + pieces_in(layout->size - layout->leaders, layout->leaders) - 1;
 }
 
 #endif

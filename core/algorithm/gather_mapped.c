@@ -49,9 +49,8 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
     const uint64_t each = staging_chunk_bytes(bytes);
 
-    return (struct cost){.hand_overs = (double)pieces_in(bytes, each),
-                         .mapped_bytes =
-                             layout->size * (double)bytes + (double)min_u64(bytes, each)};
+    return (struct cost){.hand_overs = pieces_in(bytes, each),
+                         .mapped_bytes = layout->size * bytes + min_u64(bytes, each)};
 }
 
 const struct algorithm gather_mapped_algorithm = {

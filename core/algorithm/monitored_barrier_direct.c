@@ -26,7 +26,7 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
     (void)bytes;
-    return (struct cost){.messages = 2, .at_once = 2.0 * (layout->size - 2)};
+    return (struct cost){.messages = 2, .at_once = 2 * (layout->size - 2)};
 }
 
 const struct algorithm monitored_barrier_direct_algorithm = {"monitored_barrier_direct",

@@ -8,8 +8,7 @@
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    return (struct cost){.messages = 2.0 * log2_ceil(layout->size),
-                         .message_bytes = 2.0 * (double)bytes};
+    return (struct cost){.messages = 2 * log2_ceil(layout->size), .message_bytes = 2 * bytes};
 }
 
 #define NATIVE(NAME, name)                                                                         \

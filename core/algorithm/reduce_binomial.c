@@ -36,9 +36,10 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const double steps = log2_ceil(layout->size), b = (double)bytes;
+    const uint64_t steps = log2_ceil(layout->size);
 
-    return (struct cost){.messages = steps, .message_bytes = steps * b, .reduced_bytes = steps * b};
+    return (struct cost){
+        .messages = steps, .message_bytes = steps * bytes, .reduced_bytes = steps * bytes};
 }
 
 const struct algorithm reduce_binomial_algorithm = {

@@ -24,11 +24,10 @@ static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const double others = layout->size - 1;
+    const uint64_t others = layout->size - 1;
 
-    return (struct cost){.hand_overs = 1,
-                         .mapped_bytes = (double)bytes * (others + 1),
-                         .reduced_bytes = (double)bytes * others};
+    return (struct cost){
+        .hand_overs = 1, .mapped_bytes = bytes * (others + 1), .reduced_bytes = bytes * others};
 }
 
 const struct algorithm reduce_inline_algorithm = {

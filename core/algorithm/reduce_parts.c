@@ -31,7 +31,7 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const double n = layout->size, share = (n - 1) / n * (double)bytes;
+    const uint64_t n = layout->size, share = bytes - bytes / n;
 
     return (struct cost){
         .messages = 2, .at_once = 3 * (n - 2), .message_bytes = 2 * share, .reduced_bytes = share};

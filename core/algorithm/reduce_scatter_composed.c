@@ -209,19 +209,18 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const double b = (double)bytes, mates = layout_fullest(layout);
-    const double each = layout->size * (mates - 1) / mates; /* blocks */
-    double hand_overs = 0;
+    const uint64_t mates = layout_fullest(layout);
+    const uint64_t each = layout->size - layout->size / mates; /* blocks */
+    uint64_t hand_overs = 0;
 
     for (int host = 0; host < layout->hosts; host++)
-        hand_overs +=
-            (double)pieces_in(bytes, MAPPED_SLOT_BYTES / (uint64_t)layout_mates(layout, host));
+        hand_overs += pieces_in(bytes, MAPPED_SLOT_BYTES / (uint64_t)layout_mates(layout, host));
     return (struct cost){.messages = 1,
                          .at_once = counterpart_messages(layout),
-                         .message_bytes = counterpart_traffic(layout) * b,
+                         .message_bytes = counterpart_traffic(layout) * bytes,
                          .hand_overs = hand_overs,
-                         .mapped_bytes = 2 * each * b,
-                         .reduced_bytes = (each + layout->hosts - 1) * b};
+                         .mapped_bytes = 2 * each * bytes,
+                         .reduced_bytes = (each + layout->hosts - 1) * bytes};
 }
 
 const struct algorithm reduce_scatter_composed_algorithm = {"reduce_scatter_composed",

@@ -70,12 +70,12 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const double others = layout->size - 1, b = (double)bytes;
+    const uint64_t others = layout->size - 1;
 
     return (struct cost){.messages = 1,
                          .at_once = 2 * (others - 1),
-                         .message_bytes = others * b,
-                         .reduced_bytes = others * b};
+                         .message_bytes = others * bytes,
+                         .reduced_bytes = others * bytes};
 }
 
 const struct algorithm reduce_scatter_direct_algorithm = {

@@ -30,9 +30,10 @@ static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const double n = layout->size, b = (double)bytes;
+    const uint64_t n = layout->size;
 
-    return (struct cost){.hand_overs = 1, .mapped_bytes = 2 * n * b, .reduced_bytes = (n - 1) * b};
+    return (struct cost){
+        .hand_overs = 1, .mapped_bytes = 2 * n * bytes, .reduced_bytes = (n - 1) * bytes};
 }
 
 const struct algorithm reduce_scatter_inline_algorithm = {

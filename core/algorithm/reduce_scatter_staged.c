@@ -47,11 +47,11 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const double others = layout->size - 1, b = (double)bytes;
+    const uint64_t others = layout->size - 1;
 
-    return (struct cost){.hand_overs = (double)pieces_in(bytes, staging_part_bytes(layout->size)),
-                         .mapped_bytes = 2 * others * b,
-                         .reduced_bytes = others * b};
+    return (struct cost){.hand_overs = pieces_in(bytes, staging_part_bytes(layout->size)),
+                         .mapped_bytes = 2 * others * bytes,
+                         .reduced_bytes = others * bytes};
 }
 
 const struct algorithm reduce_scatter_staged_algorithm = {

@@ -46,12 +46,12 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const double others = layout->size - 1, b = (double)bytes;
+    const uint64_t others = layout->size - 1;
     const uint64_t each = staging_chunk_bytes(bytes);
 
-    return (struct cost){.hand_overs = (double)pieces_in(bytes, each),
-                         .mapped_bytes = others * b + (double)min_u64(bytes, each),
-                         .reduced_bytes = others * b};
+    return (struct cost){.hand_overs = pieces_in(bytes, each),
+                         .mapped_bytes = others * bytes + min_u64(bytes, each),
+                         .reduced_bytes = others * bytes};
 }
 
 const struct algorithm reduce_staged_algorithm = {

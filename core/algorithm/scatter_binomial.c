@@ -45,7 +45,7 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const double others = (double)(layout->size - 1) * (double)bytes;
+    const uint64_t others = (layout->size - 1) * bytes;
 
     return (struct cost){
         .messages = log2_ceil(layout->size), .message_bytes = others, .mapped_bytes = others};

@@ -25,10 +25,9 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const double others = layout->size - 1;
+    const uint64_t others = layout->size - 1;
 
-    return (struct cost){
-        .messages = 1, .at_once = others - 1, .message_bytes = others * (double)bytes};
+    return (struct cost){.messages = 1, .at_once = others - 1, .message_bytes = others * bytes};
 }
 
 const struct algorithm scatter_direct_algorithm = {

@@ -36,7 +36,7 @@ static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    return (struct cost){.hand_overs = 1, .mapped_bytes = (double)bytes * (layout->size + 1)};
+    return (struct cost){.hand_overs = 1, .mapped_bytes = bytes * (layout->size + 1)};
 }
 
 const struct algorithm scatter_inline_algorithm = {

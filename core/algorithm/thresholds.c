@@ -14,6 +14,7 @@
  */
 #include "algorithm/algorithm.h"
 #include "algorithm/fold.h"
+#include "algorithm/parts.h"
 
 const struct thresholds thresholds_default = {
     .inline_max = MAPPED_PAYLOAD_MAX,
@@ -31,11 +32,11 @@ const struct thresholds thresholds_default = {
 const struct algorithm *all_reduce_by_messages(const struct thresholds *thresholds, int size,
                                                uint64_t bytes)
 {
-    const double cube = (double)size / 3 * ((double)size / 3) * ((double)size / 3);
+    const uint64_t n = (uint64_t)size; /* bytes > ring_crossover * (n / 3)^3, in whole numbers */
 
     if (bytes <= thresholds->recursive_doubling_max)
         return &all_reduce_recursive_doubling_algorithm;
-    if (fold_core(size) != size && (double)bytes > (double)thresholds->ring_crossover * cube)
+    if (fold_core(size) != size && pieces_in(27 * bytes, n * n * n) > thresholds->ring_crossover)
         return &all_reduce_ring_algorithm;
     return &all_reduce_halving_doubling_algorithm;
 }

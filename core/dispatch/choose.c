@@ -4,7 +4,7 @@
  *
  * Where the backend has an engine that does the whole operation: the engine. Else, on one host with
  * mapped memory: the inline path, staging beyond. Several hosts of which one has mates with mapped
- * memory: the composition, where the operation has one and the model does not find messages clearly
+ * memory: the composition, where the operation has one and the model does not find messages
  * faster. Else: messages between all members. Inside each, the size decides by the thresholds that
  * the members agreed on. Blocks of uneven sizes go by messages: of those only sender and receiver
  * know how long they are. The fixed order takes algorithms that reduce all members' operands at once.
@@ -313,18 +313,6 @@ static struct ways ways_of(const struct thresholds *t, int size, const struct ca
     }
 }
 
-/* The model takes messages to mates for messages to other hosts, and copies for work that nothing
- * overlaps: a difference of less than this says nothing. */
-static const double model_margin = 1.25;
-
-static bool is_slower(const struct group_facts *facts, const struct algorithm *composed,
-                      const struct algorithm *messages, uint64_t bytes)
-{
-    return composed->kind == ALGORITHM_COMPOSED && bytes &&
-           model_estimate(facts, composed, bytes) >
-               model_margin * model_estimate(facts, messages, bytes);
-}
-
 const struct algorithm *choose_algorithm(const struct group_facts *facts,
                                          const struct call_words *words, uint64_t bytes)
 {
@@ -339,7 +327,8 @@ const struct algorithm *choose_algorithm(const struct group_facts *facts,
                             payload_of(facts->layout, words->operation, bytes) > t->inline_max;
 
         if (in_order[i] && !longer && !choose_objection(facts, in_order[i], words, bytes) &&
-            !is_slower(facts, in_order[i], ways.messages, bytes))
+            !(in_order[i]->kind == ALGORITHM_COMPOSED && bytes &&
+              model_finds_slower(facts, in_order[i], ways.messages, bytes)))
             return in_order[i];
     }
     return ways.messages;

@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whole picoseconds: every member computes the same choice from the same facts, on whatever CPU and
+ * however it was compiled (doubles may be contracted or kept wider). What is longer than 213 days is
+ * taken for that.
+ */
 #include "dispatch/model.h"
 
 #include <string.h>
 
-/* Microseconds and microseconds a byte, on two cores that share a cache. */
+enum { PS = 1, NS = 1000, US = 1000 * 1000 };
+
+/* Measured on two cores that share a cache. */
 struct link {
     const char *name;
-    double alpha, each, beta; /* a message; one of several at once; a byte */
+    uint64_t alpha, each, beta; /* a message; one of several at once; a byte */
 };
 
 static const struct link links[] = {
-    {"shm", 0.3, 0.2, 1.0 / 12000},
-    {NULL, 6.0, 1.5, 1.0 / 4400}, /* TCP over loopback, and what is not known */
+    {"shm", 300 * NS, 200 * NS, 83 * PS},
+    {NULL, 6 * US, 1500 * NS, 227 * PS}, /* TCP over loopback, and what is not known */
 };
-static const double hand_over_us = 0.1, mapped_us_per_byte = 1.0 / 12000,
-                    reduce_us_per_byte = 1.0 / 20000;
+enum { HAND_OVER = 100 * NS, MAPPED_BYTE = 83 * PS, REDUCED_BYTE = 50 * PS };
 
 static const struct link *link_of(const char *provider)
 {
@@ -25,24 +31,43 @@ static const struct link *link_of(const char *provider)
     return link;
 }
 
-double model_message(const char *provider, uint64_t bytes)
+/* sum + count * each, at most UINT64_MAX. */
+static uint64_t plus(uint64_t sum, uint64_t count, uint64_t each)
+{
+    uint64_t product;
+
+    if (__builtin_mul_overflow(count, each, &product) || __builtin_add_overflow(sum, product, &sum))
+        return UINT64_MAX;
+    return sum;
+}
+
+uint64_t model_message(const char *provider, uint64_t bytes)
 {
     const struct link *link = link_of(provider);
 
-    return link->alpha + (double)bytes * link->beta;
+    return plus(link->alpha, bytes, link->beta);
 }
 
-double model_estimate(const struct group_facts *facts, const struct algorithm *algorithm,
-                      uint64_t bytes)
+uint64_t model_estimate(const struct group_facts *facts, const struct algorithm *algorithm,
+                        uint64_t bytes)
 {
     const struct cost c = algorithm->cost(facts->layout, bytes);
     const struct link *link = link_of(facts->remote_name);
-    double sharing = 1;
+    uint64_t sharing = 1, ps;
 
     /* Members of one host share its network; composed algorithms have counted that. */
     if (algorithm->kind == ALGORITHM_MESSAGES && facts->layout->hosts > 1)
-        sharing = layout_fullest(facts->layout);
-    return c.messages * link->alpha + c.at_once * link->each +
-           c.message_bytes * link->beta * sharing + c.hand_overs * hand_over_us +
-           c.mapped_bytes * mapped_us_per_byte + c.reduced_bytes * reduce_us_per_byte;
+        sharing = (uint64_t)layout_fullest(facts->layout);
+    ps = plus(0, c.messages, link->alpha);
+    ps = plus(ps, c.at_once, link->each);
+    ps = plus(ps, c.message_bytes, link->beta * sharing);
+    ps = plus(ps, c.hand_overs, HAND_OVER);
+    ps = plus(ps, c.mapped_bytes, MAPPED_BYTE);
+    return plus(ps, c.reduced_bytes, REDUCED_BYTE);
+}
+
+bool model_finds_slower(const struct group_facts *facts, const struct algorithm *composed,
+                        const struct algorithm *messages, uint64_t bytes)
+{
+    return model_estimate(facts, composed, bytes) > model_estimate(facts, messages, bytes);
 }

@@ -6,10 +6,19 @@
 
 #include "dispatch/dispatch.h"
 
-/* Microseconds. */
-double model_estimate(const struct group_facts *facts, const struct algorithm *algorithm,
-                      uint64_t bytes);
+/* Picoseconds. */
+uint64_t model_estimate(const struct group_facts *facts, const struct algorithm *algorithm,
+                        uint64_t bytes);
 /* One message that goes by `provider`. */
-double model_message(const char *provider, uint64_t bytes);
+uint64_t model_message(const char *provider, uint64_t bytes);
+
+/* Whether a composition is to be left for messages; not where both cost the same. */
+bool model_finds_slower(const struct group_facts *facts, const struct algorithm *composed,
+                        const struct algorithm *messages, uint64_t bytes);
+
+static inline double model_us(uint64_t ps)
+{
+    return (double)ps * 1e-6;
+}
 
 #endif

@@ -94,8 +94,8 @@ static const char *why_chosen(const struct algorithm *algorithm)
 
 /*
  * The order of the kinds is a rule, inside a kind measured thresholds decide, and only between a
- * composition and messages the model does, where it is clear. So the words say what it was, and own up
- * where the model differs.
+ * composition and messages the model does. So the words say what it was, and own up where the model
+ * differs.
  */
 static const char *why_not(const struct algorithm *algorithm, const struct algorithm *chosen,
                            bool moves, bool estimated_faster)
@@ -112,9 +112,8 @@ static const char *why_not(const struct algorithm *algorithm, const struct algor
     case ALGORITHM_MESSAGES:
         return "slower: too few members share a host";
     case ALGORITHM_COMPOSED:
-        return estimated_faster
-                   ? "sends more between hosts, and not by this estimate clearly faster"
-                   : "would send more between hosts";
+        return estimated_faster ? "a measured threshold takes messages another way, which is slower"
+                                : "would send more between hosts";
     default:
         return estimated_faster ? "shared memory comes first by rule, not by this estimate, which "
                                   "has no waiting for a partner's turn"
@@ -128,10 +127,10 @@ static struct plan_candidate candidate_of(const struct group_facts *facts,
                                           uint64_t moved)
 {
     const char *objection = choose_objection(facts, algorithm, words, bytes);
-    struct plan_candidate candidate = {.possible = !objection,
-                                       .estimated_us =
-                                           objection ? 0 : model_estimate(facts, algorithm, moved),
-                                       .reason = objection};
+    struct plan_candidate candidate = {
+        .possible = !objection,
+        .estimated_us = objection ? 0 : model_us(model_estimate(facts, algorithm, moved)),
+        .reason = objection};
 
     make_plan(facts, algorithm, &candidate.plan);
     return candidate;

@@ -246,7 +246,7 @@ static tutti_status explain_message(const struct carriers *carriers, const struc
                             .algorithm = "message",
                             .reason = mate ? "carries messages inside a host"
                                            : "carries messages between hosts",
-                            .estimated_us = model_message(carrier->name, question->bytes),
+                            .estimated_us = model_us(model_message(carrier->name, question->bytes)),
                             .chosen = 1},
        user);
     if (strcmp(other->name, carrier->name))

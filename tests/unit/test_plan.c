@@ -8,6 +8,7 @@
 #include <tutti/tensor.h>
 
 #include "dispatch/dispatch.h"
+#include "dispatch/model.h"
 
 Test(layout, hosts_are_numbered_by_their_lowest_rank_whatever_they_are_called, .timeout = 5)
 {
@@ -221,7 +222,7 @@ Test(plan, a_composition_is_taken_where_the_model_says_that_it_is_faster, .timeo
     static const struct {
         const char *hosts;
         bool always;
-    } rows[] = {{"22", true},   {"31", true}, {"13", true},       {"314", true},
+    } rows[] = {{"22", true},   {"31", true}, {"13", true},       {"314", false},
                 {"5232", true}, {"21", true}, {"1111112", false}, {"88888", true}};
     static const uint8_t operations[] = {
         OPERATION_ALL_REDUCE, OPERATION_BROADCAST, OPERATION_REDUCE,        OPERATION_ALL_GATHER,
@@ -246,6 +247,54 @@ Test(plan, a_composition_is_taken_where_the_model_says_that_it_is_faster, .timeo
                              first[0].plan.algorithm->name);
             }
     cr_expect_gt(slower, 0, "there are layouts in which too few share a host");
+}
+
+static struct cost composed_cost, messages_cost;
+
+static struct cost of_composed(const struct layout *layout, uint64_t bytes)
+{
+    (void)layout;
+    (void)bytes;
+    return composed_cost;
+}
+
+static struct cost of_messages(const struct layout *layout, uint64_t bytes)
+{
+    (void)layout;
+    (void)bytes;
+    return messages_cost;
+}
+
+/* The last bit decides on every CPU, also where a double has no room for it. */
+Test(plan, of_equal_costs_the_composition_is_taken_and_of_others_the_lower, .timeout = 5)
+{
+    static const struct {
+        struct cost composed, messages;
+        bool slower;
+    } rows[] = {
+        {{.hand_overs = 60}, {.messages = 1}, false}, /* 6 us both */
+        {{.hand_overs = 60, .reduced_bytes = 1}, {.messages = 1}, true},
+        {{.hand_overs = 59, .reduced_bytes = 1}, {.messages = 1}, false},
+        {{.reduced_bytes = 1ull << 58}, {.reduced_bytes = 1ull << 58}, false},
+        {{.reduced_bytes = (1ull << 58) + 1}, {.reduced_bytes = 1ull << 58}, true},
+        {{.reduced_bytes = 1ull << 58}, {.reduced_bytes = (1ull << 58) + 1}, false},
+        {{.message_bytes = UINT64_MAX}, {.messages = UINT64_MAX}, false}, /* no end to either */
+    };
+    static const struct algorithm composed = {.kind = ALGORITHM_COMPOSED, .cost = of_composed};
+    static const struct algorithm messages = {.kind = ALGORITHM_MESSAGES, .cost = of_messages};
+    const int host_of[3] = {0, 0, 1};
+    struct layout layout;
+
+    cr_assert_eq(layout_init(&layout, 3, 0, host_of), TUTTI_OK);
+    const struct group_facts facts = {.layout = &layout, .remote_name = "tcp"};
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        composed_cost = rows[i].composed;
+        messages_cost = rows[i].messages;
+        cr_expect_eq(model_finds_slower(&facts, &composed, &messages, 8), rows[i].slower, "row %zu",
+                     i);
+    }
+    layout_free(&layout);
 }
 
 Test(plan, calls_that_differ_have_different_keys, .timeout = 5)
