@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an engine does when a program calls it without tutti: direct_mpi.c, direct_gloo.cc. */
+#ifndef TUTTI_BENCH_DIRECT_H
+#define TUTTI_BENCH_DIRECT_H
+
+#include <stddef.h>
+
+#include <tutti/tutti.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Sums in place; floats; each returns when this member is done. */
+struct direct {
+    const char *form; /* "MPI_Iallreduce and MPI_Test" */
+    void (*all_reduce)(float *data, size_t count);
+    void (*broadcast)(float *data, size_t count, int root);
+    void (*send)(const float *data, size_t count, int to);
+    void (*recv)(float *data, size_t count, int from);
+};
+
+/* TUTTI_BACKEND's name of the engine. */
+extern const char direct_backend[];
+/* The form that tutti's plugin takes too comes first; a NULL form ends them. They have a communicator or
+ * context of their own, between the members of `world`. Ends the program when there is none. */
+const struct direct *direct_open(tutti_group *world);
+void direct_close(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
