@@ -217,16 +217,20 @@ const char *plugin_usually_provides(const char *name)
     return "";
 }
 
-/* Whether a name may be meant where a backend, or a wrapper, is asked for. NULL: anything may. */
-static bool may_be(const char *what, const char *provides)
+/* What names may be asked for as. Of a third party's file that nobody opened it is not known. */
+enum kinds { ANY_KIND, BACKENDS, WRAPPERS, UNKNOWN_KIND };
+
+static enum kinds kind_of(const char *name, const char *provides)
 {
-    if (!what || !*provides)
-        return true;
-    return !strcmp(what, "wrapper") == !strcmp(provides, "wrapper");
+    const bool engine = !strcmp(name, "gloo") || !strcmp(name, "mpi");
+
+    if (!*provides)
+        return engine ? BACKENDS : UNKNOWN_KIND;
+    return strcmp(provides, "wrapper") ? BACKENDS : WRAPPERS;
 }
 
-/* The names that are there, sorted, each once. `what`: as for may_be(). */
-static GPtrArray *known_names(const char *what, const GPtrArray *directories)
+/* The names of a kind that are there, sorted, each once. */
+static GPtrArray *known_names(enum kinds kind, const GPtrArray *directories)
 {
     g_autoptr(GPtrArray) files = search_files(directories);
     GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
@@ -234,7 +238,7 @@ static GPtrArray *known_names(const char *what, const GPtrArray *directories)
     for (guint i = 0; i < files->len; i++) {
         g_autofree char *name = search_name_of(files->pdata[i]);
 
-        if (may_be(what, plugin_usually_provides(name)))
+        if (!kind || kind_of(name, plugin_usually_provides(name)) == kind)
             g_ptr_array_add(names, g_steal_pointer(&name));
     }
     pthread_mutex_lock(&lock);
@@ -242,7 +246,7 @@ static GPtrArray *known_names(const char *what, const GPtrArray *directories)
         char provides[PLUGIN_PROVIDES_MAX];
 
         plugin_provides(entry->plugin, provides);
-        if (!*entry->path && may_be(what, provides))
+        if (!*entry->path && (!kind || kind_of(entry->plugin->name, provides) == kind))
             g_ptr_array_add(names, g_strdup(entry->plugin->name));
     }
     pthread_mutex_unlock(&lock);
@@ -271,35 +275,47 @@ static char *joined(const GPtrArray *words)
 void plugin_known_names(char *ret_names, size_t size)
 {
     g_autoptr(GPtrArray) directories = search_directories();
-    g_autoptr(GPtrArray) names = known_names(NULL, directories);
+    g_autoptr(GPtrArray) names = known_names(ANY_KIND, directories);
     g_autofree char *text = joined(names);
 
     g_strlcpy(ret_names, text, size);
 }
 
-static tutti_status not_found(const char *what, const char *name, const GPtrArray *directories)
+/* Adds those of `names` that are as near as any so far; *best is how near. */
+static void add_nearest(const char *name, const GPtrArray *names, GString *nearest, unsigned *best)
 {
-    g_autoptr(GPtrArray) names = known_names(what, directories);
-    g_autofree char *known = joined(names), *searched = joined(directories);
-    g_autoptr(GString) nearest = g_string_new(NULL);
-    unsigned best = 2; /* more changes than that are another word */
-
     for (guint i = 0; i < names->len; i++) {
         const char *candidate = names->pdata[i];
         unsigned distance = word_distance(name, candidate);
 
-        if (distance > best || distance >= strlen(candidate))
+        if (distance > *best || distance >= strlen(candidate))
             continue;
-        if (distance < best)
+        if (distance < *best)
             g_string_truncate(nearest, 0);
-        best = distance;
+        *best = distance;
         g_string_append_printf(nearest, "%s\"%s\"", nearest->len ? " or " : "did you mean ",
                                candidate);
     }
+}
+
+static tutti_status not_found(const char *what, const char *name, const GPtrArray *directories)
+{
+    const enum kinds kind = strcmp(what, "wrapper") ? BACKENDS : WRAPPERS;
+    g_autoptr(GPtrArray) names = known_names(kind, directories);
+    g_autoptr(GPtrArray) others = known_names(UNKNOWN_KIND, directories);
+    g_autofree char *known = joined(names), *unopened = joined(others),
+                    *searched = joined(directories);
+    g_autoptr(GString) nearest = g_string_new(NULL);
+    unsigned best = 2; /* more changes than that are another word */
+
+    add_nearest(name, names, nearest, &best);
+    add_nearest(name, others, nearest, &best);
     return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                     "unknown %s \"%.64s\"%s%s%s; known: %s; searched for libtutti-%.64s.so in %s",
+                     "unknown %s \"%.64s\"%s%s%s; known: %s%s%s; searched for libtutti-%.64s.so in "
+                     "%s",
                      what, name, nearest->len ? ": " : "", nearest->str, nearest->len ? "?" : "",
-                     known, name, searched);
+                     known, others->len ? "; others, not opened for this: " : "",
+                     others->len ? unopened : "", name, searched);
 }
 
 static tutti_status find(const char *what, const char *name, const tutti_plugin **ret_plugin)
@@ -324,7 +340,25 @@ static tutti_status find(const char *what, const char *name, const tutti_plugin 
 
 tutti_status plugin_find(const char *name, const tutti_plugin **ret_plugin)
 {
-    return find("backend", name, ret_plugin);
+    const tutti_plugin *plugin;
+    tutti_status status = find("backend", name, &plugin);
+    char provides[PLUGIN_PROVIDES_MAX];
+
+    if (status)
+        return status;
+    plugin_provides(plugin, provides);
+    if (kind_of(name, provides) == WRAPPERS) {
+        g_autoptr(GPtrArray) directories = search_directories();
+        g_autoptr(GPtrArray) names = known_names(BACKENDS, directories);
+        g_autofree char *known = joined(names);
+
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "%s is no backend but a wrapper, which TUTTI_WRAP=%s puts in front of "
+                         "one; known backends: %s",
+                         name, name, known);
+    }
+    *ret_plugin = plugin;
+    return TUTTI_OK;
 }
 
 tutti_status plugin_find_wrapper(const char *name, const tutti_plugin **ret_plugin)
