@@ -171,6 +171,24 @@ static bool parse_root(const struct given *given, int64_t traits, tutti_explain_
     return true;
 }
 
+/* What says nothing of the operation is a mistake. */
+static bool fits(const struct given *given, const char *operation, int64_t traits)
+{
+    const bool moves = traits & TUTTI_OPERATION_MOVES, reduces = traits & TUTTI_OPERATION_REDUCES;
+
+    if (!moves && (given->bytes || given->dtype))
+        cli_usage("explain", "%s moves nothing, so it has no %s", operation,
+                  given->bytes ? "--bytes" : "--dtype");
+    else if (!reduces && (given->op || given->fixed_order))
+        cli_usage("explain", "%s reduces nothing, so it has no %s", operation,
+                  given->op ? "--op" : "--fixed-order");
+    else if (moves && !given->bytes)
+        cli_usage("explain", "%s needs --bytes SIZE", operation);
+    else
+        return true;
+    return false;
+}
+
 static bool parse_question(const struct given *given, const char *operation,
                            struct question *ret_question)
 {
@@ -189,15 +207,11 @@ static bool parse_question(const struct given *given, const char *operation,
         !find_named(dtypes, "dtype", question.dtype, &dtype) ||
         !find_named(ops, "op", question.op, &op))
         return false;
-    if (!parse_members(given, &question.query) ||
+    if (!fits(given, operation, question.traits) || !parse_members(given, &question.query) ||
         !parse_root(given, question.traits, &question.query))
         return false;
     if (given->bytes && !cli_parse_size(given->bytes, &question.query.bytes)) {
         cli_usage("explain", "--bytes '%s' is no size such as 4096, 64K, 1M, 2G", given->bytes);
-        return false;
-    }
-    if (!given->bytes && question.traits & TUTTI_OPERATION_MOVES) {
-        cli_usage("explain", "%s needs --bytes SIZE", operation);
         return false;
     }
     question.query.dtype = (uint32_t)dtype;
@@ -253,8 +267,8 @@ static void print_lines(const GPtrArray *lines)
     for (guint i = 0; i < lines->len; i++) {
         const struct line *line = lines->pdata[i];
 
-        printf("%-6s  %-*s  %-*s", line->chosen ? "chosen" : "", provider, line->provider,
-               algorithm, line->algorithm);
+        printf("%-6s  %-*s  %-*s", line->chosen ? "chosen" : "", provider,
+               *line->provider ? line->provider : "-", algorithm, line->algorithm);
         if (line->estimated_us > 0)
             printf("  %9.1f us", line->estimated_us);
         else
@@ -328,6 +342,7 @@ static void build_row(const tutti_explain_row *row, void *user)
 static void build_question(JsonBuilder *builder, const struct question *question)
 {
     const tutti_explain_query *query = &question->query;
+    const bool reduces = question->traits & TUTTI_OPERATION_REDUCES;
 
     json_builder_begin_object(builder);
     build_string(builder, "schema", "tutti.explain/1");
@@ -336,11 +351,16 @@ static void build_question(JsonBuilder *builder, const struct question *question
     build_int(builder, "members", query->members);
     build_string(builder, "backend", query->backend);
     build_string(builder, "layout", query->layout);
-    build_string(builder, "dtype", question->dtype);
-    build_string(builder, "op", question->op);
+    build_string(builder, "dtype",
+                 question->traits & TUTTI_OPERATION_MOVES ? question->dtype : NULL);
+    build_string(builder, "op", reduces ? question->op : NULL);
     json_builder_set_member_name(builder, "fixed_order");
-    json_builder_add_boolean_value(builder, (query->flags & TUTTI_FIXED_ORDER) != 0);
-    build_int(builder, "root", query->root);
+    json_builder_add_boolean_value(builder, reduces && query->flags & TUTTI_FIXED_ORDER);
+    json_builder_set_member_name(builder, "root");
+    if (question->traits & TUTTI_OPERATION_HAS_ROOT)
+        json_builder_add_int_value(builder, query->root);
+    else
+        json_builder_add_null_value(builder);
     json_builder_set_member_name(builder, "candidates");
     json_builder_begin_array(builder);
 }

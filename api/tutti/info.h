@@ -133,7 +133,7 @@ typedef struct tutti_explain_query {
 
 /* One candidate, best first. */
 typedef struct tutti_explain_row {
-    const char *provider;  /* who would carry it */
+    const char *provider;  /* who would carry it; "": nobody could */
     const char *algorithm; /* of the core; "message" for send and recv */
     const char *reason;    /* why it was chosen, or why not */
     double estimated_us;   /* of the built-in cost model */

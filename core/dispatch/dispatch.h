@@ -42,7 +42,7 @@ struct group_facts {
 
 struct plan {
     const struct algorithm *algorithm;
-    char provider[64]; /* "shm", "tcp", "shm+tcp" */
+    char provider[64]; /* "shm", "tcp", "shm+tcp"; "": nobody could carry it */
 };
 
 /*

@@ -7,24 +7,28 @@
 #include "dispatch/choose.h"
 #include "dispatch/model.h"
 
+/* "": nobody could carry it. */
+static const char *carrier_of(const struct group_facts *facts, enum algorithm_kind kind)
+{
+    const char *name = kind == ALGORITHM_ALONE      ? "self"
+                       : kind == ALGORITHM_NATIVE   ? (facts->native ? facts->native->name : NULL)
+                       : kind == ALGORITHM_MESSAGES ? facts->remote_name
+                                                    : facts->local_name;
+
+    return name ? name : "";
+}
+
 static void make_plan(const struct group_facts *facts, const struct algorithm *algorithm,
                       struct plan *ret_plan)
 {
-    const char *local = facts->local_name ? facts->local_name : "?";
-    const char *remote = facts->remote_name ? facts->remote_name : "?";
+    const char *name = carrier_of(facts, algorithm->kind);
+    const char *remote = carrier_of(facts, ALGORITHM_MESSAGES);
+    const bool both =
+        algorithm->kind == ALGORITHM_COMPOSED && *name && *remote && strcmp(name, remote) != 0;
 
     *ret_plan = (struct plan){.algorithm = algorithm};
-    if (algorithm->kind == ALGORITHM_COMPOSED)
-        snprintf(ret_plan->provider, sizeof ret_plan->provider, "%s+%s", local, remote);
-    else if (algorithm->kind == ALGORITHM_NATIVE)
-        snprintf(ret_plan->provider, sizeof ret_plan->provider, "%s",
-                 facts->native ? facts->native->name : "?");
-    else if (algorithm->kind == ALGORITHM_MESSAGES)
-        snprintf(ret_plan->provider, sizeof ret_plan->provider, "%s", remote);
-    else if (algorithm->kind == ALGORITHM_ALONE)
-        snprintf(ret_plan->provider, sizeof ret_plan->provider, "self");
-    else
-        snprintf(ret_plan->provider, sizeof ret_plan->provider, "%s", local);
+    snprintf(ret_plan->provider, sizeof ret_plan->provider, "%s%s%s", name, both ? "+" : "",
+             both ? remote : "");
 }
 
 tutti_status plan_choose(const struct group_facts *facts, const struct call_words *words,

@@ -24,7 +24,7 @@ static tutti_status find(const char *name, struct carrier *ret_carrier)
     const tutti_transport_ops *ops = plugin_transport(plugin);
     ret_carrier->engine = plugin_collectives(plugin);
     if (!ops)
-        return error_set(TUTTI_ERR_UNSUPPORTED, "plugin %s offers no transport", name);
+        return error_set(TUTTI_ERR_UNSUPPORTED, "backend %s offers no transport", name);
     memcpy(ret_carrier->name, name, strlen(name) + 1);
     ret_carrier->capabilities = ops->capabilities;
     return TUTTI_OK;

@@ -30,8 +30,7 @@ static const uint64_t bytes_max = UINT64_C(64) << 30;
 struct question {
     struct call_words words;
     uint32_t element_bytes;
-    uint64_t bytes;   /* of the vector, or of each block */
-    const char *name; /* as asked for; of a message "send" or "recv" */
+    uint64_t bytes; /* of the vector, or of each block */
     bool message;
 };
 
@@ -42,7 +41,6 @@ static tutti_status parse_operation(const char *name, struct question *question)
     const bool uneven = length > 2 && !strcmp(name + length - 2, "_v");
     const size_t plain = uneven ? length - 2 : length;
 
-    question->name = name;
     question->message = length && (!strcmp(name, "send") || !strcmp(name, "recv"));
     if (question->message)
         return TUTTI_OK;
@@ -238,10 +236,6 @@ static tutti_status explain_message(const struct carriers *carriers, const struc
            user);
         return TUTTI_OK;
     }
-    if (!mate && carrier->capabilities & TUTTI_CAP_HOST_ONLY)
-        return error_set(TUTTI_ERR_UNSUPPORTED,
-                         "%s to member %d is not possible: %s reaches members of one host only",
-                         question->name, peer, carrier->name);
     fn(&(tutti_explain_row){.provider = carrier->name,
                             .algorithm = "message",
                             .reason = mate ? "carries messages inside a host"
@@ -256,6 +250,19 @@ static tutti_status explain_message(const struct carriers *carriers, const struc
                                                : "only for members on the same host"},
            user);
     return TUTTI_OK;
+}
+
+/* As tutti_init() says it. */
+static tutti_status check_reach(const struct carriers *carriers, const struct layout *layout)
+{
+    const struct carrier *remote = &carriers->remote;
+
+    if (layout->hosts == 1 || !(remote->capabilities & TUTTI_CAP_HOST_ONLY))
+        return TUTTI_OK;
+    return error_set(TUTTI_ERR_UNSUPPORTED,
+                     "backend %s reaches members of one host only, and the members are on %d; try "
+                     "auto",
+                     remote->name, layout->hosts);
 }
 
 static tutti_status make_layout(const tutti_explain_query *query, struct layout *ret_layout)
@@ -301,6 +308,8 @@ tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn
     struct group_facts facts = carriers_facts(&carriers, &layout, &native);
 
     status = parse_question(&q, &question);
+    if (status == TUTTI_OK)
+        status = check_reach(&carriers, &layout);
     if (status == TUTTI_OK && layout.size > 1)
         status = backend_check_hosts(&choice, layout.hosts);
     if (status == TUTTI_OK && question.message)

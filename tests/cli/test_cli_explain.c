@@ -60,6 +60,8 @@ Test(explain, the_answer_fits_the_question, .timeout = 60)
         {"broadcast -b5K -n4 --backend 'all_reduce:0-4k=shm;all_reduce=tcp'", "chosen  shm",
          "by rule"},
         {"all_reduce -b1M --layout 2,2 --backend 'auto;*=tcp'", "by rule *=tcp", "chosen  shm"},
+        {"all_reduce -b1M -n4 --backend tcp", "        -     all_reduce_inline", "?"},
+        {"all_reduce -b1M -n4 --backend shm", "all_reduce_composed", "shm+shm"},
         {"all_reduce -b2K -n4", "short enough for the announce line", "mapped memory is faster"},
     };
 
@@ -175,6 +177,11 @@ Test(explain, wrong_questions_are_answered_with_words, .timeout = 60)
         {"barrier --backend 'local=shm,remote=tpc;barrier=tpc'", 2, "did you mean \"tcp\"?"},
         {"barrier --layout 2,2 --backend 'barrier=shm'", 1, "barrier=shm cannot be kept: shm is"},
         {"send --bytes 4 --layout 1,1 --backend shm", 1, "shm reaches members of one host only"},
+        {"barrier --layout 2,2 --backend shm", 1, "shm reaches members of one host only, and the"},
+        {"barrier --backend check", 2, "check is no backend but a wrapper, which TUTTI_WRAP=check"},
+        {"barrier --bytes 1", 2, "barrier moves nothing, so it has no --bytes"},
+        {"broadcast -b4 --op max", 2, "broadcast reduces nothing, so it has no --op"},
+        {"gather -b4 --fixed-order", 2, "gather reduces nothing, so it has no --fixed-order"},
         {"all_reduce --bytes 1M -n 4 --layout 2,3", 2, "layout"},
         {"all_reduce --byte 1M", 2, "unknown option --byte; did you mean --bytes?"},
         {"barrier --backend trase", 2, "unknown backend \"trase\"; known: "},

@@ -433,7 +433,7 @@ Test(explain, a_query_that_makes_no_sense_is_refused_with_words, .timeout = 5)
          "inner=shm"},
         {{.members = 4, .operation = "barrier", .backend = "shm", .layout = "2,2"},
          TUTTI_ERR_UNSUPPORTED,
-         "2 hosts"},
+         "shm reaches members of one host only, and the members are on 2"},
     };
 
     setenv("TUTTI_PLUGIN_PATH", TUTTI_BINARY_DIR "/lib/tutti/0", 1);
