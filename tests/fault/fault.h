@@ -7,13 +7,14 @@
 #ifndef TUTTI_TESTS_FAULT_H
 #define TUTTI_TESTS_FAULT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <criterion/criterion.h>
 
 #include "harness/launch.h"
 
-enum { FAULT_RANKS_MAX = 16, FAULT_BUDGET_MS = 1000, FAULT_TEST_S = 40 };
+enum { FAULT_RANKS_MAX = 16, FAULT_BUDGET_MS = 1000, FAULT_TEST_S = 100 };
 
 /* Over what ranks are connected. */
 struct fault_way {
@@ -59,6 +60,9 @@ extern const struct fault_way fault_shm, fault_tcp, fault_gloo, fault_composed;
 struct ranks *fault_start(const struct fault_way *way, const char *program, const char *case_name,
                           int size, const char *const *env);
 
+/* Waits until the rank's offer for the world is in the store: from then on the others know it. */
+void fault_await_offer(const struct ranks *ranks, int rank);
+
 /* What is expected of those that live on. */
 struct fault_expected {
     int size;
@@ -66,7 +70,7 @@ struct fault_expected {
     const char *status;   /* "TUTTI_ERR_PEER_LOST" */
     const char *parts[4]; /* that the words contain */
     int64_t from_ns;      /* CLOCK_MONOTONIC */
-    int budget_ms;        /* 0: not limited */
+    int budget_ms;        /* of fault_within(); 0: not limited */
 };
 
 /*
@@ -74,6 +78,13 @@ struct fault_expected {
  * words; prints how long the last one took.
  */
 void fault_expect(struct ranks *ranks, const struct fault_expected *expected);
+
+/*
+ * Whether `rank` returned within `budget_ms` after `from_ns`, not counting what the machine withheld
+ * (harness/stalls.h); prints how long it took. Budgets are those of a build without instruments: with
+ * them the run's own deadline is the limit.
+ */
+bool fault_within(const struct ranks *ranks, int rank, int64_t from_ns, int budget_ms);
 
 /* All but the victim, of `size`, say that it was lost; then as fault_finish(). */
 void fault_expect_lost(struct ranks *ranks, int size, int victim, int64_t from_ns);

@@ -173,6 +173,7 @@ RANK_CASE(in_init)
 {
     tutti_group *world = 0;
 
+    rank_point("here");
     if (rank == number_of("TUTTI_TEST_LATE", -1))
         rank_await("go");
     rank_point("in_init");

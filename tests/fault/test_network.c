@@ -10,6 +10,7 @@
 
 #include "fault.h"
 #include "harness/net.h"
+#include "harness/stalls.h"
 
 enum { RANKS = 3, FAR = 2, LOST_MS = 6000, SHORT_MS = 2500 };
 
@@ -38,6 +39,7 @@ static struct ranks *start(const struct net *net, const char *backend, const cha
         .netns = (const char *[]){net_name(net, 0), net_name(net, 0), net_name(net, 1)}});
 
     cr_assert_not_null(ranks);
+    stalls_watch();
     return ranks;
 }
 
@@ -57,7 +59,7 @@ static void expect_both_sides(struct ranks *ranks, int64_t cut_ns)
               ranks_value(ranks, FAR, "words", words, sizeof words));
     cr_expect_str_eq(status, "TUTTI_ERR_PEER_LOST", "%s: %s", status, words);
     cr_expect(strstr(words, "rank 0 (") || strstr(words, "rank 1 ("), "%s", words);
-    cr_expect_lt(ranks_point_ns(ranks, FAR, "returned") - cut_ns, LOST_MS * 1000000LL);
+    cr_expect(fault_within(ranks, FAR, cut_ns, LOST_MS));
 }
 
 static void cut(const char *backend, const char *case_name, const char *point, const char *call)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is around a job may be hostile, poor or crowded: it goes on, or says what it lacks. */
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -11,57 +10,11 @@
 #include <unistd.h>
 
 #include "fault.h"
+#include "ports.h"
 
-enum { RANKS = 4, PORTS_MAX = 64, HALF_OPEN = 80, GARBAGE_BYTES = 20000, CROWD = 8 };
+enum { RANKS = 4, HALF_OPEN = 80, GARBAGE_BYTES = 20000, CROWD = 8 };
 
 /* ---- strangers on every port ----------------------------------------------------------------- */
-
-/* The inodes of the sockets of a process, as " 123 456 ". */
-static void list_sockets(int pid, char *ret_list, size_t size)
-{
-    char folder[64], path[320], target[64];
-    size_t used = 1;
-
-    snprintf(folder, sizeof folder, "/proc/%d/fd", pid);
-    strcpy(ret_list, " ");
-    DIR *dir = opendir(folder);
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        unsigned long inode;
-
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        ssize_t n = readlink(path, target, sizeof target - 1);
-        target[n > 0 ? n : 0] = 0;
-        if (sscanf(target, "socket:[%lu]", &inode) == 1)
-            used += (size_t)snprintf(ret_list + used, size - used, "%lu ", inode);
-    }
-    if (dir)
-        closedir(dir);
-}
-
-/* Adds the ports on which the process listens, all on 127.0.0.1. */
-static int add_ports(int pid, uint16_t *ports, int count)
-{
-    static char sockets[16384];
-    char line[512], inode[32];
-    FILE *file = fopen("/proc/net/tcp", "re");
-
-    list_sockets(pid, sockets, sizeof sockets);
-    while (file && fgets(line, sizeof line, file) && count < PORTS_MAX) {
-        unsigned port, state;
-        unsigned long number;
-
-        if (sscanf(line, " %*d: %*8x:%4x %*8x:%*4x %2x %*s %*s %*s %*s %*s %lu", &port, &state,
-                   &number) != 3 ||
-            state != 10) /* TCP_LISTEN */
-            continue;
-        snprintf(inode, sizeof inode, " %lu ", number);
-        if (strstr(sockets, inode))
-            ports[count++] = (uint16_t)port;
-    }
-    if (file)
-        fclose(file);
-    return count;
-}
 
 static int connect_to(uint16_t port)
 {
@@ -119,14 +72,13 @@ FAULT_TEST(surroundings, strangers_on_every_port_change_nothing)
     uint16_t ports[PORTS_MAX];
     unsigned seed = (unsigned)getpid();
     int count = 0, opened = 0;
-    struct ranks *ranks = fault_start(way, "rank_surroundings", "calls_until_told", RANKS,
-                                      (const char *[]){"TUTTI_TEST_PAUSE_MS=1500", NULL});
+    struct ranks *ranks = fault_start(way, "rank_surroundings", "calls_until_told", RANKS, NULL);
 
     cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
-    count = add_ports((int)getpid(), ports, count); /* the store's */
+    count = ports_add((int)getpid(), ports, count); /* the store's */
     cr_assert_geq(count, 1);
     for (int r = 0; r < RANKS; r++)
-        count = add_ports(ranks_pid(ranks, r), ports, count);
+        count = ports_add(ranks_pid(ranks, r), ports, count);
     cr_assert_geq(count, 1 + RANKS, "each rank has a control listener");
     fprintf(stderr, "%d ports\n", count);
     for (int lap = 0; lap < 5; lap++)
@@ -139,6 +91,7 @@ FAULT_TEST(surroundings, strangers_on_every_port_change_nothing)
     for (int lap = 0; lap < 5; lap++)
         for (int i = 0; i < count; i++)
             annoy(ports[i], &seed);
+    ranks_tell(ranks, 0, "enough");
     cr_expect(ranks_wait(ranks));
     cr_expect(ranks_passed(ranks));
     while (opened)
@@ -226,6 +179,9 @@ FAULT_TEST(surroundings, a_barrier_that_waits_for_5_s_uses_little_cpu)
     struct ranks *ranks = fault_start(way, "rank_surroundings", "waits_in_a_barrier", CROWD, NULL);
     char share[128];
 
+    for (int r = 0; r < CROWD - 1; r++)
+        cr_assert(ranks_reach(ranks, r, "waiting"));
+    ranks_tell(ranks, CROWD - 1, "go");
     cr_expect(ranks_wait(ranks));
     cr_expect(ranks_passed(ranks));
     for (int r = 0; r < CROWD - 1; r++)

@@ -286,6 +286,16 @@ int64_t ranks_signal(struct ranks *ranks, int rank, int signal)
     return before;
 }
 
+uint16_t ranks_store_port(const struct ranks *ranks)
+{
+    return tutti_store_server_port(ranks->server);
+}
+
+const char *ranks_run_id(const struct ranks *ranks)
+{
+    return strchr(ranks->mark, '=') + 1;
+}
+
 int ranks_pid(const struct ranks *ranks, int rank)
 {
     return ranks->processes[rank].pid;

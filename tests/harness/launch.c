@@ -100,7 +100,7 @@ static void make_environment(const struct ranks *ranks, const struct ranks_optio
     add_own(environment, "LOCAL_WORLD_SIZE=%d", ranks->size);
     add_own(environment, "TMPDIR=%s", ranks->folder);
     add_own(environment, "XDG_RUNTIME_DIR=%s", ranks->folder);
-    add_own(environment, "TUTTI_RUN_ID=%s", strchr(ranks->mark, '=') + 1);
+    add_own(environment, "TUTTI_RUN_ID=%s", ranks_run_id(ranks));
     if (ranks->server)
         add_own(environment, "TUTTI_STORE=tcp://%s:%u", address,
                 tutti_store_server_port(ranks->server));
@@ -241,6 +241,15 @@ static bool serve_store(struct ranks *ranks, const struct ranks_options *options
 }
 
 /* The build whose programs the ranks are may be another one than this test's. */
+bool ranks_have_instruments(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+    return true;
+#else
+    return getenv("TUTTI_TEST_PROGRAMS");
+#endif
+}
+
 static const char *sanitizer_objects(const char *engine)
 {
     if (getenv("TUTTI_TEST_PROGRAMS"))
@@ -291,8 +300,12 @@ static bool make_folder(struct ranks *ranks)
     static int runs;
 
     strcpy(ranks->folder, "/tmp/tutti-test-XXXXXX");
-    snprintf(ranks->mark, sizeof ranks->mark, "TUTTI_TEST_RUN=test-%d-%d", (int)getpid(), ++runs);
-    return mkdtemp(ranks->folder);
+    if (!mkdtemp(ranks->folder))
+        return false;
+    /* Process numbers come again, also those of a test that has left something. */
+    snprintf(ranks->mark, sizeof ranks->mark, "TUTTI_TEST_RUN=test-%d-%d-%s", (int)getpid(), ++runs,
+             strrchr(ranks->folder, '-') + 1);
+    return true;
 }
 
 struct ranks *ranks_start(const struct ranks_options *options)

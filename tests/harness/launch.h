@@ -65,6 +65,10 @@ struct ranks;
  * installed, or the sanitizer of the ranks cannot look into it. NULL: there can. */
 const char *ranks_lack(const char *engine);
 
+/* Whether the ranks are built with instruments, which make them ten times as slow: budgets of time
+ * are those of a build without. */
+bool ranks_have_instruments(void);
+
 /* NULL, with words on stderr: the ranks could not be started. */
 struct ranks *ranks_start(const struct ranks_options *options);
 /* Waits until `rank` (or RANKS_ALL) has come to rank_point(`name`). False: it ended before. */
@@ -78,6 +82,9 @@ bool ranks_value(const struct ranks *ranks, int rank, const char *name, char *re
 void ranks_tell(struct ranks *ranks, int rank, const char *word);
 /* Returns the time just before the signal went. */
 int64_t ranks_signal(struct ranks *ranks, int rank, int signal);
+/* The port of the tcp store, and the name of the run, which is in the keys of its groups. */
+uint16_t ranks_store_port(const struct ranks *ranks);
+const char *ranks_run_id(const struct ranks *ranks);
 /* The rank's process. */
 int ranks_pid(const struct ranks *ranks, int rank);
 /* Waits until `rank` (or RANKS_ALL) has ended. False: killed at the deadline. */

@@ -15,7 +15,7 @@
 
 #include "harness/launch_inside.h"
 
-enum { ENVIRONMENT_MAX = 256 << 10, PATIENCE_MS = 200 };
+enum { ENVIRONMENT_MAX = 256 << 10, PATIENCE_MS = 2000 };
 
 struct tally {
     int count;

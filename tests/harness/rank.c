@@ -133,15 +133,19 @@ bool rank_check_status(struct rank_place place, tutti_status status, tutti_statu
                       tutti_status_name(status), tutti_status_name(expected), tutti_last_error());
 }
 
-/* Byte by byte, so that nothing behind the line is taken away. False: the end, or the deadline. */
+/* Byte by byte, so that nothing behind the line is taken away, and half of one is kept for the next
+ * call. False: the end, or the deadline. */
 static bool read_line(char line[WORD_MAX], int64_t deadline_ns)
 {
-    for (size_t n = 0;;) {
+    static char kept[WORD_MAX];
+    static size_t n;
+
+    for (;;) {
         struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
         const int64_t left = (deadline_ns - rank_now_ns()) / 1000000;
         char byte;
 
-        if (left <= 0 || poll(&in, 1, (int)left) == 0)
+        if (poll(&in, 1, left > 0 ? (int)left : 0) == 0)
             return false;
         ssize_t got = read(STDIN_FILENO, &byte, 1);
         if (got < 0 && (errno == EINTR || errno == EAGAIN))
@@ -149,12 +153,24 @@ static bool read_line(char line[WORD_MAX], int64_t deadline_ns)
         if (got <= 0)
             return false;
         if (byte == '\n') {
+            memcpy(line, kept, n);
             line[n] = 0;
+            n = 0;
             return true;
         }
         if (n < WORD_MAX - 1)
-            line[n++] = byte;
+            kept[n++] = byte;
     }
+}
+
+bool rank_heard(const char *word)
+{
+    char line[WORD_MAX];
+
+    while (read_line(line, 0))
+        if (!strcmp(line, word))
+            return true;
+    return false;
 }
 
 void rank_await(const char *word)

@@ -59,6 +59,8 @@ void rank_point(const char *name);
 void rank_value(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Waits until the test says `word` (ranks_tell(), or typed by hand); 60 s at most. */
 void rank_await(const char *word);
+/* Whether the test has said `word` by now; other words before it are dropped. */
+bool rank_heard(const char *word);
 /* CLOCK_MONOTONIC. */
 int64_t rank_now_ns(void);
 /* Sleeps; signals do not end it. */

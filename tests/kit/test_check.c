@@ -56,7 +56,7 @@ static const struct fault {
 /* And of one in what shm does with mapped memory. */
 static const struct fault map_faults[] = {
     {"deaf", "transport.wakes", "was not woken: who writes into mapped memory calls wake_mate()"},
-    {"private", "transport.map", "at byte 0 is not what process"},
+    {"private", "transport.map", "is not what process"},
     {"swaps", "transport.map", "is not what process"},
     {"keeps", "transport.map", "after mapping and closing the process has 2 descriptors more"},
 };

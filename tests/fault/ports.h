@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The TCP ports of this network on which processes listen, and who is connected to them. */
+#ifndef TUTTI_TESTS_PORTS_H
+#define TUTTI_TESTS_PORTS_H
+
+#include <stdint.h>
+
+enum { PORTS_MAX = 64 };
+
+/* Adds the ports on which the process listens behind the `count` that are there; returns how many
+ * there are then. */
+int ports_add(int pid, uint16_t ports[PORTS_MAX], int count);
+/* Connections that others hold to the port, also such as nobody has accepted yet. */
+int ports_connections(uint16_t port);
+
+#endif
