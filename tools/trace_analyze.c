@@ -230,8 +230,7 @@ static void print_text(const struct analysis *a)
         const struct trace_dump *dump = a->dumps->pdata[i];
 
         if (!dump->groups->len && !dump->busy && !dump->joining)
-            printf("process %d on %s was in no group: tutti_init() had not returned\n", dump->pid,
-                   dump->host);
+            printf("process %d on %s was in no group when it dumped\n", dump->pid, dump->host);
     }
     printf("verdict: %s\n", trace_class_name(worst(a)));
 }

@@ -321,6 +321,7 @@ static void read_record(const struct object *object, guint index, void *user)
         (guint64)integer(object, record->message ? "message" : "sequence", 1, G_MAXINT64);
     record->call = call_words(object);
     record->state = string(object, "state");
+    record->refused = truth_or(object, "refused", false);
     record->has_signature = has(object, "signature");
     if (record->has_signature)
         record->signature = hex(object, "signature");

@@ -34,7 +34,7 @@ struct trace_call {
 };
 
 struct trace_record {
-    bool message;
+    bool message, refused; /* refused: called after the group had failed */
     guint64 sequence;
     char *call; /* "all_reduce 8 x f32, sum" */
     bool has_signature;

@@ -121,6 +121,18 @@ GArray *judge_ranks(int rank)
     return ranks;
 }
 
+/* What it called after the group had failed; NULL: nothing. */
+static const struct trace_record *refused(const struct trace_group *group)
+{
+    for (guint i = group->records->len; i > 0; i--) {
+        const struct trace_record *record = group->records->pdata[i - 1];
+
+        if (record->refused)
+            return record;
+    }
+    return NULL;
+}
+
 /* What its dump says that it does. */
 char *judge_activity(const struct trace_verdict *v, int rank)
 {
@@ -141,6 +153,12 @@ char *judge_activity(const struct trace_verdict *v, int rank)
                                     : g_strdup_printf(" for rank %d", call->waits_rank);
         return g_strdup_printf("it waits in %s%s%s", words, where, whom);
     }
+    const struct trace_record *call = refused(group);
+
+    if (call)
+        return g_strdup_printf("it called #%" G_GUINT64_FORMAT
+                               " %s when the group had failed already",
+                               call->sequence, call->call);
     if (!group->started)
         return g_strdup_printf("it %s and is outside of tutti", group->records->len
                                                                     ? "waits for nothing"
@@ -268,6 +286,22 @@ static const struct trace_member *as_seen_by(const struct trace_verdict *v, int 
     return v->by_rank[by] && by != rank ? &v->by_rank[by]->members[rank] : NULL;
 }
 
+/* How a process is that does not run, as its mates saw it; NULL: none of them says so. */
+static const char *halted(const struct trace_verdict *v, int rank)
+{
+    for (int by = 0; by < v->size; by++) {
+        const struct trace_member *seen = as_seen_by(v, by, rank);
+
+        if (!seen || !seen->process)
+            continue;
+        if (strcmp(seen->process, "stopped") == 0)
+            return "is stopped by a signal (SIGCONT lets it go on)";
+        if (strcmp(seen->process, "traced") == 0)
+            return "is held by a debugger";
+    }
+    return NULL;
+}
+
 /* Who has left in order is not lost, whatever those say that had not heard of it. */
 static bool has_left(const struct trace_verdict *v, int rank)
 {
@@ -307,40 +341,36 @@ static enum trace_lost lost(const struct trace_verdict *v, int rank)
     return worst;
 }
 
-/* Whether it has dumped the loss of somebody who lives too: so both live, and one cannot reach the
- * other. */
-static bool lives_cut_off(const struct trace_verdict *v, int rank)
-{
-    const struct trace_group *group = v->by_rank[rank];
-
-    return lost_somebody(group) && group->culprit != rank && v->by_rank[group->culprit];
-}
-
-/* Those that heard the same as `rank`. */
-static GArray *side_of(const struct trace_verdict *v, int rank)
+/* Those that have dumped a loss: in the words that `rank` heard, or in others. */
+static GArray *side_of(const struct trace_verdict *v, int rank, bool other)
 {
     const char *words = v->by_rank[rank]->verdict_words;
     GArray *side = judge_ranks(-1);
 
     for (int r = 0; r < v->size; r++)
-        if (v->by_rank[r] && g_strcmp0(v->by_rank[r]->verdict_words, words) == 0)
+        if (lost_somebody(v->by_rank[r]) &&
+            (g_strcmp0(v->by_rank[r]->verdict_words, words) != 0) == other)
             g_array_append_val(side, r);
     return side;
 }
 
-static void add_cut(struct trace_verdict *v, int rank)
+/* Of who was lost and has dumped the loss of somebody else: both sides live, and do not reach each
+ * other. False: it has not, or nobody else has. */
+static bool add_cut(struct trace_verdict *v, int rank)
 {
-    int other = v->by_rank[rank]->culprit;
-    GArray *here = side_of(v, rank), *there = side_of(v, other);
-    g_autofree char *these = trace_ranks_words(here), *those = trace_ranks_words(there);
-    g_autofree char *one = judge_who(v, rank), *two = judge_who(v, other);
+    if (!lost_somebody(v->by_rank[rank]) || v->by_rank[rank]->culprit == rank)
+        return false;
 
-    judge_add(v, TRACE_CUT, g_array_copy(here->len <= there->len ? here : there), 0,
-              g_strdup_printf("%s and %s lost each other, and lived when they dumped: the network "
-                              "between %s and %s is cut",
-                              these, those, one, two));
-    g_array_unref(here);
-    g_array_unref(there);
+    g_autoptr(GArray) here = side_of(v, rank, false), there = side_of(v, rank, true);
+    g_autofree char *these = trace_ranks_words(here), *those = trace_ranks_words(there);
+    g_autofree char *one = judge_who(v, rank), *two = judge_who(v, v->by_rank[rank]->culprit);
+
+    if (there->len)
+        judge_add(v, TRACE_CUT, g_array_copy(here->len <= there->len ? here : there), 0,
+                  g_strdup_printf("%s and %s lost each other, and lived when they dumped: the "
+                                  "network between %s and %s is cut",
+                                  these, those, one, two));
+    return there->len > 0;
 }
 
 static void add_lost(struct trace_verdict *v, int rank, enum trace_lost how)
@@ -361,17 +391,14 @@ static void find_losses(struct trace_verdict *v)
 {
     bool cut = false;
 
+    for (int r = 0; r < v->size && !cut; r++) /* told once, for both sides */
+        cut = lost(v, r) != TRACE_NOT_LOST && add_cut(v, r);
     for (int r = 0; r < v->size; r++) {
         enum trace_lost how = lost(v, r);
+        bool lives = how == TRACE_VANISHED && (v->by_rank[r] || halted(v, r));
 
-        if (how == TRACE_NOT_LOST)
-            continue;
-        if (!lives_cut_off(v, r)) {
+        if (how != TRACE_NOT_LOST && !(cut && (lives || lost_somebody(v->by_rank[r]))))
             add_lost(v, r, how);
-        } else if (!cut) { /* told once, for both sides */
-            add_cut(v, r);
-            cut = true;
-        }
     }
 }
 
@@ -403,21 +430,6 @@ static void find_endings(struct trace_verdict *v)
 }
 
 /* ---- processes that do not run ---- */
-
-static const char *halted(const struct trace_verdict *v, int rank)
-{
-    for (int by = 0; by < v->size; by++) {
-        const struct trace_member *seen = as_seen_by(v, by, rank);
-
-        if (!seen || !seen->process)
-            continue;
-        if (strcmp(seen->process, "stopped") == 0)
-            return "is stopped by a signal (SIGCONT lets it go on)";
-        if (strcmp(seen->process, "traced") == 0)
-            return "is held by a debugger";
-    }
-    return NULL;
-}
 
 static void find_halted(struct trace_verdict *v)
 {

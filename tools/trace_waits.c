@@ -35,7 +35,7 @@ static guint64 waits_in(const struct trace_group *group)
     for (guint i = 0; group && timed_out(group) && i < group->records->len; i++) {
         const struct trace_record *record = group->records->pdata[i];
 
-        if (!record->message && strcmp(record->state, "failed") == 0)
+        if (!record->message && !record->refused && strcmp(record->state, "failed") == 0)
             return record->sequence;
     }
     return 0;
@@ -160,20 +160,36 @@ static void find_held(struct trace_verdict *v)
     }
 }
 
+/* Whether it is known why the rank does not call. A cut link is no reason for those on its sides. */
+static bool is_accounted_for(const struct trace_verdict *v, int rank)
+{
+    for (guint i = 0; i < v->findings->len; i++) {
+        const struct trace_finding *finding = v->findings->pdata[i];
+
+        for (guint k = 0; finding->class != TRACE_CUT && k < finding->ranks->len; k++)
+            if (g_array_index(finding->ranks, int, k) == rank)
+                return true;
+    }
+    return false;
+}
+
 void judge_waits(struct trace_verdict *v)
 {
     find_waiting(v);
-    if (!v->sequence || is_explained(v))
+    const bool explained = is_explained(v);
+
+    if (!v->sequence)
         return;
-    find_held(v);
+    if (!explained)
+        find_held(v);
     for (int r = 0; r < v->size; r++) {
-        if (judge_has(v, r))
-            continue;
-        if (v->by_rank[r] && v->by_rank[r]->started < v->sequence)
+        if (v->by_rank[r] && v->by_rank[r]->started < v->sequence && !is_accounted_for(v, r))
             add_late(v, r);
-        else if (!v->by_rank[r] && is_awaited(v, r))
+        else if (!v->by_rank[r] && !explained && !judge_has(v, r) && is_awaited(v, r))
             add_silent(v, r);
     }
+    if (explained)
+        return;
     if (!v->findings->len && !v->missing->len)
         add_stuck(v);
     for (guint i = 0; !v->findings->len && i < v->missing->len; i++)

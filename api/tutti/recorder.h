@@ -14,8 +14,9 @@ extern "C" {
 #endif
 
 enum {
-    TUTTI_RECORD_UNEVEN = 1 << 0, /* blocks of different sizes; `count` may be 0 then */
-    TUTTI_RECORD_MESSAGE = 1 << 1 /* point to point */
+    TUTTI_RECORD_UNEVEN = 1 << 0,  /* blocks of different sizes; `count` may be 0 then */
+    TUTTI_RECORD_MESSAGE = 1 << 1, /* point to point */
+    TUTTI_RECORD_REFUSED = 1 << 2  /* a collective of a group that had failed: it was not begun */
 };
 
 /* One call, as it was made and as it was carried. */
@@ -26,9 +27,9 @@ typedef struct tutti_record {
     uint64_t tag;      /* point to point */
     const char *operation; /* "all_reduce", "broadcast", "barrier", "send", "recv"; static */
     const char *provider;  /* "shm", "tcp", "shm+tcp", "self"; of a message: what goes to its peer;
-                              valid as long as the group */
+                              "none": refused; valid as long as the group */
     const char *algorithm; /* "all_reduce_inline", "all_gather_ring", …; "message" for point
-                              to point; static */
+                              to point; "none": refused; static */
     uint32_t dtype;        /* tutti_dtype, 0: none */
     int32_t op;            /* tutti_reduce_op, -1: none */
     int32_t peer;          /* root or peer, -1: none, or any until the message is there */

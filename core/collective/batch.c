@@ -213,6 +213,15 @@ static tutti_status allocate(struct tutti_group *group, struct batch *batch, str
     return TUTTI_OK;
 }
 
+/* With the baton. The group has ended, which the first collective of the batch would have met. */
+static tutti_status refuse_all(struct tutti_group *group, const struct batch *batch)
+{
+    for (const struct entry *entry = batch->first; entry; entry = entry->next)
+        if (!entry->is_message)
+            return group_refuse(group, &entry->collective.words, entry->collective.bytes);
+    return group_verdict(group);
+}
+
 /* With the baton. What cannot be started fails the work, and nothing that comes after is started: the
  * others will miss the same call of this member. */
 static void start(struct tutti_group *group, struct batch *batch, struct whole *whole)
@@ -252,7 +261,7 @@ tutti_status tutti_batch_end(tutti_group *group, tutti_work **work)
     if (!status) {
         engine_take(engine);
         if (group_ended(group))
-            status = group_verdict(group);
+            status = refuse_all(group, batch);
         else
             start(group, batch, whole);
         engine_release(engine);

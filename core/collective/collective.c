@@ -60,6 +60,13 @@ tutti_status collective_begin(struct tutti_group *group, struct collective *c, s
     return TUTTI_OK;
 }
 
+static tutti_status begin_or_refuse(struct tutti_group *group, struct collective *c,
+                                    struct call *call)
+{
+    return group_ended(group) ? group_refuse(group, &c->words, c->bytes)
+                              : collective_begin(group, c, call);
+}
+
 /*
  * Moves the call while the baton is held anyway; most small ones are complete afterwards. A schedule is
  * left to the general wait at once, which also progresses messages.
@@ -101,8 +108,7 @@ static tutti_status run_blocking(struct tutti_group *group, struct collective *c
     call.op = NULL;
     call.error.message = NULL;
     engine_take(engine);
-    tutti_status status =
-        group_ended(group) ? group_verdict(group) : collective_begin(group, c, &call);
+    tutti_status status = begin_or_refuse(group, c, &call);
     if (!status)
         spin(group, &call);
     engine_release(engine);
@@ -118,7 +124,7 @@ static tutti_status run_async(struct tutti_group *group, struct collective *c,
     if (status)
         return status;
     engine_take(&group->context->engine);
-    status = group_ended(group) ? group_verdict(group) : collective_begin(group, c, &async->call);
+    status = begin_or_refuse(group, c, &async->call);
     return call_started(async, status, ret_work);
 }
 

@@ -175,6 +175,8 @@ static void write_record(struct json *json, const struct tutti_group *group,
     json_string(json, "operation", record->operation);
     if (record->flags & TUTTI_RECORD_UNEVEN)
         json_bool(json, "uneven", true);
+    if (record->flags & TUTTI_RECORD_REFUSED)
+        json_bool(json, "refused", true);
     json_uint(json, "count", record->count);
     json_uint(json, "bytes", record->bytes);
     if (record->dtype)
@@ -210,7 +212,8 @@ static void write_wait(struct json *json, const struct tutti_group *group, const
 {
     static const char *const kinds[] = {
         [WAITING_NOTHING] = "nothing", [WAITING_ROOM] = "room",       [WAITING_CALL] = "call",
-        [WAITING_MAPPED] = "progress", [WAITING_RECEIVE] = "message", [WAITING_SEND] = "taking"};
+        [WAITING_ANSWER] = "call",     [WAITING_MAPPED] = "progress", [WAITING_RECEIVE] = "message",
+        [WAITING_SEND] = "taking"};
     const struct waiting waiting = group_waits_for(group, call);
     const bool held = call->kind == CALL_COLLECTIVE && group_holds(group, call);
     int missing[MISSING_MAX];

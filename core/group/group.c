@@ -102,6 +102,7 @@ void group_free(struct tutti_group *group)
     free(group->gone);
     free(group->futures);
     free(group->suspected_ns);
+    announced_free(&group->announced);
     free(group->records);
     free(group);
     atomic_fetch_sub(&context->groups, 1);
@@ -118,8 +119,8 @@ static tutti_status allocate(struct tutti_group *group)
     group->peers = calloc(size, sizeof *group->peers);
     group->paths = calloc(size, sizeof *group->paths);
     group->gone = calloc(size, sizeof *group->gone);
-    if (group->records && group->futures && group->suspected_ns && group->levels && group->peers &&
-        group->paths && group->gone)
+    if (announced_init(&group->announced, group->size) && group->records && group->futures &&
+        group->suspected_ns && group->levels && group->peers && group->paths && group->gone)
         return TUTTI_OK;
     return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a group of %d members", group->size);
 }

@@ -27,6 +27,7 @@
 #include "control/control.h"
 #include "control/mates.h"
 #include "dispatch/dispatch.h"
+#include "group/announced.h"
 #include "p2p/p2p.h"
 #include "plugin/backend.h"
 #include "work/engine.h"
@@ -94,7 +95,6 @@ struct call {
     int64_t deadline_ns; /* 0: the clock has not been asked yet */
     int64_t since_ns;    /* when it was first looked at; with deadline_ns */
     bool warned;         /* that it waits for long; with deadline_ns */
-    int told;            /* the last member told that it waits for it, -1: none; with deadline_ns */
     uint64_t record;     /* number in the recorder */
 
     /* set by wrappers_begin() */
@@ -225,6 +225,7 @@ struct tutti_group {
     struct plan_entry *last_plan;
     struct announce calls[GROUP_CALLS_KEPT];
     struct announce *futures; /* [size * GROUP_FUTURES_KEPT] */
+    struct announced announced;
     struct async_call *async_calls, *free_calls;
     struct open_batch *batches; /* under the engine's lock */
     _Atomic uint32_t open_batches;
@@ -239,6 +240,7 @@ struct tutti_group {
     uint64_t mapped_bytes; /* written to mapped memory by collectives */
     uint32_t idle_turns;   /* of progress() with nothing of this member under way */
     bool dumped;           /* because it failed */
+    bool told_end;         /* a call has returned the verdict to the program */
     tutti_record *records; /* [GROUP_RECORDS] */
     uint64_t recorded;
     uint64_t message_sequence;
@@ -315,6 +317,9 @@ static inline bool group_ended(const struct tutti_group *group)
 }
 /* The verdict as the thread's error. */
 tutti_status group_verdict(struct tutti_group *group);
+/* The same, of a collective that this member calls after it; with the baton. */
+tutti_status group_refuse(struct tutti_group *group, const struct call_words *words,
+                          uint64_t bytes);
 
 /* A group without members yet; ends with group_free(). `timeout_ms` 0: the default. */
 tutti_status group_create(struct tutti_context *context, const char *name, int64_t timeout_ms,

@@ -39,9 +39,6 @@ struct native {
     /* Memory that the engine may write until the team is closed. */
     struct chain kept;
     struct packed *kept_packed;
-    uint64_t *told;  /* [size] last call that this member announced to it */
-    uint64_t *heard; /* [size] last call that it announced */
-    bool owes;       /* an answer */
 };
 
 /* ---- opening and closing ---- */
@@ -57,10 +54,8 @@ static tutti_status allocate(struct native *n, int size)
 {
     n->addresses = calloc((size_t)size, sizeof *n->addresses);
     n->address_bytes = calloc((size_t)size, sizeof *n->address_bytes);
-    n->told = calloc((size_t)size, sizeof *n->told);
-    n->heard = calloc((size_t)size, sizeof *n->heard);
     n->host_of = calloc((size_t)size, sizeof *n->host_of);
-    if (n->addresses && n->address_bytes && n->told && n->heard && n->host_of)
+    if (n->addresses && n->address_bytes && n->host_of)
         return TUTTI_OK;
     return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a team of %d members", size);
 }
@@ -172,8 +167,6 @@ void native_close(struct tutti_group *group)
     packed_end(&n->kept_packed, false);
     free(n->addresses);
     free(n->address_bytes);
-    free(n->told);
-    free(n->heard);
     free(n->host_of);
     free(n);
     group->native = NULL;
@@ -294,16 +287,6 @@ void native_fail(struct tutti_group *group, struct call *call)
 
 /* ---- announcements ---- */
 
-static void announce(struct tutti_group *group, int to, const struct announce *what)
-{
-    struct native *n = group->native;
-
-    if (to == group->rank || n->told[to] >= what->sequence)
-        return;
-    n->told[to] = what->sequence;
-    (void)p2p_announce(group->p2p, to, what);
-}
-
 /* The engine has said that somebody is lost, and nobody else has found out who. */
 static void look_at_loss(struct tutti_group *group, int64_t now_ns)
 {
@@ -336,53 +319,17 @@ void native_look(struct tutti_group *group, int64_t now_ns)
     }
     if (now_ns - n->since_ns < ANNOUNCE_AFTER_NS)
         return;
-    announce(group, (group->rank + 1) % group->size, &call->announce);
-    announce(group, (group->rank + group->size - 1) % group->size, &call->announce);
-}
-
-void native_announced(struct tutti_group *group, int source, uint64_t sequence)
-{
-    struct native *n = group->native;
-
-    if (!n)
-        return;
-    if (n->heard[source] < sequence)
-        n->heard[source] = sequence;
-    n->owes |= sequence > n->told[source];
-}
-
-bool native_answer(struct tutti_group *group)
-{
-    struct native *n = group->native;
-    bool owes = false, moved = false;
-
-    if (!n || !n->owes)
-        return false;
-    for (int r = 0; r < group->size; r++) {
-        const struct announce *own = &group->calls[n->heard[r] % GROUP_CALLS_KEPT];
-
-        if (n->heard[r] <= n->told[r])
-            continue;
-        if (n->heard[r] > group->sequence) { /* not called yet */
-            owes = true;
-        } else if (own->sequence == n->heard[r]) {
-            announce(group, r, own);
-            moved = true;
-        }
-    }
-    n->owes = owes;
-    return moved;
+    announced_tell(group, (group->rank + 1) % group->size, &call->announce);
+    announced_tell(group, (group->rank + group->size - 1) % group->size, &call->announce);
 }
 
 int native_missing(const struct tutti_group *group, const struct call *call)
 {
-    const struct native *n = group->native;
     const int neighbours[] = {(group->rank + 1) % group->size,
                               (group->rank + group->size - 1) % group->size};
 
     for (int i = 0; i < 2; i++)
-        if (n->told[neighbours[i]] == call->announce.sequence &&
-            n->heard[neighbours[i]] < call->announce.sequence)
+        if (announced_is_missing(group, neighbours[i], call->announce.sequence))
             return neighbours[i];
     return -1;
 }

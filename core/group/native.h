@@ -32,10 +32,6 @@ tutti_status native_advance(struct tutti_group *group, struct call *call);
 void native_fail(struct tutti_group *group, struct call *call);
 /* Called now and then: announces a call that takes long. */
 void native_look(struct tutti_group *group, int64_t now_ns);
-/* Answers announcements; whether there was something to do. */
-bool native_answer(struct tutti_group *group);
-/* Member `source` has announced its call. */
-void native_announced(struct tutti_group *group, int source, uint64_t sequence);
 /* Whether a sleeper would hear of news. */
 bool native_may_sleep(const struct tutti_group *group);
 /* Whether it has to be asked again and again. */

@@ -78,6 +78,7 @@ static void fail_all(struct tutti_group *group)
 {
     tutti_status status = control_verdict_status(group->control);
 
+    group->told_end |= group->queue.first || group->messages.first;
     if (!atomic_exchange(&group->failed, 1)) {
         dump_failure(group); /* before what the calls wait for is forgotten */
         if (group->p2p)
@@ -95,6 +96,14 @@ static void fail_all(struct tutti_group *group)
         group_verdict(group);
         group_complete(group, group->messages.first, status);
     }
+}
+
+tutti_status group_refuse(struct tutti_group *group, const struct call_words *words, uint64_t bytes)
+{
+    if (!group->told_end)
+        record_refused(group, words, bytes);
+    group->told_end = true;
+    return group_verdict(group);
 }
 
 void group_call_failed(struct tutti_group *group, struct call *call, tutti_status status)
@@ -160,6 +169,7 @@ void group_message_done(struct p2p_op *op)
 
 static void on_announce(void *user, int source, const struct announce *a)
 {
+    announced_hear(user, source, a->sequence);
     group_compare(user, source, a);
 }
 
@@ -181,7 +191,7 @@ static void on_peer_failed(void *user, int source, tutti_status status, const ch
 
 static void on_announced(void *user, int source, uint64_t sequence)
 {
-    native_announced(user, source, sequence);
+    announced_ask(user, source, sequence);
 }
 
 const struct p2p_events group_events = {
@@ -212,8 +222,7 @@ static unsigned progress(struct engine_source *source)
         return 0;
     if (group->p2p)
         moved += p2p_progress(group->p2p_engine);
-    if (group->native)
-        moved += native_answer(group);
+    moved += announced_answer(group);
     while (group->queue.first) {
         struct call *before = group->queue.first;
 
@@ -280,7 +289,6 @@ static void look_at_deadline(struct tutti_group *group, struct call *call, int64
         call->deadline_ns = clock_deadline_ms(call->timeout_ms);
         call->since_ns = now;
         call->warned = false;
-        call->told = -1;
     } else if (now >= call->deadline_ns) {
         time_out(group, call);
     } else if (!call->warned && now - call->since_ns >= stall_warning_ns()) {
@@ -290,7 +298,7 @@ static void look_at_deadline(struct tutti_group *group, struct call *call, int64
 
 /*
  * Members of which all wait for a message would never hear that they called different things. So who
- * has waited for a little tells whom it waits for what it is in.
+ * has waited for a little tells whom it waits for what it is in, and hears whether that one is in it.
  */
 static void tell_what_waits(struct tutti_group *group, struct call *call, int64_t now)
 {
@@ -298,10 +306,9 @@ static void tell_what_waits(struct tutti_group *group, struct call *call, int64_
         return;
     const struct waiting waiting = group_waits_for(group, call);
     if ((waiting.kind != WAITING_RECEIVE && waiting.kind != WAITING_SEND) || waiting.rank < 0 ||
-        waiting.rank == group->rank || waiting.rank == call->told)
+        waiting.rank == group->rank)
         return;
-    call->told = waiting.rank;
-    (void)p2p_announce(group->p2p, waiting.rank, &call->announce);
+    announced_tell(group, waiting.rank, &call->announce);
 }
 
 /* A member that left in order cannot take part in what comes after its last call. */

@@ -70,26 +70,41 @@ static const char *provider_of(const struct tutti_group *group, const struct pla
     }
 }
 
+static void fill(tutti_record *record, uint64_t sequence, const struct call_words *words,
+                 uint64_t bytes)
+{
+    *record = (tutti_record){.sequence = sequence,
+                             .count = words->count,
+                             .bytes = bytes,
+                             .operation = call_name(words),
+                             .provider = "none",
+                             .algorithm = "none",
+                             .dtype = words->dtype,
+                             .op = words->op,
+                             .peer = words->root,
+                             .flags = words->flags & CALL_UNEVEN ? TUTTI_RECORD_UNEVEN : 0};
+}
+
 uint64_t record_collective(struct tutti_group *group, const struct call *call)
 {
     uint64_t number;
     tutti_record *record = next_record(group, &number);
-    const struct call_words *words = &call->announce.words;
 
-    record->sequence = call->announce.sequence;
-    record->count = words->count;
-    record->bytes = call->bytes;
-    record->tag = 0;
-    record->operation = call_name(words);
+    fill(record, call->announce.sequence, &call->announce.words, call->bytes);
     record->provider = provider_of(group, call->plan);
     record->rule = call->plan->rule ? call->plan->rule->words : NULL;
     record->algorithm = call->plan->plan.algorithm->name;
-    record->dtype = words->dtype;
-    record->op = words->op;
-    record->peer = words->root;
-    record->state = RECORD_QUEUED;
-    record->flags = words->flags & CALL_UNEVEN ? TUTTI_RECORD_UNEVEN : 0;
     return number;
+}
+
+void record_refused(struct tutti_group *group, const struct call_words *words, uint64_t bytes)
+{
+    uint64_t number;
+    tutti_record *record = next_record(group, &number);
+
+    fill(record, group->sequence + 1, words, bytes);
+    record->state = RECORD_FAILED;
+    record->flags |= TUTTI_RECORD_REFUSED;
 }
 
 /* What messages with `peer` go through; any of them when it is not known yet. */

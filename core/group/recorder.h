@@ -11,6 +11,8 @@
 enum { RECORD_QUEUED, RECORD_RUNNING, RECORD_DONE, RECORD_FAILED };
 
 uint64_t record_collective(struct tutti_group *group, const struct call *call);
+/* The collective by which the program learns that the group has failed: what it would have called. */
+void record_refused(struct tutti_group *group, const struct call_words *words, uint64_t bytes);
 uint64_t record_message(struct tutti_group *group, const struct call *call, bool is_send);
 /* Whom a receive's message came from, and through what. */
 void record_source(struct tutti_group *group, uint64_t number, int source);

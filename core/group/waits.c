@@ -12,6 +12,17 @@ static bool is_native(const struct call *call)
     return call->kind == CALL_COLLECTIVE && call->plan->plan.algorithm->kind == ALGORITHM_NATIVE;
 }
 
+/* Of a message only its absence is seen; whether its sender is in the call, it says itself. */
+static struct waiting in_schedule(const struct tutti_group *group, const struct call *call)
+{
+    struct waiting w = run_waiting(&group->run);
+
+    if ((w.kind == WAITING_RECEIVE || w.kind == WAITING_SEND) &&
+        announced_is_missing(group, w.rank, call->announce.sequence))
+        w.kind = WAITING_ANSWER;
+    return w;
+}
+
 struct waiting group_waits_for(const struct tutti_group *group, const struct call *call)
 {
     if (call->kind != CALL_COLLECTIVE)
@@ -22,14 +33,14 @@ struct waiting group_waits_for(const struct tutti_group *group, const struct cal
     if (call != group->queue.first || group_holds(group, call))
         return (struct waiting){.kind = WAITING_NOTHING, .rank = -1};
     if (is_native(call))
-        return (struct waiting){.kind = WAITING_CALL, .rank = native_missing(group, call)};
+        return (struct waiting){.kind = WAITING_ANSWER, .rank = native_missing(group, call)};
     if (call->plan->plan.algorithm->kind == ALGORITHM_INLINE && group->mapped.culprit >= 0)
         return (struct waiting){
             .kind = call->begun ? WAITING_CALL : WAITING_ROOM,
             .rank = group->mapped.ranks[group->mapped.culprit],
         };
     return call->begun && call->plan->plan.algorithm->kind != ALGORITHM_INLINE
-               ? run_waiting(&group->run)
+               ? in_schedule(group, call)
                : (struct waiting){.kind = WAITING_NOTHING, .rank = -1};
 }
 
@@ -60,6 +71,19 @@ int group_missing_mates(const struct tutti_group *group, const struct call *call
     return count;
 }
 
+/* Of the member that `w` names. */
+static const char *what_is_missing(const struct tutti_group *group, const struct call *call,
+                                   struct waiting w)
+{
+    if (call->kind != CALL_COLLECTIVE)
+        return w.rank == group->rank ? "is this rank itself: start the other side first"
+                                     : "has not answered";
+    if (w.kind == WAITING_CALL || w.kind == WAITING_ROOM || is_monitored(call))
+        return "has not called it";
+    return w.kind == WAITING_ANSWER ? "has not called it, or does not answer"
+                                    : "has not come so far in it";
+}
+
 int group_describe_wait(struct tutti_group *group, const struct call *call, char *ret_text,
                         size_t capacity)
 {
@@ -85,14 +109,7 @@ int group_describe_wait(struct tutti_group *group, const struct call *call, char
     }
     control_describe(group->control, w.rank, ret_text, capacity);
     used = strlen(ret_text);
-    snprintf(ret_text + used, capacity - used, ", %s",
-             call->kind != CALL_COLLECTIVE && w.rank == group->rank
-                 ? "which is this rank itself: start the other side first"
-             : call->kind != CALL_COLLECTIVE ? "which has not answered"
-             : is_native(call)               ? "which does not answer that it has called it"
-             : w.kind == WAITING_CALL || w.kind == WAITING_ROOM || is_monitored(call)
-                 ? "which has not called it"
-                 : "which has not come so far in it");
+    snprintf(ret_text + used, capacity - used, ", which %s", what_is_missing(group, call, w));
     int count = group_missing_mates(group, call, w.rank, missing, NAMED);
     for (int i = 0; i < count; i++) {
         used = strlen(ret_text);

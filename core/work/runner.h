@@ -120,6 +120,7 @@ enum waiting_kind {
     WAITING_NOTHING, /* there is work to do: call run_advance() again */
     WAITING_ROOM,    /* a mate is several calls behind */
     WAITING_CALL,    /* a mate has not called this collective yet */
+    WAITING_ANSWER,  /* a member was asked and does not say that it has; never from run_waiting() */
     WAITING_MAPPED,  /* a mate has not come so far in this collective */
     WAITING_RECEIVE, /* a message of a member */
     WAITING_SEND     /* a message to a member */

@@ -96,6 +96,32 @@ RANK_CASE(fails_unnoticed)
     rank_end();
 }
 
+/* None has called anything since the barrier when the group ends. */
+RANK_CASE(calls_after_the_end)
+{
+    float values[2] = {0};
+    tutti_group *world = rank_init(NULL);
+    tutti_group_info info = {.struct_size = sizeof info};
+    int64_t shape;
+    tutti_tensor tensor = tutti_tensor_1d(values, TUTTI_F32, &shape, 2);
+
+    check_ok(tutti_barrier(world, NULL, NULL));
+    rank_point("open");
+    rank_await("go");
+    if (rank == 0)
+        check_ok(tutti_group_abort(world, "the tests want it"));
+    do
+        check_ok(tutti_group_status(world, &info));
+    while (info.state != TUTTI_GROUP_FAILED);
+    if (rank == victim())
+        check_status(tutti_barrier(world, NULL, NULL), TUTTI_ERR_ABORTED);
+    else
+        check_status(tutti_all_reduce(world, &tensor, TUTTI_SUM, NULL, NULL), TUTTI_ERR_ABORTED);
+    check_status(tutti_barrier(world, NULL, NULL), TUTTI_ERR_ABORTED); /* is not recorded */
+    check_ok(tutti_recorder_dump(getenv("TUTTI_TEST_FOLDER")));
+    check_status(tutti_group_destroy(world), TUTTI_ERR_ABORTED);
+}
+
 /* Large messages, which wait for their receives: everybody sends first. */
 RANK_CASE(sends_in_a_circle)
 {

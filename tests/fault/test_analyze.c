@@ -129,6 +129,58 @@ FAULT_TEST(analyze, who_is_stopped_is_told_from_the_dumps_of_the_others)
     }
 }
 
+/* One computes, one calls something else and one is stopped: each is named for what it does. */
+FAULT_TEST(analyze, several_troubles_are_told_apart)
+{
+    struct job job = job_start(
+        way, "rank_mismatch", "each_has_its_part",
+        "TUTTI_TEST_PARTS=all_reduce 8 x f32, sum|compute|compute|all_reduce 8 x f32, sum");
+    struct job other = job_start(way, "rank_mismatch", "each_has_its_part",
+                                 "TUTTI_TEST_PARTS=all_reduce 8 x f32, sum|compute|barrier|"
+                                 "all_reduce 8 x f32, sum");
+
+    cr_assert(ranks_reach(job.ranks, RANKS_ALL, "open"));
+    ranks_signal(job.ranks, VICTIM, SIGSTOP);
+    cr_assert(dumps_await(&other.dumps, RANKS));
+    dumps_analyze(
+        &other.dumps, TROUBLE,
+        (const char *[]){"  different: as #2 ranks 0 and 3 called all_reduce 8 x f32, sum; "
+                         "rank 2 called barrier",
+                         "verdict: different\n", NULL});
+    sleep_ms(WAIT_MS);
+    ask_for_dumps(&job, VICTIM);
+    dumps_analyze(&job.dumps, TROUBLE,
+                  (const char *[]){"  ranks 0 and 3 wait in #2 all_reduce 8 x f32, sum, for ",
+                                   "  stopped: rank 2 (host ", "is stopped by a signal",
+                                   "  late: rank 1 (host ",
+                                   "has not called #2 all_reduce 8 x f32, sum: it finished #1 and "
+                                   "is outside of tutti",
+                                   "verdict: stopped\n", NULL});
+    job_end(&job);
+    job_end(&other);
+}
+
+/* Nobody met in a call, yet their next ones tell what each was about to do. */
+Test(analyze, who_calls_something_else_after_the_end_is_different, .timeout = FAULT_TEST_S)
+{
+    struct dumps dumps = dumps_new();
+    struct ranks *ranks = fault_start(
+        &fault_tcp, "rank_recorder", "calls_after_the_end", RANKS,
+        (const char *[]){dumps.test_folder, "TUTTI_TEST_CALL=", "TUTTI_TEST_VICTIM=2", NULL});
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
+    for (int r = 0; r < RANKS; r++)
+        ranks_tell(ranks, r, "go");
+    cr_assert(ranks_wait(ranks));
+    cr_assert_eq(dumps_count(&dumps, ".json"), RANKS);
+    dumps_analyze(&dumps, TROUBLE,
+                  (const char *[]){"  different: as #2 ranks 0, 1 and 3 called all_reduce 2 x f32, "
+                                   "sum; rank 2 called barrier",
+                                   "  aborted: ", "verdict: different\n", NULL});
+    fault_finish(ranks);
+    dumps_remove(&dumps);
+}
+
 FAULT_TEST(analyze, who_died_is_dead)
 {
     struct job job = job_start(way, "rank_fault", "calls_for_ever", "TUTTI_TEST_CALL=small");
@@ -185,42 +237,59 @@ Test(analyze, who_does_not_come_into_init_is_late, .timeout = FAULT_TEST_S)
     }
 }
 
-/* Two hosts of two ranks each; asked while nobody knows yet, and once both sides have given up. */
-static void cut(const char *backend, const char *call)
+/* Two hosts of two ranks each. */
+struct hosts {
+    struct net *net;
+    struct job job;
+};
+
+static struct hosts hosts_start(const char *backend, const char *program, const char *case_name,
+                                const char *env)
 {
     char reason[256];
-    struct net *net = net_create(2, reason, sizeof reason);
-    struct job job = {.dumps = dumps_new()};
+    struct hosts h = {.net = net_create(2, reason, sizeof reason)};
 
-    if (!net) {
-        dumps_remove(&job.dumps);
+    if (!h.net)
         cr_skip_test("%s", reason);
-    }
-    job.ranks = ranks_start(
-        &(struct ranks_options){.program = "rank_fault",
-                                .case_name = "calls_for_ever",
+    h.job.dumps = dumps_new();
+    h.job.ranks = ranks_start(
+        &(struct ranks_options){.program = program,
+                                .case_name = case_name,
                                 .size = RANKS,
                                 .backend = backend,
-                                .env = (const char *[]){job.dumps.dump_dir, call, NULL},
+                                .env = (const char *[]){h.job.dumps.dump_dir, env, NULL},
                                 .timeout_ms = (FAULT_TEST_S - 5) * 1000,
-                                .address = net_address(net, 0),
-                                .netns = (const char *[]){net_name(net, 0), net_name(net, 0),
-                                                          net_name(net, 1), net_name(net, 1)}});
-    cr_assert_not_null(job.ranks);
-    cr_assert(ranks_reach(job.ranks, RANKS_ALL, "running"));
-    cr_assert(net_cut(net, 1));
+                                .address = net_address(h.net, 0),
+                                .netns = (const char *[]){net_name(h.net, 0), net_name(h.net, 0),
+                                                          net_name(h.net, 1), net_name(h.net, 1)}});
+    cr_assert_not_null(h.job.ranks);
+    return h;
+}
+
+static void hosts_end(struct hosts *h)
+{
+    job_end(&h->job);
+    net_destroy(h->net);
+}
+
+/* Asked while nobody knows yet, and once both sides have given up. */
+static void cut(const char *backend, const char *call)
+{
+    struct hosts h = hosts_start(backend, "rank_fault", "calls_for_ever", call);
+
+    cr_assert(ranks_reach(h.job.ranks, RANKS_ALL, "running"));
+    cr_assert(net_cut(h.net, 1));
     sleep_ms(2 * WAIT_MS);
-    ask_for_dumps(&job, -1);
-    dumps_analyze(&job.dumps, TROUBLE,
+    ask_for_dumps(&h.job, -1);
+    dumps_analyze(&h.job.dumps, TROUBLE,
                   (const char *[]){"  cut: all have called #",
                                    "and nothing comes through between hosts", "verdict: cut\n",
                                    NULL});
-    cr_assert(ranks_wait(job.ranks));
-    dumps_analyze(&job.dumps, TROUBLE,
+    cr_assert(ranks_wait(h.job.ranks));
+    dumps_analyze(&h.job.dumps, TROUBLE,
                   (const char *[]){"  cut: ranks ", "ranks 0 and 1", "ranks 2 and 3",
                                    "lost each other", "verdict: cut\n", NULL});
-    job_end(&job);
-    net_destroy(net);
+    hosts_end(&h);
 }
 
 Test(analyze, a_cut_link_is_told_from_dead_hosts_over_tcp, .timeout = FAULT_TEST_S)
@@ -231,6 +300,25 @@ Test(analyze, a_cut_link_is_told_from_dead_hosts_over_tcp, .timeout = FAULT_TEST
 Test(analyze, a_cut_link_is_told_from_dead_hosts_composed, .timeout = FAULT_TEST_S)
 {
     cut("auto", "TUTTI_TEST_CALL=small");
+}
+
+/* On one side of the cut a rank computes, on the other one is stopped. */
+Test(analyze, a_cut_link_does_not_hide_what_else_is_wrong, .timeout = FAULT_TEST_S)
+{
+    struct hosts h = hosts_start("tcp", "rank_mismatch", "each_has_its_part",
+                                 "TUTTI_TEST_PARTS=sums|compute|sums|sums");
+
+    cr_assert(ranks_reach(h.job.ranks, RANKS_ALL, "open"));
+    cr_assert(net_cut(h.net, 1));
+    ranks_signal(h.job.ranks, VICTIM, SIGSTOP);
+    cr_assert(ranks_reach(h.job.ranks, 0, "returned") && ranks_reach(h.job.ranks, 3, "returned"));
+    cr_assert(dumps_await(&h.job.dumps, RANKS - 1));
+    dumps_analyze(&h.job.dumps, TROUBLE,
+                  (const char *[]){"  cut: rank 3 and ranks 0 and 1 lost each other, and lived",
+                                   "  stopped: rank 2 (host ", "is stopped by a signal",
+                                   "  late: rank 1 (host ", "  no dump of rank 2\n",
+                                   "verdict: cut\n", NULL});
+    hosts_end(&h);
 }
 
 Test(analyze, nothing_is_found_where_nothing_is_wrong, .timeout = FAULT_TEST_S)

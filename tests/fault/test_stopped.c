@@ -62,6 +62,25 @@ FAULT_TEST(stopped, in_large_all_reduces)
     stop(way, "large", MIDDLE);
 }
 
+/* It runs, and stays outside of tutti: a mate's memory tells that for sure, messages do not. */
+FAULT_TEST(stopped, who_has_not_called_is_told_from_who_is_slow_in_a_call)
+{
+    struct ranks *ranks =
+        fault_start(way, "rank_fault", "one_stays_away", 2,
+                    (const char *[]){"TUTTI_TEST_CALL=large", "TUTTI_TEST_VICTIM=1",
+                                     "TUTTI_TEST_CALL_MS=1000", NULL});
+    const char *known =
+        way == &fault_tcp ? "has not called it, or does not answer" : "has not called";
+
+    fault_expect(ranks, &(struct fault_expected){.size = 2,
+                                                 .gone = 1u << 1,
+                                                 .status = "TUTTI_ERR_TIMEOUT",
+                                                 .parts = {"waiting for rank 1 (", known}});
+    ranks_signal(ranks, 1, SIGKILL);
+    cr_assert(ranks_wait_rank(ranks, 1));
+    fault_finish(ranks);
+}
+
 FAULT_TEST(stopped, only_a_receive_ends_and_the_group_goes_on)
 {
     struct ranks *ranks =
