@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "engine.h"
+#include "launched.h"
 
 enum { NUMBERS_MAX = 1 << 14, FINALIZE_S = 5 };
 
@@ -133,8 +134,10 @@ static tutti_status start_or_find(const struct caller *c)
     if (started) {
         MPI_Query_thread(&level);
     } else {
-        tutti_status status = check_mpi(c, start_quietly(&level), "MPI_Init_thread");
+        tutti_status status = launched_for_this_mpi(c);
 
+        if (!status)
+            status = check_mpi(c, start_quietly(&level), "MPI_Init_thread");
         if (status)
             return status;
         state.ours = true;
@@ -185,33 +188,6 @@ bool job_is_barred(const struct caller *c, const struct job *job)
     return true;
 }
 
-/* A process that its launcher started beside others is alone in its MPI when that MPI does not speak
- * the launcher's protocol: nothing fails, each works for itself. */
-static tutti_status check_not_alone(const struct caller *c)
-{
-    static const struct {
-        const char *name;
-        long alone; /* the largest value that a process on its own may see */
-    } evidence[] = {
-        {"OMPI_COMM_WORLD_SIZE", 1}, {"PMI_SIZE", 1},     {"PMIX_RANK", 0},
-        {"SLURM_NTASKS", 1},         {"SLURM_PROCID", 0}, {"WORLD_SIZE", 1},
-    };
-
-    for (size_t i = 0; i < sizeof evidence / sizeof evidence[0] && state.job.size == 1; i++) {
-        const char *value = getenv(evidence[i].name);
-
-        if (value && strtol(value, NULL, 10) > evidence[i].alone)
-            return refuse(
-                c, TUTTI_ERR_INVALID_ARGUMENT,
-                "%s=%.32s says that this is one of several processes, but %s takes it for "
-                "the only one, so its launcher was not %s's; start the program with that "
-                "(mpirun.openmpi, mpirun.mpich, `tutti run --backend mpi`), or set "
-                "TUTTI_MPI to the launcher's own MPI",
-                evidence[i].name, value, tutti_mpi_engine.library, tutti_mpi_engine.library);
-    }
-    return TUTTI_OK;
-}
-
 /* A tag names the receiving and the sending endpoint, so both numbers must fit. */
 static void count_numbers(void)
 {
@@ -235,7 +211,7 @@ static tutti_status join_locked(const struct caller *c)
     if (!status)
         status = check_mpi(c, MPI_Comm_size(MPI_COMM_WORLD, &state.job.size), "MPI_Comm_size");
     if (!status)
-        status = check_not_alone(c);
+        status = launched_not_alone(c, state.job.size);
     if (status)
         return status;
     count_numbers();
