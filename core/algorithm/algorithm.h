@@ -48,11 +48,12 @@ struct request {
     uint64_t bytes;       /* of the vector, or of each block where there is one for every member; a
                            * multiple of the schedule's element_bytes */
     const uint64_t *in_bytes, *out_bytes; /* of each block, where they are uneven; else NULL */
-    int root;                    /* rank in the view; mapped algorithms: index of the mate */
-    bool finish;                 /* the op has a last step on the reduced values (AVG) */
-    const int *mate_blocks;      /* mapped gather and scatter: which block is each mate's; NULL: the
+    int root;    /* rank in the view; mapped algorithms: index of the mate */
+    bool finish; /* the op has a last step on the reduced values (AVG) */
+    const int *
+        mate_blocks; /* mapped gather, scatter and all_to_all: which block is each mate's; NULL: the
                                   * mate's own number */
-    const struct layout *layout; /* composed algorithms: the group's */
+    const struct layout *layout;         /* composed algorithms: the group's */
     const struct thresholds *thresholds; /* composed algorithms: to choose between hosts */
 };
 
@@ -182,7 +183,8 @@ extern const struct algorithm reduce_scatter_alone_algorithm, reduce_scatter_inl
     reduce_scatter_staged_algorithm, reduce_scatter_direct_algorithm,
     reduce_scatter_composed_algorithm;
 extern const struct algorithm all_to_all_alone_algorithm, all_to_all_inline_algorithm,
-    all_to_all_mapped_algorithm, all_to_all_bruck_algorithm, all_to_all_direct_algorithm;
+    all_to_all_mapped_algorithm, all_to_all_bruck_algorithm, all_to_all_direct_algorithm,
+    all_to_all_composed_algorithm;
 
 extern const struct algorithm all_reduce_native_algorithm, broadcast_native_algorithm,
     barrier_native_algorithm, reduce_native_algorithm, all_gather_native_algorithm,

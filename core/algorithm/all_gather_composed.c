@@ -19,12 +19,17 @@ struct row {
     int step, row;
 };
 
-/* One chunk of a row. */
+/* One chunk of a row: the piece of the same number of each of its blocks. */
 struct turn {
     struct row at;
     uint32_t chunk;
-    struct part piece;
+    uint64_t each, index;
 };
+
+static struct part piece_in(const struct request *req, const struct turn *turn, int block)
+{
+    return piece_of((struct part){0, out_block_bytes(req, block)}, turn->each, turn->index);
+}
 
 /* The block that mate `mate` has in a row; -1: none. */
 static int block_in(const struct request *req, struct row at, int mate)
@@ -34,6 +39,20 @@ static int block_in(const struct request *req, struct row at, int mate)
               index = at.row * layout_mates(layout, layout->host) + mate;
 
     return index < layout_mates(layout, host) ? layout_ranks(layout, host)[index] : -1;
+}
+
+/* The bytes of its longest block. */
+static uint64_t longest_in(const struct request *req, struct row at)
+{
+    const int mates = layout_mates(req->layout, req->layout->host);
+    uint64_t longest = 0;
+
+    for (int mate = 0; mate < mates; mate++) {
+        const int block = block_in(req, at, mate);
+
+        longest = max_u64(longest, block < 0 ? 0 : out_block_bytes(req, block));
+    }
+    return longest;
 }
 
 /* The row after `at`; past the last one step is `hosts`. */
@@ -50,7 +69,7 @@ static void send_all(struct schedule *sched, const struct request *req)
 
     for (int step = 1; step < layout->hosts; step++)
         exchange_send(sched, counterpart_of(layout, layout->rank, host_after(layout, step)),
-                      req->in, req->bytes);
+                      req->in, out_block_bytes(req, layout->rank));
 }
 
 /* My block of a row, if I have one and it comes by messages. */
@@ -61,30 +80,7 @@ static struct exchange receive(struct schedule *sched, const struct request *req
 
     if (block < 0)
         return (struct exchange){0};
-    return exchange_recv(sched, block, place_out_block(block, 0), req->bytes);
-}
-
-static void give(struct schedule *sched, const struct request *req, const struct turn *turn)
-{
-    const int block = block_in(req, turn->at, sched->self);
-    const struct place from = turn->at.step ? place_out_block(block, 0) : req->in;
-
-    if (block >= 0)
-        staging_give(sched, from, turn->chunk, turn->piece);
-}
-
-static void take(struct schedule *sched, const struct request *req, const struct turn *turn)
-{
-    for (int i = 1; i < sched->mates; i++) {
-        const int mate = (sched->self + i) % sched->mates, block = block_in(req, turn->at, mate);
-
-        if (block < 0)
-            continue;
-        staging_await(sched, mate, WORD_IN_READY, turn->chunk);
-        schedule_copy(sched, place_out_block(block, turn->piece.offset),
-                      place_staged_in(mate, turn->chunk, 0), turn->piece.bytes);
-    }
-    staging_post(sched, WORD_IN_USED, turn->chunk);
+    return exchange_recv(sched, block, place_out_block(block, 0), out_block_bytes(req, block));
 }
 
 /* Until what a chunk holds has come. */
@@ -93,6 +89,35 @@ static void arrive(struct schedule *sched, const struct exchange *e, uint64_t *f
 {
     for (; *fenced < e->count && *fenced * e->each < piece.offset + piece.bytes; ++*fenced)
         schedule_fence_ticket(sched, e->tickets[*fenced]);
+}
+
+/* Mine of this turn; an empty piece is not given, nor waited for. */
+static void give(struct schedule *sched, const struct request *req, const struct turn *turn,
+                 const struct exchange *coming, uint64_t *fenced)
+{
+    const int block = block_in(req, turn->at, sched->self);
+    const struct place from = turn->at.step ? place_out_block(block, 0) : req->in;
+    const struct part piece = block < 0 ? (struct part){0} : piece_in(req, turn, block);
+
+    if (!piece.bytes)
+        return;
+    arrive(sched, coming, fenced, piece);
+    staging_give(sched, from, turn->chunk, piece);
+}
+
+static void take(struct schedule *sched, const struct request *req, const struct turn *turn)
+{
+    for (int i = 1; i < sched->mates; i++) {
+        const int mate = (sched->self + i) % sched->mates, block = block_in(req, turn->at, mate);
+        const struct part piece = block < 0 ? (struct part){0} : piece_in(req, turn, block);
+
+        if (!piece.bytes)
+            continue;
+        staging_await(sched, mate, WORD_IN_READY, turn->chunk);
+        schedule_copy(sched, place_out_block(block, piece.offset),
+                      place_staged_in(mate, turn->chunk, 0), piece.bytes);
+    }
+    staging_post(sched, WORD_IN_USED, turn->chunk);
 }
 
 /* A member alone on its host: nobody else sees what came. */
@@ -104,50 +129,43 @@ static void receive_all(struct schedule *sched, const struct request *req)
         receive(sched, req, at);
 }
 
-static uint32_t count_rows(const struct layout *layout)
-{
-    uint32_t rows = 0;
-
-    for (struct row at = {0, 0}; at.step < layout->hosts; at = row_after(layout, at))
-        rows++;
-    return rows;
-}
-
 static void in_rows(struct schedule *sched, const struct request *req)
 {
     const struct layout *layout = req->layout;
-    const struct part whole = {0, req->bytes};
-    const uint64_t each = staging_chunk_bytes(req->bytes);
-    const uint32_t pieces = (uint32_t)pieces_in(req->bytes, each);
-    const uint32_t first = schedule_chunks(sched, pieces * count_rows(layout));
-    struct turn now = {.chunk = first}, before = now;
+    struct turn now = {0}, before = now;
     struct exchange coming = {0};
+    bool any = false;
 
     while (now.at.step < layout->hosts) {
         const struct row next = row_after(layout, now.at);
         const struct exchange later = receive(sched, req, next);
-        uint64_t fenced = 0;
+        const uint64_t longest = longest_in(req, now.at);
+        uint64_t fenced = 0, pieces;
 
-        for (uint32_t k = 0; k < pieces; k++, now.chunk++) {
-            now.piece = piece_of(whole, each, k);
-            arrive(sched, &coming, &fenced, now.piece);
-            give(sched, req, &now);
-            if (now.chunk == first)
-                schedule_meet_all(sched);
-            else
+        now.each = staging_chunk_bytes(longest);
+        pieces = pieces_in(longest, now.each);
+        now.chunk = schedule_chunks(sched, (uint32_t)pieces);
+        for (now.index = 0; now.index < pieces; now.index++, now.chunk++) {
+            give(sched, req, &now, &coming, &fenced);
+            if (any)
                 take(sched, req, &before);
+            else
+                schedule_meet_all(sched); /* after the copy, which needs nobody */
+            any = true;
             before = now;
         }
         coming = later;
         now.at = next;
     }
-    take(sched, req, &before);
+    if (any)
+        take(sched, req, &before);
 }
 
 static tutti_status emit(struct schedule *sched, const struct request *req)
 {
     send_all(sched, req);
-    schedule_copy(sched, place_out_block(sched->rank, 0), req->in, req->bytes);
+    schedule_copy(sched, place_out_block(sched->rank, 0), req->in,
+                  out_block_bytes(req, sched->rank));
     if (sched->mates > 1)
         in_rows(sched, req);
     else

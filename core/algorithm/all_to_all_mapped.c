@@ -9,13 +9,14 @@
 #include "algorithm/parts.h"
 #include "algorithm/staging.h"
 
-static void copy_out(struct schedule *sched, uint64_t each, uint32_t chunk, struct part piece)
+static void copy_out(struct schedule *sched, const struct request *req, uint64_t each,
+                     uint32_t chunk, struct part piece)
 {
     for (int i = 1; i < sched->mates; i++) {
         const int mate = (sched->self + i) % sched->mates;
 
         staging_await(sched, mate, WORD_IN_READY, chunk);
-        schedule_copy(sched, place_out_block(mate, piece.offset),
+        schedule_copy(sched, place_after(mate_out_block(req, mate), piece.offset),
                       place_staged_in(mate, chunk, staging_part(each, mate, sched->self)),
                       piece.bytes);
     }
@@ -32,12 +33,12 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
         if (k < chunks)
             blocks_in(sched, req, each, first + k, piece_of(whole, each, k));
         if (k == 0) {
-            schedule_copy(sched, place_out_block(sched->self, 0), place_in_block(sched->self, 0),
+            schedule_copy(sched, mate_out_block(req, sched->self), mate_in_block(req, sched->self),
                           req->bytes);
             schedule_meet_all(sched);
         }
         if (k > 0) {
-            copy_out(sched, each, first + k - 1, piece_of(whole, each, k - 1));
+            copy_out(sched, req, each, first + k - 1, piece_of(whole, each, k - 1));
             if (k < chunks) /* the runner posts the last one */
                 staging_post(sched, WORD_IN_USED, first + k - 1);
         }

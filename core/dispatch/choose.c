@@ -6,8 +6,8 @@
  * mapped memory: the inline path, staging beyond. Several hosts of which one has mates with mapped
  * memory: the composition, where the operation has one and the model does not find messages
  * faster. Else: messages between all members. Inside each, the size decides by the thresholds that
- * the members agreed on. Blocks of uneven sizes go by messages: of those only sender and receiver
- * know how long they are. The fixed order takes algorithms that reduce all members' operands at once.
+ * the members agreed on. Of uneven blocks all members must know the sizes where they are handed on by
+ * others: in all_gather and reduce_scatter they do, else such blocks go by messages, one by one. The fixed order takes algorithms that reduce all members' operands at once.
  */
 #include "dispatch/choose.h"
 
@@ -70,6 +70,7 @@ const struct algorithm *const algorithms[ALGORITHMS] = {
     &reduce_scatter_alone_algorithm,
     &all_to_all_inline_algorithm,
     &all_to_all_mapped_algorithm,
+    &all_to_all_composed_algorithm,
     &all_to_all_bruck_algorithm,
     &all_to_all_direct_algorithm,
     &all_to_all_alone_algorithm,
@@ -96,23 +97,25 @@ static bool mates_fit(const struct layout *layout)
     return true;
 }
 
+static bool uses_memory(enum algorithm_kind kind)
+{
+    return kind == ALGORITHM_INLINE || kind == ALGORITHM_MAPPED || kind == ALGORITHM_COMPOSED;
+}
+
 const char *choose_obstacle(const struct group_facts *facts, enum algorithm_kind kind)
 {
     const struct layout *layout = facts->layout;
-    const bool uses_memory =
-        kind == ALGORITHM_INLINE || kind == ALGORITHM_MAPPED || kind == ALGORITHM_COMPOSED;
-
     if (kind == ALGORITHM_ALONE)
         return layout->size == 1 ? NULL : "only for a group of one";
     if (layout->size == 1)
         return "the group has one member";
     if (kind == ALGORITHM_NATIVE)
         return facts->native ? NULL : "no backend of the group does whole operations";
-    if (uses_memory && !facts->mapped)
+    if (uses_memory(kind) && !facts->mapped)
         return "no provider maps memory between members";
-    if (uses_memory && !mates_fit(layout))
+    if (uses_memory(kind) && !mates_fit(layout))
         return "a host has more members than can share mapped memory";
-    if (!uses_memory || kind == ALGORITHM_COMPOSED) {
+    if (!uses_memory(kind) || kind == ALGORITHM_COMPOSED) {
         if (!facts->messages)
             return "no provider carries messages between all members";
     } else if (layout->hosts > 1) {
@@ -193,9 +196,12 @@ const char *choose_objection(const struct group_facts *facts, const struct algor
         return why;
     if (algorithm->kind == ALGORITHM_NATIVE)
         return native_objection(facts, words);
-    if (words->flags & CALL_UNEVEN && algorithm->kind != ALGORITHM_ALONE &&
-        algorithm->kind != ALGORITHM_MESSAGES)
-        return "blocks of different sizes go by messages";
+    if (words->flags & CALL_UNEVEN && uses_memory(algorithm->kind)) {
+        if (!operation_shares_sizes(words->operation))
+            return "only sender and receiver know how long a block is";
+        if (algorithm->kind != ALGORITHM_COMPOSED)
+            return "blocks of different sizes go by messages inside one host";
+    }
     if (words->flags & CALL_UNEVEN && puts_together(algorithm))
         return "blocks of different sizes go one by one";
     if (words->flags & CALL_ORDERED && reduces_in_turns(algorithm))
@@ -304,7 +310,8 @@ static struct ways ways_of(const struct thresholds *t, int size, const struct ca
                              unless_nothing(&reduce_scatter_composed_algorithm, bytes),
                              &reduce_scatter_direct_algorithm, &reduce_scatter_alone_algorithm};
     case OPERATION_ALL_TO_ALL:
-        return (struct ways){&all_to_all_inline_algorithm, &all_to_all_mapped_algorithm, NULL,
+        return (struct ways){&all_to_all_inline_algorithm, &all_to_all_mapped_algorithm,
+                             unless_nothing(&all_to_all_composed_algorithm, bytes),
                              uneven ? &all_to_all_direct_algorithm
                                     : all_to_all_by_messages(t, size, bytes),
                              &all_to_all_alone_algorithm};
@@ -319,6 +326,8 @@ const struct algorithm *choose_algorithm(const struct group_facts *facts,
     const struct thresholds *t = choose_thresholds(facts);
     const int size = facts->layout->size;
     const struct ways ways = ways_of(t, size, words, bytes);
+    /* The words of uneven blocks tell their sum; the model takes the mean. */
+    const uint64_t moved = words->flags & CALL_UNEVEN ? bytes / (uint64_t)size : bytes;
     const struct algorithm *in_order[] = {ways.alone, native_of(words->operation), ways.inlined,
                                           ways.mapped, ways.composed};
 
@@ -328,7 +337,7 @@ const struct algorithm *choose_algorithm(const struct group_facts *facts,
 
         if (in_order[i] && !longer && !choose_objection(facts, in_order[i], words, bytes) &&
             !(in_order[i]->kind == ALGORITHM_COMPOSED && bytes &&
-              model_finds_slower(facts, in_order[i], ways.messages, bytes)))
+              model_finds_slower(facts, in_order[i], ways.messages, moved)))
             return in_order[i];
     }
     return ways.messages;

@@ -5,7 +5,7 @@
 
 #include "dispatch/dispatch.h"
 
-enum { ALGORITHMS = 66 };
+enum { ALGORITHMS = 67 };
 extern const struct algorithm *const algorithms[ALGORITHMS];
 
 /* NULL: the group's providers can run algorithms of this kind; else why not. */

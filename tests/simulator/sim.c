@@ -116,7 +116,7 @@ void sim_close(struct sim_world *world)
 /* ---- data ---------------------------------------------------------------------------------- */
 
 /* Values repeat, so that long vectors are made and compared with a few long copies. */
-enum { PERIOD = 7 };
+enum { PERIOD = 7, UNTOUCHED = 0xa5 };
 
 static int value_of(int rank, uint64_t i, uint64_t number)
 {
@@ -165,6 +165,51 @@ static uint64_t count_in(const struct sim_world *world, const struct sim_op *op)
 static uint64_t count_out(const struct sim_world *world, const struct sim_op *op)
 {
     return operation_gives_blocks(op->operation) ? op->count * (uint64_t)world->size : op->count;
+}
+
+uint64_t sim_block(const struct sim_op *op, int from, int to)
+{
+    const bool pairs = op->operation == OPERATION_ALL_TO_ALL;
+    const int block = operation_gives_blocks(op->operation) ? from : to;
+    const uint64_t r =
+        mix(op->count << 12 ^ (uint64_t)(pairs ? from * SIM_MEMBERS_MAX + to : block));
+
+    if (!op->uneven || r % 4 == 1)
+        return op->count;
+    return r % 4 ? (r >> 2) % (op->count + 1) : 0;
+}
+
+/* What a member knows of the sizes, as the public calls tell it. */
+static const struct call_sizes *sizes_of(struct sim_member *member)
+{
+    const struct sim_op *op = &member->op;
+    const uint64_t width = tutti_dtype_size(op->dtype);
+    const bool knows = !operation_has_root(op->operation) || member->rank == op->root;
+    const bool in = operation_takes_blocks(op->operation) && knows;
+    const bool out = operation_gives_blocks(op->operation) && knows;
+
+    if (!op->uneven)
+        return NULL;
+    for (int i = 0; i < member->world->size; i++) {
+        member->in_sizes[i] = sim_block(op, member->rank, i) * width;
+        member->out_sizes[i] = sim_block(op, i, member->rank) * width;
+    }
+    member->sizes = (struct call_sizes){.in = in ? member->in_sizes : NULL,
+                                        .out = out ? member->out_sizes : NULL,
+                                        .own = sim_block(op, member->rank, member->rank) * width};
+    return &member->sizes;
+}
+
+/* Elements in the words of a call: of uneven blocks the sum, where all know it. */
+static uint64_t count_told(const struct sim_world *world, const struct sim_op *op)
+{
+    uint64_t sum = 0;
+
+    if (!op->uneven)
+        return op->count;
+    for (int i = 0; i < world->size && operation_shares_sizes(op->operation); i++)
+        sum += sim_block(op, i, i);
+    return sum;
 }
 
 static bool in_place(const struct sim_op *op)
@@ -247,18 +292,24 @@ static void check_block(const struct sim_world *world, int rank, const struct si
                         uint64_t first, uint64_t number)
 {
     const uint64_t width = tutti_dtype_size(op->dtype), period = PERIOD * width;
-    const uint64_t bytes = op->count * width;
+    const int from =
+        operation_gives_blocks(op->operation) && op->count ? (int)(first / op->count) : op->root;
+    const uint64_t count = sim_block(op, from, rank), bytes = count * width;
     const unsigned char *got =
         (const unsigned char *)result_of(&world->members[rank]) + first * width;
     double storage[PERIOD];
     unsigned char *want = (unsigned char *)storage;
 
-    for (uint64_t i = 0; i < PERIOD && i < op->count; i++)
+    for (uint64_t i = bytes; i < op->count * width; i++)
+        if (got[i] != UNTOUCHED)
+            sim_fail("%s: rank %d finds something behind its block of %lu bytes",
+                     world->members[rank].algorithm->name, rank, (unsigned long)bytes);
+    for (uint64_t i = 0; i < PERIOD && i < count; i++)
         put(want, op->dtype, i, expected(world, op, rank, first + i, number));
     if (!memcmp(got, want, bytes < period ? bytes : period) &&
         (bytes <= period || !memcmp(got + period, got, bytes - period)))
         return;
-    for (uint64_t i = 0; i < op->count; i++)
+    for (uint64_t i = 0; i < count; i++)
         if (memcmp(got + i * width, want + i % PERIOD * width, width))
             sim_fail("%s, %d members, %lu x %s %s: rank %d is wrong from element %lu on",
                      world->members[rank].algorithm->name, world->size, (unsigned long)op->count,
@@ -334,7 +385,7 @@ static void choose(struct sim_member *member, const struct sim_op *op, uint32_t 
     member->algorithm = plan.algorithm;
     if (!plan.algorithm->emit)
         return;
-    if (plan_emit(&plan, &member->facts, &member->words, element_bytes, NULL,
+    if (plan_emit(&plan, &member->facts, &member->words, element_bytes, sizes_of(member),
                   member->kernels.finish != NULL, &member->schedule))
         sim_fail("no schedule: %s", tutti_last_error());
     member->sent_bytes = member->schedule.sent_bytes;
@@ -375,15 +426,16 @@ void sim_call(struct sim_member *member, const struct sim_op *op, uint64_t numbe
                      ? blocks_bytes
                      : op->count * element_bytes);
     fill(member, op, number);
-    memset(member->out, 0xa5, count_out(member->world, op) * element_bytes);
+    memset(member->out, UNTOUCHED, count_out(member->world, op) * element_bytes);
     if (op->operation == OPERATION_BROADCAST && !op->in_place && member->rank == op->root)
         memcpy(member->out, member->in, op->count * element_bytes);
 
-    member->words = (struct call_words){.count = op->count,
+    member->words = (struct call_words){.count = count_told(member->world, op),
                                         .dtype = op->dtype,
                                         .op = operation_reduces(op->operation) ? op->op : -1,
                                         .root = rooted ? op->root : -1,
-                                        .operation = (uint8_t)op->operation};
+                                        .operation = (uint8_t)op->operation,
+                                        .flags = op->uneven ? CALL_UNEVEN : 0};
     member->sequence++;
     member->signature =
         mix(member->signature ^

@@ -30,6 +30,7 @@ struct sim_op {
     uint64_t count; /* as in struct call_words: of each block, where every member has one */
     bool in_place;  /* ignored where there are blocks */
     bool random;    /* any finite floats: the members must agree on the bits */
+    bool uneven;    /* blocks of sim_block() elements, at the places of those of `count` */
     const struct algorithm *algorithm; /* NULL: as planned */
 };
 
@@ -60,6 +61,8 @@ struct sim_member {
     bool running, posted;
     void *in, *out;
     uint64_t capacity;
+    struct call_sizes sizes; /* of uneven blocks, in the two tables */
+    uint64_t in_sizes[SIM_MEMBERS_MAX], out_sizes[SIM_MEMBERS_MAX];
     int weight; /* how often it gets its turn */
 };
 
@@ -86,6 +89,10 @@ void sim_open(struct sim_world *world, int size, const int *host_of, bool mapped
 /* A second view of the same members and memory, to be closed first. */
 void sim_share(struct sim_world *world, const struct sim_world *with, uint64_t seed);
 void sim_close(struct sim_world *world);
+
+/* Elements of the block that `from` has for `to`: 0 to op->count. Where every member has one for, or of, all
+ * others, the other side does not count. */
+uint64_t sim_block(const struct sim_op *op, int from, int to);
 
 /* Gives member its buffers, filled for `op` as number `number`, and makes the call. */
 void sim_call(struct sim_member *member, const struct sim_op *op, uint64_t number);

@@ -13,19 +13,20 @@
 
 static uint64_t cases, number;
 
+static void run_form(struct sim_world *world, struct sim_op call)
+{
+    call.operation = call.algorithm->operation;
+    call.root = (int)sim_below(world, (uint64_t)world->size);
+    call.in_place = sim_below(world, 2);
+    sim_all(world, &call, number++);
+    cases++;
+}
+
 static void run(struct sim_world *world, const struct algorithm *algorithm, uint64_t count,
                 tutti_dtype dtype, tutti_reduce_op op)
 {
-    const struct sim_op call = {.operation = algorithm->operation,
-                                .dtype = dtype,
-                                .op = op,
-                                .root = (int)sim_below(world, (uint64_t)world->size),
-                                .count = count,
-                                .in_place = sim_below(world, 2),
-                                .algorithm = algorithm};
-
-    sim_all(world, &call, number++);
-    cases++;
+    run_form(world,
+             (struct sim_op){.dtype = dtype, .op = op, .count = count, .algorithm = algorithm});
 }
 
 /* Rounded at other places than the reference, and still the same on every member. */
@@ -148,6 +149,8 @@ static uint64_t formula_of_host(const struct algorithm *algorithm, const struct 
         return bytes;
     if (algorithm == &all_gather_composed_algorithm)
         return mates * (uint64_t)(layout->hosts - 1) * bytes;
+    if (algorithm == &all_to_all_composed_algorithm)
+        return mates * (n - mates) * bytes;
     return (n - mates) * bytes; /* reduce_scatter_composed */
 }
 
@@ -228,6 +231,35 @@ static void small_sizes(struct sim_world *world, const struct algorithm *algorit
         check_formula(world, algorithm, even * 4);
 }
 
+static bool takes_uneven(const struct algorithm *algorithm)
+{
+    static const struct algorithm *const list[] = {
+        &all_gather_direct_algorithm,       &all_gather_ring_algorithm,
+        &all_gather_composed_algorithm,     &gather_direct_algorithm,
+        &scatter_direct_algorithm,          &reduce_scatter_direct_algorithm,
+        &reduce_scatter_composed_algorithm, &all_to_all_direct_algorithm,
+    };
+
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+        if (list[i] == algorithm)
+            return true;
+    return false;
+}
+
+/* Blocks of which some are empty, and some longer than a slot where that does not take long. */
+static void uneven_sizes(struct sim_world *world, const struct algorithm *algorithm)
+{
+    const uint64_t counts[] = {0, 1, 1000, world->size <= 8 ? 80000 : 3000};
+    static const tutti_reduce_op ops[] = {TUTTI_SUM, TUTTI_AVG, TUTTI_MAX, TUTTI_MIN};
+
+    for (unsigned i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        run_form(world, (struct sim_op){.dtype = i % 2 ? TUTTI_F32 : TUTTI_I32,
+                                        .op = ops[i],
+                                        .count = counts[i],
+                                        .uneven = true,
+                                        .algorithm = algorithm});
+}
+
 /* On both sides of where one more chunk, slot or piece begins. */
 static void large_sizes(struct sim_world *world, const struct algorithm *algorithm)
 {
@@ -278,7 +310,7 @@ static const struct algorithm *const by_messages[] = {
 };
 static const struct algorithm *const by_both[] = {
     &reduce_composed_algorithm, &all_gather_composed_algorithm, &reduce_scatter_composed_algorithm,
-    &gather_composed_algorithm, &scatter_composed_algorithm,
+    &gather_composed_algorithm, &scatter_composed_algorithm,    &all_to_all_composed_algorithm,
 };
 static const struct algorithm *const by_one[] = {
     &all_reduce_alone_algorithm, &broadcast_alone_algorithm,
@@ -300,6 +332,8 @@ static void all_of(struct sim_world *world, const struct algorithm *const *algor
             continue;
         }
         small_sizes(world, algorithms[i]);
+        if (takes_uneven(algorithms[i]))
+            uneven_sizes(world, algorithms[i]);
         if (algorithms[i]->operation == OPERATION_ALL_REDUCE && (n <= 9 || n % 16 == 0))
             same_bits(world, algorithms[i]);
         if (algorithms[i]->kind != ALGORITHM_INLINE && (n <= 5 || n == 8))

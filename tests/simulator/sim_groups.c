@@ -47,6 +47,9 @@ static uint64_t blocks_of_every_kind(struct sim_world *world, struct sim_op op)
         if (operation != OPERATION_REDUCE)
             call.count = op.count / (uint64_t)world->size;
         sim_all(world, &call, number++);
+        call.uneven = operation_has_blocks(operation);
+        if (call.uneven)
+            sim_all(world, &call, number++);
     }
     return done;
 }
@@ -121,13 +124,15 @@ static struct sim_op random_op(struct sim_world *world)
     static const uint64_t limits[] = {1, 16, 1100, 4096, 40000, 140000};
     static const tutti_reduce_op ops[] = {TUTTI_SUM, TUTTI_AVG, TUTTI_MIN, TUTTI_MAX};
     const uint64_t limit = limits[sim_below(world, world->size > 8 ? 4 : 6)];
+    const enum operation operation = (enum operation)(1 + sim_below(world, OPERATION_COUNT - 1));
 
-    return (struct sim_op){.operation = (enum operation)(1 + sim_below(world, OPERATION_COUNT - 1)),
+    return (struct sim_op){.operation = operation,
                            .dtype = sim_below(world, 2) ? TUTTI_F32 : TUTTI_I32,
                            .op = ops[sim_below(world, 4)],
                            .root = (int)sim_below(world, (uint64_t)world->size),
                            .count = sim_below(world, limit + 1),
-                           .in_place = sim_below(world, 2)};
+                           .in_place = sim_below(world, 2),
+                           .uneven = operation_has_blocks(operation) && sim_below(world, 2)};
 }
 
 /* Some members become slow, others fast, for a while. */
@@ -265,17 +270,17 @@ static void run_mismatch(struct sim_world *world, const struct sim_op *op, const
 static void run_mismatches(uint64_t seed)
 {
     static const struct sim_op calls[] = {
-        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 2, false, false, NULL},
-        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 3, false, false, NULL},
-        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_MAX, 0, 2, false, false, NULL},
-        {OPERATION_ALL_REDUCE, TUTTI_I32, TUTTI_SUM, 0, 2, false, false, NULL},
-        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 0, false, false, NULL},
-        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 8000, false, false, NULL},
-        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 300000, false, false, NULL},
-        {OPERATION_BROADCAST, TUTTI_F32, TUTTI_SUM, 0, 2, false, false, NULL},
-        {OPERATION_BROADCAST, TUTTI_F32, TUTTI_SUM, 1, 2, false, false, NULL},
-        {OPERATION_BROADCAST, TUTTI_F32, TUTTI_SUM, 1, 300000, false, false, NULL},
-        {OPERATION_BARRIER, TUTTI_U8, TUTTI_SUM, 0, 0, false, false, NULL},
+        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 2, false, false, false, NULL},
+        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 3, false, false, false, NULL},
+        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_MAX, 0, 2, false, false, false, NULL},
+        {OPERATION_ALL_REDUCE, TUTTI_I32, TUTTI_SUM, 0, 2, false, false, false, NULL},
+        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 0, false, false, false, NULL},
+        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 8000, false, false, false, NULL},
+        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 300000, false, false, false, NULL},
+        {OPERATION_BROADCAST, TUTTI_F32, TUTTI_SUM, 0, 2, false, false, false, NULL},
+        {OPERATION_BROADCAST, TUTTI_F32, TUTTI_SUM, 1, 2, false, false, false, NULL},
+        {OPERATION_BROADCAST, TUTTI_F32, TUTTI_SUM, 1, 300000, false, false, false, NULL},
+        {OPERATION_BARRIER, TUTTI_U8, TUTTI_SUM, 0, 0, false, false, false, NULL},
     };
     enum { CALLS = sizeof calls / sizeof calls[0] };
     const int one_host[3] = {0};

@@ -171,7 +171,11 @@ static bool cut_end(char *word, const char *end)
 /* No bytes are a barrier; but of uneven blocks that only some members know, none are counted. */
 static bool moves_nothing(const struct served *row)
 {
-    return row->to == 0 && !has_end(row->operation, "barrier") && !has_end(row->operation, "_v");
+    const bool counted = !has_end(row->operation, "_v") ||
+                         !strcmp(row->operation, "all_gather_v") ||
+                         !strcmp(row->operation, "reduce_scatter_v");
+
+    return row->to == 0 && counted && !has_end(row->operation, "barrier");
 }
 
 /* False: the matrix says nothing of it. */

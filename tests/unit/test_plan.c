@@ -132,6 +132,10 @@ Test(plan, size_layout_and_providers_choose_the_algorithm, .timeout = 5)
         {"22", true, true, OPERATION_GATHER, 8, "gather_composed", "shm+tcp"},
         {"22", true, true, OPERATION_SCATTER, 1 << 20, "scatter_composed", "shm+tcp"},
         {"314", false, true, OPERATION_REDUCE_SCATTER, 8, "reduce_scatter_direct", "tcp"},
+        {"314", true, true, X, 0, "barrier_composed", "shm+tcp"},
+        {"314", true, true, X, 8, "all_to_all_composed", "shm+tcp"},
+        {"22", true, true, X, 1 << 20, "all_to_all_composed", "shm+tcp"},
+        {"22", false, true, X, 1 << 20, "all_to_all_direct", "tcp"},
         {"3", true, true, OPERATION_NONE, 0, NULL, "no algorithm for operation 0"},
     };
 
@@ -171,6 +175,43 @@ Test(plan, short_blocks_take_what_costs_least_by_the_model, .timeout = 10)
         }
         layout_free(&layout);
     }
+}
+
+/* Whoever hands a block on must know how long it is. */
+Test(plan, uneven_blocks_are_composed_where_all_members_know_their_sizes, .timeout = 5)
+{
+    const int host_of[] = {0, 0, 0, 1, 2, 2, 2, 2};
+    static const struct {
+        uint8_t operation;
+        uint64_t sum;
+        const char *algorithm;
+    } rows[] = {{OPERATION_ALL_GATHER, 0, "barrier_composed"},
+                {OPERATION_ALL_GATHER, 100, "all_gather_composed"},
+                {OPERATION_ALL_GATHER, 8 << 20, "all_gather_composed"},
+                {OPERATION_GATHER, 0, "gather_direct"},
+                {OPERATION_SCATTER, 0, "scatter_direct"},
+                {OPERATION_REDUCE_SCATTER, 8 << 20, "reduce_scatter_composed"},
+                {OPERATION_ALL_TO_ALL, 0, "all_to_all_direct"}};
+    struct layout layout;
+
+    cr_assert_eq(layout_init(&layout, 8, 0, host_of), TUTTI_OK);
+    const struct group_facts facts = {.layout = &layout,
+                                      .mapped = true,
+                                      .messages = true,
+                                      .local_name = "shm",
+                                      .remote_name = "tcp"};
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct call_words words = {.operation = rows[i].operation,
+                                         .count = rows[i].sum,
+                                         .flags = CALL_UNEVEN,
+                                         .dtype = TUTTI_U8};
+        struct plan plan;
+
+        cr_assert_eq(plan_choose(&facts, &words, 1, &plan), TUTTI_OK);
+        cr_expect_str_eq(plan.algorithm->name, rows[i].algorithm);
+    }
+    layout_free(&layout);
 }
 
 Test(plan, uneven_blocks_travel_one_by_one, .timeout = 5)
@@ -225,8 +266,8 @@ Test(plan, a_composition_is_taken_where_the_model_says_that_it_is_faster, .timeo
     } rows[] = {{"22", true},   {"31", true}, {"13", true},       {"314", false},
                 {"5232", true}, {"21", true}, {"1111112", false}, {"88888", true}};
     static const uint8_t operations[] = {
-        OPERATION_ALL_REDUCE, OPERATION_BROADCAST, OPERATION_REDUCE,        OPERATION_ALL_GATHER,
-        OPERATION_GATHER,     OPERATION_SCATTER,   OPERATION_REDUCE_SCATTER};
+        OPERATION_ALL_REDUCE, OPERATION_BROADCAST, OPERATION_REDUCE,         OPERATION_ALL_GATHER,
+        OPERATION_GATHER,     OPERATION_SCATTER,   OPERATION_REDUCE_SCATTER, OPERATION_ALL_TO_ALL};
     struct plan_candidate first[PLAN_CANDIDATES_MAX], last[PLAN_CANDIDATES_MAX];
     int slower = 0;
 
