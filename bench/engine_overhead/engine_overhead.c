@@ -5,7 +5,7 @@
  *
  *     engine_overhead_NAME [ROUNDS [BYTES …]]
  *
- * A round times each form once: some milliseconds of calls one after the other, the slowest rank's
+ * A round times each form once: a millisecond of calls one after the other, two at least, the slowest rank's
  * mean. Rounds begin with another form in turn. The difference and the ratio are medians over the rounds, since what lies
  * close in time had the same machine under it; so they need not be those of the medians beside them.
  *
@@ -19,8 +19,8 @@
 
 #include "direct.h"
 
-enum { FORMS_MAX = 4, ROUNDS = 41, ROUNDS_MAX = 1000, CALLS_MAX = 20000 };
-static const double sample_s = 0.004;
+enum { FORMS_MAX = 4, ROUNDS = 101, ROUNDS_MAX = 1000, CALLS_MAX = 20000 };
+static const double sample_s = 0.001;
 
 static tutti_group *world;
 static int rank, members;
@@ -130,7 +130,7 @@ static int calls_of(const struct direct *form, enum operation operation, float *
     const double once = sample(form, operation, data, count, 8);
     const double wanted = slowest(sample_s * 1e6 / (once > 1e-3 ? once : 1e-3));
 
-    return wanted < 4 ? 4 : wanted > CALLS_MAX ? CALLS_MAX : (int)wanted / 2 * 2;
+    return wanted < 2 ? 2 : wanted > CALLS_MAX ? CALLS_MAX : (int)wanted / 2 * 2;
 }
 
 /* ---- what is told ---------------------------------------------------------------------------- */
