@@ -14,6 +14,7 @@
 #include "collective/batch.h"
 #include "collective/call.h"
 #include "collective/collective.h"
+#include "group/native.h"
 #include "group/recorder.h"
 #include "group/wrap.h"
 #include "reduce/op.h"
@@ -74,8 +75,10 @@ static tutti_status begin_or_refuse(struct tutti_group *group, struct collective
 static void spin(struct tutti_group *group, struct call *call)
 {
     enum algorithm_kind kind = call->plan->plan.algorithm->kind;
-    const bool quick = kind == ALGORITHM_INLINE || kind == ALGORITHM_NATIVE;
-    const unsigned spins = quick ? engine_spins(&group->context->engine) : 0;
+    const unsigned all = engine_spins(&group->context->engine);
+    const unsigned spins = kind == ALGORITHM_INLINE   ? all
+                           : kind == ALGORITHM_NATIVE ? all / NATIVE_TESTS_IN_A_ROW
+                                                      : 0;
 
     for (unsigned i = 0; group->queue.first == call && !call->doomed; i++) {
         tutti_status status = group_advance(group, call);

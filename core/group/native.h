@@ -26,6 +26,10 @@ void native_close(struct tutti_group *group);
 /* What plans are made from; NULL: no engine. */
 const struct native_facts *native_facts(const struct tutti_group *group);
 
+/* Where each rank has a CPU, an engine is tested so often at once: a test takes no longer than the way to
+ * it. */
+enum { NATIVE_TESTS_IN_A_ROW = 8 };
+
 /* Moves the call at the head of the queue, whose plan is an engine's; NOT_READY: again later. */
 tutti_status native_advance(struct tutti_group *group, struct call *call);
 /* The group has ended; with `call`, which may be under way, or NULL. */

@@ -51,36 +51,46 @@ static bool in_a_row(const struct part *part)
     return true;
 }
 
-static struct part input_of(const struct tutti_group *group, const struct call *call)
+/* Whether this member gives something, and whether it gets something. */
+static bool gives(const struct tutti_group *group, const struct call_words *words)
 {
-    const int operation = call->announce.words.operation;
-    const bool root = group->rank == call->announce.words.root;
-    const bool blocks = operation_takes_blocks(operation);
-
-    return (struct part){
-        .blocks = operation == OPERATION_BROADCAST ? &call->out : &call->in,
-        .there = operation_moves(operation) &&
-                 (root || (operation != OPERATION_BROADCAST && operation != OPERATION_SCATTER)),
-        .count = blocks ? (uint32_t)group->size : 1,
-        .size = blocks ? call->plan->sizes.in : NULL,
-        .bytes = call->bytes,
-    };
+    return operation_moves(words->operation) &&
+           (group->rank == words->root ||
+            (words->operation != OPERATION_BROADCAST && words->operation != OPERATION_SCATTER));
 }
 
-static struct part output_of(const struct tutti_group *group, const struct call *call)
+static bool gets(const struct tutti_group *group, const struct call_words *words)
 {
-    const int operation = call->announce.words.operation;
-    const bool root = group->rank == call->announce.words.root;
-    const bool blocks = operation_gives_blocks(operation);
+    return operation_moves(words->operation) &&
+           (group->rank == words->root ||
+            (words->operation != OPERATION_REDUCE && words->operation != OPERATION_GATHER));
+}
 
-    return (struct part){
-        .blocks = &call->out,
-        .there = operation_moves(operation) &&
-                 (root || (operation != OPERATION_REDUCE && operation != OPERATION_GATHER)),
-        .count = blocks ? (uint32_t)group->size : 1,
-        .size = blocks ? call->plan->sizes.out : NULL,
-        .bytes = call->bytes,
-    };
+static const struct blocks *input_of(const struct call *call)
+{
+    return call->announce.words.operation == OPERATION_BROADCAST ? &call->out : &call->in;
+}
+
+static struct part input_part(const struct tutti_group *group, const struct call *call)
+{
+    const bool blocks = operation_takes_blocks(call->announce.words.operation);
+
+    return (struct part){.blocks = input_of(call),
+                         .there = gives(group, &call->announce.words),
+                         .count = blocks ? (uint32_t)group->size : 1,
+                         .size = blocks ? call->plan->sizes.in : NULL,
+                         .bytes = call->bytes};
+}
+
+static struct part output_part(const struct tutti_group *group, const struct call *call)
+{
+    const bool blocks = operation_gives_blocks(call->announce.words.operation);
+
+    return (struct part){.blocks = &call->out,
+                         .there = gets(group, &call->announce.words),
+                         .count = blocks ? (uint32_t)group->size : 1,
+                         .size = blocks ? call->plan->sizes.out : NULL,
+                         .bytes = call->bytes};
 }
 
 static tutti_status no_memory(uint64_t bytes)
@@ -155,12 +165,37 @@ static tutti_status lay_out_output(struct call *call, const struct part *in, con
     return memory->out_stand_in ? TUTTI_OK : no_memory(total);
 }
 
+/* Vectors lie as they are: the short way, which small calls feel. */
+static void lay_out_vectors(const struct tutti_group *group, const struct call *call,
+                            tutti_collective *what)
+{
+    if (gives(group, &call->announce.words))
+        what->in = block_at(input_of(call), 0);
+    if (gets(group, &call->announce.words))
+        what->out = block_at(&call->out, 0);
+}
+
+static tutti_status lay_out_blocks(const struct tutti_group *group, struct call *call,
+                                   struct native_memory *memory)
+{
+    const struct part in = input_part(group, call), out = output_part(group, call);
+    const uint64_t element = memory->what.element_bytes;
+
+    tutti_status status = take_counts(call, &in, element, &memory->what.in_counts);
+    if (!status)
+        status = take_counts(call, &out, element, &memory->what.out_counts);
+    if (!status && in.there)
+        status = lay_out_input(call, &in, &memory->what.in);
+    if (!status && out.there)
+        status = lay_out_output(call, &in, &out, memory);
+    return status;
+}
+
 tutti_status native_memory_lay_out(struct tutti_group *group, struct call *call,
                                    struct native_memory *ret_memory)
 {
     const struct call_words *words = &call->announce.words;
     const uint32_t element = call->plan->kernels.element_bytes;
-    const struct part in = input_of(group, call), out = output_of(group, call);
     struct native_memory memory = {
         .call = call,
         .what = {.struct_size = sizeof memory.what,
@@ -174,14 +209,12 @@ tutti_status native_memory_lay_out(struct tutti_group *group, struct call *call,
                  .count = words->count,
                  .sequence = call->announce.sequence,
                  .own_count = operation_moves(words->operation) ? call->bytes / element : 0}};
+    tutti_status status = TUTTI_OK;
 
-    tutti_status status = take_counts(call, &in, element, &memory.what.in_counts);
-    if (!status)
-        status = take_counts(call, &out, element, &memory.what.out_counts);
-    if (!status && in.there)
-        status = lay_out_input(call, &in, &memory.what.in);
-    if (!status && out.there)
-        status = lay_out_output(call, &in, &out, &memory);
+    if (operation_takes_blocks(words->operation) || operation_gives_blocks(words->operation))
+        status = lay_out_blocks(group, call, &memory);
+    else
+        lay_out_vectors(group, call, &memory.what);
     if (!status)
         *ret_memory = memory;
     return status;

@@ -388,6 +388,14 @@ static void hand_over(struct engine *engine)
 
 /* ---- waiting ---- */
 
+/* Whether not to rest after all, where rest would be due. */
+static bool is_eager(const struct engine *engine)
+{
+    const int64_t until_ns = atomic_load_explicit(&engine->eager_until_ns, memory_order_relaxed);
+
+    return until_ns && clock_now_ns() < until_ns;
+}
+
 static bool wait_for(struct engine *engine, const struct wanted *wanted, int64_t until_ns)
 {
     unsigned spins = engine_spins(engine), idle = 0, since_look = 0;
@@ -420,11 +428,17 @@ static bool wait_for(struct engine *engine, const struct wanted *wanted, int64_t
         } else if (idle < spins + YIELDS) {
             idle++;
             sched_yield();
+        } else if (is_eager(engine)) {
+            if (spins)
+                engine_relax();
+            else
+                sched_yield();
         } else {
             look(engine);
             if (until_ns != INT64_MAX && clock_now_ns() >= until_ns)
                 break;
-            slept |= sleep_once(engine, *wanted, until_ns, !slept);
+            if (!is_eager(engine))
+                slept |= sleep_once(engine, *wanted, until_ns, !slept);
         }
     }
     if (atomic_fetch_sub(&engine->waiters, 1) > 1)

@@ -55,6 +55,8 @@ struct engine {
     _Atomic uint32_t works;        /* whose memory is in use */
     _Atomic uint32_t callers_only; /* groups whose plugins want no thread of ours: it rests */
     _Atomic uint32_t crowded;      /* groups with more members on this host than it has cores */
+    /* Until then who waits does not rest; CLOCK_MONOTONIC. */
+    _Atomic int64_t eager_until_ns;
     struct engine_source *sources;
     struct sleeper *sleepers, *watcher; /* under the baton */
     int64_t looked_ns;                  /* when look() was called last; under the baton */
@@ -120,6 +122,13 @@ static inline void engine_relax(void)
 static inline unsigned engine_spins(const struct engine *engine)
 {
     return atomic_load_explicit(&engine->crowded, memory_order_relaxed) ? 0 : 2000;
+}
+
+/* Something moves only while it is polled, and probably does until then. With the baton. */
+static inline void engine_be_eager(struct engine *engine, int64_t until_ns)
+{
+    if (until_ns > atomic_load_explicit(&engine->eager_until_ns, memory_order_relaxed))
+        atomic_store_explicit(&engine->eager_until_ns, until_ns, memory_order_relaxed);
 }
 
 /*
