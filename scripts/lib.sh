@@ -31,6 +31,7 @@ long_packages=(
     "${test_packages[@]}"
     clang-14 libclang-rt-14-dev llvm-14
     dataset-fashion-mnist
+    munge slurm-client slurmctld slurmd libpmix2 # a Slurm of one node, and what its plugin pmix opens
 )
 
 say() {

@@ -127,7 +127,8 @@ enum {
     TUTTI_CAP_HOST_ONLY = 1 << 1 /* reaches host-mates only */
 };
 
-/* tutti_transport_ops.threads */
+/* tutti_transport_ops.threads. Read again when open has returned: what an engine allows may be known
+ * only then. After the first it is the same for all endpoints. */
 enum {
     TUTTI_THREADS_ANY = 0,
     TUTTI_THREADS_ONE_AT_A_TIME = 1, /* any thread, one at a time */

@@ -52,6 +52,9 @@ enum environment_agreement {
     X(TUTTI_MPI, "openmpi | mpich", "", ENV_COMPARED,                                              \
       "The MPI of the backend mpi. Not set: the one that is loaded, else whose launcher started "  \
       "the process; for `tutti run` the first that is installed.")                                 \
+    X(TUTTI_MPI_BLOCKING, "0 | 1", "0", ENV_COMPARED,                                              \
+      "`1`: the backend mpi takes MPI's blocking collectives, which neither deadlines nor aborts " \
+      "nor deaths end. Without them short ones take longer.")                                      \
     X(TUTTI_PLUGIN_PATH, "<directory>:<directory>…", "", ENV_MAY_DIFFER,                           \
       "Directories in which plugins are looked for first. Set-id programs ignore it.")             \
     X(TUTTI_PLUGIN_TRUST, "any", "", ENV_MAY_DIFFER,                                               \

@@ -82,10 +82,13 @@ static tutti_status nothing_known(const struct reader *reader)
         return error_set(
             TUTTI_ERR_INVALID_ARGUMENT,
             "%s=%.64s says that this is one of several processes, but RANK and "
-            "WORLD_SIZE are not set, which tutti reads; let the launcher set RANK, "
+            "WORLD_SIZE are not set, which tutti reads; %slet the launcher set RANK, "
             "WORLD_SIZE, MASTER_ADDR and MASTER_PORT, start the program with `tutti run "
             "-n 4 PROGRAM`, or give rank and world_size in the options",
-            name, get(reader, name));
+            name, get(reader, name),
+            strncmp(name, "SLURM_", 6) ? ""
+                                       : "give srun --mpi=pmi2 (where MPICH is installed) or "
+                                         "--mpi=pmix (Open MPI), by which tutti asks it, ");
     return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                      "who this process is was not said: RANK and WORLD_SIZE are not set; start the "
                      "program with `tutti run -n 4 PROGRAM`, or give rank, world_size and init_url "

@@ -8,7 +8,6 @@
  * left behind when a member never comes.
  */
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,28 +16,21 @@
 
 #include "caller.h"
 #include "engine_inside.h"
+#include "form.h"
 #include "job.h"
 
 enum { ADDRESS_BYTES = 4 };
 
-/* What the thread that makes a communicator works on; whoever needs it last frees it. */
-struct forming {
-    const struct job *job;
-    MPI_Comm made;
-    int tag, code;
-    int holders; /* the team, the thread */
-    int done;
-    int count, ranks[]; /* members, in the job */
-};
-
 struct tutti_team {
     struct caller caller;
     const struct job *job;
-    int rank, size, tag;
-    struct forming *forming; /* NULL: not begun */
-    MPI_Comm comm;           /* MPI_COMM_NULL until it is made */
-    MPI_Request request;     /* MPI_REQUEST_NULL: nothing is under way */
-    int *counts, *offsets;   /* [size] of the uneven blocks of the operation under way */
+    int rank, size;
+    bool blocking;
+    uint32_t number;       /* the same on all members */
+    struct form *form;     /* NULL: not begun */
+    MPI_Comm comm;         /* MPI_COMM_NULL until it is made */
+    MPI_Request request;   /* MPI_REQUEST_NULL: nothing is under way */
+    int *counts, *offsets; /* [size] of the uneven blocks of the operation under way */
 };
 
 static tutti_status failure(tutti_team *team, const char *what, int code)
@@ -51,6 +43,10 @@ static tutti_status failure(tutti_team *team, const char *what, int code)
 
 /* ---- teams --------------------------------------------------------------------------------- */
 
+static const char blocking_words[] = "TUTTI_MPI_BLOCKING=1: collectives are MPI's blocking calls, "
+                                     "which neither deadlines nor aborts "
+                                     "end, nor the death of a member";
+
 static void team_close(tutti_team *team);
 static void make_own_ops(void);
 
@@ -59,13 +55,13 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     tutti_team *team = host->allocate(host_self, sizeof *team);
-    uint32_t tag;
 
     if (!team)
         return host->error(host_self, TUTTI_ERR_NO_MEMORY, 0, "out of memory");
     *team = (tutti_team){.caller = {.host = host, .host_self = host_self},
                          .rank = options->rank,
                          .size = options->size,
+                         .blocking = job_blocks(host, host_self),
                          .comm = MPI_COMM_NULL,
                          .request = MPI_REQUEST_NULL};
     tutti_status status = job_join(host, host_self, &team->job);
@@ -83,8 +79,9 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
         return status;
     }
     /* Groups that are made at the same time must not meet each other. */
-    memcpy(&tag, options->token, sizeof tag);
-    team->tag = (int)(tag % (uint32_t)(team->job->numbers * team->job->numbers));
+    memcpy(&team->number, options->token, sizeof team->number);
+    if (team->blocking && options->is_world && options->rank == 0)
+        host->log(host_self, 1, blocking_words);
     *ret_team = team;
     return TUTTI_OK;
 }
@@ -101,64 +98,6 @@ static tutti_status team_address(tutti_team *team, void *ret_address, uint64_t c
         to[i] = (uint8_t)(team->job->rank >> 8 * i);
     *ret_bytes = ADDRESS_BYTES;
     return TUTTI_OK;
-}
-
-static void let_go(struct forming *forming)
-{
-    if (__atomic_sub_fetch(&forming->holders, 1, __ATOMIC_ACQ_REL) == 0)
-        free(forming);
-}
-
-/* The group must come from the communicator itself: with one of MPI_COMM_WORLD, which has the same
- * members, MPICH 4.0 crashes where the communicator was made by MPI_Comm_idup. */
-static void make_communicator(struct forming *forming)
-{
-    MPI_Comm parent = forming->job->messages;
-    MPI_Group all = MPI_GROUP_NULL, members = MPI_GROUP_NULL;
-
-    forming->code = MPI_Comm_group(parent, &all);
-    if (forming->code == MPI_SUCCESS)
-        forming->code = MPI_Group_incl(all, forming->count, forming->ranks, &members);
-    if (forming->code == MPI_SUCCESS)
-        forming->code = MPI_Comm_create_group(parent, members, forming->tag, &forming->made);
-    if (forming->code == MPI_SUCCESS)
-        MPI_Comm_set_errhandler(forming->made, MPI_ERRORS_RETURN);
-    if (all != MPI_GROUP_NULL)
-        MPI_Group_free(&all);
-    if (members != MPI_GROUP_NULL)
-        MPI_Group_free(&members);
-    __atomic_store_n(&forming->done, 1, __ATOMIC_RELEASE);
-}
-
-static void *form_on_thread(void *user)
-{
-    struct forming *forming = user;
-
-    job_await();
-    make_communicator(forming);
-    let_go(forming);
-    return NULL;
-}
-
-static tutti_status start_thread(tutti_team *team)
-{
-    sigset_t all, before;
-    pthread_attr_t attributes;
-    pthread_t thread;
-
-    team->forming->holders++;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, &attributes, form_on_thread, team->forming);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    if (!error)
-        return TUTTI_OK;
-    team->forming->holders--;
-    return team->caller.host->error(team->caller.host_self, TUTTI_ERR_SYSTEM, error,
-                                    "cannot start a thread");
 }
 
 /* The members' ranks in the job, which are as many different ones. */
@@ -187,40 +126,22 @@ static tutti_status take_members(tutti_team *team, const void *const *addresses,
 
 static tutti_status team_form(tutti_team *team, const void *const *addresses, const uint64_t *bytes)
 {
-    struct forming *forming =
-        calloc(1, sizeof *forming + (size_t)team->size * sizeof forming->ranks[0]);
+    tutti_status status = take_members(team, addresses, bytes, team->counts);
 
-    if (!forming)
-        return refuse(&team->caller, TUTTI_ERR_NO_MEMORY, "out of memory");
-    *forming =
-        (struct forming){.job = team->job, .tag = team->tag, .holders = 1, .count = team->size};
-    team->forming = forming;
-    tutti_status status = take_members(team, addresses, bytes, forming->ranks);
-    if (status)
-        return status;
-    if (!team->job->serialize)
-        return start_thread(team);
-    /* No other thread may call MPI meanwhile: this one waits. */
-    job_await();
-    job_lock();
-    make_communicator(forming);
-    job_unlock();
-    return TUTTI_OK;
+    return status ? status
+                  : form_begin(&team->caller, team->job, team->counts, team->size, team->rank,
+                               team->number, &team->form);
 }
 
 static tutti_status team_form_test(tutti_team *team)
 {
-    if (!__atomic_load_n(&team->forming->done, __ATOMIC_ACQUIRE))
-        return TUTTI_ERR_NOT_READY;
-    if (team->forming->code != MPI_SUCCESS)
-        return failure(team, "MPI_Comm_create_group", team->forming->code);
-    team->comm = team->forming->made;
-    return TUTTI_OK;
+    return form_test(&team->caller, team->form, &team->comm);
 }
 
 /* An operation of MPI cannot be taken back. */
 static tutti_status team_abort(tutti_team *team)
 {
+    job_warn_of_finalize(&team->caller);
     return team->request == MPI_REQUEST_NULL ? TUTTI_OK : TUTTI_ERR_NOT_READY;
 }
 
@@ -234,8 +155,7 @@ static void team_close(tutti_team *team)
     if (!ended && team->comm != MPI_COMM_NULL && team->request == MPI_REQUEST_NULL)
         MPI_Comm_free(&team->comm);
     job_unlock();
-    if (team->forming)
-        let_go(team->forming);
+    form_end(team->form);
     if (team->counts)
         team->caller.host->release(team->caller.host_self, team->counts);
     if (team->offsets)
@@ -413,40 +333,53 @@ static void bring_in_place(const tutti_collective *what, uint64_t offset)
         memcpy(to, what->in, what->own_count * what->element_bytes);
 }
 
+/* The form that is polled, or the one that blocks, which is over when it returns. */
+#define CALL(polled_form, blocking_form, ...)                                                      \
+    (team->blocking ? blocking_form(__VA_ARGS__, team->comm)                                       \
+                    : polled_form(__VA_ARGS__, team->comm, &team->request))
+
 static int start_uneven(tutti_team *team, const tutti_collective *what, MPI_Datatype type)
 {
     if (what->operation == TUTTI_COLLECTIVE_REDUCE_SCATTER) {
         lay_out(team, what->in_counts);
-        return MPI_Ireduce_scatter(what->in, what->out, team->counts, type,
-                                   op_of(what->dtype, what->op), team->comm, &team->request);
+        return CALL(MPI_Ireduce_scatter, MPI_Reduce_scatter, what->in, what->out, team->counts,
+                    type, op_of(what->dtype, what->op));
     }
     lay_out(team, what->out_counts);
     bring_in_place(what, (uint64_t)team->offsets[team->rank]);
-    return MPI_Iallgatherv(MPI_IN_PLACE, 0, type, what->out, team->counts, team->offsets, type,
-                           team->comm, &team->request);
+    return CALL(MPI_Iallgatherv, MPI_Allgatherv, MPI_IN_PLACE, 0, type, what->out, team->counts,
+                team->offsets, type);
+}
+
+/* MPI_Reduce of MPICH 4.0 reads from MPI_IN_PLACE for roots but 0; MPI_Ireduce does not. */
+static int start_reduce(tutti_team *team, const tutti_collective *what, MPI_Datatype type)
+{
+    const bool in_place = team->rank == what->root && what->in == what->out;
+    int code = MPI_Ireduce(in_place ? MPI_IN_PLACE : what->in, what->out, (int)what->count, type,
+                           op_of(what->dtype, what->op), what->root, team->comm, &team->request);
+
+    return team->blocking && code == MPI_SUCCESS ? MPI_Wait(&team->request, MPI_STATUS_IGNORE)
+                                                 : code;
 }
 
 static int start_rooted(tutti_team *team, const tutti_collective *what, MPI_Datatype type)
 {
     const int count = (int)what->count, root = what->root;
     const bool is_root = team->rank == root;
+    const void *in = what->in;
+    void *out = what->out;
 
     switch (what->operation) {
     case TUTTI_COLLECTIVE_BROADCAST:
-        return MPI_Ibcast(what->out, count, type, root, team->comm, &team->request);
+        return CALL(MPI_Ibcast, MPI_Bcast, out, count, type, root);
     case TUTTI_COLLECTIVE_REDUCE:
-        return MPI_Ireduce(is_root && what->in == what->out ? MPI_IN_PLACE : what->in, what->out,
-                           count, type, op_of(what->dtype, what->op), root, team->comm,
-                           &team->request);
+        return start_reduce(team, what, type);
     case TUTTI_COLLECTIVE_GATHER:
-        return MPI_Igather(is_root && is_in_place(team, what, what->in, what->out) ? MPI_IN_PLACE
-                                                                                   : what->in,
-                           count, type, what->out, count, type, root, team->comm, &team->request);
+        in = is_root && is_in_place(team, what, in, out) ? MPI_IN_PLACE : in;
+        return CALL(MPI_Igather, MPI_Gather, in, count, type, out, count, type, root);
     default:
-        return MPI_Iscatter(what->in, count, type,
-                            is_root && is_in_place(team, what, what->out, what->in) ? MPI_IN_PLACE
-                                                                                    : what->out,
-                            count, type, root, team->comm, &team->request);
+        out = is_root && is_in_place(team, what, out, in) ? MPI_IN_PLACE : out;
+        return CALL(MPI_Iscatter, MPI_Scatter, in, count, type, out, count, type, root);
     }
 }
 
@@ -456,21 +389,19 @@ static int start_even(tutti_team *team, const tutti_collective *what, MPI_Dataty
 
     switch (what->operation) {
     case TUTTI_COLLECTIVE_BARRIER:
-        return MPI_Ibarrier(team->comm, &team->request);
+        return team->blocking ? MPI_Barrier(team->comm) : MPI_Ibarrier(team->comm, &team->request);
     case TUTTI_COLLECTIVE_ALL_REDUCE:
         bring_in_place(what, 0);
-        return MPI_Iallreduce(MPI_IN_PLACE, what->out, count, type, op_of(what->dtype, what->op),
-                              team->comm, &team->request);
+        return CALL(MPI_Iallreduce, MPI_Allreduce, MPI_IN_PLACE, what->out, count, type,
+                    op_of(what->dtype, what->op));
     case TUTTI_COLLECTIVE_ALL_GATHER:
         bring_in_place(what, (uint64_t)team->rank * what->count);
-        return MPI_Iallgather(MPI_IN_PLACE, 0, type, what->out, count, type, team->comm,
-                              &team->request);
+        return CALL(MPI_Iallgather, MPI_Allgather, MPI_IN_PLACE, 0, type, what->out, count, type);
     case TUTTI_COLLECTIVE_REDUCE_SCATTER:
-        return MPI_Ireduce_scatter_block(what->in, what->out, count, type,
-                                         op_of(what->dtype, what->op), team->comm, &team->request);
+        return CALL(MPI_Ireduce_scatter_block, MPI_Reduce_scatter_block, what->in, what->out, count,
+                    type, op_of(what->dtype, what->op));
     case TUTTI_COLLECTIVE_ALL_TO_ALL:
-        return MPI_Ialltoall(what->in, count, type, what->out, count, type, team->comm,
-                             &team->request);
+        return CALL(MPI_Ialltoall, MPI_Alltoall, what->in, count, type, what->out, count, type);
     default:
         return start_rooted(team, what, type);
     }
@@ -481,7 +412,10 @@ static tutti_status team_start(tutti_team *team, const tutti_collective *what,
 {
     MPI_Datatype type =
         what->op >= 0 ? type_to_reduce(what->dtype, what->op) : type_to_move(what->element_bytes);
+    tutti_status status = job_check_thread(&team->caller, team->job);
 
+    if (status)
+        return status;
     job_lock();
     int code = what->flags & TUTTI_COLLECTIVE_UNEVEN ? start_uneven(team, what, type)
                                                      : start_even(team, what, type);
@@ -490,7 +424,7 @@ static tutti_status team_start(tutti_team *team, const tutti_collective *what,
         team->request = MPI_REQUEST_NULL;
         return failure(team, "starting the operation", code);
     }
-    request->status = TUTTI_ERR_NOT_READY;
+    request->status = team->blocking ? TUTTI_OK : TUTTI_ERR_NOT_READY;
     return TUTTI_OK;
 }
 
@@ -498,7 +432,7 @@ static tutti_status team_test(tutti_team *team, tutti_request *request)
 {
     int done = 0;
 
-    if (request->status != TUTTI_ERR_NOT_READY)
+    if (request->status != TUTTI_ERR_NOT_READY || job_is_barred(&team->caller, team->job))
         return request->status;
     job_lock();
     int code = MPI_Test(&team->request, &done, MPI_STATUS_IGNORE);

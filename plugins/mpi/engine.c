@@ -14,5 +14,6 @@ const struct mpi_engine tutti_mpi_engine = {.struct_size = sizeof(struct mpi_eng
                                             .transport = &mpi_transport_ops,
                                             .collectives = &mpi_collectives_ops,
                                             .bootstrap = &mpi_bootstrap_ops,
+                                            .threads = job_threads,
                                             .version = job_version,
                                             .leave = job_leave};

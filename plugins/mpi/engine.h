@@ -18,6 +18,7 @@ struct mpi_engine {
     const tutti_transport_ops *transport;
     const tutti_collectives_ops *collectives; /* but `serves` and `engine` */
     const tutti_bootstrap_ops *bootstrap;     /* but `detect` */
+    uint32_t (*threads)(void);                /* TUTTI_THREADS_…, once something was opened */
     void (*version)(tutti_engine_version *ret_version);
     void (*leave)(int32_t clean);
 };

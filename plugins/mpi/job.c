@@ -7,7 +7,6 @@
  * has a deadline; only MPI_Init_thread offers no such form.
  */
 #include "job.h"
-#include "caller.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -18,12 +17,13 @@
 #include <time.h>
 
 #include "engine.h"
+#include "launched.h"
 
 enum { NUMBERS_MAX = 1 << 14, FINALIZE_S = 5 };
 
 static struct {
     pthread_mutex_t lock; /* of what is below */
-    bool joined, ours, ready;
+    bool joined, ours, ready, blocking;
     MPI_Request copying;
     struct job job;
     int next; /* number to try first */
@@ -116,9 +116,14 @@ static int start_quietly(int *ret_level)
     return code;
 }
 
+static const char one_thread_words[] =
+    "the program has initialised MPI for its first thread alone, and this is another one; call "
+    "tutti "
+    "from that thread, or ask MPI_Init_thread for MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE";
+
 static tutti_status start_or_find(const struct caller *c)
 {
-    int started = 0, ended = 0, level = MPI_THREAD_SINGLE;
+    int started = 0, ended = 0, level = MPI_THREAD_SINGLE, is_main = 1;
 
     MPI_Initialized(&started);
     MPI_Finalized(&ended);
@@ -129,48 +134,58 @@ static tutti_status start_or_find(const struct caller *c)
     if (started) {
         MPI_Query_thread(&level);
     } else {
-        tutti_status status = check_mpi(c, start_quietly(&level), "MPI_Init_thread");
+        tutti_status status = launched_for_this_mpi(c);
 
+        if (!status)
+            status = check_mpi(c, start_quietly(&level), "MPI_Init_thread");
         if (status)
             return status;
         state.ours = true;
         MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     }
-    if (level < MPI_THREAD_SERIALIZED)
-        return refuse(c, TUTTI_ERR_UNSUPPORTED,
-                      "the program has initialised MPI for one thread alone (level %d); ask "
-                      "MPI_Init_thread for MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE, or leave "
-                      "MPI_Init to tutti",
-                      level);
+    MPI_Is_thread_main(&is_main);
+    if (level < MPI_THREAD_SERIALIZED && !is_main)
+        return refuse(c, TUTTI_ERR_UNSUPPORTED, "%s", one_thread_words);
     state.job.serialize = level < MPI_THREAD_MULTIPLE;
+    state.job.one_thread = level < MPI_THREAD_SERIALIZED;
+    state.job.callers_only = level < MPI_THREAD_MULTIPLE && (!state.ours || state.job.one_thread);
+    state.job.home = pthread_self();
     return TUTTI_OK;
 }
 
-/* A process that its launcher started beside others is alone in its MPI when that MPI does not speak
- * the launcher's protocol: nothing fails, each works for itself. */
-static tutti_status check_not_alone(const struct caller *c)
+/* Nobody of ours may be inside MPI, which then keeps the baton, while the program waits for others. */
+uint32_t job_threads(void)
 {
-    static const struct {
-        const char *name;
-        long alone; /* the largest value that a process on its own may see */
-    } evidence[] = {
-        {"OMPI_COMM_WORLD_SIZE", 1}, {"PMI_SIZE", 1},     {"PMIX_RANK", 0},
-        {"SLURM_NTASKS", 1},         {"SLURM_PROCID", 0}, {"WORLD_SIZE", 1},
-    };
+    return state.job.callers_only || state.blocking ? TUTTI_THREADS_CALLERS_ONLY
+                                                    : TUTTI_THREADS_ONE_AT_A_TIME;
+}
 
-    for (size_t i = 0; i < sizeof evidence / sizeof evidence[0] && state.job.size == 1; i++) {
-        const char *value = getenv(evidence[i].name);
+bool job_blocks(const tutti_host *host, void *host_self)
+{
+    const char *value = host->config(host_self, "blocking");
 
-        if (value && strtol(value, NULL, 10) > evidence[i].alone)
-            return refuse(
-                c, TUTTI_ERR_INVALID_ARGUMENT,
-                "%s=%.32s says that this is one of several processes, but %s takes it for "
-                "the only one, so its launcher was not %s's; start the program with that "
-                "(mpirun.openmpi, mpirun.mpich, `tutti run --backend mpi`), or set "
-                "TUTTI_MPI to the launcher's own MPI",
-                evidence[i].name, value, tutti_mpi_engine.library, tutti_mpi_engine.library);
-    }
-    return TUTTI_OK;
+    return value && !strcmp(value, "1");
+}
+
+static bool is_foreign(const struct job *job)
+{
+    return job->one_thread && !pthread_equal(job->home, pthread_self());
+}
+
+tutti_status job_check_thread(const struct caller *c, const struct job *job)
+{
+    return is_foreign(job) ? refuse(c, TUTTI_ERR_UNSUPPORTED, "%s", one_thread_words) : TUTTI_OK;
+}
+
+bool job_is_barred(const struct caller *c, const struct job *job)
+{
+    static int warned;
+
+    if (!is_foreign(job))
+        return false;
+    if (!__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
+        c->host->log(c->host_self, 1, one_thread_words);
+    return true;
 }
 
 /* A tag names the receiving and the sending endpoint, so both numbers must fit. */
@@ -196,10 +211,11 @@ static tutti_status join_locked(const struct caller *c)
     if (!status)
         status = check_mpi(c, MPI_Comm_size(MPI_COMM_WORLD, &state.job.size), "MPI_Comm_size");
     if (!status)
-        status = check_not_alone(c);
+        status = launched_not_alone(c, state.job.size);
     if (status)
         return status;
     count_numbers();
+    state.blocking = job_blocks(c->host, c->host_self);
     job_version(&version);
     snprintf(state.job.version, sizeof state.job.version, "%.10s %u.%u.%u", version.name,
              version.major, version.minor, version.patch);
@@ -233,20 +249,21 @@ tutti_status job_join(const tutti_host *host, void *host_self, const struct job 
 tutti_status job_take_number(const tutti_host *host, void *host_self, int *ret_number)
 {
     const struct caller c = {.host = host, .host_self = host_self};
+    const int numbers = state.job.numbers - 1;
     int number = -1;
 
     pthread_mutex_lock(&state.lock);
-    for (int tries = 0; tries < state.job.numbers && number < 0; tries++) {
+    for (int tries = 0; tries < numbers && number < 0; tries++) {
         if (!state.used[state.next])
             number = state.next;
-        state.next = (state.next + 1) % state.job.numbers;
+        state.next = (state.next + 1) % numbers;
     }
     if (number >= 0)
         state.used[number] = true;
     pthread_mutex_unlock(&state.lock);
     if (number < 0)
         return refuse(&c, TUTTI_ERR_NO_MEMORY, "a process has at most %d groups over MPI at a time",
-                      state.job.numbers);
+                      numbers);
     *ret_number = number;
     return TUTTI_OK;
 }
@@ -302,6 +319,17 @@ static void *finalize(void *unused)
     job_await(); /* nobody may ever have sent anything */
     MPI_Finalize();
     return NULL;
+}
+
+void job_warn_of_finalize(const struct caller *c)
+{
+    static int warned;
+
+    if (!state.ours && !__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
+        c->host->log(
+            c->host_self, 1,
+            "the program has initialised MPI, and its MPI_Finalize may wait for ever for a "
+            "member that is lost; leave by exit() without it");
 }
 
 /* On a thread, because others may die now, and a finalize that waits for them must not keep this

@@ -11,14 +11,20 @@
 #define TUTTI_MPI_JOB_H
 
 #include <mpi.h>
+#include <pthread.h>
 #include <stdbool.h>
 
 #include <tutti/plugin_engine.h>
+
+#include "caller.h"
 
 struct job {
     int rank, size;    /* in MPI_COMM_WORLD */
     int numbers;       /* endpoints that a process may have at a time */
     bool serialize;    /* MPI allows one thread at a time: job_lock() does something */
+    bool callers_only; /* and the program keeps its own threads apart: none of ours calls MPI */
+    bool one_thread;   /* only `home` may call MPI */
+    pthread_t home;
     MPI_Comm messages; /* a copy of MPI_COMM_WORLD; ours once job_ready() */
     char version[24];  /* "Open MPI 4.1.4", of the library that runs */
 };
@@ -27,7 +33,18 @@ struct job {
  * has come as far. */
 tutti_status job_join(const tutti_host *host, void *host_self, const struct job **ret_job);
 
-/* A number for an endpoint, and giving it back. */
+/* Which threads may call the engine: TUTTI_THREADS_…, once the job is joined. */
+uint32_t job_threads(void);
+
+/* TUTTI_MPI_BLOCKING=1: collectives take MPI's blocking forms. */
+bool job_blocks(const tutti_host *host, void *host_self);
+
+/* UNSUPPORTED, with words, where the program has initialised MPI for another thread alone. */
+tutti_status job_check_thread(const struct caller *c, const struct job *job);
+/* The same for who cannot answer with an error, and then does nothing: warned of once. */
+bool job_is_barred(const struct caller *c, const struct job *job);
+
+/* A number for an endpoint, and giving it back. The last of them, numbers - 1, is nobody's. */
 tutti_status job_take_number(const tutti_host *host, void *host_self, int *ret_number);
 void job_give_number(int number);
 
@@ -36,6 +53,9 @@ void job_version(tutti_engine_version *ret_version);
 
 /* The process exits; `clean` as in tutti_plugin.leave. */
 void job_leave(int32_t clean);
+
+/* A group has failed: warns once a program that has to finalize MPI itself. */
+void job_warn_of_finalize(const struct caller *c);
 
 /* Whether `messages` can be used. Asks MPI, which must not be locked. */
 bool job_ready(void);

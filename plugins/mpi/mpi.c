@@ -27,6 +27,10 @@ static tutti_status need_engine(const tutti_host *host, void *host_self)
     return status;
 }
 
+/* Whose threads may call MPI is the program's choice where it has initialised MPI: it comes out as the
+ * first endpoint is opened, and is the same ever after. */
+static void adopt_threads(uint32_t threads);
+
 /* ---- messages ------------------------------------------------------------------------------ */
 
 static tutti_status mpi_open(const tutti_host *host, void *host_self,
@@ -34,7 +38,11 @@ static tutti_status mpi_open(const tutti_host *host, void *host_self,
 {
     tutti_status status = need_engine(host, host_self);
 
-    return status ? status : engine->transport->open(host, host_self, options, ret_endpoint);
+    if (!status)
+        status = engine->transport->open(host, host_self, options, ret_endpoint);
+    if (!status)
+        adopt_threads(engine->threads());
+    return status;
 }
 
 static const tutti_transport_ops *transport(void)
@@ -97,7 +105,7 @@ static void mpi_traffic(tutti_endpoint *endpoint, uint64_t ret_counters[5])
     transport()->traffic(endpoint, ret_counters);
 }
 
-static const tutti_transport_ops mpi_ops = {
+static tutti_transport_ops mpi_ops = {
     .struct_size = sizeof(tutti_transport_ops),
     .threads = TUTTI_THREADS_ONE_AT_A_TIME,
     .max_message =
@@ -169,7 +177,11 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
 {
     tutti_status status = need_engine(host, host_self);
 
-    return status ? status : engine->collectives->open(host, host_self, options, ret_team);
+    if (!status)
+        status = engine->collectives->open(host, host_self, options, ret_team);
+    if (!status)
+        adopt_threads(engine->threads());
+    return status;
 }
 
 static const tutti_collectives_ops *collectives(void)
@@ -214,7 +226,7 @@ static void team_close(tutti_team *team)
     collectives()->close(team);
 }
 
-static const tutti_collectives_ops mpi_collectives_table = {
+static tutti_collectives_ops mpi_collectives_table = {
     .struct_size = sizeof(tutti_collectives_ops),
     .threads = TUTTI_THREADS_ONE_AT_A_TIME,
     .serves = mpi_serves,
@@ -266,6 +278,14 @@ static const tutti_bootstrap_ops mpi_bootstrap_table = {
     .broadcast = bootstrap_broadcast,
     .close = bootstrap_close,
 };
+
+static void adopt_threads(uint32_t threads)
+{
+    if (mpi_ops.threads == threads)
+        return;
+    __atomic_store_n(&mpi_ops.threads, threads, __ATOMIC_RELAXED);
+    __atomic_store_n(&mpi_collectives_table.threads, threads, __ATOMIC_RELAXED);
+}
 
 /* ---- what is exported ---------------------------------------------------------------------- */
 

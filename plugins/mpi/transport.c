@@ -293,6 +293,10 @@ static void begin(tutti_request *request, tutti_peer *peer, struct request_queue
 /* Whether requests can be taken at all. */
 static tutti_status can_take(tutti_endpoint *endpoint, uint32_t lane)
 {
+    tutti_status status = job_check_thread(&endpoint->caller, endpoint->job);
+
+    if (status)
+        return status;
     if (lane != 0)
         return refuse(&endpoint->caller, TUTTI_ERR_INVALID_ARGUMENT, "there is one lane, 0");
     if (!endpoint->ready && !(endpoint->ready = job_ready()))
@@ -470,6 +474,8 @@ static void advance(tutti_endpoint *endpoint)
     int found = 0;
     bool any_lost = false;
 
+    if (job_is_barred(&endpoint->caller, endpoint->job))
+        return;
     if (!endpoint->count) {
         if (!endpoint->ready)
             endpoint->ready = job_ready();

@@ -9,7 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { POLL_US = 10000 };
+#include "harness/stalls.h"
+
+enum { POLL_US = 10000, PATIENCE_S = 20 };
 
 static int code_of(int status)
 {
@@ -83,6 +85,15 @@ int command_wait(pid_t pid, double seconds)
         g_usleep(POLL_US);
     }
     return code_of(status);
+}
+
+int command_ends_within(pid_t pid, double seconds, gint64 from_us)
+{
+    const int code = command_wait(pid, PATIENCE_S);
+    const gint64 at_us = g_get_monotonic_time();
+    const double withheld = (double)stalls_ms(from_us * 1000, at_us * 1000) / 1e3;
+
+    return (double)(at_us - from_us) / 1e6 <= seconds + withheld ? code : -1;
 }
 
 char *folder_new(void)

@@ -21,6 +21,9 @@ void ran_free(struct ran *ran);
 pid_t command_start(const char *words, const char *output_path);
 /* Waits for it; the exit code, 128+n for a signal, -1 when it is still there after the time. */
 int command_wait(pid_t pid, double seconds);
+/* The same after `seconds`, not counting what the machine withheld (harness/stalls.h) since `from_us`
+ * of g_get_monotonic_time(); waits longer than that, so that nothing is left. */
+int command_ends_within(pid_t pid, double seconds, gint64 from_us);
 
 /* A fresh folder, removed by folder_remove(). */
 char *folder_new(void);

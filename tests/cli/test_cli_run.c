@@ -11,6 +11,9 @@
     cr_assert_not_null(strstr(text, words), "no \"%s\" in:\n%s", words, text)
 #define LACKS(text, words) cr_assert_null(strstr(text, words), "\"%s\" in:\n%s", words, text)
 
+/* Far below the time for which ranks here sleep, and above that of a slow machine. */
+enum { SOON_S = 20, SLEEP_S = 60 };
+
 static int count_of(const char *text, const char *words)
 {
     int count = 0;
@@ -120,9 +123,10 @@ Test(run, loses_no_line_of_a_fast_writer_with_a_slow_reader, .timeout = 60)
 Test(run, holds_the_ranks_back_instead_of_keeping_what_nobody_reads, .timeout = 30)
 {
     /* 200 MB wanted; the launcher may hold a few pipes' worth of it. */
-    struct ran r = ran("$TUTTI run -n 2 -- sh -c 'yes | head -c 200000000' | (sleep 1;"
-                       "ps -o rss= --ppid $(pgrep -o -f \"$TUTTI run -n 2 -- sh -c yes\") |"
-                       "sort -n | tail -1; head -c 100 >/dev/null)");
+    struct ran r = ran("$TUTTI run -n 2 -- sh -c 'yes | head -c 200000000' | ("
+                       "until p=$(pgrep -o -f \"$TUTTI run -n 2 -- sh -c yes\") &&"
+                       " pgrep -P $p >/dev/null; do sleep 0.05; done; sleep 1;"
+                       "ps -o rss= --ppid $p | sort -n | tail -1; head -c 100 >/dev/null)");
 
     cr_assert_eq(r.code, 0);
     cr_assert_gt(atoi(r.out), 0);
@@ -226,12 +230,12 @@ Test(run, says_how_the_first_rank_failed_and_exits_as_it_did, .timeout = 60)
 
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
         struct ran r = ran("ulimit -c 0; $TUTTI run -n 3 -- sh -c "
-                           "'[ $RANK = 1 ] || exec sleep 30; %s'",
-                           cases[i].how);
+                           "'[ $RANK = 1 ] || exec sleep %d; %s'",
+                           SLEEP_S, cases[i].how);
 
         cr_assert_eq(r.code, cases[i].code, "%s gives %d", cases[i].how, r.code);
         CONTAINS(r.err, cases[i].words);
-        cr_assert_lt(r.seconds, 5);
+        cr_assert_lt(r.seconds, SOON_S);
         ran_free(&r);
     }
 }
@@ -251,12 +255,18 @@ Test(run, the_block_is_the_last_thing_printed_and_has_the_last_twenty_lines, .ti
     ran_free(&r);
 }
 
-Test(run, who_stops_with_an_error_of_its_own_afterwards_is_not_the_culprit, .timeout = 20)
+Test(run, who_stops_with_an_error_of_its_own_afterwards_is_not_the_culprit, .timeout = 40)
 {
-    struct ran r = ran("$TUTTI run -n 4 -- sh -c '[ $RANK = 3 ] && exit 0;"
-                       "trap \"echo lost rank 2 >&2; exit 1\" TERM; sleep 0.5;"
-                       "[ $RANK = 2 ] && { echo culprit >&2; exit 9; };"
-                       "while :; do sleep 0.05; done'");
+    char *folder = folder_new();
+    /* Rank 2 fails when ranks 0 and 1 are prepared, and rank 3 has been seen to end. */
+    struct ran r =
+        ran("cd '%s'; $TUTTI run -n 4 -- sh -c '[ $RANK = 3 ] && { echo $$ >n3; mv n3 3; exit 0; };"
+            "trap \"echo lost rank 2 >&2; exit 1\" TERM; echo >$RANK;"
+            "[ $RANK = 2 ] || while :; do sleep 0.05; done;"
+            "until [ -e 0 -a -e 1 -a -e 3 ]; do sleep 0.02; done;"
+            "while kill -0 $(cat 3) 2>/dev/null; do sleep 0.02; done;"
+            "echo culprit >&2; exit 9'",
+            folder);
 
     cr_assert_eq(r.code, 9);
     CONTAINS(r.err, "rank 2 (pid ");
@@ -265,32 +275,53 @@ Test(run, who_stops_with_an_error_of_its_own_afterwards_is_not_the_culprit, .tim
     CONTAINS(r.err, "  rank 3: finished with code 0\n");
     CONTAINS(r.err, "because of it:");
     CONTAINS(r.err, "  ranks 0,1: exited with code 1 when told to end\n");
+    folder_remove(folder);
     ran_free(&r);
 }
 
-Test(run, the_order_of_exits_is_known_even_when_they_are_seen_together, .timeout = 30)
+/* Waits until the rank whose shell has written its number into a file has ended; nobody takes its
+ * end away while the launcher is stopped. */
+static bool wait_for_end(const char *folder, const char *file)
+{
+    g_autofree char *pid = folder_read(folder, file);
+    g_autofree char *path = g_strdup_printf("/proc/%d/stat", atoi(pid));
+
+    for (gint64 until = g_get_monotonic_time() + SOON_S * G_USEC_PER_SEC;
+         g_get_monotonic_time() < until; g_usleep(5000)) {
+        g_autofree char *text = NULL;
+
+        if (!g_file_get_contents(path, &text, NULL, NULL) || strstr(text, ") Z "))
+            return true;
+    }
+    return false;
+}
+
+Test(run, the_order_of_exits_is_known_even_when_they_are_seen_together, .timeout = 60)
 {
     char *folder = folder_new();
     g_autofree char *log = g_build_filename(folder, "log", NULL);
-    g_autofree char *words = g_strdup_printf(
-        "run -n 3 -- sh -c 'while ! [ -e %s/go$RANK ]; do sleep 0.02; done; exit 1$RANK'", folder);
+    g_autofree char *words =
+        g_strdup_printf("run -n 3 -- sh -c 'cd %s; echo $$ >n$RANK; mv n$RANK here$RANK; "
+                        "while ! [ -e go$RANK ]; do sleep 0.02; done; exit 1$RANK'",
+                        folder);
     pid_t pid = command_start(words, log);
-    static const char *const order[] = {"go1", "go2", "go0"};
+    static const char *const order[][2] = {{"go1", "here1"}, {"go2", "here2"}, {"go0", "here0"}};
 
-    g_usleep(500000);
+    for (size_t i = 0; i < G_N_ELEMENTS(order); i++)
+        cr_assert(wait_for_file(folder, order[i][1], SOON_S));
 
     pid_t launcher = child_of(pid);
 
     cr_assert_gt(launcher, 0);
     kill(launcher, SIGSTOP);
     for (size_t i = 0; i < G_N_ELEMENTS(order); i++) {
-        g_autofree char *file = g_build_filename(folder, order[i], NULL);
+        g_autofree char *file = g_build_filename(folder, order[i][0], NULL);
 
         g_file_set_contents(file, "", 0, NULL);
-        g_usleep(300000);
+        cr_assert(wait_for_end(folder, order[i][1]));
     }
     kill(launcher, SIGCONT);
-    cr_assert_eq(command_wait(pid, 10), 11);
+    cr_assert_eq(command_wait(pid, SOON_S), 11);
 
     g_autofree char *text = folder_read(folder, "log");
 
@@ -300,26 +331,31 @@ Test(run, the_order_of_exits_is_known_even_when_they_are_seen_together, .timeout
     folder_remove(folder);
 }
 
-Test(run, who_ignores_sigterm_is_killed_after_the_grace, .timeout = 20)
+Test(run, who_ignores_sigterm_is_killed_after_the_grace, .timeout = 40)
 {
-    struct ran r = ran("$TUTTI run -n 2 --grace 0.5 -- sh -c "
-                       "'trap \"\" TERM; [ $RANK = 0 ] && { sleep 0.5; exit 1; }; sleep 30'");
+    char *folder = folder_new();
+    struct ran r = ran("cd '%s'; $TUTTI run -n 2 --grace 0.5 -- sh -c "
+                       "'trap \"\" TERM; [ $RANK = 1 ] && { echo > deaf; exec sleep %d; };"
+                       "until [ -e deaf ]; do sleep 0.02; done; exit 1'",
+                       folder, SLEEP_S);
 
     cr_assert_eq(r.code, 1);
     CONTAINS(r.err, "  rank 1: killed: still there 0.5 s after SIGTERM\n");
-    cr_assert_geq(r.seconds, 1);
-    cr_assert_lt(r.seconds, 4);
+    cr_assert_geq(r.seconds, 0.5);
+    cr_assert_lt(r.seconds, SOON_S);
+    folder_remove(folder);
     ran_free(&r);
 }
 
-Test(run, a_stopped_rank_is_ended_too, .timeout = 20)
+Test(run, a_stopped_rank_is_ended_too, .timeout = 40)
 {
     struct ran r = ran("$TUTTI run -n 2 -- sh -c "
-                       "'[ $RANK = 0 ] && { sleep 0.3; exit 1; }; kill -STOP $$; sleep 30'");
+                       "'[ $RANK = 0 ] && { sleep 0.3; exit 1; }; kill -STOP $$; sleep %d'",
+                       SLEEP_S);
 
     cr_assert_eq(r.code, 1);
     CONTAINS(r.err, "  rank 1: ended by SIGTERM from the launcher\n");
-    cr_assert_lt(r.seconds, 3);
+    cr_assert_lt(r.seconds, SOON_S);
     ran_free(&r);
 }
 

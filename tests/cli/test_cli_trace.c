@@ -135,20 +135,21 @@ Test(trace, wrong_command_lines_are_answered_with_words, .timeout = 30)
 }
 
 /* A program below a shell, one that has no handler, and both go on. */
-Test(trace, run_passes_the_signal_on_to_who_takes_it, .timeout = 30)
+Test(trace, run_passes_the_signal_on_to_who_takes_it, .timeout = 60)
 {
     char *folder = folder_new();
     g_autofree char *output = g_build_filename(folder, "output", NULL);
     g_autofree char *words =
-        g_strdup_printf("run -n 2 -- sh -c 'echo x > %s/here$RANK; test $RANK = 0 && exec sleep 1; "
-                        "sh -c \"trap \\\"echo asked; exit 0\\\" USR2; echo x > %s/ready; "
-                        "while :; do sleep 0.05; done\"; exit 0'",
-                        folder, folder);
+        g_strdup_printf("run -n 2 -- sh -c 'cd %s; echo x > here$RANK; "
+                        "test $RANK = 0 && { until test -e done; do sleep 0.05; done; exit 0; }; "
+                        "sh -c \"trap \\\"echo asked; echo x > done; exit 0\\\" USR2; echo x > "
+                        "ready; while :; do sleep 0.05; done\"; exit 0'",
+                        folder);
     pid_t run = command_start(words, output);
 
-    cr_assert(wait_for_file(folder, "here0", 10) && wait_for_file(folder, "ready", 10));
+    cr_assert(wait_for_file(folder, "here0", 20) && wait_for_file(folder, "ready", 20));
     kill(run, SIGUSR2);
-    cr_expect_eq(command_wait(run, 10), 0);
+    cr_expect_eq(command_wait(run, 20), 0);
 
     g_autofree char *printed = folder_read(folder, "output");
     CONTAINS(printed, "[1] asked");

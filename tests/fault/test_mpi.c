@@ -123,3 +123,20 @@ MPI_TEST(the_other_mpi_under_a_launcher_is_refused_by_the_variable)
     cr_expect_not_null(strstr(output, is_openmpi ? "OMPI_COMM_WORLD_SIZE=3" : "PMI_SIZE=3"), "%s",
                        output);
 }
+
+MPI_TEST(a_program_that_has_the_other_mpi_loaded_is_refused_by_the_variable)
+{
+    const bool is_openmpi = way == &openmpi;
+    const char *flags = is_openmpi ? "--oversubscribe -x LD_PRELOAD=libmpich.so.12"
+                                   : "-genv LD_PRELOAD libmpi.so.40";
+    char output[8192];
+
+    if (ranks_lack(is_openmpi ? "mpich" : "openmpi"))
+        cr_skip_test("%s", ranks_lack(is_openmpi ? "mpich" : "openmpi"));
+    run_by_mpirun(way->mpi, "TUTTI_BACKEND=tcp", flags, output, sizeof output);
+    cr_expect_not_null(strstr(output, is_openmpi ? "OMPI_COMM_WORLD_SIZE=3" : "PMI_SIZE=3"), "%s",
+                       output);
+    run_by_mpirun(way->mpi, is_openmpi ? "TUTTI_MPI=openmpi" : "TUTTI_MPI=mpich", flags, output,
+                  sizeof output);
+    cr_expect_not_null(strstr(output, "a process has one MPI"), "%s", output);
+}

@@ -144,14 +144,35 @@ RANK_CASE(works_of_callers_only_advance_in_the_programs_threads)
     check_ok(tutti_group_destroy(world));
 }
 
-/* Four operations, of which the third goes wrong on rank 1. */
+/* Rank 0 goes on when all others have come here. */
+static void meet_rank_0(tutti_group *world, int rank, int size)
+{
+    int64_t one = 1;
+    float x = 0;
+    tutti_tensor t = vector(&x, &one, TUTTI_F32);
+
+    if (rank)
+        check_ok(tutti_send(world, &t, 0, 99, NULL));
+    for (int r = 1; !rank && r < size; r++)
+        check_ok(tutti_recv(world, &t, r, 99, NULL, NULL));
+}
+
+static void wait_for_its_end(tutti_group *world)
+{
+    tutti_group_info info = {.struct_size = sizeof info};
+
+    while (!tutti_group_status(world, &info) && info.state == TUTTI_GROUP_READY)
+        rank_sleep_ms(1);
+}
+
+/* Four operations, of which the third goes wrong on rank 1; it has the options. */
 static tutti_status until_the_fault(tutti_group *world, const tutti_options *options)
 {
     tutti_status status = TUTTI_OK;
     float x = 1;
 
     for (int i = 0; i < 4 && !status; i++)
-        status = sum(world, &x, 1, options);
+        status = sum(world, &x, 1, i == 2 ? options : NULL);
     return status;
 }
 
@@ -173,7 +194,7 @@ RANK_CASE(an_operation_that_hangs_ends_at_its_deadline)
     const int64_t begun = rank_now_ns();
 
     check_status(until_the_fault(world, &options), TUTTI_ERR_TIMEOUT);
-    check(rank_now_ns() - begun < INT64_C(3000000000));
+    check(rank_now_ns() - begun < INT64_C(15000000000));
     check_contains(tutti_last_error(), "#3 all_reduce");
     check_status(tutti_group_destroy(world), TUTTI_ERR_TIMEOUT);
 }
@@ -181,12 +202,12 @@ RANK_CASE(an_operation_that_hangs_ends_at_its_deadline)
 RANK_CASE(a_member_that_does_not_call_is_named)
 {
     tutti_group *world = rank_init(NULL);
-    const tutti_options options = {.struct_size = sizeof options, .timeout_ms = 500};
+    const tutti_options options = {.struct_size = sizeof options, .timeout_ms = 1500};
     float x = 1;
 
     require_ok(sum(world, &x, 1, NULL));
     if (rank == 1)
-        rank_sleep_ms(1500);
+        wait_for_its_end(world);
     check_status(sum(world, &x, 1, &options), TUTTI_ERR_TIMEOUT);
     check_contains(tutti_last_error(), "waiting for rank 1 ");
     check_contains(tutti_last_error(), "which has not called it, or does not answer");
@@ -210,6 +231,7 @@ RANK_CASE(an_abort_ends_an_operation_in_flight)
     float x = 1;
 
     require_ok(sum(world, &x, 1, NULL));
+    meet_rank_0(world, rank, size); /* who has returned cannot be hit any more */
     if (rank == 0) {
         rank_sleep_ms(200);
         require_ok(tutti_group_abort(world, "enough"));

@@ -233,13 +233,18 @@ RANK_CASE(the_event_descriptor_tells_of_completion)
 RANK_CASE(a_wait_that_ends_early_changes_nothing)
 {
     tutti_group *world = rank_init(NULL);
+    int32_t word = rank;
+    int64_t shape;
+    tutti_tensor t = tensor_of(&word, TUTTI_I32, &shape, 1);
     tutti_work *work;
 
-    if (rank == 0)
-        rank_sleep_ms(300);
+    for (int r = 1; rank == 0 && r < size; r++) /* who stays away until all have waited in vain */
+        require_ok(tutti_recv(world, &t, r, 1, NULL, NULL));
     require_ok(tutti_barrier(world, NULL, &work));
-    if (rank)
+    if (rank) {
         check_status(tutti_work_wait(work, 20), TUTTI_ERR_NOT_READY);
+        require_ok(tutti_send(world, &t, 0, 1, NULL));
+    }
     check_ok(tutti_work_wait(work, 0));
     tutti_work_free(work);
     check_ok(tutti_group_destroy(world));

@@ -445,14 +445,25 @@ RANK_CASE(other_counts_of_the_same_sum_are_a_mismatch)
 RANK_CASE(a_monitored_barrier_names_all_who_did_not_come)
 {
     tutti_group *world = rank_init(NULL);
+    tutti_group_info info = {.struct_size = sizeof info};
     tutti_options options = TUTTI_OPTIONS_INIT;
+    int64_t shape;
+    tutti_tensor t = vector_of(input, &shape, 1);
+    tutti_work *work;
 
     require_ok(tutti_monitored_barrier(world, NULL, NULL));
-    options.timeout_ms = 700;
+    options.timeout_ms = 700; /* of rank 0, which calls when rank 2 has */
     if (rank == 1 || rank == 3) {
-        rank_sleep_ms(1500);
+        while (!tutti_group_status(world, &info) && info.state == TUTTI_GROUP_READY)
+            rank_sleep_ms(1);
         check_status(tutti_barrier(world, NULL, NULL), TUTTI_ERR_TIMEOUT);
+    } else if (rank == 2) {
+        require_ok(tutti_monitored_barrier(world, NULL, &work));
+        require_ok(tutti_send(world, &t, 0, 1, NULL));
+        check_status(tutti_work_wait(work, 0), TUTTI_ERR_TIMEOUT);
+        tutti_work_free(work);
     } else {
+        require_ok(tutti_recv(world, &t, 2, 1, NULL, NULL));
         check_status(tutti_monitored_barrier(world, &options, NULL), TUTTI_ERR_TIMEOUT);
     }
     check_contains(tutti_last_error(), "rank 1");

@@ -167,10 +167,11 @@ RANK_CASE(options_give_name_time_out_and_backend)
 {
     tutti_group *world = rank_init(NULL), *slow, *named, *again;
     tutti_group_options options = TUTTI_GROUP_OPTIONS_INIT;
+    tutti_group_info info = {.struct_size = sizeof info};
     int64_t began;
 
     options.backend = "tcp";
-    options.timeout_ms = 300;
+    options.timeout_ms = 1500;
     options.name = "pipeline";
     require_ok(tutti_group_new(world, NULL, 0, &options, &named));
     check_str_eq(tutti_group_backend(named), "tcp");
@@ -184,11 +185,12 @@ RANK_CASE(options_give_name_time_out_and_backend)
     if (rank) {
         began = rank_now_ns();
         check_status(tutti_barrier(slow, NULL, NULL), TUTTI_ERR_TIMEOUT);
-        check(rank_now_ns() - began < 3000000000);
-        check_contains(tutti_last_error(), "group pipeline: #1 barrier timed out after 300 ms");
+        check(rank_now_ns() - began < 20000000000); /* and not the world's deadline */
+        check_contains(tutti_last_error(), "group pipeline: #1 barrier timed out after 1500 ms");
         check_contains(tutti_last_error(), "rank 0 (world rank 0, host ");
-    } else {
-        rank_sleep_ms(1200);
+    } else { /* until they have given up */
+        while (!tutti_group_status(slow, &info) && info.state == TUTTI_GROUP_READY)
+            rank_sleep_ms(1);
     }
     check_eq(sum_over(again, 1), size); /* one group's end is not another's */
     check_ok(tutti_barrier(world, NULL, NULL));
@@ -388,7 +390,7 @@ RANK_CASE(a_store_that_rank_0_serves_ends_with_its_last_group)
         check_eq(sum_over(pair, 1), 2);
         check_status(tutti_group_new(pair, NULL, 0, NULL, &again), TUTTI_ERR_STORE);
         check_contains(tutti_last_error(), "the store in which groups are made cannot be reached");
-        check(rank_now_ns() - began < 3000000000);
+        check(rank_now_ns() - began < 20000000000);
         check_eq(sum_over(pair, 1), 2);
         check_ok(tutti_group_destroy(pair));
     }

@@ -171,7 +171,7 @@ static int stranger(const struct world *world, int rank)
 static void check_closed(struct member *member, int fd)
 {
     struct pollfd event = {.fd = fd, .events = POLLIN};
-    int64_t deadline = now_ms() + 5000;
+    int64_t deadline = now_ms() + WAIT_MS;
     char byte;
 
     while (poll(&event, 1, 0) == 0) {
@@ -258,6 +258,7 @@ static void half_open_body(struct member *member)
 
     if (member->rank == 0) {
         int before = open_descriptors();
+        int64_t start_ms = now_ms();
 
         for (int i = 0; i < STRANGERS; i++)
             fd[i] = stranger(member->world, 0);
@@ -265,7 +266,6 @@ static void half_open_body(struct member *member)
         check(open_descriptors() == before + STRANGERS + 64);
         all_meet(member);
         struct rusage start, end;
-        int64_t start_ms = now_ms();
         getrusage(RUSAGE_THREAD, &start);
         receive_word(member, 1, 1);
         getrusage(RUSAGE_THREAD, &end);
@@ -396,7 +396,7 @@ void case_descriptors_gone(const tutti_transport_ops *ops)
     while (count > 0)
         close(fds[--count]);
     receive_from(&second, 0, &read, sizeof read, &receive);
-    for (int64_t end = now_ms() + 5000; !receive.reported && now_ms() < end;) {
+    for (int64_t end = now_ms() + WAIT_MS; !receive.reported && now_ms() < end;) {
         turn(&first);
         turn(&second);
     }
@@ -427,7 +427,7 @@ void case_ipv6(const tutti_transport_ops *ops)
         member_connect(&members[1]);
         send_to(&members[0], 1, &word, sizeof word, 0, &operation[0]);
         receive_from(&members[1], 0, &read, sizeof read, &operation[1]);
-        for (int i = 0; i < 5000 && !operation[1].reported; i++) {
+        for (int64_t end = now_ms() + WAIT_MS; !operation[1].reported && now_ms() < end;) {
             turn(&members[0]);
             turn(&members[1]);
         }

@@ -490,7 +490,7 @@ void progress_for(struct member *member, int64_t milliseconds)
 {
     int64_t end = now_ms() + milliseconds;
 
-    while (now_ms() < end) {
+    for (int64_t turns = 0; now_ms() < end || turns < milliseconds; turns++) {
         turn(member);
         usleep(200);
     }

@@ -18,26 +18,41 @@
 
 #include "base/clock.h"
 
+/* Much sooner than the deadlines of what the tests call, and later than any schedule. */
+enum { SOON_MS = 10000 };
+
 static inline int64_t ms_since(int64_t start_ns)
 {
     return (clock_now_ns() - start_ns) / CLOCK_NS_PER_MS;
+}
+
+/* Has a port for itself, at which connections are refused: it does not listen. */
+static inline int bound_socket(uint16_t *ret_port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(bind(fd, (struct sockaddr *)&address, size), 0);
+    cr_assert_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    *ret_port = ntohs(address.sin_port);
+    return fd;
 }
 
 static inline int loopback_socket(bool listening, uint16_t *port)
 {
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(*port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    int fd;
 
-    cr_assert_geq(fd, 0);
     if (listening) {
-        cr_assert_eq(bind(fd, (struct sockaddr *)&address, size), 0);
+        fd = bound_socket(port);
         cr_assert_eq(listen(fd, 16), 0);
-        cr_assert_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
-        *port = ntohs(address.sin_port);
     } else {
-        cr_assert_eq(connect(fd, (struct sockaddr *)&address, size), 0);
+        fd = socket(AF_INET, SOCK_STREAM, 0);
+        cr_assert_geq(fd, 0);
+        cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
     }
     return fd;
 }

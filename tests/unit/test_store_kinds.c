@@ -239,7 +239,7 @@ Test(store_kinds, a_wait_ends_at_its_deadline_with_the_keys_in_words, .timeout =
 
         const int64_t took_ms = (clock_now_ns() - start) / CLOCK_NS_PER_MS;
 
-        cr_assert(took_ms >= 119 && took_ms < 1000, "%s: %" PRId64, kind.name, took_ms);
+        cr_assert(took_ms >= 119 && took_ms < 10000, "%s: %" PRId64, kind.name, took_ms);
         cr_assert_not_null(strstr(tutti_last_error(), "120 ms"), "%s", tutti_last_error());
         cr_assert_not_null(strstr(tutti_last_error(), "never3\" and 2 more"), "%s",
                            tutti_last_error());

@@ -15,7 +15,7 @@
 #include "store/store.h"
 #include "store_sockets.h"
 
-TestSuite(store_tcp, .timeout = 30);
+TestSuite(store_tcp, .timeout = 60);
 
 /* ---- Servers that end, stop and lie ---- */
 
@@ -28,11 +28,11 @@ Test(store_tcp, a_server_that_is_killed_is_an_error_of_the_next_call_and_all_lat
 
     works(store);
     kill_child(server);
-    cr_assert_eq(tutti_store_set(store, "k", "v", 1, 5000), TUTTI_ERR_STORE);
+    cr_assert_eq(tutti_store_set(store, "k", "v", 1, 2 * SOON_MS), TUTTI_ERR_STORE);
     cr_assert_not_null(strstr(tutti_last_error(), "127.0.0.1"), "%s", tutti_last_error());
-    cr_assert_eq(tutti_store_num_keys(store, 5000, &count), TUTTI_ERR_STORE);
+    cr_assert_eq(tutti_store_num_keys(store, 2 * SOON_MS, &count), TUTTI_ERR_STORE);
     cr_assert_not_null(strstr(tutti_last_error(), "lost before"), "%s", tutti_last_error());
-    cr_assert_lt(ms_since(start), 1000);
+    cr_assert_lt(ms_since(start), SOON_MS);
     tutti_store_unref(store);
 }
 
@@ -53,7 +53,7 @@ Test(store_tcp, a_server_that_is_killed_ends_a_wait_at_once)
 
     pthread_create(&thread, NULL, kill_soon, &server);
     cr_assert_eq(tutti_store_get(store, "never", 20000, &value), TUTTI_ERR_STORE);
-    cr_assert_lt(ms_since(start), 2000);
+    cr_assert_lt(ms_since(start), SOON_MS);
     pthread_join(thread, NULL);
     tutti_store_unref(store);
 }
@@ -69,7 +69,7 @@ Test(store_tcp, a_stopped_server_is_a_time_out_and_a_wait_that_timed_out_can_be_
     cr_assert_eq(tutti_store_wait(store, &key, 1, 100), TUTTI_ERR_TIMEOUT);
     cr_assert_eq(tutti_store_num_keys(other, 100, &count), TUTTI_ERR_TIMEOUT);
     cr_assert_not_null(strstr(tutti_last_error(), "100 ms"));
-    cr_assert_lt(ms_since(start), 1000);
+    cr_assert_lt(ms_since(start), SOON_MS);
     kill(server.pid, SIGCONT);
     works(store);
     cr_assert_eq(tutti_store_num_keys(other, 100, &count), TUTTI_ERR_STORE);
@@ -185,13 +185,15 @@ Test(store_tcp, a_server_that_ends_hangs_or_lies_in_the_middle_is_an_error_withi
         tutti_store *store = open_client(port);
         const int64_t start = clock_now_ns();
 
-        cr_assert_eq(make_call(store, cases[i].call, 150), cases[i].status, "case %zu: %s", i,
-                     tutti_last_error());
+        /* Who answers may be slow to do so: only where nothing comes the time has to run out. */
+        cr_assert_eq(make_call(store, cases[i].call,
+                               cases[i].status == TUTTI_ERR_TIMEOUT ? 150 : 2 * SOON_MS),
+                     cases[i].status, "case %zu: %s", i, tutti_last_error());
         if (cases[i].words)
             cr_assert_not_null(strstr(tutti_last_error(), cases[i].words), "case %zu: %s", i,
                                tutti_last_error());
         cr_assert_eq(make_call(store, CALL_NUM_KEYS, 150), TUTTI_ERR_STORE, "case %zu", i);
-        cr_assert_lt(ms_since(start), 1000, "case %zu", i);
+        cr_assert_lt(ms_since(start), SOON_MS, "case %zu", i);
         tutti_store_unref(store);
         shutdown(liar.listener, SHUT_RDWR);
         pthread_join(thread, NULL);
@@ -216,8 +218,9 @@ Test(store_tcp, both_answers_to_a_cancelled_wait_are_read_before_the_next_call)
 
         tutti_store *store = open_client(port);
 
-        cr_assert_eq(make_call(store, CALL_WAIT, 30), TUTTI_ERR_TIMEOUT);
-        cr_assert_eq(tutti_store_num_keys(store, 1000, &count), TUTTI_OK, "%s", tutti_last_error());
+        cr_assert_eq(make_call(store, CALL_WAIT, 1000), TUTTI_ERR_TIMEOUT); /* and it was sent */
+        cr_assert_eq(tutti_store_num_keys(store, 2 * SOON_MS, &count), TUTTI_OK, "%s",
+                     tutti_last_error());
         cr_assert_eq(count, 4);
         tutti_store_unref(store);
         shutdown(liar.listener, SHUT_RDWR);
@@ -231,13 +234,12 @@ Test(store_tcp, both_answers_to_a_cancelled_wait_are_read_before_the_next_call)
 Test(store_tcp, without_a_server_opening_ends_in_time_and_names_the_place)
 {
     uint16_t port = 0;
-    int fd = loopback_socket(true, &port);
+    int fd = bound_socket(&port);
     const int64_t start = clock_now_ns();
     tutti_store *store = (tutti_store *)1;
 
-    close(fd);
     cr_assert_eq(tutti_store_open_tcp("127.0.0.1", port, 250, &store), TUTTI_ERR_TIMEOUT);
-    cr_assert(ms_since(start) >= 249 && ms_since(start) < 1500);
+    cr_assert(ms_since(start) >= 249 && ms_since(start) < SOON_MS);
     cr_assert_eq(store, (tutti_store *)1);
 
     char place[32];
@@ -252,6 +254,7 @@ Test(store_tcp, without_a_server_opening_ends_in_time_and_names_the_place)
     cr_assert_eq(tutti_store_open_tcp("127.0.0.1", 0, 200, &store), TUTTI_ERR_INVALID_ARGUMENT);
     cr_assert_eq(tutti_store_open_tcp("", port, 200, &store), TUTTI_ERR_INVALID_ARGUMENT);
     cr_assert_eq(tutti_store_open_tcp("127.0.0.1", port, -2, &store), TUTTI_ERR_INVALID_ARGUMENT);
+    close(fd);
 }
 
 static void *start_late(void *fd)
@@ -265,22 +268,19 @@ static void *start_late(void *fd)
 
 Test(store_tcp, a_client_may_start_before_its_server)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM, 0); /* bound, not listening: connections are refused */
+    uint16_t port = 0;
+    int fd = bound_socket(&port);
     pthread_t thread;
     void *server;
 
-    cr_assert_eq(bind(fd, (struct sockaddr *)&address, size), 0);
-    cr_assert_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
     pthread_create(&thread, NULL, start_late, &fd);
 
     const int64_t start = clock_now_ns();
-    tutti_store *store = open_client(ntohs(address.sin_port));
+    tutti_store *store = open_client(port);
 
-    cr_assert_lt(ms_since(start), 1000);
+    cr_assert_lt(ms_since(start), SOON_MS);
     pthread_join(thread, &server);
-    cr_assert_eq(tutti_store_server_port(server), ntohs(address.sin_port));
+    cr_assert_eq(tutti_store_server_port(server), port);
     works(store);
     tutti_store_unref(store);
     tutti_store_server_stop(server);

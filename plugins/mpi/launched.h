@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether this process's launcher and its MPI belong together. */
+#ifndef TUTTI_MPI_LAUNCHED_H
+#define TUTTI_MPI_LAUNCHED_H
+
+#include "caller.h"
+
+/* Before MPI_Init. INVALID_ARGUMENT: it would end the process there, since it does not speak with the
+ * launcher. */
+tutti_status launched_for_this_mpi(const struct caller *c);
+
+/* After it. INVALID_ARGUMENT: by the job's `size` the process is alone, but by its launcher's variables
+ * one of several. */
+tutti_status launched_not_alone(const struct caller *c, int size);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is the backend mpi's alone: its blocking forms, and groups over it beside groups over others. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/rank.h"
+
+enum { COUNT = 600, ROUNDS = 20 };
+
+static float values[COUNT];
+
+static tutti_tensor vector_of(float value, int64_t *shape)
+{
+    for (int i = 0; i < COUNT; i++)
+        values[i] = value;
+    return tutti_tensor_1d(values, TUTTI_F32, shape, COUNT);
+}
+
+static float reduce(tutti_group *group, float value, const tutti_options *options)
+{
+    int64_t shape;
+    tutti_tensor t = vector_of(value, &shape);
+
+    check_ok(tutti_all_reduce(group, &t, TUTTI_SUM, options, NULL));
+    check(values[0] == values[COUNT - 1]);
+    return values[0];
+}
+
+/* Who carried the last call. */
+static const char *carrier(tutti_group *group)
+{
+    static char words[128];
+    tutti_record record = {0};
+    uint32_t count = 0;
+
+    require_ok(tutti_recorder_read(group, &record, sizeof record, 1, &count));
+    snprintf(words, sizeof words, "%s %s", record.provider, record.algorithm);
+    return words;
+}
+
+RANK_CASE(blocking_calls_have_no_deadline)
+{
+    const tutti_options short_time = {.struct_size = sizeof short_time, .timeout_ms = 50};
+    tutti_group *world = rank_init(NULL);
+
+    check_near(reduce(world, 1, NULL), size, 0);
+    check_str_eq(carrier(world), "mpi all_reduce_native");
+    check_ok(tutti_barrier(world, NULL, NULL));
+    check_str_eq(carrier(world), "mpi barrier_native");
+    rank_point("calls");
+    if (rank == 0)
+        rank_await("go");
+    check_near(reduce(world, 2, &short_time), 2 * size, 0);
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(ranks_that_differ_in_blocking_make_no_group)
+{
+    tutti_group *world;
+
+    if (rank == 1)
+        setenv("TUTTI_MPI_BLOCKING", "1", 1);
+    check_status(tutti_init(NULL, &world), TUTTI_ERR_MISMATCH);
+    check_contains(tutti_last_error(), "TUTTI_MPI_BLOCKING");
+}
+
+/* Calls of three groups are under way at once, and not in the same order on all. */
+RANK_CASE(groups_over_mpi_and_over_tcp_live_side_by_side)
+{
+    tutti_group *world = rank_init(NULL), *groups[3] = {world};
+    tutti_group_options options = TUTTI_GROUP_OPTIONS_INIT;
+    const int32_t ends[] = {size - 1, 0};
+    static float sums[3];
+    int64_t shapes[3];
+
+    options.backend = "tcp";
+    options.name = "beside";
+    require_ok(tutti_group_new(world, NULL, 0, &options, &groups[1]));
+    require_ok(tutti_group_new(world, ends, 2, NULL, &groups[2]));
+    for (int round = 0; round < ROUNDS; round++) {
+        tutti_work *works[3] = {NULL};
+
+        for (int i = 0; i < 3; i++) {
+            int g = (rank + i) % 3;
+            tutti_tensor t = tutti_tensor_1d(&sums[g], TUTTI_F32, &shapes[g], 1);
+
+            sums[g] = (float)(g + round);
+            if (groups[g])
+                require_ok(tutti_all_reduce(groups[g], &t, TUTTI_SUM, NULL, &works[g]));
+        }
+        require_ok(tutti_work_wait_all(works, 3, 0, NULL));
+        for (int g = 0; g < 3; g++) {
+            if (groups[g])
+                check_near(sums[g], (g + round) * tutti_group_size(groups[g]), 0);
+            tutti_work_free(works[g]);
+        }
+    }
+    check_str_eq(tutti_group_backend(world), "mpi");
+    check_str_eq(tutti_group_backend(groups[1]), "tcp");
+    check_contains(carrier(world), "mpi ");
+    check_contains(carrier(groups[1]), "tcp ");
+    if (groups[2])
+        check_contains(carrier(groups[2]), "mpi ");
+    for (int g = 2; g >= 0; g--)
+        if (groups[g])
+            check_ok(tutti_group_destroy(groups[g]));
+}
+
+/* Mates by one backend, hosts by the other; TUTTI_TEST_CARRIER is what the group calls them. */
+RANK_CASE(mpi_composes_with_others)
+{
+    tutti_group *world = rank_init(NULL);
+    int64_t shape;
+
+    check_str_eq(tutti_group_backend(world), getenv("TUTTI_TEST_CARRIER"));
+    for (int round = 0; round < ROUNDS; round++) {
+        check_near(reduce(world, (float)round, NULL), round * size, 0);
+        tutti_tensor t = vector_of((float)(rank + round), &shape);
+        check_ok(tutti_broadcast(world, &t, round % size, NULL, NULL));
+        check_near(values[COUNT - 1], round % size + round, 0);
+    }
+    check_ok(tutti_group_destroy(world));
+}

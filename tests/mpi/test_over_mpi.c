@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The backend mpi in a job of each MPI: what the public API promises and the conformance tests do not
+ * try, its blocking forms, and its place beside other backends.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/launch.h"
+
+enum { DEADLINE_MS = 60000 };
+
+TestSuite(over_mpi, .timeout = 180);
+
+#define MPI_TEST(name)                                                                             \
+    static void over_mpi_##name(const char *family);                                               \
+    Test(over_mpi, name##_over_openmpi)                                                            \
+    {                                                                                              \
+        if (ranks_lack("openmpi"))                                                                 \
+            cr_skip_test("%s", ranks_lack("openmpi"));                                             \
+        over_mpi_##name("openmpi");                                                                \
+    }                                                                                              \
+    Test(over_mpi, name##_over_mpich)                                                              \
+    {                                                                                              \
+        if (ranks_lack("mpich"))                                                                   \
+            cr_skip_test("%s", ranks_lack("mpich"));                                               \
+        over_mpi_##name("mpich");                                                                  \
+    }                                                                                              \
+    static void over_mpi_##name(const char *family)
+
+struct a_case {
+    const char *program, *name;
+    int size;
+};
+
+static void run(const char *family, const struct a_case *of, const char *const *env)
+{
+    cr_expect(ranks_run(&(struct ranks_options){.program = of->program,
+                                                .case_name = of->name,
+                                                .size = of->size,
+                                                .backend = "mpi",
+                                                .timeout_ms = DEADLINE_MS,
+                                                .env = env,
+                                                .mpi = family}));
+}
+
+#define RUN_ALL(family, cases, env)                                                                \
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases)[0]; i++)                                  \
+    run(family, &(cases)[i], env)
+
+MPI_TEST(messages_match_by_tag_and_any_source_and_can_be_cancelled)
+{
+    static const struct a_case cases[] = {
+        {"rank_api", "ring_by_hand_with_large_messages", 3},
+        {"rank_api", "a_small_message_overtakes_a_large_one_that_nobody_receives", 2},
+        {"rank_api", "a_receive_that_times_out_leaves_the_group_alone", 2},
+        {"rank_api", "many_works_in_flight_complete_in_any_order_of_waiting", 3},
+        {"rank_work", "wait_any_gives_each_work_once_in_the_order_of_completion", 2},
+        {"rank_work", "a_cancelled_receive_leaves_the_message_to_the_next_one", 2},
+        {"rank_work", "what_is_under_way_or_collective_cannot_be_cancelled", 2},
+    };
+
+    RUN_ALL(family, cases, NULL);
+}
+
+MPI_TEST(groups_have_communicators_of_their_own)
+{
+    static const struct a_case cases[] = {
+        {"rank_groups", "a_group_has_the_members_of_its_list_in_that_order", 4},
+        {"rank_groups", "groups_of_groups_split_and_translate", 4},
+        {"rank_groups", "threads_make_different_groups_at_once", 3},
+        {"rank_api", "init_and_destroy_again_and_again", 2},
+        {"rank_mpi", "groups_over_mpi_and_over_tcp_live_side_by_side", 3},
+    };
+
+    RUN_ALL(family, cases, NULL);
+}
+
+MPI_TEST(mpi_composes_with_others_inside_hosts_and_between_them)
+{
+    static const char *const hosts[] = {"a", "a", "b", "b"};
+    static const struct {
+        const char *backend, *carrier;
+    } ways[] = {{"TUTTI_BACKEND=local=mpi,remote=tcp", "TUTTI_TEST_CARRIER=mpi+tcp"},
+                {"TUTTI_BACKEND=local=shm,remote=mpi", "TUTTI_TEST_CARRIER=shm+mpi"}};
+
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
+        cr_expect(ranks_run(&(struct ranks_options){
+                      .program = "rank_mpi",
+                      .case_name = "mpi_composes_with_others",
+                      .size = 4,
+                      .timeout_ms = DEADLINE_MS,
+                      .env = (const char *[]){ways[i].backend, ways[i].carrier, NULL},
+                      .host_of = hosts,
+                      .mpi = family}),
+                  "%s", ways[i].backend);
+}
+
+/* Two members: MPICH never gives its CPU away in a call that blocks. */
+MPI_TEST(the_blocking_forms_do_what_the_others_do)
+{
+    static const struct a_case cases[] = {
+        {"rank_blocks", "gathers_take_every_form", 2},
+        {"rank_blocks", "scatters_take_every_form", 2},
+        {"rank_blocks", "all_to_all_takes_every_form", 2},
+        {"rank_layouts", "members_may_differ_in_shape_and_strides", 3},
+    };
+    const char *const env[] = {"TUTTI_MPI_BLOCKING=1", NULL};
+
+    RUN_ALL(family, cases, env);
+}
+
+MPI_TEST(the_blocking_forms_give_up_deadlines_and_say_so)
+{
+    const char *const env[] = {"TUTTI_MPI_BLOCKING=1", NULL};
+    struct ranks *ranks =
+        ranks_start(&(struct ranks_options){.program = "rank_mpi",
+                                            .case_name = "blocking_calls_have_no_deadline",
+                                            .size = 2,
+                                            .backend = "mpi",
+                                            .timeout_ms = DEADLINE_MS,
+                                            .env = env,
+                                            .mpi = family});
+
+    cr_assert_not_null(ranks);
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "calls"));
+    usleep(300000); /* longer than the deadline that nobody keeps */
+    ranks_tell(ranks, 0, "go");
+    cr_assert(ranks_wait(ranks));
+    cr_expect(ranks_passed(ranks));
+
+    const char *words = strstr(ranks_result(ranks, 0)->err, "TUTTI_MPI_BLOCKING=1");
+    cr_expect(words && !strstr(words + 1, "TUTTI_MPI_BLOCKING=1"), "%s",
+              ranks_result(ranks, 0)->err);
+    ranks_free(ranks);
+    run(family, &(struct a_case){"rank_mpi", "ranks_that_differ_in_blocking_make_no_group", 2},
+        NULL);
+}

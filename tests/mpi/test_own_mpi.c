@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Programs that use MPI themselves beside tutti, at every level of threads, in a job of each MPI. What
+ * they do stands in own_mpi.c.
+ */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/launch.h"
+
+enum { PROCESSES = 3 };
+
+TestSuite(own_mpi, .timeout = 120);
+
+#define MPI_TEST(name)                                                                             \
+    static void own_mpi_##name(const char *family);                                                \
+    Test(own_mpi, name##_over_openmpi)                                                             \
+    {                                                                                              \
+        if (ranks_lack("openmpi"))                                                                 \
+            cr_skip_test("%s", ranks_lack("openmpi"));                                             \
+        own_mpi_##name("openmpi");                                                                 \
+    }                                                                                              \
+    Test(own_mpi, name##_over_mpich)                                                               \
+    {                                                                                              \
+        if (ranks_lack("mpich"))                                                                   \
+            cr_skip_test("%s", ranks_lack("mpich"));                                               \
+        own_mpi_##name("mpich");                                                                   \
+    }                                                                                              \
+    static void own_mpi_##name(const char *family)
+
+/* Started by mpirun alone, as a user's program is. */
+static void run_by_mpirun(const char *family, const char *how)
+{
+    char folder[] = "/tmp/tutti-own-mpi-XXXXXX", command[1024], output[16384];
+    size_t n = 0;
+
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(command, sizeof command,
+             "env -u TUTTI_BACKEND TUTTI_STORE=file://%s/store OMPI_ALLOW_RUN_AS_ROOT=1 "
+             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 mpirun.%s %s -n %d " OWN_MPI "%s %s 2>&1",
+             folder, family, strcmp(family, "openmpi") ? "" : "--oversubscribe", PROCESSES, family,
+             how);
+    FILE *pipe = popen(command, "re");
+    cr_assert_not_null(pipe);
+    for (size_t more; (more = fread(output + n, 1, sizeof output - 1 - n, pipe)) > 0;)
+        n += more;
+    output[n] = 0;
+    cr_expect_eq(pclose(pipe), 0, "%s %s:\n%s", family, how, output);
+    for (int r = 0; r < PROCESSES; r++) {
+        char line[64];
+
+        snprintf(line, sizeof line, "rank %d of %d is done", r, PROCESSES);
+        cr_expect_not_null(strstr(output, line), "%s %s:\n%s", family, how, output);
+    }
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    cr_expect_eq(system(command), 0);
+}
+
+MPI_TEST(a_program_at_any_level_of_threads_calls_tutti_beside_mpi)
+{
+    static const char *const levels[] = {"single:first", "funneled:first", "serialized:first",
+                                         "multiple:first"};
+
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++)
+        run_by_mpirun(family, levels[i]);
+}
+
+MPI_TEST(mpi_may_be_initialised_after_tutti_and_by_it)
+{
+    run_by_mpirun(family, "serialized:second");
+    run_by_mpirun(family, "multiple:tutti");
+}
+
+static void lose_one(const char *family, const char *how)
+{
+    char program[512];
+    struct ranks *ranks;
+
+    snprintf(program, sizeof program, OWN_MPI "%s", family);
+    ranks = ranks_start(&(struct ranks_options){.program = program,
+                                                .case_name = how,
+                                                .size = PROCESSES,
+                                                .timeout_ms = 60000,
+                                                .mpi = family});
+    cr_assert_not_null(ranks);
+    cr_assert(ranks_wait(ranks), "%s %s: it did not end", family, how);
+    cr_expect_eq(ranks_result(ranks, 1)->signal, SIGKILL);
+    for (int r = 0; r < PROCESSES; r += 2) {
+        const struct rank_result *result = ranks_result(ranks, r);
+
+        cr_expect_eq(result->exit_code, 0, "%s", result->err);
+        cr_expect_eq(!strstr(result->err, "leave by exit() without it"), !!strstr(how, ":tutti"));
+        cr_expect(strstr(result->out, "TUTTI_ERR_PEER_LOST") && strstr(result->out, "rank 1 (") &&
+                      strstr(result->out, "is done"),
+                  "%s %s: rank %d: %s%s", family, how, r, result->out, result->err);
+    }
+    ranks_free(ranks);
+}
+
+MPI_TEST(survivors_leave_without_waiting_for_who_died)
+{
+    lose_one(family, "funneled:first:kill");
+    lose_one(family, "serialized:first:kill");
+    lose_one(family, "multiple:tutti:kill");
+}
