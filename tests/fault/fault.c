@@ -15,6 +15,8 @@ enum { WORDS_MAX = 2048, OFFER_MS = 30000 };
 const struct fault_way fault_shm = {.name = "shm", .backend = "shm"};
 const struct fault_way fault_tcp = {.name = "tcp", .backend = "tcp"};
 const struct fault_way fault_gloo = {.name = "gloo", .backend = "gloo"};
+const struct fault_way fault_openmpi = {.name = "openmpi", .backend = "mpi", .mpi = "openmpi"};
+const struct fault_way fault_mpich = {.name = "mpich", .backend = "mpi", .mpi = "mpich"};
 const struct fault_way fault_composed = {
     .name = "shm+tcp", .backend = "auto", .host_of = {"a", "a", "b", "b", "b", "c", "c", "c"}};
 

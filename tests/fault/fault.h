@@ -24,7 +24,8 @@ struct fault_way {
     const char *mpi;                      /* as in ranks_options */
 };
 
-extern const struct fault_way fault_shm, fault_tcp, fault_gloo, fault_composed;
+extern const struct fault_way fault_shm, fault_tcp, fault_gloo, fault_composed, fault_openmpi,
+    fault_mpich;
 
 /* A test for each way: NAME_over_shm, NAME_over_tcp, NAME_composed. The body sees `way`. */
 #define FAULT_TEST(suite, name)                                                                    \
@@ -54,6 +55,20 @@ extern const struct fault_way fault_shm, fault_tcp, fault_gloo, fault_composed;
         fault_##suite##_##name(&fault_gloo);                                                       \
     }                                                                                              \
     FAULT_TEST(suite, name)
+
+/* The same, and in a job of each MPI. */
+#define FAULT_TEST_OVER_MPI(suite, name, family)                                                   \
+    Test(suite, name##_over_##family, .timeout = FAULT_TEST_S)                                     \
+    {                                                                                              \
+        if (ranks_lack(#family))                                                                   \
+            cr_skip_test("%s", ranks_lack(#family));                                               \
+        fault_##suite##_##name(&fault_##family);                                                   \
+    }
+#define FAULT_TEST_EVERYWHERE(suite, name)                                                         \
+    static void fault_##suite##_##name(const struct fault_way *way);                               \
+    FAULT_TEST_OVER_MPI(suite, name, openmpi)                                                      \
+    FAULT_TEST_OVER_MPI(suite, name, mpich)                                                        \
+    FAULT_TEST_WITH_ENGINES(suite, name)
 
 /* Starts `size` ranks of a case of `program`; `env` is a list ended by NULL, or NULL. The test
  * fails when they cannot be started. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * docs/parity.md and docs/coming-from.md name C calls, examples and tests. Each must exist, each
+ * docs/parity.md, docs/coming-from.md and docs/matrix.md name C calls, examples and tests. Each must exist, each
  * example must use its call, and each call of MPI and MLX that the one names has a row in the other.
  */
 #include "documents.h"
@@ -164,6 +164,20 @@ Test(parity, every_call_example_and_test_that_is_named_exists, .timeout = 60)
         check_calls(headers, cells[C_CALL], cells[CALL]);
         check_example(cells);
         check_test(sources, cells[TEST], cells[CALL]);
+    }
+}
+
+Test(parity, each_promise_of_the_matrix_names_tests_that_are_there, .timeout = 30)
+{
+    g_autofree char *matrix = document_read("docs/matrix.md");
+    g_autoptr(GPtrArray) sources = test_sources(), rows = document_table(matrix, "what happens");
+
+    cr_expect_geq(rows->len, 10);
+    for (guint i = 0; i < rows->len; i++) {
+        char **cells = rows->pdata[i];
+
+        cr_assert_eq(g_strv_length(cells), 5, "row «%s»", cells[0]);
+        check_test(sources, cells[4], cells[0]);
     }
 }
 

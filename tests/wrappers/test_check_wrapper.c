@@ -6,7 +6,7 @@
 
 #include "harness/launch.h"
 
-TestSuite(check_wrapper, .timeout = 400);
+TestSuite(check_wrapper, .timeout = 60);
 
 enum { RANKS = 3 };
 

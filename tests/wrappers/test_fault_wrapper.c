@@ -10,7 +10,7 @@
 
 #include "harness/launch.h"
 
-TestSuite(fault_wrapper, .timeout = 400);
+TestSuite(fault_wrapper, .timeout = 60);
 
 enum { RANKS = 3 };
 
