@@ -80,6 +80,16 @@ static tutti_status publish_its_end(struct agreement *a)
     return status;
 }
 
+/* Of a connection that has ended: one that came about ends in order or by a reset, also before
+ * anybody looked; one that did not is refused, or finds no way. */
+static bool has_been_connected(int fd)
+{
+    int error = 0;
+    socklen_t size = sizeof error;
+
+    return !getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) && (!error || error == ECONNRESET);
+}
+
 tutti_status agree_probe_leader(struct agreement *a)
 {
     struct pollfd fd = {.fd = a->leader_fd, .events = POLLIN | POLLOUT};
@@ -94,9 +104,10 @@ tutti_status agree_probe_leader(struct agreement *a)
         a->leader_seen = true;
         return TUTTI_OK;
     }
+    bool was_there = a->leader_seen || has_been_connected(a->leader_fd);
     close(a->leader_fd);
     a->leader_fd = -1;
-    if (!a->leader_seen)
+    if (!was_there)
         return TUTTI_OK;
     char words[AGREE_WORDS_MAX];
 

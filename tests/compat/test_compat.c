@@ -8,7 +8,7 @@
 
 #include "harness/launch.h"
 
-TestSuite(compat, .timeout = 60);
+TestSuite(compat, .timeout = 400);
 
 static void run_over(const char *folder)
 {
@@ -27,7 +27,7 @@ static void run_over(const char *folder)
                                                     .size = 3,
                                                     .backend = "template",
                                                     .env = (const char *[]){path, NULL},
-                                                    .timeout_ms = 40000}));
+                                                    .timeout_ms = 120000}));
 }
 
 Test(compat, a_plugin_of_the_first_minor_runs_in_this_core)

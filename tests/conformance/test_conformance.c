@@ -20,7 +20,7 @@
 #include "conformance/served.h"
 #include "harness/launch.h"
 
-enum { DEADLINE_MS = 120000, FULL_DEADLINE_MS = 3600000, SECONDS = 30 };
+enum { DEADLINE_MS = 300000, FULL_DEADLINE_MS = 3600000, SECONDS = 30 };
 
 TestSuite(conformance, .timeout = 9 * 3600);
 

@@ -2,7 +2,7 @@
 /* The event descriptor in three event loops; the rank that has to wait goes on with its timer. */
 #include "program.h"
 
-TestSuite(event_loops, .timeout = 60);
+TestSuite(event_loops, .timeout = 400);
 
 static void serves_the_descriptor(const char *program)
 {

@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-TestSuite(tutorial, .timeout = 60);
+TestSuite(tutorial, .timeout = 400);
 
 static const char *run_ranks(int n, const char *backend, const char *program)
 {

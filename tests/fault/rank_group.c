@@ -163,7 +163,8 @@ RANK_CASE(one_waits_elsewhere)
     tutti_group_options options = TUTTI_GROUP_OPTIONS_INIT;
     const int32_t here[] = {0, 2}, elsewhere[] = {1, 2};
 
-    options.timeout_ms = rank == 2 ? 4500 : 3500;
+    options.timeout_ms =
+        rank == 2 ? 6000 : 4000; /* it has told by then where it is, and is there */
     if (rank == 1)
         rank_await("go");
     else if (rank == 2)

@@ -11,7 +11,8 @@
 #include "dumps.h"
 #include "harness/net.h"
 
-enum { RANKS = 4, VICTIM = 2, FINE = 0, TROUBLE = 3, WAIT_MS = 1300 };
+enum { RANKS = 4, VICTIM = 2, FINE = 0, TROUBLE = 3 };
+enum { LATE_MS = 1300 }; /* who does not come for longer than a second is called late */
 
 /* A job whose dumps go to a folder of its own. */
 struct job {
@@ -26,8 +27,8 @@ static struct job job_of_victim(const struct fault_way *way, const char *program
 
     job.ranks =
         fault_start(way, program, case_name, RANKS,
-                    (const char *[]){job.dumps.dump_dir, call, victim, "TUTTI_TEST_PAUSE_MS=60000",
-                                     "TUTTI_TEST_OTHER=barrier", NULL});
+                    (const char *[]){job.dumps.dump_dir, call, victim, "TUTTI_TEST_OTHER=barrier",
+                                     "TUTTI_STALL_WARNING=1", NULL});
     return job;
 }
 
@@ -56,9 +57,11 @@ static void job_end(struct job *job)
     dumps_remove(&job->dumps);
 }
 
-static void sleep_ms(int ms)
+/* Until all but one have waited for a second in one call, and have said so. */
+static void await_stall(const struct job *job, int except)
 {
-    usleep((useconds_t)ms * 1000);
+    for (int r = 0; r < RANKS; r++)
+        cr_assert(r == except || ranks_await_words(job->ranks, r, " has waited for "));
 }
 
 FAULT_TEST(analyze, who_is_in_user_code_is_late)
@@ -70,7 +73,9 @@ FAULT_TEST(analyze, who_is_in_user_code_is_late)
     cr_assert(ranks_reach(few.ranks, RANKS_ALL, "open") &&
               ranks_reach(many.ranks, RANKS_ALL, "open") &&
               ranks_reach(message.ranks, RANKS_ALL, "open"));
-    sleep_ms(WAIT_MS);
+    await_stall(&few, VICTIM);
+    await_stall(&many, VICTIM);
+    await_stall(&message, VICTIM);
     ask_for_dumps(&few, -1);
     dumps_analyze(&few.dumps, TROUBLE,
                   (const char *[]){"ranks 0, 1 and 3 wait in #2 all_reduce 2 x f32, sum, for ",
@@ -116,10 +121,11 @@ FAULT_TEST(analyze, who_is_stopped_is_told_from_the_dumps_of_the_others)
 
     for (int i = 0; i < 2; i++) {
         cr_assert(ranks_reach(jobs[i]->ranks, RANKS_ALL, "running"));
+        ranks_mark_words(jobs[i]->ranks);
         ranks_signal(jobs[i]->ranks, VICTIM, SIGSTOP);
     }
-    sleep_ms(WAIT_MS);
     for (int i = 0; i < 2; i++) {
+        await_stall(jobs[i], VICTIM);
         ask_for_dumps(jobs[i], VICTIM);
         dumps_analyze(&jobs[i]->dumps, TROUBLE,
                       (const char *[]){" in #", ", for ", "  stopped: rank 2 (host ",
@@ -147,7 +153,8 @@ FAULT_TEST(analyze, several_troubles_are_told_apart)
         (const char *[]){"  different: as #2 ranks 0 and 3 called all_reduce 8 x f32, sum; "
                          "rank 2 called barrier",
                          "verdict: different\n", NULL});
-    sleep_ms(WAIT_MS);
+    for (int r = 0; r < RANKS; r += 3)
+        cr_assert(ranks_await_words(job.ranks, r, " has waited for "));
     ask_for_dumps(&job, VICTIM);
     dumps_analyze(&job.dumps, TROUBLE,
                   (const char *[]){"  ranks 0 and 3 wait in #2 all_reduce 8 x f32, sum, for ",
@@ -199,8 +206,7 @@ FAULT_TEST(analyze, who_waits_in_a_circle_is_stuck)
 {
     struct job job = job_start(way, "rank_recorder", "sends_in_a_circle", "TUTTI_TEST_CALL=");
 
-    cr_assert(ranks_reach(job.ranks, RANKS_ALL, "open"));
-    sleep_ms(WAIT_MS);
+    await_stall(&job, -1);
     ask_for_dumps(&job, -1);
     dumps_analyze(&job.dumps, TROUBLE,
                   (const char *[]){"  stuck: they wait for each other",
@@ -227,8 +233,10 @@ Test(analyze, who_does_not_come_into_init_is_late, .timeout = FAULT_TEST_S)
         struct job job = job_of_victim(&fault_tcp, "rank_fault", "one_never_joins",
                                        "TUTTI_TEST_CALL=", cases[i].env);
 
-        cr_assert(ranks_reach(job.ranks, RANKS_ALL, "here"));
-        sleep_ms(WAIT_MS);
+        for (int r = 0; r < RANKS; r++)
+            if (r != cases[i].victim)
+                fault_await_offer(job.ranks, r);
+        usleep(LATE_MS * 1000);
         ask_for_dumps(&job, cases[i].victim);
         dumps_analyze(&job.dumps, TROUBLE,
                       (const char *[]){"group world: 4 members, being made\n", cases[i].waiting,
@@ -252,16 +260,16 @@ static struct hosts hosts_start(const char *backend, const char *program, const 
     if (!h.net)
         cr_skip_test("%s", reason);
     h.job.dumps = dumps_new();
-    h.job.ranks = ranks_start(
-        &(struct ranks_options){.program = program,
-                                .case_name = case_name,
-                                .size = RANKS,
-                                .backend = backend,
-                                .env = (const char *[]){h.job.dumps.dump_dir, env, NULL},
-                                .timeout_ms = (FAULT_TEST_S - 5) * 1000,
-                                .address = net_address(h.net, 0),
-                                .netns = (const char *[]){net_name(h.net, 0), net_name(h.net, 0),
-                                                          net_name(h.net, 1), net_name(h.net, 1)}});
+    h.job.ranks = ranks_start(&(struct ranks_options){
+        .program = program,
+        .case_name = case_name,
+        .size = RANKS,
+        .backend = backend,
+        .env = (const char *[]){h.job.dumps.dump_dir, env, "TUTTI_STALL_WARNING=1", NULL},
+        .timeout_ms = (FAULT_TEST_S - 5) * 1000,
+        .address = net_address(h.net, 0),
+        .netns = (const char *[]){net_name(h.net, 0), net_name(h.net, 0), net_name(h.net, 1),
+                                  net_name(h.net, 1)}});
     cr_assert_not_null(h.job.ranks);
     return h;
 }
@@ -278,8 +286,9 @@ static void cut(const char *backend, const char *call)
     struct hosts h = hosts_start(backend, "rank_fault", "calls_for_ever", call);
 
     cr_assert(ranks_reach(h.job.ranks, RANKS_ALL, "running"));
+    ranks_mark_words(h.job.ranks);
     cr_assert(net_cut(h.net, 1));
-    sleep_ms(2 * WAIT_MS);
+    await_stall(&h.job, -1);
     ask_for_dumps(&h.job, -1);
     dumps_analyze(&h.job.dumps, TROUBLE,
                   (const char *[]){"  cut: all have called #",

@@ -238,6 +238,29 @@ bool ranks_reach(struct ranks *ranks, int rank, const char *name)
     return reached;
 }
 
+static bool has_said(const struct ranks *ranks, int rank, const char *words)
+{
+    const struct process *process = &ranks->processes[rank];
+
+    return process->err.text && strstr(process->err.text + process->marked, words);
+}
+
+static bool has_said_or_ended(const struct ranks *ranks, int rank, const char *words)
+{
+    return has_said(ranks, rank, words) || has_ended(ranks, rank, NULL);
+}
+
+bool ranks_await_words(struct ranks *ranks, int rank, const char *words)
+{
+    return wait_for(ranks, rank, has_said_or_ended, words) && holds(ranks, rank, has_said, words);
+}
+
+void ranks_mark_words(struct ranks *ranks)
+{
+    for (int i = 0; i < ranks->size; i++)
+        ranks->processes[i].marked = ranks->processes[i].err.size;
+}
+
 bool ranks_wait_rank(struct ranks *ranks, int rank)
 {
     return wait_for(ranks, rank, has_ended, NULL);

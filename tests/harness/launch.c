@@ -25,7 +25,7 @@
 #include "harness/launch_inside.h"
 #include "harness/net.h"
 
-enum { TIMEOUT_MS = 20000, VARIABLES_MAX = 1024, VARIABLE_BYTES = 512, OWN_VARIABLES = 12 };
+enum { TIMEOUT_MS = 60000, VARIABLES_MAX = 1024, VARIABLE_BYTES = 512, OWN_VARIABLES = 12 };
 
 extern char **environ;
 

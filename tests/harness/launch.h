@@ -40,7 +40,7 @@ struct ranks_options {
     const char *case_name;
     int size;
     const char *backend; /* TUTTI_BACKEND; NULL: not set. ranks_run(): a list, "shm,tcp" */
-    int timeout_ms;      /* of the whole run; 0: 20 s */
+    int timeout_ms;      /* of the whole run; 0: 60 s */
     enum ranks_store store;
     const char *const *env;     /* "NAME=VALUE" for all ranks, ended by NULL */
     const char *const *host_of; /* [size] TUTTI_HOST of each rank; NULL entries: not set */
@@ -73,6 +73,10 @@ bool ranks_have_instruments(void);
 struct ranks *ranks_start(const struct ranks_options *options);
 /* Waits until `rank` (or RANKS_ALL) has come to rank_point(`name`). False: it ended before. */
 bool ranks_reach(struct ranks *ranks, int rank, const char *name);
+/* Waits until `rank` (or RANKS_ALL) has said the words on stderr, since ranks_mark_words() if that was
+ * called. False: it ended before. */
+bool ranks_await_words(struct ranks *ranks, int rank, const char *words);
+void ranks_mark_words(struct ranks *ranks);
 /* When it did so first, CLOCK_MONOTONIC; -1: not yet. */
 int64_t ranks_point_ns(const struct ranks *ranks, int rank, const char *name);
 /* What it last told by rank_value(`name`). False: nothing. */

@@ -23,6 +23,7 @@ struct process {
     int pidfd;
     int words_fd; /* a socket: its standard input */
     struct output out, err;
+    size_t marked; /* bytes of err that ranks_await_words() passes over */
     struct rank_result result;
     bool killed; /* at the deadline */
 };

@@ -6,7 +6,7 @@
 
 #include "cli/command.h"
 
-TestSuite(check, .timeout = 60);
+TestSuite(check, .timeout = 400);
 
 /* `untried`: how many checks its nature leaves untried. */
 static void expect_passes(const char *path, int untried)

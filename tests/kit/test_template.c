@@ -9,7 +9,7 @@
 #include "harness/launch.h"
 #include "harness/stalls.h"
 
-TestSuite(template, .timeout = 60);
+TestSuite(template, .timeout = 400);
 
 static const char *const where[] = {"TUTTI_PLUGIN_PATH=" TUTTI_KIT_PLUGINS, NULL};
 
@@ -20,7 +20,7 @@ static void run(const char *case_name, int size)
                                                 .size = size,
                                                 .backend = "template",
                                                 .env = where,
-                                                .timeout_ms = 40000}));
+                                                .timeout_ms = 120000}));
 }
 
 #define CASE(name, size)                                                                           \
@@ -60,7 +60,7 @@ Test(template, works_inside_hosts_with_tcp_between_them)
                                             .backend = "local=template,remote=tcp",
                                             .env = where,
                                             .host_of = hosts,
-                                            .timeout_ms = 40000});
+                                            .timeout_ms = 120000});
 
     cr_assert_not_null(ranks);
     cr_expect(ranks_wait(ranks) && ranks_passed(ranks));
@@ -79,7 +79,7 @@ static void kill_one(const char *call)
         .size = SIZE,
         .backend = "template",
         .env = (const char *[]){where[0], call, "TUTTI_TEST_VICTIM=2", NULL},
-        .timeout_ms = 40000});
+        .timeout_ms = 120000});
 
     cr_assert_not_null(ranks);
     stalls_watch();

@@ -10,7 +10,7 @@
 
 #include "harness/launch.h"
 
-TestSuite(native, .timeout = 60);
+TestSuite(native, .timeout = 400);
 
 #define PLUGINS "TUTTI_PLUGIN_PATH=" TUTTI_TEST_ENGINES
 

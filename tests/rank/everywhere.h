@@ -15,7 +15,7 @@ static inline void run_everywhere(const char *program, const char *case_name, in
                                     .case_name = case_name,
                                     .size = size,
                                     .backend = "shm,tcp",
-                                    .timeout_ms = 40000};
+                                    .timeout_ms = 120000};
 
     cr_expect(ranks_run(&options));
     options.backend = "auto";

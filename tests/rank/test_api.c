@@ -3,7 +3,7 @@
 
 #include "harness/launch.h"
 
-TestSuite(api, .timeout = 90);
+TestSuite(api, .timeout = 400);
 
 static void run(const char *case_name, int size)
 {
@@ -11,7 +11,7 @@ static void run(const char *case_name, int size)
                                                 .case_name = case_name,
                                                 .size = size,
                                                 .backend = "shm,tcp",
-                                                .timeout_ms = 40000}));
+                                                .timeout_ms = 120000}));
 }
 
 #define CASE(name, size)                                                                           \
@@ -44,5 +44,5 @@ Test(api, the_ring_works_on_a_composed_group)
                                                 .size = 3,
                                                 .backend = "auto",
                                                 .host_of = hosts,
-                                                .timeout_ms = 40000}));
+                                                .timeout_ms = 120000}));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "everywhere.h"
 
-TestSuite(batch, .timeout = 90);
+TestSuite(batch, .timeout = 400);
 
 #define CASE(name, size)                                                                           \
     Test(batch, name)                                                                              \

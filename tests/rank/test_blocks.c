@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "everywhere.h"
 
-TestSuite(blocks, .timeout = 90);
+TestSuite(blocks, .timeout = 400);
 
 #define CASE(name, size)                                                                           \
     Test(blocks, name)                                                                             \
@@ -18,7 +18,7 @@ Test(blocks, short_blocks_of_many_members_arrive)
                                           .case_name = "short_blocks_of_many_members_arrive",
                                           .size = 25,
                                           .backend = "tcp",
-                                          .timeout_ms = 60000};
+                                          .timeout_ms = 120000};
 
     cr_expect(ranks_run(&options));
 }

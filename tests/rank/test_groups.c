@@ -4,7 +4,7 @@
 
 #include "harness/launch.h"
 
-TestSuite(groups, .timeout = 60);
+TestSuite(groups, .timeout = 400);
 
 static const char *const four_hosts[] = {"a", "b", "a", "b"};
 
@@ -16,7 +16,7 @@ static void run(const char *case_name, int size, const char *backend)
                                           .size = size,
                                           .backend = backend,
                                           .host_of = strcmp(backend, "auto") ? NULL : four_hosts,
-                                          .timeout_ms = 25000}));
+                                          .timeout_ms = 120000}));
 }
 
 #define CASE(name, size, backends)                                                                 \

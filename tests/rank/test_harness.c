@@ -9,7 +9,7 @@
 #include "harness/launch.h"
 #include "harness/net.h"
 
-TestSuite(harness, .timeout = 60);
+TestSuite(harness, .timeout = 400);
 
 static struct ranks *start(const char *case_name, int size, int timeout_ms)
 {
@@ -99,7 +99,6 @@ Test(harness, a_rank_that_hangs_is_killed_at_the_deadline)
     struct ranks *ranks = start("is_killed_on_rank_1", 2, 500);
 
     be_quiet();
-    cr_assert(ranks_wait_rank(ranks, 0));
     cr_expect(!ranks_wait(ranks));
     cr_expect(!ranks_result(ranks, 1)->ended && !ranks_passed(ranks));
     cr_expect_eq(ranks_leftovers(ranks, words, sizeof words), 0, "%s", words);
@@ -166,8 +165,10 @@ static int datagram_arrives(struct ranks *ranks, int round)
     char go[] = "go0", done[] = "done0", words[16] = "?";
 
     go[2] = done[4] = (char)('0' + round);
-    ranks_tell(ranks, RANKS_ALL, go);
-    cr_assert(ranks_reach(ranks, RANKS_ALL, done));
+    ranks_tell(ranks, 1, go);
+    cr_assert(ranks_reach(ranks, 1, done)); /* it is on its way, or nowhere, when rank 0 looks */
+    ranks_tell(ranks, 0, go);
+    cr_assert(ranks_reach(ranks, 0, done));
     cr_assert(ranks_value(ranks, 0, done, words, sizeof words));
     return !strcmp(words, "1");
 }

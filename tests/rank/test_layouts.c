@@ -3,7 +3,7 @@
 
 #include "harness/launch.h"
 
-TestSuite(layouts, .timeout = 90);
+TestSuite(layouts, .timeout = 400);
 
 static void run(const char *case_name, int size, const char *const *hosts)
 {
@@ -12,7 +12,7 @@ static void run(const char *case_name, int size, const char *const *hosts)
                                                 .size = size,
                                                 .backend = hosts ? "auto" : "shm,tcp",
                                                 .host_of = hosts,
-                                                .timeout_ms = 40000}));
+                                                .timeout_ms = 120000}));
 }
 
 Test(layouts, members_may_differ_in_shape_and_strides)

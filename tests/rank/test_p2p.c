@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "everywhere.h"
 
-TestSuite(p2p, .timeout = 90);
+TestSuite(p2p, .timeout = 400);
 
 #define CASE(name, size)                                                                           \
     Test(p2p, name)                                                                                \

@@ -3,7 +3,7 @@
 
 #include "harness/launch.h"
 
-TestSuite(ranks_reduce, .timeout = 120);
+TestSuite(ranks_reduce, .timeout = 400);
 
 /* Over shm, tcp and both, in two layouts. */
 static void run(const char *case_name, int size, const char *const *env)
@@ -14,7 +14,7 @@ static void run(const char *case_name, int size, const char *const *env)
                                     .case_name = case_name,
                                     .size = size,
                                     .backend = "shm,tcp",
-                                    .timeout_ms = 60000,
+                                    .timeout_ms = 120000,
                                     .env = env};
 
     cr_expect(ranks_run(&options));

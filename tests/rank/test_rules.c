@@ -3,7 +3,7 @@
 
 #include "harness/launch.h"
 
-TestSuite(rules, .timeout = 90);
+TestSuite(rules, .timeout = 400);
 
 static const char *const two_hosts[] = {"a", "b", "a"};
 
@@ -14,7 +14,7 @@ static void run(const char *case_name, const char *rules, const char *const *hos
                                                 .size = 3,
                                                 .backend = rules,
                                                 .host_of = hosts,
-                                                .timeout_ms = 40000}));
+                                                .timeout_ms = 120000}));
 }
 
 Test(rules, calls_in_any_order_take_the_backend_of_their_rule)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "everywhere.h"
 
-TestSuite(work, .timeout = 90);
+TestSuite(work, .timeout = 400);
 
 #define CASE(name, size)                                                                           \
     Test(work, name)                                                                               \

@@ -6,7 +6,7 @@
 
 #include "harness/launch.h"
 
-TestSuite(check_wrapper, .timeout = 60);
+TestSuite(check_wrapper, .timeout = 400);
 
 enum { RANKS = 3 };
 

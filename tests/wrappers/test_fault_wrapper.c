@@ -10,7 +10,7 @@
 
 #include "harness/launch.h"
 
-TestSuite(fault_wrapper, .timeout = 60);
+TestSuite(fault_wrapper, .timeout = 400);
 
 enum { RANKS = 3 };
 

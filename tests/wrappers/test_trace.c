@@ -6,7 +6,7 @@
 
 #include "harness/launch.h"
 
-TestSuite(trace, .timeout = 60);
+TestSuite(trace, .timeout = 400);
 
 enum { RANKS = 3, WORKS = 4 };
 
