@@ -219,13 +219,15 @@ static MPI_Datatype type_to_reduce(uint32_t dtype, int32_t op)
 /*
  * Operations of our own where the libraries' do something else: MPI_MIN and MPI_MAX of unsigned
  * integers compare them as signed ones in MPICH 4.0 (all widths) and, for MPI_UNSIGNED_LONG, in Open
- * MPI 4.1; MPI_SUM of 8-bit integers saturates in Open MPI 4.1 where the CPU has AVX.
+ * MPI 4.1; MPI_SUM of 8-bit integers saturates in Open MPI 4.1 where the CPU has AVX. A program's tensors
+ * may lie anywhere.
  */
 #define OWN_OP(name, type, value)                                                                  \
     static void name(void *in, void *in_out, int *count, MPI_Datatype *datatype)                   \
     {                                                                                              \
-        const type *a = in;                                                                        \
-        type *b = in_out;                                                                          \
+        typedef type anywhere __attribute__((aligned(1)));                                         \
+        const anywhere *a = in;                                                                    \
+        anywhere *b = in_out;                                                                      \
                                                                                                    \
         (void)datatype;                                                                            \
         for (int i = 0; i < *count; i++)                                                           \

@@ -84,6 +84,17 @@ __attribute__((format(printf, 2, 3))) static void add_own(struct environment *en
     add(environment, variable);
 }
 
+const char *ranks_lsan_options(const char *mpi)
+{
+    static char words[512];
+
+    snprintf(words, sizeof words,
+             "LSAN_OPTIONS=suppressions=%s/tests/lsan-%s.supp:print_suppressions=0:"
+             "fast_unwind_on_malloc=0:intercept_tls_get_addr=0",
+             TUTTI_SOURCE_DIR, mpi);
+    return words;
+}
+
 static void make_environment(const struct ranks *ranks, const struct ranks_options *options,
                              int rank, struct environment *environment)
 {
@@ -91,7 +102,8 @@ static void make_environment(const struct ranks *ranks, const struct ranks_optio
 
     *environment = (struct environment){.count = 0};
     for (char **variable = environ; *variable; variable++) {
-        if (!is_dropped(*variable))
+        if (!is_dropped(*variable) &&
+            !(options->mpi && !strncmp(*variable, "LSAN_OPTIONS=", strlen("LSAN_OPTIONS="))))
             add(environment, *variable);
     }
     add_own(environment, "RANK=%d", rank);
@@ -110,6 +122,8 @@ static void make_environment(const struct ranks *ranks, const struct ranks_optio
         add_own(environment, "TUTTI_BACKEND=%s", options->backend);
     if (options->host_of && options->host_of[rank])
         add_own(environment, "TUTTI_HOST=%s", options->host_of[rank]);
+    if (options->mpi)
+        add_own(environment, "%s", ranks_lsan_options(options->mpi));
     if (ranks->stand_ins)
         for (char *const *at = stand_in_environment(ranks->stand_ins, rank); *at; at++)
             add(environment, *at);
@@ -250,22 +264,17 @@ bool ranks_have_instruments(void)
 #endif
 }
 
-static const char *sanitizer_objects(const char *engine)
+static const char *sanitizer_objects(void)
 {
-    if (getenv("TUTTI_TEST_PROGRAMS"))
-        return "ThreadSanitizer does not see the locks in a library that was built without it";
-#ifdef __SANITIZE_ADDRESS__
-    if (strcmp(engine, "gloo"))
-        return "both MPIs leave memory behind, which LeakSanitizer reports";
-#endif
-    (void)engine;
-    return NULL;
+    return getenv("TUTTI_TEST_PROGRAMS")
+               ? "ThreadSanitizer does not see the locks in a library that was built without it"
+               : NULL;
 }
 
 const char *ranks_lack(const char *engine)
 {
     static char words[512];
-    const char *objection = sanitizer_objects(engine);
+    const char *objection = sanitizer_objects();
     const bool is_gloo = !strcmp(engine, "gloo");
     char path[512];
 

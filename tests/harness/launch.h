@@ -69,6 +69,12 @@ const char *ranks_lack(const char *engine);
  * are those of a build without. */
 bool ranks_have_instruments(void);
 
+/* "LSAN_OPTIONS=…" for programs that use the MPI "openmpi" or "mpich": what that keeps until the process
+ * ends is no leak of ours. Its libraries have no frame pointers, so stacks are taken the slow way; and
+ * LeakSanitizer crashes where it follows the thread-local memory of those that it was not told of.
+ * ranks_start() sets it for jobs of an MPI. */
+const char *ranks_lsan_options(const char *mpi);
+
 /* NULL, with words on stderr: the ranks could not be started. */
 struct ranks *ranks_start(const struct ranks_options *options);
 /* Waits until `rank` (or RANKS_ALL) has come to rank_point(`name`). False: it ended before. */

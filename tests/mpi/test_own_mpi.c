@@ -40,10 +40,10 @@ static void run_by_mpirun(const char *family, const char *how)
 
     cr_assert_not_null(mkdtemp(folder));
     snprintf(command, sizeof command,
-             "env -u TUTTI_BACKEND TUTTI_STORE=file://%s/store OMPI_ALLOW_RUN_AS_ROOT=1 "
+             "env -u TUTTI_BACKEND '%s' TUTTI_STORE=file://%s/store OMPI_ALLOW_RUN_AS_ROOT=1 "
              "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 mpirun.%s %s -n %d " OWN_MPI "%s %s 2>&1",
-             folder, family, strcmp(family, "openmpi") ? "" : "--oversubscribe", PROCESSES, family,
-             how);
+             ranks_lsan_options(family), folder, family,
+             strcmp(family, "openmpi") ? "" : "--oversubscribe", PROCESSES, family, how);
     FILE *pipe = popen(command, "re");
     cr_assert_not_null(pipe);
     for (size_t more; (more = fread(output + n, 1, sizeof output - 1 - n, pipe)) > 0;)
