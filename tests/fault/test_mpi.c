@@ -2,12 +2,18 @@
 /* Faults over MPI, which notices none of them itself: in a job of each MPI. */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "fault.h"
 
-enum { RANKS = 4, MIDDLE = 2 };
+enum {
+    RANKS = 4,
+    MIDDLE = 2,
+    NEIGHBOURS = 3,         /* of whom each asks each whether it has called */
+    STOPPED_MS = 1000 + 200 /* the deadline; a better cause is waited for */
+};
 
 static const struct fault_way openmpi = {.name = "openmpi", .backend = "mpi", .mpi = "openmpi"};
 static const struct fault_way mpich = {.name = "mpich", .backend = "mpi", .mpi = "mpich"};
@@ -71,6 +77,143 @@ MPI_TEST(a_rank_killed_while_others_receive_from_it_is_named)
     fault_expect_lost(ranks, RANKS, MIDDLE, ranks_signal(ranks, MIDDLE, SIGKILL));
 }
 
+/* Who is stopped before the call is named, for the others have asked it. */
+static void stop_before_the_call(const struct fault_way *way, const char *call, int victim)
+{
+    char variables[2][64], who[32];
+
+    snprintf(variables[0], sizeof variables[0], "TUTTI_TEST_CALL=%s", call);
+    snprintf(variables[1], sizeof variables[1], "TUTTI_TEST_VICTIM=%d", victim);
+    struct ranks *ranks =
+        fault_start(way, "rank_fault", "one_stays_away", NEIGHBOURS,
+                    (const char *[]){variables[0], variables[1], "TUTTI_TEST_CALL_MS=2000", NULL});
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
+    snprintf(who, sizeof who, "waiting for rank %d (", victim);
+    fault_expect(ranks, &(struct fault_expected){.size = NEIGHBOURS,
+                                                 .gone = 1u << victim,
+                                                 .status = "TUTTI_ERR_TIMEOUT",
+                                                 .parts = {"timed out after 2000 ms", who},
+                                                 .from_ns = ranks_signal(ranks, victim, SIGSTOP)});
+    ranks_signal(ranks, victim, SIGKILL);
+    cr_assert(ranks_wait_rank(ranks, victim));
+    fault_finish(ranks);
+}
+
+MPI_TEST(a_rank_stopped_before_an_all_reduce_is_named_by_all)
+{
+    stop_before_the_call(way, "small", NEIGHBOURS - 1);
+}
+
+MPI_TEST(rank_0_stopped_before_a_barrier_is_named_by_all)
+{
+    stop_before_the_call(way, "barrier", 0);
+}
+
+/* MPI does not tell for whom an operation waits that all have begun. */
+MPI_TEST(all_leave_an_operation_in_which_a_rank_was_stopped)
+{
+    struct ranks *ranks = start(way, "calls_for_ever", "small", MIDDLE, "TUTTI_TEST_CALL_MS=1000");
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
+    struct fault_expected expected = {.size = RANKS,
+                                      .gone = 1u << MIDDLE,
+                                      .status = "TUTTI_ERR_TIMEOUT",
+                                      .parts = {"timed out after 1000 ms"},
+                                      .from_ns = ranks_signal(ranks, MIDDLE, SIGSTOP),
+                                      .budget_ms = STOPPED_MS + FAULT_BUDGET_MS};
+    fault_expect(ranks, &expected);
+    ranks_signal(ranks, MIDDLE, SIGCONT);
+    expected.gone = 0;
+    expected.budget_ms = 0;
+    fault_expect(ranks, &expected);
+    fault_finish(ranks);
+}
+
+/* ---- ranks that have not the same engine --------------------------------------------------- */
+
+/* A folder with a copy of a file of the build, and nothing else. */
+static void copy_to_folder(const char *file, char ret_folder[static 32])
+{
+    char command[512];
+
+    strcpy(ret_folder, "/tmp/tutti-lone-XXXXXX");
+    cr_assert_not_null(mkdtemp(ret_folder));
+    snprintf(command, sizeof command, "cp -L " LIBRARIES "/%s %s", file, ret_folder);
+    cr_assert_eq(system(command), 0);
+}
+
+static void remove_folder(const char *folder)
+{
+    char command[64];
+
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    cr_expect_eq(system(command), 0);
+}
+
+static void expect_no_group(const struct fault_way *way, const char *one, const char *status,
+                            const char *first, const char *second)
+{
+    const bool is_openmpi = way == &openmpi;
+    struct ranks *ranks =
+        fault_start(way, "rank_engine", "no_group_is_made", RANKS,
+                    (const char *[]){"TUTTI_TEST_VICTIM=2", one,
+                                     is_openmpi ? "TUTTI_TEST_VERSION=Open MPI v4.1.4"
+                                                : "TUTTI_TEST_VERSION=MPICH Version: 4.0.2",
+                                     NULL});
+
+    fault_expect(
+        ranks, &(struct fault_expected){.size = RANKS, .status = status, .parts = {first, second}});
+    fault_finish(ranks);
+}
+
+MPI_TEST(all_hear_of_a_rank_without_the_plugin)
+{
+    char folder[32], one[96];
+
+    /* tutti looks for plugins beside itself. */
+    copy_to_folder("libtutti.so.0", folder);
+    snprintf(one, sizeof one, "TUTTI_TEST_ONE=LD_LIBRARY_PATH=%s", folder);
+    expect_no_group(way, one, "TUTTI_ERR_PLUGIN", "backend mpi is not usable on rank 2",
+                    "searched for libtutti-mpi.so in");
+    remove_folder(folder);
+}
+
+MPI_TEST(all_hear_of_a_rank_whose_plugin_cannot_open_its_engine)
+{
+    char folder[32], one[96];
+
+    copy_to_folder("tutti/0/libtutti-mpi.so", folder);
+    snprintf(one, sizeof one, "TUTTI_TEST_ONE=TUTTI_PLUGIN_PATH=%s", folder);
+    expect_no_group(way, one, "TUTTI_ERR_PLUGIN", "backend mpi is not usable on rank 2",
+                    "cannot be opened");
+    remove_folder(folder);
+}
+
+MPI_TEST(all_hear_of_a_rank_with_another_major_version_of_mpi)
+{
+    const bool is_openmpi = way == &openmpi;
+
+    expect_no_group(way,
+                    is_openmpi ? "TUTTI_TEST_ONE=TUTTI_TEST_VERSION=Open MPI v5.0.2"
+                               : "TUTTI_TEST_ONE=TUTTI_TEST_VERSION=MPICH Version: 5.0.2",
+                    "TUTTI_ERR_MISMATCH",
+                    is_openmpi ? "rank 0: Open MPI 4.1.4; rank 2: Open MPI 5.0.2"
+                               : "rank 0: MPICH 4.0.2; rank 2: MPICH 5.0.2",
+                    NULL);
+}
+
+MPI_TEST(all_hear_of_a_rank_that_asks_for_the_other_mpi)
+{
+    const bool is_openmpi = way == &openmpi;
+
+    expect_no_group(
+        way, is_openmpi ? "TUTTI_TEST_ONE=TUTTI_MPI=mpich" : "TUTTI_TEST_ONE=TUTTI_MPI=openmpi",
+        "TUTTI_ERR_MISMATCH", "TUTTI_MPI", "rank 2");
+}
+
+/* ---- under mpirun ---------------------------------------------------------------------------- */
+
 /* What a command prints on both streams, cut at the size. */
 static int output_of(const char *command, char *ret_output, size_t size)
 {
@@ -84,17 +227,19 @@ static int output_of(const char *command, char *ret_output, size_t size)
     return pclose(pipe);
 }
 
-static void run_by_mpirun(const char *mpi, const char *before, const char *flags, char *ret_output,
-                          size_t size)
+/* `mpi` launches, `loads` is the one that the program then takes. */
+static void run_by_mpirun(const char *mpi, const char *loads, const char *before, const char *flags,
+                          char *ret_output, size_t size)
 {
     char command[1024];
 
     if (access(HELLO, X_OK) < 0)
         cr_skip_test("the example hello is not built");
-    snprintf(command, sizeof command,
-             "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 %s timeout 30 mpirun.%s %s "
-             "-n 3 " HELLO " 2>&1",
-             before, mpi, flags);
+    snprintf(
+        command, sizeof command,
+        "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 %s %s timeout 30 mpirun.%s %s "
+        "-n 3 " HELLO " 2>&1",
+        ranks_lsan_options(loads), before, mpi, flags);
     output_of(command, ret_output, size);
 }
 
@@ -103,20 +248,21 @@ MPI_TEST(mpirun_alone_tells_the_ranks_who_they_are)
     const char *flags = way == &openmpi ? "--oversubscribe" : "";
     char output[8192];
 
-    run_by_mpirun(way->mpi, "TUTTI_BACKEND=mpi", flags, output, sizeof output);
+    run_by_mpirun(way->mpi, way->mpi, "TUTTI_BACKEND=mpi", flags, output, sizeof output);
     cr_expect_not_null(strstr(output, "rank 2 of 3 over mpi"), "%s", output);
-    run_by_mpirun(way->mpi, "TUTTI_BACKEND=tcp", flags, output, sizeof output);
+    run_by_mpirun(way->mpi, way->mpi, "TUTTI_BACKEND=tcp", flags, output, sizeof output);
     cr_expect_not_null(strstr(output, "rank 2 of 3 over tcp"), "%s", output);
 }
 
 MPI_TEST(the_other_mpi_under_a_launcher_is_refused_by_the_variable)
 {
     const bool is_openmpi = way == &openmpi;
+    const char *other = is_openmpi ? "mpich" : "openmpi";
     char output[8192];
 
-    if (ranks_lack(is_openmpi ? "mpich" : "openmpi"))
-        cr_skip_test("%s", ranks_lack(is_openmpi ? "mpich" : "openmpi"));
-    run_by_mpirun(way->mpi,
+    if (ranks_lack(other))
+        cr_skip_test("%s", ranks_lack(other));
+    run_by_mpirun(way->mpi, other,
                   is_openmpi ? "TUTTI_BACKEND=mpi TUTTI_MPI=mpich"
                              : "TUTTI_BACKEND=mpi TUTTI_MPI=openmpi",
                   is_openmpi ? "--oversubscribe" : "", output, sizeof output);
@@ -124,19 +270,23 @@ MPI_TEST(the_other_mpi_under_a_launcher_is_refused_by_the_variable)
                        output);
 }
 
+/* AddressSanitizer wants to be loaded before anything else. */
+#define ANY_ORDER "ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0 "
+
 MPI_TEST(a_program_that_has_the_other_mpi_loaded_is_refused_by_the_variable)
 {
     const bool is_openmpi = way == &openmpi;
     const char *flags = is_openmpi ? "--oversubscribe -x LD_PRELOAD=libmpich.so.12"
                                    : "-genv LD_PRELOAD libmpi.so.40";
-    char output[8192];
+    const char *other = is_openmpi ? "mpich" : "openmpi";
+    char output[8192], before[128];
 
-    if (ranks_lack(is_openmpi ? "mpich" : "openmpi"))
-        cr_skip_test("%s", ranks_lack(is_openmpi ? "mpich" : "openmpi"));
-    run_by_mpirun(way->mpi, "TUTTI_BACKEND=tcp", flags, output, sizeof output);
+    if (ranks_lack(other))
+        cr_skip_test("%s", ranks_lack(other));
+    run_by_mpirun(way->mpi, other, ANY_ORDER "TUTTI_BACKEND=tcp", flags, output, sizeof output);
     cr_expect_not_null(strstr(output, is_openmpi ? "OMPI_COMM_WORLD_SIZE=3" : "PMI_SIZE=3"), "%s",
                        output);
-    run_by_mpirun(way->mpi, is_openmpi ? "TUTTI_MPI=openmpi" : "TUTTI_MPI=mpich", flags, output,
-                  sizeof output);
+    snprintf(before, sizeof before, ANY_ORDER "TUTTI_MPI=%s", way->mpi);
+    run_by_mpirun(way->mpi, other, before, flags, output, sizeof output);
     cr_expect_not_null(strstr(output, "a process has one MPI"), "%s", output);
 }
