@@ -7,7 +7,8 @@
  * memory: the composition, where the operation has one and the model does not find messages
  * faster. Else: messages between all members. Inside each, the size decides by the thresholds that
  * the members agreed on. Of uneven blocks all members must know the sizes where they are handed on by
- * others: in all_gather and reduce_scatter they do, else such blocks go by messages, one by one. The fixed order takes algorithms that reduce all members' operands at once.
+ * others: in all_gather and reduce_scatter they do, else such blocks go by messages, one by one. The
+ * fixed order takes algorithms that reduce all members' operands at once.
  */
 #include "dispatch/choose.h"
 
