@@ -64,9 +64,10 @@ tutti_status message_post(struct tutti_group *group, struct message *m, struct c
         call->doomed = true;
         return TUTTI_OK;
     }
+    struct p2p_group *space = route_space(group, route_of(group, group->message_rule));
     status = m->kind == CALL_SEND
-                 ? p2p_send(group->p2p, &call->message, m->peer, m->tag, m->data, m->bytes)
-                 : p2p_recv(group->p2p, &call->message, m->peer, m->tag, m->data, m->bytes);
+                 ? p2p_send(space, &call->message, m->peer, m->tag, m->data, m->bytes)
+                 : p2p_recv(space, &call->message, m->peer, m->tag, m->data, m->bytes);
     if (status == TUTTI_ERR_PEER_LOST) { /* its verdict, or its bye, is on the way */
         call->doomed = true;
         return TUTTI_OK;

@@ -31,7 +31,8 @@ enum {
     CONTROL_TOKEN_BYTES = 16,
     CONTROL_WORDS_MAX = 1024, /* bytes of a verdict's words */
     CONTROL_HOST_MAX = 64,
-    CONTROL_PROVIDERS = 3, /* local, remote, and an engine of whole operations */
+    CONTROL_PROVIDERS =
+        5, /* local, remote, two that rules name, and an engine of whole operations */
     CONTROL_HALF_OPEN_MAX = 64,
     CONTROL_NOTE_MAX = 256
 };

@@ -11,7 +11,7 @@
 /* The space of messages that the call's plan goes by. */
 static struct p2p_group *space_of(const struct call *call)
 {
-    return call->plan->wide ? call->group->wide.p2p : call->group->p2p;
+    return route_space(call->group, call->plan->route);
 }
 
 static tutti_status wire_send(void *user, int peer, void *ticket, const void *data, uint64_t bytes)

@@ -418,7 +418,7 @@ static tutti_status play_round(struct agreement *a)
     if (a->outcome.kind)
         return TUTTI_OK;
     if (!status)
-        status = endpoints_start_messages(a->group);
+        status = endpoints_start_messages(a->group, a->decision.host_of);
     status = report_connected(a, status);
     if (!status && !a->outcome.kind)
         status = wait_for(a, outcome_done, "the other members to connect");
@@ -472,6 +472,27 @@ static tutti_status play(struct agreement *a)
     return error_set(TUTTI_ERR_INTERNAL, "no agreement after %d rounds", AGREE_ROUNDS_MAX);
 }
 
+/* "shm+tcp": an engine without messages first, then who carries them. */
+static void name_backend(struct agreement *a)
+{
+    struct tutti_group *group = a->group;
+    const char *engine = a->decision.provider[NATIVE];
+    bool carries = !*engine;
+    size_t used = 0;
+
+    for (int level = 0; level < TRANSPORTS; level++)
+        carries |= !strcmp(a->decision.provider[level], engine);
+    *group->backend = 0;
+    for (int i = carries ? 0 : -1; i < TRANSPORTS; i++) {
+        const char *name = i < 0 ? engine : a->decision.provider[i];
+
+        if (!*name)
+            continue;
+        used += (size_t)snprintf(group->backend + used, sizeof group->backend - used, "%s%s",
+                                 used ? "+" : "", name);
+    }
+}
+
 tutti_status agree(struct tutti_group *group, tutti_store *store, const char *choice_words)
 {
     struct agreement *a = calloc(1, sizeof *a);
@@ -515,14 +536,8 @@ tutti_status agree(struct tutti_group *group, tutti_store *store, const char *ch
     pthread_mutex_unlock(&control->lock);
     if (!status)
         status = layout_init(&group->layout, group->size, group->rank, a->decision.host_of);
-    if (!status) {
-        const char *local = a->decision.provider[LOCAL], *remote = a->decision.provider[REMOTE];
-        const char *engine = a->decision.provider[NATIVE];
-        const bool besides = *engine && strcmp(engine, *local ? local : remote) != 0;
-
-        snprintf(group->backend, sizeof group->backend, "%s%s%s%s%s", besides ? engine : "",
-                 besides ? "+" : "", local, *local && *remote ? "+" : "", remote);
-    }
+    if (!status)
+        name_backend(a);
     if (status) {
         struct kept_error kept = {0};
 

@@ -73,49 +73,89 @@ static void list_hosts(const struct agreement *a, char *ret_words, size_t capaci
     }
 }
 
-static tutti_status choose_named(struct agreement *a, struct decision *d, int *ret_culprit)
+/* Which of the choice's backends reach members of one host only, by number. */
+static tutti_status find_host_only(const struct backend_choice *choice, uint32_t *ret_host_only)
 {
-    const struct backend_choice *choice = a->choice;
-    bool shared = a->lead->hosts < a->group->size, single = !strcmp(choice->local, choice->remote);
-    const tutti_plugin *plugin;
-
+    *ret_host_only = 0;
     for (int level = 0; level < TRANSPORTS; level++) {
-        tutti_status status = need(a, level, level ? choice->remote : choice->local, ret_culprit);
+        const tutti_plugin *plugin;
+
+        if (!*backend_name(choice, level))
+            continue;
+        tutti_status status = plugin_find(backend_name(choice, level), &plugin);
         if (status)
             return status;
+        const tutti_transport_ops *ops = plugin_transport(plugin);
+        if (ops && ops->capabilities & TUTTI_CAP_HOST_ONLY)
+            *ret_host_only |= UINT32_C(1) << level;
     }
-    tutti_status status = plugin_find(choice->remote, &plugin);
-    if (status)
-        return status;
-    const tutti_transport_ops *ops = plugin_transport(plugin);
-    bool host_only = ops && ops->capabilities & TUTTI_CAP_HOST_ONLY;
-    if (host_only && a->lead->hosts > 1) {
-        char hosts[256];
+    return TUTTI_OK;
+}
 
-        list_hosts(a, hosts, sizeof hosts);
-        return error_set(TUTTI_ERR_UNSUPPORTED,
-                         "group %s: backend %s reaches members of one host only, and the members "
-                         "are on %d: %s; try auto",
-                         a->group->name, choice->remote, a->lead->hosts, hosts);
-    }
-    status = backend_check_hosts(choice, a->lead->hosts);
-    if (status)
-        return error_prefix("group %s", a->group->name);
-    bool local = single ? host_only : shared;
-    bool wide = backend_has_way(choice, BACKEND_REMOTE);
+/* Rules choose who carries what; the first backend that reaches all members does it by its engine. */
+static void take_for_rules(const struct agreement *a, struct decision *d)
+{
+    const struct backend_choice *choice = a->choice;
+    const int hosts = a->lead->hosts, size = a->group->size;
+    const int engine = backend_engine(choice, hosts, size);
+
+    for (int level = 0; level < TRANSPORTS; level++)
+        if (backend_is_used(choice, level, hosts, size))
+            memcpy(d->provider[level], backend_name(choice, level), sizeof d->provider[level]);
+    if (engine >= 0)
+        memcpy(d->provider[NATIVE], d->provider[engine], sizeof d->provider[NATIVE]);
+}
+
+static tutti_status take_named(const struct agreement *a, struct decision *d, bool host_only)
+{
+    const struct backend_choice *choice = a->choice;
+    const bool shared = a->lead->hosts < a->group->size;
+    const bool single = !strcmp(choice->local, choice->remote);
+    const bool local = single ? host_only : shared;
+    const tutti_plugin *plugin;
+
     if (local)
         memcpy(d->provider[LOCAL], choice->local, sizeof d->provider[LOCAL]);
-    if (!local || (a->lead->hosts > 1 && !single) || wide)
+    if (!local || (a->lead->hosts > 1 && !single))
         memcpy(d->provider[REMOTE], choice->remote, sizeof d->provider[REMOTE]);
-    if (choice->rule_count)
-        return TUTTI_OK; /* rules choose who carries messages and memory */
     const int carrier = *d->provider[LOCAL] ? LOCAL : REMOTE;
     if (carrier == LOCAL && *d->provider[REMOTE])
         return TUTTI_OK; /* no engine reaches all members */
-    status = plugin_find(d->provider[carrier], &plugin);
+    tutti_status status = plugin_find(d->provider[carrier], &plugin);
     if (!status && plugin_collectives(plugin))
         memcpy(d->provider[NATIVE], d->provider[carrier], sizeof d->provider[NATIVE]);
     return status;
+}
+
+static tutti_status choose_named(struct agreement *a, struct decision *d, int *ret_culprit)
+{
+    const struct backend_choice *choice = a->choice;
+    const int hosts = a->lead->hosts;
+    tutti_status status = TUTTI_OK;
+    uint32_t host_only = 0;
+
+    for (int level = 0; level < TRANSPORTS && !status; level++)
+        if (*backend_name(choice, level))
+            status = need(a, level, backend_name(choice, level), ret_culprit);
+    if (!status)
+        status = find_host_only(choice, &host_only);
+    if (status)
+        return status;
+    if (host_only >> REMOTE & 1 && hosts > 1) {
+        char words[256];
+
+        list_hosts(a, words, sizeof words);
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "group %s: backend %s reaches members of one host only, and the members "
+                         "are on %d: %s; try auto",
+                         a->group->name, choice->remote, hosts, words);
+    }
+    if (backend_check_hosts(choice, hosts, a->group->size, host_only))
+        return error_prefix("group %s", a->group->name);
+    if (!choice->rule_count)
+        return take_named(a, d, host_only >> REMOTE & 1);
+    take_for_rules(a, d);
+    return TUTTI_OK;
 }
 
 /* An engine that carries no messages: what it leaves to the core goes as `auto` would have it. */

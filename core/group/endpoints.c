@@ -187,11 +187,11 @@ tutti_status endpoint_open(struct tutti_group *group, int level, const char *nam
 
 void endpoints_close(struct tutti_group *group)
 {
-    struct endpoint *local = &group->endpoints[LOCAL];
+    struct endpoint *mapping = &group->endpoints[group->map_level];
 
     native_close(group);
     if (group->map)
-        local->ops->map_close(local->endpoint, group->map);
+        mapping->ops->map_close(mapping->endpoint, group->map);
     group->map = NULL;
     for (int level = 0; level < TRANSPORTS; level++) {
         struct endpoint *endpoint = &group->endpoints[level];
@@ -219,17 +219,43 @@ static tutti_status add_endpoint(struct tutti_group *group, struct endpoint *end
     return status ? status : engine_watch(&group->context->engine, endpoint->wait_fd);
 }
 
-static tutti_status start_map(struct tutti_group *group, tutti_peer **peers)
+/* The first backend between mates, the group's own or a rule's, that maps memory. */
+static int find_map_level(const struct tutti_group *group)
 {
-    struct endpoint *local = &group->endpoints[LOCAL];
-    struct mates *mates = group->mates;
+    const struct endpoint *local = &group->endpoints[LOCAL];
 
-    if (!local->ops || !mates || mates->count < 2 || !(local->ops->capabilities & TUTTI_CAP_MAP) ||
-        !TUTTI_HAS(local->ops, map_start))
+    for (int i = 1;
+         i < group->route_count && !(local->ops && local->ops->capabilities & TUTTI_CAP_MAP); i++) {
+        const int level = group->routes[i].way.inside;
+
+        if (group->endpoints[level].ops->capabilities & TUTTI_CAP_MAP)
+            return level;
+    }
+    return LOCAL;
+}
+
+static tutti_status start_map(struct tutti_group *group, const int *host_of)
+{
+    struct endpoint *mapping = &group->endpoints[group->map_level];
+    struct mates *mates = group->mates;
+    tutti_peer **peers;
+    int count = 0;
+
+    if (!mates || mates->count < 2 || !endpoint_maps(group, group->map_level) ||
+        !TUTTI_HAS(mapping->ops, map_start))
         return TUTTI_OK;
-    return local->ops->map_start(local->endpoint, (tutti_host_mates *)mates, peers,
-                                 (uint32_t)mates->count, (uint32_t)mates->self, MAPPED_BYTES,
-                                 &group->map);
+    peers = calloc((size_t)mates->count, sizeof *peers);
+    if (!peers)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d mates", mates->count);
+    for (int r = 0; r < group->size; r++)
+        if (host_of[r] == host_of[group->rank] && count < mates->count)
+            peers[count++] = group->map_level == LOCAL ? group->peers[r]
+                                                       : group->links[group->map_level].peers[r];
+    tutti_status status = mapping->ops->map_start(mapping->endpoint, (tutti_host_mates *)mates,
+                                                  peers, (uint32_t)mates->count,
+                                                  (uint32_t)mates->self, MAPPED_BYTES, &group->map);
+    free(peers);
+    return status;
 }
 
 static int level_of(const struct tutti_group *group, const int *host_of, int rank)
@@ -239,8 +265,8 @@ static int level_of(const struct tutti_group *group, const int *host_of, int ran
     return is_mate && group->endpoints[LOCAL].ops ? LOCAL : REMOTE;
 }
 
-static tutti_status connect_to(struct tutti_group *group, int level, int rank,
-                               tutti_peer **ret_peer)
+tutti_status endpoint_connect(const struct tutti_group *group, int level, int rank,
+                              tutti_peer **ret_peer)
 {
     const struct endpoint *endpoint = &group->endpoints[level];
     const struct control_member *member = &group->control->members[rank];
@@ -249,33 +275,9 @@ static tutti_status connect_to(struct tutti_group *group, int level, int rank,
                                   member->provider_address_size[level], (uint64_t)rank, ret_peer);
 }
 
-/* Where rules send calls to the remote backend among mates, it leads to them as well. */
-static tutti_status connect_wide(struct tutti_group *group)
-{
-    struct wide *wide = &group->wide;
-    tutti_status status = TUTTI_OK;
-
-    if (!group->endpoints[LOCAL].ops || !backend_has_way(&group->choice, BACKEND_REMOTE))
-        return TUTTI_OK;
-    if (!wide->peers)
-        wide->peers = calloc((size_t)group->size, sizeof *wide->peers);
-    if (!wide->paths)
-        wide->paths = calloc((size_t)group->size, sizeof *wide->paths);
-    if (!wide->peers || !wide->paths)
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a group of %d members", group->size);
-    for (int r = 0; r < group->size && !status; r++)
-        if (group->levels[r] == REMOTE)
-            wide->peers[r] = group->peers[r];
-        else if (r != group->rank)
-            status = connect_to(group, REMOTE, r, &wide->peers[r]);
-    return status;
-}
-
 tutti_status endpoints_connect(struct tutti_group *group, const int *host_of)
 {
-    tutti_peer **mates = calloc((size_t)group->size, sizeof *mates);
-    tutti_status status = mates ? TUTTI_OK : error_set(TUTTI_ERR_NO_MEMORY, "no memory for mates");
-    int count = 0;
+    tutti_status status = TUTTI_OK;
 
     for (int r = 0; r < group->size && !status; r++) {
         int level = level_of(group, host_of, r);
@@ -283,45 +285,23 @@ tutti_status endpoints_connect(struct tutti_group *group, const int *host_of)
         group->peers[r] = NULL;
         group->levels[r] = (uint8_t)level;
         if (r != group->rank)
-            status = connect_to(group, level, r, &group->peers[r]);
-        if (level == LOCAL)
-            mates[count++] = group->peers[r];
+            status = endpoint_connect(group, level, r, &group->peers[r]);
     }
+    routes_find(group, host_of);
+    group->map_level = find_map_level(group);
     if (!status)
-        status = connect_wide(group);
-    if (!status)
-        status = start_map(group, mates);
-    free(mates);
-    return status;
-}
-
-/* A second space of messages, among all members by the remote backend. */
-static tutti_status start_wide(struct tutti_group *group)
-{
-    struct wide *wide = &group->wide;
-    tutti_status status = TUTTI_OK;
-
-    if (!wide->paths)
-        return TUTTI_OK;
-    for (int r = 0; r < group->size && !status; r++)
-        if (group->levels[r] == REMOTE)
-            wide->paths[r] = group->paths[r];
-        else if (r != group->rank)
-            status = p2p_engine_add_path(group->p2p_engine, group->endpoints[REMOTE].index,
-                                         wide->peers[r], r, group->size, &wide->paths[r]);
-    return status ? status
-                  : p2p_group_new(group->p2p_engine, 2, group->rank, group->size, wide->paths,
-                                  &group_events, group, &wide->p2p);
+        status = routes_connect(group, host_of);
+    return status ? status : start_map(group, host_of);
 }
 
 void endpoints_stop_messages(struct tutti_group *group)
 {
-    p2p_group_free(group->wide.p2p);
+    routes_stop(group);
     p2p_group_free(group->p2p);
-    group->wide.p2p = group->p2p = NULL;
+    group->p2p = NULL;
 }
 
-tutti_status endpoints_start_messages(struct tutti_group *group)
+tutti_status endpoints_start_messages(struct tutti_group *group, const int *host_of)
 {
     tutti_status status = p2p_engine_new(&group->p2p_engine);
 
@@ -336,12 +316,12 @@ tutti_status endpoints_start_messages(struct tutti_group *group)
     if (!status)
         status = p2p_group_new(group->p2p_engine, 1, group->rank, group->size, group->paths,
                                &group_events, group, &group->p2p);
-    return status ? status : start_wide(group);
+    return status ? status : routes_start(group, host_of);
 }
 
 tutti_status endpoints_map_test(struct tutti_group *group)
 {
-    struct endpoint *local = &group->endpoints[LOCAL];
+    struct endpoint *mapping = &group->endpoints[group->map_level];
     struct mates *mates = group->mates;
 
     if (!group->map || group->has_mapped)
@@ -349,7 +329,7 @@ tutti_status endpoints_map_test(struct tutti_group *group)
     void **bases = calloc((size_t)mates->count, sizeof *bases);
     int *ranks = calloc((size_t)mates->count, sizeof *ranks);
     tutti_status status = bases && ranks
-                              ? local->ops->map_test(local->endpoint, group->map, bases)
+                              ? mapping->ops->map_test(mapping->endpoint, group->map, bases)
                               : error_set(TUTTI_ERR_NO_MEMORY, "no memory for mapped memory");
     if (!status) {
         for (int i = 0; i < mates->count; i++)

@@ -97,8 +97,7 @@ void group_free(struct tutti_group *group)
     free(group->levels);
     free(group->peers);
     free(group->paths);
-    free(group->wide.peers);
-    free(group->wide.paths);
+    routes_free(group);
     free(group->gone);
     free(group->futures);
     free(group->suspected_ns);
@@ -132,8 +131,13 @@ static tutti_status check_names(const struct backend_choice *choice)
 
     if (choice->is_auto)
         return TUTTI_OK;
-    tutti_status status = plugin_find(choice->local, &plugin);
-    return status ? status : plugin_find(choice->remote, &plugin);
+    for (int i = 0; i < BACKEND_NAMES_MAX; i++) {
+        tutti_status status =
+            *backend_name(choice, i) ? plugin_find(backend_name(choice, i), &plugin) : TUTTI_OK;
+        if (status)
+            return status;
+    }
+    return TUTTI_OK;
 }
 
 /* The backend as it was asked for, in the form in which members compare it. */
@@ -174,27 +178,27 @@ static tutti_status be_alone(struct tutti_group *group)
     snprintf(group->backend, sizeof group->backend, "self");
     if (!status)
         status = layout_init(&group->layout, 1, 0, &alone);
-    return status ? status : endpoints_start_messages(group); /* to itself */
+    return status ? status : endpoints_start_messages(group, NULL); /* to itself */
 }
 
 /* Facts that plans are made from; the same on all members. */
 static void gather_facts(struct tutti_group *group)
 {
     struct endpoint *local = &group->endpoints[LOCAL], *remote = &group->endpoints[REMOTE];
-    const bool mapped = local->ops && local->ops->capabilities & TUTTI_CAP_MAP;
+    const bool mapped = endpoint_maps(group, LOCAL);
+    const bool inside = local->ops && (group->layout.hosts == 1 || !remote->ops);
 
     group->facts = (struct group_facts){
         .layout = &group->layout,
         .mapped = mapped,
         .messages = group->size > 1,
         .local_name = mapped ? local->name : NULL,
-        .remote_name = remote->ops  ? remote->name
-                       : local->ops ? local->name /* one host */
-                                    : NULL,
+        .remote_name = inside        ? local->name
+                       : remote->ops ? remote->name
+                                     : NULL,
         .native = native_facts(group),
     };
-    group->wide.facts = (struct group_facts){
-        .layout = &group->layout, .messages = true, .remote_name = remote->name};
+    routes_gather_facts(group);
     /* The world has all mates that a group made from it can have. */
     group->crowds =
         group->lineage.is_world && (group->mates ? group->mates->count : 1) > cpu_usable();

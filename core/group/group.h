@@ -35,8 +35,15 @@
 #include "work/runner.h"
 #include "work/work.h"
 
-/* The levels: inside a host, between hosts; beside them whole operations of an engine. */
-enum { LOCAL, REMOTE, TRANSPORTS, NATIVE = TRANSPORTS, PROVIDERS };
+/* Backends by their numbers in the choice: inside a host, between hosts, those that rules name; beside
+ * them whole operations of an engine. */
+enum {
+    LOCAL = BACKEND_LOCAL,
+    REMOTE = BACKEND_REMOTE,
+    TRANSPORTS = BACKEND_NAMES_MAX,
+    NATIVE = TRANSPORTS,
+    PROVIDERS
+};
 
 enum {
     GROUP_CALLS_KEPT = 64,  /* own calls, to compare late announcements with */
@@ -141,7 +148,7 @@ struct open_batch {
 struct plan_entry {
     struct plan_entry *next;         /* in its bucket */
     const struct backend_rule *rule; /* of the group's choice, that took it; NULL: none */
-    bool wide;                       /* by the group's `wide` */
+    int route;                       /* by which of the group's routes */
     struct call_words words;
     struct call_sizes sizes; /* uneven: in the entry's own memory */
     uint32_t users;          /* calls that are queued or running */
@@ -165,13 +172,19 @@ struct lineage {
     struct tally made;    /* how often each group was made from this one */
 };
 
-/* All members by the remote backend, for calls that a rule sends there though the group has mates.
- * Without such a rule there is none, and the arrays are NULL. */
-struct wide {
+/* The ways to members by one backend. The arrays are NULL where rules lead nowhere by it. */
+struct link {
     tutti_peer **peers;      /* [size] */
-    struct p2p_path **paths; /* [size] those of the group where they go by it, too */
+    struct p2p_path **paths; /* [size] */
+};
+
+/* How a rule's calls reach all members: a space of messages of its own beside the group's, in the same
+ * engine. Number 0 is the group's own way: its peers, paths, p2p and facts stand in the group. */
+struct route {
+    struct backend_way way;
     struct p2p_group *p2p;
     struct group_facts facts;
+    char composed[2 * (PLUGIN_NAME_MAX + 1)]; /* "shm+tcp": who carries what is composed */
 };
 
 /* What a group is being made from. */
@@ -186,8 +199,8 @@ struct tutti_group {
     uint32_t fork_generation;
     int rank, size;
     char name[CONTROL_HOST_MAX];
-    char backend[3 * PLUGIN_NAME_MAX + 3]; /* "shm+tcp" */
-    struct backend_choice choice;          /* as asked for */
+    char backend[PROVIDERS * (PLUGIN_NAME_MAX + 1)]; /* "shm+tcp" */
+    struct backend_choice choice;                    /* as asked for */
     struct lineage lineage;
     const struct forming *forming; /* NULL: it is made, or a world */
     char key[GROUP_KEY_MAX];       /* what this group's keys in the store begin with */
@@ -208,7 +221,12 @@ struct tutti_group {
     struct native *native; /* NULL: no engine does whole operations */
     struct p2p_engine *p2p_engine;
     struct p2p_group *p2p; /* NULL: one member */
-    struct wide wide;
+    struct link links[TRANSPORTS];
+    struct route routes[BACKEND_RULES_MAX + 1]; /* from 1 */
+    int route_count;                            /* the group's own included */
+    int rule_routes[BACKEND_RULES_MAX];
+    const struct backend_rule *message_rule; /* NULL: messages go the group's own way */
+    int map_level; /* whose memory the mates map, if its backend maps any */
     tutti_map *map;
     struct mapped mapped;
     bool has_mapped;
@@ -282,15 +300,26 @@ tutti_status agree(struct tutti_group *group, tutti_store *store, const char *ch
 tutti_status endpoint_open(struct tutti_group *group, int level, const char *name,
                            const uint8_t token[CONTROL_TOKEN_BYTES]);
 void endpoints_close(struct tutti_group *group);
+/* The way to one member by one backend. */
+tutti_status endpoint_connect(const struct tutti_group *group, int level, int rank,
+                              tutti_peer **ret_peer);
 /* Paths to all members, from the roster, and the start of mapping; `host_of` is the agreed layout.
  */
 tutti_status endpoints_connect(struct tutti_group *group, const int *host_of);
 /* The memory of the mates, when the local transport maps it: NOT_READY until it is there. */
 tutti_status endpoints_map_test(struct tutti_group *group);
+/* Whether mates see each other's memory by that backend. */
+static inline bool endpoint_maps(const struct tutti_group *group, int level)
+{
+    const struct endpoint *endpoint = &group->endpoints[level];
+
+    return endpoint->ops && level == group->map_level &&
+           endpoint->ops->capabilities & TUTTI_CAP_MAP;
+}
 /* Frees what messages go by, but for the endpoints. */
 void endpoints_stop_messages(struct tutti_group *group);
-/* Messages may flow from here on. */
-tutti_status endpoints_start_messages(struct tutti_group *group);
+/* Messages may flow from here on. `host_of`: NULL in a group of one. */
+tutti_status endpoints_start_messages(struct tutti_group *group, const int *host_of);
 
 /* What plugins may ask; `self` is an endpoint. */
 extern const tutti_host endpoint_services;
@@ -301,6 +330,31 @@ tutti_status endpoint_take_address(struct tutti_group *group, int level, const c
                                    void *of);
 /* UNSUPPORTED when the core cannot call from the threads that a provider wants. */
 tutti_status endpoint_check_threads(const char *name, uint32_t threads);
+
+/* ---- routes.c ---- */
+
+/* Finds the routes of the choice's rules, once the endpoints are open. */
+void routes_find(struct tutti_group *group, const int *host_of);
+/* Ways to the members by every backend that a rule's calls take; after the group's own. */
+tutti_status routes_connect(struct tutti_group *group, const int *host_of);
+/* Messages may flow. */
+tutti_status routes_start(struct tutti_group *group, const int *host_of);
+void routes_stop(struct tutti_group *group);
+void routes_free(struct tutti_group *group);
+/* What plans are made from, once layout and engine are known. */
+void routes_gather_facts(struct tutti_group *group);
+/* Every call of the rules' routes ends with `status`. */
+void routes_fail(struct tutti_group *group, tutti_status status);
+/* The ways to a member that left in order are ended. */
+void routes_end(struct tutti_group *group, int rank);
+/* The route of a rule's calls; NULL, no rule: the group's own. */
+int route_of(const struct tutti_group *group, const struct backend_rule *rule);
+static inline struct p2p_group *route_space(const struct tutti_group *group, int route)
+{
+    return route ? group->routes[route].p2p : group->p2p;
+}
+/* The backend that carries messages to a member by that route. */
+const char *route_carrier(const struct tutti_group *group, int route, int rank);
 
 /* ---- group.c ---- */
 
@@ -344,7 +398,7 @@ void group_plans_free(struct tutti_group *group);
 static inline const struct group_facts *plan_facts(const struct tutti_group *group,
                                                    const struct plan_entry *entry)
 {
-    return entry->wide ? &group->wide.facts : &group->facts;
+    return entry->route ? &group->routes[entry->route].facts : &group->facts;
 }
 
 /* ---- progress.c ---- */

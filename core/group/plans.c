@@ -110,7 +110,7 @@ static tutti_status plan_new(struct tutti_group *group, const struct call_words 
         keep_sizes(entry, sizes, group->size);
     entry->kernels.element_bytes = element;
     entry->rule = backend_rule_of(&group->choice, words, words->count * element);
-    entry->wide = entry->rule && entry->rule->way == BACKEND_REMOTE && group->wide.p2p;
+    entry->route = route_of(group, entry->rule);
     const struct group_facts *facts = plan_facts(group, entry);
     tutti_status status = take_kernels(words, (uint32_t)group->size, &entry->kernels);
     if (!status)

@@ -83,8 +83,7 @@ static void fail_all(struct tutti_group *group)
         dump_failure(group); /* before what the calls wait for is forgotten */
         if (group->p2p)
             p2p_group_fail(group->p2p, status);
-        if (group->wide.p2p)
-            p2p_group_fail(group->wide.p2p, status);
+        routes_fail(group, status);
         run_abandon(&group->run);
         native_fail(group, group->queue.first);
     }
@@ -392,8 +391,7 @@ static void look_at_leavers(struct tutti_group *group, int64_t now)
         } else if (now > group->suspected_ns[r] + SUSPICION_MS * CLOCK_NS_PER_MS) {
             group->gone[r] = true;
             p2p_path_fail(group->paths[r], TUTTI_ERR_PEER_LOST, "it left the group");
-            if (group->wide.p2p && group->wide.paths[r] != group->paths[r])
-                p2p_path_fail(group->wide.paths[r], TUTTI_ERR_PEER_LOST, "it left the group");
+            routes_end(group, r);
         }
     }
     if (group->messages.first && group->any_suspect)

@@ -62,7 +62,7 @@ static const char *provider_of(const struct tutti_group *group, const struct pla
     case ALGORITHM_MESSAGES:
         return facts->remote_name;
     case ALGORITHM_COMPOSED:
-        return group->backend;
+        return group->routes[entry->route].composed;
     case ALGORITHM_NATIVE:
         return facts->native->name;
     default:
@@ -112,11 +112,13 @@ static const char *way_to(const struct tutti_group *group, int peer)
 {
     if (peer == group->rank)
         return "self";
-    return peer < 0 ? group->backend : group->endpoints[group->levels[peer]].name;
+    return peer < 0 ? group->backend
+                    : route_carrier(group, route_of(group, group->message_rule), peer);
 }
 
 uint64_t record_message(struct tutti_group *group, const struct call *call, bool is_send)
 {
+    const struct backend_rule *rule = call->peer == group->rank ? NULL : group->message_rule;
     uint64_t number;
     tutti_record *record = next_record(group, &number);
 
@@ -126,6 +128,7 @@ uint64_t record_message(struct tutti_group *group, const struct call *call, bool
                              .tag = call->tag,
                              .operation = is_send ? "send" : "recv",
                              .provider = way_to(group, call->peer),
+                             .rule = rule ? rule->words : NULL,
                              .algorithm = "message",
                              .op = -1,
                              .peer = call->peer,

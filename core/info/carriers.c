@@ -33,22 +33,24 @@ static tutti_status find(const char *name, struct carrier *ret_carrier)
 tutti_status carriers_find(const struct backend_choice *choice, struct carriers *ret_carriers)
 {
     struct carriers carriers = of_auto;
-    const char *names[3];
+    const char *names[BACKEND_NAMES_MAX + 1], *engine;
     tutti_status status = TUTTI_OK;
 
     backend_candidates(choice, names);
-    if (*names[2]) {
+    engine = names[BACKEND_NAMES_MAX];
+    if (*engine) {
         const tutti_plugin *plugin;
 
-        status = plugin_find(names[2], &plugin);
-        snprintf(carriers.alone.name, sizeof carriers.alone.name, "%s", names[2]);
+        status = plugin_find(engine, &plugin);
+        snprintf(carriers.alone.name, sizeof carriers.alone.name, "%s", engine);
         carriers.alone.engine = status ? NULL : plugin_collectives(plugin);
     } else if (!choice->is_auto) {
         status = find(choice->local, &carriers.local);
         if (!status)
             status = find(choice->remote, &carriers.remote);
-        if (choice->rule_count) /* rules choose who carries, not whose engine serves */
-            carriers.local.engine = carriers.remote.engine = NULL;
+        for (int i = BACKEND_MORE; i < BACKEND_NAMES_MAX && !status; i++)
+            if (*backend_name(choice, i))
+                status = find(backend_name(choice, i), &carriers.more[i - BACKEND_MORE]);
     }
     if (!status)
         *ret_carriers = carriers;
@@ -71,12 +73,69 @@ static const struct native_facts *engine_of(const struct carriers *carriers, boo
     return ret_native;
 }
 
-struct group_facts carriers_wide_facts(const struct carriers *carriers, const struct layout *layout)
+const struct carrier *carriers_at(const struct carriers *carriers, int number)
 {
+    return number == BACKEND_LOCAL    ? &carriers->local
+           : number == BACKEND_REMOTE ? &carriers->remote
+                                      : &carriers->more[number - BACKEND_MORE];
+}
+
+/* Whose memory a group with rules maps: as core/group finds it. -1: nobody's. */
+static int mapping_of(const struct carriers *carriers, const struct backend_choice *choice,
+                      const struct layout *layout)
+{
+    const struct backend_way levels = {BACKEND_LOCAL, BACKEND_REMOTE};
+    int number = backend_way_in(levels, layout->hosts, layout->size).inside;
+
+    for (uint32_t i = 0; i <= choice->rule_count; i++) {
+        if (carriers_at(carriers, number)->capabilities & TUTTI_CAP_MAP)
+            return number;
+        if (i < choice->rule_count)
+            number = backend_way_in(choice->rules[i].way, layout->hosts, layout->size).inside;
+    }
+    return -1;
+}
+
+struct group_facts carriers_rule_facts(const struct carriers *carriers,
+                                       const struct backend_choice *choice,
+                                       const struct backend_rule *rule, const struct layout *layout,
+                                       struct native_facts *ret_native)
+{
+    const struct backend_way levels = {BACKEND_LOCAL, BACKEND_REMOTE};
+    const struct backend_way way =
+        backend_way_in(rule ? rule->way : levels, layout->hosts, layout->size);
+    const struct carrier *inside = carriers_at(carriers, way.inside);
+    const struct carrier *between = carriers_at(carriers, way.between);
+    const bool mapped = mapping_of(carriers, choice, layout) == way.inside;
+    const bool served = way.inside == way.between &&
+                        backend_engine(choice, layout->hosts, layout->size) == way.between;
+
+    *ret_native = (struct native_facts){between->name, between->engine, &host_bare,
+                                        host_self_of(between->name)};
     return (struct group_facts){.layout = layout,
-                                .messages = layout->hosts == 1 ||
-                                            !(carriers->remote.capabilities & TUTTI_CAP_HOST_ONLY),
-                                .remote_name = carriers->remote.name};
+                                .mapped = mapped,
+                                .messages = true,
+                                .local_name = mapped ? inside->name : NULL,
+                                .remote_name = between->name,
+                                .native = served && between->engine ? ret_native : NULL};
+}
+
+tutti_status carriers_check_hosts(const struct carriers *carriers,
+                                  const struct backend_choice *choice, const struct layout *layout)
+{
+    uint32_t host_only = 0;
+
+    if (layout->size == 1)
+        return TUTTI_OK;
+    for (int i = 0; i < BACKEND_NAMES_MAX; i++)
+        if (carriers_at(carriers, i)->capabilities & TUTTI_CAP_HOST_ONLY)
+            host_only |= UINT32_C(1) << i;
+    if (layout->hosts > 1 && host_only >> BACKEND_REMOTE & 1)
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "backend %s reaches members of one host only, and the members are on %d; "
+                         "try auto",
+                         carriers->remote.name, layout->hosts);
+    return backend_check_hosts(choice, layout->hosts, layout->size, host_only);
 }
 
 struct group_facts carriers_facts(const struct carriers *carriers, const struct layout *layout,

@@ -15,7 +15,8 @@ struct carrier {
 
 struct carriers {
     struct carrier local, remote; /* the same when one name serves everything */
-    struct carrier alone;         /* an engine that carries no messages; "": none */
+    struct carrier more[BACKEND_NAMES_MAX - BACKEND_MORE]; /* that rules name; "": none */
+    struct carrier alone; /* an engine that carries no messages; "": none */
 };
 
 /* Opens the plugins that are named, as tutti_init() would, and fails as it would. `auto` opens
@@ -27,8 +28,17 @@ tutti_status carriers_find(const struct backend_choice *choice, struct carriers 
 struct group_facts carriers_facts(const struct carriers *carriers, const struct layout *layout,
                                   struct native_facts *ret_native);
 
-/* The same where a rule has the remote one carry everything between all members. */
-struct group_facts carriers_wide_facts(const struct carriers *carriers,
-                                       const struct layout *layout);
+/* The same for calls that a rule of the choice takes, and with `rule` NULL for those that none takes. */
+struct group_facts carriers_rule_facts(const struct carriers *carriers,
+                                       const struct backend_choice *choice,
+                                       const struct backend_rule *rule, const struct layout *layout,
+                                       struct native_facts *ret_native);
+
+/* A backend of the choice by its number. */
+const struct carrier *carriers_at(const struct carriers *carriers, int number);
+
+/* UNSUPPORTED, as tutti_init() says it, where backends or rules do not reach members on so many hosts. */
+tutti_status carriers_check_hosts(const struct carriers *carriers,
+                                  const struct backend_choice *choice, const struct layout *layout);
 
 #endif

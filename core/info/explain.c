@@ -219,14 +219,16 @@ static tutti_status explain_collective(const struct group_facts *facts,
 }
 
 /* A message between member 0 and the one that is named goes the one way that leads there. */
-static tutti_status explain_message(const struct carriers *carriers, const struct layout *layout,
-                                    const struct question *question, tutti_explain_fn fn,
-                                    void *user)
+static void explain_message(const struct carriers *carriers, const struct backend_rule *rule,
+                            const struct layout *layout, const struct question *question,
+                            tutti_explain_fn fn, void *user)
 {
+    const struct backend_way levels = {BACKEND_LOCAL, BACKEND_REMOTE};
+    const struct backend_way way = rule ? rule->way : levels;
     const int peer = question->words.root;
     const bool mate = layout->host_of[peer] == layout->host;
-    const struct carrier *carrier = mate ? &carriers->local : &carriers->remote;
-    const struct carrier *other = mate ? &carriers->remote : &carriers->local;
+    const struct carrier *carrier = carriers_at(carriers, mate ? way.inside : way.between);
+    const struct carrier *other = carriers_at(carriers, mate ? way.between : way.inside);
 
     if (!peer) {
         fn(&(tutti_explain_row){.provider = "self",
@@ -234,14 +236,16 @@ static tutti_status explain_message(const struct carriers *carriers, const struc
                                 .reason = "a message to oneself goes by no transport",
                                 .chosen = 1},
            user);
-        return TUTTI_OK;
+        return;
     }
     fn(&(tutti_explain_row){.provider = carrier->name,
                             .algorithm = "message",
-                            .reason = mate ? "carries messages inside a host"
-                                           : "carries messages between hosts",
+                            .reason = carrier == other ? "carries messages between all members"
+                                      : mate           ? "carries messages inside a host"
+                                                       : "carries messages between hosts",
                             .estimated_us = model_us(model_message(carrier->name, question->bytes)),
-                            .chosen = 1},
+                            .chosen = 1,
+                            .rule = rule ? rule->words : NULL},
        user);
     if (strcmp(other->name, carrier->name))
         fn(&(tutti_explain_row){.provider = other->name,
@@ -249,20 +253,6 @@ static tutti_status explain_message(const struct carriers *carriers, const struc
                                 .reason = mate ? "only for members on other hosts"
                                                : "only for members on the same host"},
            user);
-    return TUTTI_OK;
-}
-
-/* As tutti_init() says it. */
-static tutti_status check_reach(const struct carriers *carriers, const struct layout *layout)
-{
-    const struct carrier *remote = &carriers->remote;
-
-    if (layout->hosts == 1 || !(remote->capabilities & TUTTI_CAP_HOST_ONLY))
-        return TUTTI_OK;
-    return error_set(TUTTI_ERR_UNSUPPORTED,
-                     "backend %s reaches members of one host only, and the members are on %d; try "
-                     "auto",
-                     remote->name, layout->hosts);
 }
 
 static tutti_status make_layout(const tutti_explain_query *query, struct layout *ret_layout)
@@ -304,22 +294,20 @@ tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn
         status = make_layout(&q, &layout);
     if (status)
         return status;
-    struct native_facts native;
-    struct group_facts facts = carriers_facts(&carriers, &layout, &native);
-
     status = parse_question(&q, &question);
     if (status == TUTTI_OK)
-        status = check_reach(&carriers, &layout);
-    if (status == TUTTI_OK && layout.size > 1)
-        status = backend_check_hosts(&choice, layout.hosts);
+        status = carriers_check_hosts(&carriers, &choice, &layout);
     if (status == TUTTI_OK && question.message)
-        status = explain_message(&carriers, &layout, &question, fn, user);
+        explain_message(&carriers, backend_rule_of_messages(&choice), &layout, &question, fn, user);
     else if (status == TUTTI_OK) {
         const struct backend_rule *rule = backend_rule_of(
             &choice, &question.words, question.words.count * question.element_bytes);
+        struct native_facts native;
+        const struct group_facts facts =
+            choice.rule_count && layout.size > 1
+                ? carriers_rule_facts(&carriers, &choice, rule, &layout, &native)
+                : carriers_facts(&carriers, &layout, &native);
 
-        if (rule && rule->way == BACKEND_REMOTE)
-            facts = carriers_wide_facts(&carriers, &layout);
         status = explain_collective(&facts, layout.size > 1 ? rule : NULL, &question, fn, user);
     }
     layout_free(&layout);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin/backend.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +18,7 @@ static tutti_status bad(const char *source, const char *words, const char *why)
     return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s=%.128s: %s; " GRAMMAR, source, words, why);
 }
 
-/* Copies the `length` bytes at `text` when they are a backend's name. */
-static bool take_name(const char *text, size_t length, char ret_name[PLUGIN_NAME_MAX + 1])
+bool backend_take_name(const char *text, size_t length, char ret_name[PLUGIN_NAME_MAX + 1])
 {
     char name[PLUGIN_NAME_MAX + 1];
 
@@ -38,14 +38,21 @@ static tutti_status parse_level(const char *source, const char *words, const cha
     static const char local[] = "local=", remote[] = "remote=";
     const bool is_local = !strncmp(rule, local, strlen(local));
 
-    if (!is_local && strncmp(rule, remote, strlen(remote)))
-        return bad(source, words, "local, remote, a collective's name or * stands before a '='");
+    if (!is_local && strncmp(rule, remote, strlen(remote))) {
+        const char *nearest = backend_nearest_operation(rule, strcspn(rule, ":=,;"));
+        char why[160];
+
+        snprintf(why, sizeof why,
+                 "local, remote, a collective's name or * stands before a '='%s%s%s",
+                 nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+        return bad(source, words, why);
+    }
 
     const size_t key = strlen(is_local ? local : remote);
     char *name = is_local ? choice->local : choice->remote;
     if (*name)
         return bad(source, words, "the same level twice");
-    if (length < key || !take_name(rule + key, length - key, name))
+    if (length < key || !backend_take_name(rule + key, length - key, name))
         return bad(source, words, "no backend's name after the '='");
     return TUTTI_OK;
 }
@@ -58,7 +65,7 @@ static tutti_status parse_base(const char *source, const char *words, const char
     if (choice->is_auto)
         return TUTTI_OK;
     if (!memchr(base, '=', length)) {
-        if (!take_name(base, length, choice->local))
+        if (!backend_take_name(base, length, choice->local))
             return bad(source, words, "not a backend's name");
         memcpy(choice->remote, choice->local, sizeof choice->remote);
         return TUTTI_OK;
@@ -76,7 +83,7 @@ static tutti_status parse_base(const char *source, const char *words, const char
                : bad(source, words, "one of local= and remote= is missing");
 }
 
-/* The rules choose between two backends, and what they say is kept: nothing falls back. */
+/* Rules begin from two backends, and what they say is kept: nothing falls back. */
 static tutti_status prepare_for_rules(const char *source, const char *words,
                                       struct backend_choice *choice)
 {
@@ -85,11 +92,11 @@ static tutti_status prepare_for_rules(const char *source, const char *words,
         memcpy(choice->local, "shm", sizeof "shm");
         memcpy(choice->remote, "tcp", sizeof "tcp");
     }
-    return strcmp(choice->local, choice->remote)
-               ? TUTTI_OK
-               : bad(source, words,
-                     "rules choose between two backends, so auto or local=NAME,remote=NAME stands "
-                     "before them");
+    return strcmp(choice->local, choice->remote) ? TUTTI_OK
+                                                 : bad(source, words,
+                                                       "rules begin from two backends, so auto or "
+                                                       "local=NAME,remote=NAME stands before "
+                                                       "them");
 }
 
 /* Skips "cpu:"; no other device is served. */
@@ -151,12 +158,24 @@ bool backend_is_engine(const char *name)
     return !plugin_find(name, &plugin) && plugin_collectives(plugin) && !plugin_transport(plugin);
 }
 
-void backend_candidates(const struct backend_choice *choice, const char *ret_names[3])
+const char *backend_name(const struct backend_choice *choice, int number)
+{
+    return number == BACKEND_LOCAL    ? choice->local
+           : number == BACKEND_REMOTE ? choice->remote
+                                      : choice->more[number - BACKEND_MORE];
+}
+
+void backend_candidates(const struct backend_choice *choice,
+                        const char *ret_names[BACKEND_NAMES_MAX + 1])
 {
     const bool engine = !choice->is_auto && !strcmp(choice->local, choice->remote) &&
                         backend_is_engine(choice->local);
 
-    ret_names[0] = choice->is_auto || engine ? "shm" : choice->local;
-    ret_names[1] = choice->is_auto || engine ? "tcp" : choice->remote;
-    ret_names[2] = engine ? choice->local : "";
+    for (int i = 0; i < BACKEND_NAMES_MAX; i++)
+        ret_names[i] = backend_name(choice, i);
+    if (choice->is_auto || engine) {
+        ret_names[BACKEND_LOCAL] = "shm";
+        ret_names[BACKEND_REMOTE] = "tcp";
+    }
+    ret_names[BACKEND_NAMES_MAX] = engine ? choice->local : "";
 }

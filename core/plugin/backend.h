@@ -6,14 +6,16 @@
  *     NAME                       this backend for everything
  *     local=NAME,remote=NAME     one inside each host, one between hosts (in either order)
  *
- * "cpu:" may stand before it. Behind it, or alone for auto, rules may follow, each after a ';': who
- * of the two carries which collectives, among all members. The first rule that fits is taken.
+ * "cpu:" may stand before it. Behind `auto` or a pair of names, or alone for auto, rules may follow,
+ * each after a ';': who carries which calls. The first rule that fits is taken.
  *
- *     OPERATION=NAME             a collective's name, or * for all
- *     OPERATION:FROM-TO=NAME     of so many bytes, both included; FROM- has no end
+ *     OPERATION=NAME                      a collective's name, * for all of them, send or recv
+ *     OPERATION:FROM-TO=NAME              of so many bytes, both included; FROM- has no end
+ *     OPERATION:local=NAME,remote=NAME    inside hosts and between them; also behind FROM-TO
  *
- * NAME is one of the group's two backends, or auto, as if there were no rule. With rules nothing
- * falls back.
+ * A NAME alone carries the call among all members; `auto` is as if there were no rule. With rules
+ * nothing falls back. A message goes one way whatever its size, so that messages keep their order: one
+ * rule, for send and recv both.
  */
 #ifndef TUTTI_PLUGIN_BACKEND_H
 #define TUTTI_PLUGIN_BACKEND_H
@@ -26,14 +28,24 @@
 #include "base/call.h"
 #include "plugin/plugin.h"
 
-enum { BACKEND_RULES_MAX = 16, BACKEND_WORDS_MAX = 320, BACKEND_RULE_WORDS_MAX = 80 };
+enum {
+    BACKEND_RULES_MAX = 16,
+    BACKEND_WORDS_MAX = 320,
+    BACKEND_RULE_WORDS_MAX = 128,
+    BACKEND_MESSAGES = 255 /* the operation of a rule for send and recv */
+};
 
-/* Each level by its own, one of them among all members. */
-enum backend_way { BACKEND_LEVELS, BACKEND_LOCAL, BACKEND_REMOTE };
+/* Numbers of a choice's backends: the two levels, then those that only rules name. */
+enum { BACKEND_LOCAL, BACKEND_REMOTE, BACKEND_MORE, BACKEND_NAMES_MAX = BACKEND_MORE + 2 };
+
+/* Who carries a call inside hosts and between them, as numbers; the same twice among all members. */
+struct backend_way {
+    uint8_t inside, between;
+};
 
 struct backend_rule {
-    uint8_t operation; /* OPERATION_NONE: all */
-    enum backend_way way;
+    uint8_t operation; /* OPERATION_NONE: all collectives */
+    struct backend_way way;
     bool sized; /* it is for calls of least .. most bytes, as all members know them */
     uint64_t least, most;
     char words[BACKEND_RULE_WORDS_MAX];
@@ -43,7 +55,8 @@ struct backend_choice {
     bool is_auto; /* the names are empty then */
     char local[PLUGIN_NAME_MAX + 1];
     char remote[PLUGIN_NAME_MAX + 1]; /* equal to `local` when one name was given */
-    uint32_t rule_count;              /* there are two names when there are rules */
+    char more[BACKEND_NAMES_MAX - BACKEND_MORE][PLUGIN_NAME_MAX + 1]; /* "": there is none */
+    uint32_t rule_count; /* there are two names when there are rules */
     struct backend_rule rules[BACKEND_RULES_MAX];
 };
 
@@ -60,15 +73,26 @@ tutti_status backend_resolve(const char *option, struct backend_choice *ret_choi
 /* Adds the rules of `rules`, which is the end of `words`, to a choice that has its names. */
 tutti_status backend_parse_rules(const char *source, const char *words, const char *rules,
                                  struct backend_choice *choice);
+/* The collective that the `length` bytes at `word` may be meant for; NULL: none. */
+const char *backend_nearest_operation(const char *word, size_t length);
 /* Whether a rule begins at `text`. */
 bool backend_begins_rule(const char *text);
 /* The rule for a call of `bytes` (of the vector, or of each block); NULL: none. A call with blocks of
  * different sizes has rules without sizes only. */
 const struct backend_rule *backend_rule_of(const struct backend_choice *choice,
                                            const struct call_words *words, uint64_t bytes);
-bool backend_has_way(const struct backend_choice *choice, enum backend_way way);
-/* UNSUPPORTED when a rule cannot be kept by members on so many hosts. */
-tutti_status backend_check_hosts(const struct backend_choice *choice, int hosts);
+/* The rule for send and recv; NULL: none. */
+const struct backend_rule *backend_rule_of_messages(const struct backend_choice *choice);
+/* A way as members see it: without mates, or without other hosts, one of its two is not used. */
+struct backend_way backend_way_in(struct backend_way way, int hosts, int size);
+/* Whether calls of members on so many hosts go by that backend, by a rule or without one. */
+bool backend_is_used(const struct backend_choice *choice, int number, int hosts, int size);
+/* UNSUPPORTED when a rule cannot be kept by members on so many hosts; bit i of `host_only`: backend i
+ * reaches members of one host only. */
+tutti_status backend_check_hosts(const struct backend_choice *choice, int hosts, int size,
+                                 uint32_t host_only);
+/* The first backend that carries calls among all members and has an engine for them; -1: none. */
+int backend_engine(const struct backend_choice *choice, int hosts, int size);
 
 /* ---- backend.c ---- */
 
@@ -76,8 +100,15 @@ tutti_status backend_check_hosts(const struct backend_choice *choice, int hosts)
  * do that for it. */
 bool backend_is_engine(const char *name);
 
-/* Whose plugins are needed: for messages inside hosts and between them, and such an engine; "" where
- * there is none. */
-void backend_candidates(const struct backend_choice *choice, const char *ret_names[3]);
+/* Copies the `length` bytes at `text` when they are a backend's name. */
+bool backend_take_name(const char *text, size_t length, char ret_name[PLUGIN_NAME_MAX + 1]);
+
+/* "" where there is none. */
+const char *backend_name(const struct backend_choice *choice, int number);
+
+/* Whose plugins are needed: the choice's names for messages, and last an engine that has none; ""
+ * where there is none. */
+void backend_candidates(const struct backend_choice *choice,
+                        const char *ret_names[BACKEND_NAMES_MAX + 1]);
 
 #endif

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules of a choice of backends: which of the group's two carries a collective, by operation and
- * size. They are matched when a plan is made, by the words of the call alone, so that every member
- * finds the same one. The first that fits is taken.
+ * The rules of a choice of backends: who carries a call, by operation and size. They are matched when
+ * a plan is made, by the words of the call alone, so that every member finds the same one. The first
+ * that fits is taken. Backends that only rules name are numbered behind the choice's two; a rule says
+ * by number who carries its calls inside hosts and between them.
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/distance.h"
 #include "base/error.h"
 #include "plugin/backend.h"
 
@@ -18,14 +20,20 @@ struct text {
 static tutti_status bad(const struct text *text, const char *at, const char *why)
 {
     return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                     "%s=%.128s: at byte %zu, «%.40s»: %s; a rule is OPERATION=NAME or "
-                     "OPERATION:FROM-TO=NAME, such as all_reduce:0-4k=shm",
+                     "%s=%.128s: at byte %zu, «%.40s»: %s; a rule is OPERATION=NAME, "
+                     "OPERATION:FROM-TO=NAME or OPERATION:local=NAME,remote=NAME, such as "
+                     "all_reduce:0-4k=shm",
                      text->source, text->words, (size_t)(at - text->words) + 1, at, why);
 }
 
 static bool is_word(const char *at, size_t length, const char *word)
 {
     return strlen(word) == length && !memcmp(at, word, length);
+}
+
+static bool is_message(const char *at, size_t length)
+{
+    return is_word(at, length, "send") || is_word(at, length, "recv");
 }
 
 static bool take_operation(const char *at, size_t length, uint8_t *ret_operation)
@@ -35,7 +43,36 @@ static bool take_operation(const char *at, size_t length, uint8_t *ret_operation
             *ret_operation = i;
             return true;
         }
-    return false;
+    *ret_operation = BACKEND_MESSAGES;
+    return is_message(at, length);
+}
+
+const char *backend_nearest_operation(const char *at, size_t length)
+{
+    char word[DISTANCE_WORD_MAX + 1];
+    const char *nearest = NULL;
+    unsigned best = 3; /* as many changes as make another word */
+
+    snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : 0), at);
+    for (int i = OPERATION_NONE + 1; i < OPERATION_COUNT; i++) {
+        const unsigned distance = word_distance(word, operation_name(i));
+
+        if (distance < best) {
+            best = distance;
+            nearest = operation_name(i);
+        }
+    }
+    return nearest;
+}
+
+static tutti_status unknown_operation(const struct text *text, const char *at, size_t length)
+{
+    const char *nearest = backend_nearest_operation(at, length);
+    char why[192];
+
+    snprintf(why, sizeof why, "no collective begins here, nor *, send or recv%s%s%s",
+             nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+    return bad(text, at, why);
 }
 
 bool backend_begins_rule(const char *text)
@@ -78,35 +115,88 @@ static tutti_status take_sizes(const struct text *text, const char **at, struct 
     if (!take_size(at, &rule->least) || **at != '-')
         return bad(text, from, "no sizes such as 0-4k or 64k- after the ':'");
     ++*at;
-    if (**at != '=' && !take_size(at, &rule->most))
+    if (**at != '=' && **at != ':' && !take_size(at, &rule->most))
         return bad(text, *at, "no size after the '-'");
     rule->sized = true;
     return rule->least > rule->most ? bad(text, from, "it ends before it begins") : TUTTI_OK;
 }
 
-static tutti_status take_way(const struct text *text, const char *at, size_t length,
-                             const struct backend_choice *choice, struct backend_rule *rule)
+/* The number of a backend, which is a further one when it was not named before. */
+static tutti_status take_number(const struct text *text, const char *at, size_t length,
+                                struct backend_choice *choice, uint8_t *ret_number)
 {
-    char why[224];
+    char name[PLUGIN_NAME_MAX + 1];
+    uint8_t i = 0;
 
-    if (is_word(at, length, "auto"))
-        rule->way = BACKEND_LEVELS;
-    else if (is_word(at, length, choice->local))
-        rule->way = BACKEND_LOCAL;
-    else if (is_word(at, length, choice->remote))
-        rule->way = BACKEND_REMOTE;
-    else {
-        snprintf(why, sizeof why,
-                 "this group has %s, %s and auto to choose from; others are "
-                 "brought in by beginning with local=NAME,remote=NAME;",
-                 choice->local, choice->remote);
-        return bad(text, at, why);
+    if (!backend_take_name(at, length, name))
+        return bad(text, at, "no backend's name");
+    while (i < BACKEND_NAMES_MAX && *backend_name(choice, i) &&
+           strcmp(backend_name(choice, i), name))
+        i++;
+    if (i == BACKEND_NAMES_MAX)
+        return bad(text, at, "a group has four backends at most");
+    if (!*backend_name(choice, i))
+        memcpy(choice->more[i - BACKEND_MORE], name, sizeof name);
+    *ret_number = i;
+    return TUTTI_OK;
+}
+
+/* "local=NAME,remote=NAME" */
+static tutti_status take_pair(const struct text *text, const char *at, size_t length,
+                              struct backend_choice *choice, struct backend_way *ret_way)
+{
+    static const char local[] = "local=", remote[] = "remote=";
+    const char *comma = memchr(at, ',', length), *end = at + length;
+
+    if (length < strlen(local) || memcmp(at, local, strlen(local)) || !comma ||
+        (size_t)(end - comma) <= strlen(remote) || memcmp(comma + 1, remote, strlen(remote)))
+        return bad(text, at, "no local=NAME,remote=NAME");
+    at += strlen(local);
+    tutti_status status = take_number(text, at, (size_t)(comma - at), choice, &ret_way->inside);
+    at = comma + 1 + strlen(remote);
+    return status ? status : take_number(text, at, (size_t)(end - at), choice, &ret_way->between);
+}
+
+/* What follows the operation and the sizes. */
+static tutti_status take_way(const struct text *text, const char *at, size_t length,
+                             struct backend_choice *choice, struct backend_way *ret_way)
+{
+    const bool pair = length && *at == ':';
+
+    if (!length || (!pair && *at != '='))
+        return bad(text, at, "no '=' and backend follow");
+    at++;
+    length--;
+    if (pair)
+        return take_pair(text, at, length, choice, ret_way);
+    if (is_word(at, length, "auto")) {
+        *ret_way = (struct backend_way){BACKEND_LOCAL, BACKEND_REMOTE};
+        return TUTTI_OK;
     }
+    tutti_status status = take_number(text, at, length, choice, &ret_way->inside);
+    ret_way->between = ret_way->inside;
+    return status;
+}
+
+/* Messages of all sizes go one way, as they are matched in the order sent. */
+static tutti_status check_messages(const struct text *text, const char *at,
+                                   const struct backend_choice *choice,
+                                   const struct backend_rule *rule)
+{
+    const struct backend_rule *before = backend_rule_of_messages(choice);
+
+    if (rule->sized)
+        return bad(text, at,
+                   "messages keep their order whatever their size, so their rule has no sizes");
+    if (before && memcmp(&before->way, &rule->way, sizeof rule->way))
+        return bad(text, at,
+                   "a message is sent and received by one backend, and a rule before says "
+                   "another");
     return TUTTI_OK;
 }
 
 static tutti_status take_rule(const struct text *text, const char *at, size_t length,
-                              const struct backend_choice *choice, struct backend_rule *ret_rule)
+                              struct backend_choice *choice, struct backend_rule *ret_rule)
 {
     const char *begin = at;
     struct backend_rule rule = {.most = UINT64_MAX};
@@ -117,18 +207,16 @@ static tutti_status take_rule(const struct text *text, const char *at, size_t le
         return bad(text, at, "the rule is too long");
     memcpy(rule.words, at, length);
     if (!take_operation(at, name, &rule.operation))
-        return bad(text, at, "no collective begins here, nor * for all of them");
+        return unknown_operation(text, at, name);
     at += name;
-    if (*at == ':') {
+    if (*at == ':' && strncmp(at + 1, "local=", strlen("local="))) {
         at++;
         status = take_sizes(text, &at, &rule);
     }
-    if (status)
-        return status;
-    if (*at != '=')
-        return bad(text, at, "no '=' and backend follow");
-    at++;
-    status = take_way(text, at, length - (size_t)(at - begin), choice, &rule);
+    if (!status)
+        status = take_way(text, at, length - (size_t)(at - begin), choice, &rule.way);
+    if (!status && rule.operation == BACKEND_MESSAGES)
+        status = check_messages(text, begin, choice, &rule);
     if (!status)
         *ret_rule = rule;
     return status;
@@ -169,22 +257,68 @@ const struct backend_rule *backend_rule_of(const struct backend_choice *choice,
     return NULL;
 }
 
-bool backend_has_way(const struct backend_choice *choice, enum backend_way way)
+const struct backend_rule *backend_rule_of_messages(const struct backend_choice *choice)
 {
     for (uint32_t i = 0; i < choice->rule_count; i++)
-        if (choice->rules[i].way == way)
+        if (choice->rules[i].operation == BACKEND_MESSAGES)
+            return &choice->rules[i];
+    return NULL;
+}
+
+struct backend_way backend_way_in(struct backend_way way, int hosts, int size)
+{
+    if (hosts == 1)
+        way.between = way.inside;
+    else if (hosts == size)
+        way.inside = way.between;
+    return way;
+}
+
+/* The way of rule i; that of calls without a rule behind the last one. */
+static struct backend_way nth_way(const struct backend_choice *choice, uint32_t i, int hosts,
+                                  int size)
+{
+    const struct backend_way levels = {BACKEND_LOCAL, BACKEND_REMOTE};
+
+    return backend_way_in(i < choice->rule_count ? choice->rules[i].way : levels, hosts, size);
+}
+
+bool backend_is_used(const struct backend_choice *choice, int number, int hosts, int size)
+{
+    for (uint32_t i = 0; i <= choice->rule_count; i++) {
+        const struct backend_way way = nth_way(choice, i, hosts, size);
+
+        if (way.inside == number || way.between == number)
             return true;
+    }
     return false;
 }
 
-tutti_status backend_check_hosts(const struct backend_choice *choice, int hosts)
+tutti_status backend_check_hosts(const struct backend_choice *choice, int hosts, int size,
+                                 uint32_t host_only)
 {
-    for (uint32_t i = 0; i < choice->rule_count && hosts > 1; i++)
-        if (choice->rules[i].way == BACKEND_LOCAL)
+    for (uint32_t i = 0; i < choice->rule_count && hosts > 1; i++) {
+        const uint8_t between = nth_way(choice, i, hosts, size).between;
+
+        if (host_only >> between & 1)
             return error_set(TUTTI_ERR_UNSUPPORTED,
                              "the rule %s cannot be kept: %s is for members of one host, and they "
                              "are on %d; take auto, which has %s inside hosts and %s between them",
-                             choice->rules[i].words, choice->local, hosts, choice->local,
-                             choice->remote);
+                             choice->rules[i].words, backend_name(choice, between), hosts,
+                             choice->local, choice->remote);
+    }
     return TUTTI_OK;
+}
+
+int backend_engine(const struct backend_choice *choice, int hosts, int size)
+{
+    for (uint32_t i = 0; i <= choice->rule_count; i++) {
+        const struct backend_way way = nth_way(choice, i, hosts, size);
+        const tutti_plugin *plugin;
+
+        if (way.inside == way.between && !plugin_find(backend_name(choice, way.between), &plugin) &&
+            plugin_collectives(plugin))
+            return way.between;
+    }
+    return -1;
 }

@@ -6,9 +6,9 @@
  * Each member has an area that all see. An operation copies the input into the own area, waits until
  * all have, and computes the output from all areas. As engines do, it compares nothing, and waits for
  * ever when members call different things. Options of the plugin: version ("5.1.0"), missing (the
- * engine's library), fault ("fail 3", "late 3", "hang 3", "lost 3": in the third operation of the
- * member fault_rank), drain (an operation in flight cannot be withdrawn), served (a list of
- * operations).
+ * engine's library), closed (no team can be opened), fault ("fail 3", "late 3", "hang 3", "lost 3":
+ * in the third operation of the member fault_rank), drain (an operation in flight cannot be withdrawn),
+ * served (a list of operations).
  */
 #include "compat/template_alone.h"
 
@@ -137,6 +137,10 @@ static tutti_status fake_open(const tutti_host *host, void *self, const tutti_te
 
     if (!team)
         return host->error(self, TUTTI_ERR_NO_MEMORY, 0, "no memory for a team");
+    if (host->config(self, "closed")) {
+        host->release(self, team);
+        return host->error(self, TUTTI_ERR_SYSTEM, 0, "no device is free");
+    }
     *team = (tutti_team){
         .host = host, .self = self, .rank = options->rank, .size = options->size, .fd = -1};
     if (fault && (!who || atoi(who) == options->world_ranks[options->rank]))

@@ -82,6 +82,30 @@ RANK_CASE(served_by_the_engine_or_by_the_core)
     check_ok(tutti_group_destroy(world));
 }
 
+RANK_CASE(a_rule_leads_to_an_engine)
+{
+    tutti_group *world = rank_init(NULL);
+    float x[4] = {1, 2, 3, 4};
+    int64_t four = 4;
+    tutti_tensor t = vector(x, &four, TUTTI_F32);
+
+    check_str_eq(tutti_group_backend(world), "shm+fake");
+    for (int round = 0; round < 10; round++) {
+        require_ok(sum(world, x, 4, NULL));
+        check_str_eq(served_by(world), "fake all_reduce_native");
+        check_ok(tutti_barrier(world, NULL, NULL));
+        check_contains(served_by(world), "shm barrier_inline");
+        check_ok(tutti_all_reduce(world, &t, TUTTI_MAX, NULL, NULL));
+        check_contains(served_by(world), "fake all_reduce_");
+        check(!strstr(served_by(world), "native"));
+        check_ok(tutti_broadcast(world, &t, 0, NULL, NULL));
+        check_contains(served_by(world), "fake broadcast_");
+    }
+    (void)rank;
+    (void)size;
+    check_ok(tutti_group_destroy(world));
+}
+
 RANK_CASE(asynchronous_operations_of_both_kinds_complete_in_order)
 {
     enum { CALLS = 40 };
@@ -270,6 +294,46 @@ RANK_CASE(a_group_made_from_another_has_a_team_of_its_own)
         check_ok(tutti_group_destroy(some));
     }
     check_ok(tutti_barrier(world, NULL, NULL));
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(groups_over_different_backends_live_side_by_side)
+{
+    static const struct {
+        const char *backend, *name, *served;
+    } kinds[] = {{"tcp", "tcp", "tcp all_reduce_"},
+                 {"fake", "fake", "fake all_reduce_native"},
+                 {"auto", "shm", "shm all_reduce_inline"},
+                 {"auto;all_reduce=fake", "shm+fake", "fake all_reduce_native"}};
+    enum { GROUPS = sizeof kinds / sizeof kinds[0], ROUNDS = 20 };
+    tutti_group *world = rank_init(NULL), *groups[GROUPS];
+    tutti_work *works[GROUPS];
+    int64_t one = 1;
+    float x[GROUPS];
+
+    for (int i = 0; i < GROUPS; i++) {
+        tutti_group_options options = {.struct_size = sizeof options, .backend = kinds[i].backend};
+
+        require_ok(tutti_group_new(world, NULL, 0, &options, &groups[i]));
+        check_str_eq(tutti_group_backend(groups[i]), kinds[i].name);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int n = 0; n < GROUPS; n++) { /* in another order on each rank */
+            const int i = (n + rank) % GROUPS;
+            tutti_tensor t = vector(&x[i], &one, TUTTI_F32);
+
+            x[i] = (float)(rank + i);
+            require_ok(tutti_all_reduce(groups[i], &t, TUTTI_SUM, NULL, &works[i]));
+        }
+        for (int i = 0; i < GROUPS; i++) {
+            check_ok(tutti_work_wait(works[i], 0));
+            tutti_work_free(works[i]);
+            check_near(x[i], size * (size - 1) / 2.0 + i * size, 0);
+            check_contains(served_by(groups[i]), kinds[i].served);
+        }
+    }
+    for (int i = 0; i < GROUPS; i++)
+        check_ok(tutti_group_destroy(groups[i]));
     check_ok(tutti_group_destroy(world));
 }
 

@@ -39,6 +39,12 @@ Test(native, an_engine_serves_where_its_backend_carries_all)
         "TUTTI_BACKEND=local=fake,remote=tcp", "FAKE_CORE=fake ");
 }
 
+Test(native, a_rule_leads_to_an_engine)
+{
+    run("rank_native", "a_rule_leads_to_an_engine", "auto;all_reduce=fake;broadcast=fake", NULL,
+        NULL);
+}
+
 Test(native, every_form_of_blocks_reaches_the_engine_in_a_row)
 {
     static const char *const cases[] = {"gathers_take_every_form", "scatters_take_every_form",
@@ -107,18 +113,22 @@ Test(native, a_group_made_from_another_has_a_team_of_its_own)
 
 Test(native, members_with_other_engines_or_without_make_no_group)
 {
-    const char *env[] = {PLUGINS, "FAKE_ONE=TUTTI_FAKE_VERSION=5.1.0",
-                         "FAKE_WORDS=rank 0: Fake 4.2.0; rank 1: Fake 5.1.0", NULL};
-    struct ranks_options options = {.program = "rank_native",
-                                    .case_name = "no_group_is_made",
-                                    .size = 3,
-                                    .backend = "fake",
-                                    .env = env};
+    static const char *const faults[][2] = {
+        {"FAKE_ONE=TUTTI_FAKE_VERSION=5.1.0", "FAKE_WORDS=rank 0: Fake 4.2.0; rank 1: Fake 5.1.0"},
+        {"FAKE_ONE=TUTTI_FAKE_MISSING=1",
+         "FAKE_WORDS=backend fake is not usable on rank 1: fake: libfake.so.4 is not installed"},
+        {"FAKE_ONE=TUTTI_FAKE_CLOSED=1", "FAKE_WORDS=rank 1: fake: no device is free"},
+    };
 
-    cr_expect(ranks_run(&options));
-    env[1] = "FAKE_ONE=TUTTI_FAKE_MISSING=1";
-    env[2] = "FAKE_WORDS=backend fake is not usable on rank 1: fake: libfake.so.4 is not installed";
-    cr_expect(ranks_run(&options));
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        run("rank_native", "no_group_is_made", "fake", faults[i][0], faults[i][1]);
+        run("rank_native", "no_group_is_made", "auto;all_reduce=fake", faults[i][0], faults[i][1]);
+    }
+}
+
+Test(native, groups_over_different_backends_live_side_by_side)
+{
+    run("rank_native", "groups_over_different_backends_live_side_by_side", "tcp", NULL, NULL);
 }
 
 Test(native, a_launcher_says_who_we_are_and_carries_the_address)

@@ -106,6 +106,115 @@ RANK_CASE(a_rule_leads_past_the_memory_of_hosts)
     check_ok(tutti_group_destroy(world));
 }
 
+/* Rank 0 sends to all others. */
+static void send_and_check(tutti_group *group, int64_t count, int rank, int size, int round)
+{
+    static int32_t memory[LONGEST];
+    int64_t shape, wrong = 0;
+    tutti_tensor t = numbers(memory, &shape, count, rank ? -1 : round);
+
+    for (int r = 1; r < size && !rank; r++)
+        require_ok(tutti_send(group, &t, r, 7, NULL));
+    if (rank)
+        require_ok(tutti_recv(group, &t, TUTTI_ANY_SOURCE, 7, NULL, NULL));
+    for (int64_t i = 0; i < count; i++)
+        wrong += memory[i] != round + (int32_t)i;
+    check_eq(wrong, 0);
+}
+
+RANK_CASE(rules_bring_further_backends_in)
+{
+    tutti_group *world = rank_init(NULL);
+
+    check_str_eq(tutti_group_backend(world), "shm+tcp+template");
+    for (int round = 0; round < 20; round++) {
+        reduce_and_check(world, 1024, rank, size, round);
+        check_record(world, "shm", "all_reduce:0-4k=shm");
+        reduce_and_check(world, LONGEST, rank, size, round);
+        check_record(world, "tcp", "all_reduce=tcp");
+        broadcast_and_check(world, 100, round % size, rank, round);
+        check_record(world, "shm", NULL);
+        broadcast_and_check(world, LONGEST, round % size, rank, round);
+        check_record(world, "template", "broadcast:64k-=template");
+        require_ok(tutti_barrier(world, NULL, NULL));
+        check_record(world, "template", "barrier:local=template,remote=tcp");
+        send_and_check(world, round % 2 ? 1 : LONGEST, rank, size, round);
+        check_str_eq(last_record(world).rule, "recv=template");
+        if (!rank)
+            check_str_eq(last_record(world).provider, "template");
+    }
+    check_ok(tutti_group_destroy(world));
+}
+
+/* Ranks 0 and 2 are mates. */
+RANK_CASE(a_rule_has_levels_of_its_own)
+{
+    tutti_group *world = rank_init(NULL);
+
+    check_str_eq(tutti_group_backend(world), "shm+tcp+template");
+    for (int round = 0; round < 20; round++) {
+        reduce_and_check(world, LONGEST, rank, size, round);
+        check_record(world, "tcp", "all_reduce:local=template,remote=tcp");
+        broadcast_and_check(world, LONGEST, round % size, rank, round);
+        check_record(world, "tcp", "broadcast=tcp");
+        require_ok(tutti_barrier(world, NULL, NULL));
+        check_record(world, "shm+tcp", NULL);
+        send_and_check(world, round % 2 ? 1 : LONGEST, rank, size, round);
+        if (!rank) /* the last one went to rank 2 */
+            check_str_eq(last_record(world).provider, "template");
+    }
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(gloo_serves_between_hosts_where_a_rule_says_so)
+{
+    tutti_group *world = rank_init(NULL);
+
+    check_str_eq(tutti_group_backend(world), "shm+tcp+gloo");
+    for (int round = 0; round < 20; round++) {
+        reduce_and_check(world, LONGEST, rank, size, round);
+        check_record(world, "shm+gloo", "all_reduce:local=shm,remote=gloo");
+        broadcast_and_check(world, LONGEST, round % size, rank, round);
+        check_record(world, "gloo", "broadcast=gloo");
+        require_ok(tutti_barrier(world, NULL, NULL));
+        check_record(world, "shm+tcp", NULL);
+        send_and_check(world, round % 2 ? 1 : LONGEST, rank, size, round);
+        if (!rank)
+            check_str_eq(last_record(world).provider, "gloo");
+    }
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(gloo_composes_with_shared_memory)
+{
+    tutti_group *world = rank_init(NULL);
+
+    check_str_eq(tutti_group_backend(world), "shm+gloo");
+    for (int round = 0; round < 20; round++) {
+        reduce_and_check(world, round % 2 ? 1024 : LONGEST, rank, size, round);
+        check_record(world, "shm+gloo", NULL);
+        broadcast_and_check(world, round % 2 ? 100 : LONGEST, round % size, rank, round);
+        check_record(world, "shm+gloo", NULL);
+        require_ok(tutti_barrier(world, NULL, NULL));
+        check_record(world, "shm+gloo", NULL);
+        send_and_check(world, round % 2 ? 1 : LONGEST, rank, size, round);
+        if (!rank)
+            check_str_eq(last_record(world).provider, "shm");
+    }
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(a_backend_of_a_rule_that_is_not_there_is_told_alike)
+{
+    tutti_group *world = NULL;
+
+    check_status(tutti_init(NULL, &world), TUTTI_ERR_PLUGIN);
+    check_contains(tutti_last_error(), "backend tpc is not usable on rank 0: unknown backend "
+                                       "\"tpc\": did you mean \"tcp\"?");
+    (void)rank;
+    (void)size;
+}
+
 RANK_CASE(calls_that_differ_are_a_mismatch_across_backends)
 {
     tutti_group *world = rank_init(NULL);

@@ -99,22 +99,32 @@ Test(backend, a_fault_in_a_rule_is_shown_with_its_place, .timeout = 5)
     static const struct {
         const char *words, *answer;
     } cases[] = {
-        {"all_reduce:0-4k=shm;all_reduc=tcp",
-         "at byte 21, «all_reduc=tcp»: no collective begins here"},
+        {"all_reduce:0-4k=shm;all_reduc=tcp", "at byte 21, «all_reduc=tcp»: no collective begins "
+                                              "here, nor *, send or recv; did you mean "
+                                              "all_reduce?"},
         {"all_reduce:0-4k=shm;;barrier=tcp", "at byte 21, «;barrier=tcp»: no collective"},
-        {"all_reduce=shn", "at byte 12, «shn»: this group has shm, tcp and auto to choose from"},
-        {"local=a,remote=b;*=tcp", "at byte 20, «tcp»: this group has a, b and auto"},
+        {"all_reduce=Shm", "at byte 12, «Shm»: no backend's name"},
+        {"barrier=a;reduce=b;gather=c", "at byte 27, «c»: a group has four backends at most"},
+        {"barrier:local=shm", "at byte 9, «local=shm»: no local=NAME,remote=NAME"},
+        {"barrier:local=shm,tcp", "at byte 9, «local=shm,tcp»: no local=NAME,remote=NAME"},
+        {"barrier:local=shm,remote=", "at byte 26, «»: no backend's name"},
+        {"barrier:local=,remote=tcp", "at byte 15, «,remote=tcp»: no backend's name"},
+        {"barrier=local=shm,remote=tcp", "at byte 9, «local=shm,remote=tcp»: no backend's name"},
+        {"barrier:remote=tcp,local=shm", "at byte 9, «remote=tcp,local=shm»: no sizes"},
+        {"auto;send:0-4k=tcp", "at byte 6, «send:0-4k=tcp»: messages keep their order"},
+        {"send=tcp;recv=shm", "at byte 10, «recv=shm»: a message is sent and received by one"},
         {"all_reduce:4k=shm", "at byte 12, «4k=shm»: no sizes such as 0-4k"},
         {"all_reduce:-4k=shm", "at byte 12, «-4k=shm»: no sizes"},
         {"all_reduce:8-x=shm", "at byte 14, «x=shm»: no size after the '-'"},
         {"all_reduce:8k-4k=shm", "at byte 12, «8k-4k=shm»: it ends before it begins"},
         {"all_reduce:0-99999999999999999999=shm", "at byte 14"},
         {"all_reduce:0-4kb=shm", "at byte 16, «b=shm»: no '=' and backend follow"},
-        {"all_reduce=", "at byte 12, «»: this group has"},
+        {"all_reduce=", "at byte 12, «»: no backend's name"},
         {"auto;barrier", "at byte 13, «»: no '=' and backend follow"},
         {"auto;barrier;*=tcp", "at byte 13, «;*=tcp»: no '='"},
-        {"auto;send=tcp", "at byte 6, «send=tcp»: no collective"},
-        {"send=tcp", "a collective's name or * stands before a '='"},
+        {"auto;sent=tcp", "at byte 6, «sent=tcp»: no collective"},
+        {"bariier=tcp", "stands before a '='; did you mean barrier?"},
+        {"sent=tcp", "a collective's name or * stands before a '='"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -140,22 +150,27 @@ Test(backend, the_first_rule_that_fits_a_call_is_taken, .timeout = 5)
         uint8_t operation, flags;
         uint64_t bytes;
         int rule; /* -1: none */
-        enum backend_way way;
+        int inside, between;
     } cases[] = {
-        {OPERATION_ALL_REDUCE, 0, 0, 0, BACKEND_LOCAL},
-        {OPERATION_ALL_REDUCE, 0, 4096, 0, BACKEND_LOCAL},
-        {OPERATION_ALL_REDUCE, 0, 4097, 1, BACKEND_REMOTE},
-        {OPERATION_ALL_GATHER, 0, 4096, -1, BACKEND_LEVELS},
-        {OPERATION_ALL_GATHER, 0, (1 << 20) - 1, -1, BACKEND_LEVELS},
-        {OPERATION_ALL_GATHER, 0, 1 << 20, 2, BACKEND_REMOTE},
-        {OPERATION_ALL_GATHER, CALL_UNEVEN, 1 << 20, -1, BACKEND_LEVELS},
-        {OPERATION_GATHER, CALL_UNEVEN, 0, 3, BACKEND_LEVELS},
-        {OPERATION_BARRIER, 0, 0, -1, BACKEND_LEVELS},
+        {OPERATION_ALL_REDUCE, 0, 0, 0, 0, 0},
+        {OPERATION_ALL_REDUCE, 0, 4096, 0, 0, 0},
+        {OPERATION_ALL_REDUCE, 0, 4097, 1, 1, 1},
+        {OPERATION_ALL_GATHER, 0, 4096, -1, 0, 1},
+        {OPERATION_ALL_GATHER, 0, (1 << 20) - 1, -1, 0, 1},
+        {OPERATION_ALL_GATHER, 0, 1 << 20, 2, 1, 1},
+        {OPERATION_ALL_GATHER, CALL_UNEVEN, 1 << 20, -1, 0, 1},
+        {OPERATION_GATHER, CALL_UNEVEN, 0, 3, 0, 1},
+        {OPERATION_SCATTER, 0, 8, 4, 2, 2},
+        {OPERATION_REDUCE, 0, 64, 5, 0, 3},
+        {OPERATION_REDUCE, 0, 65, -1, 0, 1},
+        {OPERATION_BARRIER, 0, 0, -1, 0, 1},
     };
     struct backend_choice choice;
 
     cr_assert_eq(backend_parse("backend",
-                               "all_reduce:0-4K=shm;all_reduce=tcp;*:1m-=tcp;gather=auto", &choice),
+                               "all_reduce:0-4K=shm;all_reduce=tcp;*:1m-=tcp;gather=auto;"
+                               "scatter=gloo;reduce:0-64:local=shm,remote=ucx;send=gloo;recv=gloo",
+                               &choice),
                  TUTTI_OK, "%s", tutti_last_error());
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const struct call_words words = {.operation = cases[i].operation, .flags = cases[i].flags};
@@ -163,6 +178,40 @@ Test(backend, the_first_rule_that_fits_a_call_is_taken, .timeout = 5)
 
         cr_expect_eq(rule ? rule - choice.rules : -1, cases[i].rule, "case %zu", i);
         if (rule)
-            cr_expect_eq(rule->way, cases[i].way, "case %zu", i);
+            cr_expect(rule->way.inside == cases[i].inside && rule->way.between == cases[i].between,
+                      "case %zu", i);
+    }
+    cr_expect_eq(backend_rule_of_messages(&choice), &choice.rules[6]);
+    cr_expect_str_eq(backend_name(&choice, 2), "gloo");
+    cr_expect_str_eq(backend_name(&choice, 3), "ucx");
+}
+
+/* What nobody's calls go by is not opened. */
+Test(backend, of_a_way_only_the_part_that_the_hosts_need_is_used, .timeout = 5)
+{
+    static const struct {
+        const char *words;
+        int hosts, size;
+        const char *used; /* a '1' for each number */
+    } cases[] = {
+        {"barrier=gloo", 1, 4, "1010"},
+        {"barrier=gloo", 2, 4, "1110"},
+        {"barrier=gloo", 4, 4, "0110"},
+        {"barrier=auto", 1, 4, "1000"},
+        {"barrier=tcp", 1, 4, "1100"},
+        {"barrier:local=a,remote=b", 1, 4, "1010"},
+        {"barrier:local=a,remote=b", 2, 4, "1111"},
+        {"barrier:local=a,remote=b", 4, 4, "0101"},
+        {"send=gloo", 1, 4, "1010"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct backend_choice choice;
+
+        cr_assert_eq(backend_parse("backend", cases[i].words, &choice), TUTTI_OK);
+        for (int n = 0; n < BACKEND_NAMES_MAX; n++)
+            cr_expect_eq(backend_is_used(&choice, n, cases[i].hosts, cases[i].size),
+                         cases[i].used[n] == '1', "%s, %d hosts: %d", cases[i].words,
+                         cases[i].hosts, n);
     }
 }

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the calls of rules reach all members where that is not the group's own way: by other backends
+ * inside hosts, between them, or both. Such a route is a second space of messages in the group's
+ * engine; sequence, signature and queue are the group's, so order, deadlines, comparison and the
+ * verdict know nothing of it. Rules with the same way share a route, and a way to a member by one
+ * backend is made once. Every member finds the same routes under the same numbers, since they follow
+ * from the choice and the layout alone.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "group/group.h"
+#include "group/native.h"
+
+static int count_hosts(const int *host_of, int size)
+{
+    int hosts = 0;
+
+    for (int r = 0; r < size; r++)
+        hosts = host_of[r] >= hosts ? host_of[r] + 1 : hosts;
+    return hosts;
+}
+
+static bool same_way(struct backend_way a, struct backend_way b)
+{
+    return a.inside == b.inside && a.between == b.between;
+}
+
+void routes_find(struct tutti_group *group, const int *host_of)
+{
+    const struct backend_choice *choice = &group->choice;
+    const int hosts = count_hosts(host_of, group->size);
+    const struct backend_way levels = {LOCAL, REMOTE};
+
+    group->routes[0].way = backend_way_in(levels, hosts, group->size);
+    group->route_count = 1;
+    for (uint32_t i = 0; i < choice->rule_count; i++) {
+        const struct backend_way way = backend_way_in(choice->rules[i].way, hosts, group->size);
+        int route = 0;
+
+        while (route < group->route_count && !same_way(group->routes[route].way, way))
+            route++;
+        group->routes[route].way = way;
+        group->rule_routes[i] = route;
+        group->route_count += route == group->route_count;
+    }
+    group->message_rule = backend_rule_of_messages(choice);
+}
+
+static int level_by(const struct tutti_group *group, int route, const int *host_of, int rank)
+{
+    const struct backend_way way = group->routes[route].way;
+
+    return host_of[rank] == host_of[group->rank] ? way.inside : way.between;
+}
+
+static tutti_status allocate(struct link *link, int size)
+{
+    if (!link->peers)
+        link->peers = calloc((size_t)size, sizeof *link->peers);
+    if (!link->paths)
+        link->paths = calloc((size_t)size, sizeof *link->paths);
+    return link->peers && link->paths
+               ? TUTTI_OK
+               : error_set(TUTTI_ERR_NO_MEMORY, "no memory for a group of %d members", size);
+}
+
+tutti_status routes_connect(struct tutti_group *group, const int *host_of)
+{
+    tutti_status status = TUTTI_OK;
+
+    routes_free(group); /* of a round before */
+    for (int route = 1; route < group->route_count; route++)
+        for (int r = 0; r < group->size && !status; r++) {
+            const int level = level_by(group, route, host_of, r);
+            struct link *link = &group->links[level];
+
+            if (r == group->rank)
+                continue;
+            status = allocate(link, group->size);
+            if (status || link->peers[r])
+                continue;
+            if (group->levels[r] == level)
+                link->peers[r] = group->peers[r];
+            else
+                status = endpoint_connect(group, level, r, &link->peers[r]);
+        }
+    return status;
+}
+
+static tutti_status start(struct tutti_group *group, int route, const int *host_of,
+                          struct p2p_path **paths)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (int r = 0; r < group->size && !status; r++) {
+        const int level = level_by(group, route, host_of, r);
+        struct link *link = &group->links[level];
+
+        if (r == group->rank)
+            continue;
+        if (!link->paths[r] && group->levels[r] == level)
+            link->paths[r] = group->paths[r];
+        else if (!link->paths[r])
+            status = p2p_engine_add_path(group->p2p_engine, group->endpoints[level].index,
+                                         link->peers[r], r, group->size, &link->paths[r]);
+        paths[r] = link->paths[r];
+    }
+    return status ? status
+                  : p2p_group_new(group->p2p_engine, (uint32_t)route + 1, group->rank, group->size,
+                                  paths, &group_events, group, &group->routes[route].p2p);
+}
+
+tutti_status routes_start(struct tutti_group *group, const int *host_of)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (int route = 1; route < group->route_count && !status; route++) {
+        struct p2p_path **paths = calloc((size_t)group->size, sizeof *paths);
+
+        status = paths ? start(group, route, host_of, paths)
+                       : error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d paths", group->size);
+        free(paths);
+    }
+    return status;
+}
+
+void routes_stop(struct tutti_group *group)
+{
+    for (int route = 1; route < group->route_count; route++) {
+        p2p_group_free(group->routes[route].p2p);
+        group->routes[route].p2p = NULL;
+    }
+}
+
+void routes_free(struct tutti_group *group)
+{
+    for (int level = 0; level < TRANSPORTS; level++) {
+        free(group->links[level].peers);
+        free(group->links[level].paths);
+        group->links[level] = (struct link){NULL};
+    }
+}
+
+/* The group's engine, where it is that of the one backend which the calls go by. */
+static const struct native_facts *engine_of(const struct tutti_group *group, int route)
+{
+    const struct native_facts *native = native_facts(group);
+    const struct backend_way way = group->routes[route].way;
+
+    return native && way.inside == way.between &&
+                   !strcmp(native->name, group->endpoints[way.between].name)
+               ? native
+               : NULL;
+}
+
+static void name_composed(struct route *route, const struct group_facts *facts)
+{
+    const char *local = facts->local_name, *remote = facts->remote_name;
+
+    if (local && remote)
+        snprintf(route->composed, sizeof route->composed, "%s+%s", local, remote);
+}
+
+void routes_gather_facts(struct tutti_group *group)
+{
+    name_composed(&group->routes[0], &group->facts);
+    if (group->choice.rule_count && group->size > 1)
+        group->facts.native = engine_of(group, 0);
+    for (int route = 1; route < group->route_count; route++) {
+        const struct backend_way way = group->routes[route].way;
+        const char *inside = group->endpoints[way.inside].name;
+        const char *between = group->endpoints[way.between].name;
+        const bool mapped = endpoint_maps(group, way.inside);
+
+        group->routes[route].facts = (struct group_facts){.layout = &group->layout,
+                                                          .mapped = mapped,
+                                                          .messages = true,
+                                                          .local_name = mapped ? inside : NULL,
+                                                          .remote_name = between,
+                                                          .native = engine_of(group, route)};
+        name_composed(&group->routes[route], &group->routes[route].facts);
+    }
+}
+
+void routes_fail(struct tutti_group *group, tutti_status status)
+{
+    for (int route = 1; route < group->route_count; route++)
+        if (group->routes[route].p2p)
+            p2p_group_fail(group->routes[route].p2p, status);
+}
+
+void routes_end(struct tutti_group *group, int rank)
+{
+    for (int level = 0; level < TRANSPORTS; level++) {
+        struct p2p_path *path = group->links[level].paths ? group->links[level].paths[rank] : NULL;
+
+        if (path && path != group->paths[rank])
+            p2p_path_fail(path, TUTTI_ERR_PEER_LOST, "it left the group");
+    }
+}
+
+int route_of(const struct tutti_group *group, const struct backend_rule *rule)
+{
+    return rule ? group->rule_routes[rule - group->choice.rules] : 0;
+}
+
+const char *route_carrier(const struct tutti_group *group, int route, int rank)
+{
+    const struct backend_way way = group->routes[route].way;
+    const bool mate = group->layout.host_of[rank] == group->layout.host;
+
+    if (!route)
+        return group->endpoints[group->levels[rank]].name;
+    return group->endpoints[mate ? way.inside : way.between].name;
+}
