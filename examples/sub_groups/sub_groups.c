@@ -51,12 +51,17 @@ int main(void)
     require(tutti_group_split(world, rank % COLUMNS, rank, NULL, &column));
 
     /* Only those in the list have to call this one; the others get NULL. Counted downwards, so that
-     * the last of them leads. */
+     * the last of them leads. The group has a name for messages, gives up after a minute, and goes by
+     * tcp whatever carries the world. */
+    tutti_group_options options = TUTTI_GROUP_OPTIONS_INIT;
+    options.name = "evens";
+    options.timeout_ms = 60000;
+    options.backend = "tcp";
     int32_t ranks[64], count = 0;
     for (int r = size - 1; r >= 0 && count < 64; r--)
         if (r % 2 == 0)
             ranks[count++] = r;
-    require(tutti_group_new(world, ranks, count, NULL, &evens));
+    require(tutti_group_new(world, ranks, count, &options, &evens));
 
     printf("rank %d: %d of %d in its row, sum %d; %d of %d in its column, sum %d\n", rank,
            tutti_group_rank(row), tutti_group_size(row), sum_over(row, rank),
