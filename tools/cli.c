@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <tutti/status.h>
+
 enum { NEAREST_WORD_MAX = 64 };
 
 static void say(const char *verb, const char *format, va_list args)
@@ -24,6 +26,16 @@ void cli_say(const char *verb, const char *format, ...)
     va_start(args, format);
     say(verb, format, args);
     va_end(args);
+}
+
+const char *cli_last_error(void)
+{
+    const char *words = tutti_last_error();
+    const size_t name = strspn(words, "abcdefghijklmnopqrstuvwxyz_");
+
+    return g_str_has_prefix(words, "tutti_") && g_str_has_prefix(words + name, ": ")
+               ? words + name + 2
+               : words;
 }
 
 int cli_usage(const char *verb, const char *format, ...)

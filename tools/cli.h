@@ -27,6 +27,9 @@ int cli_usage(const char *verb, const char *format, ...) G_GNUC_PRINTF(2, 3);
 /* Says "tutti VERB: words" on stderr. */
 void cli_say(const char *verb, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
+/* What the library says went wrong, without the name of its function: nobody here has called that. */
+const char *cli_last_error(void);
+
 /* The candidate nearest to `word`, NULL when none is near enough to be what was meant. */
 const char *cli_nearest(const char *word, const char *const *candidates);
 

@@ -369,7 +369,7 @@ static void build_question(JsonBuilder *builder, const struct question *question
 
 static int say_failure(tutti_status status)
 {
-    cli_say("explain", "%s", tutti_last_error());
+    cli_say("explain", "%s", cli_last_error());
     return status == TUTTI_ERR_INVALID_ARGUMENT ? EXIT_USAGE : EXIT_FAILED;
 }
 

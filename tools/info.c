@@ -59,7 +59,7 @@ static int print_text(void)
 
     printf("tutti %s\n", tutti_version());
     if (tutti_info_list(print_row, &text) != TUTTI_OK) {
-        cli_say("info", "%s", tutti_last_error());
+        cli_say("info", "%s", cli_last_error());
         return EXIT_FAILED;
     }
     if (!plugins)
@@ -133,7 +133,7 @@ static int print_json(void)
     build_member(builder, "schema", "tutti.info/1");
     build_member(builder, "version", tutti_version());
     if (tutti_info_list(build_row, &document) != TUTTI_OK) {
-        cli_say("info", "%s", tutti_last_error());
+        cli_say("info", "%s", cli_last_error());
         return EXIT_FAILED;
     }
     if (document.section)

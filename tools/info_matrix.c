@@ -69,7 +69,7 @@ static bool take_backends(struct matrix *matrix, char *const *names)
 
     for (; *names; names++)
         if (!take_backend(matrix, *names)) {
-            cli_say("info", "%s", tutti_last_error());
+            cli_say("info", "%s", cli_last_error());
             return false;
         }
     if (!plugins)

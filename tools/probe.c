@@ -177,7 +177,7 @@ GPtrArray *probe_plugins(void)
     GPtrArray *plugins = g_ptr_array_new_with_free_func(probed_free);
 
     if (tutti_plugin_files(collect, plugins) != TUTTI_OK) {
-        cli_say("info", "cannot list plugins: %s", tutti_last_error());
+        cli_say("info", "cannot list plugins: %s", cli_last_error());
         g_ptr_array_unref(plugins);
         return NULL;
     }

@@ -11,6 +11,7 @@
 struct thread_error {
     tutti_error_info info;
     char message[ERROR_MESSAGE_MAX];
+    bool named; /* the message begins with the public function's name */
 };
 
 static _Thread_local struct thread_error last;
@@ -31,9 +32,38 @@ static void reset(tutti_status status, int system_errno)
                                    .rank = -1,
                                    .peer = -1,
                                    .operation = ""};
+    last.named = false;
 }
 
-tutti_status error_set(tutti_status status, const char *format, ...)
+tutti_status error_prefix(const char *format, ...)
+{
+    va_list args;
+    char text[ERROR_MESSAGE_MAX], old[ERROR_MESSAGE_MAX];
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    memcpy(old, last.message, sizeof old);
+    int wanted = snprintf(last.message, sizeof last.message, "%s: %s", text, old);
+    mark_cut(last.message, sizeof last.message, wanted);
+    return last.info.status;
+}
+
+static bool is_about_arguments(tutti_status status)
+{
+    return status == TUTTI_ERR_INVALID_ARGUMENT || status == TUTTI_ERR_UNSUPPORTED ||
+           status == TUTTI_ERR_NEWER_CALLER;
+}
+
+void error_name(const char *function)
+{
+    if (!last.named && is_about_arguments(last.info.status) && !strncmp(function, "tutti_", 6)) {
+        error_prefix("%s", function);
+        last.named = true;
+    }
+}
+
+tutti_status error_set_in(const char *function, tutti_status status, const char *format, ...)
 {
     va_list args;
     char text[ERROR_MESSAGE_MAX]; /* the arguments may point into the old message */
@@ -44,6 +74,7 @@ tutti_status error_set(tutti_status status, const char *format, ...)
     mark_cut(text, sizeof text, wanted);
     reset(status, 0);
     memcpy(last.message, text, sizeof text);
+    error_name(function);
     return status;
 }
 
@@ -61,20 +92,6 @@ tutti_status error_set_errno(tutti_status status, int system_errno, const char *
     wanted = snprintf(last.message, sizeof last.message, "%s: %s", text, system_words);
     mark_cut(last.message, sizeof last.message, wanted);
     return status;
-}
-
-tutti_status error_prefix(const char *format, ...)
-{
-    va_list args;
-    char text[ERROR_MESSAGE_MAX], old[ERROR_MESSAGE_MAX];
-
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    memcpy(old, last.message, sizeof old);
-    int wanted = snprintf(last.message, sizeof last.message, "%s: %s", text, old);
-    mark_cut(last.message, sizeof last.message, wanted);
-    return last.info.status;
 }
 
 void error_where(int rank, int peer, uint64_t sequence, const char *operation)

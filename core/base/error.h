@@ -5,17 +5,34 @@
  * Whoever finds a failure calls error_set() once and returns the status; whoever passes it on
  * may put words in front with error_prefix(). Nothing here allocates: the text is bounded and cut
  * with "…" when it is longer.
+ *
+ * What is wrong with the caller's arguments is said after the name of the public function: at once
+ * where that one finds it, and by error_named() where it returns what a check has found.
  */
 #ifndef TUTTI_BASE_ERROR_H
 #define TUTTI_BASE_ERROR_H
+
+#include <stdbool.h>
 
 #include <tutti/status.h>
 
 enum { ERROR_MESSAGE_MAX = 2048 };
 
 /* Sets the thread's error and returns `status`, so that callers write `return error_set(…)`. */
-tutti_status error_set(tutti_status status, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+#define error_set(...) error_set_in(__func__, __VA_ARGS__)
+tutti_status error_set_in(const char *function, tutti_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Puts the name of `function` before the error that is there, once: if it is a public function and the
+ * error is about arguments. */
+void error_name(const char *function);
+static inline tutti_status error_of(const char *function, tutti_status status)
+{
+    if (status)
+        error_name(function);
+    return status;
+}
+#define error_named(status) error_of(__func__, (status))
 
 /* As error_set(); appends the system's words for `system_errno`. */
 tutti_status error_set_errno(tutti_status status, int system_errno, const char *format, ...)

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-tutti_status options_copy(void *dst, size_t known, const void *src, const char *what)
+tutti_status(options_copy)(void *dst, size_t known, const void *src, const char *what)
 {
     const uint32_t known_size = (uint32_t)known;
     uint32_t size = known_size;

@@ -10,6 +10,8 @@
 
 #include <tutti/status.h>
 
+#include "base/error.h"
+
 enum { OPTIONS_SIZE_MAX = 4096 }; /* no caller's struct is larger; more is rubbish */
 
 /*
@@ -19,5 +21,6 @@ enum { OPTIONS_SIZE_MAX = 4096 }; /* no caller's struct is larger; more is rubbi
  * `known` are set.
  */
 tutti_status options_copy(void *dst, size_t known, const void *src, const char *what);
+#define options_copy(...) error_named((options_copy)(__VA_ARGS__))
 
 #endif

@@ -10,9 +10,10 @@
 #include "collective/call.h"
 #include "collective/side.h"
 
-static struct collective all_to_all_call(void)
+static struct collective all_to_all_call(const char *function)
 {
-    return (struct collective){.words = {.op = -1, .root = -1, .operation = OPERATION_ALL_TO_ALL}};
+    return (struct collective){.function = function,
+                               .words = {.op = -1, .root = -1, .operation = OPERATION_ALL_TO_ALL}};
 }
 
 static uint64_t block_bytes(const struct side *side, int i)
@@ -153,7 +154,7 @@ static tutti_status all_to_all(tutti_group *group, struct collective *c, tutti_s
 tutti_status tutti_all_to_all(tutti_group *group, const tutti_tensor *in, const tutti_tensor *out,
                               const tutti_options *options, tutti_work **work)
 {
-    struct collective c = all_to_all_call();
+    struct collective c = all_to_all_call(__func__);
     struct side ins, outs;
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
@@ -168,7 +169,7 @@ tutti_status tutti_all_to_all_list(tutti_group *group, const tutti_tensor *const
                                    const tutti_tensor *const *outs, const tutti_options *options,
                                    tutti_work **work)
 {
-    struct collective c = all_to_all_call();
+    struct collective c = all_to_all_call(__func__);
     struct side in, out;
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
@@ -185,7 +186,7 @@ tutti_status tutti_all_to_all_v(tutti_group *group, const tutti_tensor *in,
                                 const int64_t *out_offsets, const tutti_options *options,
                                 tutti_work **work)
 {
-    struct collective c = all_to_all_call();
+    struct collective c = all_to_all_call(__func__);
     struct side ins, outs;
     tutti_status status = call_check(group, options, &c.timeout_ms);
 

@@ -3,10 +3,11 @@
 #include "collective/call.h"
 #include "collective/collective.h"
 
-static tutti_status barrier(tutti_group *group, enum operation operation,
+static tutti_status barrier(const char *function, tutti_group *group, enum operation operation,
                             const tutti_options *options, tutti_work **work)
 {
-    struct collective c = {.words = {.op = -1, .root = -1, .operation = (uint8_t)operation}};
+    struct collective c = {.function = function,
+                           .words = {.op = -1, .root = -1, .operation = (uint8_t)operation}};
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
     return collective_run(group, &c, status, work);
@@ -14,11 +15,11 @@ static tutti_status barrier(tutti_group *group, enum operation operation,
 
 tutti_status tutti_barrier(tutti_group *group, const tutti_options *options, tutti_work **work)
 {
-    return barrier(group, OPERATION_BARRIER, options, work);
+    return barrier(__func__, group, OPERATION_BARRIER, options, work);
 }
 
 tutti_status tutti_monitored_barrier(tutti_group *group, const tutti_options *options,
                                      tutti_work **work)
 {
-    return barrier(group, OPERATION_MONITORED_BARRIER, options, work);
+    return barrier(__func__, group, OPERATION_MONITORED_BARRIER, options, work);
 }

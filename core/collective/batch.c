@@ -126,12 +126,14 @@ static void refuse(struct batch *batch, tutti_status status)
 }
 
 /* The new entry; NULL: refused, and why. */
-static struct entry *add(struct batch *batch, bool wants, tutti_status *status)
+static struct entry *add(struct batch *batch, const char *function, bool wants,
+                         tutti_status *status)
 {
     if (!*status && wants)
-        *status = error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                            "in a batch a call has no work and tells nothing: pass NULL; "
-                            "tutti_batch_end() gives one work for all");
+        *status = error_of(function,
+                           error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                                     "in a batch a call has no work and tells nothing: pass NULL; "
+                                     "tutti_batch_end() gives one work for all"));
     struct entry *entry = *status ? NULL : calloc(1, sizeof *entry);
     if (!*status && !entry)
         *status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a call of a batch");
@@ -147,7 +149,7 @@ static struct entry *add(struct batch *batch, bool wants, tutti_status *status)
 tutti_status batch_add_collective(struct batch *batch, struct collective *c, tutti_status status,
                                   bool wants)
 {
-    struct entry *entry = add(batch, wants, &status);
+    struct entry *entry = add(batch, c->function, wants, &status);
 
     if (entry) {
         entry->collective = *c;
@@ -161,7 +163,7 @@ tutti_status batch_add_collective(struct batch *batch, struct collective *c, tut
 tutti_status batch_add_message(struct batch *batch, struct message *m, tutti_status status,
                                bool wants)
 {
-    struct entry *entry = add(batch, wants, &status);
+    struct entry *entry = add(batch, m->function, wants, &status);
 
     if (entry) {
         entry->is_message = true;

@@ -2,6 +2,7 @@
 #include "collective/call.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/fork.h"
@@ -44,7 +45,7 @@ tutti_status call_tensor(const tutti_tensor *tensor, const char *what, enum tens
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s is NULL", what);
     tutti_status status = tensor_measure(tensor, &size);
     if (status)
-        return status;
+        return strcmp(what, "the tensor") ? error_prefix("%s", what) : status;
     const int32_t device = tensor->device.type & ~TUTTI_DEVICE_READ_ONLY;
     if (device != TUTTI_DEVICE_CPU && device != TUTTI_DEVICE_CUDA_HOST)
         return error_set(TUTTI_ERR_UNSUPPORTED,

@@ -65,7 +65,7 @@ static tutti_status begin_or_refuse(struct tutti_group *group, struct collective
                                     struct call *call)
 {
     return group_ended(group) ? group_refuse(group, &c->words, c->bytes)
-                              : collective_begin(group, c, call);
+                              : error_of(c->function, collective_begin(group, c, call));
 }
 
 /*
@@ -136,6 +136,7 @@ tutti_status collective_run(struct tutti_group *group, struct collective *c, tut
 {
     struct batch *batch = batch_of(group);
 
+    status = error_of(c->function, status);
     if (batch)
         status = batch_add_collective(batch, c, status, work != NULL);
     else if (!status)

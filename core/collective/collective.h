@@ -8,6 +8,7 @@
 #include "group/group.h"
 
 struct collective {
+    const char *function; /* of the public API, for errors about arguments */
     struct call_words words;
     struct blocks in, out;
     uint64_t bytes;          /* of the vector, or of each block */

@@ -3,9 +3,10 @@
 #include "collective/call.h"
 #include "collective/side.h"
 
-static struct collective gather_call(enum operation operation, int32_t root)
+static struct collective gather_call(const char *function, enum operation operation, int32_t root)
 {
-    return (struct collective){.words = {.op = -1, .root = root, .operation = (uint8_t)operation}};
+    return (struct collective){.function = function,
+                               .words = {.op = -1, .root = root, .operation = (uint8_t)operation}};
 }
 
 /* What both have in common: my vector is one of the output's blocks. */
@@ -42,7 +43,7 @@ static tutti_status all_gather(tutti_group *group, struct collective *c, tutti_s
 tutti_status tutti_all_gather(tutti_group *group, const tutti_tensor *in, const tutti_tensor *out,
                               const tutti_options *options, tutti_work **work)
 {
-    struct collective c = gather_call(OPERATION_ALL_GATHER, -1);
+    struct collective c = gather_call(__func__, OPERATION_ALL_GATHER, -1);
     struct side blocks;
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
@@ -55,7 +56,7 @@ tutti_status tutti_all_gather_list(tutti_group *group, const tutti_tensor *in,
                                    const tutti_tensor *const *outs, const tutti_options *options,
                                    tutti_work **work)
 {
-    struct collective c = gather_call(OPERATION_ALL_GATHER, -1);
+    struct collective c = gather_call(__func__, OPERATION_ALL_GATHER, -1);
     struct side blocks;
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
@@ -68,7 +69,7 @@ tutti_status tutti_all_gather_v(tutti_group *group, const tutti_tensor *in, cons
                                 const int64_t *counts, const int64_t *offsets,
                                 const tutti_options *options, tutti_work **work)
 {
-    struct collective c = gather_call(OPERATION_ALL_GATHER, -1);
+    struct collective c = gather_call(__func__, OPERATION_ALL_GATHER, -1);
     struct side blocks;
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
@@ -100,7 +101,7 @@ static tutti_status gather(tutti_group *group, struct collective *c, tutti_statu
 tutti_status tutti_gather(tutti_group *group, const tutti_tensor *in, const tutti_tensor *out,
                           int32_t root, const tutti_options *options, tutti_work **work)
 {
-    struct collective c = gather_call(OPERATION_GATHER, root);
+    struct collective c = gather_call(__func__, OPERATION_GATHER, root);
     struct side vector, blocks;
     tutti_status status = side_rooted(group, &c, options, in, "the input", TENSOR_READ, &vector);
 
@@ -113,7 +114,7 @@ tutti_status tutti_gather_list(tutti_group *group, const tutti_tensor *in,
                                const tutti_tensor *const *outs, int32_t root,
                                const tutti_options *options, tutti_work **work)
 {
-    struct collective c = gather_call(OPERATION_GATHER, root);
+    struct collective c = gather_call(__func__, OPERATION_GATHER, root);
     struct side vector, blocks;
     tutti_status status = side_rooted(group, &c, options, in, "the input", TENSOR_READ, &vector);
 
@@ -126,7 +127,7 @@ tutti_status tutti_gather_v(tutti_group *group, const tutti_tensor *in, const tu
                             const int64_t *counts, const int64_t *offsets, int32_t root,
                             const tutti_options *options, tutti_work **work)
 {
-    struct collective c = gather_call(OPERATION_GATHER, root);
+    struct collective c = gather_call(__func__, OPERATION_GATHER, root);
     struct side vector, blocks;
     tutti_status status = side_rooted(group, &c, options, in, "the input", TENSOR_READ, &vector);
 

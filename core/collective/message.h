@@ -6,6 +6,7 @@
 #include "group/group.h"
 
 struct message {
+    const char *function; /* of the public API, for errors about arguments */
     enum call_kind kind;
     void *data;
     struct packed *packed; /* until it is posted */

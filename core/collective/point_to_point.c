@@ -22,8 +22,8 @@ static tutti_status check_peer(const struct tutti_group *group, const struct mes
     if (m->kind == CALL_RECV && m->peer == TUTTI_ANY_SOURCE)
         return TUTTI_OK;
     if (m->peer < 0 || m->peer >= group->size)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "rank %d is not in a group of %d", m->peer,
-                         group->size);
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s %d is not in a group of %d",
+                         m->kind == CALL_SEND ? "destination" : "source", m->peer, group->size);
     return TUTTI_OK;
 }
 
@@ -41,7 +41,7 @@ static tutti_status check(tutti_group *group, const tutti_tensor *tensor,
     if (!status)
         status = call_tensor(tensor, "the tensor", m->kind == CALL_SEND ? TENSOR_READ : received,
                              &m->packed, &m->data, &count, &m->bytes);
-    return status;
+    return error_of(m->function, status);
 }
 
 tutti_status message_post(struct tutti_group *group, struct message *m, struct call *call)
@@ -134,8 +134,9 @@ static tutti_status run_async(struct tutti_group *group, struct message *m, tutt
     struct engine *engine = &group->context->engine;
     struct async_call *async;
 
-    tutti_status status = ret_work ? call_allocate(group, &async)
-                                   : error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_work is NULL");
+    tutti_status status =
+        ret_work ? call_allocate(group, &async)
+                 : error_of(m->function, error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_work is NULL"));
     if (!status) {
         async->work.cancel = cancel;
         engine_take(engine);
@@ -173,51 +174,54 @@ static tutti_status start_only(tutti_group *group, struct message m, const tutti
     return status ? status : run_async(group, &m, ret_work);
 }
 
-static struct message sending(int32_t destination, uint64_t tag)
+static struct message sending(const char *function, int32_t destination, uint64_t tag)
 {
-    return (struct message){.kind = CALL_SEND, .tag = tag, .peer = destination};
+    return (struct message){
+        .function = function, .kind = CALL_SEND, .tag = tag, .peer = destination};
 }
 
-static struct message receiving(int32_t source, uint64_t tag, bool up_to)
+static struct message receiving(const char *function, int32_t source, uint64_t tag, bool up_to)
 {
-    return (struct message){.kind = CALL_RECV, .tag = tag, .peer = source, .up_to = up_to};
+    return (struct message){
+        .function = function, .kind = CALL_RECV, .tag = tag, .peer = source, .up_to = up_to};
 }
 
 tutti_status tutti_send(tutti_group *group, const tutti_tensor *tensor, int32_t destination,
                         uint64_t tag, const tutti_options *options)
 {
-    return block(group, sending(destination, tag), tensor, options, NULL, NULL);
+    return block(group, sending(__func__, destination, tag), tensor, options, NULL, NULL);
 }
 
 tutti_status tutti_recv(tutti_group *group, const tutti_tensor *tensor, int32_t source,
                         uint64_t tag, const tutti_options *options, int32_t *ret_source)
 {
-    return block(group, receiving(source, tag, false), tensor, options, ret_source, NULL);
+    return block(group, receiving(__func__, source, tag, false), tensor, options, ret_source, NULL);
 }
 
 tutti_status tutti_recv_up_to(tutti_group *group, const tutti_tensor *tensor, int32_t source,
                               uint64_t tag, const tutti_options *options, int32_t *ret_source,
                               uint64_t *ret_bytes)
 {
-    return block(group, receiving(source, tag, true), tensor, options, ret_source, ret_bytes);
+    return block(group, receiving(__func__, source, tag, true), tensor, options, ret_source,
+                 ret_bytes);
 }
 
 tutti_status tutti_isend(tutti_group *group, const tutti_tensor *tensor, int32_t destination,
                          uint64_t tag, const tutti_options *options, tutti_work **ret_work)
 {
-    return start_only(group, sending(destination, tag), tensor, options, ret_work);
+    return start_only(group, sending(__func__, destination, tag), tensor, options, ret_work);
 }
 
 tutti_status tutti_irecv(tutti_group *group, const tutti_tensor *tensor, int32_t source,
                          uint64_t tag, const tutti_options *options, tutti_work **ret_work)
 {
-    return start_only(group, receiving(source, tag, false), tensor, options, ret_work);
+    return start_only(group, receiving(__func__, source, tag, false), tensor, options, ret_work);
 }
 
 tutti_status tutti_irecv_up_to(tutti_group *group, const tutti_tensor *tensor, int32_t source,
                                uint64_t tag, const tutti_options *options, tutti_work **ret_work)
 {
-    return start_only(group, receiving(source, tag, true), tensor, options, ret_work);
+    return start_only(group, receiving(__func__, source, tag, true), tensor, options, ret_work);
 }
 
 /* ---- several at once ---- */
@@ -256,7 +260,8 @@ tutti_status tutti_sendrecv(tutti_group *group, const tutti_tensor *send, int32_
                             uint64_t send_tag, const tutti_tensor *recv, int32_t source,
                             uint64_t recv_tag, const tutti_options *options, int32_t *ret_source)
 {
-    struct message out = sending(destination, send_tag), in = receiving(source, recv_tag, false);
+    struct message out = sending(__func__, destination, send_tag),
+                   in = receiving(__func__, source, recv_tag, false);
     tutti_status status = check(group, send, options, &out);
     struct batch *batch = batch_of(group);
 
@@ -298,7 +303,8 @@ static tutti_status read_op(const void *ops, uint32_t op_size, uint32_t index, t
 static tutti_status message_of(tutti_group *group, const tutti_p2p_op *op,
                                const tutti_options *options, struct message *ret_message)
 {
-    *ret_message = (struct message){.kind = op->kind == TUTTI_P2P_SEND ? CALL_SEND : CALL_RECV,
+    *ret_message = (struct message){.function = "",
+                                    .kind = op->kind == TUTTI_P2P_SEND ? CALL_SEND : CALL_RECV,
                                     .tag = op->tag,
                                     .peer = op->peer,
                                     .up_to = op->kind == TUTTI_P2P_RECV_UP_TO};
@@ -351,7 +357,7 @@ tutti_status tutti_batch_isend_irecv(tutti_group *group, const tutti_p2p_op *ops
     struct batch_item *items = calloc(count, sizeof *items);
     if (!items)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %u operations", count);
-    status = prepare(group, ops, op_size, count, options, items);
+    status = error_named(prepare(group, ops, op_size, count, options, items));
     struct engine *engine = &group->context->engine;
     engine_take(engine);
     if (!status && group_ended(group))

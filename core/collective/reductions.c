@@ -96,10 +96,11 @@ static void take_vector(struct collective *c, const struct side *side)
 }
 
 /* The commonest call, and often one of a few bytes: without the detour over sides. */
-tutti_status tutti_all_reduce(tutti_group *group, const tutti_tensor *tensor, tutti_reduce_op op,
-                              const tutti_options *options, tutti_work **work)
+static tutti_status all_reduce(const char *function, tutti_group *group, const tutti_tensor *tensor,
+                               tutti_reduce_op op, const tutti_options *options, tutti_work **work)
 {
-    struct collective c = {.words = {.op = op, .root = -1, .operation = OPERATION_ALL_REDUCE}};
+    struct collective c = {.function = function,
+                           .words = {.op = op, .root = -1, .operation = OPERATION_ALL_REDUCE}};
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
     if (!status)
@@ -120,16 +121,23 @@ tutti_status tutti_all_reduce(tutti_group *group, const tutti_tensor *tensor, tu
     return collective_run(group, &c, status, work);
 }
 
+tutti_status tutti_all_reduce(tutti_group *group, const tutti_tensor *tensor, tutti_reduce_op op,
+                              const tutti_options *options, tutti_work **work)
+{
+    return all_reduce(__func__, group, tensor, op, options, work);
+}
+
 tutti_status tutti_all_reduce_into(tutti_group *group, const tutti_tensor *in_tensor,
                                    const tutti_tensor *out_tensor, tutti_reduce_op op,
                                    const tutti_options *options, tutti_work **work)
 {
-    struct collective c = {.words = {.op = op, .root = -1, .operation = OPERATION_ALL_REDUCE}};
+    struct collective c = {.function = __func__,
+                           .words = {.op = op, .root = -1, .operation = OPERATION_ALL_REDUCE}};
     struct side in, out;
     tutti_status status;
 
     if (in_tensor == out_tensor)
-        return tutti_all_reduce(group, out_tensor, op, options, work);
+        return all_reduce(__func__, group, out_tensor, op, options, work);
     status = call_check(group, options, &c.timeout_ms);
     if (!status)
         status = side_vector(&c, out_tensor, "the output", TENSOR_WRITTEN, &out);
@@ -147,11 +155,12 @@ tutti_status tutti_all_reduce_into(tutti_group *group, const tutti_tensor *in_te
     return collective_run(group, &c, status, work);
 }
 
-static tutti_status reduce(tutti_group *group, const tutti_tensor *in_tensor,
+static tutti_status reduce(const char *function, tutti_group *group, const tutti_tensor *in_tensor,
                            const tutti_tensor *out_tensor, tutti_reduce_op op, int32_t root,
                            const tutti_options *options, tutti_work **work)
 {
-    struct collective c = {.words = {.op = op, .root = root, .operation = OPERATION_REDUCE}};
+    struct collective c = {.function = function,
+                           .words = {.op = op, .root = root, .operation = OPERATION_REDUCE}};
     const bool in_place = in_tensor == out_tensor;
     struct side in = {0}, out = {0};
     tutti_status status = call_check(group, options, &c.timeout_ms);
@@ -180,21 +189,22 @@ static tutti_status reduce(tutti_group *group, const tutti_tensor *in_tensor,
 tutti_status tutti_reduce(tutti_group *group, const tutti_tensor *tensor, tutti_reduce_op op,
                           int32_t root, const tutti_options *options, tutti_work **work)
 {
-    return reduce(group, tensor, tensor, op, root, options, work);
+    return reduce(__func__, group, tensor, tensor, op, root, options, work);
 }
 
 tutti_status tutti_reduce_into(tutti_group *group, const tutti_tensor *in, const tutti_tensor *out,
                                tutti_reduce_op op, int32_t root, const tutti_options *options,
                                tutti_work **work)
 {
-    return reduce(group, in, out, op, root, options, work);
+    return reduce(__func__, group, in, out, op, root, options, work);
 }
 
 /* ---- reduce_scatter ------------------------------------------------------------------------- */
 
-static struct collective reduce_scatter_call(tutti_reduce_op op)
+static struct collective reduce_scatter_call(const char *function, tutti_reduce_op op)
 {
     return (struct collective){
+        .function = function,
         .words = {.op = op, .root = -1, .operation = OPERATION_REDUCE_SCATTER}};
 }
 
@@ -226,7 +236,7 @@ tutti_status tutti_reduce_scatter(tutti_group *group, const tutti_tensor *in,
                                   const tutti_tensor *out, tutti_reduce_op op,
                                   const tutti_options *options, tutti_work **work)
 {
-    struct collective c = reduce_scatter_call(op);
+    struct collective c = reduce_scatter_call(__func__, op);
     struct side blocks;
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
@@ -239,7 +249,7 @@ tutti_status tutti_reduce_scatter_list(tutti_group *group, const tutti_tensor *c
                                        const tutti_tensor *out, tutti_reduce_op op,
                                        const tutti_options *options, tutti_work **work)
 {
-    struct collective c = reduce_scatter_call(op);
+    struct collective c = reduce_scatter_call(__func__, op);
     struct side blocks;
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
@@ -253,7 +263,7 @@ tutti_status tutti_reduce_scatter_v(tutti_group *group, const tutti_tensor *in,
                                     const tutti_tensor *out, tutti_reduce_op op,
                                     const tutti_options *options, tutti_work **work)
 {
-    struct collective c = reduce_scatter_call(op);
+    struct collective c = reduce_scatter_call(__func__, op);
     struct side blocks;
     tutti_status status = call_check(group, options, &c.timeout_ms);
 

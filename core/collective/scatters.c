@@ -6,7 +6,8 @@
 tutti_status tutti_broadcast(tutti_group *group, const tutti_tensor *tensor, int32_t root,
                              const tutti_options *options, tutti_work **work)
 {
-    struct collective c = {.words = {.op = -1, .root = root, .operation = OPERATION_BROADCAST}};
+    struct collective c = {.function = __func__,
+                           .words = {.op = -1, .root = root, .operation = OPERATION_BROADCAST}};
     struct side vector;
     const enum tensor_use use = group && group->rank == root ? TENSOR_READ : TENSOR_WRITTEN;
     tutti_status status = side_rooted(group, &c, options, tensor, "the tensor", use, &vector);
@@ -20,9 +21,10 @@ tutti_status tutti_broadcast(tutti_group *group, const tutti_tensor *tensor, int
 
 /* ---- scatter: only the root has an input ---------------------------------------------------- */
 
-static struct collective scatter_call(int32_t root)
+static struct collective scatter_call(const char *function, int32_t root)
 {
-    return (struct collective){.words = {.op = -1, .root = root, .operation = OPERATION_SCATTER}};
+    return (struct collective){.function = function,
+                               .words = {.op = -1, .root = root, .operation = OPERATION_SCATTER}};
 }
 
 /* `uneven`: the form with counts, whose sizes only the root knows. */
@@ -49,7 +51,7 @@ static tutti_status scatter(tutti_group *group, struct collective *c, tutti_stat
 tutti_status tutti_scatter(tutti_group *group, const tutti_tensor *in, const tutti_tensor *out,
                            int32_t root, const tutti_options *options, tutti_work **work)
 {
-    struct collective c = scatter_call(root);
+    struct collective c = scatter_call(__func__, root);
     struct side blocks, vector;
     tutti_status status =
         side_rooted(group, &c, options, out, "the output", TENSOR_WRITTEN, &vector);
@@ -63,7 +65,7 @@ tutti_status tutti_scatter_list(tutti_group *group, const tutti_tensor *const *i
                                 const tutti_tensor *out, int32_t root, const tutti_options *options,
                                 tutti_work **work)
 {
-    struct collective c = scatter_call(root);
+    struct collective c = scatter_call(__func__, root);
     struct side blocks, vector;
     tutti_status status =
         side_rooted(group, &c, options, out, "the output", TENSOR_WRITTEN, &vector);
@@ -77,7 +79,7 @@ tutti_status tutti_scatter_v(tutti_group *group, const tutti_tensor *in, const i
                              const int64_t *offsets, const tutti_tensor *out, int32_t root,
                              const tutti_options *options, tutti_work **work)
 {
-    struct collective c = scatter_call(root);
+    struct collective c = scatter_call(__func__, root);
     struct side blocks, vector;
     tutti_status status =
         side_rooted(group, &c, options, out, "the output", TENSOR_WRITTEN, &vector);

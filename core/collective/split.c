@@ -30,7 +30,8 @@ static int by_key(const void *a, const void *b)
 static tutti_status tell_all(struct tutti_group *parent, int32_t *pairs)
 {
     const uint64_t count = 2 * (uint64_t)parent->size;
-    struct collective all = {.words = {.count = count,
+    struct collective all = {.function = "tutti_group_split",
+                             .words = {.count = count,
                                        .dtype = TUTTI_I32,
                                        .op = TUTTI_SUM,
                                        .root = -1,

@@ -36,7 +36,7 @@ bool groups_ended_well(void)
     return atomic_load(&begun) == atomic_load(&ended_well);
 }
 
-tutti_status group_check(const struct tutti_group *group)
+tutti_status(group_check)(const struct tutti_group *group)
 {
     if (!group)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the group is NULL");
@@ -376,12 +376,12 @@ tutti_status tutti_init(const tutti_init_options *caller_options, tutti_group **
     struct tutti_group *world;
     status = group_create(context, name, options.timeout_ms, &world);
     if (status)
-        return status;
+        return error_named(status);
     status = form_world(world, &options);
     end_joining(context);
     if (status) {
         group_free(world);
-        return status;
+        return error_named(status);
     }
     context_offer_default(world);
     *ret_world = world;

@@ -22,6 +22,7 @@
 
 #include "algorithm/layout.h"
 #include "base/chain.h"
+#include "base/error.h"
 #include "base/tally.h"
 #include "bootstrap/bootstrap.h"
 #include "control/control.h"
@@ -363,6 +364,7 @@ const char *route_carrier(const struct tutti_group *group, int route, int rank);
 bool groups_ended_well(void);
 /* INVALID_ARGUMENT for NULL, FORKED in a child. */
 tutti_status group_check(const struct tutti_group *group);
+#define group_check(group) error_named((group_check)(group))
 /* Whether the group has ended, also when only a mate's page tells so far; before each call. */
 static inline bool group_ended(const struct tutti_group *group)
 {

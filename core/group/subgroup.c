@@ -234,15 +234,15 @@ tutti_status tutti_group_new(tutti_group *parent, const int32_t *ranks, int32_t 
     if (group_ended(parent))
         return group_verdict(parent);
     if (!ranks)
-        return make_whole(parent, &options, ret_group);
+        return error_named(make_whole(parent, &options, ret_group));
     status = find_self(parent, ranks, n, &self);
     if (status)
-        return status;
+        return error_named(status);
     if (self < 0) {
         *ret_group = NULL;
         return TUTTI_OK;
     }
-    return make(parent, ranks, n, self, &options, ret_group);
+    return error_named(make(parent, ranks, n, self, &options, ret_group));
 }
 
 /* ---- translation ---- */

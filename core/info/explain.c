@@ -37,6 +37,9 @@ struct question {
 /* "all_gather", "all_gather_v", "send". */
 static tutti_status parse_operation(const char *name, struct question *question)
 {
+#define NAME(NAME, name) name " "
+    static const char known[] = OPERATION_LIST(NAME);
+#undef NAME
     const size_t length = name ? strlen(name) : 0;
     const bool uneven = length > 2 && !strcmp(name + length - 2, "_v");
     const size_t plain = uneven ? length - 2 : length;
@@ -52,12 +55,9 @@ static tutti_status parse_operation(const char *name, struct question *question)
             return TUTTI_OK;
         }
     return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                     "unknown operation '%s'; there are "
-#define NAME(NAME, name) name " "
-                     OPERATION_LIST(NAME)
-#undef NAME
-                         "send recv, and with _v those that have a block for every member",
-                     name ? name : "(null)");
+                     "unknown operation '%s'; there are %ssend recv, and with _v those that have a "
+                     "block for every member",
+                     name ? name : "(null)", known);
 }
 
 /* "2,2" to the host of each member; NULL: one host. */
@@ -283,7 +283,7 @@ tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn
     tutti_status status;
 
     if (!query || !fn)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "tutti_explain: query or fn is NULL");
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "query or fn is NULL");
     status = options_copy(&q, sizeof q, query, "tutti_explain_query");
     if (status)
         return status;
@@ -293,7 +293,7 @@ tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn
     if (status == TUTTI_OK)
         status = make_layout(&q, &layout);
     if (status)
-        return status;
+        return error_named(status);
     status = parse_question(&q, &question);
     if (status == TUTTI_OK)
         status = carriers_check_hosts(&carriers, &choice, &layout);
@@ -311,5 +311,5 @@ tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn
         status = explain_collective(&facts, layout.size > 1 ? rule : NULL, &question, fn, user);
     }
     layout_free(&layout);
-    return status;
+    return error_named(status);
 }

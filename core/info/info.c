@@ -70,7 +70,7 @@ static void info_cpu(const struct info_rows *rows)
 tutti_status tutti_info_list(tutti_info_fn fn, void *user)
 {
     if (!fn)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "tutti_info_list: fn is NULL");
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "fn is NULL");
     info_build(&(struct info_rows){fn, user, "build"});
     info_cpu(&(struct info_rows){fn, user, "cpu"});
     info_net(&(struct info_rows){fn, user, "net"});

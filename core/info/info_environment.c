@@ -73,7 +73,7 @@ tutti_status tutti_environment_list(tutti_variable_fn fn, void *user)
     char plugins[1024];
 
     if (!fn)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "tutti_environment_list: fn is NULL");
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "fn is NULL");
     for (const struct environment_variable *row = environment_table; row->name; row++)
         list_row(&listing, row);
     plugin_known_names(plugins, sizeof plugins);

@@ -10,7 +10,7 @@
 tutti_status tutti_plugin_files(tutti_plugin_info_fn fn, void *user)
 {
     if (!fn)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "tutti_plugin_files: fn is NULL");
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "fn is NULL");
 
     g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     g_autoptr(GPtrArray) directories = search_directories();
@@ -39,8 +39,7 @@ tutti_status tutti_plugin_files(tutti_plugin_info_fn fn, void *user)
 tutti_status tutti_plugin_probe(const char *path, tutti_plugin_info_fn fn, void *user)
 {
     if (!path || !fn)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "tutti_plugin_probe: %s is NULL",
-                         path ? "fn" : "path");
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s is NULL", path ? "fn" : "path");
 
     g_autofree char *name = search_name_of(path);
     const tutti_plugin *plugin = NULL;

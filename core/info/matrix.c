@@ -216,7 +216,7 @@ tutti_status tutti_matrix_list(const char *backend, tutti_matrix_fn fn, void *us
     struct listing listing = {.fn = fn, .user = user, .carriers = &carriers};
 
     if (!fn)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "tutti_matrix_list: fn is NULL");
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "fn is NULL");
     tutti_status status = backend_resolve(backend, &choice);
     if (!status && choice.rule_count)
         status = error_set(TUTTI_ERR_INVALID_ARGUMENT,
@@ -226,7 +226,7 @@ tutti_status tutti_matrix_list(const char *backend, tutti_matrix_fn fn, void *us
         status = carriers_find(&choice, &carriers);
     for (size_t i = 0; i < sizeof placings / sizeof placings[0] && !status; i++)
         status = list_placing(&listing, &placings[i]);
-    return status;
+    return error_named(status);
 }
 
 const char *tutti_operation_name(int32_t number)

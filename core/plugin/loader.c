@@ -399,7 +399,7 @@ const tutti_wrapper_ops *plugin_wrapper(const tutti_plugin *plugin)
 tutti_status tutti_plugin_register(const tutti_plugin *plugin)
 {
     if (!plugin)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "tutti_plugin_register: plugin is NULL");
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "plugin is NULL");
     if (descriptor_check(plugin, NULL))
         return error_prefix("tutti_plugin_register");
 
@@ -407,8 +407,7 @@ tutti_status tutti_plugin_register(const tutti_plugin *plugin)
     if (!kept)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory to remember plugin %s", plugin->name);
     if (kept != plugin)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "tutti_plugin_register: another plugin is registered as \"%s\"",
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "another plugin is registered as \"%s\"",
                          plugin->name);
     return TUTTI_OK;
 }
@@ -478,7 +477,7 @@ static void report_registered(tutti_plugin_info_fn fn, void *user, GHashTable *s
 tutti_status tutti_plugins_list(tutti_plugin_info_fn fn, void *user)
 {
     if (!fn)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "tutti_plugins_list: fn is NULL");
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "fn is NULL");
 
     g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     g_autoptr(GPtrArray) directories = search_directories();

@@ -137,7 +137,7 @@ tutti_status tutti_reduce_op_premul(const tutti_tensor *factor, tutti_reduce_op 
                            "the factor is on a device of type %d; it must be in host memory",
                            factor->device.type);
     if (status)
-        return status;
+        return error_named(status);
     struct reduce_op *op = allocate(size.bytes);
     if (!op)
         return TUTTI_ERR_NO_MEMORY;

@@ -181,7 +181,8 @@ tutti_status tutti_store_set(tutti_store *store, const char *key, const void *da
         status = check_key(key);
     if (!status)
         status = check_value(data, size);
-    return status ? status : store->ops->set(store, key, (struct store_slice){data, size}, &time);
+    return status ? error_named(status)
+                  : store->ops->set(store, key, (struct store_slice){data, size}, &time);
 }
 
 tutti_status tutti_store_get(tutti_store *store, const char *key, int64_t timeout_ms,
@@ -194,7 +195,7 @@ tutti_status tutti_store_get(tutti_store *store, const char *key, int64_t timeou
         status = check_key(key);
     if (!status)
         status = check_result(ret_value);
-    return status ? status : store->ops->get(store, key, &time, ret_value);
+    return status ? error_named(status) : store->ops->get(store, key, &time, ret_value);
 }
 
 tutti_status tutti_store_add(tutti_store *store, const char *key, int64_t delta, int64_t timeout_ms,
@@ -210,7 +211,7 @@ tutti_status tutti_store_add(tutti_store *store, const char *key, int64_t delta,
         status = store->ops->add(store, key, delta, &time, &value);
     if (!status && ret_value)
         *ret_value = value;
-    return status;
+    return error_named(status);
 }
 
 tutti_status tutti_store_compare_set(tutti_store *store, const char *key, const void *expected,
@@ -229,7 +230,7 @@ tutti_status tutti_store_compare_set(tutti_store *store, const char *key, const 
     if (!status)
         status = check_result(ret_value);
     return status
-               ? status
+               ? error_named(status)
                : store->ops->compare_set(store, key, (struct store_slice){expected, expected_size},
                                          (struct store_slice){desired, desired_size}, &time,
                                          ret_value);
@@ -250,7 +251,7 @@ tutti_status tutti_store_check(tutti_store *store, const char *const *keys, size
         status = store->ops->check(store, keys, count, &time, &present);
     if (!status)
         *ret_present = present;
-    return status;
+    return error_named(status);
 }
 
 tutti_status tutti_store_wait(tutti_store *store, const char *const *keys, size_t count,
@@ -261,7 +262,7 @@ tutti_status tutti_store_wait(tutti_store *store, const char *const *keys, size_
 
     if (!status)
         status = check_keys(keys, count);
-    return status || !count ? status : store->ops->wait(store, keys, count, &time);
+    return status || !count ? error_named(status) : store->ops->wait(store, keys, count, &time);
 }
 
 static tutti_status get_one_by_one(tutti_store *store, const char *const *keys, size_t count,
@@ -296,9 +297,9 @@ tutti_status tutti_store_multi_get(tutti_store *store, const char *const *keys, 
     if (!status)
         status = check_keys(keys, count);
     if (status || !count)
-        return status;
+        return error_named(status);
     status = check_result(ret_values);
-    return status ? status : store_multi_get(store, keys, count, &time, ret_values);
+    return status ? error_named(status) : store_multi_get(store, keys, count, &time, ret_values);
 }
 
 tutti_status tutti_store_append(tutti_store *store, const char *key, const void *data, size_t size,
@@ -311,7 +312,7 @@ tutti_status tutti_store_append(tutti_store *store, const char *key, const void 
         status = check_key(key);
     if (!status)
         status = check_value(data, size);
-    return status ? status
+    return status ? error_named(status)
                   : store->ops->append(store, key, (struct store_slice){data, size}, &time);
 }
 
@@ -328,7 +329,7 @@ tutti_status tutti_store_delete(tutti_store *store, const char *key, int64_t tim
         status = store->ops->remove(store, key, &time, &existed);
     if (!status && ret_existed)
         *ret_existed = existed;
-    return status;
+    return error_named(status);
 }
 
 tutti_status tutti_store_num_keys(tutti_store *store, int64_t timeout_ms, int64_t *ret_count)
@@ -338,5 +339,5 @@ tutti_status tutti_store_num_keys(tutti_store *store, int64_t timeout_ms, int64_
 
     if (!status)
         status = check_result(ret_count);
-    return status ? status : store->ops->num_keys(store, &time, ret_count);
+    return status ? error_named(status) : store->ops->num_keys(store, &time, ret_count);
 }

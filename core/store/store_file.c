@@ -371,7 +371,7 @@ tutti_status tutti_store_open_file(const char *path, int32_t world_size, int64_t
                                    tutti_store **ret_store)
 {
     struct store_time time;
-    tutti_status status = store_time_start(timeout_ms, &time);
+    tutti_status status = error_named(store_time_start(timeout_ms, &time));
 
     if (status)
         return status;

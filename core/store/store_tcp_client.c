@@ -491,7 +491,7 @@ tutti_status tutti_store_open_tcp(const char *host, uint16_t port, int64_t timeo
                                   tutti_store **ret_store)
 {
     struct store_time time;
-    tutti_status status = store_time_start(timeout_ms, &time);
+    tutti_status status = error_named(store_time_start(timeout_ms, &time));
 
     if (status)
         return status;

@@ -51,7 +51,8 @@ tutti_status tutti_tensor_from_dlpack(struct DLManagedTensor *managed, tutti_ten
     if (!managed || !ret_tensor)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s is NULL",
                          managed ? "ret_tensor" : "the managed tensor");
-    return import(&(struct imported){.tensor = managed->tensor, .managed = managed}, ret_tensor);
+    return error_named(
+        import(&(struct imported){.tensor = managed->tensor, .managed = managed}, ret_tensor));
 }
 
 tutti_status tutti_tensor_from_dlpack_versioned(struct DLManagedTensorVersioned *managed,
@@ -68,7 +69,7 @@ tutti_status tutti_tensor_from_dlpack_versioned(struct DLManagedTensorVersioned 
     struct imported from = {.tensor = managed->tensor, .versioned = managed};
     if (managed->flags & FLAG_READ_ONLY)
         from.tensor.device.type |= TUTTI_DEVICE_READ_ONLY;
-    return import(&from, ret_tensor);
+    return error_named(import(&from, ret_tensor));
 }
 
 void tutti_tensor_release(tutti_tensor *tensor)

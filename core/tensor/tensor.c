@@ -190,7 +190,7 @@ tutti_status tutti_tensor_measure(const tutti_tensor *tensor, uint64_t *ret_coun
     tutti_status status = tensor_measure(tensor, &size);
 
     if (status != TUTTI_OK)
-        return status;
+        return error_named(status);
     if (ret_count)
         *ret_count = size.count;
     if (ret_bytes)

@@ -115,10 +115,10 @@ static tutti_status check_timeout(int64_t timeout_ms, int64_t *ret_until_ns)
 tutti_status tutti_work_wait(tutti_work *work, int64_t timeout_ms)
 {
     int64_t until_ns;
-    tutti_status status = check(work);
+    tutti_status status = error_named(check(work));
 
     if (!status)
-        status = check_timeout(timeout_ms, &until_ns);
+        status = error_named(check_timeout(timeout_ms, &until_ns));
     if (status)
         return status;
     const bool done = engine_wait(work->engine, work->state, until_ns);
@@ -131,7 +131,7 @@ tutti_status tutti_work_wait(tutti_work *work, int64_t timeout_ms)
 
 tutti_status tutti_work_test(tutti_work *work, int32_t *ret_done)
 {
-    tutti_status status = check(work);
+    tutti_status status = error_named(check(work));
 
     if (status)
         return status;
@@ -163,10 +163,10 @@ tutti_status tutti_work_wait_all(tutti_work *const *works, uint32_t count, int64
 {
     int64_t until_ns;
     uint32_t late = 0, first = count;
-    tutti_status status = check_all(works, count);
+    tutti_status status = error_named(check_all(works, count));
 
     if (!status)
-        status = check_timeout(timeout_ms, &until_ns);
+        status = error_named(check_timeout(timeout_ms, &until_ns));
     if (status)
         return status;
     for (uint32_t i = 0; i < count; i++)
@@ -225,12 +225,12 @@ tutti_status tutti_work_wait_any(tutti_work *const *works, uint32_t count, int64
 {
     int64_t until_ns;
     uint32_t cursor = count;
-    tutti_status status = check_all(works, count);
+    tutti_status status = error_named(check_all(works, count));
 
     if (!status && !ret_index)
         status = error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_index is NULL");
     if (!status)
-        status = check_timeout(timeout_ms, &until_ns);
+        status = error_named(check_timeout(timeout_ms, &until_ns));
     if (status)
         return status;
     *ret_index = -1;
@@ -259,7 +259,7 @@ tutti_status tutti_work_wait_any(tutti_work *const *works, uint32_t count, int64
 
 tutti_status tutti_work_cancel(tutti_work *work)
 {
-    tutti_status status = check(work);
+    tutti_status status = error_named(check(work));
 
     if (status)
         return status;
@@ -278,7 +278,7 @@ tutti_status tutti_work_cancel(tutti_work *work)
 
 tutti_status tutti_work_result(const tutti_work *work, tutti_work_info *ret_info)
 {
-    tutti_status status = check(work);
+    tutti_status status = error_named(check(work));
 
     if (status)
         return status;
@@ -310,7 +310,7 @@ int32_t tutti_work_source(const tutti_work *work)
 
 tutti_status tutti_work_then(tutti_work *work, tutti_work_fn fn, void *user)
 {
-    tutti_status status = check(work);
+    tutti_status status = error_named(check(work));
 
     if (status)
         return status;
@@ -331,7 +331,7 @@ tutti_status tutti_work_then(tutti_work *work, tutti_work_fn fn, void *user)
 
 tutti_status tutti_work_watch(tutti_work *work)
 {
-    tutti_status status = check(work);
+    tutti_status status = error_named(check(work));
 
     if (status)
         return status;

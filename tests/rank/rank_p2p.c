@@ -308,7 +308,7 @@ RANK_CASE(a_batch_with_a_wrong_operation_starts_none)
     ops[2].peer = size;
     check_status(tutti_batch_isend_irecv(world, ops, sizeof *ops, 3, NULL, works),
                  TUTTI_ERR_INVALID_ARGUMENT);
-    check_contains(tutti_last_error(), "operation 2 of 3: rank");
+    check_contains(tutti_last_error(), "operation 2 of 3: destination 3");
     ops[2] = (tutti_p2p_op){.kind = 9, .peer = peer, .tensor = &tensors[2]};
     check_status(tutti_batch_isend_irecv(world, ops, sizeof *ops, 3, NULL, works),
                  TUTTI_ERR_UNSUPPORTED);
