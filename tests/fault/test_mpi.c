@@ -237,7 +237,7 @@ static void run_by_mpirun(const char *mpi, const char *loads, const char *before
         cr_skip_test("the example hello is not built");
     snprintf(
         command, sizeof command,
-        "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 %s %s timeout 30 mpirun.%s %s "
+        "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 %s %s timeout 90 mpirun.%s %s "
         "-n 3 " HELLO " 2>&1",
         ranks_lsan_options(loads), before, mpi, flags);
     output_of(command, ret_output, size);

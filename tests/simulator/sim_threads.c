@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "sim.h"
 
-enum { THREADS_MAX = 5, CALLS = 100, DEADLINE_S = 60 };
+enum { THREADS_MAX = 5, CALLS = 100, DEADLINE_S = 300 };
 
 static struct sim_op ops[CALLS];
 

@@ -379,7 +379,7 @@ void run_forked(const tutti_transport_ops *ops, int size, int killed,
         if (children[i] == 0) {
             struct member member;
 
-            alarm(60); /* also without the parent */
+            alarm(300); /* also without the parent */
             member_init(&member, world, i);
             run_member(&member);
             _exit(0);

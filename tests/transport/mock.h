@@ -17,7 +17,7 @@
 
 #include <tutti/plugin.h>
 
-enum { MEMBERS_MAX = 4, WAIT_MS = 20000, LABEL = 1000, LATER_BYTES = 64 };
+enum { MEMBERS_MAX = 4, WAIT_MS = 60000, LABEL = 1000, LATER_BYTES = 64 };
 
 struct member;
 

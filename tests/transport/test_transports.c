@@ -49,7 +49,7 @@ ParameterizedTestParameters(transports, keeps_its_contract)
     return cr_make_param_array(struct driver_case, cases, count);
 }
 
-ParameterizedTest(struct driver_case *c, transports, keeps_its_contract, .timeout = 60)
+ParameterizedTest(struct driver_case *c, transports, keeps_its_contract, .timeout = 400)
 {
     char plugin[512];
     int result;

@@ -70,7 +70,7 @@ int main(int argc, char **argv)
             (cases[i].only && strcmp(cases[i].only, provider->name) != 0))
             continue;
         int64_t start = now_ms();
-        alarm(120);
+        alarm(400);
         cases[i].run(provider->ops);
         printf("%s %s: %lld ms\n", provider->name, cases[i].name, (long long)(now_ms() - start));
         ran++;

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "control/mates.h"
 
-TestSuite(mates, .timeout = 20);
+TestSuite(mates, .timeout = 60);
 
 enum { MEMBERS = 5 };
 
@@ -43,7 +43,7 @@ static void leave(struct member *member)
 /* Moves them until the first one is not forming any more. */
 static void form(struct member *members, const bool *here)
 {
-    int64_t end = clock_deadline_ms(5000);
+    int64_t end = clock_deadline_ms(20000);
 
     while (members[0].mates->state == MATES_FORMING && clock_now_ns() < end)
         for (int i = 0; i < MEMBERS; i++)
