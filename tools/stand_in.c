@@ -295,7 +295,12 @@ static bool take_over(struct stand_ins *s, int fd)
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
 
-    if (recvmsg(fd, &message, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof hello)
+    ssize_t came;
+
+    do /* with a time-out of its own, SA_RESTART does not go on by itself */
+        came = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    while (came < 0 && errno == EINTR);
+    if (came != (ssize_t)sizeof hello)
         return false;
     int descriptor = descriptor_in(&message);
     if (hello.rank < 0 || hello.rank >= s->count || s->of[hello.rank].socket >= 0 ||
@@ -311,6 +316,8 @@ static bool take_over(struct stand_ins *s, int fd)
     for (size_t have = 0; one->text && have < hello.bytes;) {
         ssize_t n = recv(fd, one->text + have, hello.bytes - have, 0);
 
+        if (n < 0 && errno == EINTR)
+            continue;
         if (n <= 0)
             return false;
         have += (size_t)n;
