@@ -126,7 +126,7 @@ MPI_TEST(the_blocking_forms_give_up_deadlines_and_say_so)
 
     cr_assert_not_null(ranks);
     cr_assert(ranks_reach(ranks, RANKS_ALL, "calls"));
-    usleep(300000); /* longer than the deadline that nobody keeps */
+    usleep(1000000); /* longer than the deadline that nobody keeps */
     ranks_tell(ranks, 0, "go");
     cr_assert(ranks_wait(ranks));
     cr_expect(ranks_passed(ranks));
