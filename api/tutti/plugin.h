@@ -51,8 +51,8 @@ typedef struct tutti_wrapped_group tutti_wrapped_group; /* a group, as wrappers 
 
 /*
  * Host services. `self` is the first argument of each and belongs to one endpoint. Any thread may
- * call log, now_ns, allocate, release, config, error, wake_mate; the others are called from inside
- * an operation of the endpoint only.
+ * call log, now_ns, allocate, release, config, error, wake_mate, reduce_local; the others are called
+ * from inside an operation of the endpoint only.
  */
 typedef struct tutti_host {
     uint32_t struct_size;

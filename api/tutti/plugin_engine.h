@@ -107,8 +107,9 @@ typedef struct tutti_team_options {
  *
  * A team makes one operation at a time, in the order of the calls, which is the same on all members.
  * Everything is driven by polling: no function waits for another member, except on a thread of the
- * provider's own. open, form and close may take some milliseconds. An engine that can only block runs
- * on such a thread, with all signals blocked, that is left behind when `abort` cannot end it.
+ * provider's own. open, form, abort and close may take some milliseconds. An engine that can only
+ * block runs on such a thread, with all signals blocked, that is left behind when `abort` cannot end
+ * it.
  *
  * The core keeps deadlines, watches for dead members, and calls abort once the group has ended. It is
  * not told by the engine who is missing: an operation that cannot go on may stay TUTTI_ERR_NOT_READY.
@@ -149,8 +150,8 @@ typedef struct tutti_collectives_ops {
     tutti_status (*test)(tutti_team *team, tutti_request *request);
     /** The group has ended: nothing is started any more. TUTTI_OK: nobody touches the memory of the
      * operation in flight any more. TUTTI_ERR_NOT_READY: the engine may still, until close; the core
-     * then warns that the memory is not free, and names the operation. Never waits. Called by the
-     * thread that moves the group, never while another function of the team runs; also before form. */
+     * then warns that the memory is not free, and names the operation. Waits for no member. Called by
+     * the thread that moves the group, never while another function of the team runs; also before form. */
     tutti_status (*abort)(tutti_team *team);
     /** Frees the team, on this member alone: it waits for nobody. The transport's endpoint is still
      * open. */

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A mesh is what Gloo calls a device and a context: one thread with an epoll set, and for each other member a
- * pair, which listens on a port of its own from the start. So a member's address is a list of ports, one
- * for each member, and everybody picks the one that is for him. Of two members the one with the greater
- * address dials; Gloo decides that by itself.
+ * A mesh is what Gloo calls a context: for each other member a pair, which listens on a port of its own
+ * from the start. So a member's address is a list of ports, one for each member, and everybody picks the one
+ * that is for him. Of two members the one with the greater address dials; Gloo decides that by itself. A
+ * device, one thread with an epoll set, serves the meshes of a group.
  */
 #include "mesh.hh"
 
 #include <gloo/config.h>
 #include <gloo/transport/tcp/address.h>
-#include <gloo/transport/tcp/device.h>
 
 #include <algorithm>
 #include <array>
@@ -18,6 +17,8 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 namespace tutti_gloo
 {
@@ -37,6 +38,7 @@ static_assert(sizeof(address_head) == 16 && sizeof(address_entry) == 20, "no pad
 
 constexpr std::uint32_t address_magic = 0x316f6c67; /* "glo1" */
 constexpr std::size_t address_max = 65536;
+constexpr long tick_ns = 200000;
 constexpr int members_max =
     static_cast<int>((address_max - sizeof(address_head)) / sizeof(address_entry));
 
@@ -109,21 +111,78 @@ signals_blocked::~signals_blocked()
     pthread_sigmask(SIG_SETMASK, reinterpret_cast<sigset_t *>(before_), nullptr);
 }
 
-mesh::mesh(const char *bind_address, int rank, int size) : rank_(rank), size_(size)
+ticks::ticks(const device &of) : device_(of), timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC))
+{
+    const itimerspec every{{0, tick_ns}, {0, tick_ns}};
+
+    if (timer_ < 0)
+        return; /* slower, but right */
+    timerfd_settime(timer_, 0, &every, nullptr);
+    try {
+        of->registerDescriptor(timer_, EPOLLIN, this);
+    } catch (const std::exception &) {
+        ::close(timer_);
+        timer_ = -1;
+    }
+}
+
+/* A device that is gone has no thread that could still call. */
+ticks::~ticks()
+{
+    const device left = device_.lock();
+
+    if (timer_ < 0)
+        return;
+    if (left)
+        left->unregisterDescriptor(timer_, this);
+    ::close(timer_);
+}
+
+void ticks::handleEvents(int)
+{
+    std::uint64_t past;
+
+    [[maybe_unused]] const ssize_t taken = read(timer_, &past, sizeof past);
+}
+
+device mesh::make_device(const char *bind_address)
+{
+    const signals_blocked blocked; /* inherited by Gloo's thread */
+
+    return std::dynamic_pointer_cast<gloo::transport::tcp::Device>(
+        gloo::transport::tcp::CreateDevice(bind_address ? bind_address : "127.0.0.1"));
+}
+
+mesh::mesh(device on, int rank, int size) : rank_(rank), size_(size), device_(std::move(on))
 {
     if (size > members_max)
         throw failure{TUTTI_ERR_UNSUPPORTED, 0,
                       "at most " + std::to_string(members_max) +
                           " members, each with a port of its own"};
-    const signals_blocked blocked; /* inherited by Gloo's thread */
-
-    device_ = gloo::transport::tcp::CreateDevice(bind_address ? bind_address : "127.0.0.1");
     quiet_ = device_->createContext(0, 1);
     pairs_ = device_->createContext(rank, size);
     pairs_->setTimeout(std::chrono::milliseconds::zero()); /* none: deadlines are the core's */
     for (int i = 0; i < size; i++)
         if (i != rank)
             pairs_->createPair(i);
+}
+
+mesh::~mesh()
+{
+    const ticks fast(device_);
+
+    pairs_.reset();
+    quiet_.reset();
+    device_.reset();
+}
+
+void mesh::cut()
+{
+    const ticks fast(device_);
+
+    for (int i = 0; i < size_; i++)
+        if (i != rank_)
+            pair(i).close();
 }
 
 std::vector<std::uint8_t> mesh::address() const
@@ -143,7 +202,17 @@ std::vector<std::uint8_t> mesh::address() const
     return bytes;
 }
 
-way mesh::way_to(const std::uint8_t *address, std::size_t bytes) const
+std::uint64_t give_address(const std::vector<std::uint8_t> &address, void *ret_address,
+                           std::uint64_t capacity)
+{
+    if (capacity < address.size())
+        throw failure{TUTTI_ERR_INTERNAL, 0,
+                      "the address needs " + std::to_string(address.size()) + " bytes"};
+    std::memcpy(ret_address, address.data(), address.size());
+    return address.size();
+}
+
+route mesh::route_to(const std::uint8_t *address, std::size_t bytes) const
 {
     const failure other_kind{TUTTI_ERR_MISMATCH, 0,
                              "the peer's address is of another kind or version"};

@@ -20,8 +20,6 @@
 #include <gloo/common/error.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstring>
 #include <exception>
 #include <new>
 
@@ -29,54 +27,7 @@
 
 using namespace tutti_gloo;
 
-namespace
-{
-
-constexpr std::chrono::milliseconds look_every{200}; /* at the connection, while waiting */
-
-/* Ends a thread without a word. */
-struct stopped {
-};
-
-/* Gloo begins with the place in its source. */
-std::string words_of(const std::exception &what)
-{
-    const std::string words = what.what();
-    const std::size_t place = words.find("] ");
-
-    return words.compare(0, 1, "[") == 0 && place != std::string::npos ? words.substr(place + 2)
-                                                                       : words;
-}
-
-} // namespace
-
-/* The buffer that a thread waits in, as long as stop() has to know it. */
-class tutti_peer::active
-{
-  public:
-    active(tutti_peer &peer, buffer &one, bool receiving)
-        : peer_(peer), place_(peer.waited_[receiving])
-    {
-        const std::lock_guard<std::mutex> lock(peer_.endpoint.mutex);
-
-        peer_.check_stop();
-        place_ = &one;
-    }
-    ~active()
-    {
-        const std::lock_guard<std::mutex> lock(peer_.endpoint.mutex);
-
-        place_ = nullptr;
-    }
-    active(const active &) = delete;
-    active &operator=(const active &) = delete;
-
-  private:
-    tutti_peer &peer_;
-    buffer *&place_;
-};
-
-tutti_peer::tutti_peer(tutti_endpoint &owner, std::uint64_t core_label, way where)
+tutti_peer::tutti_peer(tutti_endpoint &owner, std::uint64_t core_label, route where)
     : endpoint(owner), label(core_label), to(std::move(where)), pair_(owner.mesh.pair(to.rank)),
       out_buffer_(owner.mesh.buffer(&out_, sizeof out_)),
       in_buffer_(owner.mesh.buffer(&in_, sizeof in_)), send_watch_(owner.mesh.buffer(&nothing_, 0)),
@@ -100,39 +51,64 @@ tutti_peer::tutti_peer(tutti_endpoint &owner, std::uint64_t core_label, way wher
 
 tutti_peer::~tutti_peer()
 {
-    bool connected;
+    bool soft;
 
     {
         const std::lock_guard<std::mutex> lock(endpoint.mutex);
         stop();
-        connected = connected_;
+        soft = connected_ && !withdrawn_;
     }
-    if (!connected)
-        pair_.close(); /* the sender waits for the connection */
+    if (!soft)
+        pair_.close(); /* the sender waits for the connection, or half a message is on its way */
     sender_.join();
     receiver_.join();
 }
 
-void tutti_peer::post(tutti_request &request, request_queue &queue)
+void tutti_peer::post(tutti_request &request, direction where)
 {
-    queue.push(request);
+    if (lost)
+        throw failure{TUTTI_ERR_PEER_LOST, 0, lost_words};
+    if (stopped_)
+        throw failure{TUTTI_ERR_ABORTED, 0,
+                      to.name + ": a message was withdrawn half-way, and none can follow it"};
+    ways_[where].queue.push(request);
     changed_.notify_all();
+}
+
+void tutti_peer::withdraw(tutti_request &request, std::unique_lock<std::mutex> &lock)
+{
+    for (way &one : ways_) {
+        if (one.queue.remove(request))
+            return;
+        if (one.moved != &request)
+            continue;
+        withdrawn_ = true;
+        stop();
+        endpoint.left.wait(lock, [&] { return one.moved != &request; });
+        return;
+    }
+}
+
+void tutti_peer::abandon()
+{
+    for (const way &one : ways_)
+        withdrawn_ |= one.moved != nullptr;
+    stop();
 }
 
 void tutti_peer::leave()
 {
     leaving_ = true;
-    sends = receives = request_queue();
+    for (way &one : ways_)
+        one.queue = request_queue();
     changed_.notify_all();
 }
 
 void tutti_peer::stop()
 {
     stopped_ = true;
-    if (waited_[0])
-        waited_[0]->abortWaitSend();
-    if (waited_[1])
-        waited_[1]->abortWaitRecv();
+    for (way &one : ways_)
+        one.patience.end();
     changed_.notify_all();
 }
 
@@ -143,7 +119,7 @@ template <typename Task> void tutti_peer::run(Task task) noexcept
     pthread_setname_np(pthread_self(), "tutti-gloo");
     try {
         task();
-    } catch (const stopped &) {
+    } catch (const ended &) {
     } catch (const std::bad_alloc &) {
         lose("out of memory");
     } catch (const std::exception &what) {
@@ -160,10 +136,10 @@ void tutti_peer::lose(const std::string &words)
     if (!stopped_ && !lost) {
         lost = true;
         lost_words = words;
-        for (request_queue *queue : {&sends, &receives})
-            while (!queue->empty())
-                endpoint.complete(queue->pop(), TUTTI_ERR_PEER_LOST);
-        endpoint.wake();
+        for (way &one : ways_)
+            while (!one.queue.empty())
+                endpoint.complete(one.queue.pop(), TUTTI_ERR_PEER_LOST);
+        endpoint.bell.ring();
     }
     stop();
 }
@@ -172,49 +148,36 @@ void tutti_peer::lose(const std::string &words)
 void tutti_peer::check_stop() const
 {
     if (stopped_)
-        throw stopped();
+        throw ended();
 }
 
-/* Throws what ended the connection, if it has. */
-void tutti_peer::check_pair(bool receiving)
+void tutti_peer::wait(buffer &one, direction where)
 {
-    buffer &watch = receiving ? *receive_watch_ : *send_watch_;
-
-    watch.abortWaitRecv();
-    watch.waitRecv(nullptr, look_every);
-}
-
-void tutti_peer::wait(buffer &one, bool receiving)
-{
-    const active here(*this, one, receiving);
-
-    for (;;) {
-        try {
-            if (receiving ? one.waitRecv(nullptr, look_every) : one.waitSend(nullptr, look_every))
-                return;
-            throw stopped();
-        } catch (const gloo::IoException &) { /* the time has run out, or the connection ended */
-            check_pair(receiving);
-        }
-    }
+    ways_[where].patience.wait(one, where == RECEIVES, [&] {
+        look_at(where == RECEIVES ? *receive_watch_ : *send_watch_);
+    });
 }
 
 /* The next request to serve; NULL: there will be none. */
-tutti_request *tutti_peer::next(request_queue &queue)
+tutti_request *tutti_peer::next(direction where)
 {
     std::unique_lock<std::mutex> lock(endpoint.mutex);
+    way &one = ways_[where];
 
-    changed_.wait(lock, [&] { return stopped_ || leaving_ || !queue.empty(); });
+    changed_.wait(lock, [&] { return stopped_ || leaving_ || !one.queue.empty(); });
     check_stop();
-    return queue.empty() ? nullptr : &queue.pop();
+    return one.moved = one.queue.empty() ? nullptr : &one.queue.pop();
 }
 
-void tutti_peer::finish(tutti_request &request, tutti_status result)
+void tutti_peer::finish(direction where, tutti_status result)
 {
     const std::lock_guard<std::mutex> lock(endpoint.mutex);
+    way &one = ways_[where];
 
-    if (!leaving_ && !(stopped_ && !lost)) /* else the core has forgotten it */
-        endpoint.complete(request, result);
+    if (!leaving_ && !(stopped_ && !lost)) /* else the core has forgotten it, or takes it back */
+        endpoint.complete(*one.moved, result);
+    one.moved = nullptr;
+    endpoint.left.notify_all();
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -241,14 +204,14 @@ void tutti_peer::send_all()
         changed_.notify_all();
     }
     send_frame(frame_hello, endpoint.token.data(), endpoint.token.size());
-    while (tutti_request *request = next(sends)) {
+    while (tutti_request *request = next(SENDS)) {
         try {
             send_message(*request);
         } catch (...) {
-            finish(*request, TUTTI_ERR_PEER_LOST);
+            finish(SENDS, TUTTI_ERR_PEER_LOST);
             throw;
         }
-        finish(*request, TUTTI_OK);
+        finish(SENDS, TUTTI_OK);
     }
     send_frame(frame_bye, nullptr, 0);
 }
@@ -258,7 +221,7 @@ void tutti_peer::send_frame(std::uint64_t bytes, const std::uint8_t *data, std::
     out_.bytes = bytes;
     std::copy_n(data, count, out_.data.data());
     pair_.send(out_buffer_.get(), SLOT_FRAMES, 0, sizeof out_.bytes + count);
-    wait(*out_buffer_, false);
+    wait(*out_buffer_, SENDS);
 }
 
 void tutti_peer::send_message(tutti_request &request)
@@ -272,7 +235,7 @@ void tutti_peer::send_message(tutti_request &request)
 
         for (std::uint64_t at = 0; at < s.bytes; at += piece_bytes) {
             pair_.send(pieces.get(), SLOT_DATA, at, std::min(piece_bytes, s.bytes - at));
-            wait(*pieces, false);
+            wait(*pieces, SENDS);
         }
     }
     endpoint.sent_bytes += sizeof out_.bytes + s.bytes;
@@ -303,14 +266,14 @@ void tutti_peer::receive_all()
 void tutti_peer::receive_frame()
 {
     pair_.recv(in_buffer_.get(), SLOT_FRAMES, 0, sizeof in_);
-    wait(*in_buffer_, true);
+    wait(*in_buffer_, RECEIVES);
 }
 
 /* What the frame announces goes to the next receive. When this side leaves, it is dropped. */
 void tutti_peer::take_message()
 {
     const std::uint64_t bytes = in_.bytes;
-    tutti_request *request = next(receives);
+    tutti_request *request = next(RECEIVES);
     const bool fits = request && bytes <= of(*request).bytes;
 
     if (bytes <= inline_max) {
@@ -321,7 +284,7 @@ void tutti_peer::take_message()
             take_pieces(bytes, fits ? request : nullptr);
         } catch (...) {
             if (request)
-                finish(*request, TUTTI_ERR_PEER_LOST);
+                finish(RECEIVES, TUTTI_ERR_PEER_LOST);
             throw;
         }
     }
@@ -330,7 +293,7 @@ void tutti_peer::take_message()
     endpoint.received_bytes += sizeof in_.bytes + bytes;
     endpoint.received++;
     of(*request).bytes = bytes;
-    finish(*request, fits ? TUTTI_OK : TUTTI_ERR_INTERNAL);
+    finish(RECEIVES, fits ? TUTTI_OK : TUTTI_ERR_INTERNAL);
 }
 
 void tutti_peer::take_pieces(std::uint64_t bytes, tutti_request *request)
@@ -341,6 +304,6 @@ void tutti_peer::take_pieces(std::uint64_t bytes, tutti_request *request)
 
     for (std::uint64_t at = 0; at < bytes; at += piece_bytes) {
         pair_.recv(pieces.get(), SLOT_DATA, request ? at : 0, std::min(piece_bytes, bytes - at));
-        wait(*pieces, true);
+        wait(*pieces, RECEIVES);
     }
 }

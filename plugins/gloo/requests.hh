@@ -15,6 +15,7 @@ namespace tutti_gloo
  * became of it stays here until the core calls. */
 struct request_state {
     tutti_request *next;
+    tutti_peer *peer;
     std::uint8_t *data;
     std::uint64_t bytes; /* given; later, of a receive: received */
     tutti_status result;
@@ -48,7 +49,8 @@ class request_queue
         first_ = of(request).next;
         return request;
     }
-    bool remove(const tutti_request &request)
+    /* Those that `leaves` says true of; whether there were any. */
+    template <typename Predicate> bool remove_if(Predicate leaves)
     {
         request_queue rest;
         bool found = false;
@@ -56,13 +58,17 @@ class request_queue
         while (!empty()) {
             tutti_request &one = pop();
 
-            if (&one == &request)
+            if (leaves(one))
                 found = true;
             else
                 rest.push(one);
         }
         *this = rest;
         return found;
+    }
+    bool remove(const tutti_request &request)
+    {
+        return remove_if([&](const tutti_request &one) { return &one == &request; });
     }
 
   private:

@@ -66,9 +66,12 @@ const char *served_message(const char *hosts, bool is_send, int rank, int peer)
     return is_send ? "send" : "recv";
 }
 
-/* MPI: bitwise operations and order on integers alone, and no average. */
+/* MPI: bitwise operations and order on integers alone, and no average. Gloo: all that the core's kernels
+ * do in one step. */
 bool served_by_engine(const char *where, tutti_dtype dtype, tutti_reduce_op op)
 {
+    if (!strcmp(where, "gloo"))
+        return op >= 0 && op != TUTTI_AVG;
     if (strcmp(where, "openmpi") && strcmp(where, "mpich"))
         return true;
     switch (dtype) {

@@ -219,7 +219,7 @@ static void check_record(struct slot *slot, const struct part *part, const tutti
         how = "_fixed";
     else if (space_reduces(call->operation) &&
              !served_by_engine(run.where, call->dtype,
-                               space_is_premul(call->op_level) ? -1 : call->op))
+                               space_is_premul(call->op_level) ? TUTTI_PREMUL_SUM : call->op))
         how = "_core";
     if (part->is_collective)
         snprintf(operation, sizeof operation, "%s%s%s", name, uneven ? "_v" : "", how);

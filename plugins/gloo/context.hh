@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What Gloo's collectives run on: a context whose buffers belong to one thread that can be called back.
+ *
+ * Gloo's own buffers wait until a time runs out, and then end the process's connections; who waits in one
+ * cannot be told to leave. And a message that is longer than its receive ends the process, which members
+ * that call different things would bring about. So Gloo's functions get buffers of ours, which hand on to
+ * those of mesh.hh: their waits are a patience, and a message travels under a slot that is made of the call
+ * and the message's length. What does not fit does not meet, and the core finds out why nothing goes on.
+ */
+#ifndef GLOO_CONTEXT_HH
+#define GLOO_CONTEXT_HH
+
+#include "mesh.hh"
+#include "patience.hh"
+
+#include <gloo/context.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace tutti_gloo
+{
+
+/* What a thread that is in Gloo waits with. */
+struct waiter {
+    tutti_gloo::mesh &mesh;
+    patience &waits;
+    std::function<void()> look; /* throws what has ended a connection */
+    std::uint64_t call = 0; /* what the members must have in common for their messages to meet */
+};
+
+/* `with` outlives it. */
+std::shared_ptr<gloo::Context> make_context(waiter &with);
+
+/* For keys: every bit of the result depends on every bit of both. */
+std::uint64_t mixed(std::uint64_t a, std::uint64_t b);
+
+} // namespace tutti_gloo
+
+#endif
