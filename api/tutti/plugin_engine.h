@@ -168,6 +168,10 @@ typedef struct tutti_collectives_ops {
     tutti_status (*wait_fd)(tutti_team *team, int32_t *ret_fd);
     /** To be called before sleeping on wait_fd: TUTTI_ARMED, or TUTTI_EVENTS_PENDING. */
     int32_t (*arm)(tutti_team *team);
+    /** A member, by its rank in the group, that the operation in flight cannot go on without at the
+     * moment; -1: not known. For words alone, when a deadline has ended and when ranks are asked what
+     * they do. */
+    int32_t (*waits_for)(tutti_team *team);
 } tutti_collectives_ops;
 
 /* ---- bootstrap ---------------------------------------------------------------------------- */

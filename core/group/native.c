@@ -324,6 +324,19 @@ static void look_at_loss(struct tutti_group *group, int64_t now_ns)
     control_propose(group->control, TUTTI_ERR_PEER_LOST, group->rank, words);
 }
 
+/* A neighbour that has not announced the call under way, though it was asked; -1: all have, or it is not
+ * known. */
+static int missing(const struct tutti_group *group, const struct call *call)
+{
+    const int neighbours[] = {(group->rank + 1) % group->size,
+                              (group->rank + group->size - 1) % group->size};
+
+    for (int i = 0; i < 2; i++)
+        if (announced_is_missing(group, neighbours[i], call->announce.sequence))
+            return neighbours[i];
+    return -1;
+}
+
 /* When it begins to wait, and again when who was late has come. */
 static void be_eager(struct tutti_group *group, const struct call *call, int64_t now_ns)
 {
@@ -333,7 +346,7 @@ static void be_eager(struct tutti_group *group, const struct call *call, int64_t
     uint64_t bytes = call->bytes * (blocks ? (uint64_t)group->size : 1);
     const bool was_late = n->late;
 
-    n->late = native_missing(group, call) >= 0;
+    n->late = missing(group, call) >= 0;
     if (n->wait_fd >= 0 || (n->since_ns && !(was_late && !n->late)))
         return;
     bytes = bytes < EAGER_BYTES_MAX ? bytes : EAGER_BYTES_MAX;
@@ -360,13 +373,15 @@ void native_look(struct tutti_group *group, int64_t now_ns)
     announced_tell(group, (group->rank + group->size - 1) % group->size, &call->announce);
 }
 
-int native_missing(const struct tutti_group *group, const struct call *call)
+struct waiting native_waiting(const struct tutti_group *group, const struct call *call)
 {
-    const int neighbours[] = {(group->rank + 1) % group->size,
-                              (group->rank + group->size - 1) % group->size};
+    const struct native *n = group->native;
+    const int neighbour = missing(group, call);
 
-    for (int i = 0; i < 2; i++)
-        if (announced_is_missing(group, neighbours[i], call->announce.sequence))
-            return neighbours[i];
-    return -1;
+    if (neighbour >= 0)
+        return (struct waiting){.kind = WAITING_ANSWER, .rank = neighbour};
+    int rank = n->under_way && TUTTI_HAS(n->ops, waits_for) ? n->ops->waits_for(n->team) : -1;
+    if (rank < 0 || rank >= group->size || rank == group->rank)
+        return (struct waiting){.kind = WAITING_ANSWER, .rank = -1};
+    return (struct waiting){.kind = WAITING_RECEIVE, .rank = rank};
 }

@@ -40,8 +40,8 @@ void native_look(struct tutti_group *group, int64_t now_ns);
 bool native_may_sleep(const struct tutti_group *group);
 /* Whether it has to be asked again and again. */
 bool native_is_polled(const struct tutti_group *group);
-/* A member that has not announced the call under way, though it was asked; -1: all have, or it is not
- * known. */
-int native_missing(const struct tutti_group *group, const struct call *call);
+/* Whom the call under way waits for: a neighbour that has not announced it though it was asked, else whom
+ * the engine names; rank -1: it is not known. */
+struct waiting native_waiting(const struct tutti_group *group, const struct call *call);
 
 #endif

@@ -13,10 +13,9 @@ static bool is_native(const struct call *call)
 }
 
 /* Of a message only its absence is seen; whether its sender is in the call, it says itself. */
-static struct waiting in_schedule(const struct tutti_group *group, const struct call *call)
+static struct waiting for_member(const struct tutti_group *group, const struct call *call,
+                                 struct waiting w)
 {
-    struct waiting w = run_waiting(&group->run);
-
     if ((w.kind == WAITING_RECEIVE || w.kind == WAITING_SEND) &&
         announced_is_missing(group, w.rank, call->announce.sequence))
         w.kind = WAITING_ANSWER;
@@ -33,14 +32,14 @@ struct waiting group_waits_for(const struct tutti_group *group, const struct cal
     if (call != group->queue.first || group_holds(group, call))
         return (struct waiting){.kind = WAITING_NOTHING, .rank = -1};
     if (is_native(call))
-        return (struct waiting){.kind = WAITING_ANSWER, .rank = native_missing(group, call)};
+        return for_member(group, call, native_waiting(group, call));
     if (call->plan->plan.algorithm->kind == ALGORITHM_INLINE && group->mapped.culprit >= 0)
         return (struct waiting){
             .kind = call->begun ? WAITING_CALL : WAITING_ROOM,
             .rank = group->mapped.ranks[group->mapped.culprit],
         };
     return call->begun && call->plan->plan.algorithm->kind != ALGORITHM_INLINE
-               ? in_schedule(group, call)
+               ? for_member(group, call, run_waiting(&group->run))
                : (struct waiting){.kind = WAITING_NOTHING, .rank = -1};
 }
 

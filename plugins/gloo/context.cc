@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "context.hh"
 
+#include <deque>
+#include <map>
 #include <vector>
 
 namespace tutti_gloo
@@ -8,47 +10,58 @@ namespace tutti_gloo
 namespace
 {
 
+[[noreturn]] void not_used()
+{
+    throw failure{TUTTI_ERR_INTERNAL, 0, "Gloo does what its collectives never do"};
+}
+
+/*
+ * Gloo waits for as many completions as it has posted operations, and never cares which. Here it waits for the
+ * oldest, so that it is known for whom; each member has a buffer of Gloo's for it, over the same memory.
+ */
 class called_back_buffer : public gloo::transport::UnboundBuffer
 {
   public:
     called_back_buffer(waiter &with, void *memory, std::size_t bytes)
-        : UnboundBuffer(memory, bytes), with_(with), inner_(with.mesh.buffer(memory, bytes))
+        : UnboundBuffer(memory, bytes), with_(with)
     {
     }
     /* The times are those of Gloo's options, and nobody's: deadlines are the core's. */
     bool waitRecv(int *, std::chrono::milliseconds) override
     {
-        with_.waits.wait(*inner_, true, with_.look);
+        wait(receives_, true);
         return true;
     }
     bool waitSend(int *, std::chrono::milliseconds) override
     {
-        with_.waits.wait(*inner_, false, with_.look);
+        wait(sends_, false);
         return true;
     }
     void abortWaitRecv() override
     {
-        inner_->abortWaitRecv();
+        not_used();
     }
     void abortWaitSend() override
     {
-        inner_->abortWaitSend();
+        not_used();
     }
     void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) override
     {
         const std::size_t count = counted(offset, bytes);
 
-        with_.mesh.pair(to).send(inner_.get(), key(slot, count), offset, count);
+        with_.mesh.pair(to).send(&inner(to), key(slot, count), offset, count);
+        sends_.push_back(to);
     }
     void recv(int from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override
     {
         const std::size_t count = counted(offset, bytes);
 
-        with_.mesh.pair(from).recv(inner_.get(), key(slot, count), offset, count);
+        with_.mesh.pair(from).recv(&inner(from), key(slot, count), offset, count);
+        receives_.push_back(from);
     }
     void recv(std::vector<int>, std::uint64_t, std::size_t, std::size_t) override
     {
-        throw failure{TUTTI_ERR_INTERNAL, 0, "Gloo's collectives never receive from anybody"};
+        not_used();
     }
 
   private:
@@ -60,9 +73,27 @@ class called_back_buffer : public gloo::transport::UnboundBuffer
     {
         return mixed(mixed(with_.call, slot), bytes);
     }
+    gloo::transport::UnboundBuffer &inner(int other)
+    {
+        auto &one = inner_[other];
+
+        if (!one)
+            one = with_.mesh.buffer(ptr, size);
+        return *one;
+    }
+    void wait(std::deque<int> &posted, bool receiving)
+    {
+        if (posted.empty())
+            throw failure{TUTTI_ERR_INTERNAL, 0, "Gloo waits for what it has not begun"};
+        with_.awaited.store(posted.front(), std::memory_order_relaxed);
+        with_.waits.wait(inner(posted.front()), receiving, with_.look);
+        with_.awaited.store(-1, std::memory_order_relaxed);
+        posted.pop_front();
+    }
 
     waiter &with_;
-    std::unique_ptr<gloo::transport::UnboundBuffer> inner_;
+    std::map<int, std::unique_ptr<gloo::transport::UnboundBuffer>> inner_{};
+    std::deque<int> sends_{}, receives_{}; /* whom operations that nobody has waited for are with */
 };
 
 class called_back_transport : public gloo::transport::Context
@@ -78,7 +109,7 @@ class called_back_transport : public gloo::transport::Context
     }
     std::unique_ptr<gloo::transport::Pair> &createPair(int) override
     {
-        throw failure{TUTTI_ERR_INTERNAL, 0, "the pairs are there already"};
+        not_used();
     }
     std::unique_ptr<gloo::transport::UnboundBuffer> createUnboundBuffer(void *memory,
                                                                         std::size_t bytes) override

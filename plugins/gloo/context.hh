@@ -16,6 +16,7 @@
 
 #include <gloo/context.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -29,6 +30,7 @@ struct waiter {
     patience &waits;
     std::function<void()> look; /* throws what has ended a connection */
     std::uint64_t call = 0; /* what the members must have in common for their messages to meet */
+    std::atomic<int> awaited{-1}; /* the member that it waits for; read by any thread */
 };
 
 /* `with` outlives it. */

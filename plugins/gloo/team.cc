@@ -374,6 +374,11 @@ std::int32_t arm(tutti_team *team) noexcept
     return team->bell.arm();
 }
 
+std::int32_t waits_for(tutti_team *team) noexcept
+{
+    return team->waits_for();
+}
+
 /* Members by name only since C++20, so they are set here, before anybody looks. */
 constexpr tutti_collectives_ops make_ops()
 {
@@ -392,6 +397,7 @@ constexpr tutti_collectives_ops make_ops()
     ops.close = close_team;
     ops.wait_fd = wait_fd;
     ops.arm = arm;
+    ops.waits_for = waits_for;
     return ops;
 }
 

@@ -38,6 +38,10 @@ struct tutti_team {
     void start(const tutti_collective &what, tutti_request &request);
     tutti_status test(tutti_request &request);
     tutti_status abort();
+    int waits_for() const
+    {
+        return waiter_.awaited.load(std::memory_order_relaxed);
+    }
 
     const tutti_host &host;
     void *const self;
