@@ -37,11 +37,12 @@ struct native {
     bool under_way; /* start has taken an operation that has no result yet */
     bool laid_out;  /* the call's memory is as engines want it */
     bool formed, aborted;
-    bool waits;       /* test has said NOT_READY, in the call that is under way */
-    bool late;        /* a neighbour had not answered when native_look() looked last */
-    int64_t since_ns; /* when native_look() saw it first */
-    int64_t
-        lost_ns; /* when the engine said that a member is lost, without saying which; 0: never */
+    bool waits;                    /* test has said NOT_READY, in the call that is under way */
+    bool late;                     /* a neighbour had not answered when native_look() looked last */
+    int64_t since_ns;              /* when native_look() saw it first */
+    tutti_status trouble;          /* what the engine failed with; the group will */
+    int64_t trouble_ns;            /* since when */
+    char words[CONTROL_WORDS_MAX]; /* the engine's */
     struct native_memory memory;
     /* Memory that the engine may write until the team is closed. */
     struct chain kept;
@@ -249,35 +250,42 @@ static tutti_status test(struct tutti_group *group)
     return status;
 }
 
+/* A better cause may be found: the control plane knows who was lost, and an engine that complains of what it
+ * received may have met a member that called something else. */
+static void hold_back(struct native *n, tutti_status status)
+{
+    n->trouble = status;
+    n->trouble_ns = clock_now_ns();
+    n->waits = true;
+    snprintf(n->words, sizeof n->words, "%.900s", error_message());
+}
+
 tutti_status native_advance(struct tutti_group *group, struct call *call)
 {
     struct native *n = group->native;
     tutti_status status = TUTTI_OK;
 
+    if (n->trouble)
+        return TUTTI_ERR_NOT_READY;
     if (!call->begun) {
         status = start(group, call);
         call->begun = !status;
         if (!status)
             status = n->request.status;
-    } else if (!n->lost_ns) {
-        status = test(group);
     } else {
-        return TUTTI_ERR_NOT_READY;
+        status = test(group);
     }
     if (status == TUTTI_ERR_NOT_READY) {
         n->waits = true;
         return status;
     }
-    failed(n, status, "complete an operation");
-    if (status == TUTTI_ERR_PEER_LOST) { /* the control plane will know which */
-        n->lost_ns = clock_now_ns();
+    if (status) {
+        hold_back(n, failed(n, status, "complete an operation"));
         return TUTTI_ERR_NOT_READY;
     }
-    if (!status)
-        native_memory_give_back(&n->memory);
-    if (!status)
-        forget(n);
-    return status;
+    native_memory_give_back(&n->memory);
+    forget(n);
+    return TUTTI_OK;
 }
 
 void native_fail(struct tutti_group *group, struct call *call)
@@ -306,22 +314,41 @@ void native_fail(struct tutti_group *group, struct call *call)
 
 /* ---- announcements ---- */
 
-/* The engine has said that somebody is lost, and nobody else has found out who. */
-static void look_at_loss(struct tutti_group *group, int64_t now_ns)
+/* Asks all members whether they have called the same; false: somebody has not answered. */
+static bool all_agree(struct tutti_group *group, const struct announce *call)
+{
+    bool agree = true;
+
+    for (int r = 0; r < group->size; r++) {
+        announced_tell(group, r, call);
+        agree &= !announced_is_missing(group, r, call->sequence);
+    }
+    return agree;
+}
+
+/* The engine has failed, and no better cause was found in time, or all have called the same. */
+static void look_at_trouble(struct tutti_group *group, int64_t now_ns)
 {
     struct native *n = group->native;
+    const bool lost = n->trouble == TUTTI_ERR_PEER_LOST;
     char words[CONTROL_WORDS_MAX], what[192];
     struct call *call = group->queue.first;
 
-    if (!n->lost_ns || !call || call->doomed ||
-        now_ns < n->lost_ns + LOST_WAITS_MS * CLOCK_NS_PER_MS)
+    if (!n->trouble || call->doomed)
         return;
-    group_describe_call(call, what, sizeof what);
-    snprintf(words, sizeof words,
-             "rank %d: %s says that a member was lost during %s, and all members answer",
-             group->rank, n->self.name, what);
+    if ((lost || !all_agree(group, &call->announce)) &&
+        now_ns < n->trouble_ns + LOST_WAITS_MS * CLOCK_NS_PER_MS)
+        return;
+    if (lost) {
+        group_describe_call(call, what, sizeof what);
+        snprintf(words, sizeof words,
+                 "rank %d: %s says that a member was lost during %s, and all members answer",
+                 group->rank, n->self.name, what);
+    } else {
+        snprintf(words, sizeof words, "rank %d: %.900s", group->rank, n->words);
+    }
     call->doomed = true;
-    control_propose(group->control, TUTTI_ERR_PEER_LOST, group->rank, words);
+    control_propose(group->control, n->trouble, group->rank, words);
 }
 
 /* A neighbour that has not announced the call under way, though it was asked; -1: all have, or it is not
@@ -361,7 +388,7 @@ void native_look(struct tutti_group *group, int64_t now_ns)
 
     if (!n || !is_native(call) || !n->waits)
         return;
-    look_at_loss(group, now_ns);
+    look_at_trouble(group, now_ns);
     be_eager(group, call, now_ns);
     if (!n->since_ns) {
         n->since_ns = now_ns;

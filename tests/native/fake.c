@@ -338,10 +338,15 @@ static tutti_status fake_test(tutti_team *team, tutti_request *request)
         return TUTTI_ERR_INTERNAL;
     if (request->status != TUTTI_ERR_NOT_READY)
         return request->status;
-    for (int r = 0; r < team->size; r++)
-        if (atomic_load(&team->areas[r].posted) < team->operations ||
-            memcmp(team->areas[r].what, mine->what, sizeof mine->what) != 0)
+    for (int r = 0; r < team->size; r++) {
+        if (atomic_load(&team->areas[r].posted) < team->operations)
             return TUTTI_ERR_NOT_READY;
+        if (memcmp(team->areas[r].what, mine->what, sizeof mine->what) != 0)
+            return request->status = team->host->config(team->self, "complains")
+                                         ? team->host->error(team->self, TUTTI_ERR_INTERNAL, 0,
+                                                             "what came is too long")
+                                         : TUTTI_ERR_NOT_READY;
+    }
     if (team->late)
         return request->status = team->host->error(team->self, TUTTI_ERR_SYSTEM, 0,
                                                    "the engine broke in the middle");

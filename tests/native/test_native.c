@@ -101,6 +101,12 @@ Test(native, a_mismatch_is_found_where_the_engine_waits_for_ever)
     run("rank_native", "a_mismatch_is_found_where_the_engine_waits_for_ever", "fake", NULL, NULL);
 }
 
+Test(native, a_mismatch_is_found_where_the_engine_complains_of_what_came)
+{
+    run("rank_native", "a_mismatch_is_found_where_the_engine_waits_for_ever", "fake",
+        "TUTTI_FAKE_COMPLAINS=1", NULL);
+}
+
 Test(native, an_abort_ends_an_operation_in_flight)
 {
     run("rank_native", "an_abort_ends_an_operation_in_flight", "fake", NULL, NULL);
