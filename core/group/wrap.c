@@ -484,19 +484,24 @@ void wrappers_hear(struct tutti_group *group)
         hear(group, note);
 }
 
-/* Whether something is to be heard, and somebody is there to tell it. */
+/* Whether something is to be heard, and somebody is there to tell it, or left after as many calls as this
+ * member: that one has told, and a mate's bye overtakes what it sent before. */
 static bool expects(struct tutti_group *group)
 {
     struct control *control = group->control;
     struct wrappers *all = group->wrappers;
+    const uint64_t completed = atomic_load(&group->completed);
     bool expected = false, there = false;
 
     for (unsigned i = 0; i < all->count; i++)
         if (TUTTI_HAS(all->items[i].ops, expects))
             expected |= all->items[i].ops->expects(all->items[i].instance, &group->wrapped) != 0;
     pthread_mutex_lock(&control->lock);
-    for (int r = 1; r < group->size; r++)
-        there |= !control->members[r].left && !control->members[r].dead;
+    for (int r = 1; r < group->size; r++) {
+        const struct control_member *m = &control->members[r];
+
+        there |= !m->dead && (!m->left || m->left_after >= completed);
+    }
     pthread_mutex_unlock(&control->lock);
     return expected && there;
 }
