@@ -24,7 +24,7 @@ static const char description[] = "Examples:\n"
                                   "  tutti info --json\n"
                                   "  tutti info --env\n"
                                   "  tutti info --matrix shm tcp\n"
-                                  "  TUTTI_PLUGIN_PATH=build/plugins tutti info\n";
+                                  "  TUTTI_PLUGIN_PATH=$PWD/mine tutti info\n";
 
 /* ---- text ---- */
 

@@ -27,8 +27,8 @@ static void print_help(FILE *out)
 {
     fputs("Usage: tutti VERB [OPTIONS] …\n\nVerbs:\n", out);
     for (const struct verb *verb = verbs; verb->name; verb++)
-        fprintf(out, "  %-10s %s\n", verb->name, verb->summary);
-    fputs("  help       this text, or the help of a verb: tutti help run\n\n"
+        fprintf(out, "  %-11s %s\n", verb->name, verb->summary);
+    fputs("  help        this text, or the help of a verb: tutti help run\n\n"
           "Options:\n"
           "  --help, --version\n\n"
           "Examples:\n"

@@ -3,6 +3,8 @@
  * A managed tensor of DLPack, as a framework's __dlpack__() gives it, is imported, summed in place and
  * given back. Here the program plays the framework, too.
  *
+ * dlpack/dlpack.h is DLPack's own (Debian: libdlpack-dev).
+ *
  *     cc dlpack.c $(pkg-config --cflags --libs tutti) -o dlpack
  *     tutti run -n 2 ./dlpack
  */
@@ -67,7 +69,9 @@ int main(void)
     const int rank = tutti_group_rank(world);
     DLManagedTensor *managed = matrix_new((float)(rank + 1));
 
-    must(tutti_tensor_from_dlpack(managed, &tensor)); /* it is tutti's from here on */
+    /* It is tutti's from here on. A capsule "dltensor_versioned", which newer frameworks give, is for
+     * tutti_tensor_from_dlpack_versioned(). */
+    must(tutti_tensor_from_dlpack(managed, &tensor));
     must(tutti_all_reduce(world, tensor, TUTTI_SUM, NULL, NULL));
     printf("rank %d: the sum is %g\n", rank, (double)((const float *)tensor->data)[5]);
     tutti_tensor_release(tensor);

@@ -89,6 +89,35 @@ static void by_counts(tutti_group *world)
 
     must(tutti_all_gather_v(world, &in, &out, counts, NULL, NULL, NULL));
     show("all_gather_v", all, (int)total);
+    must(tutti_gather_v(world, &in, &out, counts, NULL, 0, NULL, NULL));
+    show("gather_v", all, (int)total);
+    must(tutti_scatter_v(world, &out, counts, NULL, &in, 0, NULL, NULL)); /* back again */
+    show("scatter_v", mine, rank + 1);
+    must(tutti_all_gather_v(world, &in, &out, counts, NULL, NULL, NULL));
+    must(tutti_reduce_scatter_v(world, &out, counts, NULL, &in, TUTTI_SUM, NULL, NULL));
+    show("reduce_scatter_v", mine, rank + 1);
+}
+
+/* Every rank sends r + 1 numbers to rank r; so rank r gets r + 1 of each. */
+static void exchange_by_counts(tutti_group *world)
+{
+    const int size = tutti_group_size(world);
+    int32_t to[RANKS_MAX * (RANKS_MAX + 1) / 2], from[RANKS_MAX * RANKS_MAX];
+    int64_t to_counts[RANKS_MAX], from_counts[RANKS_MAX], shapes[2];
+    int total = 0;
+
+    for (int r = 0; r < size; r++) {
+        to_counts[r] = r + 1;
+        from_counts[r] = rank + 1;
+        for (int i = 0; i <= r; i++)
+            to[total++] = 10 * rank + r;
+    }
+    const tutti_tensor in = tutti_tensor_1d(to, TUTTI_I32, &shapes[0], total);
+    const tutti_tensor out =
+        tutti_tensor_1d(from, TUTTI_I32, &shapes[1], (int64_t)size * (rank + 1));
+
+    must(tutti_all_to_all_v(world, &in, to_counts, NULL, &out, from_counts, NULL, NULL, NULL));
+    show("all_to_all_v", from, size * (rank + 1));
 }
 
 static void from_one_into_another(tutti_group *world)
@@ -104,6 +133,14 @@ static void from_one_into_another(tutti_group *world)
     show("all_reduce, and", &to, 1);
     must(tutti_all_reduce_into(world, &in, &out, TUTTI_BXOR, NULL, NULL));
     show("all_reduce, xor", &to, 1);
+    must(tutti_all_reduce_into(world, &in, &out, TUTTI_PRODUCT, NULL, NULL));
+    show("product", &to, 1);
+    must(tutti_all_reduce_into(world, &in, &out, TUTTI_MIN, NULL, NULL));
+    show("least", &to, 1);
+    must(tutti_all_reduce_into(world, &in, &out, TUTTI_MAX, NULL, NULL));
+    show("greatest", &to, 1);
+    must(tutti_all_reduce_into(world, &in, &out, TUTTI_AVG, NULL, NULL));
+    show("average", &to, 1); /* of integers, toward zero */
     must(tutti_reduce_into(world, &in, &out, TUTTI_SUM, 0, NULL, NULL));
     show("reduce", &to, 1);
     show("the input still", &from, 1);
@@ -121,6 +158,7 @@ int main(void)
     }
     by_lists(world);
     by_counts(world);
+    exchange_by_counts(world);
     from_one_into_another(world);
     must(tutti_monitored_barrier(world, NULL, NULL)); /* would name whoever does not come */
     must(tutti_group_destroy(world));

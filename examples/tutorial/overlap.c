@@ -45,7 +45,7 @@ int main(void)
         must(tutti_work_test(work, &done));
     }
     tutti_work_free(work);
-    printf("rank %d: the sum is %g; meanwhile %d of 1000 additions were made (%g)\n",
+    printf("rank %d: the sum is %g; meanwhile %d times 1000 additions were made (%g)\n",
            tutti_group_rank(world), gradients[COUNT - 1], steps, other / steps);
     must(tutti_group_destroy(world));
     free(gradients);

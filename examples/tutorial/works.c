@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Many operations at once: batches of messages, works of which all or any are waited for, a receive
- * that is taken back, a message of unknown length, several collectives behind one work.
+ * that is taken back, messages of unknown length, a callback, several collectives behind one work.
  *
  *     cc works.c $(pkg-config --cflags --libs tutti) -o works
  *     tutti run -n 3 ./works
  */
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -78,6 +79,56 @@ static void any_of_several(tutti_group *world)
     }
 }
 
+/* Rank 1 knows how much it sends, rank 0 only how much there can be. */
+static void of_unknown_length(tutti_group *world)
+{
+    int32_t numbers[8] = {7, 8};
+    int64_t shape;
+
+    if (tutti_group_rank(world) == 1) {
+        const tutti_tensor out = tutti_tensor_1d(numbers, TUTTI_I32, &shape, 2);
+
+        must(tutti_send(world, &out, 0, 2, NULL));
+    } else if (tutti_group_rank(world) == 0) {
+        const tutti_tensor in = tutti_tensor_1d(numbers, TUTTI_I32, &shape, 8);
+        uint64_t bytes;
+        int32_t source;
+
+        must(tutti_recv_up_to(world, &in, TUTTI_ANY_SOURCE, 2, NULL, &source, &bytes));
+        printf("rank 0 received %d numbers from rank %d\n", (int)(bytes / sizeof numbers[0]),
+               source);
+    }
+}
+
+static void completed(tutti_work *work, tutti_status status, void *user)
+{
+    (void)work;
+    (void)status; /* tutti_work_wait() would return it, too */
+    sem_post(user);
+}
+
+/* Called by tutti's own thread when the operation is complete; a program with a loop watches
+ * tutti_work_watch() instead. */
+static void by_callback(tutti_group *world)
+{
+    float number = 2;
+    int64_t shape;
+    const tutti_tensor tensor = tutti_tensor_1d(&number, TUTTI_F32, &shape, 1);
+    tutti_work *work;
+    sem_t done;
+
+    sem_init(&done, 0, 0);
+    must(tutti_all_reduce(world, &tensor, TUTTI_PRODUCT, NULL, &work));
+    must(tutti_work_then(work, completed, &done));
+    while (sem_wait(&done))
+        continue;
+    must(tutti_work_wait(work, 0));
+    tutti_work_free(work);
+    sem_destroy(&done);
+    if (tutti_group_rank(world) == 0)
+        printf("rank 0 was called back: the product is %g\n", number);
+}
+
 /* Nobody sends this message. */
 static void take_back(tutti_group *world)
 {
@@ -121,6 +172,8 @@ int main(void)
     must(tutti_init(NULL, &world));
     batch_of_messages(world);
     any_of_several(world);
+    of_unknown_length(world);
+    by_callback(world);
     take_back(world);
     behind_one_work(world);
     must(tutti_group_destroy(world));

@@ -192,9 +192,10 @@ static bool take_action(struct parser *p, struct fault_rule *rule)
             return true;
         return i == FAULT_DELAY ? take_time(p, at + 1, rule) : take_chance(p, at + 1, rule);
     }
-    return wrong(p, p->at,
-                 "the actions are delay=TIME, drop, corrupt, close and kill, the last four "
-                 "with a chance if wanted: drop=0.01");
+    return wrong(
+        p, p->at,
+        "a rule is CONDITIONS:ACTION, as in rank=1:delay=50ms; the actions are delay=TIME, "
+        "drop, corrupt, close and kill, the last four with a chance if wanted: drop=0.01");
 }
 
 static bool take_rule(struct parser *p)

@@ -56,7 +56,11 @@ Test(tutorial, blocks_lie_in_lists_or_are_counted)
         "reduce_scatter   60\n",         "all_gather_v     0 1 1 2 2 2 3 3 3 3\n",
         "all_reduce, or   15\n",         "all_reduce, and  0\n",
         "all_reduce, xor  15\n",         "reduce           15\n",
-        "the input still  1\n",
+        "the input still  1\n",          "gather_v         0 1 1 2 2 2 3 3 3 3\n",
+        "scatter_v        0\n",          "reduce_scatter_v 0\n",
+        "all_to_all_v     0 10 20 30\n", "product          64\n",
+        "least            1\n",          "greatest         8\n",
+        "average          3\n",
     };
 
     run_everywhere(4, "lists", lines, sizeof lines / sizeof lines[0]);
@@ -65,9 +69,14 @@ Test(tutorial, blocks_lie_in_lists_or_are_counted)
 Test(tutorial, works_are_waited_for_together_or_as_they_come)
 {
     static const char *const lines[] = {
-        "rank 1 has 0 from its left\n",     "rank 1 has 2 from its right\n",
-        "rank 0 has 4 bytes from rank 1\n", "rank 0 has 8 bytes from rank 2\n",
-        "rank 0 took its receive back: ",   "rank 0 has the sums 3 6 9\n",
+        "rank 1 has 0 from its left\n",
+        "rank 1 has 2 from its right\n",
+        "rank 0 has 4 bytes from rank 1\n",
+        "rank 0 has 8 bytes from rank 2\n",
+        "rank 0 took its receive back: ",
+        "rank 0 has the sums 3 6 9\n",
+        "rank 0 received 2 numbers from rank 1\n",
+        "rank 0 was called back: the product is 8\n",
     };
 
     run_everywhere(3, "works", lines, sizeof lines / sizeof lines[0]);

@@ -79,7 +79,8 @@ Test(arrows, algorithms_know_members_bytes_and_places_only, .timeout = 10)
         g_autofree char *code = without_comments(source);
         g_autoptr(GPtrArray) found = document_find(
             code,
-            "(\\bdtype\\b|\\btutti_(?:dtype|work)\\b|\\bTUTTI_(?:[UIF]\\d+|BF16)\\b|work/work\\.h|"
+            "(\\bdtype\\b|\\btutti_(?:dtype|work)\\b|\\bTUTTI_(?:BOOL|BF16|[UIFC]\\d+|F8E\\w+)\\b|"
+            "work/work\\.h|"
             "\\bengine\\b|work/engine\\.h|\\b(?:socket|memfd|futex|epoll|eventfd|sleep)\\w*\\(|"
             "<sys/|<unistd\\.h>|<pthread\\.h>)");
 

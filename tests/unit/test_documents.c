@@ -59,6 +59,50 @@ static void expect_there(const char *document, const char *folder, const char *p
               path);
 }
 
+/* As GitHub makes the anchor of a heading: small letters, no marks, a hyphen for each blank. */
+static void add_anchor(GPtrArray *anchors, const char *heading)
+{
+    GString *anchor = g_string_new(NULL);
+
+    for (const char *at = heading; *at; at = g_utf8_next_char(at)) {
+        gunichar letter = g_unichar_tolower(g_utf8_get_char(at));
+
+        if (letter == ' ')
+            g_string_append_c(anchor, '-');
+        else if (g_unichar_isalnum(letter) || letter == '-' || letter == '_')
+            g_string_append_unichar(anchor, letter);
+    }
+    g_ptr_array_add(anchors, g_string_free(anchor, FALSE));
+}
+
+static void expect_anchor(const char *document, const char *file, const char *anchor)
+{
+    g_autofree char *text = document_read(file);
+    g_autoptr(GPtrArray) headings = document_find(text, "(?m)^#+ (.+)$");
+    g_autoptr(GPtrArray) anchors = g_ptr_array_new_with_free_func(g_free);
+
+    for (guint i = 0; i < headings->len; i++)
+        add_anchor(anchors, headings->pdata[i]);
+    cr_expect(document_has(anchors, anchor), "%s: %s has no heading for #%s", document, file,
+              anchor);
+}
+
+Test(documents, links_to_headings_find_them, .timeout = 10)
+{
+    for (size_t d = 0; d < G_N_ELEMENTS(documents); d++) {
+        g_autofree char *text = document_read(documents[d]);
+        g_autofree char *folder = g_path_get_dirname(documents[d]);
+        g_autoptr(GPtrArray) links = document_find(text, "\\]\\(([^):]*#[^):]+)\\)");
+
+        for (guint i = 0; i < links->len; i++) {
+            g_auto(GStrv) parts = g_strsplit(links->pdata[i], "#", 2);
+            g_autofree char *beside = g_build_filename(folder, parts[0], NULL);
+
+            expect_anchor(documents[d], *parts[0] ? beside : documents[d], parts[1]);
+        }
+    }
+}
+
 Test(documents, paths_and_links_lead_somewhere, .timeout = 10)
 {
     for (size_t d = 0; d < G_N_ELEMENTS(documents); d++) {

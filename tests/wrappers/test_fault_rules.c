@@ -37,9 +37,9 @@ Test(fault_rules, nonsense_is_refused_with_its_place)
     static const struct {
         const char *text, *words;
     } cases[] = {
-        {"", "rule 1, byte 0, \"\": the actions are"},
-        {"explode", "rule 1, byte 0, \"explode\": the actions are"},
-        {"rank=1", "rule 1, byte 0, \"rank=1\": the actions are"},
+        {"", "rule 1, byte 0, \"\": a rule is CONDITIONS:ACTION"},
+        {"explode", "rule 1, byte 0, \"explode\": a rule is CONDITIONS:ACTION"},
+        {"rank=1", "rule 1, byte 0, \"rank=1\": a rule is CONDITIONS:ACTION"},
         {"rnk=1:drop", "rule 1, byte 0, \"rnk=1\": the conditions are"},
         {"rank=1,:drop", "rule 1, byte 7, \"\": the conditions are"},
         {"rank=-1:drop", "rule 1, byte 0, \"rank=-1\": a rank is"},
