@@ -144,7 +144,8 @@ static uint64_t traffic(const struct layout *layout)
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
     const uint64_t n = layout->size, mates = layout_fullest(layout), away = n - layout->leaders;
-    const struct cost inside = all_to_all_mapped_algorithm.cost(layout, bytes);
+    const struct layout host = {.size = layout_fullest(layout)};
+    const struct cost inside = all_to_all_mapped_algorithm.cost(&host, bytes);
 
     if (blocks_together(&thresholds_default, bytes))
         return (struct cost){.messages = 1,

@@ -130,7 +130,8 @@ struct cost rooted_cost(const struct layout *layout, uint64_t bytes, bool to_roo
 {
     const bool pack = blocks_together(&thresholds_default, bytes);
     const uint64_t away = layout->size - layout->leaders, other_hosts = layout->hosts - 1;
-    const struct cost inside = inside_of(to_root)->cost(layout, bytes);
+    const struct layout mates = {.size = layout_fullest(layout)};
+    const struct cost inside = inside_of(to_root)->cost(&mates, bytes);
 
     return (struct cost){.messages = 1,
                          .at_once = (pack ? other_hosts : away) - 1,

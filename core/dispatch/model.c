@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whole picoseconds: every member computes the same choice from the same facts, on whatever CPU and
- * however it was compiled (doubles may be contracted or kept wider). What is longer than 213 days is
- * taken for that.
+ * however it was compiled (doubles may be contracted or kept wider). A sum of times
+ * longer than 213 days is taken for that.
  */
 #include "dispatch/model.h"
 

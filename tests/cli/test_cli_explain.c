@@ -40,6 +40,26 @@ Test(explain, the_chosen_candidate_comes_first_and_is_the_only_one, .timeout = 3
     }
 }
 
+/* More members than a host's staging has room for. */
+Test(explain, thousands_of_members_on_hundreds_of_hosts_are_counted, .timeout = 60)
+{
+    static const char *const calls[] = {
+        "all_reduce --bytes 64", "all_to_all --bytes 64", "barrier",          "gather --bytes 64",
+        "scatter --bytes 64",    "reduce_scatter -b 1M",  "all_gather -b 64K"};
+    g_autoptr(GString) layout = g_string_new("10");
+
+    for (int host = 1; host < 500; host++)
+        g_string_append(layout, ",10");
+    for (size_t i = 0; i < G_N_ELEMENTS(calls); i++) {
+        struct ran r =
+            ran("env -u TUTTI_BACKEND $TUTTI explain %s --layout %s", calls[i], layout->str);
+
+        cr_expect_eq(r.code, 0, "%s: %d, %s", calls[i], r.code, r.err);
+        CONTAINS(r.out, "\nchosen  ");
+        ran_free(&r);
+    }
+}
+
 /* What a question says, and what it must not say. */
 Test(explain, the_answer_fits_the_question, .timeout = 60)
 {
