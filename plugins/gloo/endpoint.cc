@@ -162,7 +162,6 @@ void cancel(tutti_endpoint *endpoint, tutti_request *request) noexcept
 
     if (!endpoint->done.remove(*request))
         of(*request).peer->withdraw(*request, lock);
-    endpoint->bell.settle(!endpoint->done.empty());
 }
 
 void disconnect(tutti_endpoint *endpoint, tutti_peer *peer) noexcept
@@ -171,11 +170,12 @@ void disconnect(tutti_endpoint *endpoint, tutti_peer *peer) noexcept
         const std::lock_guard<std::mutex> lock(endpoint->mutex);
 
         peer->abandon();
-        endpoint->done.remove_if([&](tutti_request &one) { return of(one).peer == peer; });
-        endpoint->bell.settle(!endpoint->done.empty());
     }
+    /* Joins its threads, which may complete requests until then. */
     endpoint->peers.erase(std::find_if(endpoint->peers.begin(), endpoint->peers.end(),
                                        [&](const auto &one) { return one.get() == peer; }));
+    const std::lock_guard<std::mutex> lock(endpoint->mutex);
+    endpoint->done.remove_if([&](tutti_request &one) { return of(one).peer == peer; });
 }
 
 /* Cheap when there is no news: the core asks often. */

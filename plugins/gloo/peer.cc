@@ -85,6 +85,7 @@ void tutti_peer::withdraw(tutti_request &request, std::unique_lock<std::mutex> &
         withdrawn_ = true;
         stop();
         endpoint.left.wait(lock, [&] { return one.moved != &request; });
+        endpoint.done.remove(request); /* where the peer is lost, the thread has completed it */
         return;
     }
 }

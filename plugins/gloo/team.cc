@@ -27,8 +27,9 @@ using namespace tutti_gloo;
 namespace
 {
 
-/* The longest time that abort waits for the thread: it may be in the middle of a reduction. */
-constexpr std::chrono::milliseconds abort_within{1000};
+/* The longest time that abort waits for the thread, with which every group of the process waits: it may
+ * be in the middle of a reduction. */
+constexpr std::chrono::milliseconds abort_within{200};
 
 enum slot : std::uint64_t { SLOT_TOKEN, SLOT_NOTHING };
 
@@ -87,7 +88,12 @@ void tutti_team::form(const void *const *addresses, const std::uint64_t *bytes)
     for (int r = 0; r < mesh.size(); r++)
         watches_.push_back(mesh.buffer(&nothing_, 0));
     busy_ = true;
-    thread_ = std::thread([this] { run(); });
+    try {
+        thread_ = std::thread([this] { run(); });
+    } catch (...) {
+        busy_ = false;
+        throw;
+    }
 }
 
 tutti_status tutti_team::form_test()
@@ -180,7 +186,7 @@ void tutti_team::run() noexcept
         done({TUTTI_OK, 0, {}});
         work();
     } catch (const ended &) {
-        done({TUTTI_ERR_ABORTED, 0, "the group has ended"});
+        done({TUTTI_ERR_ABORTED, 0, "has ended"}); /* short: allocates nothing */
     } catch (const gloo::IoException &what) {
         try {
             note_lost({TUTTI_ERR_PEER_LOST, 0, words_of(what)});
