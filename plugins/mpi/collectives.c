@@ -3,9 +3,9 @@
  * MPI's own collectives, on a communicator for each group.
  *
  * Operations take the non-blocking forms and are polled, so deadlines, deaths and aborts are the
- * core's as ever; a blocking form could be neither left nor woken. Making the communicator has no
- * such form (MPI_Comm_create_group blocks until all members are in it): it runs on a thread, which is
- * left behind when a member never comes.
+ * core's as ever; a blocking form, which TUTTI_MPI_BLOCKING=1 asks for, can be neither left nor woken.
+ * Making the communicator has no such form (MPI_Comm_create_group blocks until all members are in
+ * it): form.c.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -152,7 +152,8 @@ static void team_close(tutti_team *team)
 
     MPI_Finalized(&ended);
     job_lock();
-    if (!ended && team->comm != MPI_COMM_NULL && team->request == MPI_REQUEST_NULL)
+    if (!ended && !job_is_foreign(team->job) && team->comm != MPI_COMM_NULL &&
+        team->request == MPI_REQUEST_NULL)
         MPI_Comm_free(&team->comm);
     job_unlock();
     form_end(team->form);

@@ -164,7 +164,7 @@ static void leave_meeting(struct form *form)
 
     MPI_Finalized(&ended);
     job_lock();
-    for (int i = 0; i < form->count && !ended; i++) {
+    for (int i = 0; i < form->count && !ended && !job_is_foreign(form->job); i++) {
         if (form->requests[i] == MPI_REQUEST_NULL)
             continue;
         if (form->phase == GATHERS && (form->self == 0 || i == 0)) /* a receive */

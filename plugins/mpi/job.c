@@ -167,21 +167,22 @@ bool job_blocks(const tutti_host *host, void *host_self)
     return value && !strcmp(value, "1");
 }
 
-static bool is_foreign(const struct job *job)
+bool job_is_foreign(const struct job *job)
 {
     return job->one_thread && !pthread_equal(job->home, pthread_self());
 }
 
 tutti_status job_check_thread(const struct caller *c, const struct job *job)
 {
-    return is_foreign(job) ? refuse(c, TUTTI_ERR_UNSUPPORTED, "%s", one_thread_words) : TUTTI_OK;
+    return job_is_foreign(job) ? refuse(c, TUTTI_ERR_UNSUPPORTED, "%s", one_thread_words)
+                               : TUTTI_OK;
 }
 
 bool job_is_barred(const struct caller *c, const struct job *job)
 {
     static int warned;
 
-    if (!is_foreign(job))
+    if (!job_is_foreign(job))
         return false;
     if (!__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
         c->host->log(c->host_self, 1, one_thread_words);

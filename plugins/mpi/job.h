@@ -39,6 +39,8 @@ uint32_t job_threads(void);
 /* TUTTI_MPI_BLOCKING=1: collectives take MPI's blocking forms. */
 bool job_blocks(const tutti_host *host, void *host_self);
 
+/* Whether the program has initialised MPI for another thread alone, so that this one may not call it. */
+bool job_is_foreign(const struct job *job);
 /* UNSUPPORTED, with words, where the program has initialised MPI for another thread alone. */
 tutti_status job_check_thread(const struct caller *c, const struct job *job);
 /* The same for who cannot answer with an error, and then does nothing: warned of once. */

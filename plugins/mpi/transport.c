@@ -358,7 +358,7 @@ static tutti_status mpi_irecv(tutti_endpoint *endpoint, tutti_peer *peer, uint32
  * Afterwards MPI does not write to the request's memory. A receive that has matched nothing is gone
  * at once; one whose message is half-way in has its message in a moment, or never, when the sender
  * died. A send cannot be taken back by every MPI: it is left to MPI, which only reads, and only for a
- * receive that the peer posts for this endpoint.
+ * receive that the peer posts for this endpoint. A thread that may not call MPI leaves both to it.
  */
 static void withdraw(tutti_endpoint *endpoint, MPI_Request *handle, bool receive)
 {
@@ -367,21 +367,23 @@ static void withdraw(tutti_endpoint *endpoint, MPI_Request *handle, bool receive
     int done = 0;
 
     job_lock();
-    if (receive)
-        MPI_Cancel(handle);
-    do {
-        if (MPI_Test(handle, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
-            done = 1;
-    } while (!done && receive &&
-             endpoint->caller.host->now_ns(endpoint->caller.host_self) < deadline);
-    if (!done)
-        MPI_Request_free(handle);
+    if (!job_is_foreign(endpoint->job)) {
+        if (receive)
+            MPI_Cancel(handle);
+        do {
+            if (MPI_Test(handle, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+                done = 1;
+        } while (!done && receive &&
+                 endpoint->caller.host->now_ns(endpoint->caller.host_self) < deadline);
+        if (!done)
+            MPI_Request_free(handle);
+    }
     job_unlock();
     if (!done && receive)
         endpoint->caller.host->log(
             endpoint->caller.host_self, 1,
-            "a message that stopped half-way cannot be taken back from MPI; it may "
-            "still be written if its sender goes on");
+            "a message that stopped half-way, or that this thread may not ask MPI about, cannot be "
+            "taken back from MPI; it may still be written if its sender goes on");
 }
 
 static void take_back(tutti_endpoint *endpoint, tutti_request *request)
