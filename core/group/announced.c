@@ -52,8 +52,8 @@ void announced_tell(struct tutti_group *group, int to, const struct announce *ca
 
     if (to == group->rank || *told >= call->sequence)
         return;
-    *told = call->sequence;
-    (void)p2p_announce(group->p2p, to, call);
+    if (!p2p_announce(group->p2p, to, call))
+        *told = call->sequence;
 }
 
 bool announced_answer(struct tutti_group *group)
@@ -66,13 +66,15 @@ bool announced_answer(struct tutti_group *group)
     announced->owed = 0;
     for (int r = 0; r < group->size; r++) {
         const uint64_t asked = announced->asked[r];
-        const struct announce *own = &group->calls[asked % GROUP_CALLS_KEPT];
 
         if (asked <= announced->told[r])
             continue;
         if (asked > group->sequence) {
             owe(announced, asked);
-        } else if (own->sequence == asked) {
+            continue;
+        }
+        const struct announce *own = group_own_call(group, asked);
+        if (own) {
             announced_tell(group, r, own);
             answered = true;
         }

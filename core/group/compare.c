@@ -33,8 +33,7 @@ static void propose_mismatch(struct tutti_group *group, int source, uint64_t seq
     control_propose(group->control, TUTTI_ERR_MISMATCH, source, words);
 }
 
-/* This member's call of that number: of the last 64, or still in the queue. NULL: forgotten. */
-static const struct announce *own_call(const struct tutti_group *group, uint64_t sequence)
+const struct announce *group_own_call(const struct tutti_group *group, uint64_t sequence)
 {
     const struct announce *kept = &group->calls[sequence % GROUP_CALLS_KEPT];
 
@@ -48,7 +47,7 @@ static const struct announce *own_call(const struct tutti_group *group, uint64_t
 
 void group_compare(struct tutti_group *group, int source, const struct announce *theirs)
 {
-    const struct announce *mine = own_call(group, theirs->sequence);
+    const struct announce *mine = group_own_call(group, theirs->sequence);
 
     if (mine) {
         if (mine->signature != theirs->signature)
@@ -87,7 +86,7 @@ static uint64_t where_it_began(const struct tutti_group *group, uint64_t sequenc
     struct announce earlier;
 
     while (sequence > 1 && mapped_record(m, m->culprit, sequence - 1, &earlier)) {
-        const struct announce *mine = own_call(group, sequence - 1);
+        const struct announce *mine = group_own_call(group, sequence - 1);
 
         if (!mine || mine->signature == earlier.signature)
             break;
@@ -106,7 +105,7 @@ void group_mapped_mismatch(struct tutti_group *group)
     bool known = mapped_record(m, m->culprit, sequence, &theirs);
 
     sequence = where_it_began(group, sequence, &theirs);
-    const struct announce *mine = own_call(group, sequence);
+    const struct announce *mine = group_own_call(group, sequence);
     known |= sequence != m->culprit_sequence;
     /* Never silent: the call is doomed, and only a verdict ends it. */
     propose_mismatch(group, m->ranks[m->culprit], sequence, mine ? &mine->words : &forgotten,

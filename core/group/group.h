@@ -430,6 +430,8 @@ void group_describe_call(const struct call *call, char *ret_text, size_t capacit
 
 /* ---- compare.c ---- */
 
+/* This member's call of that number: of the last 64, or still in the queue. NULL: forgotten. */
+const struct announce *group_own_call(const struct tutti_group *group, uint64_t sequence);
 /* Compares what `source` announced with what this member called; proposes a mismatch. */
 void group_compare(struct tutti_group *group, int source, const struct announce *theirs);
 /* This member calls `call` now. False: somebody announced something else under this number before.

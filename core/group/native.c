@@ -125,10 +125,10 @@ tutti_status native_open(struct tutti_group *group, const char *name, const int 
     *n = (struct native){.ops = ops, .self = {.group = group, .wait_fd = -1}, .wait_fd = -1};
     snprintf(n->self.name, sizeof n->self.name, "%s", name);
     n->facts = (struct native_facts){n->self.name, ops, &endpoint_services, &n->self};
-    group->callers_only |= ops->threads == TUTTI_THREADS_CALLERS_ONLY;
     status = allocate(n, group->size);
     if (!status)
         status = open_team(group, n, host_of, token, deadline_ns);
+    group->callers_only |= ops->threads == TUTTI_THREADS_CALLERS_ONLY; /* known once it is open */
     return status ? status : endpoint_take_address(group, NATIVE, n->self.name, address_of, n);
 }
 
@@ -202,7 +202,7 @@ bool native_may_sleep(const struct tutti_group *group)
 {
     const struct native *n = group->native;
 
-    if (!n || !is_native(group->queue.first) || group->queue.first->doomed)
+    if (!n || n->trouble || !is_native(group->queue.first) || group->queue.first->doomed)
         return true;
     return n->under_way && n->wait_fd >= 0 && n->ops->arm(n->team) == TUTTI_ARMED;
 }
@@ -285,6 +285,7 @@ tutti_status native_advance(struct tutti_group *group, struct call *call)
     }
     native_memory_give_back(&n->memory);
     forget(n);
+    engine_calm(&group->context->engine);
     return TUTTI_OK;
 }
 

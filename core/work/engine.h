@@ -131,6 +131,12 @@ static inline void engine_be_eager(struct engine *engine, int64_t until_ns)
         atomic_store_explicit(&engine->eager_until_ns, until_ns, memory_order_relaxed);
 }
 
+/* What was to move has come to its end. */
+static inline void engine_calm(struct engine *engine)
+{
+    atomic_store_explicit(&engine->eager_until_ns, 0, memory_order_relaxed);
+}
+
 /*
  * Waits until the operation is complete, without the baton. False when `until_ns` (CLOCK_MONOTONIC,
  * INT64_MAX: no limit of its own) came first. Deadlines of operations are the sources' concern.
