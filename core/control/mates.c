@@ -195,6 +195,8 @@ static void spread(struct mates *mates)
             status = send_page(mates, page_fd, i);
         close(page_fd);
     }
+    if (status == TUTTI_ERR_PEER_LOST)
+        mates_suspect(mates);
     if (status)
         mates_fail(mates, "%s", error_message());
 }

@@ -79,6 +79,7 @@ struct mates {
     bool broken;            /* READY, but descriptors cannot be shared any more */
     bool all_light;         /* publishing to any mate needs no full fence */
     char words[256];        /* why FAILED, or broken */
+    int64_t suspect_ns;     /* when a mate's connection ended while FORMING; 0: none has */
     struct mates_listener { /* the leader's, while forming */
         struct control_watch watch;
         struct mates *mates;
@@ -105,6 +106,9 @@ tutti_status mates_new(struct control *control, uint32_t round, const int *ranks
                        struct mates_process *const *known, const char *leader_name, int *listener,
                        int doorbell, struct mates **ret_mates);
 void mates_free(struct mates *mates);
+/* Whether their state is final. A mate whose connection has ended may have died, which the kernel tells a
+ * little later: it has a moment to. */
+bool mates_settled(const struct mates *mates);
 /* The process of that member; NULL: it is no mate, or this process itself. Not held. */
 struct mates_process *mates_process_of(const struct mates *mates, int rank);
 void mates_poll(struct mates *mates); /* under the control lock */
@@ -197,6 +201,7 @@ void mates_link_close(struct mates_link *link);
 void mates_message(struct mates *mates, struct mates_link *link, const uint8_t *data, size_t size,
                    int *descriptors, int count);
 void mates_fail(struct mates *mates, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void mates_suspect(struct mates *mates); /* a mate's connection has ended */
 void mates_share_message(struct mates *mates, struct mates_link *link, enum mates_message type,
                          const uint8_t *data, size_t size, int *descriptors, int count);
 void mates_share_free(struct mates *mates);

@@ -15,7 +15,11 @@
 #include "base/error.h"
 #include "control/mates.h"
 
-enum { SEND_PATIENCE_MS = 1000, SEND_RETRY_MS = 5 };
+enum {
+    SEND_PATIENCE_MS = 1000,
+    SEND_RETRY_MS = 5,
+    DEATH_MS = 200 /* from the end of a process's sockets to its pidfd, on a busy machine */
+};
 
 union control_buffer {
     char bytes[CMSG_SPACE(MATES_DESCRIPTORS_MAX * sizeof(int))];
@@ -47,6 +51,9 @@ tutti_status mates_send(struct mates *mates, int to, const void *data, size_t si
     for (;;) {
         if (sendmsg(link->watch.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
             return TUTTI_OK;
+        if (errno == EPIPE || errno == ECONNRESET)
+            return error_set(TUTTI_ERR_PEER_LOST, "rank %d has closed its connection",
+                             mates->peers[to].rank);
         bool full = errno == EAGAIN || errno == ETOOMANYREFS || errno == ENOBUFS;
         if (errno != EINTR && (!full || clock_now_ns() > deadline))
             return error_set_errno(TUTTI_ERR_SYSTEM, errno,
@@ -99,6 +106,20 @@ void mates_link_close(struct mates_link *link)
     link->closing = true;
 }
 
+void mates_suspect(struct mates *mates)
+{
+    if (mates->state == MATES_FORMING)
+        mates->suspect_ns = clock_now_ns();
+}
+
+bool mates_settled(const struct mates *mates)
+{
+    return mates->state == MATES_READY ||
+           (mates->state == MATES_FAILED &&
+            (!mates->suspect_ns ||
+             clock_now_ns() >= mates->suspect_ns + DEATH_MS * CLOCK_NS_PER_MS));
+}
+
 static void link_ready(struct control *control, struct control_watch *watch, uint32_t events)
 {
     struct mates_link *link = (struct mates_link *)watch;
@@ -120,6 +141,8 @@ static void link_ready(struct control *control, struct control_watch *watch, uin
             struct mates *mates = link->mates;
 
             mates_link_close(link);
+            if (link->index >= 0)
+                mates_suspect(mates);
             if (leader_left && mates->state == MATES_FORMING)
                 mates_fail(mates, "the first member of this host closed its socket");
             return;

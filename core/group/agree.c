@@ -319,7 +319,7 @@ static tutti_status mates_done(struct agreement *a)
 {
     const struct mates *mates = a->group->mates;
 
-    return mates && mates->state == MATES_FORMING ? TUTTI_ERR_NOT_READY : TUTTI_OK;
+    return mates && !mates_settled(mates) ? TUTTI_ERR_NOT_READY : TUTTI_OK;
 }
 
 static tutti_status roster_done(struct agreement *a)

@@ -128,6 +128,9 @@ Test(mates, name_one_that_said_hello_and_was_gone_when_the_last_one_came)
         join(&members[i], i, name, -1);
     form(members, (bool[MEMBERS]){true, false, true, true, true});
     cr_expect_eq(members[0].mates->state, MATES_FAILED);
+    cr_expect_neq(members[0].mates->suspect_ns, 0); /* its death may be told in a moment */
+    while (!mates_settled(members[0].mates))
+        control_poll(members[0].control);
     cr_expect_not_null(strstr(members[0].mates->words, "rank 1 is not connected any more"), "«%s»",
                        members[0].mates->words);
     for (int i = MEMBERS - 1; i >= 2; i--)
