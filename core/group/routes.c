@@ -141,7 +141,7 @@ void routes_free(struct tutti_group *group)
     for (int level = 0; level < TRANSPORTS; level++) {
         free(group->links[level].peers);
         free(group->links[level].paths);
-        group->links[level] = (struct link){NULL};
+        group->links[level] = (struct link){.peers = NULL};
     }
 }
 
