@@ -153,15 +153,21 @@ static inline void mates_wake(struct mates *mates, int index)
     mates_ring_once(mates, index);
 }
 
-/* As mates_wake(), for all of them with one fence. */
-static inline void mates_wake_all(struct mates *mates)
+/* As mates_wake(), with one fence for all of them but those of whom `spare` (NULL: none) says so. */
+static inline void mates_wake_but(struct mates *mates, bool (*spare)(const void *user, int index),
+                                  const void *user)
 {
     fence_publish(mates->all_light);
     for (int i = 0; i < mates->count; i++)
-        if (i != mates->self && mates_sleeps(mates, i)) {
-            mates_ring_sleepers(mates, NULL, NULL);
+        if (i != mates->self && mates_sleeps(mates, i) && !(spare && spare(user, i))) {
+            mates_ring_sleepers(mates, spare, user);
             return;
         }
+}
+
+static inline void mates_wake_all(struct mates *mates)
+{
+    mates_wake_but(mates, NULL, NULL);
 }
 
 static inline bool mates_have_verdict(const struct mates *mates)

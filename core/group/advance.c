@@ -97,19 +97,6 @@ static bool has_passed(const void *user, int mate)
     return mapped_has_passed(user, mate);
 }
 
-/* Those who still are in the call that ends here. */
-static void wake_behind(struct tutti_group *group)
-{
-    struct mates *mates = group->mates;
-
-    fence_publish(mates->all_light);
-    for (int i = 0; i < mates->count; i++)
-        if (i != mates->self && mates_sleeps(mates, i) && !mapped_has_passed(&group->mapped, i)) {
-            mates_ring_sleepers(mates, has_passed, &group->mapped);
-            return;
-        }
-}
-
 /*
  * Where everybody waits for everybody, a mate that sleeps is of no use before the last one has come:
  * whoever sees all lines wakes the others, and nobody gets up to find somebody missing. The lines of
@@ -137,7 +124,7 @@ static tutti_status advance_inline(struct tutti_group *group, struct call *call)
     }
     tutti_status status = algorithm->poll(&group->mapped, &in);
     if (!status && !rooted)
-        wake_behind(group);
+        mates_wake_but(group->mates, has_passed, &group->mapped);
     return status;
 }
 
