@@ -30,6 +30,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <tutti/tutti.h>
 
@@ -115,6 +116,18 @@ static inline tutti_group *rank_init(const tutti_init_options *options)
 
     require_ok(tutti_init(options, &world));
     return world;
+}
+
+/* Who carried the group's last call, and how: "shm all_reduce_inline". */
+static inline const char *rank_served_by(tutti_group *group)
+{
+    static char words[128];
+    tutti_record record = {0};
+    uint32_t count = 0;
+
+    require_ok(tutti_recorder_read(group, &record, sizeof record, 1, &count));
+    snprintf(words, sizeof words, "%s %s", record.provider, record.algorithm);
+    return words;
 }
 
 #endif

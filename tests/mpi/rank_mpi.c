@@ -27,27 +27,15 @@ static float reduce(tutti_group *group, float value, const tutti_options *option
     return values[0];
 }
 
-/* Who carried the last call. */
-static const char *carrier(tutti_group *group)
-{
-    static char words[128];
-    tutti_record record = {0};
-    uint32_t count = 0;
-
-    require_ok(tutti_recorder_read(group, &record, sizeof record, 1, &count));
-    snprintf(words, sizeof words, "%s %s", record.provider, record.algorithm);
-    return words;
-}
-
 RANK_CASE(blocking_calls_have_no_deadline)
 {
     const tutti_options short_time = {.struct_size = sizeof short_time, .timeout_ms = 500};
     tutti_group *world = rank_init(NULL);
 
     check_near(reduce(world, 1, NULL), size, 0);
-    check_str_eq(carrier(world), "mpi all_reduce_native");
+    check_str_eq(rank_served_by(world), "mpi all_reduce_native");
     check_ok(tutti_barrier(world, NULL, NULL));
-    check_str_eq(carrier(world), "mpi barrier_native");
+    check_str_eq(rank_served_by(world), "mpi barrier_native");
     rank_point("calls");
     if (rank == 0)
         rank_await("go");
@@ -98,10 +86,10 @@ RANK_CASE(groups_over_mpi_and_over_tcp_live_side_by_side)
     }
     check_str_eq(tutti_group_backend(world), "mpi");
     check_str_eq(tutti_group_backend(groups[1]), "tcp");
-    check_contains(carrier(world), "mpi ");
-    check_contains(carrier(groups[1]), "tcp ");
+    check_contains(rank_served_by(world), "mpi ");
+    check_contains(rank_served_by(groups[1]), "tcp ");
     if (groups[2])
-        check_contains(carrier(groups[2]), "mpi ");
+        check_contains(rank_served_by(groups[2]), "mpi ");
     for (int g = 2; g >= 0; g--)
         if (groups[g])
             check_ok(tutti_group_destroy(groups[g]));

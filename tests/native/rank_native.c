@@ -26,18 +26,6 @@ static tutti_status sum(tutti_group *world, float *data, int64_t count,
     return tutti_all_reduce(world, &t, TUTTI_SUM, options, NULL);
 }
 
-/* "fake all_reduce_native" of the last call. */
-static const char *served_by(tutti_group *world)
-{
-    static char words[128];
-    tutti_record record = {0};
-    uint32_t count = 0;
-
-    require_ok(tutti_recorder_read(world, &record, sizeof record, 1, &count));
-    snprintf(words, sizeof words, "%s %s", record.provider, record.algorithm);
-    return words;
-}
-
 static void add(void *dst, const void *a, const void *b, uint64_t count, tutti_dtype dtype,
                 void *user)
 {
@@ -60,25 +48,25 @@ RANK_CASE(served_by_the_engine_or_by_the_core)
 
     require_ok(sum(world, x, 4, NULL));
     check_near(x[3], 4.0 * size, 0);
-    check_contains(served_by(world), "all_reduce_native");
+    check_contains(rank_served_by(world), "all_reduce_native");
     check_ok(tutti_barrier(world, NULL, NULL));
-    check_contains(served_by(world), "barrier_native");
+    check_contains(rank_served_by(world), "barrier_native");
 
     check_ok(sum(world, x, 4, &ordered));
-    check_contains(served_by(world), core);
+    check_contains(rank_served_by(world), core);
     check_ok(sum(world, large, 100000, NULL));
-    check_contains(served_by(world), core);
+    check_contains(rank_served_by(world), core);
     check_ok(tutti_all_reduce(world, &t, TUTTI_MAX, NULL, NULL));
-    check_contains(served_by(world), core);
+    check_contains(rank_served_by(world), core);
     require_ok(tutti_reduce_op_create("add", add, 0, NULL, &mine));
     check_ok(tutti_all_reduce(world, &t, mine, NULL, NULL));
-    check_contains(served_by(world), core);
+    check_contains(rank_served_by(world), core);
     tutti_reduce_op_free(mine);
     four = 0;
     check_ok(tutti_all_reduce(world, &t, TUTTI_SUM, NULL, NULL));
-    check_contains(served_by(world), core);
+    check_contains(rank_served_by(world), core);
     require_ok(sum(world, x, 4, NULL));
-    check_contains(served_by(world), "all_reduce_native");
+    check_contains(rank_served_by(world), "all_reduce_native");
     check_ok(tutti_group_destroy(world));
 }
 
@@ -92,14 +80,14 @@ RANK_CASE(a_rule_leads_to_an_engine)
     check_str_eq(tutti_group_backend(world), "shm+fake");
     for (int round = 0; round < 10; round++) {
         require_ok(sum(world, x, 4, NULL));
-        check_str_eq(served_by(world), "fake all_reduce_native");
+        check_str_eq(rank_served_by(world), "fake all_reduce_native");
         check_ok(tutti_barrier(world, NULL, NULL));
-        check_contains(served_by(world), "shm barrier_inline");
+        check_contains(rank_served_by(world), "shm barrier_inline");
         check_ok(tutti_all_reduce(world, &t, TUTTI_MAX, NULL, NULL));
-        check_contains(served_by(world), "fake all_reduce_");
-        check(!strstr(served_by(world), "native"));
+        check_contains(rank_served_by(world), "fake all_reduce_");
+        check(!strstr(rank_served_by(world), "native"));
         check_ok(tutti_broadcast(world, &t, 0, NULL, NULL));
-        check_contains(served_by(world), "fake broadcast_");
+        check_contains(rank_served_by(world), "fake broadcast_");
     }
     (void)rank;
     (void)size;
@@ -290,7 +278,7 @@ RANK_CASE(a_group_made_from_another_has_a_team_of_its_own)
     if (some) {
         check_ok(sum(some, &x, 1, NULL));
         check_near(x, 2, 0);
-        check_contains(served_by(some), "all_reduce_native");
+        check_contains(rank_served_by(some), "all_reduce_native");
         check_ok(tutti_group_destroy(some));
     }
     check_ok(tutti_barrier(world, NULL, NULL));
@@ -329,7 +317,7 @@ RANK_CASE(groups_over_different_backends_live_side_by_side)
             check_ok(tutti_work_wait(works[i], 0));
             tutti_work_free(works[i]);
             check_near(x[i], size * (size - 1) / 2.0 + i * size, 0);
-            check_contains(served_by(groups[i]), kinds[i].served);
+            check_contains(rank_served_by(groups[i]), kinds[i].served);
         }
     }
     for (int i = 0; i < GROUPS; i++)
