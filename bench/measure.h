@@ -16,6 +16,7 @@
 #ifndef TUTTI_BENCH_MEASURE_H
 #define TUTTI_BENCH_MEASURE_H
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -228,40 +229,67 @@ static float *measure_buffer(const struct subject *s, size_t bytes)
     return data;
 }
 
+/* Whether the text is a whole number and nothing else. */
+static int measure_bytes(const char *text, size_t *ret_bytes)
+{
+    char *end;
+
+    errno = 0;
+    *ret_bytes = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end && !errno;
+}
+
+/* The largest of the sizes. 0, with words: the arguments are wrong. */
+static size_t measure_largest(int argc, char **argv)
+{
+    size_t largest = sizeof(float), bytes;
+
+    if (argc < 3 || measure_operation(argv[1]) < 0) {
+        fprintf(stderr, "usage: %s OPERATION BYTES …; the operations are", argv[0]);
+        for (int i = 0; i < MEASURE_OPERATIONS; i++)
+            fprintf(stderr, " %s", measured[i].name);
+        fprintf(stderr, "\n");
+        return 0;
+    }
+    for (int i = 2; i < argc; i++) {
+        if (!measure_bytes(argv[i], &bytes)) {
+            fprintf(stderr, "%s: '%s' is no number of bytes\n", argv[0], argv[i]);
+            return 0;
+        }
+        largest = bytes > largest ? bytes : largest;
+    }
+    return largest;
+}
+
 /*
  * Arguments: OPERATION BYTES … ; 0 bytes is the barrier, whatever the operation. Hot to 512 B and with
  * more than two ranks, else touched.
  */
 static int measure_main(const struct subject *s, int argc, char **argv)
 {
-    struct measure_call call = {.operation = argc > 1 ? measure_operation(argv[1]) : -1};
-    size_t largest = 4;
+    const size_t largest = measure_largest(argc, argv);
 
-    if (call.operation < 0) {
-        fprintf(stderr, "usage: %s OPERATION BYTES …; unknown operation '%s'\n", argv[0],
-                argc > 1 ? argv[1] : "");
+    if (!largest)
         return 2;
-    }
-    for (int i = 2; i < argc; i++) {
-        size_t bytes = strtoull(argv[i], NULL, 0);
-        largest = bytes > largest ? bytes : largest;
-    }
-    call.in = measure_buffer(s, largest);
-    call.out = measure_buffer(s, largest);
-    if (!call.in || !call.out)
+    float *in = measure_buffer(s, largest), *out = measure_buffer(s, largest);
+    if (!in || !out)
         return 1;
     probe_open(s);
     for (int i = 2; i < argc; i++) {
-        size_t bytes = strtoull(argv[i], NULL, 0);
-        struct measure_call now = call;
+        size_t bytes;
 
-        now.operation = bytes ? call.operation : MEASURE_BARRIER;
-        now.count = bytes / sizeof(float);
-        now.touched = bytes > 512 && s->size == 2;
-        measure(s, &now, 0.004);
+        measure_bytes(argv[i], &bytes);
+        measure(s,
+                &(struct measure_call){.operation =
+                                           bytes ? measure_operation(argv[1]) : MEASURE_BARRIER,
+                                       .in = in,
+                                       .out = out,
+                                       .count = bytes / sizeof(float),
+                                       .touched = bytes > 512 && s->size == 2},
+                0.004);
     }
-    free(call.in);
-    free(call.out);
+    free(in);
+    free(out);
     return 0;
 }
 

@@ -17,7 +17,7 @@ set(CMAKE_C_FLAGS_DEBUG "-Og -g")
 
 set(TUTTI_SANITIZE "" CACHE STRING "Sanitizers: address,undefined or thread")
 option(TUTTI_COVERAGE "Instrument for gcov" OFF)
-option(TUTTI_WERROR "Treat warnings as errors" ON)
+option(TUTTI_WERROR "Treat warnings as errors, as the presets do" OFF)
 
 add_compile_options(-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion
                     $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes> -Wpointer-arith -Wvla

@@ -8,11 +8,14 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/api/tutti DESTINATION ${CMAKE_INSTALL_IN
 install(FILES ${PROJECT_BINARY_DIR}/api/tutti/version.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
 # What README says, with what it refers to.
-foreach(text README.md CHANGELOG.md LICENSE)
+foreach(text README.md CHANGELOG.md SECURITY.md LICENSE)
     install(FILES ${PROJECT_SOURCE_DIR}/${text} DESTINATION ${CMAKE_INSTALL_DOCDIR})
 endforeach()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
         FILES_MATCHING PATTERN "*.md" PATTERN man EXCLUDE)
+file(RELATIVE_PATH TUTTI_HEADERS_FROM_DOCS /${CMAKE_INSTALL_DOCDIR} /${CMAKE_INSTALL_INCLUDEDIR})
+configure_file(${PROJECT_SOURCE_DIR}/cmake/InstallDocuments.cmake.in
+               ${PROJECT_BINARY_DIR}/InstallDocuments.cmake @ONLY)
 install(EXPORT tutti-targets NAMESPACE tutti:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tutti-config.cmake.in

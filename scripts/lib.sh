@@ -12,18 +12,21 @@ demo_packages=(
     scdoc       # the manual pages
 )
 
+# What the plugins gloo and mpi drive. Each MPI brings its launcher; they live side by side.
+gloo_packages=(g++ libgloo-dev)
+openmpi_packages=(libopenmpi-dev openmpi-bin)
+mpich_packages=(libmpich-dev mpich)
+
 # To build and run every test of scripts/test.
 test_packages=(
-    "${demo_packages[@]}"
+    "${demo_packages[@]}" "${gloo_packages[@]}" "${openmpi_packages[@]}" "${mpich_packages[@]}"
     libcriterion-dev libdlpack-dev
     libuv1-dev # an example of its event loop
-    libgloo-dev # the plugin gloo
-    abigail-tools binutils clang-format-14 g++ gcovr make
+    abigail-tools binutils clang-format-14 gcovr make
     mandoc  # reads the manual pages again
     doxygen # the API reference, without which a public declaration could go undocumented
     iproute2 procps python3 # network namespaces as hosts, what is left over, a script as a rank
     python3-cffi python3-numpy # the API from Python
-    libmpich-dev libopenmpi-dev mpich openmpi-bin # the backend mpi, side by side
 )
 
 # What scripts/test --all needs on top.
@@ -31,6 +34,7 @@ long_packages=(
     "${test_packages[@]}"
     clang-14 libclang-rt-14-dev llvm-14
     dataset-fashion-mnist
+    python3-venv # an MPI of the standard ABI from PyPI
     munge slurm-client slurmctld slurmd libpmix2 # a Slurm of one node, and what its plugin pmix opens
 )
 
@@ -41,6 +45,29 @@ say() {
 die() {
     printf '%s: %s\n' "${0##*/}" "$*" >&2
     exit 1
+}
+
+# Whether TUTTI_BACKEND has the name: alone, as local or remote, or in a rule.
+asks_for() {
+    [[ ,${TUTTI_BACKEND-}, =~ [,\;=:]$1[,\;:] ]]
+}
+
+# The packages of the engines that TUTTI_BACKEND asks for. Which MPI: TUTTI_MPI, else the one whose
+# launcher is there, as `tutti run` takes it.
+engine_packages() {
+    ! asks_for gloo || printf '%s\n' "${gloo_packages[@]}"
+    asks_for mpi || return 0
+    case ${TUTTI_MPI-} in
+    openmpi) printf '%s\n' "${openmpi_packages[@]}" ;;
+    mpich) printf '%s\n' "${mpich_packages[@]}" ;;
+    '')
+        if ! command -v mpirun.openmpi >/dev/null && command -v mpirun.mpich >/dev/null; then
+            printf '%s\n' "${mpich_packages[@]}"
+        else
+            printf '%s\n' "${openmpi_packages[@]}"
+        fi
+        ;;
+    esac
 }
 
 # Those of the packages that are not installed.

@@ -17,7 +17,8 @@
 
 static const char summary[] =
     "Checks a plugin for tutti: the rules of its file and descriptor, what it does to the process\n"
-    "that loads it, what its transport promises, and calls of the API by several ranks over it.\n"
+    "that loads it, what its transport and its own collectives promise, and calls of the API by\n"
+    "several ranks over it.\n"
     "All of its code runs in processes of their own. The report is fit to be published with a\n"
     "release of the plugin.";
 
@@ -70,12 +71,18 @@ static const struct check {
     {"transport.wakes", "wakes who sleeps until something comes", NULL, check_wakes, 2, QUICK_S},
     {"transport.killed_peer", "notices that a peer was killed", NULL, check_killed_peer, 2,
      QUICK_S},
+    {"collectives.serves", "says the same of each call in every process, whenever it is asked",
+     NULL, check_serves, 2, QUICK_S},
     {"ranks.barrier", "barriers of four ranks", NULL, check_rank_barrier, RANKS, RANKS_S},
     {"ranks.broadcast", "broadcasts from every root, in all sizes", NULL, check_rank_broadcast,
      RANKS, RANKS_S},
     {"ranks.all_reduce", "all_reduces in all sizes", NULL, check_rank_all_reduce, RANKS, RANKS_S},
     {"ranks.blocks", "reduce, gather, scatter, all_to_all and their kin, in all sizes", NULL,
      check_rank_blocks, RANKS, RANKS_S},
+    {"ranks.types", "reductions of every type, each with the core's own result", NULL,
+     check_rank_types, RANKS, RANKS_S},
+    {"ranks.uneven", "blocks of different sizes and of none, from and to every root", NULL,
+     check_rank_uneven, RANKS, RANKS_S},
     {"ranks.messages", "messages around a ring, and from any source", NULL, check_rank_messages,
      RANKS, RANKS_S},
     {"ranks.works", "many all_reduces in flight", NULL, check_rank_works, RANKS, RANKS_S},
@@ -119,8 +126,9 @@ static const char *spoiled_by(const struct report *report, const struct check *c
 {
     for (int i = 0; i < report->count; i++) {
         const struct check *other = report->rows[i].check;
-        const bool decides =
-            g_str_has_prefix(other->name, "plugin.") || g_str_has_prefix(other->name, "transport.");
+        const bool decides = g_str_has_prefix(other->name, "plugin.") ||
+                             g_str_has_prefix(other->name, "transport.") ||
+                             g_str_has_prefix(other->name, "collectives.");
 
         if (decides && report->rows[i].finding.result == CHECK_FAILED &&
             (part_length(other) != part_length(check) ||
@@ -144,7 +152,8 @@ static struct check_finding run(const struct report *report, const struct check 
     return check_in_children(&report->subject, check->body, check->members, check->deadline_s);
 }
 
-static void run_all(struct report *report, const char *only, void (*tell)(const struct row *row))
+static void run_all(struct report *report, const char *only,
+                    void (*tell)(const struct row *row, const struct row *before))
 {
     for (size_t i = 0; i < G_N_ELEMENTS(checks); i++) {
         struct row *row = &report->rows[report->count];
@@ -158,7 +167,7 @@ static void run_all(struct report *report, const char *only, void (*tell)(const 
         report->count++;
         report->results[row->finding.result]++;
         if (tell)
-            tell(row);
+            tell(row, report->count > 1 ? row - 1 : NULL);
     }
 }
 
@@ -200,12 +209,16 @@ static void print_head(const struct report *report)
     printf("  tutti %s on %s, %s\n\n", tutti_version(), host, when);
 }
 
-static void print_row(const struct row *row)
+/* What one failure leaves untried has the same words, which are said once. */
+static void print_row(const struct row *row, const struct row *before)
 {
     const struct check_finding *finding = &row->finding;
+    const bool again = before && finding->result == CHECK_SKIPPED &&
+                       before->finding.result == CHECK_SKIPPED &&
+                       !g_strcmp0(finding->words, before->finding.words);
 
     printf("%-9s %-24s %s\n", result_names[finding->result], row->check->name, row->check->what);
-    if (finding->words)
+    if (finding->words && !again)
         printf("%-9s   %s\n", "", finding->words);
     fflush(stdout);
 }

@@ -9,7 +9,10 @@
  *   check_mates.c     the services of that core for host-mates: descriptors and doorbells
  *   check_messages.c  what a transport does between two processes
  *   check_sleep.c     memory that both map, and sleeping until something comes
- *   check_ranks.c     calls of the public API over the plugin, by several ranks
+ *   check_engine.c    collectives of the plugin's own: what it says that it serves
+ *   check_join.c      a group of several ranks over the plugin
+ *   check_ranks.c     calls of the public API by those ranks
+ *   check_types.c     their reductions of each type, and blocks of different sizes
  *   check_child.c     processes of their own for all that runs the plugin's code
  *
  * A check never runs the plugin in this process. It is a function that returns when all is well and
@@ -112,9 +115,17 @@ check_body check_sizes, check_order, check_both_ways, check_late_receives, check
 
 check_body check_map, check_wakes;
 
+/* ---- check_engine.c -------------------------------------------------------------------------- */
+
+check_body check_serves;
+
 /* ---- check_ranks.c --------------------------------------------------------------------------- */
 
 check_body check_rank_all_reduce, check_rank_broadcast, check_rank_barrier, check_rank_blocks,
     check_rank_messages, check_rank_works, check_rank_groups, check_rank_killed;
+
+/* ---- check_types.c --------------------------------------------------------------------------- */
+
+check_body check_rank_types, check_rank_uneven;
 
 #endif

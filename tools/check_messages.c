@@ -64,6 +64,10 @@ static void expect_sent(struct core *core, struct transfer *transfer, uint64_t b
 {
     tutti_status status = core_wait(core, transfer);
 
+    if (status == TUTTI_ERR_NOT_READY)
+        check_fails("the send of %llu bytes, which the other side receives, is not complete after "
+                    "%d s: lost",
+                    (unsigned long long)bytes, CORE_WAIT_MS / 1000);
     if (status)
         check_fails("the send of %llu bytes, which the other side receives, ends with %s",
                     (unsigned long long)bytes, tutti_status_name(status));
@@ -320,10 +324,15 @@ void check_flood(const struct check_member *member)
                           i % 2 && i + 1 < SMALL_AT_ONCE ? TUTTI_SEND_MORE : 0, &transfers[i]);
         }
         for (uint64_t i = 0; i < SMALL_AT_ONCE; i++) {
-            if (core_wait(&core, &transfers[i]))
+            const char *what = member->index ? "receive" : "send";
+            tutti_status status = core_wait(&core, &transfers[i]);
+
+            if (status == TUTTI_ERR_NOT_READY)
+                check_fails("small message %llu: its %s is not complete after %d s: lost",
+                            (unsigned long long)(first + i), what, CORE_WAIT_MS / 1000);
+            if (status)
                 check_fails("small message %llu: its %s ends with %s",
-                            (unsigned long long)(first + i), member->index ? "receive" : "send",
-                            tutti_status_name(transfers[i].request.status));
+                            (unsigned long long)(first + i), what, tutti_status_name(status));
             if (words[i] != first + i)
                 check_fails("small message %llu arrived where %llu was due: %s",
                             (unsigned long long)words[i], (unsigned long long)(first + i),

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include <tutti/info.h>
+#include <tutti/plugin_engine.h>
 #include <tutti/version.h>
 
 enum { PROVIDERS_MAX = 64, MESSAGE_LEAST = 64 << 10 };
@@ -89,12 +90,21 @@ static void expect_size(const char *what, uint64_t size, uint64_t least, uint64_
                     (unsigned long long)size, minor, (unsigned long long)ours);
 }
 
-static void expect_functions(const char *name, const tutti_transport_ops *ops)
+struct required {
+    const char *name; /* of a function */
+    bool there;
+};
+
+static void expect_required(const char *what, const struct required *functions, size_t count)
 {
-    const struct {
-        const char *name;
-        bool there;
-    } functions[] = {
+    for (size_t i = 0; i < count; i++)
+        if (!functions[i].there)
+            check_fails("%s: the required function %s is NULL", what, functions[i].name);
+}
+
+static void expect_functions(const char *what, const tutti_transport_ops *ops)
+{
+    const struct required functions[] = {
         {"open", ops->open},   {"address", ops->address}, {"connect", ops->connect},
         {"isend", ops->isend}, {"irecv", ops->irecv},     {"test", ops->test},
         {"close", ops->close},
@@ -102,14 +112,12 @@ static void expect_functions(const char *name, const tutti_transport_ops *ops)
     const bool maps =
         TUTTI_HAS(ops, map_start) && TUTTI_HAS(ops, map_test) && TUTTI_HAS(ops, map_close);
 
-    for (size_t i = 0; i < G_N_ELEMENTS(functions); i++)
-        if (!functions[i].there)
-            check_fails("transport %s: the required function %s is NULL", name, functions[i].name);
+    expect_required(what, functions, G_N_ELEMENTS(functions));
     if (ops->capabilities & TUTTI_CAP_MAP && !maps)
-        check_fails("transport %s: TUTTI_CAP_MAP needs map_start, map_test and map_close", name);
+        check_fails("%s: TUTTI_CAP_MAP needs map_start, map_test and map_close", what);
     if (TUTTI_HAS(ops, wait_fd) != TUTTI_HAS(ops, arm) &&
         !(ops->capabilities & TUTTI_CAP_HOST_ONLY))
-        check_fails("transport %s: wait_fd and arm belong together", name);
+        check_fails("%s: wait_fd and arm belong together", what);
 }
 
 static void expect_transport(const char *name, const tutti_transport_ops *ops, uint32_t minor)
@@ -118,7 +126,7 @@ static void expect_transport(const char *name, const tutti_transport_ops *ops, u
 
     expect_size(what, ops->struct_size, offsetof(tutti_transport_ops, progress), sizeof *ops,
                 minor);
-    expect_functions(name, ops);
+    expect_functions(what, ops);
     if (ops->threads > TUTTI_THREADS_MAIN_ONLY)
         check_fails("%s: thread rule %u is none of TUTTI_THREADS_…", what, ops->threads);
     if (ops->lanes < 1)
@@ -133,10 +141,62 @@ static void expect_transport(const char *name, const tutti_transport_ops *ops, u
 static void expect_wrapper(const char *name, const tutti_wrapper_ops *ops, uint32_t minor)
 {
     g_autofree char *what = g_strdup_printf("wrapper %s", name);
+    const struct required functions[] = {{"open", ops->open}, {"close", ops->close}};
 
     expect_size(what, ops->struct_size, offsetof(tutti_wrapper_ops, begin), sizeof *ops, minor);
-    if (!ops->open || !ops->close)
-        check_fails("%s: the required function %s is NULL", what, ops->open ? "close" : "open");
+    expect_required(what, functions, G_N_ELEMENTS(functions));
+}
+
+static void expect_collectives(const char *name, const tutti_collectives_ops *ops, uint32_t minor)
+{
+    g_autofree char *what = g_strdup_printf("collectives %s", name);
+    const struct required functions[] = {
+        {"serves", ops->serves}, {"open", ops->open},           {"address", ops->address},
+        {"form", ops->form},     {"form_test", ops->form_test}, {"start", ops->start},
+        {"test", ops->test},     {"abort", ops->abort},         {"close", ops->close},
+    };
+
+    expect_size(what, ops->struct_size, offsetof(tutti_collectives_ops, engine), sizeof *ops,
+                minor);
+    expect_required(what, functions, G_N_ELEMENTS(functions));
+    if (ops->threads > TUTTI_THREADS_MAIN_ONLY)
+        check_fails("%s: thread rule %u is none of TUTTI_THREADS_…", what, ops->threads);
+    if (TUTTI_HAS(ops, wait_fd) != TUTTI_HAS(ops, arm))
+        check_fails("%s: wait_fd and arm belong together", what);
+    if (ops->reserved && minor <= TUTTI_PLUGIN_ABI_MINOR)
+        check_fails("%s: reserved is %llu; it must be 0", what, (unsigned long long)ops->reserved);
+}
+
+static void expect_bootstrap(const char *name, const tutti_bootstrap_ops *ops, uint32_t minor)
+{
+    g_autofree char *what = g_strdup_printf("bootstrap %s", name);
+    const struct required functions[] = {{"detect", ops->detect},
+                                         {"open", ops->open},
+                                         {"broadcast", ops->broadcast},
+                                         {"close", ops->close}};
+
+    expect_size(what, ops->struct_size, sizeof *ops, sizeof *ops, minor);
+    expect_required(what, functions, G_N_ELEMENTS(functions));
+}
+
+static void expect_operations(const tutti_provider *provider, uint32_t minor)
+{
+    switch (provider->kind) {
+    case TUTTI_PROVIDER_TRANSPORT:
+        expect_transport(provider->name, provider->ops, minor);
+        break;
+    case TUTTI_PROVIDER_WRAPPER:
+        expect_wrapper(provider->name, provider->ops, minor);
+        break;
+    case TUTTI_PROVIDER_COLLECTIVES:
+        expect_collectives(provider->name, provider->ops, minor);
+        break;
+    case TUTTI_PROVIDER_BOOTSTRAP:
+        expect_bootstrap(provider->name, provider->ops, minor);
+        break;
+    default: /* of a later minor */
+        break;
+    }
 }
 
 static void expect_words(const char *what, const char *words)
@@ -179,10 +239,7 @@ void check_descriptor(const struct check_member *member)
         expect_words("provider's name", provider->name);
         if (!provider->kind || !provider->ops)
             check_fails("provider %s has no kind or no operations", provider->name);
-        if (provider->kind == TUTTI_PROVIDER_TRANSPORT)
-            expect_transport(provider->name, provider->ops, plugin->abi_minor);
-        if (provider->kind == TUTTI_PROVIDER_WRAPPER)
-            expect_wrapper(provider->name, provider->ops, plugin->abi_minor);
+        expect_operations(provider, plugin->abi_minor);
     }
 }
 

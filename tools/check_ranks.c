@@ -3,7 +3,7 @@
  * Calls of the public API over the plugin, by four ranks that meet in a file. The core sends
  * many kinds of messages: what it does with the transport is the transport's hardest test.
  */
-#include "check.h"
+#include "check_join.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -12,169 +12,79 @@
 
 #include <tutti/tutti.h>
 
-enum { TIMEOUT_MS = 8000, LARGEST = 300000, WORKS = 64, KILL_AFTER = 50, NOTICE_MS = 2000 };
+enum { LARGEST = RANK_FLOATS, WORKS = 64, KILL_AFTER = 50, NOTICE_MS = 2000 };
 
 static const int64_t counts[] = {0, 1, 7, 1000, 16385, 65537, LARGEST};
-
-struct rank {
-    tutti_group *world;
-    int rank, size;
-    float *in, *out;
-};
-
-static void *memory(size_t bytes)
-{
-    void *data = calloc(1, bytes);
-
-    if (!data)
-        check_fails("no memory to try it");
-    return data;
-}
-
-/* `what` and its words end the check, unless it is TUTTI_OK. */
-static void expect_ok(const struct rank *rank, tutti_status status, const char *what)
-{
-    if (status)
-        check_fails("rank %d: %s says %s: %s", rank->rank, what, tutti_status_name(status),
-                    tutti_last_error());
-}
-
-/* A wrapper stands in front of the others' calls; what offers neither has no ranks to run over. */
-static const char *backend_of(const struct check_subject *subject)
-{
-    const tutti_plugin *plugin = check_load(subject);
-    bool wraps = false;
-
-    for (uint32_t i = 0; i < plugin->provider_count; i++) {
-        if (plugin->providers[i]->kind == TUTTI_PROVIDER_TRANSPORT)
-            return subject->name;
-        wraps |= plugin->providers[i]->kind == TUTTI_PROVIDER_WRAPPER;
-    }
-    if (!wraps)
-        check_skips("it offers no transport and no wrapper");
-    g_setenv("TUTTI_WRAP", subject->name, TRUE);
-    return "tcp";
-}
-
-static struct rank join(const struct check_member *member)
-{
-    g_autofree char *url = g_strdup_printf("file://%s/store", member->folder);
-    const char *path = g_getenv("TUTTI_PLUGIN_PATH");
-    g_autofree char *folders =
-        g_strdup_printf("%s%s%s", member->subject->folder, path ? ":" : "", path ? path : "");
-    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
-    struct rank rank = {.rank = member->index, .size = member->count};
-
-    g_setenv("TUTTI_PLUGIN_PATH", folders, TRUE);
-    options.backend = backend_of(member->subject);
-    options.init_url = url;
-    options.rank = member->index;
-    options.world_size = member->count;
-    options.timeout_ms = TIMEOUT_MS;
-    if (chdir(member->folder)) /* for what a wrapper writes */
-        check_fails("cannot go to %s", member->folder);
-    check_remember();
-    check_doing("making a group");
-    expect_ok(&rank, tutti_init(&options, &rank.world), "tutti_init");
-    rank.in = memory(LARGEST * sizeof *rank.in);
-    rank.out = memory(LARGEST * sizeof *rank.out);
-    return rank;
-}
-
-static void leave(struct rank *rank)
-{
-    check_doing("leaving the group");
-    expect_ok(rank, tutti_group_destroy(rank->world), "tutti_group_destroy");
-    check_same("after a group was made, used and destroyed");
-    free(rank->in);
-    free(rank->out);
-}
-
-static tutti_tensor floats(float *data, int64_t *shape, int64_t count)
-{
-    return tutti_tensor_1d(data, TUTTI_F32, shape, count);
-}
-
-/* Small whole numbers, whose sums are exact. */
-static float value(int rank, int64_t i)
-{
-    return (float)((i * 7 + rank * 3) % 61);
-}
-
-static void fill(float *data, int rank, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++)
-        data[i] = value(rank, i);
-}
 
 static void expect_values(const struct rank *rank, const char *what, int from, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
-        if (rank->out[i] != value(from, i))
+        if (rank->out[i] != rank_value(from, i))
             check_fails("rank %d: %s of %lld floats: element %lld is %g instead of %g", rank->rank,
                         what, (long long)count, (long long)i, (double)rank->out[i],
-                        (double)value(from, i));
+                        (double)rank_value(from, i));
 }
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
 void check_rank_all_reduce(const struct check_member *member)
 {
-    struct rank rank = join(member);
+    struct rank rank = rank_join(member);
     int64_t shape[2];
 
     for (size_t k = 0; k < G_N_ELEMENTS(counts); k++) {
         const int64_t count = counts[k];
-        const tutti_tensor in = floats(rank.in, &shape[0], count);
-        const tutti_tensor out = floats(rank.out, &shape[1], count);
+        const tutti_tensor in = rank_floats(rank.in, &shape[0], count);
+        const tutti_tensor out = rank_floats(rank.out, &shape[1], count);
 
         check_doing("in all_reduce of %lld floats", (long long)count);
-        fill(rank.in, rank.rank, count);
-        expect_ok(&rank, tutti_all_reduce_into(rank.world, &in, &out, TUTTI_SUM, NULL, NULL),
-                  "tutti_all_reduce_into");
+        rank_fill(rank.in, rank.rank, count);
+        rank_expect_ok(&rank, tutti_all_reduce_into(rank.world, &in, &out, TUTTI_SUM, NULL, NULL),
+                       "tutti_all_reduce_into");
         for (int64_t i = 0; i < count; i++) {
             float sum = 0;
 
             for (int r = 0; r < rank.size; r++)
-                sum += value(r, i);
+                sum += rank_value(r, i);
             if (rank.out[i] != sum)
                 check_fails("rank %d: all_reduce of %lld floats: element %lld is %g instead of %g",
                             rank.rank, (long long)count, (long long)i, (double)rank.out[i],
                             (double)sum);
         }
     }
-    leave(&rank);
+    rank_leave(&rank);
 }
 
 void check_rank_broadcast(const struct check_member *member)
 {
-    struct rank rank = join(member);
+    struct rank rank = rank_join(member);
     int64_t shape;
 
     for (size_t k = 0; k < G_N_ELEMENTS(counts); k++)
         for (int root = 0; root < rank.size; root++) {
             const int64_t count = counts[k];
-            const tutti_tensor tensor = floats(rank.out, &shape, count);
+            const tutti_tensor tensor = rank_floats(rank.out, &shape, count);
 
             check_doing("in broadcast of %lld floats from rank %d", (long long)count, root);
-            fill(rank.out, rank.rank, count);
-            expect_ok(&rank, tutti_broadcast(rank.world, &tensor, root, NULL, NULL),
-                      "tutti_broadcast");
+            rank_fill(rank.out, rank.rank, count);
+            rank_expect_ok(&rank, tutti_broadcast(rank.world, &tensor, root, NULL, NULL),
+                           "tutti_broadcast");
             expect_values(&rank, "broadcast", root, count);
         }
-    leave(&rank);
+    rank_leave(&rank);
 }
 
 void check_rank_barrier(const struct check_member *member)
 {
-    struct rank rank = join(member);
+    struct rank rank = rank_join(member);
 
     check_doing("in barriers");
     for (int i = 0; i < 200; i++)
-        expect_ok(&rank, tutti_barrier(rank.world, NULL, NULL), "tutti_barrier");
+        rank_expect_ok(&rank, tutti_barrier(rank.world, NULL, NULL), "tutti_barrier");
     check_doing("in a monitored barrier");
-    expect_ok(&rank, tutti_monitored_barrier(rank.world, NULL, NULL), "tutti_monitored_barrier");
-    leave(&rank);
+    rank_expect_ok(&rank, tutti_monitored_barrier(rank.world, NULL, NULL),
+                   "tutti_monitored_barrier");
+    rank_leave(&rank);
 }
 
 /* ---- collectives of blocks: each member has one, or one for each member ----------------------- */
@@ -184,15 +94,6 @@ typedef tutti_status block_call(const struct rank *rank, const tutti_tensor *in,
                                 const tutti_tensor *out, int root);
 /* What element `i` of rank->out becomes, with blocks of `count`. */
 typedef float block_result(const struct rank *rank, int root, int64_t count, int64_t i);
-
-static float sum_at(const struct rank *rank, int64_t i)
-{
-    float sum = 0;
-
-    for (int r = 0; r < rank->size; r++)
-        sum += value(r, i);
-    return sum;
-}
 
 static tutti_status call_reduce(const struct rank *rank, const tutti_tensor *in,
                                 const tutti_tensor *out, int root)
@@ -204,7 +105,7 @@ static float reduced(const struct rank *rank, int root, int64_t count, int64_t i
 {
     (void)root;
     (void)count;
-    return sum_at(rank, i);
+    return rank_sum(rank, i);
 }
 
 static tutti_status call_gather(const struct rank *rank, const tutti_tensor *in,
@@ -224,7 +125,7 @@ static float gathered(const struct rank *rank, int root, int64_t count, int64_t 
 {
     (void)rank;
     (void)root;
-    return value((int)(i / count), i % count);
+    return rank_value((int)(i / count), i % count);
 }
 
 static tutti_status call_scatter(const struct rank *rank, const tutti_tensor *in,
@@ -235,7 +136,7 @@ static tutti_status call_scatter(const struct rank *rank, const tutti_tensor *in
 
 static float scattered(const struct rank *rank, int root, int64_t count, int64_t i)
 {
-    return value(root, rank->rank * count + i);
+    return rank_value(root, rank->rank * count + i);
 }
 
 static tutti_status call_reduce_scatter(const struct rank *rank, const tutti_tensor *in,
@@ -248,7 +149,7 @@ static tutti_status call_reduce_scatter(const struct rank *rank, const tutti_ten
 static float reduce_scattered(const struct rank *rank, int root, int64_t count, int64_t i)
 {
     (void)root;
-    return sum_at(rank, rank->rank * count + i);
+    return rank_sum(rank, rank->rank * count + i);
 }
 
 static tutti_status call_all_to_all(const struct rank *rank, const tutti_tensor *in,
@@ -261,7 +162,7 @@ static tutti_status call_all_to_all(const struct rank *rank, const tutti_tensor 
 static float exchanged(const struct rank *rank, int root, int64_t count, int64_t i)
 {
     (void)root;
-    return value((int)(i / count), rank->rank * count + i % count);
+    return rank_value((int)(i / count), rank->rank * count + i % count);
 }
 
 static const struct block_operation {
@@ -285,12 +186,12 @@ static void try_blocks(struct rank *rank, const struct block_operation *operatio
     const int64_t in_count = operation->many_in ? count * rank->size : count;
     const int64_t out_count = operation->many_out ? count * rank->size : count;
     int64_t shape[2];
-    const tutti_tensor in = floats(rank->in, &shape[0], in_count);
-    const tutti_tensor out = floats(rank->out, &shape[1], out_count);
+    const tutti_tensor in = rank_floats(rank->in, &shape[0], in_count);
+    const tutti_tensor out = rank_floats(rank->out, &shape[1], out_count);
 
     check_doing("in %s of blocks of %lld floats, root %d", operation->name, (long long)count, root);
-    fill(rank->in, rank->rank, in_count);
-    expect_ok(rank, operation->call(rank, &in, &out, root), operation->name);
+    rank_fill(rank->in, rank->rank, in_count);
+    rank_expect_ok(rank, operation->call(rank, &in, &out, root), operation->name);
     for (int64_t i = 0; (!operation->at_root || rank->rank == root) && i < out_count; i++) {
         const float right = operation->result(rank, root, count, i);
 
@@ -304,12 +205,12 @@ static void try_blocks(struct rank *rank, const struct block_operation *operatio
 
 void check_rank_blocks(const struct check_member *member)
 {
-    struct rank rank = join(member);
+    struct rank rank = rank_join(member);
 
     for (size_t o = 0; o < G_N_ELEMENTS(block_operations); o++)
         for (size_t k = 0; k < G_N_ELEMENTS(counts); k++)
             try_blocks(&rank, &block_operations[o], counts[k] / rank.size, (int)k % rank.size);
-    leave(&rank);
+    rank_leave(&rank);
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -320,15 +221,15 @@ static void pass_around(struct rank *rank, int64_t count)
     const int right = (rank->rank + 1) % rank->size;
     const int left = (rank->rank + rank->size - 1) % rank->size;
     int64_t shape[2];
-    const tutti_tensor out = floats(rank->in, &shape[0], count);
-    const tutti_tensor in = floats(rank->out, &shape[1], count);
+    const tutti_tensor out = rank_floats(rank->in, &shape[0], count);
+    const tutti_tensor in = rank_floats(rank->out, &shape[1], count);
     tutti_work *work;
 
     check_doing("passing %lld floats around", (long long)count);
-    fill(rank->in, rank->rank, count);
-    expect_ok(rank, tutti_isend(rank->world, &out, right, 1, NULL, &work), "tutti_isend");
-    expect_ok(rank, tutti_recv(rank->world, &in, left, 1, NULL, NULL), "tutti_recv");
-    expect_ok(rank, tutti_work_wait(work, 0), "tutti_work_wait");
+    rank_fill(rank->in, rank->rank, count);
+    rank_expect_ok(rank, tutti_isend(rank->world, &out, right, 1, NULL, &work), "tutti_isend");
+    rank_expect_ok(rank, tutti_recv(rank->world, &in, left, 1, NULL, NULL), "tutti_recv");
+    rank_expect_ok(rank, tutti_work_wait(work, 0), "tutti_work_wait");
     tutti_work_free(work);
     expect_values(rank, "a message", left, count);
 }
@@ -337,34 +238,35 @@ static void pass_around(struct rank *rank, int64_t count)
 static void gather_by_hand(struct rank *rank)
 {
     int64_t shape;
-    const tutti_tensor tensor = floats(rank->out, &shape, 100);
+    const tutti_tensor tensor = rank_floats(rank->out, &shape, 100);
 
     check_doing("sending to a receive from any source");
     for (int i = 0; rank->rank && i < 2; i++) {
-        fill(rank->out, rank->rank + i, 100);
-        expect_ok(rank, tutti_send(rank->world, &tensor, 0, (uint64_t)(5 + i), NULL), "tutti_send");
+        rank_fill(rank->out, rank->rank + i, 100);
+        rank_expect_ok(rank, tutti_send(rank->world, &tensor, 0, (uint64_t)(5 + i), NULL),
+                       "tutti_send");
     }
     for (int i = 1; !rank->rank && i >= 0; i--)
         for (int k = 1; k < rank->size; k++) {
             int32_t source = -1;
 
-            expect_ok(rank,
-                      tutti_recv(rank->world, &tensor, TUTTI_ANY_SOURCE, (uint64_t)(5 + i), NULL,
-                                 &source),
-                      "tutti_recv");
+            rank_expect_ok(rank,
+                           tutti_recv(rank->world, &tensor, TUTTI_ANY_SOURCE, (uint64_t)(5 + i),
+                                      NULL, &source),
+                           "tutti_recv");
             expect_values(rank, "a message from any source", source + i, 100);
         }
 }
 
 void check_rank_messages(const struct check_member *member)
 {
-    struct rank rank = join(member);
+    struct rank rank = rank_join(member);
 
     for (size_t k = 0; k < G_N_ELEMENTS(counts); k++)
         pass_around(&rank, counts[k]);
     gather_by_hand(&rank);
-    expect_ok(&rank, tutti_barrier(rank.world, NULL, NULL), "tutti_barrier");
-    leave(&rank);
+    rank_expect_ok(&rank, tutti_barrier(rank.world, NULL, NULL), "tutti_barrier");
+    rank_leave(&rank);
 }
 
 /* ---- many at once, and groups ---------------------------------------------------------------- */
@@ -373,55 +275,55 @@ void check_rank_works(const struct check_member *member)
 {
     static float values[WORKS];
     static int64_t shapes[WORKS];
-    struct rank rank = join(member);
+    struct rank rank = rank_join(member);
     tutti_work *works[WORKS];
     const float sum = (float)(rank.size * (rank.size - 1) / 2);
 
     check_doing("starting %d all_reduces", WORKS);
     for (int i = 0; i < WORKS; i++) {
         values[i] = (float)rank.rank;
-        const tutti_tensor tensor = floats(&values[i], &shapes[i], 1);
-        expect_ok(&rank, tutti_all_reduce(rank.world, &tensor, TUTTI_SUM, NULL, &works[i]),
-                  "tutti_all_reduce");
+        const tutti_tensor tensor = rank_floats(&values[i], &shapes[i], 1);
+        rank_expect_ok(&rank, tutti_all_reduce(rank.world, &tensor, TUTTI_SUM, NULL, &works[i]),
+                       "tutti_all_reduce");
     }
     for (int i = WORKS - 1; i >= 0; i--) {
         check_doing("waiting for all_reduce %d of %d", i, WORKS);
-        expect_ok(&rank, tutti_work_wait(works[i], 0), "tutti_work_wait");
+        rank_expect_ok(&rank, tutti_work_wait(works[i], 0), "tutti_work_wait");
         tutti_work_free(works[i]);
         if (values[i] != sum)
             check_fails("rank %d: all_reduce %d of %d in flight is %g instead of %g", rank.rank, i,
                         WORKS, (double)values[i], (double)sum);
     }
-    leave(&rank);
+    rank_leave(&rank);
 }
 
 void check_rank_groups(const struct check_member *member)
 {
-    struct rank rank = join(member);
+    struct rank rank = rank_join(member);
     tutti_group *half;
     int64_t shape;
-    const tutti_tensor tensor = floats(rank.out, &shape, 1000);
+    const tutti_tensor tensor = rank_floats(rank.out, &shape, 1000);
 
     check_doing("splitting the group in two");
-    expect_ok(&rank, tutti_group_split(rank.world, rank.rank % 2, rank.rank, NULL, &half),
-              "tutti_group_split");
+    rank_expect_ok(&rank, tutti_group_split(rank.world, rank.rank % 2, rank.rank, NULL, &half),
+                   "tutti_group_split");
     for (int i = 0; i < 20; i++) {
         check_doing("broadcasting in a part of the group");
-        fill(rank.out, rank.rank, 1000);
-        expect_ok(&rank, tutti_broadcast(half, &tensor, 0, NULL, NULL), "tutti_broadcast");
+        rank_fill(rank.out, rank.rank, 1000);
+        rank_expect_ok(&rank, tutti_broadcast(half, &tensor, 0, NULL, NULL), "tutti_broadcast");
         expect_values(&rank, "broadcast in a part of the group", rank.rank % 2, 1000);
     }
-    expect_ok(&rank, tutti_group_destroy(half), "tutti_group_destroy");
-    leave(&rank);
+    rank_expect_ok(&rank, tutti_group_destroy(half), "tutti_group_destroy");
+    rank_leave(&rank);
 }
 
 /* ---- failure --------------------------------------------------------------------------------- */
 
 void check_rank_killed(const struct check_member *member)
 {
-    struct rank rank = join(member);
+    struct rank rank = rank_join(member);
     int64_t shape;
-    const tutti_tensor tensor = floats(rank.out, &shape, LARGEST);
+    const tutti_tensor tensor = rank_floats(rank.out, &shape, LARGEST);
     tutti_status status = TUTTI_OK;
     gint64 last = 0;
 

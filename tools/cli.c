@@ -295,6 +295,35 @@ bool cli_parse_int(const char *text, int low, int high, int *ret_value)
     return true;
 }
 
+void cli_json_string(JsonBuilder *builder, const char *name, const char *value)
+{
+    g_autofree char *valid = value ? g_utf8_make_valid(value, -1) : NULL;
+
+    json_builder_set_member_name(builder, name);
+    if (valid)
+        json_builder_add_string_value(builder, valid);
+    else
+        json_builder_add_null_value(builder);
+}
+
+void cli_json_int(JsonBuilder *builder, const char *name, gint64 value)
+{
+    json_builder_set_member_name(builder, name);
+    json_builder_add_int_value(builder, value);
+}
+
+void cli_json_bool(JsonBuilder *builder, const char *name, bool value)
+{
+    json_builder_set_member_name(builder, name);
+    json_builder_add_boolean_value(builder, value);
+}
+
+void cli_json_array(JsonBuilder *builder, const char *name)
+{
+    json_builder_set_member_name(builder, name);
+    json_builder_begin_array(builder);
+}
+
 void cli_print_json(JsonBuilder *builder)
 {
     g_autoptr(JsonNode) root = json_builder_get_root(builder);

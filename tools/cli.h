@@ -57,6 +57,13 @@ bool cli_parse_size(const char *text, uint64_t *ret_bytes);
 /* A whole number in [low, high], and nothing after it. */
 bool cli_parse_int(const char *text, int low, int high, int *ret_value);
 
+/* Members of a JSON document. A string that is NULL is told as null, and one that is no UTF-8, as a path
+ * may be, with U+FFFD for what is wrong in it. */
+void cli_json_string(JsonBuilder *builder, const char *name, const char *value);
+void cli_json_int(JsonBuilder *builder, const char *name, gint64 value);
+void cli_json_bool(JsonBuilder *builder, const char *name, bool value);
+/* A member that is an array; json_builder_end_array() ends it. */
+void cli_json_array(JsonBuilder *builder, const char *name);
 /* Prints the document on stdout, indented. */
 void cli_print_json(JsonBuilder *builder);
 

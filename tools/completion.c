@@ -164,52 +164,61 @@ static void print_bash_options(const GPtrArray *options, const struct verb *verb
     printf("        esac\n");
 }
 
+static const char bash_begin[] =
+    "# Completion of tutti for bash, as printed by `tutti completion bash`.\n"
+    "_tutti()\n"
+    "{\n"
+    "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}\n"
+    "    local verb=${COMP_WORDS[1]} options= values= value= files= words=\n"
+    "\n"
+    "    # bash takes --name=value apart.\n"
+    "    if [[ $word == = ]]; then\n"
+    "        word=\n"
+    "    elif [[ $before == = ]]; then\n"
+    "        before=${COMP_WORDS[COMP_CWORD - 2]}\n"
+    "    fi\n"
+    "    ((COMP_CWORD > 1)) || verb=\n"
+    "    case $verb in\n";
+
+static const char bash_end[] =
+    "    esac\n"
+    "    if [[ $value ]]; then\n"
+    "        options= words=$values\n"
+    "    elif [[ $word != -* && $verb ]]; then\n"
+    "        options=\n"
+    "    fi\n"
+    "    mapfile -t COMPREPLY < <(compgen -W \"$options $words\" -- \"$word\")\n"
+    "    if [[ $files ]]; then\n"
+    "        mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen $files -- \"$word\")\n"
+    "        compopt -o filenames 2>/dev/null\n"
+    "    fi\n"
+    "}\n"
+    "complete -F _tutti tutti\n";
+
+static void print_bash_verb(const GPtrArray *options, const struct verb *verb)
+{
+    g_autofree char *words = words_of(verb);
+    const bool path = strstr(words, "<file>") || strstr(words, "<program>");
+
+    printf("    %s)\n", verb->name);
+    print_bash_options(options, verb);
+    if (path)
+        printf("        [[ $word == -* || $value ]] || files=-f\n");
+    if (*words && words[0] != '<')
+        printf("        words='%.*s'\n", (int)strcspn(words, "<"), words);
+    puts("        ;;");
+}
+
 static void print_bash(const GPtrArray *options)
 {
-    puts("# Completion of tutti for bash, as printed by `tutti completion bash`.\n"
-         "_tutti()\n"
-         "{\n"
-         "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}\n"
-         "    local verb=${COMP_WORDS[1]} options= values= value= files= words=\n"
-         "\n"
-         "    # bash takes --name=value apart.\n"
-         "    if [[ $word == = ]]; then\n"
-         "        word=\n"
-         "    elif [[ $before == = ]]; then\n"
-         "        before=${COMP_WORDS[COMP_CWORD - 2]}\n"
-         "    fi\n"
-         "    ((COMP_CWORD > 1)) || verb=\n"
-         "    case $verb in");
-    for (const struct verb *verb = verbs; verb->name; verb++) {
-        g_autofree char *words = words_of(verb);
-        const bool path = strstr(words, "<file>") || strstr(words, "<program>");
-
-        printf("    %s)\n", verb->name);
-        print_bash_options(options, verb);
-        if (path)
-            printf("        [[ $word == -* || $value ]] || files=-f\n");
-        if (*words && words[0] != '<')
-            printf("        words='%.*s'\n", (int)strcspn(words, "<"), words);
-        puts("        ;;");
-    }
+    fputs(bash_begin, stdout);
+    for (const struct verb *verb = verbs; verb->name; verb++)
+        print_bash_verb(options, verb);
     printf("    help | '')\n        words='");
     for (const struct verb *verb = verbs; verb->name; verb++)
         printf("%s ", verb->name);
-    puts("'\n        [[ $verb ]] || words+='help --help --version'\n"
-         "        ;;\n"
-         "    esac\n"
-         "    if [[ $value ]]; then\n"
-         "        options= words=$values\n"
-         "    elif [[ $word != -* && $verb ]]; then\n"
-         "        options=\n"
-         "    fi\n"
-         "    mapfile -t COMPREPLY < <(compgen -W \"$options $words\" -- \"$word\")\n"
-         "    if [[ $files ]]; then\n"
-         "        mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen $files -- \"$word\")\n"
-         "        compopt -o filenames 2>/dev/null\n"
-         "    fi\n"
-         "}\n"
-         "complete -F _tutti tutti");
+    puts("'\n        [[ $verb ]] || words+='help --help --version'\n        ;;");
+    fputs(bash_end, stdout);
 }
 
 /* ---- zsh ---- */
@@ -253,6 +262,26 @@ static void print_zsh_option(const struct option *option)
     printf("'");
 }
 
+static void print_zsh_verb(const GPtrArray *options, const struct verb *verb)
+{
+    g_autofree char *words = words_of(verb);
+
+    printf("    %s)\n        _arguments '--help[print help]'", verb->name);
+    for (guint i = 0; i < options->len; i++) {
+        const struct option *option = options->pdata[i];
+
+        if (strcmp(option->verb, verb->name) == 0)
+            print_zsh_option(option);
+    }
+    if (strstr(words, "<program>"))
+        printf(" \\\n            '*::program:_normal'");
+    else if (*words && words[0] != '<')
+        printf(" \\\n            '1:word:(%.*s)'", (int)strcspn(words, "<"), words);
+    if (strstr(words, "<file>"))
+        printf(" \\\n            '*:file:_files'");
+    puts("\n        ;;");
+}
+
 static void print_zsh(const GPtrArray *options)
 {
     puts("#compdef tutti\n"
@@ -275,24 +304,8 @@ static void print_zsh(const GPtrArray *options)
          "    shift words\n"
          "    ((CURRENT--))\n"
          "    case $words[1] in");
-    for (const struct verb *verb = verbs; verb->name; verb++) {
-        g_autofree char *words = words_of(verb);
-
-        printf("    %s)\n        _arguments '--help[print help]'", verb->name);
-        for (guint i = 0; i < options->len; i++) {
-            const struct option *option = options->pdata[i];
-
-            if (strcmp(option->verb, verb->name) == 0)
-                print_zsh_option(option);
-        }
-        if (strstr(words, "<program>"))
-            printf(" \\\n            '*::program:_normal'");
-        else if (*words && words[0] != '<')
-            printf(" \\\n            '1:word:(%.*s)'", (int)strcspn(words, "<"), words);
-        if (strstr(words, "<file>"))
-            printf(" \\\n            '*:file:_files'");
-        puts("\n        ;;");
-    }
+    for (const struct verb *verb = verbs; verb->name; verb++)
+        print_zsh_verb(options, verb);
     puts("    help) _describe verb verbs ;;\n"
          "    esac\n"
          "}\n"

@@ -13,9 +13,9 @@
 #include "verbs.h"
 
 static const char summary[] =
-    "Shows which backend and which algorithm a call of OPERATION would take, with the cost that "
-    "the\n"
-    "built-in model gives it, and why the other candidates would not be taken. Starts no rank.\n"
+    "Shows which backend and which algorithm a call of OPERATION would take, with the cost that\n"
+    "the built-in model gives it, and why the other candidates would not be taken. Starts no "
+    "rank.\n"
     "OPERATION is one of: ";
 
 static const char description[] =
@@ -307,35 +307,19 @@ static void print_question(const struct question *question)
 
 /* ---- JSON ---- */
 
-static void build_string(JsonBuilder *builder, const char *name, const char *value)
-{
-    json_builder_set_member_name(builder, name);
-    if (value)
-        json_builder_add_string_value(builder, value);
-    else
-        json_builder_add_null_value(builder);
-}
-
-static void build_int(JsonBuilder *builder, const char *name, gint64 value)
-{
-    json_builder_set_member_name(builder, name);
-    json_builder_add_int_value(builder, value);
-}
-
 static void build_row(const tutti_explain_row *row, void *user)
 {
     JsonBuilder *builder = user;
 
     json_builder_begin_object(builder);
-    build_string(builder, "provider", row->provider);
-    build_string(builder, "algorithm", row->algorithm);
-    json_builder_set_member_name(builder, "chosen");
-    json_builder_add_boolean_value(builder, row->chosen != 0);
+    cli_json_string(builder, "provider", row->provider);
+    cli_json_string(builder, "algorithm", row->algorithm);
+    cli_json_bool(builder, "chosen", row->chosen != 0);
     json_builder_set_member_name(builder, "estimated_us");
     json_builder_add_double_value(builder, row->estimated_us);
-    build_int(builder, "steps", row->steps);
-    build_string(builder, "reason", row->reason);
-    build_string(builder, "rule", row->rule);
+    cli_json_int(builder, "steps", row->steps);
+    cli_json_string(builder, "reason", row->reason);
+    cli_json_string(builder, "rule", row->rule);
     json_builder_end_object(builder);
 }
 
@@ -345,24 +329,22 @@ static void build_question(JsonBuilder *builder, const struct question *question
     const bool reduces = question->traits & TUTTI_OPERATION_REDUCES;
 
     json_builder_begin_object(builder);
-    build_string(builder, "schema", "tutti.explain/1");
-    build_string(builder, "operation", query->operation);
-    build_int(builder, "bytes", (gint64)MIN(query->bytes, (uint64_t)G_MAXINT64));
-    build_int(builder, "members", query->members);
-    build_string(builder, "backend", query->backend);
-    build_string(builder, "layout", query->layout);
-    build_string(builder, "dtype",
-                 question->traits & TUTTI_OPERATION_MOVES ? question->dtype : NULL);
-    build_string(builder, "op", reduces ? question->op : NULL);
-    json_builder_set_member_name(builder, "fixed_order");
-    json_builder_add_boolean_value(builder, reduces && query->flags & TUTTI_FIXED_ORDER);
+    cli_json_string(builder, "schema", "tutti.explain/1");
+    cli_json_string(builder, "operation", query->operation);
+    cli_json_int(builder, "bytes", (gint64)MIN(query->bytes, (uint64_t)G_MAXINT64));
+    cli_json_int(builder, "members", query->members);
+    cli_json_string(builder, "backend", query->backend);
+    cli_json_string(builder, "layout", query->layout);
+    cli_json_string(builder, "dtype",
+                    question->traits & TUTTI_OPERATION_MOVES ? question->dtype : NULL);
+    cli_json_string(builder, "op", reduces ? question->op : NULL);
+    cli_json_bool(builder, "fixed_order", reduces && query->flags & TUTTI_FIXED_ORDER);
     json_builder_set_member_name(builder, "root");
     if (question->traits & TUTTI_OPERATION_HAS_ROOT)
         json_builder_add_int_value(builder, query->root);
     else
         json_builder_add_null_value(builder);
-    json_builder_set_member_name(builder, "candidates");
-    json_builder_begin_array(builder);
+    cli_json_array(builder, "candidates");
 }
 
 /* ---- the call ---- */

@@ -74,12 +74,6 @@ static int print_text(void)
 
 /* ---- JSON ---- */
 
-static void build_member(JsonBuilder *builder, const char *name, const char *value)
-{
-    json_builder_set_member_name(builder, name);
-    json_builder_add_string_value(builder, value ? value : "");
-}
-
 struct document {
     JsonBuilder *builder;
     const char *section;
@@ -93,31 +87,33 @@ static void build_row(const char *section, const char *name, const char *value, 
     if (g_strcmp0(document->section, section) != 0) {
         if (document->section)
             json_builder_end_array(document->builder);
-        json_builder_set_member_name(document->builder, section);
-        json_builder_begin_array(document->builder);
+        cli_json_array(document->builder, section);
     }
     document->section = section;
     json_builder_begin_object(document->builder);
-    build_member(document->builder, "name", name);
-    build_member(document->builder, "value", value);
+    cli_json_string(document->builder, "name", name);
+    cli_json_string(document->builder, "value", value);
     json_builder_end_object(document->builder);
+}
+
+/* What a refused plugin has not told is "" in the document. */
+static const char *or_nothing(const char *text)
+{
+    return text ? text : "";
 }
 
 static void build_plugin(JsonBuilder *builder, const struct probed *plugin)
 {
     json_builder_begin_object(builder);
-    build_member(builder, "name", plugin->name);
-    build_member(builder, "path", plugin->path);
-    json_builder_set_member_name(builder, "ready");
-    json_builder_add_boolean_value(builder, plugin->ready);
-    build_member(builder, "reason", plugin->reason);
-    build_member(builder, "provides", plugin->provides);
-    build_member(builder, "version", plugin->version);
-    build_member(builder, "license", plugin->license);
-    json_builder_set_member_name(builder, "abi_major");
-    json_builder_add_int_value(builder, plugin->abi_major);
-    json_builder_set_member_name(builder, "abi_minor");
-    json_builder_add_int_value(builder, plugin->abi_minor);
+    cli_json_string(builder, "name", plugin->name);
+    cli_json_string(builder, "path", plugin->path);
+    cli_json_bool(builder, "ready", plugin->ready);
+    cli_json_string(builder, "reason", or_nothing(plugin->reason));
+    cli_json_string(builder, "provides", or_nothing(plugin->provides));
+    cli_json_string(builder, "version", or_nothing(plugin->version));
+    cli_json_string(builder, "license", or_nothing(plugin->license));
+    cli_json_int(builder, "abi_major", plugin->abi_major);
+    cli_json_int(builder, "abi_minor", plugin->abi_minor);
     json_builder_end_object(builder);
 }
 
@@ -130,16 +126,15 @@ static int print_json(void)
     if (!plugins)
         return EXIT_FAILED;
     json_builder_begin_object(builder);
-    build_member(builder, "schema", "tutti.info/1");
-    build_member(builder, "version", tutti_version());
+    cli_json_string(builder, "schema", "tutti.info/1");
+    cli_json_string(builder, "version", tutti_version());
     if (tutti_info_list(build_row, &document) != TUTTI_OK) {
         cli_say("info", "%s", cli_last_error());
         return EXIT_FAILED;
     }
     if (document.section)
         json_builder_end_array(builder);
-    json_builder_set_member_name(builder, "plugins");
-    json_builder_begin_array(builder);
+    cli_json_array(builder, "plugins");
     for (guint i = 0; i < plugins->len; i++)
         build_plugin(builder, plugins->pdata[i]);
     json_builder_end_array(builder);

@@ -26,35 +26,34 @@ static void print_variable(const tutti_variable_info *variable, void *user)
     printf("\n");
 }
 
-static void build(JsonBuilder *builder, const char *name, const char *value)
-{
-    json_builder_set_member_name(builder, name);
-    json_builder_add_string_value(builder, value);
-}
-
 static void build_variable(const tutti_variable_info *variable, void *user)
 {
     JsonBuilder *builder = user;
 
     json_builder_begin_object(builder);
-    build(builder, "name", variable->name);
-    build(builder, "value", variable->value);
-    build(builder, "source", variable->source);
-    build(builder, "default", variable->standard);
-    build(builder, "values", variable->values);
-    build(builder, "across_ranks", variable->across);
-    build(builder, "meaning", variable->meaning);
-    build(builder, "problem", variable->problem);
-    json_builder_set_member_name(builder, "own");
-    json_builder_add_boolean_value(builder, variable->own != 0);
+    cli_json_string(builder, "name", variable->name);
+    cli_json_string(builder, "value", variable->value);
+    cli_json_string(builder, "source", variable->source);
+    cli_json_string(builder, "default", variable->standard);
+    cli_json_string(builder, "values", variable->values);
+    cli_json_string(builder, "across_ranks", variable->across);
+    cli_json_string(builder, "meaning", variable->meaning);
+    cli_json_string(builder, "problem", variable->problem);
+    cli_json_bool(builder, "own", variable->own != 0);
     json_builder_end_object(builder);
+}
+
+static int say_failure(void)
+{
+    cli_say("info", "%s", cli_last_error());
+    return EXIT_FAILED;
 }
 
 int info_env_text(void)
 {
     int own = 1;
 
-    return tutti_environment_list(print_variable, &own) == TUTTI_OK ? EXIT_OK : EXIT_FAILED;
+    return tutti_environment_list(print_variable, &own) == TUTTI_OK ? EXIT_OK : say_failure();
 }
 
 int info_env_json(void)
@@ -62,11 +61,10 @@ int info_env_json(void)
     g_autoptr(JsonBuilder) builder = json_builder_new();
 
     json_builder_begin_object(builder);
-    build(builder, "schema", "tutti.env/1");
-    json_builder_set_member_name(builder, "variables");
-    json_builder_begin_array(builder);
+    cli_json_string(builder, "schema", "tutti.env/1");
+    cli_json_array(builder, "variables");
     if (tutti_environment_list(build_variable, builder) != TUTTI_OK)
-        return EXIT_FAILED;
+        return say_failure();
     json_builder_end_array(builder);
     json_builder_end_object(builder);
     cli_print_json(builder);

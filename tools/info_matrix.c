@@ -62,16 +62,23 @@ static bool take_backend(struct matrix *matrix, const char *name)
     return true;
 }
 
+static bool take_or_say(struct matrix *matrix, const char *name)
+{
+    const bool taken = take_backend(matrix, name);
+
+    if (!taken)
+        cli_say("info", "%s", cli_last_error());
+    return taken;
+}
+
 /* Those that were asked for; else each plugin that opens and carries messages, and auto. */
 static bool take_backends(struct matrix *matrix, char *const *names)
 {
     g_autoptr(GPtrArray) plugins = *names ? NULL : probe_plugins();
 
     for (; *names; names++)
-        if (!take_backend(matrix, *names)) {
-            cli_say("info", "%s", cli_last_error());
+        if (!take_or_say(matrix, *names))
             return false;
-        }
     if (!plugins)
         return matrix->backends->len > 0;
     for (guint i = 0; i < plugins->len; i++) {
@@ -80,7 +87,7 @@ static bool take_backends(struct matrix *matrix, char *const *names)
         if (plugin->ready)
             take_backend(matrix, plugin->name);
     }
-    return take_backend(matrix, "auto");
+    return take_or_say(matrix, "auto");
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -423,10 +430,8 @@ static void print_json(const struct matrix *matrix)
     g_autoptr(JsonBuilder) builder = json_builder_new();
 
     json_builder_begin_object(builder);
-    json_builder_set_member_name(builder, "schema");
-    json_builder_add_string_value(builder, "tutti.matrix/1");
-    json_builder_set_member_name(builder, "cells");
-    json_builder_begin_array(builder);
+    cli_json_string(builder, "schema", "tutti.matrix/1");
+    cli_json_array(builder, "cells");
     for (guint i = 0; i < matrix->cells->len; i++) {
         const struct cell *cell = &g_array_index(matrix->cells, struct cell, i);
         const struct {
@@ -437,10 +442,8 @@ static void print_json(const struct matrix *matrix)
                        {"algorithms", cell->algorithms}, {"refusal", cell->refusal}};
 
         json_builder_begin_object(builder);
-        for (size_t m = 0; m < G_N_ELEMENTS(members); m++) {
-            json_builder_set_member_name(builder, members[m].name);
-            json_builder_add_string_value(builder, members[m].value);
-        }
+        for (size_t m = 0; m < G_N_ELEMENTS(members); m++)
+            cli_json_string(builder, members[m].name, members[m].value);
         json_builder_end_object(builder);
     }
     json_builder_end_array(builder);

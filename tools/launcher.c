@@ -51,7 +51,7 @@ struct launcher {
     bool children_gone, killing, gave_up, reported, done;
     guint grace_timer, print_timer;
     unsigned long long quiet_bytes;
-    gint64 began_us, killing_us;
+    gint64 began_us, ending_us, killing_us;
     struct oom_count oom_before;
     sigset_t signals, mask_before;
     struct rlimit files_before;
@@ -128,6 +128,7 @@ static void begin_ending(struct launcher *l)
     if (l->phase != RUNNING)
         return;
     l->phase = ENDING;
+    l->ending_us = g_get_monotonic_time();
 
     double grace_ms = l->options->grace_s * 1000;
 
@@ -265,7 +266,7 @@ static void say_outcome(struct launcher *l)
             .first = l->first,
             .tail = tail,
             .seconds = seconds,
-            .grace_s = l->options->grace_s,
+            .killed_after_s = (double)(l->killing_us - l->ending_us) / 1e6,
             .before = l->oom_before,
             .log_dir = l->options->log_dir,
             .color = cli_color(STDERR_FILENO),

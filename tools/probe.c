@@ -20,6 +20,7 @@
 
 enum {
     DEADLINE_MS = 10000,
+    ROUND_US = 500,
     ANSWER_MAX = 64 << 10,
 };
 
@@ -77,13 +78,16 @@ static void open_in_child(const char *path, int fd)
 
 /* ---- in the parent ---- */
 
-/* Reads to the end of the stream; false when the deadline comes first. */
-static bool read_all(int fd, GByteArray *bytes)
+static gint64 now_ms(void)
 {
-    gint64 deadline = g_get_monotonic_time() / 1000 + DEADLINE_MS;
+    return g_get_monotonic_time() / 1000;
+}
 
+/* Reads to the end of the stream; false when the deadline comes first, or more than an answer. */
+static bool read_all(int fd, gint64 deadline_ms, GByteArray *bytes)
+{
     for (;;) {
-        gint64 left = deadline - g_get_monotonic_time() / 1000;
+        gint64 left = deadline_ms - now_ms();
         struct pollfd wait = {.fd = fd, .events = POLLIN};
         guint8 text[4096];
 
@@ -94,10 +98,23 @@ static bool read_all(int fd, GByteArray *bytes)
 
         ssize_t got = read(fd, text, sizeof text);
 
+        if (got < 0 && errno == EINTR)
+            continue;
         if (got <= 0)
             return true;
         g_byte_array_append(bytes, text, (guint)got);
     }
+}
+
+/* Whether the child ends by itself; it may have closed its end of the pipe and live on. */
+static bool ends(pid_t pid, gint64 deadline_ms, int *ret_status)
+{
+    while (waitpid(pid, ret_status, WNOHANG) == 0) {
+        if (now_ms() >= deadline_ms)
+            return false;
+        g_usleep(ROUND_US);
+    }
+    return true;
 }
 
 static bool understand(const GByteArray *bytes, struct probed *probed)
@@ -125,29 +142,33 @@ static char *why_no_answer(bool in_time, int status)
 static void probe(struct probed *probed)
 {
     g_autoptr(GByteArray) bytes = g_byte_array_new();
-    int ends[2], status = 0;
+    gint64 deadline = now_ms() + DEADLINE_MS;
+    int channel[2] = {-1, -1}, status = 0;
     pid_t pid = -1;
 
-    if (pipe(ends) == 0) {
+    if (pipe(channel) == 0) {
         fflush(NULL); /* else the child has our unwritten text too */
         pid = fork();
         if (pid == 0) {
-            close(ends[0]);
-            open_in_child(probed->path, ends[1]);
+            close(channel[0]);
+            open_in_child(probed->path, channel[1]);
         }
-        close(ends[1]);
+        close(channel[1]);
     }
     if (pid < 0) {
         probed->reason = g_strdup_printf("no process to try it in: %s", strerror(errno));
+        if (channel[0] >= 0)
+            close(channel[0]);
         return;
     }
 
-    bool in_time = read_all(ends[0], bytes);
+    bool in_time = read_all(channel[0], deadline, bytes) && ends(pid, deadline, &status);
 
-    close(ends[0]);
-    if (!in_time)
+    close(channel[0]);
+    if (!in_time) {
         kill(pid, SIGKILL);
-    waitpid(pid, &status, 0);
+        waitpid(pid, &status, 0);
+    }
     if (!understand(bytes, probed))
         probed->reason = why_no_answer(in_time, status);
 }

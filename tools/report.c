@@ -96,14 +96,14 @@ static const char *who_killed(const struct report *report)
 }
 
 /* How a rank ended that ended after the first. */
-static char *fate_of(const struct rank *rank, double grace_s)
+static char *fate_of(const struct rank *rank, double killed_after_s)
 {
     int status = rank->wait_status;
 
     if (!rank->exited)
         return g_strdup("could not be ended, even by SIGKILL");
     if (rank->killed && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
-        return g_strdup_printf("killed: still there %g s after SIGTERM", grace_s);
+        return g_strdup_printf("killed: still there %.1f s after SIGTERM", killed_after_s);
     if (rank->terminated && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM)
         return g_strdup("ended by SIGTERM from the launcher");
     if (WIFSIGNALED(status)) {
@@ -177,7 +177,7 @@ static void describe_others(const struct report *report, const struct block *blo
         if (rank == report->first || is_later != later)
             continue;
 
-        char *fate = fate_of(rank, report->grace_s);
+        char *fate = fate_of(rank, report->killed_after_s);
         GArray *members = g_hash_table_lookup(by_fate, fate);
 
         if (!members) {

@@ -25,9 +25,9 @@ struct report {
     const struct rank *ranks;
     int count;
     const struct rank *first;
-    char *const *tail; /* the last lines of its stderr */
-    double seconds;    /* from start to end */
-    double grace_s;
+    char *const *tail;       /* the last lines of its stderr */
+    double seconds;          /* from start to end */
+    double killed_after_s;   /* from SIGTERM to SIGKILL, if that was sent */
     struct oom_count before; /* when the job began */
     const char *log_dir;     /* NULL: none */
     bool color;

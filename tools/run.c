@@ -24,9 +24,8 @@ static const char summary[] =
     "comes out line by line with \"[RANK] \" in front. Rank 0 has the launcher's standard input,\n"
     "the others /dev/null.\n\n"
     "The first rank that fails ends the job: the others get SIGTERM, and SIGKILL after the\n"
-    "grace. Ctrl-C does the same within 2 s; a second Ctrl-C kills. No process of the job "
-    "outlives\n"
-    "the launcher, however that ends.\n\n"
+    "grace. Ctrl-C does the same within 2 s; a second Ctrl-C kills. No process of the job\n"
+    "outlives the launcher, however that ends.\n\n"
     "SIGUSR2 is passed on to the ranks that take it: they dump their calls (tutti help trace).";
 
 static const char description[] =
@@ -120,7 +119,7 @@ static int run_job(const struct given *given, char *const *words)
         return cli_usage("run",
                          "the backend mpi needs the launcher of an MPI, and neither "
                          "mpirun.openmpi, orterun, mpirun.mpich nor mpiexec.hydra is in PATH "
-                         "(Debian: openmpi-bin, mpich)");
+                         "(Debian: openmpi-bin, mpich; PyPI: mpich)");
 
     int not_found = program_find(words, &program, &argv);
 

@@ -43,6 +43,7 @@ struct stand_in {
 };
 
 struct stand_ins {
+    const struct family *family;
     int count, here;
     pid_t launcher;
     int listener, output; /* what the launcher prints */
@@ -50,17 +51,25 @@ struct stand_ins {
 };
 
 /* How the launchers are called, the common name last, and what makes them let survivors live and
- * start more ranks than there are CPUs, without binding those to any. */
+ * start more ranks than there are CPUs, without binding those to any. Any MPICH's starts ranks of another
+ * as well, so that for the standard ABI need not be the library's own. */
 static const struct family {
     const char *name, *words;
     const char *programs[3];
     const char *arguments[6];
+    const char *mark; /* what ranks have in their environment that the launcher does not tell */
 } families[] = {
     {"openmpi",
      "Open MPI",
      {"mpirun.openmpi", "orterun"},
-     {"--oversubscribe", "--continuous", "--bind-to", "none", "-n"}},
-    {"mpich", "MPICH", {"mpirun.mpich", "mpiexec.hydra"}, {"-disable-auto-cleanup", "-n"}},
+     {"--oversubscribe", "--continuous", "--bind-to", "none", "-n"},
+     NULL},
+    {"mpich", "MPICH", {"mpirun.mpich", "mpiexec.hydra"}, {"-disable-auto-cleanup", "-n"}, NULL},
+    {"abi",
+     "the standard ABI",
+     {"mpiexec.hydra", "mpirun.mpich"},
+     {"-disable-auto-cleanup", "-n"},
+     "TUTTI_MPI=abi"},
 };
 enum { FAMILIES = sizeof families / sizeof families[0] };
 
@@ -126,15 +135,27 @@ static bool names_mpi(const char *backend)
     return false;
 }
 
+/* Whether the MPI of the launcher PREFIX/bin/PROGRAM has its library for the standard ABI in PREFIX/lib. */
+static bool is_of_abi(const char *launcher)
+{
+    char library[4200];
+
+    snprintf(library, sizeof library, "%.*s/../lib/libmpi_abi.so.1",
+             (int)(strrchr(launcher, '/') - launcher), launcher);
+    return access(library, R_OK) == 0;
+}
+
 const char *stand_in_family(const char *backend, const char *chosen)
 {
+    char path[4096];
+
     if (!names_mpi(backend))
         return NULL;
     if (chosen && *chosen)
         return chosen;
     for (int i = 0; i < FAMILIES; i++)
-        if (stand_in_is_there(families[i].name))
-            return families[i].name;
+        if (find_launcher(&families[i], path, sizeof path))
+            return !strcmp(families[i].name, "mpich") && is_of_abi(path) ? "abi" : families[i].name;
     return "";
 }
 
@@ -249,13 +270,13 @@ static bool is_ours(const char *variable)
 }
 
 /* Keeps what is not in this process's environment as it is. */
-static bool keep_environment(struct stand_in *one, size_t bytes)
+static bool keep_environment(struct stand_in *one, size_t bytes, const char *mark)
 {
     size_t count = 0, kept = 0;
 
     for (size_t i = 0; i < bytes; i++)
         count += !one->text[i];
-    one->variables = calloc(count + 2, sizeof(char *));
+    one->variables = calloc(count + 3, sizeof(char *));
     if (!one->variables)
         return false;
     for (char *at = one->text; at < one->text + bytes; at += strlen(at) + 1) {
@@ -266,6 +287,7 @@ static bool keep_environment(struct stand_in *one, size_t bytes)
             one->variables[kept++] = at;
         }
     }
+    one->variables[kept] = (char *)(uintptr_t)mark;
     return true;
 }
 
@@ -280,41 +302,33 @@ static int descriptor_in(struct msghdr *message)
     return fd;
 }
 
-/* The first message says who it is, and has the descriptor; the environment follows, a variable each.
- * The socket becomes the stand-in's. */
-static bool take_over(struct stand_ins *s, int fd)
+/* The message that says who it is, and brings the descriptor (-1: none). False: it is no such. */
+static bool receive_hello(int fd, struct hello *ret_hello, int *ret_descriptor)
 {
     union {
         char bytes[CMSG_SPACE(2 * sizeof(int))];
         struct cmsghdr align;
     } control;
-    struct hello hello;
-    struct iovec part = {.iov_base = &hello, .iov_len = sizeof hello};
+    struct iovec part = {.iov_base = ret_hello, .iov_len = sizeof *ret_hello};
     struct msghdr message = {.msg_iov = &part,
                              .msg_iovlen = 1,
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
-
     ssize_t came;
 
     do /* with a time-out of its own, SA_RESTART does not go on by itself */
         came = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
     while (came < 0 && errno == EINTR);
-    if (came != (ssize_t)sizeof hello)
-        return false;
-    int descriptor = descriptor_in(&message);
-    if (hello.rank < 0 || hello.rank >= s->count || s->of[hello.rank].socket >= 0 ||
-        hello.bytes == 0 || hello.bytes > ENVIRONMENT_MAX) {
-        if (descriptor >= 0)
-            close(descriptor);
-        return false;
-    }
+    *ret_descriptor = came < 0 ? -1 : descriptor_in(&message);
+    return came == (ssize_t)sizeof *ret_hello;
+}
 
-    struct stand_in *one = &s->of[hello.rank];
-    one->descriptor = descriptor;
-    one->text = calloc(1, (size_t)hello.bytes + 1);
-    for (size_t have = 0; one->text && have < hello.bytes;) {
-        ssize_t n = recv(fd, one->text + have, hello.bytes - have, 0);
+/* The environment, which follows, a variable each. */
+static bool receive_environment(int fd, struct stand_in *one, size_t bytes, const char *mark)
+{
+    one->text = calloc(1, bytes + 1);
+    for (size_t have = 0; one->text && have < bytes;) {
+        ssize_t n = recv(fd, one->text + have, bytes - have, 0);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -322,8 +336,39 @@ static bool take_over(struct stand_ins *s, int fd)
             return false;
         have += (size_t)n;
     }
-    if (!one->text || !keep_environment(one, hello.bytes))
+    return one->text && keep_environment(one, bytes, mark);
+}
+
+/* Closes and frees what a stand-in has brought. */
+static void forget(struct stand_in *one)
+{
+    if (one->socket >= 0)
+        close(one->socket);
+    if (one->descriptor >= 0)
+        close(one->descriptor);
+    free(one->text);
+    free(one->variables);
+    *one = (struct stand_in){.socket = -1, .descriptor = -1};
+}
+
+/* True: the socket is the stand-in's from then on. */
+static bool take_over(struct stand_ins *s, int fd)
+{
+    struct hello hello;
+    int descriptor;
+
+    if (!receive_hello(fd, &hello, &descriptor) || hello.rank < 0 || hello.rank >= s->count ||
+        s->of[hello.rank].socket >= 0 || hello.bytes == 0 || hello.bytes > ENVIRONMENT_MAX) {
+        if (descriptor >= 0)
+            close(descriptor);
         return false;
+    }
+    struct stand_in *one = &s->of[hello.rank];
+    one->descriptor = descriptor;
+    if (!receive_environment(fd, one, hello.bytes, s->family->mark)) {
+        forget(one);
+        return false;
+    }
     one->socket = fd;
     s->here++;
     return true;
@@ -395,11 +440,12 @@ struct stand_ins *stand_ins_start(const char *family, int count, const char *tut
     if (!s || !which) {
         free(s);
         snprintf(ret_words, size,
-                 s ? "TUTTI_MPI=%.64s: the families are openmpi and mpich"
+                 s ? "TUTTI_MPI=%.64s: the families are openmpi, mpich and abi"
                    : "no memory for the ranks of %.64s",
                  family);
         return NULL;
     }
+    s->family = which;
     s->count = count;
     s->listener = s->output = -1;
     for (int i = 0; i < count; i++)
@@ -451,14 +497,8 @@ void stand_ins_stop(struct stand_ins *s)
 {
     if (!s)
         return;
-    for (int i = 0; i < s->count; i++) {
-        if (s->of[i].socket >= 0)
-            close(s->of[i].socket);
-        if (s->of[i].descriptor >= 0)
-            close(s->of[i].descriptor);
-        free(s->of[i].text);
-        free(s->of[i].variables);
-    }
+    for (int i = 0; i < s->count; i++)
+        forget(&s->of[i]);
     if (s->listener >= 0)
         close(s->listener);
     if (s->launcher > 0)

@@ -27,7 +27,7 @@ const char *stand_in_family(const char *backend, const char *chosen);
 bool stand_in_is_there(const char *family);
 
 /*
- * Starts `count` stand-ins through the launcher of `family` ("openmpi", "mpich"); `tutti` is the path of
+ * Starts `count` stand-ins through the launcher of `family` ("openmpi", "mpich", "abi"); `tutti` is the path of
  * the command. Waits until all have handed over, 60 s at most. NULL, with words for the user: not.
  */
 struct stand_ins *stand_ins_start(const char *family, int count, const char *tutti, char *ret_words,

@@ -237,25 +237,9 @@ static void print_text(const struct analysis *a)
 
 /* ---- JSON ---- */
 
-static void build_string(JsonBuilder *builder, const char *name, const char *value)
-{
-    json_builder_set_member_name(builder, name);
-    if (value)
-        json_builder_add_string_value(builder, value);
-    else
-        json_builder_add_null_value(builder);
-}
-
-static void build_int(JsonBuilder *builder, const char *name, gint64 value)
-{
-    json_builder_set_member_name(builder, name);
-    json_builder_add_int_value(builder, value);
-}
-
 static void build_ranks(JsonBuilder *builder, const char *name, const GArray *ranks)
 {
-    json_builder_set_member_name(builder, name);
-    json_builder_begin_array(builder);
+    cli_json_array(builder, name);
     for (guint i = 0; i < ranks->len; i++)
         json_builder_add_int_value(builder, g_array_index(ranks, int, i));
     json_builder_end_array(builder);
@@ -267,25 +251,24 @@ static void build_finding(JsonBuilder *builder, const struct trace_verdict *v,
     g_autofree char *call = finding->sequence ? trace_call_words(v, finding->sequence) : NULL;
 
     json_builder_begin_object(builder);
-    build_string(builder, "class", trace_class_name(finding->class));
+    cli_json_string(builder, "class", trace_class_name(finding->class));
     build_ranks(builder, "ranks", finding->ranks);
-    build_string(builder, "call", call);
-    build_string(builder, "words", finding->words);
+    cli_json_string(builder, "call", call);
+    cli_json_string(builder, "words", finding->words);
     json_builder_end_object(builder);
 }
 
 static void build_verdict(JsonBuilder *builder, const struct trace_verdict *v)
 {
     json_builder_begin_object(builder);
-    build_string(builder, "name", v->name);
-    build_int(builder, "size", v->size);
-    build_string(builder, "backend", v->backend);
-    build_string(builder, "status", v->status);
-    build_string(builder, "status_words", v->status_words);
+    cli_json_string(builder, "name", v->name);
+    cli_json_int(builder, "size", v->size);
+    cli_json_string(builder, "backend", v->backend);
+    cli_json_string(builder, "status", v->status);
+    cli_json_string(builder, "status_words", v->status_words);
     build_ranks(builder, "waiting", v->waiting);
     build_ranks(builder, "missing", v->missing);
-    json_builder_set_member_name(builder, "findings");
-    json_builder_begin_array(builder);
+    cli_json_array(builder, "findings");
     for (guint i = 0; i < v->findings->len; i++)
         build_finding(builder, v, v->findings->pdata[i]);
     json_builder_end_array(builder);
@@ -297,32 +280,29 @@ static void print_json(const struct analysis *a)
     g_autoptr(JsonBuilder) builder = json_builder_new();
 
     json_builder_begin_object(builder);
-    build_string(builder, "schema", "tutti.analysis/1");
-    build_string(builder, "verdict", trace_class_name(worst(a)));
-    json_builder_set_member_name(builder, "runs");
-    json_builder_begin_array(builder);
+    cli_json_string(builder, "schema", "tutti.analysis/1");
+    cli_json_string(builder, "verdict", trace_class_name(worst(a)));
+    cli_json_array(builder, "runs");
     for (guint i = 0; i < a->jobs->len; i++) {
         const struct job *job = a->jobs->pdata[i];
 
         json_builder_begin_object(builder);
-        build_string(builder, "run", job->dump->run);
-        build_int(builder, "attempt", job->dump->attempt);
-        json_builder_set_member_name(builder, "groups");
-        json_builder_begin_array(builder);
+        cli_json_string(builder, "run", job->dump->run);
+        cli_json_int(builder, "attempt", job->dump->attempt);
+        cli_json_array(builder, "groups");
         for (guint k = 0; k < job->verdicts->len; k++)
             build_verdict(builder, job->verdicts->pdata[k]);
         json_builder_end_array(builder);
         json_builder_end_object(builder);
     }
     json_builder_end_array(builder);
-    json_builder_set_member_name(builder, "unread");
-    json_builder_begin_array(builder);
+    cli_json_array(builder, "unread");
     for (guint i = 0; i < a->unread->len; i++) {
         const struct unread *unread = a->unread->pdata[i];
 
         json_builder_begin_object(builder);
-        build_string(builder, "path", unread->path);
-        build_string(builder, "words", unread->words);
+        cli_json_string(builder, "path", unread->path);
+        cli_json_string(builder, "words", unread->words);
         json_builder_end_object(builder);
     }
     json_builder_end_array(builder);
@@ -343,7 +323,10 @@ static int analyze(struct analysis *a, char *const *paths, bool json)
     if (!a->dumps->len) {
         g_autofree char *where = g_strjoinv(" ", (char **)paths);
 
-        cli_say("trace analyze", "no dump could be read in %s", where);
+        cli_say("trace analyze",
+                "no dump could be read in %s; a job writes some where TUTTI_DUMP_DIR "
+                "is set",
+                where);
         return EXIT_FAILED;
     }
     judge_all(a);

@@ -62,16 +62,10 @@ static void judge(struct trace_verdict *v, bool others_are_through)
 
 struct trace_verdict *trace_judge_joining(const struct trace_dump *first, const GPtrArray *dumps)
 {
-    struct trace_verdict *v = g_new0(struct trace_verdict, 1);
+    struct trace_verdict *v = judge_new(first->joining, first->joining_size);
     bool others_are_through = false;
 
-    *v = (struct trace_verdict){.name = first->joining,
-                                .in_init = true,
-                                .size = first->joining_size,
-                                .by_rank = g_new0(const struct trace_group *, first->joining_size),
-                                .missing = judge_ranks(-1),
-                                .waiting = judge_ranks(-1),
-                                .findings = g_ptr_array_new()};
+    v->in_init = true;
     for (int r = 0; r < v->size; r++) {
         bool joins;
 

@@ -7,14 +7,10 @@
 
 /* ---- trace_verdict.c ---- */
 
-/* A dump of the group; there is always one. */
+/* One about which nothing is known yet; trace_verdict_free(). `name` must outlive it. */
+struct trace_verdict *judge_new(const char *name, int size);
+/* A dump of the group; there is one unless the group is still being made. */
 const struct trace_group *judge_any(const struct trace_verdict *verdict);
-/* "rank 2 (host h, pid 17)" */
-char *judge_who(const struct trace_verdict *verdict, int rank);
-/* "#4 barrier", "recv of 8 bytes, tag 7, from rank 0" */
-char *judge_call(const struct trace_group *group, const struct trace_call *call);
-/* "it finished #3 and is outside of tutti"; the rank has a dump. */
-char *judge_activity(const struct trace_verdict *verdict, int rank);
 /* Takes `ranks` and `words` over. */
 void judge_add(struct trace_verdict *verdict, enum trace_class class, GArray *ranks,
                guint64 sequence, char *words);
@@ -22,6 +18,22 @@ void judge_add(struct trace_verdict *verdict, enum trace_class class, GArray *ra
 bool judge_has(const struct trace_verdict *verdict, int rank);
 /* A list of one rank; -1: of none. */
 GArray *judge_ranks(int rank);
+
+/* ---- trace_words.c ---- */
+
+/* "rank 2 (host h, pid 17)" */
+char *judge_who(const struct trace_verdict *verdict, int rank);
+/* "#4 barrier", "recv of 8 bytes, tag 7, from rank 0" */
+char *judge_call(const struct trace_group *group, const struct trace_call *call);
+/* "it finished #3 and is outside of tutti"; the rank has a dump. */
+char *judge_activity(const struct trace_verdict *verdict, int rank);
+
+/* ---- trace_losses.c ---- */
+
+/* Who is dead or cut off; who left in order, or ended the group on purpose; whose process does not run. */
+void judge_losses(struct trace_verdict *verdict);
+void judge_endings(struct trace_verdict *verdict);
+void judge_halted(struct trace_verdict *verdict);
 
 /* ---- trace_waits.c ---- */
 

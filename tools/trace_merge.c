@@ -71,12 +71,14 @@ static bool belong_together(GPtrArray *timelines)
 
         if (strcmp(a->run, b->run) || a->size != b->size) {
             cli_say("trace merge",
-                    "%s and %s are of different jobs: run %s of %d ranks, and run %s of %d",
+                    "%s and %s are of different jobs: run %s of %d ranks, and run %s of %d; give "
+                    "the files of one",
                     a->path, b->path, a->run, a->size, b->run, b->size);
             return false;
         }
         if (!by_rank(&a, &b)) {
-            cli_say("trace merge", "%s and %s are both of rank %d", a->path, b->path, a->rank);
+            cli_say("trace merge", "%s and %s are both of rank %d; give one of them", a->path,
+                    b->path, a->rank);
             return false;
         }
     }

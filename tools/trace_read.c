@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace_read.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <json-glib/json-glib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#include "trace_file.h"
 
 enum {
-    FILE_MAX_BYTES = 256 << 20,
-    DEPTH_MAX = 32, /* the parser recurses, and a dump needs seven */
+    FILE_MAX_MIB = 256,
     TEXT_MAX = 2048,
     GROUPS_MAX = 65536,
     MEMBERS_MAX = 1 << 20,
@@ -424,32 +421,12 @@ static struct trace_dump *read_dump(const char *path, JsonNode *root, char **ret
 
 /* ---- files ---- */
 
-/* How deep brackets nest, outside of strings. */
-static int depth_of(const char *text, gsize size)
-{
-    int depth = 0, deepest = 0;
-    bool inside = false;
-
-    for (gsize i = 0; i < size; i++) {
-        if (inside && text[i] == '\\')
-            i++;
-        else if (text[i] == '"')
-            inside = !inside;
-        else if (!inside && (text[i] == '[' || text[i] == '{'))
-            deepest = MAX(deepest, ++depth);
-        else if (!inside && (text[i] == ']' || text[i] == '}'))
-            depth--;
-    }
-    return deepest;
-}
-
 struct trace_dump *trace_read_text(const char *path, const char *text, gsize size, char **ret_words)
 {
     g_autoptr(JsonParser) parser = json_parser_new();
     g_autoptr(GError) error = NULL;
 
-    if (size > FILE_MAX_BYTES || !g_utf8_validate(text, (gssize)size, NULL) ||
-        depth_of(text, size) > DEPTH_MAX) {
+    if (!g_utf8_validate(text, (gssize)size, NULL) || trace_file_nests_deep(text, size)) {
         *ret_words = g_strdup("it is no JSON that tutti writes");
         return NULL;
     }
@@ -469,27 +446,10 @@ struct trace_dump *trace_read_text(const char *path, const char *text, gsize siz
 
 struct trace_dump *trace_read_file(const char *path, char **ret_words)
 {
-    struct stat about;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct trace_dump *dump = NULL;
+    gsize size;
+    g_autofree char *text = trace_file_read(path, FILE_MAX_MIB, &size, ret_words);
 
-    if (fd < 0 || fstat(fd, &about) < 0) {
-        *ret_words = g_strdup(strerror(errno));
-    } else if (!S_ISREG(about.st_mode) || about.st_size > FILE_MAX_BYTES) {
-        *ret_words = g_strdup_printf("it is no file of at most %d MiB", FILE_MAX_BYTES >> 20);
-    } else {
-        g_autofree char *text = g_malloc((gsize)about.st_size + 1);
-        gsize size = 0;
-        ssize_t got;
-
-        while (size < (gsize)about.st_size &&
-               (got = read(fd, text + size, (gsize)about.st_size - size)) > 0)
-            size += (gsize)got;
-        dump = trace_read_text(path, text, size, ret_words);
-    }
-    if (fd >= 0)
-        close(fd);
-    return dump;
+    return text ? trace_read_text(path, text, size, ret_words) : NULL;
 }
 
 const struct trace_record *trace_record_of(const struct trace_group *group, guint64 sequence)

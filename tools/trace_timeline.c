@@ -3,9 +3,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "trace_file.h"
 #include "trace_merge.h"
 
-enum { RANKS_MAX = 1 << 20 };
+enum {
+    RANKS_MAX = 1 << 20,
+    FILE_MAX_MIB = 1024 /* some four million calls */
+};
 
 static const char schema[] = "tutti.timeline/1";
 
@@ -112,21 +116,19 @@ void timeline_free(struct timeline *t)
 
 struct timeline *timeline_read(const char *path, char **ret_words)
 {
-    g_autofree char *text = NULL;
     g_autoptr(GError) error = NULL;
-    gsize size = 0;
+    gsize size;
+    g_autofree char *text = trace_file_read(path, FILE_MAX_MIB, &size, ret_words);
 
-    if (!g_file_get_contents(path, &text, &size, &error)) {
-        *ret_words = g_strdup(error->message);
+    if (!text)
         return NULL;
-    }
     struct timeline *t = g_new0(struct timeline, 1);
     const char *words = NULL;
 
     t->path = g_strdup(path);
-    t->root = parse(text, size, &t->cut, &error);
+    t->root = trace_file_nests_deep(text, size) ? NULL : parse(text, size, &t->cut, &error);
     if (!t->root) {
-        words = error ? error->message : "it is no JSON";
+        words = error ? error->message : "it is no JSON that tutti writes";
     } else if (!JSON_NODE_HOLDS_ARRAY(t->root)) {
         words = "it is no array of events";
     } else {

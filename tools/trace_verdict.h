@@ -41,6 +41,7 @@ struct trace_verdict {
     int size;
     bool in_init; /* it is being made: of who waits in tutti_init() nothing else is known */
     const struct trace_group **by_rank; /* [size] its newest dump; NULL: none, or too old */
+    GPtrArray *groups;                  /* the same without the gaps, in the order of the ranks */
     GArray *missing;                    /* int: ranks without a dump */
     GArray *waiting;     /* int: ranks that wait in collective `sequence`, or in init */
     guint64 sequence;    /* 0: nobody waits in one */
@@ -48,7 +49,8 @@ struct trace_verdict {
     GPtrArray *findings; /* struct trace_finding; the first explains most */
 };
 
-/* `groups`: struct trace_group of one id, at least one; they must outlive the verdict. */
+/* `groups`: struct trace_group of one id and size, at least one; they must outlive the verdict. It costs
+ * in proportion to what the dumps hold. */
 struct trace_verdict *trace_judge(const GPtrArray *groups, const GPtrArray *dumps);
 /* The same of the group that the process of `first` was joining, from all dumps of the job. */
 struct trace_verdict *trace_judge_joining(const struct trace_dump *first, const GPtrArray *dumps);

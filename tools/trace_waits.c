@@ -85,14 +85,17 @@ static void add_late(struct trace_verdict *v, int rank)
               g_strdup_printf("%s has not called %s: %s", who, call, activity));
 }
 
-static void add_silent(struct trace_verdict *v, int rank)
+/* Takes `ranks` over. Of several it is not known which one is waited for. */
+static void add_silent(struct trace_verdict *v, GArray *ranks)
 {
-    g_autofree char *who = judge_who(v, rank);
+    const bool one = ranks->len == 1;
+    g_autofree char *who =
+        one ? judge_who(v, g_array_index(ranks, int, 0)) : trace_ranks_words(ranks);
 
-    judge_add(v, TRACE_STOPPED, judge_ranks(rank), v->sequence,
-              g_strdup_printf("%s is waited for and there is no dump of it: it is stopped, hangs "
-                              "with SIGUSR2 blocked, or its host cannot be reached",
-                              who));
+    judge_add(v, TRACE_STOPPED, ranks, v->sequence,
+              g_strdup_printf("%s %s waited for and there is no dump of %s stopped, hangs with "
+                              "SIGUSR2 blocked, or its host cannot be reached",
+                              who, one ? "is" : "are", one ? "it: it is" : "them: one of them is"));
 }
 
 static bool crosses_hosts(const struct trace_group *group, int rank)
@@ -186,14 +189,14 @@ void judge_waits(struct trace_verdict *v)
         if (v->by_rank[r] && v->by_rank[r]->started < v->sequence && !is_accounted_for(v, r))
             add_late(v, r);
         else if (!v->by_rank[r] && !explained && !judge_has(v, r) && is_awaited(v, r))
-            add_silent(v, r);
+            add_silent(v, judge_ranks(r));
     }
-    if (explained)
+    if (explained || v->findings->len)
         return;
-    if (!v->findings->len && !v->missing->len)
+    if (v->missing->len)
+        add_silent(v, g_array_copy(v->missing));
+    else
         add_stuck(v);
-    for (guint i = 0; !v->findings->len && i < v->missing->len; i++)
-        add_silent(v, g_array_index(v->missing, int, i));
 }
 
 /* ---- messages ---- */
@@ -274,7 +277,7 @@ static void judge_message(struct trace_verdict *v, int rank, const struct trace_
     g_autofree char *who = judge_who(v, call->peer), *what = judge_call(group, call);
 
     if (!peer) {
-        add_silent(v, call->peer);
+        add_silent(v, judge_ranks(call->peer));
     } else if (is_met(peer, rank, call)) {
         bool between_hosts = crosses_hosts(group, call->peer);
 
@@ -295,11 +298,12 @@ static void judge_message(struct trace_verdict *v, int rank, const struct trace_
 /* Waiting that leads in a circle has no first cause. False: it does not. */
 static bool find_circle(struct trace_verdict *v, int rank, const struct trace_call *call)
 {
-    GArray *circle = circle_from(v, rank);
+    const struct trace_group *peer = v->by_rank[call->peer];
+    GArray *circle = peer ? circle_from(v, rank) : NULL;
 
     if (!circle)
         return false;
-    if (circle->len > 1 && !is_met(v->by_rank[call->peer], rank, call)) {
+    if (circle->len > 1 && !is_met(peer, rank, call)) {
         add_circle(v, circle);
         return true;
     }

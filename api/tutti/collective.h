@@ -51,8 +51,8 @@ typedef struct tutti_options {
  *          in row-major order meets the others' element k (tensor.h). The descriptor may go when the
  *          call returns; the memory must not be touched until the operation is complete.
  * op       applied element by element. Sums of 8- and 16-bit floats accumulate in 32 bits
- *          within one reduction step and are rounded once per step; 8-bit ones saturate. AVG of integers truncates toward zero.
- *          MIN and MAX give NaN when any member has NaN.
+ *          within one reduction step and are rounded once per step; 8-bit ones saturate. AVG of
+ *          integers truncates toward zero. MIN and MAX give NaN when any member has NaN.
  * options  NULL for defaults; `timeout_ms` overrides the group's.
  * work     NULL: returns when this member's result is ready. Otherwise receives a handle that the
  *          caller frees with tutti_work_free().

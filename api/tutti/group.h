@@ -147,7 +147,8 @@ TUTTI_API tutti_status tutti_group_translate(const tutti_group *from, const int3
  * Leaves the group: says bye to the other members, releases what the group holds and frees the
  * handle, whatever the status is. Blocks until this member's own operations are complete or
  * failed, not for the other members (the host of a tcp store waits at most 5 s for them).
- * Returns the group's verdict if it had failed. NULL is allowed.
+ * Returns the group's verdict if it had failed, which may be that this member left while others
+ * called on: what it had called itself was complete. NULL is allowed.
  */
 TUTTI_API tutti_status tutti_group_destroy(tutti_group *group);
 
@@ -181,9 +182,9 @@ typedef struct tutti_group_info {
 TUTTI_API tutti_status tutti_group_status(const tutti_group *group, tutti_group_info *ret_info);
 
 /**
- * Ends the group on all members: every call that waits and every later one returns
- * TUTTI_ERR_ABORTED with `reason`, which is copied (NULL: none given), within 100 ms. From any thread, also
- * while another waits.
+ * Ends the group on all members: each call, also one that waits, returns TUTTI_ERR_ABORTED with `reason`
+ * (copied; NULL: none given) within 100 ms; on several hosts 60 ms later for each further one of the lowest
+ * ranks that does not answer, as it is stopped or computes. From any thread, also while another waits.
  */
 TUTTI_API tutti_status tutti_group_abort(tutti_group *group, const char *reason);
 

@@ -39,7 +39,8 @@ typedef void (*tutti_plugin_info_fn)(const tutti_plugin_info *info, void *user);
 TUTTI_API tutti_status tutti_plugins_list(tutti_plugin_info_fn fn, void *user);
 
 /** As tutti_plugins_list() without opening any file: name, path, for a file that another one hides the
- * reason, and what it provides where its name is that of one of tutti's own plugins. For a caller that wants to open each in a process of its own. */
+ * reason, and what it provides where its name is that of one of tutti's own plugins. For a caller
+ * that wants to open each in a process of its own. */
 TUTTI_API tutti_status tutti_plugin_files(tutti_plugin_info_fn fn, void *user);
 
 /** Opens the file at `path` in this process and calls fn once, with what it is or with the reason
@@ -76,8 +77,7 @@ typedef void (*tutti_variable_fn)(const tutti_variable_info *variable, void *use
  */
 TUTTI_API tutti_status tutti_environment_list(tutti_variable_fn fn, void *user);
 
-/** The name of a collective operation ("all_reduce"), numbered from 1; NULL beyond the last. Static.
- */
+/** The name of a collective ("all_reduce"), numbered from 1; NULL beyond the last. Static. */
 TUTTI_API const char *tutti_operation_name(int32_t number);
 
 enum {

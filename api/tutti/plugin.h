@@ -43,7 +43,7 @@ extern "C" {
     ((ops)->struct_size >= (size_t)((const char *)(&(ops)->member + 1) - (const char *)(ops)) &&   \
      (ops)->member != 0)
 
-/* ---- what the core gives ------------------------------------------------------------------- */
+/* ---- what the core gives ---- */
 
 typedef struct tutti_host_mates tutti_host_mates; /* the members on one host, proven by the core */
 typedef struct tutti_exchange tutti_exchange;     /* descriptors on their way between host-mates */
@@ -103,7 +103,7 @@ typedef struct tutti_host {
     void (*tell)(void *self, const tutti_wrapped_group *group, const void *bytes, uint64_t count);
 } tutti_host;
 
-/* ---- transports ---------------------------------------------------------------------------- */
+/* ---- transports ---- */
 
 typedef struct tutti_endpoint tutti_endpoint; /* the transport's own */
 typedef struct tutti_peer tutti_peer;         /* the transport's own: the way to one process */
@@ -230,7 +230,7 @@ typedef struct tutti_transport_ops {
     void (*map_close)(tutti_endpoint *endpoint, tutti_map *map);
 } tutti_transport_ops;
 
-/* ---- wrappers (since minor 2) --------------------------------------------------------------- */
+/* ---- wrappers (since minor 2) ---- */
 
 typedef struct tutti_wrapper tutti_wrapper; /* the wrapper's own: one for each world */
 
@@ -344,7 +344,7 @@ typedef struct tutti_wrapper_ops {
     void (*leave)(tutti_wrapper *wrapper, const tutti_wrapped_group *group);
 } tutti_wrapper_ops;
 
-/* ---- what a plugin exports ----------------------------------------------------------------- */
+/* ---- what a plugin exports ---- */
 
 enum tutti_provider_kind {
     TUTTI_PROVIDER_TRANSPORT = 1,

@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* ---- collectives of an engine's own -------------------------------------------------------- */
+/* ---- collectives of an engine's own ---- */
 
 typedef struct tutti_team
     tutti_team; /* the provider's own: one group (a communicator, a context) */
@@ -79,7 +79,7 @@ typedef struct tutti_collective {
 typedef struct tutti_engine_version {
     uint32_t struct_size;
     uint32_t major; /* the same is needed on all members */
-    uint32_t minor; /* in words only */
+    uint32_t minor; /* the same is needed where major is 0; else in words only */
     uint32_t patch; /* in words only */
     char name[64];  /* "Open MPI"; the same is needed on all members */
 } tutti_engine_version;
@@ -174,7 +174,7 @@ typedef struct tutti_collectives_ops {
     int32_t (*waits_for)(tutti_team *team);
 } tutti_collectives_ops;
 
-/* ---- bootstrap ---------------------------------------------------------------------------- */
+/* ---- bootstrap ---- */
 
 typedef struct tutti_bootstrap tutti_bootstrap; /* the provider's own */
 

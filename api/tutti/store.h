@@ -6,8 +6,8 @@
  *
  * Functions that may wait take a deadline as `timeout_ms` (0: the store's default, 300 s; negative
  * is refused). All are safe to call from any thread; calls of one store object queue behind each other.
- * Errors: TUTTI_ERR_STORE (the service is gone or refuses), TUTTI_ERR_TIMEOUT (names the keys),
- * TUTTI_ERR_INVALID_ARGUMENT (sizes beyond the limits), with words in tutti_last_error().
+ * Errors, with words in tutti_last_error(): TUTTI_ERR_STORE (the service is gone or refuses),
+ * TUTTI_ERR_TIMEOUT (what was to be written may still come to be), TUTTI_ERR_INVALID_ARGUMENT (limits).
  */
 #ifndef TUTTI_STORE_H
 #define TUTTI_STORE_H

@@ -93,8 +93,9 @@ typedef void (*tutti_work_fn)(tutti_work *work, tutti_status status, void *user)
 
 /**
  * Calls fn(work, status, user) exactly once when the operation completes, on tutti's own thread or
- * in tutti_dispatch(), whichever comes first, and with no lock held; also when it has completed already. fn may issue operations and free works,
- * it may not wait or destroy. One callback a work: a second is TUTTI_ERR_BUSY.
+ * in tutti_dispatch(), whichever comes first, and with no lock held; also when it has completed
+ * already. fn may issue operations and free works, it may not wait or destroy. One callback a work:
+ * a second is TUTTI_ERR_BUSY.
  */
 TUTTI_API tutti_status tutti_work_then(tutti_work *work, tutti_work_fn fn, void *user);
 

@@ -13,15 +13,14 @@ static tutti_status post(struct mapped *mapped, const struct inline_call *call)
 
 static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
 {
-    const uint64_t sequence = call->announce.sequence;
     tutti_status status = mapped_meet_all(mapped);
 
     if (status || !call->count)
         return status;
     for (int i = 0; i < mapped->mates; i++)
-        mapped->vectors[i] = i == mapped->self ? call->in.base
-                                               : mapped_payload(mapped_line(mapped, i, sequence),
-                                                                (size_t)call->bytes);
+        mapped->vectors[i] = i == mapped->self
+                                 ? call->in.base
+                                 : mapped_payload(mapped_line(mapped, i), (size_t)call->bytes);
     payload_reduce(mapped, call, call->out.base);
     return TUTTI_OK;
 }

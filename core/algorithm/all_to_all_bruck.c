@@ -3,8 +3,9 @@
  * all_to_all, Bruck: a block that has to go i members up goes there in steps of the powers of two in i,
  * together with all others that take the same step. Any number of members. Cost: log2(n) * (alpha + n/2
  * * bytes * (beta + two copies)); wins for very short blocks, as each travels log2(n)/2 times.
- * Invariant: before distance d, slot i of member r is on its way from member r - i % d to i members above that
- * one: it is one of r's own input if i has no bit below d, and is final once i has none from d on.
+ * Invariant: before distance d, slot i of member r is on its way from member r - i % d to i members
+ * above that one: it is one of r's own input if i has no bit below d, and is final once i has none
+ * from d on.
  */
 #include "algorithm/algorithm.h"
 #include "algorithm/parts.h"

@@ -52,34 +52,21 @@ static void receive(struct schedule *sched, const struct request *req, struct pl
 }
 
 /* From all mates: my blocks to their places, those of another host's member together, to be sent. */
-static void take(struct schedule *sched, const struct crossing *crossing, const struct turn *turn)
+static void take(struct schedule *sched, const struct crossing *crossing, const struct taking *t)
 {
     const struct request *req = crossing->req;
     const int *mates = layout_ranks(req->layout, req->layout->host);
-    const bool own = turn->host == req->layout->host;
 
-    for (int row = 0; row < counterpart_rows(req->layout, turn->host); row++) {
-        const int block = crossing_block(req, turn->host, row);
-        const struct place leave =
-            place_after(crossing->leave, (turn->rows + (uint64_t)row) * crossing->slot);
+    for (int mate = 0; mate < sched->mates; mate++) {
+        const struct place to = t->own ? place_out_block(mates[mate], 0)
+                                       : place_after(t->leave, (uint64_t)mate * req->bytes);
+        const struct place from = mate == sched->self ? place_in_block(t->block, t->piece.offset)
+                                                      : place_staged_in(mate, t->chunk, t->at);
 
-        if (block < 0)
-            break;
-        const struct part piece = crossing_piece(crossing, turn, block);
-
-        for (int mate = 0; mate < sched->mates; mate++) {
-            const struct place to = own ? place_out_block(mates[mate], 0)
-                                        : place_after(leave, (uint64_t)mate * req->bytes);
-            const struct place from =
-                mate == sched->self
-                    ? place_in_block(block, piece.offset)
-                    : place_staged_in(mate, turn->chunk, crossing_place(req, turn, block));
-
-            schedule_copy(sched, place_after(to, piece.offset), from, piece.bytes);
-        }
-        if (!own && piece.offset + piece.bytes == req->bytes)
-            schedule_send(sched, block, leave, crossing->slot);
+        schedule_copy(sched, place_after(to, t->piece.offset), from, t->piece.bytes);
     }
+    if (!t->own && t->last)
+        schedule_send(sched, t->block, t->leave, crossing->slot);
 }
 
 static void together(struct schedule *sched, const struct request *req)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What scatter, reduce_scatter and all_to_all share on mapped memory: handing out a block for each mate. */
+/* What scatter, reduce_scatter and all_to_all share on mapped memory: handing out a block for each
+ * mate. */
 #ifndef TUTTI_ALGORITHM_BLOCKS_IN_H
 #define TUTTI_ALGORITHM_BLOCKS_IN_H
 

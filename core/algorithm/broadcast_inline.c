@@ -24,9 +24,7 @@ static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
     if (status == TUTTI_ERR_NOT_READY)
         mapped->culprit = call->root;
     if (status == TUTTI_OK && call->bytes)
-        memcpy(call->out.base,
-               mapped_payload(mapped_line(mapped, call->root, call->announce.sequence),
-                              (size_t)call->bytes),
+        memcpy(call->out.base, mapped_payload(mapped_line(mapped, call->root), (size_t)call->bytes),
                (size_t)call->bytes);
     return status;
 }

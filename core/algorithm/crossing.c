@@ -3,6 +3,15 @@
 
 #include "algorithm/staging.h"
 
+/* One chunk: a piece of each block that belongs to a host. */
+struct turn {
+    int host;
+    uint32_t chunk;
+    uint64_t each;  /* bytes of a block's piece in a slot */
+    uint64_t index; /* of the piece in the segment */
+    uint64_t rows;  /* blocks that I take for the hosts before this one */
+};
+
 struct part crossing_whole(const struct crossing *crossing, int block)
 {
     const struct part all = {0, in_block_bytes(crossing->req, block)};
@@ -10,22 +19,23 @@ struct part crossing_whole(const struct crossing *crossing, int block)
     return piece_of(all, crossing->most, crossing->segment);
 }
 
-struct part crossing_piece(const struct crossing *crossing, const struct turn *turn, int block)
+static struct part piece_in(const struct crossing *crossing, const struct turn *turn, int block)
 {
     return piece_of(crossing_whole(crossing, block), turn->each, turn->index);
 }
 
-int crossing_block(const struct request *req, int host, int row)
+/* The block of a host that I take in a row; -1: none. */
+static int block_in(const struct layout *layout, int host, int row)
 {
-    const struct layout *layout = req->layout;
     const int index = row * layout_mates(layout, layout->host) + layout->local;
 
     return index < layout_mates(layout, host) ? layout_ranks(layout, host)[index] : -1;
 }
 
-uint32_t crossing_place(const struct request *req, const struct turn *turn, int block)
+/* Where a block's piece lies in each slot. */
+static uint32_t place_in_slot(const struct layout *layout, const struct turn *turn, int block)
 {
-    return (uint32_t)req->layout->local_of[block] * (uint32_t)turn->each;
+    return (uint32_t)layout->local_of[block] * (uint32_t)turn->each;
 }
 
 uint64_t crossing_rows(const struct layout *layout)
@@ -65,26 +75,54 @@ static uint64_t piece_bytes(const struct layout *layout, int host)
 static void copy_in(struct schedule *sched, const struct crossing *crossing,
                     const struct turn *turn)
 {
-    const struct request *req = crossing->req;
-    const struct layout *layout = req->layout;
+    const struct layout *layout = crossing->req->layout;
 
     staging_claim(sched, WORD_IN_USED, turn->chunk);
     for (int i = 0; i < layout_mates(layout, turn->host); i++) {
         const int block = layout_ranks(layout, turn->host)[i];
-        const struct part piece = crossing_piece(crossing, turn, block);
+        const struct part piece = piece_in(crossing, turn, block);
+        const uint32_t at = place_in_slot(layout, turn, block);
 
         if (counterpart_of(layout, block, layout->host) != layout->rank)
-            schedule_copy(
-                sched, place_staged_in(sched->self, turn->chunk, crossing_place(req, turn, block)),
-                place_in_block(block, piece.offset), piece.bytes);
+            schedule_copy(sched, place_staged_in(sched->self, turn->chunk, at),
+                          place_in_block(block, piece.offset), piece.bytes);
     }
     staging_post(sched, WORD_IN_READY, turn->chunk);
 }
 
-static void hand(struct schedule *sched, const struct crossing *crossing, const struct turn *turn)
+static struct taking taking_of(const struct crossing *crossing, const struct turn *turn, int row,
+                               int block)
 {
+    const struct layout *layout = crossing->req->layout;
+    const struct part whole = crossing_whole(crossing, block),
+                      piece = piece_in(crossing, turn, block);
+
+    return (struct taking){
+        .block = block,
+        .whole = whole,
+        .piece = piece,
+        .chunk = turn->chunk,
+        .at = place_in_slot(layout, turn, block),
+        .own = turn->host == layout->host,
+        .last = piece.bytes && piece.offset + piece.bytes == whole.offset + whole.bytes,
+        .leave = place_after(crossing->leave, (turn->rows + (uint64_t)row) * crossing->slot)};
+}
+
+/* From all mates' slots: the blocks of the turn's host that I am the counterpart for. */
+static void take(struct schedule *sched, const struct crossing *crossing, const struct turn *turn)
+{
+    const struct layout *layout = crossing->req->layout;
+
     staging_await_all(sched, WORD_IN_READY, turn->chunk);
-    crossing->take(sched, crossing, turn);
+    for (int row = 0; row < counterpart_rows(layout, turn->host); row++) {
+        const int block = block_in(layout, turn->host, row);
+
+        if (block < 0)
+            break;
+        const struct taking taking = taking_of(crossing, turn, row, block);
+
+        crossing->take(sched, crossing, &taking);
+    }
     staging_post(sched, WORD_IN_USED, turn->chunk);
 }
 
@@ -103,7 +141,7 @@ void crossing_emit(struct schedule *sched, const struct crossing *crossing)
         for (now.index = 0; now.index < pieces; now.index++, now.chunk++) {
             copy_in(sched, crossing, &now);
             if (any)
-                hand(sched, crossing, &before);
+                take(sched, crossing, &before);
             else if (crossing->segment == 0)
                 schedule_meet_all(sched); /* after the copy, which needs nobody */
             any = true;
@@ -112,7 +150,7 @@ void crossing_emit(struct schedule *sched, const struct crossing *crossing)
         now.rows += (uint64_t)counterpart_rows(layout, now.host);
     }
     if (any)
-        hand(sched, crossing, &before);
+        take(sched, crossing, &before);
 }
 
 uint64_t crossing_hand_overs(const struct layout *layout, uint64_t bytes)

@@ -13,33 +13,30 @@
 #include "algorithm/algorithm.h"
 #include "algorithm/counterparts.h"
 
-/* One chunk: a piece of each block that belongs to a host. */
-struct turn {
-    int host;
-    uint32_t chunk;
-    uint64_t each;  /* bytes of a block's piece in a slot */
-    uint64_t index; /* of the piece in the segment */
-    uint64_t rows;  /* blocks that I take for the hosts before this one */
+/* What I take of one block in one chunk. */
+struct taking {
+    int block;
+    struct part whole;  /* of the block, in the segment */
+    struct part piece;  /* of that, in the chunk; may be empty */
+    uint32_t chunk, at; /* where it lies in each mate's in-slot */
+    bool own;           /* its owner is on this host, else: */
+    bool last;          /* afterwards all of `whole` is here, and may leave */
+    struct place leave; /* where it is put together */
 };
 
 struct crossing {
     const struct request *req;
     uint64_t most;    /* bytes of a block in one segment */
     uint64_t segment; /* which of them */
-    /* Called one chunk behind, when all mates' slots have it. */
-    void (*take)(struct schedule *sched, const struct crossing *crossing, const struct turn *turn);
-    struct place leave; /* take()'s own: where what goes to other hosts is put together, */
-    uint64_t slot;      /* and its bytes for each block */
+    /* Called for each block that I take, one chunk behind, when all mates' slots have it. */
+    void (*take)(struct schedule *sched, const struct crossing *crossing,
+                 const struct taking *taking);
+    struct place leave; /* scratch for what goes to other hosts: crossing_rows() times `slot` */
+    uint64_t slot;
 };
 
-/* What the segment holds of a block, and the piece of it in this turn; either may be empty. */
+/* What the segment holds of a block; may be empty. */
 struct part crossing_whole(const struct crossing *crossing, int block);
-struct part crossing_piece(const struct crossing *crossing, const struct turn *turn, int block);
-
-/* The block of a host that I take in a row; -1: none. */
-int crossing_block(const struct request *req, int host, int row);
-/* Where a block's piece lies in each slot. */
-uint32_t crossing_place(const struct request *req, const struct turn *turn, int block);
 /* How many blocks I take for other hosts. */
 uint64_t crossing_rows(const struct layout *layout);
 /* The bytes of the longest block. */

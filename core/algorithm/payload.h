@@ -33,7 +33,7 @@ static inline tutti_status payload_show_root(struct mapped *mapped, const struct
 static inline const void *payload_block(const struct mapped *mapped, const struct inline_call *call,
                                         int index, int blocks, int block)
 {
-    struct mapped_line *line = mapped_line(mapped, index, call->announce.sequence);
+    struct mapped_line *line = mapped_line(mapped, index);
 
     return mapped_payload(line, (size_t)call->bytes * (size_t)blocks) + (size_t)block * call->bytes;
 }

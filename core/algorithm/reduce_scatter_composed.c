@@ -19,30 +19,17 @@ struct partials {
     int *counterparts;        /* mine, on each host */
 };
 
-/* Mine of this chunk, over my host; with a block's last piece its result leaves. */
-static void reduce(struct schedule *sched, const struct crossing *crossing, const struct turn *turn)
+/* The piece, over my host; with a block's last piece its result leaves. */
+static void reduce(struct schedule *sched, const struct crossing *crossing, const struct taking *t)
 {
-    const struct request *req = crossing->req;
-    const bool own = turn->host == req->layout->host;
+    const struct place partial =
+        t->own ? place_after(crossing->req->out, t->whole.offset) : t->leave;
 
-    for (int row = 0; row < counterpart_rows(req->layout, turn->host); row++) {
-        const int block = crossing_block(req, turn->host, row);
-        const struct place leave =
-            place_after(crossing->leave, (turn->rows + (uint64_t)row) * crossing->slot);
-
-        if (block < 0)
-            break;
-        const struct part whole = crossing_whole(crossing, block),
-                          piece = crossing_piece(crossing, turn, block);
-        const struct place partial = own ? place_after(req->out, whole.offset) : leave;
-        const uint32_t at = crossing_place(req, turn, block);
-
-        schedule_reduce_mates(sched, place_after(partial, piece.offset - whole.offset),
-                              place_in_block(block, piece.offset), turn->chunk, at, at,
-                              piece.bytes);
-        if (!own && piece.bytes && piece.offset + piece.bytes == whole.offset + whole.bytes)
-            schedule_send(sched, block, partial, whole.bytes);
-    }
+    schedule_reduce_mates(sched, place_after(partial, t->piece.offset - t->whole.offset),
+                          place_in_block(t->block, t->piece.offset), t->chunk, t->at, t->at,
+                          t->piece.bytes);
+    if (!t->own && t->last)
+        schedule_send(sched, t->block, partial, t->whole.bytes);
 }
 
 /* A member alone on its host has nothing to reduce there. */

@@ -8,9 +8,10 @@
  * and 8 MiB at 24 members, which is the cube.
  *
  * For blocks that travel together from the model, where a message that follows another costs 6 us over
- * TCP and one of several at once 1.5 us: trees win from 16 members on, below 2 KiB there, 5 KiB at 24 and
- * 12 KiB at 64; they begin late, since at half the price of a message at once 16 becomes 32. Bruck's
- * all_gather wins from 8 members, below 10 KiB there and 19 KiB at 16; its all_to_all below 1.3 to 2 KiB.
+ * TCP and one of several at once 1.5 us: trees win from 16 members on, below 2 KiB there, 5 KiB at
+ * 24 and 12 KiB at 64; they begin late, since at half the price of a message at once 16 becomes 32.
+ * Bruck's all_gather wins from 8 members, below 10 KiB there and 19 KiB at 16; its all_to_all below
+ * 1.3 to 2 KiB.
  */
 #include "algorithm/algorithm.h"
 #include "algorithm/fold.h"

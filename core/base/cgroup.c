@@ -30,8 +30,7 @@ static bool read_text(const char *path, char *text)
     return true;
 }
 
-/* Whether `name` is one of the words of a comma-separated list; the empty name is the empty list.
- */
+/* Whether `name` is one of a list's words between commas; the empty name is the empty list. */
 static bool list_has(const char *list, const char *name)
 {
     size_t length = strlen(name);

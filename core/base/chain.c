@@ -24,7 +24,7 @@ void *chain_allocate(struct chain *chain, size_t bytes)
     return block + 1;
 }
 
-void chain_free(struct chain *chain)
+void chain_free_all(struct chain *chain)
 {
     while (chain->first) {
         struct chain_block *block = chain->first;

@@ -13,6 +13,13 @@ struct chain {
 
 /* `bytes` of uninitialized memory, aligned to 64; NULL: there is none. */
 void *chain_allocate(struct chain *chain, size_t bytes);
-void chain_free(struct chain *chain);
+void chain_free_all(struct chain *chain);
+
+/* Most chains are empty. */
+static inline void chain_free(struct chain *chain)
+{
+    if (chain->first)
+        chain_free_all(chain);
+}
 
 #endif

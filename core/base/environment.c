@@ -26,7 +26,7 @@ const struct environment_variable environment_table[] = {
 #undef OF_OTHERS
         {NULL, NULL, NULL, NULL, ENV_MAY_DIFFER, false}};
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 /* The next word of a choice at *at, copied; false at the end. */
 static bool next_word(const char **at, char ret_word[DISTANCE_WORD_MAX + 1])
@@ -202,7 +202,7 @@ void environment_settings(char ret_settings[ENVIRONMENT_SETTINGS_MAX])
     }
 }
 
-/* ---- names ----------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 static bool has_row(const char *name)
 {

@@ -49,9 +49,10 @@ enum environment_agreement {
       "programs ignore it.")                                                                       \
     X(TUTTI_HOST, "<words>", "", ENV_MAY_DIFFER,                                                   \
       "Ranks with different values never share memory, as if on different hosts. For tests.")      \
-    X(TUTTI_MPI, "openmpi | mpich", "", ENV_COMPARED,                                              \
-      "The MPI of the backend mpi. Not set: the one that is loaded, else whose launcher started "  \
-      "the process; for `tutti run` the first that is installed.")                                 \
+    X(TUTTI_MPI, "openmpi | mpich | abi", "", ENV_COMPARED,                                        \
+      "The MPI of the backend mpi; `abi`: one with the standard's own ABI. Not set: the one that " \
+      "is loaded, else whose launcher started the process; for `tutti run` the first that is "     \
+      "installed.")                                                                                \
     X(TUTTI_MPI_BLOCKING, "0 | 1", "0", ENV_COMPARED,                                              \
       "`1`: the backend mpi takes MPI's blocking collectives, which neither deadlines nor aborts " \
       "nor deaths end. Without them short ones take longer.")                                      \
@@ -134,9 +135,10 @@ void environment_problem(const struct environment_variable *row, const char *val
 
 /*
  * Calls fn for each variable whose name begins with TUTTI_ and is in no row, with the words of a
- * warning. Left alone: TUTTI_TEST_… and TUTTI_CONFORMANCE…, for tests; TUTTI_ROOT, TUTTI_DIR and TUTTI_HOME, by which
- * modules and builds point at an installation; and TUTTI_NAME_…, an option of plugin NAME, for each
- * name that `plugins` ("shm, tcp") lists, those of tutti's own plugins aside, which have rows.
+ * warning. Left alone: TUTTI_TEST_… and TUTTI_CONFORMANCE…, for tests; TUTTI_ROOT, TUTTI_DIR and
+ * TUTTI_HOME, by which modules and builds point at an installation; and TUTTI_NAME_…, an option of
+ * plugin NAME, for each name that `plugins` ("shm, tcp") lists, those of tutti's own plugins aside,
+ * which have rows.
  */
 void environment_strangers(const char *plugins,
                            void (*fn)(const char *name, const char *words, void *user), void *user);

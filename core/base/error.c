@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/options.h"
 
 struct thread_error {
     tutti_error_info info;
@@ -150,14 +151,11 @@ tutti_status tutti_last_error_info(tutti_error_info *ret_info)
         return TUTTI_ERR_INVALID_ARGUMENT;
 
     tutti_error_info info = last.info;
-    uint32_t size =
-        ret_info->struct_size < sizeof info ? ret_info->struct_size : (uint32_t)sizeof info;
 
-    info.struct_size = size;
     info.message = last.message;
     if (!info.operation)
         info.operation = "";
-    memcpy(ret_info, &info, size);
+    options_give(&info, sizeof info, ret_info);
     return TUTTI_OK;
 }
 

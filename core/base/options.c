@@ -32,3 +32,14 @@ tutti_status(options_copy)(void *dst, size_t known, const void *src, const char 
     memcpy(dst, &known_size, sizeof known_size);
     return TUTTI_OK;
 }
+
+void options_give(void *info, size_t known, void *ret_info)
+{
+    uint32_t size;
+
+    memcpy(&size, ret_info, sizeof size);
+    if (size > known)
+        size = (uint32_t)known;
+    memcpy(info, &size, sizeof size);
+    memcpy(ret_info, info, size);
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Option structs of the public API: they begin with a uint32_t struct_size, grow at their end only,
- * and are copied to the library's own layout before use.
+ * Structs of the public API that may grow: they begin with a uint32_t struct_size, grow at their end
+ * only, and are copied to the library's own layout before use, or from it.
  */
 #ifndef TUTTI_BASE_OPTIONS_H
 #define TUTTI_BASE_OPTIONS_H
@@ -22,5 +22,9 @@ enum { OPTIONS_SIZE_MAX = 4096 }; /* no caller's struct is larger; more is rubbi
  */
 tutti_status options_copy(void *dst, size_t known, const void *src, const char *what);
 #define options_copy(...) error_named((options_copy)(__VA_ARGS__))
+
+/* The other way round: of `info`, whose size here is `known`, the caller gets as much as the
+ * struct_size of its own has room for, which then says how much that was. */
+void options_give(void *info, size_t known, void *ret_info);
 
 #endif

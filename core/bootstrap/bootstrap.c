@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store of a group that is about to be made: found or served as its identity says, opened, and
+ * held for as long as somebody may still read from it.
+ *
+ * The server of a world is shared with the groups that are made from it; whoever drops it last stops
+ * it. A store that is used for other things too, given or inherited, is cloned for the agreement,
+ * since calls of one store queue behind each other.
+ */
 #include "bootstrap/bootstrap.h"
 
-#include <inttypes.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,8 +24,8 @@
 #include "store/store.h"
 
 enum {
-    MEET_MS = 5000, /* to open a second connection to a store that answers */
-    DRAIN_MS = 2000 /* for others to read how a group ended that never was */
+    DRAIN_MS = 2000,    /* for others to read how a group ended that never was */
+    DRAIN_LAST_MS = 500 /* the same after the deadline, which theirs is not far from */
 };
 
 /* The server of a world, which the groups that are made from it keep alive. */
@@ -69,7 +76,7 @@ static tutti_status open_tcp(const struct identity *identity, struct bootstrap *
 {
     const struct url *store = &identity->store;
     tutti_status status = identity->hosts ? serve(identity, bootstrap) : TUTTI_OK;
-    int64_t ms;
+    int64_t ms = 0;
 
     if (!status)
         status = time_left(bootstrap->deadline_ns, &ms);
@@ -80,7 +87,7 @@ static tutti_status open_tcp(const struct identity *identity, struct bootstrap *
 
 static tutti_status open_file(const struct identity *identity, struct bootstrap *bootstrap)
 {
-    int64_t ms;
+    int64_t ms = 0;
     tutti_status status = time_left(bootstrap->deadline_ns, &ms);
 
     if (!status)
@@ -198,9 +205,8 @@ void bootstrap_inherit(const struct bootstrap *parent, int rank, int size, int64
     ret_bootstrap->deadline_ns = deadline_ns;
 }
 
-tutti_status bootstrap_meet(const struct bootstrap *bootstrap, tutti_store **ret_store)
+tutti_status bootstrap_meet(const struct bootstrap *bootstrap, int64_t ms, tutti_store **ret_store)
 {
-    const int64_t left = clock_left_ms(bootstrap->deadline_ns, MEET_MS);
     static const char *const any = "tutti";
     int32_t present;
 
@@ -210,14 +216,10 @@ tutti_status bootstrap_meet(const struct bootstrap *bootstrap, tutti_store **ret
     }
     /* A store that is gone says so at once on the connection that is there; a new one would be
      * tried until the deadline. */
-    tutti_status status = tutti_store_check(bootstrap->store, &any, 1, MEET_MS, &present);
+    tutti_status status = tutti_store_check(bootstrap->store, &any, 1, ms, &present);
     if (!status)
-        status = store_clone(bootstrap->store, left ? left : 1, ret_store);
-    if (!status)
-        return TUTTI_OK;
-    error_prefix("the store in which groups are made cannot be reached");
-    return status == TUTTI_ERR_TIMEOUT ? error_restore(TUTTI_ERR_STORE, -1, error_message())
-                                       : status;
+        status = store_clone(bootstrap->store, ms, ret_store);
+    return status ? error_prefix("the store in which groups are made cannot be reached") : TUTTI_OK;
 }
 
 tutti_store_server *bootstrap_take_server(struct bootstrap *bootstrap)
@@ -235,9 +237,12 @@ tutti_store_server *bootstrap_take_server(struct bootstrap *bootstrap)
 
 void bootstrap_release(struct bootstrap *bootstrap)
 {
+    const int left = clock_left_ms(bootstrap->deadline_ns, DRAIN_MS);
+
     tutti_store_unref(bootstrap->store);
     tutti_store_server *server = bootstrap_take_server(bootstrap);
-    store_server_drain(server, DRAIN_MS); /* others may still read there why it failed */
+    /* Others may still read there why it failed; who is stopped never ends. */
+    store_server_drain(server, left > DRAIN_LAST_MS ? left : DRAIN_LAST_MS);
     tutti_store_server_stop(server);
     *bootstrap = (struct bootstrap){.store = NULL};
 }

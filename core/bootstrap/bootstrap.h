@@ -63,13 +63,13 @@ void bootstrap_inherit(const struct bootstrap *parent, int rank, int size, int64
                        struct bootstrap *ret_bootstrap);
 
 /*
- * A store object for one agreement, whose waits hold no other thread back; the caller drops it.
- * STORE: the store is gone.
+ * A store object for one agreement, whose waits hold no other thread back; the caller drops it. Waits
+ * twice `ms` at most. STORE: the store is gone. TIMEOUT: it has not answered so far; may be repeated.
  */
-tutti_status bootstrap_meet(const struct bootstrap *bootstrap, tutti_store **ret_store);
+tutti_status bootstrap_meet(const struct bootstrap *bootstrap, int64_t ms, tutti_store **ret_store);
 
 /* Drops the store and, where this is the last that holds it, stops the server once its clients have
- * left, or after two seconds; zeroes the struct. */
+ * left, or after two seconds, or half a second when the deadline has passed; zeroes the struct. */
 void bootstrap_release(struct bootstrap *bootstrap);
 
 /* Drops this holder's share of the server. The last one gets the server, which it has to stop;

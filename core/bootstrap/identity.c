@@ -50,7 +50,7 @@ static tutti_status get_number(const struct reader *reader, const char *name, in
     return TUTTI_OK;
 }
 
-/* ---- rank and size --------------------------------------------------------------------------- */
+/* ---- rank and size ---- */
 
 /* What launchers tell their processes, as far as it shows that there is more than one of them. */
 static const struct {
@@ -185,7 +185,7 @@ static tutti_status check_not_alone(const struct reader *reader, const struct id
                      name, get(reader, name), name);
 }
 
-/* ---- the store ------------------------------------------------------------------------------- */
+/* ---- the store ---- */
 
 static tutti_status store_from_master(const struct reader *reader, struct identity *identity)
 {
@@ -282,7 +282,7 @@ static tutti_status where_to_meet(const struct reader *reader, struct identity *
     return status ? status : who_serves(reader, !by_url && variable, identity);
 }
 
-/* ---- run and attempt ------------------------------------------------------------------------- */
+/* ---- run and attempt ---- */
 
 /* A run's name becomes one part of keys, so a '/' in it is written %2F, and a '%' %25. */
 static tutti_status take_run_id(const char *source, const char *text, struct identity *identity)
@@ -324,7 +324,7 @@ static tutti_status run_and_attempt(const struct reader *reader, struct identity
     return get_number(reader, "TORCHELASTIC_RESTART_COUNT", 0, RESTARTS_MAX, &identity->restart);
 }
 
-/* ---- all together ---------------------------------------------------------------------------- */
+/* ---- all together ---- */
 
 static void say_source(const struct reader *reader, struct identity *identity)
 {

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every call goes through: its options and tensors are checked, one that is not waited for gets
+ * memory, and a wait ends with the call's own words.
+ *
+ * Memory of calls is the group's, taken from a list of free ones and given back when both the
+ * operation and its handle are through with it. A group that is freed before its handles leaves them
+ * behind as orphans, which free themselves.
+ */
 #include "collective/call.h"
 
 #include <stdlib.h>
@@ -143,8 +151,12 @@ tutti_status call_started(struct async_call *async, tutti_status status, tutti_w
 
 tutti_status call_wait(struct call *call)
 {
-    engine_wait(&call->group->context->engine, &call->state, INT64_MAX);
     tutti_status status = atomic_load_explicit(&call->state.status, memory_order_acquire);
+
+    if (status == TUTTI_ERR_NOT_READY) {
+        engine_wait(&call->group->context->engine, &call->state, INT64_MAX);
+        status = atomic_load_explicit(&call->state.status, memory_order_acquire);
+    }
     if (status) {
         error_give(status, &call->error);
         error_forget(&call->error);

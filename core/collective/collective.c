@@ -29,7 +29,7 @@ static bool next_announce(struct tutti_group *group, const struct call_words *wo
     group->signature = XXH3_64bits_withSeed(words, sizeof *words, group->signature);
     *ret_announce = (struct announce){++group->sequence, group->signature, *words};
     group->calls[group->sequence % GROUP_CALLS_KEPT] = *ret_announce;
-    return !group->p2p || group_compare_futures(group, ret_announce);
+    return group->sequence > group->last_future || group_compare_futures(group, ret_announce);
 }
 
 tutti_status collective_begin(struct tutti_group *group, struct collective *c, struct call *call)
@@ -50,6 +50,7 @@ tutti_status collective_begin(struct tutti_group *group, struct collective *c, s
     call->op = c->op;
     c->op = NULL;
     call->timeout_ms = c->timeout_ms;
+    call->state.rests = group->rests;
     call->kind = CALL_COLLECTIVE;
     call->peer = -1;
     call->plan->users++;
@@ -68,17 +69,22 @@ static tutti_status begin_or_refuse(struct tutti_group *group, struct collective
                               : error_of(c->function, collective_begin(group, c, call));
 }
 
-/*
- * Moves the call while the baton is held anyway; most small ones are complete afterwards. A schedule is
- * left to the general wait at once, which also progresses messages.
- */
+/* How often a call is moved at once. A schedule is left to the general wait, which also progresses messages,
+ * and so is what an engine's threads need the cores for. */
+static unsigned spins_for(const struct tutti_group *group, enum algorithm_kind kind)
+{
+    const unsigned all = engine_spins(&group->context->engine);
+
+    if (kind == ALGORITHM_NATIVE)
+        return group->rests ? 0 : all / NATIVE_TESTS_IN_A_ROW;
+    return kind == ALGORITHM_INLINE ? all : 0;
+}
+
+/* Moves the call while the baton is held anyway; most small ones are complete afterwards. */
 static void spin(struct tutti_group *group, struct call *call)
 {
-    enum algorithm_kind kind = call->plan->plan.algorithm->kind;
-    const unsigned all = engine_spins(&group->context->engine);
-    const unsigned spins = kind == ALGORITHM_INLINE   ? all
-                           : kind == ALGORITHM_NATIVE ? all / NATIVE_TESTS_IN_A_ROW
-                                                      : 0;
+    const enum algorithm_kind kind = call->plan->plan.algorithm->kind;
+    const unsigned spins = spins_for(group, kind);
 
     for (unsigned i = 0; group->queue.first == call && !call->doomed; i++) {
         tutti_status status = group_advance(group, call);
@@ -93,7 +99,8 @@ static void spin(struct tutti_group *group, struct call *call)
         }
         if (i >= spins || (i % VERDICT_EVERY == 0 && control_verdict_status(group->control)))
             return;
-        engine_relax();
+        if (kind != ALGORITHM_NATIVE) /* an engine's tests take longer than the pause already */
+            engine_relax();
     }
 }
 

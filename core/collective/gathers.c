@@ -20,7 +20,7 @@ static tutti_status check_sides(const struct tutti_group *group, const struct si
     return status ? status : side_check_overlap(group, in, out, group->rank);
 }
 
-/* ---- all_gather ------------------------------------------------------------------------------ */
+/* ---- all_gather ---- */
 
 static tutti_status all_gather(tutti_group *group, struct collective *c, tutti_status status,
                                const tutti_tensor *tensor, const struct side *out,
@@ -79,7 +79,7 @@ tutti_status tutti_all_gather_v(tutti_group *group, const tutti_tensor *in, cons
     return all_gather(group, &c, status, in, &blocks, work);
 }
 
-/* ---- gather: only the root has an output ---------------------------------------------------- */
+/* ---- gather: only the root has an output ---- */
 
 /* `uneven`: the form with counts, whose sizes only the root knows. */
 static tutti_status gather(tutti_group *group, struct collective *c, tutti_status status,

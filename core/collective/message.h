@@ -18,8 +18,8 @@ struct message {
     bool up_to; /* a shorter message is welcome */
 };
 
-/* Starts it, with the baton, and takes m->packed: afterwards the call is in the group's list, or complete. On failure it
- * is in no list, and has the thread's error. */
+/* Starts it, with the baton, and takes m->packed: afterwards the call is in the group's list, or
+ * complete. On failure it is in no list, and has the thread's error. */
 tutti_status message_post(struct tutti_group *group, struct message *m, struct call *call);
 
 #endif

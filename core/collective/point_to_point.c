@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Point to point of the public API, over core/p2p. */
+/*
+ * Point to point of the public API, over core/p2p.
+ *
+ * A message is checked into its final form (struct message), then run, started, or kept for the
+ * thread's batch. It is in the group's list of messages from its start to its end, however it ends:
+ * one whose peer is lost stays there, doomed, until the verdict or the peer's bye ends it with words.
+ */
 #include <tutti/p2p.h>
 
 #include <stdlib.h>
@@ -49,6 +55,7 @@ tutti_status message_post(struct tutti_group *group, struct message *m, struct c
     tutti_status status;
 
     call->kind = m->kind;
+    call->state.rests = group->rests;
     call->packed = m->packed;
     m->packed = NULL;
     call->bytes = m->bytes;
@@ -64,7 +71,7 @@ tutti_status message_post(struct tutti_group *group, struct message *m, struct c
         call->doomed = true;
         return TUTTI_OK;
     }
-    struct p2p_group *space = route_space(group, route_of(group, group->message_rule));
+    struct p2p_group *space = route_space(group, route_of(group, group->routes.message_rule));
     status = m->kind == CALL_SEND
                  ? p2p_send(space, &call->message, m->peer, m->tag, m->data, m->bytes)
                  : p2p_recv(space, &call->message, m->peer, m->tag, m->data, m->bytes);

@@ -199,7 +199,7 @@ tutti_status tutti_reduce_into(tutti_group *group, const tutti_tensor *in, const
     return reduce(__func__, group, in, out, op, root, options, work);
 }
 
-/* ---- reduce_scatter ------------------------------------------------------------------------- */
+/* ---- reduce_scatter ---- */
 
 static struct collective reduce_scatter_call(const char *function, tutti_reduce_op op)
 {

@@ -19,7 +19,7 @@ tutti_status tutti_broadcast(tutti_group *group, const tutti_tensor *tensor, int
     return collective_run(group, &c, status, work);
 }
 
-/* ---- scatter: only the root has an input ---------------------------------------------------- */
+/* ---- scatter: only the root has an input ---- */
 
 static struct collective scatter_call(const char *function, int32_t root)
 {

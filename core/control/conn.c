@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,7 +24,7 @@
 
 enum {
     HELLO_MAGIC = 0x74747463,
-    HELLO_VERSION = 1,
+    HELLO_VERSION = 2,
     HELLO_SECONDS = 10,
     ACCEPT_RETRY_MS = 100,
     HALF_OPEN_RETRY_MS = 10,

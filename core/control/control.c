@@ -20,7 +20,7 @@
 #include "base/error.h"
 #include "control/mates.h"
 
-enum { EVENTS_AT_ONCE = 32, BYE_FLUSH_MS = 200, BYE_LINGER_MS = 50, UNREACHABLE_MS = 200 };
+enum { EVENTS_AT_ONCE = 32, BYE_FLUSH_MS = 200, UNREACHABLE_MS = 200 };
 
 tutti_status control_open(int rank, int size, const char *name, const int32_t *world_ranks,
                           const char *bind_address, struct control **ret_control)
@@ -33,6 +33,7 @@ tutti_status control_open(int rank, int size, const char *name, const int32_t *w
     control->rank = rank;
     control->size = size;
     control->fixer = -1;
+    atomic_init(&control->asked_by, -1);
     control->listener.fd = -1;
     snprintf(control->name, sizeof control->name, "%s", name);
     control->members = calloc((size_t)size, sizeof *control->members);
@@ -72,6 +73,7 @@ void control_close(struct control *control)
             free(control->members[r].provider_address[p]);
     free(control->members);
     free(control->timeouts);
+    free(control->answers);
     pthread_mutex_destroy(&control->lock);
     control_notes_free(control);
     free(control);
@@ -146,57 +148,20 @@ tutti_status control_send_up(struct control *control, enum frame_type type, cons
     return status;
 }
 
-/* fn for each child in the tree; its connection may be NULL. */
-static bool each_child(struct control *control,
-                       bool (*fn)(struct control *, struct control_conn *, void *), void *user)
-{
-    int64_t first = (int64_t)control->rank * CONTROL_TREE_DEGREE + 1;
-
-    for (int64_t r = first; r < first + CONTROL_TREE_DEGREE && r < control->size; r++)
-        if (!fn(control, control_conn_to(control, (int)r), user))
-            return false;
-    return true;
-}
-
-struct down {
-    enum frame_type type;
-    const void *body;
-    size_t size;
-};
-
-static bool send_to_child(struct control *control, struct control_conn *conn, void *user)
-{
-    const struct down *d = user;
-
-    if (conn)
-        (void)control_conn_send(control, conn, d->type, d->body, d->size);
-    return true;
-}
-
 tutti_status control_send_down(struct control *control, enum frame_type type, const void *body,
                                size_t size)
 {
-    struct down down = {type, body, size};
+    const int64_t first = (int64_t)control->rank * CONTROL_TREE_DEGREE + 1;
 
     pthread_mutex_lock(&control->lock);
-    each_child(control, send_to_child, &down);
+    for (int64_t r = first; r < first + CONTROL_TREE_DEGREE && r < control->size; r++) {
+        struct control_conn *conn = control_conn_to(control, (int)r);
+
+        if (conn)
+            (void)control_conn_send(control, conn, type, body, size);
+    }
     pthread_mutex_unlock(&control->lock);
     return TUTTI_OK;
-}
-
-static bool is_connected(struct control *control, struct control_conn *conn, void *user)
-{
-    (void)control;
-    (void)user;
-    return conn != NULL;
-}
-
-bool control_children_connected(struct control *control)
-{
-    pthread_mutex_lock(&control->lock);
-    bool all = each_child(control, is_connected, NULL);
-    pthread_mutex_unlock(&control->lock);
-    return all;
 }
 
 void control_describe(const struct control *control, int rank, char *ret_text, size_t capacity)
@@ -282,21 +247,11 @@ static void write_bye(struct writer *w, int rank, uint64_t last_sequence)
     write_u64(w, last_sequence);
 }
 
-/* Whether everybody knows that I leave, or will hear it from somebody who does. */
-static bool heard_by_all(struct control *control)
-{
-    for (struct control_conn *c = control->connections; c; c = c->next)
-        if (!c->closing && c->rank >= 0 && !is_gone(&control->members[c->rank]))
-            return false;
-    return true;
-}
-
 void control_bye(struct control *control, uint64_t last_sequence)
 {
     uint8_t body[16];
     struct writer w = {.data = body, .capacity = sizeof body};
     int parent = control_parent(control->rank);
-    struct epoll_event event;
 
     control_poll(control); /* who left before me cannot pass anything on */
     pthread_mutex_lock(&control->lock);
@@ -312,18 +267,17 @@ void control_bye(struct control *control, uint64_t last_sequence)
         mates_say_bye(control->mates, last_sequence);
     pthread_mutex_unlock(&control->lock);
     control_flush(control, BYE_FLUSH_MS);
+}
 
-    int64_t until = clock_deadline_ms(BYE_LINGER_MS);
-    for (;;) {
-        pthread_mutex_lock(&control->lock);
-        bool done = heard_by_all(control);
-        pthread_mutex_unlock(&control->lock);
-        if (done || clock_now_ns() >= until)
-            break;
-        (void)epoll_wait(control->epoll_fd, &event, 1, 5);
-        control_poll(control);
-    }
-    control_flush(control, BYE_FLUSH_MS);
+bool control_bye_is_known(struct control *control)
+{
+    bool known = true;
+
+    pthread_mutex_lock(&control->lock);
+    for (struct control_conn *c = control->connections; c; c = c->next)
+        known &= c->closing || c->rank < 0 || c->heard || is_gone(&control->members[c->rank]);
+    pthread_mutex_unlock(&control->lock);
+    return known;
 }
 
 void control_flush(struct control *control, int64_t ms)
@@ -379,15 +333,19 @@ void control_left(struct control *control, int rank, uint64_t last_sequence,
     ensure_uplink(control);
 }
 
-static void on_bye(struct control *control, const struct control_conn *from, const uint8_t *body,
+/* Who leaves itself does not answer: its own bye is on the way. */
+static void on_bye(struct control *control, struct control_conn *from, const uint8_t *body,
                    size_t size)
 {
     struct reader r = {.data = body, .size = size};
     uint32_t rank = read_u32(&r);
     uint64_t last_sequence = read_u64(&r);
 
-    if (!r.bad && rank < (uint32_t)control->size)
-        control_left(control, (int)rank, last_sequence, from);
+    if (r.bad || rank >= (uint32_t)control->size)
+        return;
+    control_left(control, (int)rank, last_sequence, from);
+    if ((int)rank == from->rank && !control->leaving)
+        (void)control_conn_send(control, from, FRAME_HEARD, NULL, 0);
 }
 
 int control_left_before(struct control *control, uint64_t sequence, char *ret_words,
@@ -492,6 +450,15 @@ void control_frame(struct control *control, struct control_conn *conn, enum fram
     case FRAME_NOTE:
         control_on_note(control, body, size);
         break;
+    case FRAME_ROLL:
+        roll_on_call(control, conn);
+        break;
+    case FRAME_HERE:
+        roll_on_answer(control, conn, body, size);
+        break;
+    case FRAME_HEARD:
+        conn->heard = control->leaving;
+        break;
     case FRAME_HELLO:
     case FRAME_TYPES:
         break;
@@ -503,5 +470,13 @@ void control_propose(struct control *control, tutti_status status, int culprit, 
     control_poll(control);
     pthread_mutex_lock(&control->lock);
     verdict_propose(control, status, culprit, words);
+    pthread_mutex_unlock(&control->lock);
+}
+
+void control_time_out(struct control *control, const struct control_timeout *timeout)
+{
+    control_poll(control);
+    pthread_mutex_lock(&control->lock);
+    verdict_time_out(control, timeout);
     pthread_mutex_unlock(&control->lock);
 }

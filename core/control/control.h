@@ -70,12 +70,26 @@ struct control_verdict {
     char words[CONTROL_WORDS_MAX];
 };
 
+/* What a member said when a call of its timed out. */
+struct control_timeout {
+    struct control_verdict verdict; /* status TUTTI_OK: nothing */
+    uint64_t sequence;              /* of the collective; 0: it was a message */
+    int32_t heard[2];               /* members that are known to have called it; -1: none */
+};
+
+/* Of a member that was asked how far it has called. */
+struct control_answer {
+    bool has_come;
+    uint64_t called; /* its last collective; 0: none */
+};
+
 /* A connection; conn.c. */
 struct control_conn {
     struct control_watch watch;
     struct control_conn *next;
     int rank; /* of the other side; -1 until its hello has come */
     bool dialing, closing;
+    bool heard; /* leaving: the other side knows it */
     int64_t hello_deadline_ns;
     struct frame_parser in;
     uint8_t *out;
@@ -127,10 +141,13 @@ struct control {
     _Atomic tutti_status verdict_status;
     struct control_verdict verdict;   /* fixed */
     struct control_verdict proposal;  /* the best cause known here, while not fixed */
-    struct control_verdict *timeouts; /* [size] that members proposed; NULL: none */
-    int64_t fix_at_ns;                /* I fix then; 0: not me or nothing to fix */
-    int64_t pass_over_at_ns;          /* the fixer is passed over then; 0: none asked */
-    int fixer;                        /* who was asked, -1: nobody */
+    struct control_timeout *timeouts; /* [size] that members proposed; NULL: none */
+    struct control_answer *answers;   /* [size]; NULL: nobody was asked */
+    _Atomic int asked_by;    /* who wants to know how far this member has called; -1: nobody */
+    int64_t roll_at_ns;      /* I ask then; 0: not */
+    int64_t fix_at_ns;       /* I fix then; 0: not me or nothing to fix */
+    int64_t pass_over_at_ns; /* the fixer is passed over then; 0: none asked */
+    int fixer;               /* who was asked, -1: nobody */
 };
 
 /* Binds the listener to `bind_address` (numeric). `world_ranks`, of [size]: what the members are
@@ -157,11 +174,20 @@ tutti_status control_send_up(struct control *control, enum frame_type type, cons
 /* To every child in the tree that is connected. */
 tutti_status control_send_down(struct control *control, enum frame_type type, const void *body,
                                size_t size);
-/* Whether all children of this member in the tree are connected. */
-bool control_children_connected(struct control *control);
 
 /* Proposes a cause; returns at once. The verdict shows in control_verdict_status() later. */
 void control_propose(struct control *control, tutti_status status, int culprit, const char *words);
+
+/* The same for the end of a deadline; its verdict has no status, and words without the group's name. */
+void control_time_out(struct control *control, const struct control_timeout *timeout);
+
+/* Whether somebody wants to know how far this member has called; then control_answer(), with its last
+ * collective. */
+static inline bool control_is_asked(const struct control *control)
+{
+    return atomic_load_explicit(&((struct control *)control)->asked_by, memory_order_relaxed) >= 0;
+}
+void control_answer(struct control *control, uint64_t called);
 
 /* TUTTI_OK while the group is fine. */
 static inline tutti_status control_verdict_status(const struct control *control)
@@ -172,11 +198,13 @@ static inline tutti_status control_verdict_status(const struct control *control)
 /* Sets the thread's error to the verdict and returns its status. */
 tutti_status control_verdict_error(struct control *control);
 
-/*
- * The member's last act: tells everybody that it left in order, and passes on for some 50 ms what
- * comes from others that leave in the same moment and have nobody else to tell.
- */
+/* Tells everybody that this member leaves in order. */
 void control_bye(struct control *control, uint64_t last_sequence);
+/*
+ * After that: whether each neighbour has left, too, or has answered that it knows. Until then one that
+ * leaves in the same moment may have told this member alone, who is to pass it on.
+ */
+bool control_bye_is_known(struct control *control);
 /* Waits until what was said has left this process, at most `ms`. */
 void control_flush(struct control *control, int64_t ms);
 
@@ -237,7 +265,23 @@ void control_lost(struct control *control, int rank, const char *words);
 /* The lowest member that is not known to be dead, left or passed over; may be this one. */
 int control_lowest_living(const struct control *control);
 
+/* ---- roll.c ---- */
+
+/* Asks those that have not timed out. */
+void roll_call(struct control *control);
+/* Asks one member; whether it has answered. */
+void roll_ask(struct control *control, int rank);
+bool roll_has_answered(const struct control *control, int rank);
+void roll_on_call(struct control *control, const struct control_conn *from);
+void roll_on_answer(struct control *control, const struct control_conn *from, const uint8_t *body,
+                    size_t size);
+/* Adds to a time-out of that collective what was answered, and whom it shows. */
+void roll_judge(const struct control *control, uint64_t sequence, struct control_verdict *verdict);
+
+/* ---- verdict.c ---- */
+
 void verdict_propose(struct control *control, tutti_status status, int culprit, const char *words);
+void verdict_time_out(struct control *control, const struct control_timeout *timeout);
 void verdict_on_propose(struct control *control, const struct control_conn *from,
                         const uint8_t *body, size_t size);
 void verdict_on_verdict(struct control *control, const struct control_conn *from,

@@ -25,6 +25,9 @@ enum frame_type {
     FRAME_VERDICT,   /* to everybody: why the group ended */
     FRAME_BYE,       /* to everybody: a member left in order */
     FRAME_NOTE,      /* to the first member: what somebody there wants to know */
+    FRAME_ROLL,      /* to who has not timed out: how far has it called? */
+    FRAME_HERE,      /* the answer */
+    FRAME_HEARD,     /* to who said bye: its bye is known here */
     FRAME_TYPES
 };
 

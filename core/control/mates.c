@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proof, page and death of host-mates; see mates.h. */
+/*
+ * The proof that makes members host-mates, as mates.h says, and the end of the star of connections.
+ * Each message is checked against what its sender may say at that time; whoever says anything else
+ * loses its connection, and whoever cannot be proven is reported as no mate, which the leader of the
+ * agreement mends. Everything runs in control_poll(), under the control lock.
+ */
 #include "control/mates.h"
 
 #include <errno.h>
@@ -9,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -22,8 +26,6 @@
 #include "base/error.h"
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
-
-static void on_death(struct control *control, struct control_watch *watch, uint32_t events);
 
 void mates_fail(struct mates *mates, const char *format, ...)
 {
@@ -423,7 +425,7 @@ tutti_status mates_new(struct control *control, uint32_t round, const int *ranks
         mates->peers[i].rank = ranks[i];
         mates->peers[i].doorbell = -1;
         mates->peers[i].known = known ? mates_process_hold(known[i]) : NULL;
-        mates->peers[i].death = (struct control_watch){.fd = -1, .ready = on_death};
+        mates->peers[i].death = (struct control_watch){.fd = -1, .ready = mates_on_death};
         if (ranks[i] == control->rank)
             mates->self = i;
     }
@@ -449,7 +451,7 @@ tutti_status mates_new(struct control *control, uint32_t round, const int *ranks
     return TUTTI_OK;
 }
 
-static void free_closed_links(struct mates *mates)
+void mates_free_closed_links(struct mates *mates)
 {
     struct mates_link **at = &mates->links;
 
@@ -474,7 +476,7 @@ void mates_free(struct mates *mates)
     mates_share_free(mates);
     for (struct mates_link *link = mates->links; link; link = link->next)
         mates_link_close(link);
-    free_closed_links(mates);
+    mates_free_closed_links(mates);
     control_watch_remove(mates->control, &mates->listener.watch);
     close_own_pidfd(mates);
     for (int i = 0; i < mates->count; i++) {
@@ -489,86 +491,4 @@ void mates_free(struct mates *mates)
     pthread_mutex_unlock(&mates->control->lock);
     free(mates->peers);
     free(mates);
-}
-
-/* ---- while the group lives ---- */
-
-static void note_bye(struct mates *mates, int index)
-{
-    struct control_member *member = &mates->control->members[mates->peers[index].rank];
-
-    if (!mates->page || !atomic_load(&mates->page->lines[index].left) || member->left)
-        return;
-    control_left(mates->control, mates->peers[index].rank,
-                 atomic_load(&mates->page->lines[index].left_after), NULL);
-}
-
-static void on_death(struct control *control, struct control_watch *watch, uint32_t events)
-{
-    struct mates_peer *peer = (struct mates_peer *)watch;
-
-    (void)events;
-    note_bye(control->mates, (int)(peer - control->mates->peers));
-    control_watch_forget(control, watch);
-    control_disconnected(control, peer->rank, "its process ended without a bye");
-}
-
-bool mates_read_verdict(const struct mates *mates, struct control_verdict *ret_verdict)
-{
-    const struct mates_page *page = mates->page;
-
-    if (mates->state != MATES_READY ||
-        atomic_load_explicit(&page->verdict_state, memory_order_acquire) != 2)
-        return false;
-    ret_verdict->status = page->status;
-    ret_verdict->culprit = page->culprit;
-    memcpy(ret_verdict->words, page->words, sizeof ret_verdict->words);
-    ret_verdict->words[sizeof ret_verdict->words - 1] = 0;
-    return ret_verdict->status < 0 && ret_verdict->culprit >= -1 &&
-           ret_verdict->culprit < mates->control->size;
-}
-
-static void adopt_from_page(struct mates *mates)
-{
-    struct control_verdict verdict;
-
-    if (!mates->control->verdict.status && mates_read_verdict(mates, &verdict))
-        verdict_adopt(mates->control, &verdict, NULL);
-}
-
-void mates_poll(struct mates *mates)
-{
-    free_closed_links(mates);
-    if (mates->state != MATES_READY)
-        return;
-    for (int i = 0; i < mates->count; i++)
-        note_bye(mates, i);
-    adopt_from_page(mates);
-}
-
-void mates_publish_verdict(struct mates *mates, struct control_verdict *verdict)
-{
-    uint32_t none = 0;
-    struct mates_page *page = mates->page;
-
-    if (mates->state != MATES_READY)
-        return;
-    if (atomic_compare_exchange_strong(&page->verdict_state, &none, 1)) {
-        page->status = verdict->status;
-        page->culprit = verdict->culprit;
-        memcpy(page->words, verdict->words, sizeof page->words);
-        atomic_store_explicit(&page->verdict_state, 2, memory_order_release);
-    } else {
-        (void)mates_read_verdict(mates, verdict);
-    }
-    mates_ring_all(mates);
-}
-
-void mates_say_bye(struct mates *mates, uint64_t last_sequence)
-{
-    if (mates->state != MATES_READY)
-        return;
-    atomic_store(&mates->page->lines[mates->self].left_after, last_sequence);
-    atomic_store(&mates->page->lines[mates->self].left, 1);
-    mates_ring_all(mates);
 }

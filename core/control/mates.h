@@ -106,11 +106,14 @@ tutti_status mates_new(struct control *control, uint32_t round, const int *ranks
                        struct mates_process *const *known, const char *leader_name, int *listener,
                        int doorbell, struct mates **ret_mates);
 void mates_free(struct mates *mates);
-/* Whether their state is final. A mate whose connection has ended may have died, which the kernel tells a
- * little later: it has a moment to. */
+/* Whether their state is final. A mate whose connection has ended may have died, which the kernel
+ * tells a little later: it has a moment to. */
 bool mates_settled(const struct mates *mates);
 /* The process of that member; NULL: it is no mate, or this process itself. Not held. */
 struct mates_process *mates_process_of(const struct mates *mates, int rank);
+/* How the kernel has a mate's process: "running", "stopped", …; NULL: not known. Reads files of /proc; under
+ * the control lock. */
+const char *mates_process_state(const struct mates *mates, int rank);
 void mates_poll(struct mates *mates); /* under the control lock */
 
 /* Says that this process is going to sleep on its doorbell; the caller puts a heavy fence behind it
@@ -181,7 +184,7 @@ void mates_publish_verdict(struct mates *mates, struct control_verdict *verdict)
 bool mates_read_verdict(const struct mates *mates, struct control_verdict *ret_verdict);
 void mates_say_bye(struct mates *mates, uint64_t last_sequence);
 
-/* ---- between mates.c, mates_bell.c, mates_link.c and mates_share.c, under the control lock ---- */
+/* ---- between mates.c and the files mates_….c, under the control lock ---- */
 
 enum mates_message {                  /* first word of each message of the star */
                      MATES_HELLO = 1, /* to the leader: token, rank; doorbell, pidfd */
@@ -204,6 +207,9 @@ struct mates_link *mates_link_new(struct mates *mates, int fd, int index);
 tutti_status mates_send(struct mates *mates, int to, const void *data, size_t size,
                         const int *descriptors, uint32_t count);
 void mates_link_close(struct mates_link *link);
+void mates_free_closed_links(struct mates *mates);
+/* A mate's pidfd is readable; `watch` is mates_peer.death. */
+void mates_on_death(struct control *control, struct control_watch *watch, uint32_t events);
 void mates_message(struct mates *mates, struct mates_link *link, const uint8_t *data, size_t size,
                    int *descriptors, int count);
 void mates_fail(struct mates *mates, const char *format, ...) __attribute__((format(printf, 2, 3)));

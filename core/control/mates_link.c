@@ -69,8 +69,7 @@ static void close_all(const int *descriptors, int count)
         close(descriptors[i]);
 }
 
-/* One message: its size, 0 at the end, -1 with errno; descriptors beyond what we take are closed.
- */
+/* One message: its size, 0 at the end, -1 with errno. Descriptors beyond what we take are closed. */
 static ssize_t receive(int fd, uint8_t *data, size_t capacity, int *descriptors, int *ret_count,
                        bool *ret_cut)
 {

@@ -4,7 +4,9 @@
  * have the same processes in them; so they hold the same descriptors, which are closed with the last
  * group, and a hundred groups of a host cost no more of them than one.
  */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -45,5 +47,57 @@ struct mates_process *mates_process_of(const struct mates *mates, int rank)
     for (int i = 0; mates && i < mates->count; i++)
         if (mates->peers[i].rank == rank)
             return mates->peers[i].process;
+    return NULL;
+}
+
+/* One line of a file of /proc that begins with `key`, as text behind it. */
+static bool proc_line(const char *path, const char *key, char *ret_text, size_t capacity)
+{
+    FILE *file = fopen(path, "re");
+    bool found = false;
+
+    while (file && !found && fgets(ret_text, (int)capacity, file))
+        found = !strncmp(ret_text, key, strlen(key));
+    if (file)
+        fclose(file);
+    if (found)
+        memmove(ret_text, ret_text + strlen(key), strlen(ret_text + strlen(key)) + 1);
+    return found;
+}
+
+/* How the kernel has a mate's process: "running", "stopped", …; NULL: not known. The descriptor
+ * means this very process; its number in this PID namespace is asked from it. */
+static const char *state_of(int pidfd)
+{
+    static const struct {
+        char letter;
+        const char *words;
+    } states[] = {{'R', "running"}, {'S', "sleeping"}, {'D', "disk"}, {'T', "stopped"},
+                  {'t', "traced"},  {'Z', "dead"},     {'X', "dead"}};
+    char path[64], text[128];
+
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
+    if (pidfd < 0 || !proc_line(path, "Pid:", text, sizeof text))
+        return NULL;
+    int pid = atoi(text);
+    if (pid == -1)
+        return "dead";
+    if (pid <= 0) /* of another PID namespace */
+        return NULL;
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    if (!proc_line(path, "State:", text, sizeof text))
+        return NULL;
+    char letter = text[strspn(text, " \t")];
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++)
+        if (states[i].letter == letter)
+            return states[i].words;
+    return NULL;
+}
+
+const char *mates_process_state(const struct mates *mates, int rank)
+{
+    for (int i = 0; mates && i < mates->count; i++)
+        if (i != mates->self && mates->peers[i].rank == rank)
+            return state_of(mates->peers[i].death.fd);
     return NULL;
 }

@@ -200,7 +200,8 @@ tutti_status mates_share_test(struct mates *mates, tutti_exchange *exchange,
             }
         status = TUTTI_OK;
     } else if (mates->state == MATES_FAILED || mates->broken) {
-        status = error_set(TUTTI_ERR_PEER_LOST, "%s", mates->words);
+        status =
+            error_set(mates->broken ? TUTTI_ERR_SYSTEM : TUTTI_ERR_PEER_LOST, "%s", mates->words);
     }
     if (status != TUTTI_ERR_NOT_READY)
         exchange_free(mates, exchange);

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/codec.h"
-#include "base/error.h"
 #include "control/control.h"
 
 enum { NOTES_KEPT = 16384, OUT_MAX = 1 << 20 /* bytes that wait for a slow parent */ };

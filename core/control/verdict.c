@@ -4,14 +4,16 @@
  *
  * Whoever sees a cause proposes it to the lowest living member. That one fixes it: lost, mismatch
  * and aborted at once, a time-out after 200 ms, since a better cause may be on its way: whoever is
- * waited for may be waiting itself, and the one that has nothing to say is the one to name. Who
- * hears nothing 500 ms after proposing passes over that member to the next. A fixed verdict is
+ * waited for may be waiting itself, and the one that has nothing to say is the one to name; who has
+ * said nothing is asked meanwhile (roll.c). Who hears nothing 500 ms after proposing passes over that
+ * member to the next; with an abort after 60 ms, as it is promised within 100 ms. A fixed verdict is
  * flooded, and written into the page of the host's mates, so that they need no socket to learn it;
- * whoever has none yet adopts the first that it meets, and nobody ever changes one.
+ * whoever has none yet adopts the first that it meets, and nobody ever changes one. Where all members
+ * read one page, the first that is written there is the verdict: so who aborts writes it at once, and
+ * asks nobody.
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/codec.h"
@@ -19,7 +21,13 @@
 #include "control/control.h"
 #include "control/mates.h"
 
-enum { TIMEOUT_WAITS_MS = 200, FIXER_ANSWERS_MS = 500, BODY_MAX = CONTROL_WORDS_MAX + 32 };
+enum {
+    TIMEOUT_WAITS_MS = 200,
+    ROLL_AFTER_MS = 50, /* of these: members that called together time out together */
+    FIXER_ANSWERS_MS = 500,
+    FIXER_ANSWERS_ABORT_MS = 60,
+    BODY_MAX = CONTROL_WORDS_MAX + 48
+};
 
 /* Lower is the better cause. */
 static int order_of(tutti_status status)
@@ -46,16 +54,42 @@ static size_t encode(const struct control_verdict *verdict, uint8_t body[BODY_MA
     return w.size;
 }
 
-static bool decode(const struct control *control, const uint8_t *body, size_t size,
+static bool decode(const struct control *control, struct reader *r,
                    struct control_verdict *ret_verdict)
+{
+    ret_verdict->status = (tutti_status)read_u32(r);
+    ret_verdict->culprit = (int)read_u32(r);
+    read_string(r, ret_verdict->words, sizeof ret_verdict->words);
+    return !r->bad && ret_verdict->status < 0 && ret_verdict->culprit >= -1 &&
+           ret_verdict->culprit < control->size;
+}
+
+/* A proposal: the verdict that it would be and, of a time-out, what its member knows besides. */
+static size_t encode_proposal(const struct control *control, uint8_t body[BODY_MAX])
+{
+    static const struct control_timeout nothing;
+    const struct control_timeout *own =
+        control->timeouts ? &control->timeouts[control->rank] : &nothing;
+    struct writer w = {.data = body, .capacity = BODY_MAX};
+
+    w.size = encode(&control->proposal, body);
+    write_u64(&w, own->sequence);
+    write_u32(&w, (uint32_t)own->heard[0]);
+    write_u32(&w, (uint32_t)own->heard[1]);
+    return w.size;
+}
+
+static bool decode_proposal(const struct control *control, const uint8_t *body, size_t size,
+                            struct control_timeout *ret_proposal)
 {
     struct reader r = {.data = body, .size = size};
 
-    ret_verdict->status = (tutti_status)read_u32(&r);
-    ret_verdict->culprit = (int)read_u32(&r);
-    read_string(&r, ret_verdict->words, sizeof ret_verdict->words);
-    return !r.bad && ret_verdict->status < 0 && ret_verdict->culprit >= -1 &&
-           ret_verdict->culprit < control->size;
+    if (!decode(control, &r, &ret_proposal->verdict))
+        return false;
+    ret_proposal->sequence = read_u64(&r);
+    ret_proposal->heard[0] = (int32_t)read_u32(&r);
+    ret_proposal->heard[1] = (int32_t)read_u32(&r);
+    return !r.bad;
 }
 
 void verdict_adopt(struct control *control, const struct control_verdict *verdict,
@@ -69,34 +103,50 @@ void verdict_adopt(struct control *control, const struct control_verdict *verdic
     if (control->mates) /* what a mate has written before binds the whole host */
         mates_publish_verdict(control->mates, &agreed);
     control->verdict = agreed;
-    control->fix_at_ns = control->pass_over_at_ns = 0;
+    control->fix_at_ns = control->roll_at_ns = control->pass_over_at_ns = 0;
     atomic_store_explicit(&control->verdict_status, agreed.status, memory_order_release);
     control_flood(control, except, FRAME_VERDICT, body, encode(&agreed, body));
 }
 
 /* Keeps what a member has waited for in vain. Without memory the first that was heard is named. */
-static void note_timeout(struct control *control, int rank, const struct control_verdict *verdict)
+static void note_timeout(struct control *control, int rank, const struct control_timeout *timeout)
 {
-    if (verdict->status != TUTTI_ERR_TIMEOUT)
+    if (timeout->verdict.status != TUTTI_ERR_TIMEOUT)
         return;
     if (!control->timeouts)
         control->timeouts = calloc((size_t)control->size, sizeof *control->timeouts);
     if (control->timeouts)
-        control->timeouts[rank] = *verdict;
+        control->timeouts[rank] = *timeout;
 }
 
 /* From who waited to whom it waited for, as long as that one waits itself; from who cannot tell to who
- * can. */
-static void follow_timeouts(const struct control *control, struct control_verdict *verdict)
+ * can. NULL: nothing was kept. */
+static const struct control_timeout *first_cause(const struct control *control)
 {
-    for (int r = 0; control->timeouts && verdict->culprit < 0 && r < control->size; r++)
-        if (control->timeouts[r].status && control->timeouts[r].culprit >= 0)
-            *verdict = control->timeouts[r];
-    for (int hops = 0; control->timeouts && hops < control->size; hops++) {
-        if (verdict->culprit < 0 || !control->timeouts[verdict->culprit].status)
-            return;
-        *verdict = control->timeouts[verdict->culprit];
+    const struct control_timeout *all = control->timeouts, *cause = NULL;
+
+    for (int r = 0; all && r < control->size; r++)
+        if (all[r].verdict.status &&
+            (!cause || (cause->verdict.culprit < 0 && all[r].verdict.culprit >= 0)))
+            cause = &all[r];
+    for (int hops = 0; cause && hops < control->size; hops++) {
+        const int next = cause->verdict.culprit;
+
+        if (next < 0 || !all[next].verdict.status)
+            break;
+        cause = &all[next];
     }
+    return cause;
+}
+
+static void judge_timeouts(const struct control *control, struct control_verdict *verdict)
+{
+    const struct control_timeout *cause = first_cause(control);
+
+    if (!cause)
+        return;
+    *verdict = cause->verdict;
+    roll_judge(control, cause->sequence, verdict);
 }
 
 /* This member is the lowest living one. Its tree may be broken, so it tells everybody itself. */
@@ -105,7 +155,7 @@ static void fix(struct control *control)
     struct control_verdict verdict = control->proposal;
 
     if (verdict.status == TUTTI_ERR_TIMEOUT)
-        follow_timeouts(control, &verdict);
+        judge_timeouts(control, &verdict);
     if (control->rank)
         for (int r = 0; r < control->size; r++)
             if (r != control->rank && !control->members[r].dead && !control->members[r].left)
@@ -113,67 +163,107 @@ static void fix(struct control *control)
     verdict_adopt(control, &verdict, NULL);
 }
 
+static void fix_later(struct control *control)
+{
+    const int64_t now = clock_now_ns();
+
+    if (control->fix_at_ns)
+        return;
+    control->fix_at_ns = now + TIMEOUT_WAITS_MS * CLOCK_NS_PER_MS;
+    control->roll_at_ns = now + ROLL_AFTER_MS * CLOCK_NS_PER_MS;
+}
+
+static bool all_read_one_page(const struct control *control)
+{
+    return control->mates && control->mates->state == MATES_READY &&
+           control->mates->count == control->size;
+}
+
 static void ask_or_fix(struct control *control)
 {
     int fixer = control_lowest_living(control);
+    const bool abort = control->proposal.status == TUTTI_ERR_ABORTED;
+    const int64_t answers_ms = abort ? FIXER_ANSWERS_ABORT_MS : FIXER_ANSWERS_MS;
     uint8_t body[BODY_MAX];
 
+    if (abort && all_read_one_page(control)) {
+        verdict_adopt(control, &control->proposal, NULL);
+        return;
+    }
     if (fixer == control->rank) {
         control->pass_over_at_ns = 0;
         if (control->proposal.status != TUTTI_ERR_TIMEOUT)
             fix(control);
-        else if (!control->fix_at_ns)
-            control->fix_at_ns = clock_now_ns() + TIMEOUT_WAITS_MS * CLOCK_NS_PER_MS;
+        else
+            fix_later(control);
         return;
     }
     struct control_conn *conn = control_dial(control, fixer);
     if (conn)
-        (void)control_conn_send(control, conn, FRAME_PROPOSE, body,
-                                encode(&control->proposal, body));
+        (void)control_conn_send(control, conn, FRAME_PROPOSE, body, encode_proposal(control, body));
     if (control->fixer != fixer || !control->pass_over_at_ns)
-        control->pass_over_at_ns = clock_now_ns() + FIXER_ANSWERS_MS * CLOCK_NS_PER_MS;
+        control->pass_over_at_ns = clock_now_ns() + answers_ms * CLOCK_NS_PER_MS;
     control->fixer = fixer;
 }
 
-void verdict_propose(struct control *control, tutti_status status, int culprit, const char *words)
+static void propose(struct control *control, const struct control_timeout *mine)
 {
     if (control->verdict.status)
         return;
-    struct control_verdict mine = {.status = status, .culprit = culprit};
-    snprintf(mine.words, sizeof mine.words, "group %s: %s", control->name, words);
-    note_timeout(control, control->rank, &mine);
-    bool better =
-        !control->proposal.status || order_of(status) < order_of(control->proposal.status);
+    note_timeout(control, control->rank, mine);
+    bool better = !control->proposal.status ||
+                  order_of(mine->verdict.status) < order_of(control->proposal.status);
     if (better)
-        control->proposal = mine;
+        control->proposal = mine->verdict;
     /* A death may also have taken the member that was asked. */
     if (better || control->fixer != control_lowest_living(control))
         ask_or_fix(control);
 }
 
+void verdict_propose(struct control *control, tutti_status status, int culprit, const char *words)
+{
+    struct control_timeout mine = {.verdict = {.status = status, .culprit = culprit},
+                                   .heard = {-1, -1}};
+
+    snprintf(mine.verdict.words, sizeof mine.verdict.words, "group %s: %s", control->name, words);
+    propose(control, &mine);
+}
+
+void verdict_time_out(struct control *control, const struct control_timeout *timeout)
+{
+    struct control_timeout mine = *timeout;
+
+    mine.verdict.status = TUTTI_ERR_TIMEOUT;
+    snprintf(mine.verdict.words, sizeof mine.verdict.words, "group %s: %.900s", control->name,
+             timeout->verdict.words);
+    propose(control, &mine);
+}
+
 void verdict_on_propose(struct control *control, const struct control_conn *from,
                         const uint8_t *body, size_t size)
 {
-    struct control_verdict verdict;
+    struct control_timeout theirs;
 
-    if (!decode(control, body, size, &verdict) || control->verdict.status)
+    if (!decode_proposal(control, body, size, &theirs) || control->verdict.status)
         return;
-    note_timeout(control, from->rank, &verdict);
-    if (!control->proposal.status || order_of(verdict.status) < order_of(control->proposal.status))
-        control->proposal = verdict;
+    note_timeout(control, from->rank, &theirs);
+    if (!control->proposal.status ||
+        order_of(theirs.verdict.status) < order_of(control->proposal.status))
+        control->proposal = theirs.verdict;
     /* Who asks me has found everybody below me wanting. */
     if (control->proposal.status != TUTTI_ERR_TIMEOUT)
         fix(control);
-    else if (!control->fix_at_ns)
-        control->fix_at_ns = clock_now_ns() + TIMEOUT_WAITS_MS * CLOCK_NS_PER_MS;
+    else
+        fix_later(control);
 }
 
 void verdict_on_verdict(struct control *control, const struct control_conn *from,
                         const uint8_t *body, size_t size)
 {
+    struct reader r = {.data = body, .size = size};
     struct control_verdict verdict;
 
-    if (decode(control, body, size, &verdict))
+    if (decode(control, &r, &verdict))
         verdict_adopt(control, &verdict, from);
 }
 
@@ -182,6 +272,10 @@ void verdict_timers(struct control *control)
     if (control->verdict.status || (!control->fix_at_ns && !control->pass_over_at_ns))
         return;
     int64_t now = clock_now_ns();
+    if (control->roll_at_ns && now >= control->roll_at_ns) {
+        control->roll_at_ns = 0;
+        roll_call(control);
+    }
     if (control->fix_at_ns && now >= control->fix_at_ns) {
         fix(control);
     } else if (control->pass_over_at_ns && now >= control->pass_over_at_ns) {

@@ -14,7 +14,6 @@
 
 #include <tutti/tensor.h>
 
-#include "algorithm/parts.h"
 #include "dispatch/model.h"
 #include "reduce/op.h"
 
@@ -88,7 +87,7 @@ const struct algorithm *const algorithms[ALGORITHMS] = {
     &all_to_all_native_algorithm,
 };
 
-/* ---- what the group can do ------------------------------------------------------------------- */
+/* ---- what the group can do ---- */
 
 static bool mates_fit(const struct layout *layout)
 {
@@ -222,7 +221,7 @@ static const struct algorithm *native_of(uint8_t operation)
     return NULL;
 }
 
-/* ---- the choice ------------------------------------------------------------------------------ */
+/* ---- the choice ---- */
 
 const struct thresholds *choose_thresholds(const struct group_facts *facts)
 {
@@ -232,6 +231,44 @@ const struct thresholds *choose_thresholds(const struct group_facts *facts)
 /* The ways of one operation; NULL: it has none of the kind. */
 struct ways {
     const struct algorithm *inlined, *mapped, *composed, *messages, *alone;
+};
+
+/* Those that do not depend on the size. */
+static const struct ways ways_at_any_size[OPERATION_COUNT] = {
+    [OPERATION_ALL_REDUCE] = {.inlined = &all_reduce_inline_algorithm,
+                              .composed = &all_reduce_composed_algorithm,
+                              .alone = &all_reduce_alone_algorithm},
+    [OPERATION_BROADCAST] = {.inlined = &broadcast_inline_algorithm,
+                             .mapped = &broadcast_mapped_algorithm,
+                             .composed = &broadcast_composed_algorithm,
+                             .alone = &broadcast_alone_algorithm},
+    [OPERATION_BARRIER] = {.inlined = &barrier_inline_algorithm,
+                           .composed = &barrier_composed_algorithm,
+                           .alone = &barrier_alone_algorithm},
+    [OPERATION_MONITORED_BARRIER] = {.alone = &monitored_barrier_alone_algorithm},
+    [OPERATION_REDUCE] = {.inlined = &reduce_inline_algorithm,
+                          .composed = &reduce_composed_algorithm,
+                          .alone = &reduce_alone_algorithm},
+    [OPERATION_ALL_GATHER] = {.inlined = &all_gather_inline_algorithm,
+                              .mapped = &all_gather_mapped_algorithm,
+                              .composed = &all_gather_composed_algorithm,
+                              .alone = &all_gather_alone_algorithm},
+    [OPERATION_GATHER] = {.inlined = &gather_inline_algorithm,
+                          .mapped = &gather_mapped_algorithm,
+                          .composed = &gather_composed_algorithm,
+                          .alone = &gather_alone_algorithm},
+    [OPERATION_SCATTER] = {.inlined = &scatter_inline_algorithm,
+                           .mapped = &scatter_mapped_algorithm,
+                           .composed = &scatter_composed_algorithm,
+                           .alone = &scatter_alone_algorithm},
+    [OPERATION_REDUCE_SCATTER] = {.inlined = &reduce_scatter_inline_algorithm,
+                                  .mapped = &reduce_scatter_staged_algorithm,
+                                  .composed = &reduce_scatter_composed_algorithm,
+                                  .alone = &reduce_scatter_alone_algorithm},
+    [OPERATION_ALL_TO_ALL] = {.inlined = &all_to_all_inline_algorithm,
+                              .mapped = &all_to_all_mapped_algorithm,
+                              .composed = &all_to_all_composed_algorithm,
+                              .alone = &all_to_all_alone_algorithm},
 };
 
 static const struct algorithm *all_reduce_mapped(const struct thresholds *t, int size,
@@ -256,69 +293,62 @@ static const struct algorithm *all_reduce_messages(const struct thresholds *t, i
     return ordered ? &all_reduce_direct_algorithm : all_reduce_by_messages(t, size, bytes);
 }
 
-/* Members on several hosts meet also where there is nothing to move. */
-static const struct algorithm *unless_nothing(const struct algorithm *composed, uint64_t bytes)
-{
-    return bytes ? composed : &barrier_composed_algorithm;
-}
-
-static struct ways ways_of(const struct thresholds *t, int size, const struct call_words *words,
-                           uint64_t bytes)
+static const struct algorithm *messages_of(const struct thresholds *t, int size,
+                                           const struct call_words *words, uint64_t bytes)
 {
     const bool ordered = words->flags & CALL_ORDERED, uneven = words->flags & CALL_UNEVEN;
 
     switch (words->operation) {
     case OPERATION_ALL_REDUCE:
-        return (struct ways){&all_reduce_inline_algorithm, all_reduce_mapped(t, size, bytes),
-                             unless_nothing(&all_reduce_composed_algorithm, bytes),
-                             all_reduce_messages(t, size, bytes, ordered),
-                             &all_reduce_alone_algorithm};
+        return all_reduce_messages(t, size, bytes, ordered);
     case OPERATION_BROADCAST:
-        return (struct ways){&broadcast_inline_algorithm, &broadcast_mapped_algorithm,
-                             &broadcast_composed_algorithm, broadcast_by_messages(t, size, bytes),
-                             &broadcast_alone_algorithm};
+        return broadcast_by_messages(t, size, bytes);
     case OPERATION_BARRIER:
-        return (struct ways){&barrier_inline_algorithm, NULL, &barrier_composed_algorithm,
-                             &barrier_dissemination_algorithm, &barrier_alone_algorithm};
+        return &barrier_dissemination_algorithm;
     case OPERATION_MONITORED_BARRIER:
-        return (struct ways){NULL, NULL, NULL, &monitored_barrier_direct_algorithm,
-                             &monitored_barrier_alone_algorithm};
+        return &monitored_barrier_direct_algorithm;
     case OPERATION_REDUCE:
-        return (struct ways){&reduce_inline_algorithm, reduce_mapped(t, size, bytes),
-                             unless_nothing(&reduce_composed_algorithm, bytes),
-                             ordered ? &reduce_parts_algorithm : reduce_by_messages(t, size, bytes),
-                             &reduce_alone_algorithm};
+        return ordered ? &reduce_parts_algorithm : reduce_by_messages(t, size, bytes);
     case OPERATION_ALL_GATHER:
-        return (struct ways){&all_gather_inline_algorithm, &all_gather_mapped_algorithm,
-                             unless_nothing(&all_gather_composed_algorithm, bytes),
-                             uneven && bytes < t->direct_below
-                                 ? &all_gather_direct_algorithm
-                                 : all_gather_by_messages(t, size, bytes),
-                             &all_gather_alone_algorithm};
+        return uneven && bytes < t->direct_below ? &all_gather_direct_algorithm
+                                                 : all_gather_by_messages(t, size, bytes);
     case OPERATION_GATHER:
-        return (struct ways){&gather_inline_algorithm, &gather_mapped_algorithm,
-                             unless_nothing(&gather_composed_algorithm, bytes),
-                             uneven ? &gather_direct_algorithm : gather_by_messages(t, size, bytes),
-                             &gather_alone_algorithm};
+        return uneven ? &gather_direct_algorithm : gather_by_messages(t, size, bytes);
     case OPERATION_SCATTER:
-        return (struct ways){&scatter_inline_algorithm, &scatter_mapped_algorithm,
-                             unless_nothing(&scatter_composed_algorithm, bytes),
-                             uneven ? &scatter_direct_algorithm
-                                    : scatter_by_messages(t, size, bytes),
-                             &scatter_alone_algorithm};
+        return uneven ? &scatter_direct_algorithm : scatter_by_messages(t, size, bytes);
     case OPERATION_REDUCE_SCATTER:
-        return (struct ways){&reduce_scatter_inline_algorithm, &reduce_scatter_staged_algorithm,
-                             unless_nothing(&reduce_scatter_composed_algorithm, bytes),
-                             &reduce_scatter_direct_algorithm, &reduce_scatter_alone_algorithm};
+        return &reduce_scatter_direct_algorithm;
     case OPERATION_ALL_TO_ALL:
-        return (struct ways){&all_to_all_inline_algorithm, &all_to_all_mapped_algorithm,
-                             unless_nothing(&all_to_all_composed_algorithm, bytes),
-                             uneven ? &all_to_all_direct_algorithm
-                                    : all_to_all_by_messages(t, size, bytes),
-                             &all_to_all_alone_algorithm};
+        return uneven ? &all_to_all_direct_algorithm : all_to_all_by_messages(t, size, bytes);
     default:
-        return (struct ways){0};
+        return NULL;
     }
+}
+
+/* Members on several hosts meet also where there is nothing to move. */
+static const struct algorithm *composed_of(uint8_t operation, uint64_t bytes)
+{
+    const struct algorithm *composed = ways_at_any_size[operation].composed;
+
+    return bytes || !composed || operation == OPERATION_BROADCAST ? composed
+                                                                  : &barrier_composed_algorithm;
+}
+
+static struct ways ways_of(const struct thresholds *t, int size, const struct call_words *words,
+                           uint64_t bytes)
+{
+    if (words->operation >= OPERATION_COUNT)
+        return (struct ways){0};
+
+    struct ways ways = ways_at_any_size[words->operation];
+
+    ways.composed = composed_of(words->operation, bytes);
+    ways.messages = messages_of(t, size, words, bytes);
+    if (words->operation == OPERATION_ALL_REDUCE)
+        ways.mapped = all_reduce_mapped(t, size, bytes);
+    if (words->operation == OPERATION_REDUCE)
+        ways.mapped = reduce_mapped(t, size, bytes);
+    return ways;
 }
 
 const struct algorithm *choose_algorithm(const struct group_facts *facts,

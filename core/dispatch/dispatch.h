@@ -60,15 +60,14 @@ struct call_sizes {
 
 /*
  * Emits this member's schedule for a plan that is not inline. `sizes`: NULL unless the call is
- * uneven. `finish`: the op has a last step (reduce_finish() is not NULL). The schedule may be kept and run again for every call
- * with the same plan_key().
+ * uneven. `finish`: the op has a last step (reduce_finish() is not NULL). The schedule may be kept
+ * and run again for every call with the same plan_key().
  */
 tutti_status plan_emit(const struct plan *plan, const struct group_facts *facts,
                        const struct call_words *words, uint32_t element_bytes,
                        const struct call_sizes *sizes, bool finish, struct schedule *sched);
 
-/* Calls with the same key share plan and schedule; compare the words too where the key is a hash.
- */
+/* Calls with the same key share plan and schedule; it is a hash, so compare the words too. */
 static inline uint64_t plan_key(const struct call_words *words)
 {
     uint64_t kind = (uint64_t)words->operation << 56 ^ (uint64_t)(uint32_t)words->root << 32 ^

@@ -10,6 +10,8 @@
 
 enum { PS = 1, NS = 1000, US = 1000 * 1000 };
 
+static const uint64_t address_space = UINT64_C(1) << 47; /* bytes of a process */
+
 /* Measured on two cores that share a cache. */
 struct link {
     const char *name;
@@ -48,10 +50,25 @@ uint64_t model_message(const char *provider, uint64_t bytes)
     return plus(link->alpha, bytes, link->beta);
 }
 
+/*
+ * What cost() is asked for at most, so that it may multiply by members without a look: by their number
+ * for a vector, and by its square for a block. A vector of that size fills an address space, and a block
+ * for each member does, together with the others. What is longer costs as much.
+ */
+static uint64_t bounded(const struct algorithm *algorithm, const struct layout *layout,
+                        uint64_t bytes)
+{
+    const uint64_t most = operation_has_blocks(algorithm->operation)
+                              ? address_space / (uint64_t)layout->size
+                              : address_space;
+
+    return bytes < most ? bytes : most;
+}
+
 uint64_t model_estimate(const struct group_facts *facts, const struct algorithm *algorithm,
                         uint64_t bytes)
 {
-    const struct cost c = algorithm->cost(facts->layout, bytes);
+    const struct cost c = algorithm->cost(facts->layout, bounded(algorithm, facts->layout, bytes));
     const struct link *link = link_of(facts->remote_name);
     uint64_t sharing = 1, ps;
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A call's plan: the algorithm that was chosen, its schedule, and the reasons in words. */
+/*
+ * A call's plan: the algorithm that was chosen, its schedule, and for `tutti explain` the reasons in
+ * words, which say what decided: a rule, a measured threshold, or the model.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -80,7 +83,7 @@ tutti_status plan_emit(const struct plan *plan, const struct group_facts *facts,
     return TUTTI_OK;
 }
 
-/* ---- the reasons --------------------------------------------------------------------------- */
+/* ---- the reasons ---- */
 
 static const char *why_chosen(const struct algorithm *algorithm)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One collective, moved on: its line and payload in mapped memory (inline), the schedule of its plan
- * over mapped memory and messages, or what an engine does of its own (native.h). What the runner calls a wire is core/p2p here.
+ * over mapped memory and messages, or what an engine does of its own (native.h). What the runner
+ * calls a wire is core/p2p here.
  */
 #include "base/clock.h"
-#include "base/error.h"
 #include "group/group.h"
 #include "group/native.h"
 

@@ -2,13 +2,13 @@
 /*
  * Agreement of all members before a group is used.
  *
- *  1 Each publishes an offer in the store; rank 0, the leader, reads all and publishes one
- * decision. 2 Each finds its nonce in the decision (else it is stale), joins the control tree,
- * proves its host-mates and opens the transports; reports go up the tree. 3 The roster comes down;
- * each makes its ways to the others and maps memory; reports go up again. 4 The round has one
- * outcome key, written once by compare-and-set: commit or retry by the leader (a layout to mend, a
- * candidate of `auto` that failed), abort by anyone whose deadline ends. The outcome comes down the
- * tree; everybody believes what the key says.
+ *   1  Each publishes an offer in the store; rank 0, the leader, reads all and publishes one decision.
+ *   2  Each finds its nonce in the decision (else it is stale), joins the control tree, proves its
+ *      host-mates and opens the transports; reports go up the tree.
+ *   3  The roster comes down; each makes its ways to the others and maps memory; reports go up again.
+ *   4  The round has one outcome key, written once by compare-and-set: commit or retry by the leader
+ *      (a layout to mend, a candidate of `auto` that failed), abort by anyone whose deadline ends.
+ *      The outcome comes down the tree; everybody believes what the key says.
  *
  * A member uses the store for its offer, for the decision and, when things go wrong, for the
  * outcome. There is no wait without the deadline of tutti_init(), and the one that ends first tells
@@ -16,27 +16,22 @@
  */
 #include "group/agree.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "group/native.h"
-#include "plugin/plugin.h"
 
 enum {
     POLL_MS = 20,
     OUTCOME_FLUSH_MS = 200, /* it is on its way down the tree */
-    STORE_POLL_MS = 50,
-    LEADER_FIRST_MS = 250 /* the leader knows best who is missing */
+    LEADER_FIRST_MS = 250   /* the leader knows best who is missing */
 };
 
 void agree_key(const struct agreement *a, char ret_key[AGREE_KEY_MAX], const char *format, ...)
@@ -90,11 +85,13 @@ tutti_status agree_settle(struct agreement *a, enum outcome_kind kind, tutti_sta
     snprintf(wanted.words, sizeof wanted.words, "%s", words);
     outcome_encode(&w, &wanted);
     outcome_key(a, key);
-    tutti_status stored =
-        tutti_store_compare_set(a->store, key, "", 0, bytes, w.size, STORE_GRACE_MS, &value);
-    if (stored) { /* nobody can be told; this member's own reason is what is left */
+    tutti_status stored = agree_put(a, key, bytes, w.size, &value);
+    if (stored && kind != OUTCOME_ABORT)
+        return stored;
+    if (stored) { /* this member's own reason is what is left, for itself and those below */
         a->outcome = wanted;
-        return kind == OUTCOME_ABORT ? TUTTI_OK : stored;
+        agree_tell_outcome(a, &wanted);
+        return TUTTI_OK;
     }
     if (!outcome_decode(value.data, value.size, a->group->size, &a->outcome))
         stored = error_set(TUTTI_ERR_STORE, "the outcome in the store is damaged");
@@ -115,14 +112,37 @@ tutti_status agree_give_up(struct agreement *a, tutti_status status, int culprit
 
 /* ---- waiting ---- */
 
-static void timed_out(struct agreement *a, const char *what)
+/* By the clock alone all deadlines would have passed when a machine was held up for a while: whoever is
+ * asked has its time to answer, and the leader to tell. */
+static bool is_over(struct agreement *a)
 {
-    char missing[512] = "";
+    const int64_t now = clock_now_ns(), first = LEADER_FIRST_MS * CLOCK_NS_PER_MS;
 
     if (a->lead)
-        lead_missing(a, missing, sizeof missing);
-    error_set(TUTTI_ERR_TIMEOUT, "group %s: rank %d waited in vain for %s%s%s", a->group->name,
-              a->group->rank, what, *missing ? ": missing " : "", missing);
+        return now >= a->deadline_ns && now >= a->asked_ns + AGREE_ANSWER_MS * CLOCK_NS_PER_MS;
+    if (now < a->deadline_ns - first)
+        return false;
+    if (!a->over_ns)
+        a->over_ns = now;
+    return now >= a->over_ns + first;
+}
+
+/* The leader's deadline is the first, so who hears nothing of it until its own names the leader. */
+static tutti_status time_out(struct agreement *a, const char *what)
+{
+    char missing[512], leader[CONTROL_HOST_MAX + 64];
+    int culprit = 0;
+
+    if (a->lead) {
+        culprit = lead_missing(a, missing, sizeof missing);
+    } else {
+        control_describe(a->group->control, 0, leader, sizeof leader);
+        snprintf(missing, sizeof missing, "no answer from %s", leader);
+    }
+
+    error_set(TUTTI_ERR_TIMEOUT, "group %s: rank %d waited in vain for %s: %s", a->group->name,
+              a->group->rank, what, missing);
+    return agree_give_up(a, TUTTI_ERR_TIMEOUT, culprit);
 }
 
 /*
@@ -144,120 +164,19 @@ static tutti_status wait_for(struct agreement *a, tutti_status (*done)(struct ag
         if (status != TUTTI_ERR_NOT_READY)
             return status;
         agree_probe_late(a);
+        if (control_is_asked(control))
+            control_answer(control, 0);
         status = agree_parent(a);
         if (status)
             return agree_give_up(a, status, -1);
-        if (clock_now_ns() >= a->deadline_ns) {
-            timed_out(a, what);
-            return agree_give_up(a, TUTTI_ERR_TIMEOUT, -1);
-        }
-        (void)epoll_wait(control->epoll_fd, &event, 1, clock_left_ms(a->deadline_ns, POLL_MS));
+        if (is_over(a))
+            return time_out(a, what);
+        const int left = clock_left_ms(a->deadline_ns, POLL_MS);
+        (void)epoll_wait(control->epoll_fd, &event, 1, left ? left : 1);
     }
 }
 
 /* ---- steps of a round ---- */
-
-tutti_status agree_await_keys(struct agreement *a, const char *const *keys, size_t count,
-                              int64_t ms)
-{
-    const int64_t until = clock_deadline_ms(ms);
-    struct epoll_event event;
-
-    for (;;) {
-        int32_t present = 0;
-        tutti_status status = tutti_store_check(a->store, keys, count, STORE_GRACE_MS, &present);
-
-        if (status || present)
-            return status;
-        int left = clock_left_ms(until, STORE_POLL_MS);
-        if (!left)
-            return TUTTI_ERR_TIMEOUT;
-        a->pause_ms = a->pause_ms ? a->pause_ms * 2 : 1;
-        if (a->pause_ms > STORE_POLL_MS)
-            a->pause_ms = STORE_POLL_MS;
-        (void)epoll_wait(a->group->control->epoll_fd, &event, 1,
-                         left < a->pause_ms ? left : a->pause_ms);
-        control_poll(a->group->control);
-    }
-}
-
-/*
- * Those that have to look at something else meanwhile, at the leader or at a parent, look for the
- * decision again and again; the others are waited for by the store. OK without a value: a->outcome
- * tells.
- */
-static tutti_status await_decision(struct agreement *a, tutti_store_value *ret_value)
-{
-    char key[AGREE_KEY_MAX];
-    const char *keys[1] = {key};
-    bool near_leader = control_parent(a->group->rank) == 0;
-
-    agree_key(a, key, "decision/%u", a->round);
-    while (near_leader || a->from) {
-        int64_t left = agree_left_ms(a);
-        tutti_status status =
-            agree_await_keys(a, keys, 1, left < STORE_POLL_MS ? left : STORE_POLL_MS);
-
-        if (!status)
-            return tutti_store_get(a->store, key, STORE_GRACE_MS, ret_value);
-        if (status != TUTTI_ERR_TIMEOUT || !left)
-            return status;
-        status = agree_take_notes(a);
-        if (!status && !a->outcome.kind && near_leader)
-            status = agree_probe_leader(a);
-        if (status || a->outcome.kind)
-            return status;
-        agree_stalled(a, a->leader_fd >= 0);
-        status = agree_parent(a);
-        if (status)
-            return agree_give_up(a, status, -1);
-    }
-    int64_t left = a->lead ? STORE_GRACE_MS : agree_left_ms(a); /* the leader has published it */
-    return tutti_store_get(a->store, key, left ? left : 1, ret_value);
-}
-
-static tutti_status read_decision(struct agreement *a)
-{
-    tutti_store_value value;
-    tutti_status status = await_decision(a, &value);
-
-    agree_probe_end(a);
-    if (a->outcome.kind)
-        return TUTTI_OK;
-    if (status == TUTTI_ERR_TIMEOUT) {
-        char missing[512], where[CONTROL_HOST_MAX + 64];
-        int came, first;
-
-        agree_missing_offers(a, missing, sizeof missing, &came, &first);
-        agree_where_is(a, first, where, sizeof where);
-        error_set(status, "group %s: rank %d waited in vain for the decision of rank 0%s%s%s",
-                  a->group->name, a->group->rank, first < 0 ? "" : "; missing: ", missing, where);
-        return agree_give_up(a, status, first < 0 ? 0 : first);
-    }
-    if (status)
-        return status;
-    decision_free(&a->decision);
-    bool good = decision_decode(value.data, value.size, a->group->size, &a->decision);
-    tutti_store_value_free(&value);
-    if (!good)
-        return error_set(TUTTI_ERR_STORE, "the decision in the store is damaged, or of a job with "
-                                          "another number of members");
-    if (a->decision.kind == DECISION_ABORT) {
-        a->outcome = (struct outcome){.kind = OUTCOME_ABORT,
-                                      .round = a->round,
-                                      .status = a->decision.status,
-                                      .culprit = a->decision.culprit};
-        memcpy(a->outcome.words, a->decision.words, sizeof a->outcome.words);
-        return TUTTI_OK;
-    }
-    if (a->decision.nonces[a->group->rank] != a->own->nonce)
-        return error_set(TUTTI_ERR_STALE,
-                         "rank %d is not part of the group that was agreed: the store holds the "
-                         "keys of an earlier attempt under run id «%s»; use a new run id, or a "
-                         "fresh store",
-                         a->group->rank, a->group->bootstrap.run_id);
-    return TUTTI_OK;
-}
 
 static tutti_status join_tree(struct agreement *a)
 {
@@ -392,8 +311,8 @@ static tutti_status play_round(struct agreement *a)
     struct report report = {.failed_level = -1};
 
     tutti_status status = a->lead ? lead_decide(a) : TUTTI_OK;
-    if (!status)
-        status = read_decision(a);
+    if (!status && !a->outcome.kind)
+        status = agree_read_decision(a);
     if (status || a->outcome.kind)
         return status;
     status = join_tree(a);
@@ -493,17 +412,12 @@ static void name_backend(struct agreement *a)
     }
 }
 
-tutti_status agree(struct tutti_group *group, tutti_store *store, const char *choice_words)
+/* From here on the control plane's frames come to the agreement. */
+static void agreement_begin(struct agreement *a, struct tutti_group *group, tutti_store *store,
+                            struct offer *offer)
 {
-    struct agreement *a = calloc(1, sizeof *a);
-    struct offer *offer = calloc(1, sizeof *offer);
     struct control *control = group->control;
 
-    if (!a || !offer) {
-        free(a);
-        free(offer);
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the agreement");
-    }
     *a = (struct agreement){.group = group,
                             .choice = &group->choice,
                             .store = store,
@@ -514,11 +428,54 @@ tutti_status agree(struct tutti_group *group, tutti_store *store, const char *ch
                             .listener = -1,
                             .leader_fd = -1};
     a->notes_tail = &a->notes;
+    agree_store_begin(a);
     agree_stall_begin(a);
     pthread_mutex_lock(&control->lock);
     control->handlers = &agree_handlers;
     control->handler_user = a;
     pthread_mutex_unlock(&control->lock);
+}
+
+/* Frames are the control plane's own again; what it has heard of the lost meanwhile is told, if the
+ * group has come to be. */
+static void release_control(struct agreement *a, tutti_status status)
+{
+    struct control *control = a->group->control;
+
+    agree_stall_end(a);
+    pthread_mutex_lock(&control->lock);
+    control->handlers = NULL;
+    control->ready = !status;
+    if (!status)
+        control_tell_lost(control);
+    pthread_mutex_unlock(&control->lock);
+}
+
+/* What the group has of a failed agreement is taken back; `status` and its words stay. */
+static void undo(struct agreement *a, tutti_status status)
+{
+    struct kept_error kept = {0};
+
+    error_keep(&kept);
+    control_flush(a->group->control, OUTCOME_FLUSH_MS);
+    undo_round(a);
+    error_give(status, &kept);
+    error_forget(&kept);
+}
+
+static void agreement_end(struct agreement *a)
+{
+    if (a->lead)
+        lead_end(a);
+    agree_drop_notes(a);
+    if (a->listener >= 0)
+        close(a->listener);
+    decision_free(&a->decision);
+}
+
+static tutti_status agree_with(struct agreement *a, const char *choice_words)
+{
+    struct tutti_group *group = a->group;
 
     tutti_status status = agree_offer(a, choice_words);
     if (!status && !group->rank)
@@ -526,33 +483,29 @@ tutti_status agree(struct tutti_group *group, tutti_store *store, const char *ch
     if (!status)
         status = play(a);
     status = agree_parent_knows(a, status);
-    agree_stall_end(a);
-
-    pthread_mutex_lock(&control->lock);
-    control->handlers = NULL;
-    control->ready = !status;
-    if (!status)
-        control_tell_lost(control);
-    pthread_mutex_unlock(&control->lock);
+    release_control(a, status);
     if (!status)
         status = layout_init(&group->layout, group->size, group->rank, a->decision.host_of);
-    if (!status)
+    if (status)
+        undo(a, status);
+    else
         name_backend(a);
-    if (status) {
-        struct kept_error kept = {0};
+    return status;
+}
 
-        error_keep(&kept);
-        control_flush(control, OUTCOME_FLUSH_MS);
-        undo_round(a);
-        error_give(status, &kept);
-        error_forget(&kept);
+tutti_status agree(struct tutti_group *group, tutti_store *store, const char *choice_words)
+{
+    struct agreement *a = calloc(1, sizeof *a);
+    struct offer *offer = calloc(1, sizeof *offer);
+    tutti_status status;
+
+    if (a && offer) {
+        agreement_begin(a, group, store, offer);
+        status = agree_with(a, choice_words);
+        agreement_end(a);
+    } else {
+        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for the agreement");
     }
-    if (a->lead)
-        lead_end(a);
-    agree_drop_notes(a);
-    if (a->listener >= 0)
-        close(a->listener);
-    decision_free(&a->decision);
     free(offer);
     free(a);
     return status;

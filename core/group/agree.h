@@ -6,11 +6,7 @@
 #include "group/agree_wire.h"
 #include "group/group.h"
 
-enum {
-    AGREE_KEY_MAX = GROUP_KEY_MAX + 128,
-    AGREE_ROUNDS_MAX = 8,
-    STORE_GRACE_MS = 2000 /* for a call of the store that has nothing to wait for */
-};
+enum { AGREE_KEY_MAX = GROUP_KEY_MAX + 128, AGREE_ROUNDS_MAX = 8, AGREE_ANSWER_MS = 100 };
 
 /* A frame, or the end of a member, noted under the control lock and worked on outside it. */
 struct agree_note {
@@ -25,6 +21,7 @@ struct agreement {
     struct tutti_group *group;
     const struct backend_choice *choice;
     tutti_store *store;
+    int64_t store_try_ms; /* how long its answer is awaited before others are looked at */
     int64_t deadline_ns;
     uint32_t round;
     struct offer *own;
@@ -37,6 +34,8 @@ struct agreement {
     int leader_fd;    /* a bare connection to the leader's listener until it has decided, or -1 */
     bool leader_seen; /* that was once made */
     int64_t probe_ns; /* the leader dials who is late then */
+    int64_t asked_ns; /* when the leader asked who is late whether it is there; 0: not yet */
+    int64_t over_ns; /* when another member saw that the leader's deadline had passed; 0: not yet */
 
     const struct forming *from; /* NULL: a world */
     int64_t stall_ns;           /* looks then for what members wait for */
@@ -51,10 +50,6 @@ struct agreement {
 void agree_key(const struct agreement *a, char ret_key[AGREE_KEY_MAX], const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int64_t agree_left_ms(const struct agreement *a);
-/* Looks for the keys until all are there, seldom when that takes long; TIMEOUT without words. Unlike
- * a wait of the store's, it leaves the connection good on a machine that is too slow for `ms`. */
-tutti_status agree_await_keys(struct agreement *a, const char *const *keys, size_t count,
-                              int64_t ms);
 /* Writes the round's outcome unless it is there, takes over what is there, and tells the tree
  * below. */
 tutti_status agree_settle(struct agreement *a, enum outcome_kind kind, tutti_status status,
@@ -62,6 +57,34 @@ tutti_status agree_settle(struct agreement *a, enum outcome_kind kind, tutti_sta
 /* This member cannot go on for the last error's reason, and everybody shall know; OK: a->outcome
  * tells. */
 tutti_status agree_give_up(struct agreement *a, tutti_status status, int culprit);
+
+/* ---- agree_store.c ---- */
+
+void agree_store_begin(struct agreement *a);
+/* TIMEOUT, with words: the store has not answered until the deadline. */
+tutti_status agree_store_silent(const struct agreement *a);
+/* One try. TIMEOUT: no answer so far; it may be repeated. */
+tutti_status agree_check(struct agreement *a, const char *const *keys, size_t count,
+                         bool *ret_present);
+/* The others have their answer when they return, or the deadline has passed (TIMEOUT), or the parent
+ * has ended. agree_get() and agree_multi_get() are for keys that are there. */
+tutti_status agree_get(struct agreement *a, const char *key, tutti_store_value *ret_value);
+tutti_status agree_multi_get(struct agreement *a, const char *const *keys, size_t count,
+                             tutti_store_value *ret_values);
+tutti_status agree_set(struct agreement *a, const char *key, const void *data, size_t size);
+/* Sets what is not there; in any case gets what is. */
+tutti_status agree_put(struct agreement *a, const char *key, const void *data, size_t size,
+                       tutti_store_value *ret_value);
+void agree_delete(struct agreement *a, const char *key);
+
+/* ---- agree_decision.c ---- */
+
+/* Looks for the keys until all are there, seldom when that takes long; TIMEOUT without words, also
+ * when the store does not answer. */
+tutti_status agree_await_keys(struct agreement *a, const char *const *keys, size_t count,
+                              int64_t ms);
+/* Waits for the round's decision and takes it over; OK: a->decision, or a->outcome, tells. */
+tutti_status agree_read_decision(struct agreement *a);
 
 /* ---- agree_notes.c ---- */
 
@@ -90,11 +113,15 @@ tutti_status lead_decide(struct agreement *a);
 /* A member's report; settles the round when all are in. */
 tutti_status lead_report(struct agreement *a, const struct report *report);
 tutti_status lead_gone(struct agreement *a, int rank, const char *words);
-/* Ranks whose offers are not in the store, in words; how many came, and the first that did not. */
-void agree_missing_offers(struct agreement *a, char *ret_words, size_t capacity, int *ret_came,
-                          int *ret_first);
-/* Ranks that have not reported yet, in words. */
-void lead_missing(const struct agreement *a, char *ret_words, size_t capacity);
+/* Ranks whose offers are not in the store, in words; how many came, and the first that did not.
+ * TIMEOUT: the store does not answer. */
+tutti_status agree_missing_offers(struct agreement *a, char *ret_words, size_t capacity,
+                                  int *ret_came, int *ret_first);
+/* Asks those that have not reported whether they are there. */
+void lead_ask(struct agreement *a);
+/* Who of them does not answer, or else who has not reported, in words; the first of those that do not
+ * answer, or -1. */
+int lead_missing(const struct agreement *a, char *ret_words, size_t capacity);
 /* Whether the round lacks a report of `rank`. */
 bool lead_awaits(const struct agreement *a, int rank);
 

@@ -142,13 +142,15 @@ static tutti_status choose_named(struct agreement *a, struct decision *d, int *r
     if (status)
         return status;
     if (host_only >> REMOTE & 1 && hosts > 1) {
+        const char *alone = a->lead->why_alone;
         char words[256];
 
         list_hosts(a, words, sizeof words);
         return error_set(TUTTI_ERR_UNSUPPORTED,
                          "group %s: backend %s reaches members of one host only, and the members "
-                         "are on %d: %s; try auto",
-                         a->group->name, choice->remote, hosts, words);
+                         "are on %d: %s%s%s%s; try auto",
+                         a->group->name, choice->remote, hosts, words, *alone ? " (" : "", alone,
+                         *alone ? ")" : "");
     }
     if (backend_check_hosts(choice, hosts, a->group->size, host_only))
         return error_prefix("group %s", a->group->name);
@@ -171,7 +173,13 @@ static tutti_status choose_engine(struct agreement *a, struct decision *d, const
     return status;
 }
 
-/* Engines of another name or major do not understand each other. */
+/* Engines of another name or major do not understand each other; before 1.0 a minor is as good as a major. */
+static bool understand(const struct engine_offer *one, const struct engine_offer *other)
+{
+    return !strcmp(one->name, other->name) && one->major == other->major &&
+           (one->major || one->minor == other->minor);
+}
+
 static tutti_status compare_engines(const struct agreement *a, int level, int *ret_culprit)
 {
     const struct engine_offer *first = &a->lead->offers[0].engines[level];
@@ -179,12 +187,13 @@ static tutti_status compare_engines(const struct agreement *a, int level, int *r
     for (int r = 1; r < a->group->size; r++) {
         const struct engine_offer *other = &a->lead->offers[r].engines[level];
 
-        if (!strcmp(first->name, other->name) && first->major == other->major)
+        if (understand(first, other))
             continue;
         *ret_culprit = r;
         return error_set(TUTTI_ERR_MISMATCH,
                          "group %s: members drive different engines: rank 0: %s %u.%u.%u; rank %d: "
-                         "%s %u.%u.%u; the same name and major are needed",
+                         "%s %u.%u.%u; the same name and major are needed (before 1.0 the same "
+                         "minor, too)",
                          a->group->name, first->name, first->major, first->minor, first->patch, r,
                          other->name, other->major, other->minor, other->patch);
     }

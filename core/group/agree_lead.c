@@ -82,14 +82,6 @@ static int list_missing(const struct agreement *a, const bool *has, char *ret_wo
     return missing;
 }
 
-void lead_missing(const struct agreement *a, char *ret_words, size_t capacity)
-{
-    const struct leading *lead = a->lead;
-
-    if (!list_missing(a, lead->has_opened, ret_words, capacity))
-        (void)list_missing(a, lead->has_connected, ret_words, capacity);
-}
-
 bool lead_awaits(const struct agreement *a, int rank)
 {
     const struct leading *lead = a->lead;
@@ -97,32 +89,72 @@ bool lead_awaits(const struct agreement *a, int rank)
     return !(a->have_roster ? lead->has_connected : lead->has_opened)[rank];
 }
 
+void lead_ask(struct agreement *a)
+{
+    struct control *control = a->group->control;
+
+    if (a->asked_ns)
+        return;
+    a->asked_ns = clock_now_ns();
+    pthread_mutex_lock(&control->lock);
+    for (int r = 1; r < a->group->size; r++)
+        if (lead_awaits(a, r))
+            roll_ask(control, r);
+    pthread_mutex_unlock(&control->lock);
+}
+
+/* Who waits for others has not reported either; so whoever does not answer is named alone. */
+int lead_missing(const struct agreement *a, char *ret_words, size_t capacity)
+{
+    const int size = a->group->size;
+    bool *has = calloc((size_t)size, sizeof *has);
+    int silent = -1;
+
+    *ret_words = 0;
+    if (!has)
+        return -1;
+    pthread_mutex_lock(&a->group->control->lock);
+    for (int r = size - 1; r >= 0; r--) {
+        has[r] = !r || !lead_awaits(a, r) || roll_has_answered(a->group->control, r);
+        silent = has[r] ? silent : r;
+    }
+    pthread_mutex_unlock(&a->group->control->lock);
+    for (int r = 1; r < size && silent < 0; r++)
+        has[r] = !lead_awaits(a, r);
+    size_t used =
+        (size_t)snprintf(ret_words, capacity, "%s", silent >= 0 ? "no answer from " : "missing ");
+    if (!list_missing(a, has, ret_words + used, capacity - used))
+        snprintf(ret_words, capacity, "all others have come");
+    free(has);
+    return silent;
+}
+
 /* ---- offers ---- */
 
-void agree_missing_offers(struct agreement *a, char *ret_words, size_t capacity, int *ret_came,
-                          int *ret_first)
+tutti_status agree_missing_offers(struct agreement *a, char *ret_words, size_t capacity,
+                                  int *ret_came, int *ret_first)
 {
     int size = a->group->size;
     bool *has = calloc((size_t)size, sizeof *has);
+    tutti_status status = TUTTI_OK;
 
     *ret_came = 0;
     *ret_first = -1;
     *ret_words = 0;
-    for (int r = 0; has && r < size; r++) {
+    for (int r = 0; has && r < size && !status; r++) {
         char key[AGREE_KEY_MAX];
         const char *keys[1] = {key};
-        int32_t present = 0;
 
         agree_key(a, key, "offer/%d", r);
-        (void)tutti_store_check(a->store, keys, 1, STORE_GRACE_MS, &present);
-        has[r] = present;
-        *ret_came += present;
-        if (!present && *ret_first < 0)
+        status = agree_check(a, keys, 1, &has[r]);
+        *ret_came += has[r];
+        if (!status && !has[r] && *ret_first < 0)
             *ret_first = r;
     }
-    if (has)
+    if (has && !status)
         (void)list_missing(a, has, ret_words, capacity);
     free(has);
+    return status;
 }
 
 /* Waits for all offers, with a line each 10 s that says who is missing. */
@@ -152,7 +184,11 @@ static tutti_status await_offers(struct agreement *a, const char *const *keys, i
         if (slice < left && clock_now_ns() < remind_ns + REMIND_MS * CLOCK_NS_PER_MS)
             continue;
         remind_ns = clock_now_ns();
-        agree_missing_offers(a, missing, sizeof missing, &came, ret_culprit);
+        status = agree_missing_offers(a, missing, sizeof missing, &came, ret_culprit);
+        if (status == TUTTI_ERR_TIMEOUT && slice < left)
+            continue; /* the silence of the store has a warning of its own */
+        if (status)
+            return status == TUTTI_ERR_TIMEOUT ? agree_store_silent(a) : status;
         agree_where_is(a, *ret_culprit, where, sizeof where);
         double seconds = (double)(clock_now_ns() - started) / CLOCK_NS_PER_S;
         if (slice == left)
@@ -182,7 +218,7 @@ static tutti_status read_offers(struct agreement *a, int *ret_culprit)
         status = await_offers(a, keys, ret_culprit);
     bool read = !status && !a->lead->overruled;
     if (read)
-        status = tutti_store_multi_get(a->store, keys, (size_t)size, STORE_GRACE_MS, values);
+        status = agree_multi_get(a, keys, (size_t)size, values);
     for (int r = 0; r < size && read && !status; r++)
         if (!offer_decode(values[r].data, values[r].size, &a->lead->offers[r])) {
             *ret_culprit = r;
@@ -257,9 +293,8 @@ static tutti_status put_decision(struct agreement *a, const char *key, const str
     tutti_store_value value;
 
     if (!a->from)
-        return tutti_store_set(a->store, key, w->data, w->size, STORE_GRACE_MS);
-    tutti_status status =
-        tutti_store_compare_set(a->store, key, "", 0, w->data, w->size, STORE_GRACE_MS, &value);
+        return agree_set(a, key, w->data, w->size);
+    tutti_status status = agree_put(a, key, w->data, w->size, &value);
     if (!status)
         tutti_store_value_free(&value);
     return status;
@@ -297,10 +332,11 @@ static tutti_status publish_abort(struct agreement *a, tutti_status status, int 
     d->status = a->outcome.status;
     d->culprit = a->outcome.culprit;
     memcpy(d->words, a->outcome.words, sizeof d->words);
-    a->outcome.kind = OUTCOME_NONE; /* read back with everybody */
     settled = publish(a, d);
+    if (!settled)
+        a->outcome.kind = OUTCOME_NONE; /* read back with everybody */
     free(d);
-    return settled;
+    return TUTTI_OK;
 }
 
 static tutti_status fill_decision(struct agreement *a, struct decision *d, int *ret_culprit)
@@ -447,11 +483,17 @@ static tutti_status take_failure(struct agreement *a, const struct report *repor
 }
 
 /* A member that could not be proven a mate; when it is the first of its host, nobody can be there. */
-static void leave_alone(struct agreement *a, int rank)
+static void leave_alone(struct agreement *a, int rank, const char *why)
 {
     struct leading *lead = a->lead;
     bool first = true;
 
+    if (!lead->why_alone[0])
+        snprintf(lead->why_alone, sizeof lead->why_alone, "rank %d: %.200s", rank, why);
+    if (a->choice->is_auto)
+        log_line(LOG_WARN, 0,
+                 "group %s: going on without memory between rank %d and its host's others: %s",
+                 a->group->name, rank, why);
     for (int r = 0; r < rank; r++)
         first &= lead->host_of[r] != lead->host_of[rank];
     lead->alone[rank] = true;
@@ -474,7 +516,7 @@ tutti_status lead_report(struct agreement *a, const struct report *report)
                                                  : TUTTI_OK;
     }
     if (report->not_mate) {
-        leave_alone(a, report->rank);
+        leave_alone(a, report->rank, report->words);
         return agree_settle(a, OUTCOME_RETRY, TUTTI_OK, -1, report->words);
     }
     tutti_status status = keep(lead, report);

@@ -10,6 +10,7 @@ struct leading {
     struct report *opened; /* [size] phase OPENED; addresses are copies of ours */
     bool *has_opened, *has_connected;
     bool *alone;             /* [size] members that could not be proven mates: hosts of their own */
+    char why_alone[256];     /* of the first of them; empty: none */
     bool refused[PROVIDERS]; /* `auto` goes on without */
     uint8_t token[CONTROL_TOKEN_BYTES];
     bool overruled; /* a decision is there that is not ours: of members that are stuck */

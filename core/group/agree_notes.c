@@ -83,6 +83,24 @@ void agree_tell_outcome(struct agreement *a, const struct outcome *outcome)
 const struct control_handlers agree_handlers = {on_report, on_roster, on_outcome, on_gone,
                                                 on_joined};
 
+/* Those of the member's providers, which lie in the frame. */
+static tutti_status take_addresses(struct control_member *m, const struct report *entry)
+{
+    for (int level = 0; level < PROVIDERS; level++) {
+        const size_t bytes = entry->provider_address_size[level];
+        uint8_t *copy = malloc(bytes + 1);
+
+        if (!copy)
+            return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the roster");
+        if (bytes)
+            memcpy(copy, entry->provider_address[level], bytes);
+        free(m->provider_address[level]);
+        m->provider_address[level] = copy;
+        m->provider_address_size[level] = (uint32_t)bytes;
+    }
+    return TUTTI_OK;
+}
+
 static tutti_status take_roster(struct agreement *a, const struct agree_note *n)
 {
     struct control *control = a->group->control;
@@ -107,20 +125,8 @@ static tutti_status take_roster(struct agreement *a, const struct agree_note *n)
         m->address_size = address_bytes(&entry.address);
         m->pid = entry.pid;
         memcpy(m->host, entry.host, sizeof m->host);
-        for (int level = 0; level < PROVIDERS && i != a->group->rank; level++) {
-            size_t bytes = entry.provider_address_size[level];
-            uint8_t *copy = malloc(bytes + 1);
-
-            if (!copy) {
-                status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for the roster");
-                break;
-            }
-            if (bytes)
-                memcpy(copy, entry.provider_address[level], bytes);
-            free(m->provider_address[level]);
-            m->provider_address[level] = copy;
-            m->provider_address_size[level] = (uint32_t)bytes;
-        }
+        if (i != a->group->rank)
+            status = take_addresses(m, &entry);
     }
     pthread_mutex_unlock(&control->lock);
     a->have_roster = !status;

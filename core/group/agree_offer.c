@@ -84,6 +84,5 @@ tutti_status agree_offer(struct agreement *a, const char *choice_words)
         return status;
     offer_encode(&w, offer);
     agree_key(a, key, "offer/%d", a->group->rank);
-    int64_t left = agree_left_ms(a);
-    return tutti_store_set(a->store, key, bytes, w.size, left ? left : 1);
+    return agree_set(a, key, bytes, w.size);
 }

@@ -8,7 +8,8 @@
  * refuses may be of an earlier attempt.
  *
  * Afterwards everybody dials its parent. The leader dials those whose report is late: who died
- * between offer and dial refuses, and is lost.
+ * between offer and dial refuses, and is lost. Shortly before its deadline it asks them: whoever waits
+ * for others answers, whoever is stopped does not and is named.
  */
 #include <errno.h>
 #include <poll.h>
@@ -19,22 +20,23 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "group/agree.h"
 
-enum { LATE_MS = 200 };
+enum {
+    LATE_MS = 200,
+    ASK_BEFORE_MS = 150 /* the deadline: for the answer of whoever is there */
+};
 
 static void connect_to_leader(struct agreement *a)
 {
     char key[AGREE_KEY_MAX];
     const char *keys[1] = {key};
-    int32_t present = 0;
+    bool present = false;
     tutti_store_value value;
     struct offer *offer = malloc(sizeof *offer);
 
     agree_key(a, key, "offer/%d", 0);
-    if (!offer || tutti_store_check(a->store, keys, 1, STORE_GRACE_MS, &present) || !present ||
-        tutti_store_get(a->store, key, STORE_GRACE_MS, &value)) {
+    if (!offer || agree_check(a, keys, 1, &present) || !present || agree_get(a, key, &value)) {
         free(offer);
         return;
     }
@@ -70,8 +72,7 @@ static tutti_status publish_its_end(struct agreement *a)
         memcpy(d->words, a->outcome.words, sizeof d->words);
         decision_encode(&w, d);
         agree_key(a, key, "decision/%u", a->round);
-        status =
-            tutti_store_compare_set(a->store, key, "", 0, w.data, w.size, STORE_GRACE_MS, &value);
+        status = agree_put(a, key, w.data, w.size, &value);
     }
     if (!status)
         tutti_store_value_free(&value);
@@ -128,7 +129,11 @@ void agree_probe_late(struct agreement *a)
 {
     struct control *control = a->group->control;
 
-    if (!a->lead || clock_now_ns() < a->probe_ns)
+    if (!a->lead)
+        return;
+    if (agree_left_ms(a) < ASK_BEFORE_MS)
+        lead_ask(a);
+    if (clock_now_ns() < a->probe_ns)
         return;
     a->probe_ns = clock_deadline_ms(LATE_MS);
     pthread_mutex_lock(&control->lock);

@@ -21,7 +21,7 @@
 #include "base/error.h"
 #include "group/agree.h"
 
-enum { STALL_MS = 2000, LOOK_MS = 500, LISTS_MAX = 16 };
+enum { STALL_MS = 2000, LOOK_MS = 500, PARENT_TELLS_MS = 500, LISTS_MAX = 16 };
 
 /* A group that is being made, as one of its members tells. */
 struct waiting_list {
@@ -53,7 +53,7 @@ tutti_status agree_parent_knows(struct agreement *a, tutti_status status)
     if (status != TUTTI_ERR_STORE || !a->from)
         return status;
     error_keep(&kept);
-    control_await_verdict(a->from->parent->control, STORE_GRACE_MS / 4);
+    control_await_verdict(a->from->parent->control, PARENT_TELLS_MS);
     tutti_status better = agree_parent(a);
     if (!better)
         error_give(status, &kept);
@@ -90,7 +90,7 @@ static void write_note(struct agreement *a)
     for (int r = 0; r < group->size; r++)
         write_u32(&w, (uint32_t)group->lineage.world_ranks[r]);
     note_key(a, own_world_rank(a), key);
-    a->noted = !tutti_store_set(a->store, key, w.data, w.size, STORE_GRACE_MS);
+    a->noted = !agree_set(a, key, w.data, w.size);
     free(w.data);
 }
 
@@ -113,9 +113,9 @@ static bool decode_note(const tutti_store_value *value, struct waiting_list *lis
 
 static bool is_there(struct agreement *a, const char *key)
 {
-    int32_t present = 0;
+    bool present = false;
 
-    return !tutti_store_check(a->store, &key, 1, STORE_GRACE_MS, &present) && present;
+    return !agree_check(a, &key, 1, &present) && present;
 }
 
 /* In which group the member waits, if it has told. */
@@ -125,7 +125,7 @@ static bool read_note(struct agreement *a, int32_t world_rank, struct waiting_li
     tutti_store_value value;
 
     note_key(a, world_rank, key);
-    if (!is_there(a, key) || tutti_store_get(a->store, key, STORE_GRACE_MS, &value))
+    if (!is_there(a, key) || agree_get(a, key, &value))
         return false;
     ret_list->waiter = world_rank;
     bool good = decode_note(&value, ret_list);
@@ -205,7 +205,7 @@ static void end_list(struct agreement *a, const struct waiting_list *list, const
     decision_encode(&w, d);
     free(d);
     snprintf(key, sizeof key, "%s/decision/1", list->key);
-    if (!tutti_store_compare_set(a->store, key, "", 0, w.data, w.size, STORE_GRACE_MS, &value))
+    if (!agree_put(a, key, w.data, w.size, &value))
         tutti_store_value_free(&value);
 }
 
@@ -262,12 +262,11 @@ void agree_stall_begin(struct agreement *a)
 void agree_stall_end(struct agreement *a)
 {
     char key[AGREE_KEY_MAX];
-    int32_t existed;
 
     if (!a->noted)
         return;
     note_key(a, own_world_rank(a), key);
-    (void)tutti_store_delete(a->store, key, STORE_GRACE_MS, &existed);
+    agree_delete(a, key);
 }
 
 void agree_where_is(struct agreement *a, int rank, char *ret_words, size_t capacity)

@@ -82,9 +82,14 @@ bool announced_answer(struct tutti_group *group)
     return answered;
 }
 
+bool announced_has_called(const struct tutti_group *group, int rank, uint64_t sequence)
+{
+    return group->announced.heard[rank] >= sequence;
+}
+
 bool announced_is_missing(const struct tutti_group *group, int rank, uint64_t sequence)
 {
     const struct announced *announced = &group->announced;
 
-    return announced->told[rank] == sequence && announced->heard[rank] < sequence;
+    return announced->told[rank] == sequence && !announced_has_called(group, rank, sequence);
 }

@@ -34,6 +34,8 @@ void announced_ask(struct tutti_group *group, int source, uint64_t sequence);
 void announced_tell(struct tutti_group *group, int to, const struct announce *call);
 /* Answers those who asked about what this member has called by now; whether there was one. */
 bool announced_answer(struct tutti_group *group);
+/* Whether the member is known to have called it. */
+bool announced_has_called(const struct tutti_group *group, int rank, uint64_t sequence);
 /* Whether the member was asked about the call, and has not been heard of in it. */
 bool announced_is_missing(const struct tutti_group *group, int rank, uint64_t sequence);
 

@@ -45,6 +45,12 @@ const struct announce *group_own_call(const struct tutti_group *group, uint64_t 
     return NULL;
 }
 
+/* Where a member's announcement of a call that this member has not made yet is kept. */
+static struct announce *future_of(struct tutti_group *group, int rank, uint64_t sequence)
+{
+    return &group->futures[(size_t)rank * GROUP_FUTURES_KEPT + sequence % GROUP_FUTURES_KEPT];
+}
+
 void group_compare(struct tutti_group *group, int source, const struct announce *theirs)
 {
     const struct announce *mine = group_own_call(group, theirs->sequence);
@@ -53,9 +59,9 @@ void group_compare(struct tutti_group *group, int source, const struct announce 
         if (mine->signature != theirs->signature)
             propose_mismatch(group, source, theirs->sequence, &mine->words, &theirs->words);
     } else if (theirs->sequence > group->sequence) {
-        group
-            ->futures[(size_t)source * GROUP_FUTURES_KEPT + theirs->sequence % GROUP_FUTURES_KEPT] =
-            *theirs;
+        *future_of(group, source, theirs->sequence) = *theirs;
+        if (theirs->sequence > group->last_future)
+            group->last_future = theirs->sequence;
     }
 }
 
@@ -64,8 +70,7 @@ bool group_compare_futures(struct tutti_group *group, const struct announce *cal
     bool same = true;
 
     for (int r = 0; r < group->size; r++) {
-        const struct announce *theirs =
-            &group->futures[(size_t)r * GROUP_FUTURES_KEPT + call->sequence % GROUP_FUTURES_KEPT];
+        const struct announce *theirs = future_of(group, r, call->sequence);
 
         if (theirs->sequence == call->sequence && theirs->signature != call->signature) {
             propose_mismatch(group, r, call->sequence, &call->words, &theirs->words);

@@ -71,6 +71,24 @@ static void say_unclean_bye(void)
     pthread_mutex_unlock(&lock);
 }
 
+/*
+ * Exit handlers run in reverse order, and engines register some as they start: what MPICH (4.2 and later)
+ * tells its launcher at MPI_Finalize leaves in such a handler, and a finalize after it counts as a crash.
+ * So plugins are told by a handler that was registered once their engine had started, if everything
+ * has ended by then. at_exit() tells those that are left.
+ */
+static void leave_before_engines(void)
+{
+    if (groups_ended_well())
+        plugins_leave(true);
+}
+
+void context_plugin_started(const tutti_plugin *plugin, enum tutti_provider_kind kind)
+{
+    if (plugin_started(plugin, kind))
+        atexit(leave_before_engines);
+}
+
 static void at_exit(void)
 {
     dump_watch_stop();

@@ -11,7 +11,6 @@
 #include "group/dump.h"
 
 #include <ctype.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,58 +70,6 @@ static uint64_t identity_of(const struct tutti_group *group)
 
 /* ---- members ---- */
 
-/* One line of a file of /proc that begins with `key`, as text behind it. */
-static bool proc_line(const char *path, const char *key, char *ret_text, size_t capacity)
-{
-    FILE *file = fopen(path, "re");
-    bool found = false;
-
-    while (file && !found && fgets(ret_text, (int)capacity, file))
-        found = !strncmp(ret_text, key, strlen(key));
-    if (file)
-        fclose(file);
-    if (found)
-        memmove(ret_text, ret_text + strlen(key), strlen(ret_text + strlen(key)) + 1);
-    return found;
-}
-
-/* How the kernel has a mate's process: "running", "stopped", …; NULL: not known. The descriptor
- * means this very process; its number in this PID namespace is asked from it. */
-static const char *process_state(int pidfd)
-{
-    static const struct {
-        char letter;
-        const char *words;
-    } states[] = {{'R', "running"}, {'S', "sleeping"}, {'D', "disk"}, {'T', "stopped"},
-                  {'t', "traced"},  {'Z', "dead"},     {'X', "dead"}};
-    char path[64], text[128];
-
-    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
-    if (pidfd < 0 || !proc_line(path, "Pid:", text, sizeof text))
-        return NULL;
-    int pid = atoi(text);
-    if (pid == -1)
-        return "dead";
-    if (pid <= 0) /* of another PID namespace */
-        return NULL;
-    snprintf(path, sizeof path, "/proc/%d/status", pid);
-    if (!proc_line(path, "State:", text, sizeof text))
-        return NULL;
-    char letter = text[strspn(text, " \t")];
-    for (size_t i = 0; i < sizeof states / sizeof *states; i++)
-        if (states[i].letter == letter)
-            return states[i].words;
-    return NULL;
-}
-
-static const struct mates_peer *mate_of(const struct tutti_group *group, int rank)
-{
-    for (int i = 0; group->mates && i < group->mates->count; i++)
-        if (i != group->mates->self && group->mates->peers[i].rank == rank)
-            return &group->mates->peers[i];
-    return NULL;
-}
-
 static void write_members(struct json *json, const struct tutti_group *group)
 {
     struct control *control = group->control;
@@ -132,8 +79,7 @@ static void write_members(struct json *json, const struct tutti_group *group)
     pthread_mutex_lock(&control->lock);
     for (int r = 0; r < group->size; r++) {
         const struct control_member *m = &control->members[r];
-        const struct mates_peer *mate = mate_of(group, r);
-        const char *process = mate ? process_state(mate->death.fd) : NULL;
+        const char *process = mates_process_state(group->mates, r);
         bool self = r == group->rank;
 
         json_begin_object(json, NULL);
@@ -199,12 +145,12 @@ static void write_record(struct json *json, const struct tutti_group *group,
 
 static void write_records(struct json *json, const struct tutti_group *group)
 {
-    uint64_t kept = group->recorded < GROUP_RECORDS ? group->recorded : GROUP_RECORDS;
+    uint64_t kept = group->recorder.count < GROUP_RECORDS ? group->recorder.count : GROUP_RECORDS;
 
-    json_uint(json, "recorded", group->recorded);
+    json_uint(json, "recorded", group->recorder.count);
     json_begin_array(json, "records");
-    for (uint64_t i = group->recorded - kept; i < group->recorded; i++)
-        write_record(json, group, &group->records[i % GROUP_RECORDS]);
+    for (uint64_t i = group->recorder.count - kept; i < group->recorder.count; i++)
+        write_record(json, group, &group->recorder.records[i % GROUP_RECORDS]);
     json_end_array(json);
 }
 

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "group/group.h"
@@ -66,17 +65,13 @@ static void host_wake_mate(void *self, tutti_host_mates *mates, uint32_t index)
     mates_wake((struct mates *)mates, (int)index);
 }
 
-/* A connection's end may overtake the bye of who left in order: group_look() decides a little
- * later. */
 static void host_peer_lost(void *self, uint64_t label, const char *words)
 {
-    struct tutti_group *group = ((struct endpoint *)self)->group;
+    struct endpoint *endpoint = self;
+    struct tutti_group *group = endpoint->group;
 
-    (void)words;
-    if (label < (uint64_t)group->size && group->suspected_ns && !group->suspected_ns[label]) {
-        group->suspected_ns[label] = clock_now_ns();
-        group->any_suspect = true;
-    }
+    if (label < (uint64_t)group->size)
+        group_suspect(group, (int)label, endpoint->name, words);
 }
 
 static tutti_status host_reduce_local(void *self, uint32_t dtype, int32_t op, void *dst,
@@ -176,6 +171,7 @@ tutti_status endpoint_open(struct tutti_group *group, int level, const char *nam
     status = ops->open(&endpoint_services, endpoint, &options, &endpoint->endpoint);
     if (status)
         return status;
+    context_plugin_started(plugin, TUTTI_PROVIDER_TRANSPORT);
     endpoint->ops = ops;
     endpoint->inmost = endpoint->endpoint;
     group->callers_only |= ops->threads == TUTTI_THREADS_CALLERS_ONLY;
@@ -225,8 +221,9 @@ static int find_map_level(const struct tutti_group *group)
     const struct endpoint *local = &group->endpoints[LOCAL];
 
     for (int i = 1;
-         i < group->route_count && !(local->ops && local->ops->capabilities & TUTTI_CAP_MAP); i++) {
-        const int level = group->routes[i].way.inside;
+         i < group->routes.count && !(local->ops && local->ops->capabilities & TUTTI_CAP_MAP);
+         i++) {
+        const int level = group->routes.each[i].way.inside;
 
         if (group->endpoints[level].ops->capabilities & TUTTI_CAP_MAP)
             return level;
@@ -249,8 +246,9 @@ static tutti_status start_map(struct tutti_group *group, const int *host_of)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d mates", mates->count);
     for (int r = 0; r < group->size; r++)
         if (host_of[r] == host_of[group->rank] && count < mates->count)
-            peers[count++] = group->map_level == LOCAL ? group->peers[r]
-                                                       : group->links[group->map_level].peers[r];
+            peers[count++] = group->map_level == LOCAL
+                                 ? group->members[r].peer
+                                 : group->routes.links[group->map_level].peers[r];
     tutti_status status = mapping->ops->map_start(mapping->endpoint, (tutti_host_mates *)mates,
                                                   peers, (uint32_t)mates->count,
                                                   (uint32_t)mates->self, MAPPED_BYTES, &group->map);
@@ -280,12 +278,12 @@ tutti_status endpoints_connect(struct tutti_group *group, const int *host_of)
     tutti_status status = TUTTI_OK;
 
     for (int r = 0; r < group->size && !status; r++) {
-        int level = level_of(group, host_of, r);
+        struct member *member = &group->members[r];
 
-        group->peers[r] = NULL;
-        group->levels[r] = (uint8_t)level;
+        member->peer = NULL;
+        member->level = (uint8_t)level_of(group, host_of, r);
         if (r != group->rank)
-            status = endpoint_connect(group, level, r, &group->peers[r]);
+            status = endpoint_connect(group, member->level, r, &member->peer);
     }
     routes_find(group, host_of);
     group->map_level = find_map_level(group);
@@ -301,21 +299,38 @@ void endpoints_stop_messages(struct tutti_group *group)
     group->p2p = NULL;
 }
 
+/* The group's own space of messages; `paths` has room for all members. */
+static tutti_status start_own(struct tutti_group *group, struct p2p_path **paths)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (int r = 0; r < group->size && !status; r++) {
+        struct member *member = &group->members[r];
+
+        if (r == group->rank)
+            continue;
+        status = p2p_engine_add_path(group->p2p_engine, group->endpoints[member->level].index,
+                                     member->peer, r, group->size, &member->path);
+        paths[r] = member->path;
+    }
+    return status ? status
+                  : p2p_group_new(group->p2p_engine, 1, group->rank, group->size, paths,
+                                  &group_events, group, &group->p2p);
+}
+
 tutti_status endpoints_start_messages(struct tutti_group *group, const int *host_of)
 {
-    tutti_status status = p2p_engine_new(&group->p2p_engine);
+    struct p2p_path **paths = calloc((size_t)group->size, sizeof *paths);
 
+    if (!paths)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d paths", group->size);
+    tutti_status status = p2p_engine_new(&group->p2p_engine);
     for (int level = 0; level < TRANSPORTS && !status; level++)
         if (group->endpoints[level].ops)
             status = add_endpoint(group, &group->endpoints[level]);
-    for (int r = 0; r < group->size && !status; r++)
-        if (r != group->rank)
-            status =
-                p2p_engine_add_path(group->p2p_engine, group->endpoints[group->levels[r]].index,
-                                    group->peers[r], r, group->size, &group->paths[r]);
     if (!status)
-        status = p2p_group_new(group->p2p_engine, 1, group->rank, group->size, group->paths,
-                               &group_events, group, &group->p2p);
+        status = start_own(group, paths);
+    free(paths);
     return status ? status : routes_start(group, host_of);
 }
 

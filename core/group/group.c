@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups from tutti_init() to tutti_group_destroy(). */
+/*
+ * Groups from tutti_init() to tutti_group_destroy().
+ *
+ * A group is created empty, told its members (by bootstrap here, by its parent in subgroup.c),
+ * formed by their agreement, and freed; group_free() takes what was made so far, wherever forming
+ * ended. Destroying waits for this member's own calls and for what it has sent to leave, says bye,
+ * and returns the verdict if there is one; who serves the store gives the others time to say bye.
+ */
 #include "group/group.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +31,9 @@ enum {
     DEFAULT_TIMEOUT_MS = 30 * 60 * 1000,
     STORE_HOST_WAITS_MS = 5000,
     ABORT_WAITS_MS = 2000,
-    SENDS_LEAVE_MS = 5000
+    SENDS_LEAVE_MS = 5000,
+    LINGER_MS = 50,
+    PASSED_ON_MS = 200
 };
 
 /* Groups of several members that this process began to make, and that it destroyed without a verdict. */
@@ -54,6 +62,29 @@ tutti_status group_verdict(struct tutti_group *group)
     return control_verdict_error(group->control);
 }
 
+/* Those whose handles the program still has are left to the handles. */
+static void forget_calls(struct tutti_group *group)
+{
+    struct engine *engine = &group->context->engine;
+
+    pthread_mutex_lock(&engine->lock);
+    for (struct async_call *call = group->async_calls; call; call = call->next)
+        call->orphan = true;
+    pthread_mutex_unlock(&engine->lock);
+    while (group->batches) {
+        struct open_batch *batch = group->batches;
+
+        group->batches = batch->next;
+        batch->free(batch);
+    }
+    while (group->free_calls) {
+        struct async_call *call = group->free_calls;
+
+        group->free_calls = call->next;
+        free(call);
+    }
+}
+
 void group_free(struct tutti_group *group)
 {
     struct tutti_context *context = group->context;
@@ -78,31 +109,14 @@ void group_free(struct tutti_group *group)
     layout_free(&group->layout);
     group_plans_free(group);
     run_free(&group->run);
-    pthread_mutex_lock(&context->engine.lock);
-    for (struct async_call *call = group->async_calls; call; call = call->next)
-        call->orphan = true;
-    pthread_mutex_unlock(&context->engine.lock);
-    while (group->batches) {
-        struct open_batch *batch = group->batches;
-
-        group->batches = batch->next;
-        batch->free(batch);
-    }
-    while (group->free_calls) {
-        struct async_call *call = group->free_calls;
-
-        group->free_calls = call->next;
-        free(call);
-    }
-    free(group->levels);
-    free(group->peers);
-    free(group->paths);
+    forget_calls(group);
+    for (int r = 0; group->members && r < group->size; r++)
+        free(group->members[r].suspicion);
+    free(group->members);
     routes_free(group);
-    free(group->gone);
     free(group->futures);
-    free(group->suspected_ns);
     announced_free(&group->announced);
-    free(group->records);
+    free(group->recorder.records);
     free(group);
     atomic_fetch_sub(&context->groups, 1);
 }
@@ -111,15 +125,11 @@ static tutti_status allocate(struct tutti_group *group)
 {
     size_t size = (size_t)group->size;
 
-    group->records = calloc(GROUP_RECORDS, sizeof *group->records);
+    group->members = calloc(size, sizeof *group->members);
     group->futures = calloc(size * GROUP_FUTURES_KEPT, sizeof *group->futures);
-    group->suspected_ns = calloc(size, sizeof *group->suspected_ns);
-    group->levels = calloc(size, 1);
-    group->peers = calloc(size, sizeof *group->peers);
-    group->paths = calloc(size, sizeof *group->paths);
-    group->gone = calloc(size, sizeof *group->gone);
-    if (announced_init(&group->announced, group->size) && group->records && group->futures &&
-        group->suspected_ns && group->levels && group->peers && group->paths && group->gone)
+    group->recorder.records = calloc(GROUP_RECORDS, sizeof *group->recorder.records);
+    if (announced_init(&group->announced, group->size) && group->members && group->futures &&
+        group->recorder.records)
         return TUTTI_OK;
     return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a group of %d members", group->size);
 }
@@ -160,10 +170,10 @@ static tutti_status meet(struct tutti_group *group)
 {
     char words[AGREE_BACKEND_MAX];
     tutti_store *store;
-    tutti_status status = bootstrap_meet(&group->bootstrap, &store);
+    tutti_status status = agree_meet(group, &store);
 
     if (status)
-        return error_prefix("group %s", group->name);
+        return status;
     choice_words(&group->choice, words, sizeof words);
     status = agree(group, store, words);
     tutti_store_unref(store);
@@ -203,6 +213,7 @@ static void gather_facts(struct tutti_group *group)
     group->crowds =
         group->lineage.is_world && (group->mates ? group->mates->count : 1) > cpu_usable();
     atomic_fetch_add(&group->context->engine.crowded, group->crowds);
+    group->rests = native_needs_cores(group);
     group->barring = group->callers_only; /* counted from here on */
     atomic_fetch_add(&group->context->engine.callers_only, group->barring);
 }
@@ -410,6 +421,33 @@ static void finish_own_calls(struct tutti_group *group)
     }
 }
 
+/* Whether all members read the page in which this one has said bye, and no notes pass through it. */
+static bool needs_nobody(const struct tutti_group *group)
+{
+    return !group->wrappers && group->mates && group->mates->count == group->size;
+}
+
+/*
+ * Says bye, and is there for some 50 ms to pass on what comes from neighbours that leave in the same
+ * moment; those who do not answer that they know, and will tell others then. All groups are moved
+ * meanwhile, as another member may leave them in another order, and waits here for an answer there.
+ */
+static void leave(struct tutti_group *group)
+{
+    struct engine *engine = &group->context->engine;
+    struct operation_state known = {.status = TUTTI_ERR_NOT_READY};
+
+    control_bye(group->control, atomic_load(&group->completed));
+    if (!needs_nobody(group) && !control_bye_is_known(group->control)) {
+        engine_take(engine);
+        group->farewell = &known;
+        engine_release(engine);
+        (void)engine_wait(engine, &known, clock_deadline_ms(LINGER_MS));
+        control_flush(group->control, PASSED_ON_MS);
+    }
+    engine_remove(engine, &group->source);
+}
+
 /* Who stops the store waits until every living member has said bye, for 5 s at most. */
 static void await_byes(struct tutti_group *group)
 {
@@ -444,9 +482,8 @@ tutti_status tutti_group_destroy(tutti_group *group)
         dump_failure(group);
         engine_release(&group->context->engine);
     }
-    engine_remove(&group->context->engine, &group->source);
     context_drop_default(group);
-    control_bye(group->control, atomic_load(&group->completed));
+    leave(group);
     /* The world's server lives as long as the world or a group made from it, here. */
     tutti_store_server *server = bootstrap_take_server(&group->bootstrap);
     if (server)
@@ -495,10 +532,7 @@ tutti_status tutti_group_status(const tutti_group *group, tutti_group_info *ret_
         .local_rank = group->layout.local,
         .words = verdict ? group->control->verdict.words : "",
     };
-    uint32_t size =
-        ret_info->struct_size < sizeof info ? ret_info->struct_size : (uint32_t)sizeof info;
-    info.struct_size = size;
-    memcpy(ret_info, &info, size);
+    options_give(&info, sizeof info, ret_info);
     return TUTTI_OK;
 }
 

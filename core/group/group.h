@@ -155,6 +155,7 @@ struct plan_entry {
     uint32_t users;          /* calls that are queued or running */
     uint64_t mapped_bytes;   /* that one call writes to mapped memory */
     struct plan plan;
+    const char *carrier; /* "shm", "shm+tcp"; stays as long as the group, unlike the plan */
     struct schedule schedule;
     struct kernels kernels;
 };
@@ -188,6 +189,32 @@ struct route {
     char composed[2 * (PLUGIN_NAME_MAX + 1)]; /* "shm+tcp": who carries what is composed */
 };
 
+/* Where calls that rules take go. Fixed when the group is made; routes.c. */
+struct routes {
+    struct route each[BACKEND_RULES_MAX + 1]; /* from 1 */
+    int count;                                /* the group's own included */
+    int of_rule[BACKEND_RULES_MAX];
+    const struct backend_rule *message_rule; /* NULL: messages go the group's own way */
+    struct link links[TRANSPORTS];
+};
+
+/* A member, and the group's own way to it. */
+struct member {
+    uint8_t level;        /* LOCAL or REMOTE: through which endpoint */
+    bool gone;            /* left in order, and its path was ended */
+    int64_t suspected_ns; /* when a connection ended without a reason yet; 0: never */
+    char *suspicion;      /* what its provider said of that; NULL: nothing */
+    tutti_peer *peer;     /* NULL: this one itself */
+    struct p2p_path *path;
+};
+
+/* The last calls, in a ring; recorder.h. */
+struct recorder {
+    tutti_record *records; /* [GROUP_RECORDS] */
+    uint64_t count;        /* ever written */
+    uint64_t messages;     /* of those */
+};
+
 /* What a group is being made from. */
 struct forming {
     struct tutti_group *parent;
@@ -196,45 +223,49 @@ struct forming {
 
 struct tutti_group {
     struct engine_source source; /* first */
+
+    /* who it is */
     struct tutti_context *context;
     uint32_t fork_generation;
     int rank, size;
     char name[CONTROL_HOST_MAX];
     char backend[PROVIDERS * (PLUGIN_NAME_MAX + 1)]; /* "shm+tcp" */
-    struct backend_choice choice;                    /* as asked for */
     struct lineage lineage;
     const struct forming *forming; /* NULL: it is made, or a world */
     char key[GROUP_KEY_MAX];       /* what this group's keys in the store begin with */
-    bool reproducible;             /* reductions take the fixed order */
+    struct layout layout;
+
+    /* what was asked for */
+    struct backend_choice choice;
     int64_t timeout_ms;
+    bool reproducible;         /* reductions take the fixed order */
     struct wrappers *wrappers; /* the world's; NULL: none */
     tutti_wrapped_group wrapped;
-    struct kept_error refusal; /* a world that forms: why this member cannot take part */
-    _Atomic int32_t failed;    /* every call returns the verdict */
-    bool callers_only;         /* a plugin of it wants the program's own threads alone */
-    bool barring;              /* so the engine thread rests; counted in the engine */
-    bool crowds;               /* more members on this host than it has cores: nobody spins */
 
+    /* how its members talk */
     struct bootstrap bootstrap;
     struct control *control;
     struct mates *mates;
+    struct member *members; /* [size] */
+    bool any_suspect;       /* of the members */
     struct endpoint endpoints[TRANSPORTS];
     struct native *native; /* NULL: no engine does whole operations */
     struct p2p_engine *p2p_engine;
     struct p2p_group *p2p; /* NULL: one member */
-    struct link links[TRANSPORTS];
-    struct route routes[BACKEND_RULES_MAX + 1]; /* from 1 */
-    int route_count;                            /* the group's own included */
-    int rule_routes[BACKEND_RULES_MAX];
-    const struct backend_rule *message_rule; /* NULL: messages go the group's own way */
+    struct routes routes;
     int map_level; /* whose memory the mates map, if its backend maps any */
     tutti_map *map;
     struct mapped mapped;
     bool has_mapped;
-    struct layout layout;
     struct group_facts facts;
 
-    /* collectives, under the baton */
+    /* what it wants of the engine */
+    bool callers_only; /* a plugin of it wants the program's own threads alone */
+    bool barring;      /* so the engine thread rests; counted in the engine */
+    bool crowds;       /* more members on this host than it has cores: nobody spins */
+    bool rests;        /* its engine's threads need the cores: nobody spins for its calls */
+
+    /* calls, under the baton */
     uint64_t sequence; /* of the last call that was started */
     _Atomic uint64_t completed;
     uint64_t signature; /* of all calls so far */
@@ -242,27 +273,28 @@ struct tutti_group {
     struct run run;
     struct plan_entry *plans[GROUP_PLANS]; /* buckets */
     struct plan_entry *last_plan;
-    struct announce calls[GROUP_CALLS_KEPT];
-    struct announce *futures; /* [size * GROUP_FUTURES_KEPT] */
-    struct announced announced;
-    struct async_call *async_calls, *free_calls;
-    struct open_batch *batches; /* under the engine's lock */
-    _Atomic uint32_t open_batches;
-
-    uint8_t *levels;         /* [size] LOCAL or REMOTE: through which endpoint */
-    tutti_peer **peers;      /* [size] */
-    struct p2p_path **paths; /* [size] */
-    bool *gone;              /* [size] left in order, and its path was ended */
-    int64_t *suspected_ns;   /* [size] when a connection ended without a reason yet; 0: never */
-    bool any_suspect;
-
     uint64_t mapped_bytes; /* written to mapped memory by collectives */
     uint32_t idle_turns;   /* of progress() with nothing of this member under way */
-    bool dumped;           /* because it failed */
-    bool told_end;         /* a call has returned the verdict to the program */
-    tutti_record *records; /* [GROUP_RECORDS] */
-    uint64_t recorded;
-    uint64_t message_sequence;
+    struct recorder recorder;
+
+    /* what others have called */
+    struct announce calls[GROUP_CALLS_KEPT]; /* own ones, to compare with */
+    struct announce *futures;                /* [size * GROUP_FUTURES_KEPT] */
+    uint64_t last_future; /* no member has announced a later call that is kept there */
+    struct announced announced;
+
+    /* works and batches, under the engine's lock */
+    struct async_call *async_calls, *free_calls;
+    struct open_batch *batches;
+    _Atomic uint32_t open_batches;
+
+    /* how it ended */
+    struct kept_error refusal; /* a world that forms: why this member cannot take part */
+    _Atomic int32_t failed;    /* every call returns the verdict */
+    bool dumped;               /* because it failed */
+    bool told_end;             /* a call has returned the verdict to the program */
+    /* Complete when all know that this member leaves; NULL: it stays. */
+    struct operation_state *farewell;
 };
 
 static inline void call_list_append(struct call_list *list, struct call *call)
@@ -287,6 +319,9 @@ tutti_status context_find(tutti_context *given, tutti_context **ret_context);
 void context_offer_default(struct tutti_group *world);
 /* The group ends; so it is no default group any more. */
 void context_drop_default(const struct tutti_group *group);
+/* The plugin's provider of that kind has opened something, which may have started its engine: the plugin
+ * will hear that the process exits before exit handlers run that the engine has registered by now. */
+void context_plugin_started(const tutti_plugin *plugin, enum tutti_provider_kind kind);
 /* Calls fn for each context of this process, which stays until fn returns. */
 void contexts_each(void (*fn)(tutti_context *context, void *user), void *user);
 
@@ -295,6 +330,9 @@ void contexts_each(void (*fn)(tutti_context *context, void *user), void *user);
 /* Agrees with all members, by way of `store`; afterwards the control tree, mates, endpoints and
  * mapped memory are up. */
 tutti_status agree(struct tutti_group *group, tutti_store *store, const char *choice_words);
+/* A store object for that, which the caller drops. A store that does not answer is waited for until the
+ * deadline, unless the group that this one is made from ends. */
+tutti_status agree_meet(struct tutti_group *group, tutti_store **ret_store);
 
 /* ---- endpoints.c ---- */
 
@@ -304,8 +342,7 @@ void endpoints_close(struct tutti_group *group);
 /* The way to one member by one backend. */
 tutti_status endpoint_connect(const struct tutti_group *group, int level, int rank,
                               tutti_peer **ret_peer);
-/* Paths to all members, from the roster, and the start of mapping; `host_of` is the agreed layout.
- */
+/* Ways to all members, from the roster, and the start of mapping; `host_of`: the agreed layout. */
 tutti_status endpoints_connect(struct tutti_group *group, const int *host_of);
 /* The memory of the mates, when the local transport maps it: NOT_READY until it is there. */
 tutti_status endpoints_map_test(struct tutti_group *group);
@@ -352,7 +389,7 @@ void routes_end(struct tutti_group *group, int rank);
 int route_of(const struct tutti_group *group, const struct backend_rule *rule);
 static inline struct p2p_group *route_space(const struct tutti_group *group, int route)
 {
-    return route ? group->routes[route].p2p : group->p2p;
+    return route ? group->routes.each[route].p2p : group->p2p;
 }
 /* The backend that carries messages to a member by that route. */
 const char *route_carrier(const struct tutti_group *group, int route, int rank);
@@ -400,7 +437,7 @@ void group_plans_free(struct tutti_group *group);
 static inline const struct group_facts *plan_facts(const struct tutti_group *group,
                                                    const struct plan_entry *entry)
 {
-    return entry->route ? &group->routes[entry->route].facts : &group->facts;
+    return entry->route ? &group->routes.each[entry->route].facts : &group->facts;
 }
 
 /* ---- progress.c ---- */
@@ -412,6 +449,8 @@ void group_call_failed(struct tutti_group *group, struct call *call, tutti_statu
 /* Ends a call that is in a list; its memory may be gone afterwards. */
 void group_complete(struct tutti_group *group, struct call *call, tutti_status status);
 void group_message_done(struct p2p_op *op);
+/* A connection with the member has ended, as `provider` says in `words` (NULL: it has none). */
+void group_suspect(struct tutti_group *group, int rank, const char *provider, const char *words);
 
 /* ---- waits.c ---- */
 
@@ -422,9 +461,11 @@ int group_missing_mates(const struct tutti_group *group, const struct call *call
                         int *ret_ranks, int capacity);
 /* Whether every other member has left in order, and what they had sent must have arrived. */
 bool group_is_last(const struct tutti_group *group);
-/* group_waits_for() and group_missing_mates() in words; the rank. */
+/* group_waits_for() and group_missing_mates() in words; the rank, or that of a mate that is stopped. */
 int group_describe_wait(struct tutti_group *group, const struct call *call, char *ret_text,
                         size_t capacity);
+/* The neighbours that are known to have called it, where an engine does it; -1: not. */
+void group_heard_in(const struct tutti_group *group, const struct call *call, int32_t ret_ranks[2]);
 /* "#41 all_reduce 8 x f32, sum" */
 void group_describe_call(const struct call *call, char *ret_text, size_t capacity);
 
@@ -435,7 +476,7 @@ const struct announce *group_own_call(const struct tutti_group *group, uint64_t 
 /* Compares what `source` announced with what this member called; proposes a mismatch. */
 void group_compare(struct tutti_group *group, int source, const struct announce *theirs);
 /* This member calls `call` now. False: somebody announced something else under this number before.
- */
+ * Looks at every member: for calls up to last_future only. */
 bool group_compare_futures(struct tutti_group *group, const struct announce *call);
 /* A mate's line in mapped memory differs from what this member called. */
 void group_mapped_mismatch(struct tutti_group *group);

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asking a launcher by a plugin.
+ *
+ * Which plugin is a matter of TUTTI_BOOTSTRAP, else of the backend, else of a short table of
+ * launchers' variables, so that no other file is opened. What it says is not believed against the
+ * environment: a process that it finds alone while a variable says otherwise is refused. Rank 0
+ * serves a store and says by the plugin where, or why not, so that nobody waits for a store in vain;
+ * everything after that is as with any store that the caller gives.
+ */
 #include "group/launcher.h"
 
 #include <stdbool.h>
@@ -12,6 +21,7 @@
 #include "base/error.h"
 #include "bootstrap/address.h"
 #include "bootstrap/identity.h"
+#include "group/group.h"
 #include "plugin/backend.h"
 #include "plugin/host.h"
 #include "plugin/plugin.h"
@@ -31,6 +41,7 @@ static const struct known_launcher {
 };
 
 struct asking {
+    const tutti_plugin *plugin;
     const char *name; /* the plugin's */
     const tutti_bootstrap_ops *ops;
     tutti_bootstrap *bootstrap;
@@ -76,6 +87,7 @@ static tutti_status choose_named(struct asking *a, const char *name)
     if (status)
         return error_prefix("TUTTI_BOOTSTRAP=%.32s", name);
     a->ops = ops_of(plugin);
+    a->plugin = plugin;
     a->name = plugin->name;
     if (!a->ops)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
@@ -96,6 +108,7 @@ static bool take(struct asking *a, const char *name)
     if (!ops || ops->detect(&host_bare, host_self_of(plugin->name)) != 1)
         return false;
     a->ops = ops;
+    a->plugin = plugin;
     a->name = plugin->name;
     return true;
 }
@@ -219,6 +232,7 @@ static tutti_status ask(struct asking *a, tutti_init_options *options, struct la
                                        &a->identity, &a->bootstrap);
     if (status)
         return status;
+    context_plugin_started(a->plugin, TUTTI_PROVIDER_BOOTSTRAP);
     status = check_identity(a);
     if (!status && !where)
         status = meet(a, launcher);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "group/native_memory.h"
@@ -128,6 +129,8 @@ tutti_status native_open(struct tutti_group *group, const char *name, const int 
     status = allocate(n, group->size);
     if (!status)
         status = open_team(group, n, host_of, token, deadline_ns);
+    if (!status)
+        context_plugin_started(plugin, TUTTI_PROVIDER_COLLECTIVES);
     group->callers_only |= ops->threads == TUTTI_THREADS_CALLERS_ONLY; /* known once it is open */
     return status ? status : endpoint_take_address(group, NATIVE, n->self.name, address_of, n);
 }
@@ -190,6 +193,13 @@ const struct native_facts *native_facts(const struct tutti_group *group)
 bool native_is_polled(const struct tutti_group *group)
 {
     return group->native && group->native->wait_fd < 0;
+}
+
+bool native_needs_cores(const struct tutti_group *group)
+{
+    const int mates = group->mates ? group->mates->count : 1;
+
+    return group->native && !native_is_polled(group) && 2 * mates > cpu_usable();
 }
 
 static bool is_native(const struct call *call)
@@ -343,8 +353,8 @@ static void look_at_trouble(struct tutti_group *group, int64_t now_ns)
     if (lost) {
         group_describe_call(call, what, sizeof what);
         snprintf(words, sizeof words,
-                 "rank %d: %s says that a member was lost during %s, and all members answer",
-                 group->rank, n->self.name, what);
+                 "rank %d: a member was lost during %s, yet all members answer (%.600s)",
+                 group->rank, what, n->words);
     } else {
         snprintf(words, sizeof words, "rank %d: %.900s", group->rank, n->words);
     }
@@ -352,13 +362,19 @@ static void look_at_trouble(struct tutti_group *group, int64_t now_ns)
     control_propose(group->control, n->trouble, group->rank, words);
 }
 
+void native_neighbours(const struct tutti_group *group, int ret_ranks[2])
+{
+    ret_ranks[0] = (group->rank + 1) % group->size;
+    ret_ranks[1] = (group->rank + group->size - 1) % group->size;
+}
+
 /* A neighbour that has not announced the call under way, though it was asked; -1: all have, or it is not
  * known. */
 static int missing(const struct tutti_group *group, const struct call *call)
 {
-    const int neighbours[] = {(group->rank + 1) % group->size,
-                              (group->rank + group->size - 1) % group->size};
+    int neighbours[2];
 
+    native_neighbours(group, neighbours);
     for (int i = 0; i < 2; i++)
         if (announced_is_missing(group, neighbours[i], call->announce.sequence))
             return neighbours[i];
@@ -386,6 +402,7 @@ void native_look(struct tutti_group *group, int64_t now_ns)
 {
     struct native *n = group->native;
     const struct call *call = group->queue.first;
+    int neighbours[2];
 
     if (!n || !is_native(call) || !n->waits)
         return;
@@ -397,8 +414,9 @@ void native_look(struct tutti_group *group, int64_t now_ns)
     }
     if (now_ns - n->since_ns < ANNOUNCE_AFTER_NS)
         return;
-    announced_tell(group, (group->rank + 1) % group->size, &call->announce);
-    announced_tell(group, (group->rank + group->size - 1) % group->size, &call->announce);
+    native_neighbours(group, neighbours);
+    for (int i = 0; i < 2; i++)
+        announced_tell(group, neighbours[i], &call->announce);
 }
 
 struct waiting native_waiting(const struct tutti_group *group, const struct call *call)

@@ -40,6 +40,10 @@ void native_look(struct tutti_group *group, int64_t now_ns);
 bool native_may_sleep(const struct tutti_group *group);
 /* Whether it has to be asked again and again. */
 bool native_is_polled(const struct tutti_group *group);
+/* The neighbours, which are asked first; both may be the same. */
+void native_neighbours(const struct tutti_group *group, int ret_ranks[2]);
+/* Whether it works on threads of its own and the host has too few cores for them beside those who wait. */
+bool native_needs_cores(const struct tutti_group *group);
 /* Whom the call under way waits for: a neighbour that has not announced it though it was asked, else whom
  * the engine names; rank -1: it is not known. */
 struct waiting native_waiting(const struct tutti_group *group, const struct call *call);

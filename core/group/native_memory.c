@@ -196,9 +196,10 @@ tutti_status native_memory_lay_out(struct tutti_group *group, struct call *call,
 {
     const struct call_words *words = &call->announce.words;
     const uint32_t element = call->plan->kernels.element_bytes;
-    struct native_memory memory = {
+
+    *ret_memory = (struct native_memory){
         .call = call,
-        .what = {.struct_size = sizeof memory.what,
+        .what = {.struct_size = sizeof ret_memory->what,
                  .operation = words->operation,
                  .flags = words->flags & CALL_UNEVEN ? TUTTI_COLLECTIVE_UNEVEN : 0,
                  .dtype = words->dtype,
@@ -209,15 +210,10 @@ tutti_status native_memory_lay_out(struct tutti_group *group, struct call *call,
                  .count = words->count,
                  .sequence = call->announce.sequence,
                  .own_count = operation_moves(words->operation) ? call->bytes / element : 0}};
-    tutti_status status = TUTTI_OK;
-
     if (operation_takes_blocks(words->operation) || operation_gives_blocks(words->operation))
-        status = lay_out_blocks(group, call, &memory);
-    else
-        lay_out_vectors(group, call, &memory.what);
-    if (!status)
-        *ret_memory = memory;
-    return status;
+        return lay_out_blocks(group, call, ret_memory);
+    lay_out_vectors(group, call, &ret_memory->what);
+    return TUTTI_OK;
 }
 
 void native_memory_give_back(const struct native_memory *memory)

@@ -17,6 +17,7 @@ struct native_memory {
     uint64_t block_bytes;
 };
 
+/* Filled where it lies, which small calls feel; after a failure it holds nothing of use. */
 tutti_status native_memory_lay_out(struct tutti_group *group, struct call *call,
                                    struct native_memory *ret_memory);
 /* The operation is complete: copies what the engine wrote elsewhere. */

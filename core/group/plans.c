@@ -2,8 +2,9 @@
 /*
  * The plans that a group's calls have used: algorithm, schedule and kernels, found again by the
  * words of the call (and its sizes, where blocks are uneven: those are looked up in one bucket, so
- * that calls whose sizes change each time keep no more than that). A training loop makes the same few calls again and again, so the last one is
- * looked at first. A bucket keeps at most PLANS_PER_BUCKET plans that nobody uses.
+ * that calls whose sizes change each time keep no more than that). A training loop makes the same
+ * few calls again and again, so the last one is looked at first. A bucket keeps at most
+ * PLANS_PER_BUCKET plans that nobody uses.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +97,25 @@ static uint64_t bytes_to_mapped(const struct plan_entry *entry, uint64_t bytes)
     return sum;
 }
 
+/* Who carries the calls, by a name that stays as long as the group. */
+static const char *carrier_of(const struct tutti_group *group, const struct plan_entry *entry)
+{
+    const struct group_facts *facts = plan_facts(group, entry);
+
+    switch (entry->plan.algorithm->kind) {
+    case ALGORITHM_ALONE:
+        return "self";
+    case ALGORITHM_MESSAGES:
+        return facts->remote_name;
+    case ALGORITHM_COMPOSED:
+        return group->routes.each[entry->route].composed;
+    case ALGORITHM_NATIVE:
+        return facts->native->name;
+    default:
+        return facts->local_name;
+    }
+}
+
 static tutti_status plan_new(struct tutti_group *group, const struct call_words *words,
                              const struct call_sizes *sizes, struct plan_entry **ret_entry)
 {
@@ -122,6 +142,7 @@ static tutti_status plan_new(struct tutti_group *group, const struct call_words 
         plan_free(entry);
         return status;
     }
+    entry->carrier = carrier_of(group, entry);
     entry->mapped_bytes = bytes_to_mapped(entry, words->count * element);
     *ret_entry = entry;
     return TUTTI_OK;

@@ -29,7 +29,13 @@
 #include "reduce/reduce.h"
 #include "tensor/packed.h"
 
-enum { SUSPICION_MS = 100, TELL_MS = 20, IDLE_TURNS = 8, STALL_WARNING_S = 30 };
+enum {
+    SUSPICION_MS = 100,
+    SUSPICION_MAX = 300, /* bytes of words that others wrote */
+    TELL_MS = 20,
+    IDLE_TURNS = 8,
+    STALL_WARNING_S = 30
+};
 
 static const char *operation_of(const struct call *call)
 {
@@ -172,15 +178,29 @@ static void on_announce(void *user, int source, const struct announce *a)
     group_compare(user, source, a);
 }
 
+/* It may overtake the bye of who left in order: look_at_suspects() decides a little later. Without memory
+ * nothing is said of it. */
+void group_suspect(struct tutti_group *group, int rank, const char *provider, const char *words)
+{
+    struct member *member = &group->members[rank];
+    char said[SUSPICION_MAX];
+
+    if (!member->suspected_ns)
+        member->suspected_ns = clock_now_ns();
+    group->any_suspect = true;
+    if (!words || !*words || member->suspicion)
+        return;
+    snprintf(said, sizeof said, "%s: %s", provider, words);
+    member->suspicion = strdup(said);
+}
+
 static void on_peer_failed(void *user, int source, tutti_status status, const char *words)
 {
     struct tutti_group *group = user;
     char text[CONTROL_WORDS_MAX];
 
     if (status == TUTTI_ERR_PEER_LOST) {
-        if (!group->suspected_ns[source])
-            group->suspected_ns[source] = clock_now_ns();
-        group->any_suspect = true;
+        group_suspect(group, source, NULL, NULL); /* its transport has the words */
         return;
     }
     snprintf(text, sizeof text, "rank %d cannot go on with rank %d: %.800s", group->rank, source,
@@ -208,6 +228,21 @@ static bool may_skip(struct tutti_group *group)
            (!group->p2p || p2p_idle(group->p2p_engine));
 }
 
+/*
+ * Takes an inline call, which only looks at its mates' lines, before the lanes to every member: after
+ * a sleep those are in no cache, and a look at all takes as long as the rest of the wake. True when
+ * nothing of this member is left to move.
+ */
+static bool ends_at_a_look(struct tutti_group *group)
+{
+    const struct call *call = group->queue.first;
+
+    if (!call || group->messages.first || call->plan->plan.algorithm->kind != ALGORITHM_INLINE)
+        return false;
+    move_collective(group);
+    return !group->queue.first;
+}
+
 static unsigned progress(struct engine_source *source)
 {
     struct tutti_group *group = (struct tutti_group *)source;
@@ -219,6 +254,8 @@ static unsigned progress(struct engine_source *source)
     }
     if (may_skip(group))
         return 0;
+    if (ends_at_a_look(group))
+        return 1;
     if (group->p2p)
         moved += p2p_progress(group->p2p_engine);
     moved += announced_answer(group);
@@ -235,11 +272,15 @@ static unsigned progress(struct engine_source *source)
 
 static void time_out(struct tutti_group *group, struct call *call)
 {
-    char what[192], who[512], words[CONTROL_WORDS_MAX];
+    struct control_timeout timeout = {
+        .sequence = call->kind == CALL_COLLECTIVE ? call->announce.sequence : 0};
+    char what[192], who[512];
+    const char *words = timeout.verdict.words;
     int rank = group_describe_wait(group, call, who, sizeof who);
 
     group_describe_call(call, what, sizeof what);
-    snprintf(words, sizeof words, "%s timed out after %lld ms on rank %d: waiting for %s", what,
+    snprintf(timeout.verdict.words, sizeof timeout.verdict.words,
+             "%s timed out after %lld ms on rank %d: waiting for %s", what,
              (long long)call->timeout_ms, group->rank, who);
     /* A message that nothing has been exchanged for is withdrawn: the group goes on. */
     if (call->kind != CALL_COLLECTIVE && p2p_cancel(&call->message) == TUTTI_OK) {
@@ -249,7 +290,9 @@ static void time_out(struct tutti_group *group, struct call *call)
         return;
     }
     call->doomed = true;
-    control_propose(group->control, TUTTI_ERR_TIMEOUT, rank, words);
+    timeout.verdict.culprit = rank;
+    group_heard_in(group, call, timeout.heard);
+    control_time_out(group->control, &timeout);
 }
 
 /* After how long a call that waits is warned of; INT64_MAX: never. */
@@ -341,8 +384,7 @@ static void end_messages_with(struct tutti_group *group, int rank)
     }
 }
 
-/* It left after its part, yet ours needs something of it that has not arrived and cannot any more.
- */
+/* It left after its part, yet ours needs something of it that has not arrived and never will. */
 static void propose_cut_off(struct tutti_group *group, int rank)
 {
     char what[192], words[CONTROL_WORDS_MAX];
@@ -356,7 +398,7 @@ static void propose_cut_off(struct tutti_group *group, int rank)
 bool group_is_last(const struct tutti_group *group)
 {
     for (int r = 0; r < group->size; r++)
-        if (r != group->rank && !group->gone[r])
+        if (r != group->rank && !group->members[r].gone)
             return false;
     return group->size > 1;
 }
@@ -383,14 +425,16 @@ static void end_any_source(struct tutti_group *group)
 static void look_at_leavers(struct tutti_group *group, int64_t now)
 {
     for (int r = 0; r < group->size && group->p2p; r++) {
-        if (!group->control->members[r].left || group->gone[r] || r == group->rank)
+        struct member *member = &group->members[r];
+
+        if (!group->control->members[r].left || member->gone || r == group->rank)
             continue;
-        if (!group->suspected_ns[r]) {
-            group->suspected_ns[r] = now;
+        if (!member->suspected_ns) {
+            member->suspected_ns = now;
             group->any_suspect = true;
-        } else if (now > group->suspected_ns[r] + SUSPICION_MS * CLOCK_NS_PER_MS) {
-            group->gone[r] = true;
-            p2p_path_fail(group->paths[r], TUTTI_ERR_PEER_LOST, "it left the group");
+        } else if (now > member->suspected_ns + SUSPICION_MS * CLOCK_NS_PER_MS) {
+            member->gone = true;
+            p2p_path_fail(member->path, TUTTI_ERR_PEER_LOST, "it left the group");
             routes_end(group, r);
         }
     }
@@ -405,17 +449,19 @@ static void look_at_suspects(struct tutti_group *group, int64_t now)
     if (!group->any_suspect)
         return;
     for (int r = 0; r < group->size; r++) {
-        if (!group->suspected_ns[r])
+        if (!group->members[r].suspected_ns)
             continue;
         if (control->members[r].left) {
             end_messages_with(group, r);
             if (group->queue.first && group->queue.first->doomed)
                 propose_cut_off(group, r);
-        } else if (now > group->suspected_ns[r] + SUSPICION_MS * CLOCK_NS_PER_MS) {
+        } else if (now > group->members[r].suspected_ns + SUSPICION_MS * CLOCK_NS_PER_MS) {
+            const char *said = group->members[r].suspicion;
             char who[CONTROL_HOST_MAX + 64], words[CONTROL_WORDS_MAX];
 
             control_describe(control, r, who, sizeof who);
-            snprintf(words, sizeof words, "%s was lost: its connection ended without a bye", who);
+            snprintf(words, sizeof words, "%s was lost: its connection ended without a bye%s%s%s",
+                     who, said ? " (" : "", said ? said : "", said ? ")" : "");
             control_propose(control, TUTTI_ERR_PEER_LOST, r, words);
         }
     }
@@ -426,6 +472,13 @@ static void look(struct engine_source *source, int64_t now)
     struct tutti_group *group = (struct tutti_group *)source;
 
     control_poll(group->control);
+    if (control_is_asked(group->control))
+        control_answer(group->control, group->sequence);
+    if (group->farewell) { /* nothing else is left to do */
+        if (control_bye_is_known(group->control))
+            engine_complete(&group->context->engine, group->farewell, TUTTI_OK);
+        return;
+    }
     if (group->wrappers)
         wrappers_hear(group);
     if (control_verdict_status(group->control)) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/options.h"
 #include "reduce/op.h"
 
 __attribute__((format(printf, 3, 4))) static void append(char *text, size_t capacity,
@@ -47,27 +48,8 @@ void call_words_text(const struct call_words *words, char *ret_text, size_t capa
 
 static tutti_record *next_record(struct tutti_group *group, uint64_t *ret_number)
 {
-    *ret_number = group->recorded++;
+    *ret_number = group->recorder.count++;
     return record_at(group, *ret_number);
-}
-
-/* Plans come and go; what a record names stays as long as the group. */
-static const char *provider_of(const struct tutti_group *group, const struct plan_entry *entry)
-{
-    const struct group_facts *facts = plan_facts(group, entry);
-
-    switch (entry->plan.algorithm->kind) {
-    case ALGORITHM_ALONE:
-        return "self";
-    case ALGORITHM_MESSAGES:
-        return facts->remote_name;
-    case ALGORITHM_COMPOSED:
-        return group->routes[entry->route].composed;
-    case ALGORITHM_NATIVE:
-        return facts->native->name;
-    default:
-        return facts->local_name;
-    }
 }
 
 static void fill(tutti_record *record, uint64_t sequence, const struct call_words *words,
@@ -91,7 +73,7 @@ uint64_t record_collective(struct tutti_group *group, const struct call *call)
     tutti_record *record = next_record(group, &number);
 
     fill(record, call->announce.sequence, &call->announce.words, call->bytes);
-    record->provider = provider_of(group, call->plan);
+    record->provider = call->plan->carrier;
     record->rule = call->plan->rule ? call->plan->rule->words : NULL;
     record->algorithm = call->plan->plan.algorithm->name;
     return number;
@@ -113,16 +95,16 @@ static const char *way_to(const struct tutti_group *group, int peer)
     if (peer == group->rank)
         return "self";
     return peer < 0 ? group->backend
-                    : route_carrier(group, route_of(group, group->message_rule), peer);
+                    : route_carrier(group, route_of(group, group->routes.message_rule), peer);
 }
 
 uint64_t record_message(struct tutti_group *group, const struct call *call, bool is_send)
 {
-    const struct backend_rule *rule = call->peer == group->rank ? NULL : group->message_rule;
+    const struct backend_rule *rule = call->peer == group->rank ? NULL : group->routes.message_rule;
     uint64_t number;
     tutti_record *record = next_record(group, &number);
 
-    *record = (tutti_record){.sequence = ++group->message_sequence,
+    *record = (tutti_record){.sequence = ++group->recorder.messages,
                              .bytes = call->bytes,
                              .count = call->bytes,
                              .tag = call->tag,
@@ -159,13 +141,13 @@ tutti_status tutti_recorder_read(const tutti_group *const_group, tutti_record *r
     size_t size = record_size < sizeof(tutti_record) ? record_size : sizeof(tutti_record);
 
     engine_take(&group->context->engine);
-    uint64_t kept = group->recorded < GROUP_RECORDS ? group->recorded : GROUP_RECORDS;
+    uint64_t kept = group->recorder.count < GROUP_RECORDS ? group->recorder.count : GROUP_RECORDS;
     uint32_t n = kept < capacity ? (uint32_t)kept : capacity;
     for (uint32_t i = 0; i < n; i++) {
         char *out = (char *)ret_records + (size_t)i * record_size;
 
         memset(out, 0, record_size);
-        memcpy(out, record_at(group, group->recorded - n + i), size);
+        memcpy(out, record_at(group, group->recorder.count - n + i), size);
     }
     engine_release(&group->context->engine);
     *ret_count = n;
@@ -198,9 +180,6 @@ tutti_status tutti_group_traffic(const tutti_group *const_group, tutti_traffic *
     }
     traffic.mapped_bytes += group->mapped_bytes;
     engine_release(&group->context->engine);
-    uint32_t size = ret_traffic->struct_size < sizeof traffic ? ret_traffic->struct_size
-                                                              : (uint32_t)sizeof traffic;
-    traffic.struct_size = size;
-    memcpy(ret_traffic, &traffic, size);
+    options_give(&traffic, sizeof traffic, ret_traffic);
     return TUTTI_OK;
 }

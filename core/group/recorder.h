@@ -19,13 +19,13 @@ void record_source(struct tutti_group *group, uint64_t number, int source);
 
 static inline tutti_record *record_at(struct tutti_group *group, uint64_t number)
 {
-    return &group->records[number % GROUP_RECORDS];
+    return &group->recorder.records[number % GROUP_RECORDS];
 }
 
 /* Whether the ring has gone on and the record is another call's by now. */
 static inline bool record_is_gone(const struct tutti_group *group, uint64_t number)
 {
-    return group->recorded - number > GROUP_RECORDS;
+    return group->recorder.count - number > GROUP_RECORDS;
 }
 
 static inline void record_state(struct tutti_group *group, uint64_t number, int32_t state)

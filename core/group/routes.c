@@ -34,25 +34,26 @@ void routes_find(struct tutti_group *group, const int *host_of)
     const struct backend_choice *choice = &group->choice;
     const int hosts = count_hosts(host_of, group->size);
     const struct backend_way levels = {LOCAL, REMOTE};
+    struct routes *routes = &group->routes;
 
-    group->routes[0].way = backend_way_in(levels, hosts, group->size);
-    group->route_count = 1;
+    routes->each[0].way = backend_way_in(levels, hosts, group->size);
+    routes->count = 1;
     for (uint32_t i = 0; i < choice->rule_count; i++) {
         const struct backend_way way = backend_way_in(choice->rules[i].way, hosts, group->size);
         int route = 0;
 
-        while (route < group->route_count && !same_way(group->routes[route].way, way))
+        while (route < routes->count && !same_way(routes->each[route].way, way))
             route++;
-        group->routes[route].way = way;
-        group->rule_routes[i] = route;
-        group->route_count += route == group->route_count;
+        routes->each[route].way = way;
+        routes->of_rule[i] = route;
+        routes->count += route == routes->count;
     }
-    group->message_rule = backend_rule_of_messages(choice);
+    routes->message_rule = backend_rule_of_messages(choice);
 }
 
 static int level_by(const struct tutti_group *group, int route, const int *host_of, int rank)
 {
-    const struct backend_way way = group->routes[route].way;
+    const struct backend_way way = group->routes.each[route].way;
 
     return host_of[rank] == host_of[group->rank] ? way.inside : way.between;
 }
@@ -73,18 +74,18 @@ tutti_status routes_connect(struct tutti_group *group, const int *host_of)
     tutti_status status = TUTTI_OK;
 
     routes_free(group); /* of a round before */
-    for (int route = 1; route < group->route_count; route++)
+    for (int route = 1; route < group->routes.count; route++)
         for (int r = 0; r < group->size && !status; r++) {
             const int level = level_by(group, route, host_of, r);
-            struct link *link = &group->links[level];
+            struct link *link = &group->routes.links[level];
 
             if (r == group->rank)
                 continue;
             status = allocate(link, group->size);
             if (status || link->peers[r])
                 continue;
-            if (group->levels[r] == level)
-                link->peers[r] = group->peers[r];
+            if (group->members[r].level == level)
+                link->peers[r] = group->members[r].peer;
             else
                 status = endpoint_connect(group, level, r, &link->peers[r]);
         }
@@ -98,12 +99,12 @@ static tutti_status start(struct tutti_group *group, int route, const int *host_
 
     for (int r = 0; r < group->size && !status; r++) {
         const int level = level_by(group, route, host_of, r);
-        struct link *link = &group->links[level];
+        struct link *link = &group->routes.links[level];
 
         if (r == group->rank)
             continue;
-        if (!link->paths[r] && group->levels[r] == level)
-            link->paths[r] = group->paths[r];
+        if (!link->paths[r] && group->members[r].level == level)
+            link->paths[r] = group->members[r].path;
         else if (!link->paths[r])
             status = p2p_engine_add_path(group->p2p_engine, group->endpoints[level].index,
                                          link->peers[r], r, group->size, &link->paths[r]);
@@ -111,14 +112,14 @@ static tutti_status start(struct tutti_group *group, int route, const int *host_
     }
     return status ? status
                   : p2p_group_new(group->p2p_engine, (uint32_t)route + 1, group->rank, group->size,
-                                  paths, &group_events, group, &group->routes[route].p2p);
+                                  paths, &group_events, group, &group->routes.each[route].p2p);
 }
 
 tutti_status routes_start(struct tutti_group *group, const int *host_of)
 {
     tutti_status status = TUTTI_OK;
 
-    for (int route = 1; route < group->route_count && !status; route++) {
+    for (int route = 1; route < group->routes.count && !status; route++) {
         struct p2p_path **paths = calloc((size_t)group->size, sizeof *paths);
 
         status = paths ? start(group, route, host_of, paths)
@@ -130,18 +131,22 @@ tutti_status routes_start(struct tutti_group *group, const int *host_of)
 
 void routes_stop(struct tutti_group *group)
 {
-    for (int route = 1; route < group->route_count; route++) {
-        p2p_group_free(group->routes[route].p2p);
-        group->routes[route].p2p = NULL;
+    for (int route = 1; route < group->routes.count; route++) {
+        struct route *each = &group->routes.each[route];
+
+        p2p_group_free(each->p2p);
+        each->p2p = NULL;
     }
 }
 
 void routes_free(struct tutti_group *group)
 {
     for (int level = 0; level < TRANSPORTS; level++) {
-        free(group->links[level].peers);
-        free(group->links[level].paths);
-        group->links[level] = (struct link){.peers = NULL};
+        struct link *link = &group->routes.links[level];
+
+        free(link->peers);
+        free(link->paths);
+        *link = (struct link){.peers = NULL};
     }
 }
 
@@ -149,7 +154,7 @@ void routes_free(struct tutti_group *group)
 static const struct native_facts *engine_of(const struct tutti_group *group, int route)
 {
     const struct native_facts *native = native_facts(group);
-    const struct backend_way way = group->routes[route].way;
+    const struct backend_way way = group->routes.each[route].way;
 
     return native && way.inside == way.between &&
                    !strcmp(native->name, group->endpoints[way.between].name)
@@ -167,53 +172,55 @@ static void name_composed(struct route *route, const struct group_facts *facts)
 
 void routes_gather_facts(struct tutti_group *group)
 {
-    name_composed(&group->routes[0], &group->facts);
+    name_composed(&group->routes.each[0], &group->facts);
     if (group->choice.rule_count && group->size > 1)
         group->facts.native = engine_of(group, 0);
-    for (int route = 1; route < group->route_count; route++) {
-        const struct backend_way way = group->routes[route].way;
+    for (int route = 1; route < group->routes.count; route++) {
+        struct route *each = &group->routes.each[route];
+        const struct backend_way way = each->way;
         const char *inside = group->endpoints[way.inside].name;
         const char *between = group->endpoints[way.between].name;
         const bool mapped = endpoint_maps(group, way.inside);
 
-        group->routes[route].facts = (struct group_facts){.layout = &group->layout,
-                                                          .mapped = mapped,
-                                                          .messages = true,
-                                                          .local_name = mapped ? inside : NULL,
-                                                          .remote_name = between,
-                                                          .native = engine_of(group, route)};
-        name_composed(&group->routes[route], &group->routes[route].facts);
+        each->facts = (struct group_facts){.layout = &group->layout,
+                                           .mapped = mapped,
+                                           .messages = true,
+                                           .local_name = mapped ? inside : NULL,
+                                           .remote_name = between,
+                                           .native = engine_of(group, route)};
+        name_composed(each, &each->facts);
     }
 }
 
 void routes_fail(struct tutti_group *group, tutti_status status)
 {
-    for (int route = 1; route < group->route_count; route++)
-        if (group->routes[route].p2p)
-            p2p_group_fail(group->routes[route].p2p, status);
+    for (int route = 1; route < group->routes.count; route++)
+        if (group->routes.each[route].p2p)
+            p2p_group_fail(group->routes.each[route].p2p, status);
 }
 
 void routes_end(struct tutti_group *group, int rank)
 {
     for (int level = 0; level < TRANSPORTS; level++) {
-        struct p2p_path *path = group->links[level].paths ? group->links[level].paths[rank] : NULL;
+        const struct link *link = &group->routes.links[level];
+        struct p2p_path *path = link->paths ? link->paths[rank] : NULL;
 
-        if (path && path != group->paths[rank])
+        if (path && path != group->members[rank].path)
             p2p_path_fail(path, TUTTI_ERR_PEER_LOST, "it left the group");
     }
 }
 
 int route_of(const struct tutti_group *group, const struct backend_rule *rule)
 {
-    return rule ? group->rule_routes[rule - group->choice.rules] : 0;
+    return rule ? group->routes.of_rule[rule - group->choice.rules] : 0;
 }
 
 const char *route_carrier(const struct tutti_group *group, int route, int rank)
 {
-    const struct backend_way way = group->routes[route].way;
+    const struct backend_way way = group->routes.each[route].way;
     const bool mate = group->layout.host_of[rank] == group->layout.host;
 
     if (!route)
-        return group->endpoints[group->levels[rank]].name;
+        return group->endpoints[group->members[rank].level].name;
     return group->endpoints[mate ? way.inside : way.between].name;
 }

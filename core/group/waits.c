@@ -83,6 +83,51 @@ static const char *what_is_missing(const struct tutti_group *group, const struct
                                     : "has not come so far in it";
 }
 
+/* What the kernel says of a mate that does not run: "stopped", "traced"; NULL: nothing. */
+static const char *halted(struct tutti_group *group, int rank)
+{
+    pthread_mutex_lock(&group->control->lock);
+    const char *state = mates_process_state(group->mates, rank);
+    pthread_mutex_unlock(&group->control->lock);
+    return state && (!strcmp(state, "stopped") || !strcmp(state, "traced")) ? state : NULL;
+}
+
+static int halted_mate(struct tutti_group *group)
+{
+    for (int i = 0; group->mates && i < group->mates->count; i++)
+        if (halted(group, group->mates->peers[i].rank))
+            return group->mates->peers[i].rank;
+    return -1;
+}
+
+void group_heard_in(const struct tutti_group *group, const struct call *call, int32_t ret_ranks[2])
+{
+    int neighbours[2];
+
+    ret_ranks[0] = ret_ranks[1] = -1;
+    if (!is_native(call) || group->size < 2)
+        return;
+    native_neighbours(group, neighbours);
+    for (int i = 0; i < 2; i++)
+        if (announced_has_called(group, neighbours[i], call->announce.sequence))
+            ret_ranks[i] = neighbours[i];
+}
+
+/* A member that the call waits for, or seems to. */
+static void describe_member(struct tutti_group *group, int rank, const char *missing,
+                            char *ret_text, size_t capacity)
+{
+    const char *state = halted(group, rank);
+
+    control_describe(group->control, rank, ret_text, capacity);
+    size_t used = strlen(ret_text);
+    if (missing)
+        used += (size_t)snprintf(ret_text + used, capacity - used, ", which %s", missing);
+    if (state && used < capacity)
+        snprintf(ret_text + used, capacity - used, "%s process is %s",
+                 missing ? "; its" : ", whose", state);
+}
+
 int group_describe_wait(struct tutti_group *group, const struct call *call, char *ret_text,
                         size_t capacity)
 {
@@ -95,6 +140,13 @@ int group_describe_wait(struct tutti_group *group, const struct call *call, char
         snprintf(ret_text, capacity, "a wrapper of this rank, which holds it back");
         return group->rank;
     }
+    /* An engine knows nobody, or its own partner, which may wait for who is stopped. */
+    const bool is_guess = is_native(call) && (w.rank < 0 || !halted(group, w.rank));
+    const int stopped = is_guess ? halted_mate(group) : -1;
+    if (stopped >= 0) {
+        describe_member(group, stopped, NULL, ret_text, capacity);
+        return stopped;
+    }
     if (w.rank < 0) {
         if (is_native(call))
             snprintf(ret_text, capacity, "%s, which does not say for whom it waits",
@@ -106,9 +158,7 @@ int group_describe_wait(struct tutti_group *group, const struct call *call, char
                          : "");
         return -1;
     }
-    control_describe(group->control, w.rank, ret_text, capacity);
-    used = strlen(ret_text);
-    snprintf(ret_text + used, capacity - used, ", which %s", what_is_missing(group, call, w));
+    describe_member(group, w.rank, what_is_missing(group, call, w), ret_text, capacity);
     int count = group_missing_mates(group, call, w.rank, missing, NAMED);
     for (int i = 0; i < count; i++) {
         used = strlen(ret_text);

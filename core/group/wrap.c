@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How calls, transports and groups are shown to wrappers.
+ *
+ * Those of a world are opened in the order in which they were named, see a call begin in that order
+ * and end in the other, and are closed when the last group that uses them is freed. Any of them may
+ * refuse a call when it begins, or say another status when it ends: this member then proposes that
+ * as the verdict, and the call stays until it is there. What wrappers tell each other travels as
+ * notes of the control plane and is heard under the baton.
+ */
 #include "group/wrap.h"
 
 #include <stdio.h>
@@ -484,8 +493,8 @@ void wrappers_hear(struct tutti_group *group)
         hear(group, note);
 }
 
-/* Whether something is to be heard, and somebody is there to tell it, or left after as many calls as this
- * member: that one has told, and a mate's bye overtakes what it sent before. */
+/* Whether something is to be heard, and somebody is there to tell it, or left after as many calls
+ * as this member: that one has told, and a mate's bye overtakes what it sent before. */
 static bool expects(struct tutti_group *group)
 {
     struct control *control = group->control;

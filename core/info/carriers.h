@@ -37,7 +37,8 @@ struct group_facts carriers_rule_facts(const struct carriers *carriers,
 /* A backend of the choice by its number. */
 const struct carrier *carriers_at(const struct carriers *carriers, int number);
 
-/* UNSUPPORTED, as tutti_init() says it, where backends or rules do not reach members on so many hosts. */
+/* UNSUPPORTED, as tutti_init() says it, where backends or rules do not reach members on so many
+ * hosts. */
 tutti_status carriers_check_hosts(const struct carriers *carriers,
                                   const struct backend_choice *choice, const struct layout *layout);
 

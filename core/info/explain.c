@@ -24,7 +24,7 @@ enum { MEMBERS_MAX = 65535 };
 /* Its schedule has some million steps; beyond, only memory would be measured. */
 static const uint64_t bytes_max = UINT64_C(64) << 30;
 
-/* ---- the query ----------------------------------------------------------------------------- */
+/* ---- the query ---- */
 
 /* What is asked: a collective in words, or a message between member 0 and another. */
 struct question {
@@ -142,7 +142,7 @@ static tutti_status parse_question(const tutti_explain_query *query, struct ques
     return TUTTI_OK;
 }
 
-/* ---- the answer ---------------------------------------------------------------------------- */
+/* ---- the answer ---- */
 
 /* Blocks that are uneven in form, of which all have the same size: those that member 0 knows. */
 static struct call_sizes sizes_of(const struct question *question, const uint64_t *table)

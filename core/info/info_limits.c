@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits that hurt when they are low; each row says what it bounds, and a low one how to raise it.
- */
+/* Limits that hurt when they are low: each row says what it bounds; a low one, how to raise it. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/resource.h>

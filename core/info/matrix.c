@@ -40,7 +40,7 @@ struct listing {
     char unreached[96]; /* why members of this layout make no group; "": they do */
 };
 
-/* ---- one cell -------------------------------------------------------------------------------- */
+/* ---- one cell ---- */
 
 static void add_word(char *words, const char *word)
 {
@@ -110,7 +110,7 @@ static void list_cell(const struct listing *listing, const char *operation,
                 listing->user);
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- all of them ---- */
 
 static const struct {
     const char *name;

@@ -30,8 +30,7 @@ struct p2p_engine; /* one per context */
 struct p2p_path;   /* the way to one process through one endpoint; shared by all groups */
 struct p2p_group;
 
-/* ---- engine, endpoints, paths -----------------------------------------------------------------
- */
+/* ---- engine, endpoints, paths ---- */
 
 tutti_status p2p_engine_new(struct p2p_engine **ret_engine);
 
@@ -71,7 +70,7 @@ void p2p_path_fail(struct p2p_path *path, tutti_status status, const char *words
 unsigned p2p_progress(struct p2p_engine *engine);
 
 /*
- * True when the caller may sleep on the descriptors of p2p_engine_fds(): every endpoint is armed
+ * True when the caller may sleep on the endpoints' descriptors (wait_fd): every endpoint is armed
  * and nothing is left to do. False: call p2p_progress() again, or, when an endpoint has no
  * descriptor or a transport is full, after a short pause.
  */
@@ -87,11 +86,7 @@ bool p2p_is_polled(const struct p2p_engine *engine);
  */
 bool p2p_idle(const struct p2p_engine *engine);
 
-/* Stores up to `capacity` descriptors and returns how many endpoints have one. */
-unsigned p2p_engine_fds(struct p2p_engine *engine, int32_t *ret_fds, unsigned capacity);
-
-/* ---- groups -----------------------------------------------------------------------------------
- */
+/* ---- groups ---- */
 
 /*
  * Called from p2p_progress() in the middle of the engine's work: take a note and act on it when
@@ -133,8 +128,7 @@ void p2p_group_fail(struct p2p_group *group, tutti_status status);
  * Not from a callback. NULL is fine. */
 void p2p_group_free(struct p2p_group *group);
 
-/* ---- operations -------------------------------------------------------------------------------
- */
+/* ---- operations ---- */
 
 struct p2p_link {
     struct p2p_link *prev, *next;
@@ -182,9 +176,9 @@ tutti_status p2p_send(struct p2p_group *group, struct p2p_op *op, int destinatio
 
 /*
  * Completes with MISMATCH when the message that matches has not exactly `bytes` (with `up_to`: has
- * more); it is dropped, and nothing else is disturbed. `source` may be P2P_ANY_SOURCE: an any-source receive
- * that was posted before a specific one is served before it, and the earliest message that arrived
- * is taken.
+ * more); it is dropped, and nothing else is disturbed. `source` may be P2P_ANY_SOURCE: an
+ * any-source receive that was posted before a specific one is served before it, and the earliest
+ * message that arrived is taken.
  */
 tutti_status p2p_recv(struct p2p_group *group, struct p2p_op *op, int source, uint64_t tag,
                       void *buffer, uint64_t bytes);

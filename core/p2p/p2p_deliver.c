@@ -45,8 +45,7 @@ static void drain(struct p2p_path *path, const struct p2p_header *h)
         p2p_flow_expect(path, h, NULL, NULL);
 }
 
-/* ---- envelopes ---------------------------------------------------------------------------------
- */
+/* ---- envelopes ---- */
 
 static void envelope_free(struct p2p_envelope *envelope)
 {
@@ -125,8 +124,7 @@ static void keep(struct p2p_group *group, struct p2p_path *path, const struct p2
     }
 }
 
-/* ---- matched -----------------------------------------------------------------------------------
- */
+/* ---- matched ---- */
 
 static void answer(struct p2p_path *path, uint8_t kind, const struct p2p_group *group, uint32_t id,
                    uint64_t tag)
@@ -222,8 +220,7 @@ void p2p_envelope_settle(struct p2p_envelope *envelope, enum p2p_envelope_state 
     }
 }
 
-/* ---- kinds -------------------------------------------------------------------------------------
- */
+/* ---- kinds ---- */
 
 /* A message or request of `group`; `envelope` when it had been kept. */
 static void arrived_message(struct p2p_group *group, struct p2p_path *path,
@@ -398,8 +395,7 @@ void p2p_deliver_orphans(struct p2p_engine *engine)
     engine->adopting = false;
 }
 
-/* ---- the entry ---------------------------------------------------------------------------------
- */
+/* ---- the entry ---- */
 
 /* What a peer may do at all, whatever the group: stay within its credit and the longest piece. */
 static const char *check_limits(struct p2p_path *path, const struct p2p_header *h)

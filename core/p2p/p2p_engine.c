@@ -172,8 +172,7 @@ tutti_status p2p_engine_add_path(struct p2p_engine *engine, unsigned endpoint_in
     return TUTTI_OK;
 }
 
-/* ---- requests ----------------------------------------------------------------------------------
- */
+/* ---- requests ---- */
 
 void p2p_io_taken(struct p2p_io *io)
 {
@@ -271,8 +270,7 @@ static unsigned retry_blocked(struct p2p_engine *engine)
     return given;
 }
 
-/* ---- failing -----------------------------------------------------------------------------------
- */
+/* ---- failing ---- */
 
 void p2p_path_fails(struct p2p_path *path, tutti_status status, const char *format, ...)
 {
@@ -398,8 +396,7 @@ static unsigned tear_down_failing(struct p2p_engine *engine)
     return count;
 }
 
-/* ---- progress ----------------------------------------------------------------------------------
- */
+/* ---- progress ---- */
 
 unsigned p2p_progress(struct p2p_engine *engine)
 {
@@ -455,15 +452,4 @@ bool p2p_idle(const struct p2p_engine *engine)
         }
     }
     return true;
-}
-
-unsigned p2p_engine_fds(struct p2p_engine *engine, int32_t *ret_fds, unsigned capacity)
-{
-    unsigned count = 0;
-    int32_t fd;
-
-    for (struct p2p_endpoint *at = engine->endpoints; at && count < capacity; at = at->next)
-        if (TUTTI_HAS(at->ops, wait_fd) && at->ops->wait_fd(at->endpoint, &fd) == TUTTI_OK)
-            ret_fds[count++] = fd;
-    return count;
 }

@@ -17,8 +17,7 @@
 
 #include "p2p/p2p_inside.h"
 
-/* ---- out ---------------------------------------------------------------------------------------
- */
+/* ---- out ---- */
 
 static void io_init(struct p2p_io *io, struct p2p_path *path, uint8_t kind)
 {
@@ -244,8 +243,7 @@ void p2p_flow_sent(struct p2p_io *io)
     p2p_flow_send(path);
 }
 
-/* ---- credit ------------------------------------------------------------------------------------
- */
+/* ---- credit ---- */
 
 /* `bytes` of eager payload need no memory here any more. Told with the next header, or by a
  * header of its own when half of the window has come together. */
@@ -264,8 +262,7 @@ void p2p_flow_credit(struct p2p_path *path, uint64_t bytes)
     p2p_flow_send(path);
 }
 
-/* ---- in ----------------------------------------------------------------------------------------
- */
+/* ---- in ---- */
 
 static bool give_in(struct p2p_io *io, void *data, uint64_t bytes)
 {

@@ -32,7 +32,7 @@ enum {
     P2P_WINDOWS_TOTAL = 64 << 20,
     P2P_EAGER_MAX =
         64 << 10,           /* a quarter of the window, so that credit comes back before it ends */
-    P2P_COPY_MAX = 8 << 10, /* sends up to this are copied and complete at once */
+    P2P_COPY_MAX = 8 << 10, /* sends up to this are copied, also where the transport can cancel */
     P2P_PIECES_MAX = 4      /* of large payloads, that a path has given to its transport */
 };
 
@@ -49,8 +49,7 @@ enum p2p_op_state {
 
 enum p2p_space { SPACE_USER, SPACE_COLLECTIVE, SPACE_READY };
 
-/* ---- links ------------------------------------------------------------------------------------
- */
+/* ---- links ---- */
 
 static inline void p2p_link_init(struct p2p_link *link)
 {
@@ -81,8 +80,7 @@ static inline void p2p_link_remove(struct p2p_link *link)
 #define P2P_FIRST(list, type, member)                                                              \
     (p2p_link_alone(list) ? NULL : P2P_OF((list)->next, type, member))
 
-/* ---- what a transport holds --------------------------------------------------------------------
- */
+/* ---- what a transport holds ---- */
 
 enum p2p_io_kind { IO_HEADER_IN, IO_PAYLOAD_IN, IO_HEADER_OUT, IO_PAYLOAD_OUT };
 
@@ -142,8 +140,7 @@ struct p2p_envelope {
     bool dropped; /* ARRIVING for nobody */
 };
 
-/* ---- tables ------------------------------------------------------------------------------------
- */
+/* ---- tables ---- */
 
 struct p2p_bin {
     struct p2p_bin *next;
@@ -166,8 +163,7 @@ struct p2p_transfer {
     uint32_t next_free;
 };
 
-/* ---- the engine's parts ------------------------------------------------------------------------
- */
+/* ---- the engine's parts ---- */
 
 struct p2p_endpoint {
     struct p2p_endpoint *next;
@@ -187,7 +183,6 @@ struct p2p_path {
     struct p2p_link failing; /* in engine->failing */
     int label_rank;
     tutti_status failed;
-    bool torn_down;
     char words[224];
 
     uint32_t window, eager_max;

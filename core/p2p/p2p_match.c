@@ -213,8 +213,7 @@ struct p2p_envelope *p2p_match_any(struct p2p_group *group, size_t *cursor)
     return NULL;
 }
 
-/* ---- transfers ---------------------------------------------------------------------------------
- */
+/* ---- transfers ---- */
 
 static bool grow_transfers(struct p2p_engine *engine)
 {

@@ -112,8 +112,24 @@ unsigned p2p_op_finish(struct p2p_engine *engine, const struct p2p_group *group)
     return called;
 }
 
-/* ---- send --------------------------------------------------------------------------------------
- */
+/* ---- send ---- */
+
+/* For a large collective message, whose receiver grants it unasked: takes the grant that is here, or
+ * waits for it. */
+static tutti_status seek_grant(struct p2p_op *op, int destination)
+{
+    struct p2p_envelope *ready = p2p_match_posted(op->group, SPACE_READY, destination, op->tag);
+
+    if (ready) {
+        if (ready->header.bytes == op->capacity)
+            p2p_flow_stream(op, ready->header.id);
+        p2p_envelope_drop(ready);
+    } else if (p2p_match_post(op->group, op, destination) != TUTTI_OK) {
+        p2p_packet_drop(op->packet);
+        return p2p_op_give_up(op, "send");
+    }
+    return TUTTI_OK;
+}
 
 static tutti_status send(struct p2p_group *group, struct p2p_op *op, int destination,
                          struct p2p_header *header, const void *buffer)
@@ -142,22 +158,13 @@ static tutti_status send(struct p2p_group *group, struct p2p_op *op, int destina
     }
     if (!p2p_packet_queue(path, header, op, buffer))
         return p2p_op_give_up(op, "send");
-    if (eager) {
+    if (eager)
         path->credit -= (uint32_t)bytes;
-    } else if (collective && bytes > path->eager_max) {
-        struct p2p_envelope *ready = p2p_match_posted(group, SPACE_READY, destination, header->tag);
-
-        if (ready && ready->header.bytes == bytes) {
-            p2p_flow_stream(op, ready->header.id);
-        } else if (!ready && p2p_match_post(group, op, destination) != TUTTI_OK) {
-            p2p_packet_drop(op->packet);
-            return p2p_op_give_up(op, "send");
-        }
-        if (ready)
-            p2p_envelope_drop(ready);
-    }
-    p2p_flow_send(path);
-    return TUTTI_OK;
+    else if (collective && bytes > path->eager_max)
+        status = seek_grant(op, destination);
+    if (!status)
+        p2p_flow_send(path);
+    return status;
 }
 
 tutti_status p2p_send(struct p2p_group *group, struct p2p_op *op, int destination, uint64_t tag,
@@ -203,8 +210,7 @@ tutti_status p2p_announce(struct p2p_group *group, int destination, const struct
     return TUTTI_OK;
 }
 
-/* ---- receive -----------------------------------------------------------------------------------
- */
+/* ---- receive ---- */
 
 /* Tells the sender of a large collective message that it need not ask. */
 static tutti_status say_ready(struct p2p_op *op)
@@ -266,8 +272,7 @@ tutti_status p2p_collective_recv(struct p2p_group *group, struct p2p_op *op, int
     return receive(group, op, SPACE_COLLECTIVE, source, sequence, buffer, bytes);
 }
 
-/* ---- cancel, words -----------------------------------------------------------------------------
- */
+/* ---- cancel, words ---- */
 
 tutti_status p2p_cancel(struct p2p_op *op)
 {

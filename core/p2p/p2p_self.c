@@ -9,7 +9,6 @@
  */
 #include <string.h>
 
-#include "base/error.h"
 #include "p2p/p2p_inside.h"
 
 void p2p_self_init(struct p2p_engine *engine)

@@ -64,8 +64,7 @@ struct backend_choice {
 tutti_status backend_parse(const char *source, const char *words,
                            struct backend_choice *ret_choice);
 
-/* `option` (backend= of the options), else TUTTI_BACKEND when it is set and not empty, else auto.
- */
+/* `option` (backend= of the options), else TUTTI_BACKEND if it is set and not empty, else auto. */
 tutti_status backend_resolve(const char *option, struct backend_choice *ret_choice);
 
 /* ---- backend_rules.c ---- */

@@ -31,26 +31,40 @@ tutti_status descriptor_check_major(uint32_t major)
                      major, TUTTI_PLUGIN_ABI_MAJOR);
 }
 
-tutti_status descriptor_check_transport(const char *name, const tutti_transport_ops *ops)
-{
+/* A function that a table must have, and whether it does. */
+struct required {
+    const char *name;
+    bool there;
+};
+
 #define REQUIRED(member)                                                                           \
     {                                                                                              \
 #member, TUTTI_HAS(ops, member)                                                            \
     }
-    const struct {
-        const char *name;
-        bool there;
-    } required[] = {
+
+static tutti_status check_required(const char *kind, const char *name, uint32_t struct_size,
+                                   const struct required *functions, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!functions[i].there)
+            return error_set(TUTTI_ERR_PLUGIN,
+                             "%s %s lacks the required function %s: it is NULL, or the table's "
+                             "struct_size, %u, ends before it",
+                             kind, name, functions[i].name, struct_size);
+    return TUTTI_OK;
+}
+
+tutti_status descriptor_check_transport(const char *name, const tutti_transport_ops *ops)
+{
+    const struct required functions[] = {
         REQUIRED(open),  REQUIRED(address), REQUIRED(connect), REQUIRED(isend),
         REQUIRED(irecv), REQUIRED(test),    REQUIRED(close),
     };
-#undef REQUIRED
+    tutti_status status = check_required("transport", name, ops->struct_size, functions,
+                                         sizeof functions / sizeof functions[0]);
 
-    for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) {
-        if (!required[i].there)
-            return error_set(TUTTI_ERR_PLUGIN, "transport %s lacks the required function %s", name,
-                             required[i].name);
-    }
+    if (status)
+        return status;
     if (ops->lanes < 1 || ops->lanes > LANES_MAX || ops->threads > THREADS_LAST)
         return error_set(TUTTI_ERR_PLUGIN, "transport %s says %u lanes and thread rule %u", name,
                          ops->lanes, ops->threads);
@@ -65,33 +79,20 @@ tutti_status descriptor_check_transport(const char *name, const tutti_transport_
 
 static tutti_status check_wrapper(const char *name, const tutti_wrapper_ops *ops)
 {
-    if (TUTTI_HAS(ops, open) && TUTTI_HAS(ops, close))
-        return TUTTI_OK;
-    return error_set(TUTTI_ERR_PLUGIN, "wrapper %s lacks the required function %s", name,
-                     TUTTI_HAS(ops, open) ? "close" : "open");
-}
+    const struct required functions[] = {REQUIRED(open), REQUIRED(close)};
 
-/* `there`: which of the `count` required functions the table has. */
-static tutti_status check_required(const char *kind, const char *name, const char *const *functions,
-                                   const bool *there, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!there[i])
-            return error_set(TUTTI_ERR_PLUGIN, "%s %s lacks the required function %s", kind, name,
-                             functions[i]);
-    return TUTTI_OK;
+    return check_required("wrapper", name, ops->struct_size, functions,
+                          sizeof functions / sizeof functions[0]);
 }
 
 static tutti_status check_collectives(const char *name, const tutti_collectives_ops *ops)
 {
-    static const char *const functions[] = {"serves", "open", "address", "form", "form_test",
-                                            "start",  "test", "abort",   "close"};
-    const bool there[] = {
-        TUTTI_HAS(ops, serves), TUTTI_HAS(ops, open),      TUTTI_HAS(ops, address),
-        TUTTI_HAS(ops, form),   TUTTI_HAS(ops, form_test), TUTTI_HAS(ops, start),
-        TUTTI_HAS(ops, test),   TUTTI_HAS(ops, abort),     TUTTI_HAS(ops, close)};
-    tutti_status status =
-        check_required("collectives", name, functions, there, sizeof there / sizeof there[0]);
+    const struct required functions[] = {
+        REQUIRED(serves), REQUIRED(open), REQUIRED(address), REQUIRED(form),  REQUIRED(form_test),
+        REQUIRED(start),  REQUIRED(test), REQUIRED(abort),   REQUIRED(close),
+    };
+    tutti_status status = check_required("collectives", name, ops->struct_size, functions,
+                                         sizeof functions / sizeof functions[0]);
 
     if (!status && ops->threads > THREADS_LAST)
         status =
@@ -101,17 +102,22 @@ static tutti_status check_collectives(const char *name, const tutti_collectives_
 
 static tutti_status check_bootstrap(const char *name, const tutti_bootstrap_ops *ops)
 {
-    static const char *const functions[] = {"detect", "open", "broadcast", "close"};
-    const bool there[] = {TUTTI_HAS(ops, detect), TUTTI_HAS(ops, open), TUTTI_HAS(ops, broadcast),
-                          TUTTI_HAS(ops, close)};
+    const struct required functions[] = {REQUIRED(detect), REQUIRED(open), REQUIRED(broadcast),
+                                         REQUIRED(close)};
 
-    return check_required("bootstrap", name, functions, there, sizeof there / sizeof there[0]);
+    return check_required("bootstrap", name, ops->struct_size, functions,
+                          sizeof functions / sizeof functions[0]);
 }
+
+#undef REQUIRED
 
 static tutti_status check_provider(const tutti_provider *provider, unsigned index)
 {
     if (!provider || !TUTTI_HAS(provider, ops) || !TUTTI_HAS(provider, kind) || !provider->name)
-        return error_set(TUTTI_ERR_PLUGIN, "provider %u has no kind, name or operations", index);
+        return error_set(TUTTI_ERR_PLUGIN,
+                         "provider %u has no kind, name or operations, or a struct_size, %u, that "
+                         "ends before them",
+                         index, provider ? provider->struct_size : 0);
     /* Kinds of later minors are left alone: who asks for them knows how to check them. */
     if (provider->kind == TUTTI_PROVIDER_TRANSPORT)
         return descriptor_check_transport(provider->name, provider->ops);

@@ -34,8 +34,10 @@
 struct loaded {
     struct loaded *next;
     const tutti_plugin *plugin;
-    pid_t pid;   /* that it was loaded in */
-    char path[]; /* real path; "" when registered by the program */
+    pid_t pid;        /* that it was loaded in */
+    uint32_t started; /* kinds of its providers, a bit each: plugin_started() */
+    bool left;        /* plugins_leave() has told it */
+    char path[];      /* real path; "" when registered by the program */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -69,6 +71,8 @@ static const tutti_plugin *keep(const tutti_plugin *plugin, const char *path)
         return NULL;
     entry->plugin = plugin;
     entry->pid = getpid();
+    entry->started = 0;
+    entry->left = false;
     memcpy(entry->path, path, bytes);
 
     pthread_mutex_lock(&lock);
@@ -123,8 +127,8 @@ static tutti_status run_and_check(const char *real, const char *name,
     tutti_status status = descriptor_check(plugin, name);
     if (!status)
         *ret_plugin = plugin;
-    return status; /* a refused library stays loaded too: its threads, if any, would lose their code
-                    */
+    /* A refused library stays loaded too: its threads, if any, would lose their code. */
+    return status;
 }
 
 static tutti_status inspect(const char *path, const char *name, struct inspection *inspection)
@@ -412,15 +416,34 @@ tutti_status tutti_plugin_register(const tutti_plugin *plugin)
     return TUTTI_OK;
 }
 
+bool plugin_started(const tutti_plugin *plugin, enum tutti_provider_kind kind)
+{
+    bool is_first = false;
+
+    if (!TUTTI_HAS(plugin, leave))
+        return false;
+    pthread_mutex_lock(&lock);
+    for (struct loaded *entry = loaded_plugins; entry; entry = entry->next)
+        if (entry->plugin == plugin) {
+            is_first = !(entry->started & 1U << kind);
+            entry->started |= 1U << kind;
+        }
+    pthread_mutex_unlock(&lock);
+    return is_first;
+}
+
 void plugins_leave(bool clean)
 {
     pthread_mutex_lock(&lock);
-    const struct loaded *entry = loaded_plugins;
+    struct loaded *entry = loaded_plugins;
     pthread_mutex_unlock(&lock);
 
-    for (; entry; entry = entry->next)
-        if (entry->pid == getpid() && TUTTI_HAS(entry->plugin, leave))
-            entry->plugin->leave(clean);
+    for (; entry; entry = entry->next) {
+        if (entry->left || entry->pid != getpid() || !TUTTI_HAS(entry->plugin, leave))
+            continue;
+        entry->left = true;
+        entry->plugin->leave(clean);
+    }
 }
 
 static void report(tutti_plugin_info_fn fn, void *user, const tutti_plugin *plugin,

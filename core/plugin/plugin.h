@@ -31,8 +31,7 @@ tutti_status plugin_find(const char *name, const tutti_plugin **ret_plugin);
 /* As plugin_find() for wrapper `name`: the words of a failure say so. */
 tutti_status plugin_find_wrapper(const char *name, const tutti_plugin **ret_plugin);
 
-/* As plugin_find() for a file that the caller names; the backend's name is taken from the file's.
- */
+/* As plugin_find(), of a file that the caller names, whose name tells that of the backend. */
 tutti_status plugin_open(const char *path, const tutti_plugin **ret_plugin);
 
 /* The plugin's first provider of that kind, NULL: none. */
@@ -55,7 +54,12 @@ void plugin_provides(const tutti_plugin *plugin, char ret_words[PLUGIN_PROVIDES_
 /* The same of a file that is not opened, by its name: tutti's own are known, others are "". */
 const char *plugin_usually_provides(const char *name);
 
-/* The process exits: tells each plugin that was loaded in it, the last one first. */
+/* The plugin's provider of that kind has opened something. True: for the first time, and the plugin
+ * wants to hear that the process exits. */
+bool plugin_started(const tutti_plugin *plugin, enum tutti_provider_kind kind);
+
+/* The process exits: tells each plugin that was loaded in it and has not been told, the last one
+ * first. */
 void plugins_leave(bool clean);
 
 /* The names of the plugins that are there, sorted, "shm, tcp"; cut at `size`. "none" when none. */

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "plugin/descriptor.h"
-#include "plugin/plugin.h"
 #include "plugin/trust.h"
 
 #define PREFIX "libtutti-"

@@ -25,8 +25,7 @@ static void find_library(void)
     struct link_map *map = NULL;
     char real[PATH_MAX];
 
-    /* The program's own name in the link map is empty, and dli_fname may be relative to anything.
-     */
+    /* The program's own name in the link map is empty; dli_fname may be relative to anything. */
     if (!dladdr1(library_path, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
         return;
     if (realpath(map->l_name && *map->l_name ? map->l_name : "/proc/self/exe", real))

@@ -281,8 +281,7 @@ static void f16_average(void *dst, size_t count, uint32_t members)
         d[i] = f16_narrow(f16_widen(d[i]) / by);
 }
 
-/* Partial results keep the lower elements of the lanes, then the upper ones; an odd one is lower.
- */
+/* Partial results keep the lower elements of the lanes, then the upper; an odd one is lower. */
 enum { UPPER = FOLD_FLOATS / 2 };
 
 static void bf16_widen_all(float *partial, const void *src, size_t count)
@@ -497,5 +496,4 @@ const struct reduce_kernels JOIN(reduce_kernels_, KERNELS_ISA) = {
                [REDUCE_F8E4M3FN] = f8e4m3fn_narrow_all,
                [REDUCE_F8E5M2] = f8e5m2_narrow_all},
     .copy = copy,
-    .copy_stream = copy_stream,
 };

@@ -27,7 +27,6 @@ struct reduce_kernels {
     reduce_widen_fn widen[REDUCE_DTYPES];
     reduce_narrow_fn narrow[REDUCE_DTYPES];
     void (*copy)(void *dst, const void *src, size_t bytes);
-    void (*copy_stream)(void *dst, const void *src, size_t bytes);
 };
 
 extern const struct reduce_kernels reduce_kernels_generic;

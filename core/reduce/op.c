@@ -166,9 +166,9 @@ void tutti_reduce_op_free(tutti_reduce_op number)
     reduce_op_release(op);
 }
 
-void reduce_op_release(struct reduce_op *op)
+void reduce_op_unref(struct reduce_op *op)
 {
-    if (op && atomic_fetch_sub(&op->references, 1) == 1)
+    if (atomic_fetch_sub(&op->references, 1) == 1)
         free(op);
 }
 

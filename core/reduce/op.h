@@ -30,8 +30,14 @@ struct reduce_choice {
  * work. `count`: elements of the whole input. */
 tutti_status reduce_op_take(tutti_reduce_op op, tutti_dtype dtype, uint64_t count,
                             struct reduce_choice *ret_choice);
-/* NULL is nothing. */
-void reduce_op_release(struct reduce_op *op);
+void reduce_op_unref(struct reduce_op *op);
+
+/* NULL, as in most calls, is nothing. */
+static inline void reduce_op_release(struct reduce_op *op)
+{
+    if (op)
+        reduce_op_unref(op);
+}
 
 /* Whether calls multiply first; their reduction is SUM then. */
 bool reduce_op_is_premul(const struct reduce_op *op);

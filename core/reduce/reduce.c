@@ -6,7 +6,6 @@
 #include "reduce/reduce.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
 
 #include "reduce/kernels.h"
 #include "reduce/tree.h"
@@ -96,11 +95,6 @@ reduce_finish_fn reduce_finish(tutti_dtype dtype, tutti_reduce_op op)
 void reduce_copy(void *dst, const void *src, size_t bytes)
 {
     kernels()->copy(dst, src, bytes);
-}
-
-void reduce_copy_stream(void *dst, const void *src, size_t bytes)
-{
-    kernels()->copy_stream(dst, src, bytes);
 }
 
 const char *reduce_isa(void)

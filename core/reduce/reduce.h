@@ -51,12 +51,6 @@ reduce_finish_fn reduce_finish(tutti_dtype dtype, tutti_reduce_op op);
 /* Copies with ordinary stores at any size; dst may equal src, otherwise nothing overlaps. */
 void reduce_copy(void *dst, const void *src, size_t bytes);
 
-/*
- * Copies past the caches, for memory that another core reads next. The stores are ordered before
- * any later store of this thread.
- */
-void reduce_copy_stream(void *dst, const void *src, size_t bytes);
-
 /* "avx512", "avx2" or "generic". */
 const char *reduce_isa(void);
 

@@ -171,16 +171,22 @@ tutti_status store_clone(tutti_store *store, int64_t timeout_ms, tutti_store **r
     return TUTTI_OK;
 }
 
+static tutti_status enter_to_write(tutti_store *store, const char *key, const void *data,
+                                   size_t size, int64_t timeout_ms, struct store_time *ret_time)
+{
+    tutti_status status = enter(store, timeout_ms, ret_time);
+
+    if (!status)
+        status = check_key(key);
+    return status ? status : check_value(data, size);
+}
+
 tutti_status tutti_store_set(tutti_store *store, const char *key, const void *data, size_t size,
                              int64_t timeout_ms)
 {
     struct store_time time;
-    tutti_status status = enter(store, timeout_ms, &time);
+    tutti_status status = enter_to_write(store, key, data, size, timeout_ms, &time);
 
-    if (!status)
-        status = check_key(key);
-    if (!status)
-        status = check_value(data, size);
     return status ? error_named(status)
                   : store->ops->set(store, key, (struct store_slice){data, size}, &time);
 }
@@ -306,12 +312,8 @@ tutti_status tutti_store_append(tutti_store *store, const char *key, const void 
                                 int64_t timeout_ms)
 {
     struct store_time time;
-    tutti_status status = enter(store, timeout_ms, &time);
+    tutti_status status = enter_to_write(store, key, data, size, timeout_ms, &time);
 
-    if (!status)
-        status = check_key(key);
-    if (!status)
-        status = check_value(data, size);
     return status ? error_named(status)
                   : store->ops->append(store, key, (struct store_slice){data, size}, &time);
 }

@@ -107,8 +107,7 @@ tutti_status store_turn_init(struct store_turn *turn);
 void store_turn_destroy(struct store_turn *turn);
 tutti_status store_turn_take(struct store_turn *turn, const struct store_time *time);
 void store_turn_give(struct store_turn *turn);
-/* A condition that waits by the monotonic clock, and a wait until `deadline_ns`; false: it passed.
- */
+/* A condition that waits by the monotonic clock; a wait until `deadline_ns`, false: it passed. */
 tutti_status store_condition_init(pthread_cond_t *condition);
 bool store_condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t deadline_ns);
 

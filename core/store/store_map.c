@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A hash table of chains. A key has a slot while anything needs one: a value, a queue, somebody who
+ * waits. Values keep their room when they shrink, so that a counter is not allocated again with each
+ * add. What a slot takes is charged before it is allocated and given back with it.
+ */
 #include "store/store_map.h"
 
 #include <inttypes.h>
@@ -309,7 +314,7 @@ static tutti_status add(struct store_map *map, struct store_slice key, int64_t d
 tutti_status store_map_add(struct store_map *map, struct store_slice key, int64_t delta,
                            int64_t *ret_value)
 {
-    struct store_slot *slot;
+    struct store_slot *slot = NULL;
     tutti_status status = add(map, key, delta, &slot, ret_value);
 
     if (!status)
@@ -320,8 +325,8 @@ tutti_status store_map_add(struct store_map *map, struct store_slice key, int64_
 tutti_status store_map_arrive(struct store_map *map, struct store_slice key, int64_t world_size,
                               bool *ret_passed)
 {
-    struct store_slot *slot;
-    int64_t arrived;
+    struct store_slot *slot = NULL;
+    int64_t arrived = 0;
     tutti_status status = add(map, key, 1, &slot, &arrived);
 
     if (status)

@@ -29,8 +29,9 @@
 enum {
     FIRST_PAUSE_MS = 10,
     LAST_PAUSE_MS = 1000,
-    ONE_OF_MANY_MS = 2000,     /* an address that does not answer leaves time for the next one */
-    WARN_AFTER_MS = 10 * 1000, /* of trying in vain */
+    ONE_OF_MANY_MS = 2000,    /* an address that does not answer leaves time for the next one */
+    ONE_TRY_MS = 5 * 1000,    /* of the last one: then it is told, and tried again */
+    WARN_AFTER_MS = 5 * 1000, /* of trying in vain */
     POLL_MS = 60 * 1000,
     WORDS = 256
 };
@@ -50,16 +51,14 @@ static bool wait_for(int fd, short events, int64_t deadline_ns)
     }
 }
 
-int store_tcp_send(int fd, const void *data, size_t size, int64_t deadline_ns)
+int store_tcp_send(int fd, const void *data, size_t size, int64_t deadline_ns, size_t *sent)
 {
-    const char *at = data;
-
-    while (size) {
-        const ssize_t n = send(fd, at, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (*sent < size) {
+        const ssize_t n =
+            send(fd, (const char *)data + *sent, size - *sent, MSG_NOSIGNAL | MSG_DONTWAIT);
 
         if (n >= 0) {
-            at += n;
-            size -= (size_t)n;
+            *sent += (size_t)n;
         } else if (errno == EAGAIN) {
             if (!wait_for(fd, POLLOUT, deadline_ns))
                 return STORE_TCP_LATE;
@@ -70,16 +69,13 @@ int store_tcp_send(int fd, const void *data, size_t size, int64_t deadline_ns)
     return 0;
 }
 
-int store_tcp_receive(int fd, void *ret_data, size_t size, int64_t deadline_ns)
+int store_tcp_receive(int fd, void *ret_data, size_t size, int64_t deadline_ns, size_t *received)
 {
-    char *at = ret_data;
-
-    while (size) {
-        const ssize_t n = recv(fd, at, size, MSG_DONTWAIT);
+    while (*received < size) {
+        const ssize_t n = recv(fd, (char *)ret_data + *received, size - *received, MSG_DONTWAIT);
 
         if (n > 0) {
-            at += n;
-            size -= (size_t)n;
+            *received += (size_t)n;
         } else if (n == 0) {
             return STORE_TCP_ENDED;
         } else if (errno == EAGAIN) {
@@ -156,6 +152,7 @@ static int shake_hands(int fd, int64_t deadline_ns)
     struct store_buffer hello = {0};
     uint8_t answer[4];
     uint32_t nonce;
+    size_t sent = 0, received = 0;
     int result;
 
     if (getrandom(&nonce, sizeof nonce, GRND_NONBLOCK) != (ssize_t)sizeof nonce)
@@ -165,10 +162,10 @@ static int shake_hands(int fd, int64_t deadline_ns)
     store_buffer_put_u32(&hello, STORE_WIRE_MAGIC);
     store_buffer_put_u8(&hello, STORE_PING);
     store_buffer_put_u32(&hello, nonce);
-    result = hello.failed ? ENOMEM : store_tcp_send(fd, hello.data, hello.size, deadline_ns);
+    result = hello.failed ? ENOMEM : store_tcp_send(fd, hello.data, hello.size, deadline_ns, &sent);
     store_buffer_free(&hello);
     if (!result)
-        result = store_tcp_receive(fd, answer, sizeof answer, deadline_ns);
+        result = store_tcp_receive(fd, answer, sizeof answer, deadline_ns, &received);
     if (!result && store_load_u32(answer) != nonce)
         result = EPROTO;
     return result;
@@ -221,14 +218,12 @@ static int try_host(const char *host, uint16_t port, int64_t deadline_ns, int *r
     }
     for (const struct addrinfo *address = addresses; address && fd < 0;
          address = address->ai_next) {
-        const int64_t share = clock_deadline_ms(ONE_OF_MANY_MS);
-        const bool bounded = address->ai_next && share < deadline_ns;
+        const int64_t share = clock_deadline_ms(address->ai_next ? ONE_OF_MANY_MS : ONE_TRY_MS);
         char words[WORDS];
         int error;
 
-        fd = try_address(address, bounded ? share : deadline_ns, &error, words);
-        /* A family that this host lacks says nothing about the server: any other reason is better.
-         */
+        fd = try_address(address, share < deadline_ns ? share : deadline_ns, &error, words);
+        /* A family that this host lacks tells nothing of the server: other reasons are better. */
         if (fd < 0 && (!*ret_error || error != EAFNOSUPPORT)) {
             *ret_error = error;
             memcpy(ret_words, words, WORDS);

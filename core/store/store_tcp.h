@@ -10,9 +10,10 @@ enum { /* results of store_tcp_send() and store_tcp_receive() that are no errno 
        STORE_TCP_LATE = -2   /* the deadline passed */
 };
 
-/* Move all of `size` bytes by a socket that does not block. 0, one of the above, or an errno. */
-int store_tcp_send(int fd, const void *data, size_t size, int64_t deadline_ns);
-int store_tcp_receive(int fd, void *ret_data, size_t size, int64_t deadline_ns);
+/* Move what is left of `size` bytes by a socket that does not block, and count them in the last
+ * argument, so that who was late may go on. 0, one of the above, or an errno. */
+int store_tcp_send(int fd, const void *data, size_t size, int64_t deadline_ns, size_t *sent);
+int store_tcp_receive(int fd, void *ret_data, size_t size, int64_t deadline_ns, size_t *received);
 /* The words of such a result. */
 const char *store_tcp_words(int result);
 

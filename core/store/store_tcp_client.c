@@ -4,17 +4,17 @@
  *
  * Keys go out with a '/' in front, as torch's client sends them, so that both find each other's.
  * Opcodes beyond those of old torch servers (LIST_KEYS, BARRIER, queues) are not used. One call at
- * a time uses the connection. Every read and write has the call's deadline; when it ends in the
- * middle of a request or reply, or the server breaks the protocol, the connection is of no more use
+ * a time uses the connection. When the server ends it or breaks the protocol, it is of no more use
  * and every later call says why at once. There is no reconnect: the server keeps all state.
  *
- * A wait whose time is up is cancelled without waiting for the answer, so that the call returns in
- * time also when the server is stuck: the answer is owed, and read before the next request's.
+ * Every read and write has the call's deadline. A call whose time is up returns also when the server
+ * is stuck, wherever it was: what is still to be sent of its request is sent, and what is due of the
+ * answer is read and dropped, before the next request. So a server that was stopped, or is slow, is
+ * as good as before once it answers. A wait is cancelled besides.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <netdb.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,13 +29,23 @@
 
 enum { KEEP_REQUEST = 64 << 10, HOST_ROOM = 256 };
 
+/* What of the answer to the last request has not been read. */
+struct due {
+    size_t bytes;  /* that come next */
+    size_t values; /* behind them, each with its length in front */
+    uint8_t length[8];
+    size_t length_read; /* bytes of the next value's length */
+    bool cancelled;     /* the answer to CANCEL_WAIT is the last thing */
+};
+
 struct tcp_store {
     tutti_store base;
     struct store_turn turn;
     int fd;
-    unsigned owed; /* answers to CANCEL_WAIT that are still to be read */
     uint32_t pings;
     struct store_buffer request;
+    size_t sent; /* bytes of the request */
+    struct due due;
     uint16_t port;
     char host[HOST_ROOM];
     char lost[HOST_ROOM]; /* why the connection is of no more use; "": it is */
@@ -52,34 +62,78 @@ static tutti_status io_error(struct tcp_store *tcp, int result, const struct sto
 {
     if (result != STORE_TCP_LATE)
         return lose(tcp, store_tcp_words(result));
-    lose(tcp, "it did not answer an earlier call in time");
     return error_set(TUTTI_ERR_TIMEOUT, "the store at %s:%u did not answer within %" PRId64 " ms",
                      tcp->host, tcp->port, time->ms);
 }
 
+/* Bytes that are due. */
 static tutti_status receive(struct tcp_store *tcp, void *ret_data, size_t size,
                             const struct store_time *time)
 {
-    const int result = store_tcp_receive(tcp->fd, ret_data, size, time->deadline_ns);
+    size_t received = 0;
+    const int result = store_tcp_receive(tcp->fd, ret_data, size, time->deadline_ns, &received);
+
+    tcp->due.bytes -= received;
+    return result ? io_error(tcp, result, time) : TUTTI_OK;
+}
+
+/* The length of the next value that is due; from then on its bytes are. */
+static tutti_status receive_length(struct tcp_store *tcp, const struct store_time *time)
+{
+    struct due *due = &tcp->due;
+    const int result = store_tcp_receive(tcp->fd, due->length, sizeof due->length,
+                                         time->deadline_ns, &due->length_read);
+
+    if (result)
+        return io_error(tcp, result, time);
+    if (store_load_u64(due->length) > TUTTI_STORE_MAX_VALUE)
+        return lose(tcp, "it announced a value of more than 8 MiB");
+    due->bytes = (size_t)store_load_u64(due->length);
+    due->length_read = 0;
+    due->values--;
+    return TUTTI_OK;
+}
+
+static tutti_status send_rest(struct tcp_store *tcp, const struct store_time *time)
+{
+    const int result = store_tcp_send(tcp->fd, tcp->request.data, tcp->request.size,
+                                      time->deadline_ns, &tcp->sent);
 
     return result ? io_error(tcp, result, time) : TUTTI_OK;
 }
 
+static tutti_status drop_bytes(struct tcp_store *tcp, const struct store_time *time)
+{
+    char bytes[4096];
+
+    return receive(tcp, bytes, tcp->due.bytes < sizeof bytes ? tcp->due.bytes : sizeof bytes, time);
+}
+
 /* Reads what CANCEL_WAIT is answered: 1, or 0 and 1 when the keys came in the same moment. */
+static tutti_status drop_cancelled(struct tcp_store *tcp, const struct store_time *time)
+{
+    uint8_t answer;
+    size_t received = 0;
+    const int result = store_tcp_receive(tcp->fd, &answer, 1, time->deadline_ns, &received);
+
+    if (result)
+        return io_error(tcp, result, time);
+    tcp->due.cancelled = answer != STORE_REPLY_CANCELLED;
+    return !tcp->due.cancelled || answer == STORE_REPLY_READY
+               ? TUTTI_OK
+               : lose(tcp, "it broke the protocol: an unknown answer to CANCEL_WAIT");
+}
+
+/* What a call that gave up has left. */
 static tutti_status settle(struct tcp_store *tcp, const struct store_time *time)
 {
-    while (tcp->owed) {
-        uint8_t answer;
-        tutti_status status = receive(tcp, &answer, 1, time);
+    tutti_status status = send_rest(tcp, time);
 
-        if (status)
-            return status;
-        if (answer == STORE_REPLY_CANCELLED)
-            tcp->owed--;
-        else if (answer != STORE_REPLY_READY)
-            return lose(tcp, "it broke the protocol: an unknown answer to CANCEL_WAIT");
-    }
-    return TUTTI_OK;
+    while (!status && (tcp->due.bytes || tcp->due.values))
+        status = tcp->due.bytes ? drop_bytes(tcp, time) : receive_length(tcp, time);
+    while (!status && tcp->due.cancelled)
+        status = drop_cancelled(tcp, time);
+    return status;
 }
 
 /* Nothing may come unasked: what does is the end of the connection, or a server that is none. */
@@ -124,6 +178,7 @@ static void start_request(struct tcp_store *tcp, enum store_opcode opcode)
 {
     store_buffer_clear(&tcp->request, KEEP_REQUEST);
     tcp->request.failed = tcp->request.full = false;
+    tcp->sent = 0;
     store_buffer_put_u8(&tcp->request, (uint8_t)opcode);
 }
 
@@ -143,20 +198,23 @@ static void put_keys(struct tcp_store *tcp, const char *const *keys, size_t coun
         put_key(tcp, keys[i]);
 }
 
-static tutti_status send_request(struct tcp_store *tcp, const struct store_time *time)
+/* Sends the request, which is answered by `bytes` or by `values`. */
+static tutti_status send_request(struct tcp_store *tcp, const struct store_time *time, size_t bytes,
+                                 size_t values)
 {
-    if (tcp->request.failed)
-        return tcp->request.full
+    if (tcp->request.failed) {
+        const bool full = tcp->request.full;
+
+        store_buffer_clear(&tcp->request, KEEP_REQUEST);
+        return full
                    ? error_set(TUTTI_ERR_INVALID_ARGUMENT,
                                "a request to the store at %s:%u is too large: more than %zu bytes",
                                tcp->host, tcp->port, STORE_WIRE_MAX_REQUEST)
                    : error_set(TUTTI_ERR_NO_MEMORY, "no memory for a request to the store at %s:%u",
                                tcp->host, tcp->port);
-
-    const int result =
-        store_tcp_send(tcp->fd, tcp->request.data, tcp->request.size, time->deadline_ns);
-
-    return result ? io_error(tcp, result, time) : TUTTI_OK;
+    }
+    tcp->due = (struct due){.bytes = bytes, .values = values};
+    return send_rest(tcp, time);
 }
 
 static tutti_status receive_i64(struct tcp_store *tcp, const struct store_time *time,
@@ -174,18 +232,13 @@ static tutti_status receive_value(struct tcp_store *tcp, const struct store_time
                                   tutti_store_value *ret_value)
 {
     tutti_store_value value;
-    uint8_t bytes[8];
-    tutti_status status = receive(tcp, bytes, sizeof bytes, time);
+    tutti_status status = receive_length(tcp, time);
 
     if (status)
         return status;
-    if (store_load_u64(bytes) > TUTTI_STORE_MAX_VALUE)
-        return lose(tcp, "it announced a value of more than 8 MiB");
-    status = store_value_allocate((size_t)store_load_u64(bytes), &value);
-    if (status) {
-        (void)lose(tcp, "there was no memory for a value that it sent");
+    status = store_value_allocate(tcp->due.bytes, &value);
+    if (status)
         return error_set(status, "no memory for a value from the store");
-    }
     status = receive(tcp, value.data, value.size, time);
     if (status)
         tutti_store_value_free(&value);
@@ -198,13 +251,14 @@ static tutti_status receive_value(struct tcp_store *tcp, const struct store_time
 static tutti_status give_up(struct tcp_store *tcp, const char *const *keys, size_t count,
                             const struct store_time *time)
 {
-    static const uint8_t cancel = STORE_CANCEL_WAIT;
     char names[STORE_NAMES_ROOM];
 
-    if (store_tcp_send(tcp->fd, &cancel, 1, time->deadline_ns) == 0)
-        tcp->owed++;
-    else
+    store_buffer_put_u8(&tcp->request, STORE_CANCEL_WAIT);
+    tcp->due = (struct due){.cancelled = true};
+    if (tcp->request.failed)
         (void)lose(tcp, "a wait could not be cancelled");
+    else
+        (void)send_rest(tcp, time);
     return error_set(TUTTI_ERR_TIMEOUT, "waited %" PRId64 " ms for %s in the store at %s:%u",
                      time->ms, store_name_keys(names, keys, count), tcp->host, tcp->port);
 }
@@ -217,17 +271,12 @@ static tutti_status wait_for_keys(struct tcp_store *tcp, const char *const *keys
     start_request(tcp, STORE_WAIT);
     put_keys(tcp, keys, count);
 
-    tutti_status status = send_request(tcp, time);
+    tutti_status status = send_request(tcp, time, 1, 0);
 
+    if (!status)
+        status = receive(tcp, &answer, 1, time);
     if (status)
-        return status;
-
-    const int result = store_tcp_receive(tcp->fd, &answer, 1, time->deadline_ns);
-
-    if (result == STORE_TCP_LATE)
-        return give_up(tcp, keys, count, time);
-    if (result)
-        return io_error(tcp, result, time);
+        return status == TUTTI_ERR_TIMEOUT ? give_up(tcp, keys, count, time) : status;
     return answer == STORE_REPLY_READY
                ? TUTTI_OK
                : lose(tcp, "it broke the protocol: an unknown answer to WAIT");
@@ -262,7 +311,7 @@ static tutti_status write_value(tutti_store *store, enum store_opcode opcode, co
     store_buffer_put_bytes(&tcp->request, value);
     store_buffer_put_u8(&tcp->request, STORE_PING);
     store_buffer_put_u32(&tcp->request, nonce);
-    status = send_request(tcp, time);
+    status = send_request(tcp, time, sizeof answer, 0);
     if (!status)
         status = receive(tcp, answer, sizeof answer, time);
     if (!status && store_load_u32(answer) != nonce)
@@ -294,7 +343,7 @@ static tutti_status tcp_get(tutti_store *store, const char *key, const struct st
     if (!status) {
         start_request(tcp, STORE_GET);
         put_key(tcp, key);
-        status = send_request(tcp, time);
+        status = send_request(tcp, time, 0, 1);
     }
     if (!status)
         status = receive_value(tcp, time, ret_value);
@@ -312,7 +361,7 @@ static tutti_status tcp_add(tutti_store *store, const char *key, int64_t delta,
     start_request(tcp, STORE_ADD);
     put_key(tcp, key);
     store_buffer_put_u64(&tcp->request, (uint64_t)delta);
-    status = send_request(tcp, time);
+    status = send_request(tcp, time, sizeof *ret_value, 0);
     if (!status)
         status = receive_i64(tcp, time, ret_value);
     if (status == TUTTI_ERR_STORE) /* the one answer that a server has for it */
@@ -333,7 +382,7 @@ static tutti_status tcp_compare_set(tutti_store *store, const char *key,
     put_key(tcp, key);
     store_buffer_put_bytes(&tcp->request, expected);
     store_buffer_put_bytes(&tcp->request, desired);
-    status = send_request(tcp, time);
+    status = send_request(tcp, time, 0, 1);
     if (!status)
         status = receive_value(tcp, time, ret_value);
     return end(tcp, status);
@@ -350,7 +399,7 @@ static tutti_status tcp_check(tutti_store *store, const char *const *keys, size_
         return status;
     start_request(tcp, STORE_CHECK);
     put_keys(tcp, keys, count);
-    status = send_request(tcp, time);
+    status = send_request(tcp, time, sizeof answer, 0);
     if (!status)
         status = receive(tcp, &answer, 1, time);
     if (!status && answer != STORE_REPLY_PRESENT && answer != STORE_REPLY_MISSING)
@@ -382,7 +431,7 @@ static tutti_status tcp_multi_get(tutti_store *store, const char *const *keys, s
     if (!status) {
         start_request(tcp, STORE_MULTI_GET);
         put_keys(tcp, keys, count);
-        status = send_request(tcp, time);
+        status = send_request(tcp, time, 0, count);
     }
     while (!status && received < count) {
         status = receive_value(tcp, time, &ret_values[received]);
@@ -404,7 +453,7 @@ static tutti_status tcp_remove(tutti_store *store, const char *key, const struct
         return status;
     start_request(tcp, STORE_DELETE_KEY);
     put_key(tcp, key);
-    status = send_request(tcp, time);
+    status = send_request(tcp, time, sizeof removed, 0);
     if (!status)
         status = receive_i64(tcp, time, &removed);
     if (!status)
@@ -421,7 +470,7 @@ static tutti_status tcp_num_keys(tutti_store *store, const struct store_time *ti
     if (status)
         return status;
     start_request(tcp, STORE_GETNUMKEYS);
-    status = send_request(tcp, time);
+    status = send_request(tcp, time, sizeof *ret_count, 0);
     if (!status)
         status = receive_i64(tcp, time, ret_count);
     return end(tcp, status);

@@ -5,8 +5,7 @@
 
 enum { KEEP_CAPACITY = 16 << 10 }; /* of an idle connection's buffer */
 
-/* One letter a field: m magic, 4 and 8 integers, k key, v value, K list of keys, P list of pairs.
- */
+/* A letter a field: m magic, 4 and 8 integers, k key, v value, K list of keys, P list of pairs. */
 static const char *const request_fields[STORE_OPCODES] = {
     [STORE_VALIDATE] = "m",   [STORE_SET] = "kv",      [STORE_COMPARE_SET] = "kvv",
     [STORE_GET] = "k",        [STORE_ADD] = "k8",      [STORE_CHECK] = "K",

@@ -71,8 +71,7 @@ struct store_request {
 };
 
 tutti_status store_wire_feed(struct store_wire *wire, const void *data, size_t size);
-/* The next whole request, if `ret_whole`; an error (with words) when the peer broke the protocol.
- */
+/* The next whole request, if `ret_whole`; an error, with words, if the peer broke the protocol. */
 tutti_status store_wire_next(struct store_wire *wire, struct store_request *ret_request,
                              bool *ret_whole);
 void store_wire_free(struct store_wire *wire);

@@ -30,6 +30,8 @@ struct tutti_work;
 struct operation_state {
     _Atomic tutti_status status; /* TUTTI_ERR_NOT_READY until complete */
     struct tutti_work *work;     /* NULL: a blocking call, on its caller's stack */
+    bool
+        rests; /* other threads of the process move it, and need the core: who waits does not spin */
 };
 
 /* Something that the engine moves. All but `sleep` and `awake` are called with the baton. */

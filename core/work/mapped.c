@@ -39,52 +39,52 @@ void mapped_free(struct mapped *mapped)
     *mapped = (struct mapped){.culprit = -1};
 }
 
-static tutti_status blame(struct mapped *mapped, tutti_status status, int index, uint64_t sequence,
+static tutti_status blame(struct mapped *mapped, tutti_status status, int index, uint64_t turn,
                           uint64_t signature)
 {
     mapped->culprit = index;
-    mapped->culprit_sequence = sequence;
+    mapped->culprit_sequence = mapped->sequence + (turn - mapped->announced);
     mapped->culprit_signature = signature;
     return status;
 }
 
 /*
- * Whether mate `index` has announced `sequence`. A line is read only in the place of my own last call,
- * whose next owner, sequence + 4, is written only once I have announced sequence + 1. An older one
+ * Whether mate `index` has announced `turn`. A line is read only in the place of my own last call,
+ * whose next owner, turn + 4, is written only once I have announced turn + 1. An older one
  * may be overwritten while it is looked at; that it was there is all that is known then, and the
  * chained signature brings the rest.
  */
-static tutti_status look(struct mapped *mapped, int index, uint64_t sequence)
+static tutti_status look(struct mapped *mapped, int index, uint64_t turn)
 {
-    const struct mapped_line *line = mapped_line(mapped, index, sequence);
+    const struct mapped_line *line = mapped_line_of(mapped, index, turn);
     uint64_t found = atomic_load_explicit(&line->word, memory_order_acquire) >> FLAG_BITS;
 
-    if (found < sequence)
+    if (found < turn)
         return TUTTI_ERR_NOT_READY;
-    if (sequence == mapped->announced) {
+    if (turn == mapped->announced) {
         const uint64_t signature = line->signature;
 
-        if (found > sequence)
+        if (found > turn)
             return blame(mapped, TUTTI_ERR_INTERNAL, index, found, signature);
         if (signature != mapped->signature)
-            return blame(mapped, TUTTI_ERR_MISMATCH, index, sequence, signature);
+            return blame(mapped, TUTTI_ERR_MISMATCH, index, turn, signature);
     }
-    mapped->seen[index] = sequence;
+    mapped->seen[index] = turn;
     return TUTTI_OK;
 }
 
 /* Looks at the newest line first: one sight then serves for several calls. */
-static tutti_status find_room(struct mapped *mapped, uint64_t sequence)
+static tutti_status find_room(struct mapped *mapped, uint64_t turn)
 {
-    const uint64_t oldest = sequence - (MAPPED_LINES - 1);
-    uint64_t lowest = sequence;
+    const uint64_t oldest = turn - (MAPPED_LINES - 1);
+    uint64_t lowest = turn;
 
     for (int i = 0; i < mapped->mates; i++) {
         tutti_status status = TUTTI_OK;
 
         if (i == mapped->self)
             continue;
-        for (uint64_t s = sequence - 1; mapped->seen[i] < oldest; s--) {
+        for (uint64_t s = turn - 1; mapped->seen[i] < oldest; s--) {
             status = look(mapped, i, s);
             if (status != TUTTI_ERR_NOT_READY || s == oldest)
                 break;
@@ -116,12 +116,12 @@ static inline void copy_payload(unsigned char *to, const unsigned char *from, si
 tutti_status mapped_announce(struct mapped *mapped, const struct mapped_call *call,
                              const void *payload, size_t bytes)
 {
-    const uint64_t sequence = call->sequence;
+    const uint64_t sequence = call->sequence, turn = mapped->announced + 1;
     struct mapped_area *area = mapped->areas[mapped->self];
-    struct mapped_line *line = &area->lines[sequence % MAPPED_LINES];
+    struct mapped_line *line = &area->lines[turn % MAPPED_LINES];
 
-    if (sequence >= MAPPED_LINES && mapped->seen_all + MAPPED_LINES - 1 < sequence) {
-        tutti_status status = find_room(mapped, sequence);
+    if (turn >= MAPPED_LINES && mapped->seen_all + MAPPED_LINES - 1 < turn) {
+        tutti_status status = find_room(mapped, turn);
 
         if (status)
             return status;
@@ -132,8 +132,9 @@ tutti_status mapped_announce(struct mapped *mapped, const struct mapped_call *ca
     if (bytes)
         copy_payload(mapped_payload(line, bytes), payload, bytes);
     mapped->signature = call->signature;
-    mapped->announced = sequence;
-    atomic_store_explicit(&line->word, sequence << FLAG_BITS, memory_order_release);
+    mapped->announced = turn;
+    mapped->sequence = sequence;
+    atomic_store_explicit(&line->word, turn << FLAG_BITS, memory_order_release);
     return TUTTI_OK;
 }
 
@@ -158,12 +159,12 @@ tutti_status mapped_meet_all(struct mapped *mapped)
     return TUTTI_OK;
 }
 
-/* Whether the line of call `sequence` is there, or of a later one in its place. */
-static bool has_announced(const struct mapped *mapped, int index, uint64_t sequence)
+/* Whether the line of `turn` is there, or of a later one in its place. */
+static bool has_announced(const struct mapped *mapped, int index, uint64_t turn)
 {
-    const struct mapped_line *line = mapped_line(mapped, index, sequence);
+    const struct mapped_line *line = mapped_line_of(mapped, index, turn);
 
-    return atomic_load_explicit(&line->word, memory_order_acquire) >> FLAG_BITS >= sequence;
+    return atomic_load_explicit(&line->word, memory_order_acquire) >> FLAG_BITS >= turn;
 }
 
 bool mapped_has_called(const struct mapped *mapped, int index)

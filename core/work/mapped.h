@@ -4,19 +4,21 @@
  *
  * Each member has one area of MAPPED_BYTES, zeroed at start, written by its owner alone:
  *
- *     lines    4 slots; sequence k lies in slot k % 4: one cache line (sequence << 16 | flags,
+ *     lines    4 slots; turn k lies in slot k % 4: one cache line (turn << 16 | flags,
  *              signature, 48 B of payload), then room for a payload of up to 4 KiB, which is stored
  *              before the line's first word is released
  *     records  the owner's last 64 calls in words, for the message of a mismatch
  *     words    the counters of staged algorithms, each on lines of its own; they count chunks since
- * the group began and are never reset staging  4 slots in and 4 out of 256 KiB, touched when first
- * used
+ *              the group began and are never reset
+ *     staging  4 slots in and 4 out of 256 KiB, touched when first used
  *
- * Every collective begins with the member's line, whatever the plan. One rule keeps slots: the
- * line of sequence k is written only after sequence k-3 or later was seen from every mate (a mate
+ * Every collective that the core does begins with the member's line, whatever the plan; that is a turn.
+ * What an engine does whole takes none, on all members alike, so turns are counted here, and
+ * a call's number among the group's collectives is in its record alone. One rule keeps slots: the
+ * line of turn k is written only after turn k-3 or later was seen from every mate (a mate
  * announces k-3 only when it is through with k-4, whose slot this is). Where all members read all,
  * that sight is free; a root that only sends may find no room yet. So a group runs one collective
- * at a time on its mapped memory, with consecutive sequence numbers that begin at 1.
+ * at a time on its mapped memory.
  *
  * Mates' memory is not trusted: what is read from it is compared, or copied as payload whose length
  * is our own; it is never an index or a length.
@@ -44,8 +46,7 @@ enum {
     MAPPED_MATES_MAX = 1024 /* a slot shared by all still gives each four lines */
 };
 
-/* The counters. After an operation of K chunks every member has brought each of them to base + K.
- */
+/* The counters. After an operation of K chunks every member has brought each to base + K. */
 enum mapped_word {
     WORD_IN_READY,  /* chunks that lie in my in-slots */
     WORD_IN_USED,   /* chunks of all others' in-slots that I am through with */
@@ -55,7 +56,7 @@ enum mapped_word {
 };
 
 struct mapped_line {
-    _Alignas(64) _Atomic uint64_t word; /* sequence << 16 | flags */
+    _Alignas(64) _Atomic uint64_t word; /* turn << 16 | flags */
     uint64_t signature;
     unsigned char payload[MAPPED_LINE_PAYLOAD];
     unsigned char
@@ -93,11 +94,12 @@ struct mapped {
     int self;  /* my index among them; ascending with the rank in the group */
     struct mapped_area **areas;
     const int *ranks;     /* of each mate, in the group */
-    uint64_t *seen;       /* highest sequence seen from each mate */
+    uint64_t *seen;       /* highest turn seen from each mate */
     const void **vectors; /* room for one pointer a mate */
-    uint64_t seen_all;    /* a sequence that was seen from every mate */
+    uint64_t seen_all;    /* a turn that was seen from every mate */
     uint64_t chunks;      /* staged chunks before the operation that runs: the counters' base */
-    uint64_t announced;   /* sequence of my last call */
+    uint64_t announced;   /* my last turn; the first is 1 */
+    uint64_t sequence;    /* the call that it was */
     uint64_t signature;   /* the same call's, as I made it: my line lies open to the mates */
 
     /* Set with TUTTI_ERR_MISMATCH or TUTTI_ERR_INTERNAL: whose line it was, and of which call. */
@@ -157,10 +159,16 @@ bool mapped_has_passed(const struct mapped *mapped, int index);
 bool mapped_record(const struct mapped *mapped, int index, uint64_t sequence,
                    struct announce *ret_announce);
 
-static inline struct mapped_line *mapped_line(const struct mapped *mapped, int index,
-                                              uint64_t sequence)
+static inline struct mapped_line *mapped_line_of(const struct mapped *mapped, int index,
+                                                 uint64_t turn)
 {
-    return &mapped->areas[index]->lines[sequence % MAPPED_LINES];
+    return &mapped->areas[index]->lines[turn % MAPPED_LINES];
+}
+
+/* The line of mate `index` in the turn that I announced last. */
+static inline struct mapped_line *mapped_line(const struct mapped *mapped, int index)
+{
+    return mapped_line_of(mapped, index, mapped->announced);
 }
 
 /* Where a payload of `bytes` lies in a line. */

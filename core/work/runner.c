@@ -12,7 +12,7 @@
 
 enum { ALIGN = 64 };
 
-/* ---- memory -------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 /* Replaces a block that is too small; its contents are not kept. */
 static bool grow(void **block, uint64_t *capacity, uint64_t bytes)
@@ -82,7 +82,7 @@ void run_free(struct run *run)
     *run = (struct run){0};
 }
 
-/* ---- places -------------------------------------------------------------------------------- */
+/* ---- places ---- */
 
 static unsigned char *staged(const struct run *run, int mate, const struct place *place)
 {
@@ -123,7 +123,7 @@ static void *target(const struct run *run, const struct place *place)
     }
 }
 
-/* ---- mapped memory --------------------------------------------------------------------------- */
+/* ---- mapped memory ---- */
 
 static void wake_all(const struct run *run)
 {
@@ -212,7 +212,7 @@ static void finish_chunks(struct run *run)
     wake_all(run);
 }
 
-/* ---- messages ------------------------------------------------------------------------------ */
+/* ---- messages ---- */
 
 static void *ticket_memory(const struct run *run, uint32_t ticket)
 {
@@ -261,7 +261,7 @@ static tutti_status fence(struct run *run)
     return TUTTI_OK;
 }
 
-/* ---- steps --------------------------------------------------------------------------------- */
+/* ---- steps ---- */
 
 static void copy(const struct run *run, const struct step *step)
 {
@@ -272,11 +272,37 @@ static void copy(const struct run *run, const struct step *step)
         reduce_copy(to, from, (size_t)step->bytes);
 }
 
-/* One step; `worked` grows by the bytes that passed through this core. */
-static tutti_status take(struct run *run, const struct step *step, uint64_t *worked)
+/* Copies and reductions; the bytes that passed through this core. */
+static uint64_t compute(struct run *run, const struct step *step)
 {
     const struct kernels *kernels = &run->call.kernels;
+    const uint64_t bytes = step->bytes * kernels->element_bytes;
 
+    switch ((enum step_kind)step->kind) {
+    case STEP_COPY:
+        copy(run, step);
+        return step->bytes;
+    case STEP_REDUCE:
+        kernels_reduce(kernels, target(run, &step->to), source(run, &step->a),
+                       source(run, &step->b), step->bytes);
+        return bytes;
+    case STEP_REDUCE_MATES:
+        reduce_mates(run, step);
+        return bytes * (uint64_t)run->call.mapped->mates;
+    case STEP_REDUCE_ALL:
+        reduce_all(run, step);
+        return bytes * step->b.mate;
+    case STEP_FINISH:
+        kernels->finish(target(run, &step->to), (size_t)step->bytes, kernels->members);
+        return bytes;
+    default:
+        return 0;
+    }
+}
+
+/* One step; `worked` grows by what it computes. */
+static tutti_status take(struct run *run, const struct step *step, uint64_t *worked)
+{
     switch ((enum step_kind)step->kind) {
     case STEP_SEND:
     case STEP_RECV:
@@ -286,25 +312,11 @@ static tutti_status take(struct run *run, const struct step *step, uint64_t *wor
     case STEP_FENCE_TICKET:
         return finish_message(run, step->ticket);
     case STEP_COPY:
-        copy(run, step);
-        *worked += step->bytes;
-        return TUTTI_OK;
     case STEP_REDUCE:
-        kernels_reduce(kernels, target(run, &step->to), source(run, &step->a),
-                       source(run, &step->b), step->bytes);
-        *worked += step->bytes * kernels->element_bytes;
-        return TUTTI_OK;
     case STEP_REDUCE_MATES:
-        reduce_mates(run, step);
-        *worked += step->bytes * kernels->element_bytes * (uint64_t)run->call.mapped->mates;
-        return TUTTI_OK;
     case STEP_REDUCE_ALL:
-        reduce_all(run, step);
-        *worked += step->bytes * kernels->element_bytes * step->b.mate;
-        return TUTTI_OK;
     case STEP_FINISH:
-        kernels->finish(target(run, &step->to), (size_t)step->bytes, kernels->members);
-        *worked += step->bytes * kernels->element_bytes;
+        *worked += compute(run, step);
         return TUTTI_OK;
     case STEP_POST:
         publish(run, step->word, (int64_t)step->bytes);
@@ -362,8 +374,7 @@ tutti_status run_advance(struct run *run)
     return TUTTI_OK;
 }
 
-/* ---- who is missing ----------------------------------------------------------------------------
- */
+/* ---- who is missing ---- */
 
 static struct waiting for_message(const struct run *run, uint32_t ticket)
 {

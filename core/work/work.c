@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Works as the program sees them: waiting, testing, callbacks, results.
+ *
+ * Who completes an operation holds the baton and calls work_completed(); everything else comes from
+ * threads of the program. A callback is queued once, by whoever comes last, the completion or
+ * tutti_work_then(); the engine's lock decides that. A work of a batch ends when its last part has,
+ * with the words of the first part that failed.
+ */
 #include "work/work.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fork.h"
+#include "base/options.h"
 
 static tutti_status check(const struct tutti_work *work)
 {
@@ -114,7 +121,7 @@ static tutti_status check_timeout(int64_t timeout_ms, int64_t *ret_until_ns)
 
 tutti_status tutti_work_wait(tutti_work *work, int64_t timeout_ms)
 {
-    int64_t until_ns;
+    int64_t until_ns = 0;
     tutti_status status = error_named(check(work));
 
     if (!status)
@@ -223,7 +230,7 @@ static bool one_engine(tutti_work *const *works, uint32_t count, const struct en
 tutti_status tutti_work_wait_any(tutti_work *const *works, uint32_t count, int64_t timeout_ms,
                                  int32_t *ret_index)
 {
-    int64_t until_ns;
+    int64_t until_ns = 0;
     uint32_t cursor = count;
     tutti_status status = error_named(check_all(works, count));
 
@@ -291,10 +298,7 @@ tutti_status tutti_work_result(const tutti_work *work, tutti_work_info *ret_info
         return status;
     tutti_work_info info = {
         .source = work->source, .bytes = work->bytes, .sequence = work->sequence};
-    uint32_t size =
-        ret_info->struct_size < sizeof info ? ret_info->struct_size : (uint32_t)sizeof info;
-    info.struct_size = size;
-    memcpy(ret_info, &info, size);
+    options_give(&info, sizeof info, ret_info);
     return TUTTI_OK;
 }
 

@@ -136,7 +136,7 @@ bool comm_sum_gradients(struct comm *comm, float *values, size_t count, struct f
 {
     int64_t shape;
     tutti_tensor tensor = tutti_tensor_1d(values, TUTTI_F32, &shape, (int64_t)count);
-    struct comm_traffic before, after;
+    struct comm_traffic before = {0}, after = {0};
 
     if (!comm_traffic(comm, &before, why))
         return false;

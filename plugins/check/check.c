@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The operations of the wrapper `check`: what is looked at when a call begins and ends, and what becomes
+ * of a finding. An error ends the call that it is returned from; a warning is logged, a bounded number of
+ * times.
+ */
 #include "check.h"
 
 #include <inttypes.h>

@@ -71,22 +71,28 @@ static void finish(tutti_endpoint *e, struct tutti_peer *peer, tutti_request *re
 
 /* ---- what the inner transport has ---- */
 
-static bool make_room(tutti_endpoint *e)
+static tutti_status no_memory(const tutti_endpoint *e)
+{
+    return e->wrapper->host->error(e->wrapper->host_self, TUTTI_ERR_NO_MEMORY, 0,
+                                   "no memory for a message");
+}
+
+static tutti_status make_room(tutti_endpoint *e)
 {
     const tutti_host *host = e->wrapper->host;
     uint64_t capacity = e->posted_capacity ? 2 * e->posted_capacity : 64;
 
     if (e->posted_count < e->posted_capacity)
-        return true;
+        return TUTTI_OK;
     struct posted *more = host->allocate(e->wrapper->host_self, capacity * sizeof *more);
     if (!more)
-        return false;
+        return no_memory(e);
     if (e->posted_count)
         memcpy(more, e->posted, e->posted_count * sizeof *more);
     host->release(e->wrapper->host_self, e->posted);
     e->posted = more;
     e->posted_capacity = capacity;
-    return true;
+    return TUTTI_OK;
 }
 
 static void forget_posted(tutti_endpoint *e, uint64_t i)
@@ -174,10 +180,10 @@ static void decide(tutti_endpoint *e, struct tutti_peer *peer)
 static tutti_status pass(tutti_endpoint *e, struct tutti_peer *peer, uint32_t lane,
                          const void *data, uint64_t bytes, uint32_t flags, tutti_request *request)
 {
-    if (!make_room(e))
-        return TUTTI_ERR_NO_MEMORY;
-    tutti_status status =
-        e->inner_ops->isend(e->inner, peer->inner, lane, data, bytes, flags, request);
+    tutti_status status = make_room(e);
+
+    if (!status)
+        status = e->inner_ops->isend(e->inner, peer->inner, lane, data, bytes, flags, request);
     if (!status && request->status == TUTTI_ERR_NOT_READY)
         e->posted[e->posted_count++] = (struct posted){.request = request, .peer = peer};
     return status;
@@ -193,7 +199,7 @@ static tutti_status pass_corrupted(tutti_endpoint *e, struct tutti_peer *peer, u
                    (bytes * 8);
 
     if (!copy)
-        return TUTTI_ERR_NO_MEMORY;
+        return no_memory(e);
     memcpy(copy->data, data, bytes);
     copy->data[bit / 8] ^= (uint8_t)(1u << bit % 8);
     copy->original = request;
@@ -266,9 +272,9 @@ tutti_status fault_irecv(tutti_endpoint *e, tutti_peer *peer, uint32_t lane, voi
 {
     if (!peer->inner)
         return lost(e, peer);
-    if (!make_room(e))
-        return TUTTI_ERR_NO_MEMORY;
-    tutti_status status = e->inner_ops->irecv(e->inner, peer->inner, lane, data, capacity, request);
+    tutti_status status = make_room(e);
+    if (!status)
+        status = e->inner_ops->irecv(e->inner, peer->inner, lane, data, capacity, request);
     if (!status && request->status == TUTTI_ERR_NOT_READY)
         e->posted[e->posted_count++] = (struct posted){.request = request, .peer = peer};
     return status;

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TUTTI_FAULT as rules, and the chance by which they fall.
+ *
+ *     rules      = rule { ";" rule }
+ *     rule       = "seed=" N | [ condition { "," condition } ":" ] action
+ *     condition  = "rank=" N | "peer=" N | "op=" NAME | "seq=" N [ "-" [ N ] ]
+ *     action     = "delay=" NUMBER ( "us" | "ms" | "s" ) | ( "drop" | "corrupt" | "close" | "kill" ) [ "=" CHANCE ]
+ *
+ * What makes no sense is refused with its place and what is written instead; nothing is guessed.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -62,8 +62,7 @@ void tutti_endpoint::report(tutti_request &request)
 {
     const request_state &s = of(request);
 
-    request.bytes = s.bytes;
-    request.status = s.result;
+    show(request);
     if (s.result == TUTTI_ERR_INTERNAL)
         fail(TUTTI_ERR_INTERNAL, 0,
              "a message of " + std::to_string(s.bytes) + " bytes is longer than was expected");
@@ -209,6 +208,7 @@ tutti_status test(tutti_endpoint *endpoint, tutti_request *request) noexcept
         bool found;
         {
             const std::lock_guard<std::mutex> lock(endpoint->mutex);
+            endpoint->done.each(show); /* the others, too: progress will only say which they are */
             found = endpoint->done.remove(*request);
             endpoint->bell.settle(!endpoint->done.empty());
         }

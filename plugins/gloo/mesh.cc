@@ -7,7 +7,6 @@
  */
 #include "mesh.hh"
 
-#include <gloo/config.h>
 #include <gloo/transport/tcp/address.h>
 
 #include <algorithm>
@@ -27,16 +26,16 @@ namespace
 
 /* Both as they travel: bytes of a host's own order, which is checked. */
 struct address_head {
-    std::uint32_t magic, gloo_version;
+    std::uint32_t magic;
     std::int32_t rank, size;
 };
 struct address_entry {
     std::uint16_t family, port; /* the port in network order, as in a sockaddr */
     std::uint8_t ip[16];
 };
-static_assert(sizeof(address_head) == 16 && sizeof(address_entry) == 20, "no padding travels");
+static_assert(sizeof(address_head) == 12 && sizeof(address_entry) == 20, "no padding travels");
 
-constexpr std::uint32_t address_magic = 0x316f6c67; /* "glo1" */
+constexpr std::uint32_t address_magic = 0x326f6c67; /* "glo2" */
 constexpr std::size_t address_max = 65536;
 constexpr long tick_ns = 200000;
 constexpr int members_max =
@@ -87,12 +86,6 @@ std::string name_of(const address_entry &entry)
 
     inet_ntop(entry.family, entry.ip, ip.data(), ip.size());
     return std::string(ip.data()) + " port " + std::to_string(ntohs(entry.port));
-}
-
-std::string version_words(std::uint32_t version)
-{
-    return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
-           std::to_string(version % 100);
 }
 
 } // namespace
@@ -187,7 +180,7 @@ void mesh::cut()
 
 std::vector<std::uint8_t> mesh::address() const
 {
-    const address_head head{address_magic, GLOO_VERSION, rank_, size_};
+    const address_head head{address_magic, rank_, size_};
     std::vector<std::uint8_t> bytes(sizeof head +
                                     static_cast<std::size_t>(size_) * sizeof(address_entry));
 
@@ -225,11 +218,6 @@ route mesh::route_to(const std::uint8_t *address, std::size_t bytes) const
     if (head.magic != address_magic || head.size != size_ || head.rank < 0 || head.rank >= size_ ||
         bytes != sizeof head + static_cast<std::size_t>(size_) * sizeof entry)
         throw other_kind;
-    if (head.gloo_version / 100 != GLOO_VERSION / 100)
-        throw failure{TUTTI_ERR_MISMATCH, 0,
-                      "rank " + std::to_string(head.rank) + " has Gloo " +
-                          version_words(head.gloo_version) + ", this one " +
-                          version_words(GLOO_VERSION)};
     if (head.rank == rank_)
         throw failure{TUTTI_ERR_INVALID_ARGUMENT, 0, "the address is this endpoint's own"};
     std::memcpy(&entry, address + sizeof head + static_cast<std::size_t>(rank_) * sizeof entry,

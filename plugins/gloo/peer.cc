@@ -130,6 +130,8 @@ template <typename Task> void tutti_peer::run(Task task) noexcept
     }
 }
 
+/* What the other thread is moving may be complete already: whoever leaves may have it. So that one finds out
+ * for itself that the connection has ended. */
 void tutti_peer::lose(const std::string &words)
 {
     const std::lock_guard<std::mutex> lock(endpoint.mutex);
@@ -142,7 +144,8 @@ void tutti_peer::lose(const std::string &words)
                 endpoint.complete(one.queue.pop(), TUTTI_ERR_PEER_LOST);
         endpoint.bell.ring();
     }
-    stop();
+    stopped_ = true;
+    changed_.notify_all();
 }
 
 /* With the mutex held. */

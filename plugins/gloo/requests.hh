@@ -28,6 +28,13 @@ inline request_state &of(tutti_request &request)
     return *reinterpret_cast<request_state *>(request.opaque);
 }
 
+/* Lets the core see what became of it. */
+inline void show(tutti_request &request)
+{
+    request.bytes = of(request).bytes;
+    request.status = of(request).result;
+}
+
 /* First in, first out. */
 class request_queue
 {
@@ -48,6 +55,11 @@ class request_queue
 
         first_ = of(request).next;
         return request;
+    }
+    template <typename Action> void each(Action action)
+    {
+        for (tutti_request *one = first_; one; one = of(*one).next)
+            action(*one);
     }
     /* Those that `leaves` says true of; whether there were any. */
     template <typename Predicate> bool remove_if(Predicate leaves)

@@ -15,6 +15,8 @@
 
 #include "endpoint.hh"
 
+#include <gloo/config.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -323,6 +325,19 @@ std::int32_t serves(const tutti_host *, void *, const tutti_collective *what) no
     return has_operation(*what);
 }
 
+/* The one that this was compiled for: Gloo does not say it at run time. */
+tutti_status engine(const tutti_host *, void *, tutti_engine_version *ret_version) noexcept
+{
+    static constexpr char name[] = "Gloo";
+
+    static_assert(sizeof name <= sizeof ret_version->name, "no room for the name");
+    std::memcpy(ret_version->name, name, sizeof name);
+    ret_version->major = GLOO_VERSION_MAJOR;
+    ret_version->minor = GLOO_VERSION_MINOR;
+    ret_version->patch = GLOO_VERSION_PATCH;
+    return TUTTI_OK;
+}
+
 tutti_status open_team(const tutti_host *host, void *self, const tutti_team_options *options,
                        tutti_team **ret_team) noexcept
 {
@@ -401,6 +416,7 @@ constexpr tutti_collectives_ops make_ops()
     ops.test = test;
     ops.abort = abort_team;
     ops.close = close_team;
+    ops.engine = engine;
     ops.wait_fd = wait_fd;
     ops.arm = arm;
     ops.waits_for = waits_for;

@@ -3,33 +3,39 @@
  * Chooses the engine. A process has one MPI: Open MPI makes its symbols global as it starts, and
  * two would share names. So what is loaded already wins over the launcher, and TUTTI_MPI may name
  * another one only where none is loaded.
+ *
+ * MPICH is two families, by its own ABI and by the standard's, and any MPICH's launcher starts either.
  */
 #define _GNU_SOURCE 1
 
 #include "choose.h"
+
+#include "abi_library.h"
 #include "caller.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { FAMILIES = 2 };
+enum { OPENMPI, MPICH, ABI, FAMILIES };
+enum { PATH_BYTES = 4096 };
 
 static const struct family {
     const char *name;         /* as in TUTTI_MPI, and of the engine's file */
     const char *words;        /* to users */
-    const char *launcher;     /* that starts its jobs */
     const char *libraries[3]; /* by which its presence in a process shows */
     const char *variables[3]; /* that its launchers set, and no other's */
 } families[FAMILIES] = {
-    {"openmpi",
-     "Open MPI",
-     "mpirun.openmpi",
-     {"libmpi.so.40", "libmpi.so.80"},
-     {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"}},
-    {"mpich", "MPICH", "mpirun.mpich", {"libmpich.so.12", "libmpi.so.12"}, {"PMI_RANK", "PMI_FD"}},
+    [OPENMPI] = {"openmpi",
+                 "Open MPI",
+                 {"libmpi.so.40", "libmpi.so.80"},
+                 {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"}},
+    [MPICH] = {"mpich", "MPICH", {"libmpich.so.12", "libmpi.so.12"}, {"PMI_RANK", "PMI_FD"}},
+    [ABI] = {"abi", "an MPI with the standard ABI", {ABI_LIBRARY}, {NULL}},
 };
 
 /* The library of the family that this process has; NULL: none. */
@@ -73,7 +79,7 @@ static tutti_status by_variable(const struct caller *c, const char *name,
             *ret_family = &families[i];
     if (!*ret_family)
         return refuse(c, TUTTI_ERR_INVALID_ARGUMENT,
-                      "TUTTI_MPI=%.64s: the families are openmpi and mpich", name);
+                      "TUTTI_MPI=%.64s: the families are openmpi, mpich and abi", name);
     for (int i = 0; i < FAMILIES; i++) {
         const char *library = loaded_library(&families[i]);
 
@@ -100,13 +106,33 @@ static tutti_status the_only(const struct caller *c, const char *what,
         if (!sign)
             continue;
         if (first)
-            return refuse(c, TUTTI_ERR_INVALID_ARGUMENT,
-                          "%s: %s shows %s, and %s shows %s; set TUTTI_MPI to openmpi or mpich",
-                          what, first, (*ret_family)->words, sign, families[i].words);
+            return refuse(
+                c, TUTTI_ERR_INVALID_ARGUMENT,
+                "%s: %s shows %s, and %s shows %s; set TUTTI_MPI to one of openmpi, mpich and abi",
+                what, first, (*ret_family)->words, sign, families[i].words);
         first = sign;
         *ret_family = &families[i];
     }
     return TUTTI_OK;
+}
+
+/* Engines lie beside this file. False: the path is too long. */
+static bool engine_path(const struct family *family, char ret_path[PATH_BYTES])
+{
+    Dl_info here;
+    const char *end = dladdr(families, &here) ? strrchr(here.dli_fname, '/') : NULL;
+    const int folder = end ? (int)(end + 1 - here.dli_fname) : 0;
+    int bytes = snprintf(ret_path, PATH_BYTES, "%.*stutti-mpi-%s.so", folder,
+                         end ? here.dli_fname : "", family->name);
+
+    return bytes > 0 && bytes < PATH_BYTES;
+}
+
+static bool is_built(const struct family *family)
+{
+    char path[PATH_BYTES];
+
+    return engine_path(family, path) && access(path, R_OK) == 0;
 }
 
 static tutti_status choose(const struct caller *c, const struct family **ret_family)
@@ -118,28 +144,29 @@ static tutti_status choose(const struct caller *c, const struct family **ret_fam
         return by_variable(c, variable, ret_family);
     tutti_status status =
         the_only(c, "two MPIs are loaded in this process", loaded_library, ret_family);
-    if (!status && !*ret_family)
-        status = the_only(c, "two MPI launchers started this process", launched_by, ret_family);
+    if (status || *ret_family)
+        return status;
+    status = the_only(c, "two MPI launchers started this process", launched_by, ret_family);
     if (!status && !*ret_family)
         status = refuse(c, TUTTI_ERR_INVALID_ARGUMENT,
                         "no MPI launcher started this process (neither OMPI_COMM_WORLD_SIZE nor "
                         "PMI_RANK is set); start the program with `tutti run -n 4 --backend mpi "
                         "PROGRAM`, `mpirun.openmpi -n 4 PROGRAM` or `mpirun.mpich -n 4 PROGRAM`");
+    if (*ret_family == &families[MPICH] &&
+        (abi_library_is_launchers() || (!is_built(&families[MPICH]) && abi_library_is_there())))
+        *ret_family = &families[ABI];
     return status;
 }
 
-/* Engines lie beside this file. */
 static tutti_status open_engine(const struct caller *c, const struct family *family,
                                 const struct mpi_engine **ret_engine)
 {
-    Dl_info here;
-    char path[4096];
-    const char *end = dladdr(families, &here) ? strrchr(here.dli_fname, '/') : NULL;
-    int folder = end ? (int)(end + 1 - here.dli_fname) : 0;
-    int bytes = snprintf(path, sizeof path, "%.*stutti-mpi-%s.so", folder,
-                         end ? here.dli_fname : "", family->name);
+    char path[PATH_BYTES];
+    tutti_status status = family == &families[ABI] ? abi_library_open(c) : TUTTI_OK;
 
-    if (bytes < 0 || (size_t)bytes >= sizeof path)
+    if (status)
+        return status;
+    if (!engine_path(family, path))
         return refuse(c, TUTTI_ERR_PLUGIN, "the path of the engine for %s is too long",
                       family->words);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);

@@ -19,14 +19,14 @@
 #include "form.h"
 #include "job.h"
 
-enum { ADDRESS_BYTES = 4 };
+enum { ADDRESS_BYTES = 8 }; /* place in the job, number of the meeting */
 
 struct tutti_team {
     struct caller caller;
     const struct job *job;
     int rank, size;
     bool blocking;
-    uint32_t number;       /* the same on all members */
+    int number;            /* of the meeting; -1: none any more */
     struct form *form;     /* NULL: not begun */
     MPI_Comm comm;         /* MPI_COMM_NULL until it is made */
     MPI_Request request;   /* MPI_REQUEST_NULL: nothing is under way */
@@ -62,9 +62,12 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
                          .rank = options->rank,
                          .size = options->size,
                          .blocking = job_blocks(host, host_self),
+                         .number = -1,
                          .comm = MPI_COMM_NULL,
                          .request = MPI_REQUEST_NULL};
     tutti_status status = job_join(host, host_self, &team->job);
+    if (!status)
+        status = job_take_meeting(host, host_self, &team->number);
     if (!status) {
         job_lock();
         pthread_once(&once, make_own_ops);
@@ -78,12 +81,21 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
         team_close(team);
         return status;
     }
-    /* Groups that are made at the same time must not meet each other. */
-    memcpy(&team->number, options->token, sizeof team->number);
     if (team->blocking && options->is_world && options->rank == 0)
         host->log(host_self, 1, blocking_words);
     *ret_team = team;
     return TUTTI_OK;
+}
+
+static void put(uint8_t *to, uint32_t value)
+{
+    for (int i = 0; i < 4; i++)
+        to[i] = (uint8_t)(value >> 8 * i);
+}
+
+static uint32_t get(const uint8_t *from)
+{
+    return from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
 }
 
 static tutti_status team_address(tutti_team *team, void *ret_address, uint64_t capacity,
@@ -94,23 +106,22 @@ static tutti_status team_address(tutti_team *team, void *ret_address, uint64_t c
     if (capacity < ADDRESS_BYTES)
         return refuse(&team->caller, TUTTI_ERR_INTERNAL, "the address needs %d bytes",
                       ADDRESS_BYTES);
-    for (int i = 0; i < ADDRESS_BYTES; i++)
-        to[i] = (uint8_t)(team->job->rank >> 8 * i);
+    put(to, (uint32_t)team->job->rank);
+    put(to + 4, (uint32_t)team->number);
     *ret_bytes = ADDRESS_BYTES;
     return TUTTI_OK;
 }
 
-/* The members' ranks in the job, which are as many different ones. */
+/* The members' ranks in the job, which are as many different ones, and their numbers. */
 static tutti_status take_members(tutti_team *team, const void *const *addresses,
-                                 const uint64_t *bytes, int *ret_ranks)
+                                 const uint64_t *bytes, int *ret_ranks, int *ret_numbers)
 {
     for (int r = 0; r < team->size; r++) {
         const uint8_t *from = addresses[r];
-        uint32_t rank = 0;
+        const bool known = bytes[r] == ADDRESS_BYTES;
+        const uint32_t rank = known ? get(from) : 0, number = known ? get(from + 4) : 0;
 
-        for (int i = 0; i < ADDRESS_BYTES && bytes[r] == ADDRESS_BYTES; i++)
-            rank |= (uint32_t)from[i] << 8 * i;
-        if (bytes[r] != ADDRESS_BYTES || rank >= (uint32_t)team->job->size)
+        if (!known || rank >= (uint32_t)team->job->size || number >= (uint32_t)team->job->meetings)
             return refuse(&team->caller, TUTTI_ERR_MISMATCH,
                           "rank %d is in no process of this MPI job", r);
         for (int other = 0; other < r; other++)
@@ -120,17 +131,20 @@ static tutti_status take_members(tutti_team *team, const void *const *addresses,
                               "process of its own, of one job",
                               other, r, rank);
         ret_ranks[r] = (int)rank;
+        ret_numbers[r] = (int)number;
     }
     return TUTTI_OK;
 }
 
 static tutti_status team_form(tutti_team *team, const void *const *addresses, const uint64_t *bytes)
 {
-    tutti_status status = take_members(team, addresses, bytes, team->counts);
+    tutti_status status = take_members(team, addresses, bytes, team->counts, team->offsets);
 
-    return status ? status
-                  : form_begin(&team->caller, team->job, team->counts, team->size, team->rank,
-                               team->number, &team->form);
+    if (status)
+        return status;
+    team->number = -1; /* the form's */
+    return form_begin(&team->caller, team->job, team->counts, team->offsets, team->size, team->rank,
+                      &team->form);
 }
 
 static tutti_status team_form_test(tutti_team *team)
@@ -157,6 +171,8 @@ static void team_close(tutti_team *team)
         MPI_Comm_free(&team->comm);
     job_unlock();
     form_end(team->form);
+    if (team->number >= 0)
+        job_give_meeting(team->number);
     if (team->counts)
         team->caller.host->release(team->caller.host_self, team->counts);
     if (team->offsets)
@@ -279,11 +295,23 @@ static void make_own_ops(void)
         MPI_Op_create(own_ops[i].function, 1, &own_ops[i].made);
 }
 
-static MPI_Op op_of(uint32_t dtype, int32_t op)
+/* None is of floats, which most calls are: they are not looked for. */
+static MPI_Op own_op_of(uint32_t dtype, int32_t op)
 {
+    if (dtype == TUTTI_F32 || dtype == TUTTI_F64)
+        return MPI_OP_NULL;
     for (int i = 0; i < OWN_OPS; i++)
         if (own_ops[i].dtype == dtype && own_ops[i].op == op)
             return own_ops[i].made;
+    return MPI_OP_NULL;
+}
+
+static MPI_Op op_of(uint32_t dtype, int32_t op)
+{
+    const MPI_Op own = own_op_of(dtype, op);
+
+    if (own != MPI_OP_NULL)
+        return own;
     switch (op) {
     case TUTTI_SUM:
         return MPI_SUM;

@@ -14,7 +14,6 @@
 
 struct mpi_engine {
     uint32_t struct_size; /* the two are built together; another size is another build's */
-    const char *library;  /* "Open MPI", for words */
     const tutti_transport_ops *transport;
     const tutti_collectives_ops *collectives; /* but `serves` and `engine` */
     const tutti_bootstrap_ops *bootstrap;     /* but `detect` */

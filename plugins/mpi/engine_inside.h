@@ -9,4 +9,7 @@ extern const tutti_transport_ops mpi_transport_ops;     /* transport.c */
 extern const tutti_collectives_ops mpi_collectives_ops; /* collectives.c */
 extern const tutti_bootstrap_ops mpi_bootstrap_ops;     /* bootstrap.c */
 
+/* "Open MPI": whose library this is, in words. */
+const char *mpi_library(void);
+
 #endif

@@ -6,14 +6,22 @@
  *
  * Where it does not, the caller's own thread has to go in. So the members first tell the first of them
  * that they are here, by messages that can be polled and given up; it answers when it has heard of
- * all, and only then does anybody go in. What is left is a member that dies in that moment.
+ * all, and only then does anybody go in. What is left is a member that dies in that moment. Who is in
+ * keeps MPI from the other threads of its process: two groups at once, which members enter in different
+ * orders, would wait for each other for ever. So the second is refused.
+ *
+ * A process may make many groups at once, on several threads, and no two of them may meet. So each
+ * member has a number that no other group has that its process makes, and tells it to the others in its
+ * address. A message of the meeting bears the number of whom it is for. The tag of the communicator's
+ * making, which MPI wants to be another for each that is made at the time, is made of the first member's
+ * place in the job and its number. It is used on a communicator that nothing else is sent in, as Open
+ * MPI's making sends messages of that tag. A number is free again when all went well, and else never.
  */
 #include "form.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct form {
     const struct job *job;
@@ -21,27 +29,37 @@ struct form {
     int code; /* MPI's, once it is done */
     int done;
     int holders; /* the team, the thread; who needs it last frees it */
-    int tag;     /* of the communicator's making */
 
     bool meets; /* members say that they are here, in the callers' threads */
     enum { WAITS_FOR_JOB, GATHERS, ANSWERS } phase;
-    int self, tag_here, tag_go;
+    int self, count;
     MPI_Request *requests; /* [count]; the first of them has one for each other member */
-    int count, ranks[];    /* members, in the job */
+    struct member {
+        int rank, number; /* in the job */
+    } members[];
 };
+
+/* The one that meets in this process; NULL: none does. */
+static struct form *meeting;
 
 /* The group must come from the communicator itself: with one of MPI_COMM_WORLD, which has the same
  * members, MPICH 4.0 crashes where the communicator was made by MPI_Comm_idup. */
 static void make_communicator(struct form *form)
 {
-    MPI_Comm parent = form->job->messages;
+    const struct member *first = &form->members[0];
+    MPI_Comm parent = form->job->forming;
     MPI_Group all = MPI_GROUP_NULL, members = MPI_GROUP_NULL;
+    int *ranks = malloc((size_t)form->count * sizeof *ranks);
 
-    form->code = MPI_Comm_group(parent, &all);
+    for (int m = 0; ranks && m < form->count; m++)
+        ranks[m] = form->members[m].rank;
+    form->code = ranks ? MPI_Comm_group(parent, &all) : MPI_ERR_NO_MEM;
     if (form->code == MPI_SUCCESS)
-        form->code = MPI_Group_incl(all, form->count, form->ranks, &members);
+        form->code = MPI_Group_incl(all, form->count, ranks, &members);
     if (form->code == MPI_SUCCESS)
-        form->code = MPI_Comm_create_group(parent, members, form->tag, &form->made);
+        form->code = MPI_Comm_create_group(
+            parent, members, first->rank * form->job->meetings + first->number, &form->made);
+    free(ranks);
     if (form->code == MPI_SUCCESS)
         MPI_Comm_set_errhandler(form->made, MPI_ERRORS_RETURN);
     if (all != MPI_GROUP_NULL)
@@ -51,10 +69,33 @@ static void make_communicator(struct form *form)
     __atomic_store_n(&form->done, 1, __ATOMIC_RELEASE);
 }
 
+static void end_meeting(struct form *form)
+{
+    struct form *self = form;
+
+    __atomic_compare_exchange_n(&meeting, &self, NULL, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+/* Nobody has taken what was made. */
+static void free_made(struct form *form)
+{
+    int ended = 0;
+
+    MPI_Finalized(&ended);
+    job_lock();
+    if (!ended && !job_is_foreign(form->job) && form->made != MPI_COMM_NULL)
+        MPI_Comm_free(&form->made);
+    job_unlock();
+}
+
 static void let_go(struct form *form)
 {
     if (__atomic_sub_fetch(&form->holders, 1, __ATOMIC_ACQ_REL) != 0)
         return;
+    free_made(form);
+    end_meeting(form);
+    if (form->done && form->code == MPI_SUCCESS)
+        job_give_meeting(form->members[form->self].number);
     free(form->requests);
     free(form);
 }
@@ -93,22 +134,46 @@ static tutti_status start_thread(const struct caller *c, struct form *form)
 
 /* ---- in the callers' threads --------------------------------------------------------------- */
 
+static int receive_from(struct form *form, int member, MPI_Request *request)
+{
+    return MPI_Irecv(NULL, 0, MPI_BYTE, form->members[member].rank,
+                     job_meeting_tag(form->job, form->members[form->self].number),
+                     form->job->messages, request);
+}
+
+static int send_to(struct form *form, int member, MPI_Request *request)
+{
+    const struct member *to = &form->members[member];
+
+    return MPI_Isend(NULL, 0, MPI_BYTE, to->rank, job_meeting_tag(form->job, to->number),
+                     form->job->messages, request);
+}
+
+static tutti_status begin_meeting(const struct caller *c, struct form *form)
+{
+    struct form *none = NULL;
+
+    form->meets = __atomic_compare_exchange_n(&meeting, &none, form, false, __ATOMIC_ACQ_REL,
+                                              __ATOMIC_ACQUIRE);
+    return form->meets ? TUTTI_OK
+                       : refuse(c, TUTTI_ERR_UNSUPPORTED,
+                                "MPI allows one thread at a time in this process, and another "
+                                "thread is making "
+                                "a group over it; make groups one after another, or ask for "
+                                "MPI_THREAD_MULTIPLE");
+}
+
 /* All but the first wait for its answer from the beginning. */
 static int say_here(struct form *form)
 {
-    MPI_Comm comm = form->job->messages;
     int code = MPI_SUCCESS;
 
     if (form->self != 0) {
-        code = MPI_Irecv(NULL, 0, MPI_BYTE, form->ranks[0], form->tag_go, comm, &form->requests[0]);
-        if (code == MPI_SUCCESS)
-            code = MPI_Isend(NULL, 0, MPI_BYTE, form->ranks[0], form->tag_here, comm,
-                             &form->requests[1]);
-        return code;
+        code = receive_from(form, 0, &form->requests[0]);
+        return code == MPI_SUCCESS ? send_to(form, 0, &form->requests[1]) : code;
     }
     for (int m = 1; m < form->count && code == MPI_SUCCESS; m++)
-        code =
-            MPI_Irecv(NULL, 0, MPI_BYTE, form->ranks[m], form->tag_here, comm, &form->requests[m]);
+        code = receive_from(form, m, &form->requests[m]);
     return code;
 }
 
@@ -117,8 +182,7 @@ static int answer(struct form *form)
     int code = MPI_SUCCESS;
 
     for (int m = 1; form->self == 0 && m < form->count && code == MPI_SUCCESS; m++)
-        code = MPI_Isend(NULL, 0, MPI_BYTE, form->ranks[m], form->tag_go, form->job->messages,
-                         &form->requests[m]);
+        code = send_to(form, m, &form->requests[m]);
     return code;
 }
 
@@ -154,6 +218,8 @@ static void meet(struct form *form)
     }
     if (form->code == MPI_SUCCESS && done)
         make_communicator(form);
+    if (form->done || form->code != MPI_SUCCESS)
+        end_meeting(form);
     job_unlock();
 }
 
@@ -176,12 +242,10 @@ static void leave_meeting(struct form *form)
 
 /* ---- either way ---------------------------------------------------------------------------- */
 
-tutti_status form_begin(const struct caller *c, const struct job *job, const int *ranks, int count,
-                        int self, uint32_t number, struct form **ret_form)
+tutti_status form_begin(const struct caller *c, const struct job *job, const int *ranks,
+                        const int *numbers, int count, int self, struct form **ret_form)
 {
-    struct form *form = calloc(1, sizeof *form + (size_t)count * sizeof form->ranks[0]);
-    /* Of the tags, those in which the last number stands first are no endpoint's. */
-    const int reserved = job->numbers - 1, slots = job->numbers / 2;
+    struct form *form = calloc(1, sizeof *form + (size_t)count * sizeof form->members[0]);
 
     if (form)
         form->requests = calloc((size_t)count, sizeof *form->requests);
@@ -193,16 +257,14 @@ tutti_status form_begin(const struct caller *c, const struct job *job, const int
     form->holders = 1;
     form->code = MPI_SUCCESS;
     form->made = MPI_COMM_NULL;
-    form->meets = job->callers_only || job->serialize;
-    form->tag = (int)(number % (uint32_t)(job->numbers * job->numbers));
-    form->tag_here = reserved * job->numbers + 2 * (int)(number % (uint32_t)slots);
-    form->tag_go = form->tag_here + 1;
     form->self = self;
     form->count = count;
-    memcpy(form->ranks, ranks, (size_t)count * sizeof *ranks);
-    for (int i = 0; i < count; i++)
-        form->requests[i] = MPI_REQUEST_NULL;
-    tutti_status status = form->meets ? TUTTI_OK : start_thread(c, form);
+    for (int m = 0; m < count; m++) {
+        form->members[m] = (struct member){ranks[m], numbers[m]};
+        form->requests[m] = MPI_REQUEST_NULL;
+    }
+    tutti_status status =
+        job->callers_only || job->serialize ? begin_meeting(c, form) : start_thread(c, form);
     if (status)
         let_go(form);
     else
@@ -228,6 +290,7 @@ tutti_status form_test(const struct caller *c, struct form *form, MPI_Comm *ret_
         return refuse(c, job_status(form->code), "MPI_Comm_create_group failed: %.300s",
                       job_words(form->code, words));
     *ret_comm = form->made;
+    form->made = MPI_COMM_NULL;
     return TUTTI_OK;
 }
 

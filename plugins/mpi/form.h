@@ -8,13 +8,14 @@
 
 struct form;
 
-/* Begins; `ranks` are the members in the job, in their order, and copied; `self` is this one's place
- * among them. `number` is the same on all members, and another for each group that is made at the
- * time. */
-tutti_status form_begin(const struct caller *c, const struct job *job, const int *ranks, int count,
-                        int self, uint32_t number, struct form **ret_form);
+/* Begins, and takes this member's number over, also when it fails. `ranks` are the members in the job, in their order, and
+ * `numbers` those that each has taken for this (job_take_meeting()); both are copied. `self` is this
+ * one's place among them. */
+tutti_status form_begin(const struct caller *c, const struct job *job, const int *ranks,
+                        const int *numbers, int count, int self, struct form **ret_form);
 
-/* NOT_READY until the communicator is there; after an error, its words are the caller's. */
+/* NOT_READY until the communicator is there, which is the caller's then; after an error, its words are
+ * the caller's. */
 tutti_status form_test(const struct caller *c, struct form *form, MPI_Comm *ret_comm);
 
 /* Frees it, whatever has become of it. Waits for nobody. NULL is allowed. */

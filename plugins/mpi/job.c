@@ -2,9 +2,10 @@
 /*
  * Starting MPI, or finding it started, and leaving it.
  *
- * Messages travel in a communicator of our own, so that a program's own messages never meet ours. It
- * is made by MPI_Comm_idup, because whoever waits for the other processes has to be the core, which
- * has a deadline; only MPI_Init_thread offers no such form.
+ * Messages travel in a communicator of our own, so that a program's own messages never meet ours, and
+ * communicators of groups are made from another. Both are made by MPI_Comm_idup, because whoever waits
+ * for the other processes has to be the core, which has a deadline; only MPI_Init_thread offers no such
+ * form. The second is a copy of the first, of which all processes may begin at any time.
  */
 #include "job.h"
 
@@ -16,18 +17,23 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine.h"
+#include "engine_inside.h"
 #include "launched.h"
 
 enum { NUMBERS_MAX = 1 << 14, FINALIZE_S = 5 };
 
+struct numbers {
+    int next; /* to try first */
+    bool used[NUMBERS_MAX];
+};
+
 static struct {
     pthread_mutex_t lock; /* of what is below */
     bool joined, ours, ready, blocking;
+    bool copies_again; /* the second copy is under way */
     MPI_Request copying;
     struct job job;
-    int next; /* number to try first */
-    bool used[NUMBERS_MAX];
+    struct numbers endpoints, meetings;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
@@ -130,7 +136,7 @@ static tutti_status start_or_find(const struct caller *c)
     if (ended)
         return refuse(c, TUTTI_ERR_PLUGIN,
                       "this process has finalized %s, which cannot be started again",
-                      tutti_mpi_engine.library);
+                      mpi_library());
     if (started) {
         MPI_Query_thread(&level);
     } else {
@@ -167,39 +173,33 @@ bool job_blocks(const tutti_host *host, void *host_self)
     return value && !strcmp(value, "1");
 }
 
-bool job_is_foreign(const struct job *job)
+tutti_status job_refuse_thread(const struct caller *c)
 {
-    return job->one_thread && !pthread_equal(job->home, pthread_self());
+    return refuse(c, TUTTI_ERR_UNSUPPORTED, "%s", one_thread_words);
 }
 
-tutti_status job_check_thread(const struct caller *c, const struct job *job)
-{
-    return job_is_foreign(job) ? refuse(c, TUTTI_ERR_UNSUPPORTED, "%s", one_thread_words)
-                               : TUTTI_OK;
-}
-
-bool job_is_barred(const struct caller *c, const struct job *job)
+void job_warn_of_thread(const struct caller *c)
 {
     static int warned;
 
-    if (!job_is_foreign(job))
-        return false;
     if (!__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
         c->host->log(c->host_self, 1, one_thread_words);
-    return true;
 }
 
-/* A tag names the receiving and the sending endpoint, so both numbers must fit. */
+/* A tag names the receiving and the sending endpoint, so both numbers must fit; or a process and its
+ * number for a group that is made (form.c). */
 static void count_numbers(void)
 {
     int *bound, there = 0, bits = 0;
 
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &there);
-    for (long most = there ? *bound : 32767; most >> (bits + 1); bits++)
+    const long most = there ? *bound : 32767, a_process = (most + 1) / state.job.size;
+    for (; most >> (bits + 1); bits++)
         ;
     state.job.numbers = 1 << bits / 2;
     if (state.job.numbers > NUMBERS_MAX)
         state.job.numbers = NUMBERS_MAX;
+    state.job.meetings = a_process < state.job.numbers ? (int)a_process : state.job.numbers;
 }
 
 static tutti_status join_locked(const struct caller *c)
@@ -237,8 +237,7 @@ tutti_status job_join(const tutti_host *host, void *host_self, const struct job 
     tutti_status status = state.joined ? TUTTI_OK : join_locked(&c);
     MPI_Finalized(&ended);
     if (!status && ended)
-        status =
-            refuse(&c, TUTTI_ERR_PLUGIN, "the program has finalized %s", tutti_mpi_engine.library);
+        status = refuse(&c, TUTTI_ERR_PLUGIN, "the program has finalized %s", mpi_library());
     pthread_mutex_unlock(&state.lock);
     if (!status)
         *ret_job = &state.job;
@@ -247,33 +246,55 @@ tutti_status job_join(const tutti_host *host, void *host_self, const struct job 
 
 /* One that was given back is used again as late as can be: nothing that was sent to its last holder
  * should meet the next. */
-tutti_status job_take_number(const tutti_host *host, void *host_self, int *ret_number)
+static tutti_status take(const struct caller *c, struct numbers *of, int count, int *ret_number)
 {
-    const struct caller c = {.host = host, .host_self = host_self};
-    const int numbers = state.job.numbers - 1;
     int number = -1;
 
     pthread_mutex_lock(&state.lock);
-    for (int tries = 0; tries < numbers && number < 0; tries++) {
-        if (!state.used[state.next])
-            number = state.next;
-        state.next = (state.next + 1) % numbers;
+    for (int tries = 0; tries < count && number < 0; tries++) {
+        if (!of->used[of->next])
+            number = of->next;
+        of->next = (of->next + 1) % count;
     }
     if (number >= 0)
-        state.used[number] = true;
+        of->used[number] = true;
     pthread_mutex_unlock(&state.lock);
     if (number < 0)
-        return refuse(&c, TUTTI_ERR_NO_MEMORY, "a process has at most %d groups over MPI at a time",
-                      numbers);
+        return refuse(c, TUTTI_ERR_NO_MEMORY, "a process has at most %d groups over MPI at a time",
+                      count);
     *ret_number = number;
     return TUTTI_OK;
 }
 
-void job_give_number(int number)
+static void give(struct numbers *of, int number)
 {
     pthread_mutex_lock(&state.lock);
-    state.used[number] = false;
+    of->used[number] = false;
     pthread_mutex_unlock(&state.lock);
+}
+
+tutti_status job_take_number(const tutti_host *host, void *host_self, int *ret_number)
+{
+    const struct caller c = {.host = host, .host_self = host_self};
+
+    return take(&c, &state.endpoints, state.job.numbers - 1, ret_number);
+}
+
+void job_give_number(int number)
+{
+    give(&state.endpoints, number);
+}
+
+tutti_status job_take_meeting(const tutti_host *host, void *host_self, int *ret_number)
+{
+    const struct caller c = {.host = host, .host_self = host_self};
+
+    return take(&c, &state.meetings, state.job.meetings, ret_number);
+}
+
+void job_give_meeting(int number)
+{
+    give(&state.meetings, number);
 }
 
 void job_version(tutti_engine_version *ret_version)
@@ -284,22 +305,35 @@ void job_version(tutti_engine_version *ret_version)
     MPI_Get_library_version(words, &length);
     (void)sscanf(words + strcspn(words, "0123456789"), "%u.%u.%u", &ret_version->major,
                  &ret_version->minor, &ret_version->patch);
-    snprintf(ret_version->name, sizeof ret_version->name, "%s", tutti_mpi_engine.library);
+    snprintf(ret_version->name, sizeof ret_version->name, "%s", mpi_library());
+}
+
+/* Goes on with the copies; whether both are there. */
+static bool go_on_copying(void)
+{
+    int done = 0;
+
+    if (MPI_Test(&state.copying, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done)
+        return false;
+    if (state.copies_again) {
+        MPI_Comm_set_errhandler(state.job.forming, MPI_ERRORS_RETURN);
+        return true;
+    }
+    MPI_Comm_set_errhandler(state.job.messages, MPI_ERRORS_RETURN);
+    state.copies_again =
+        MPI_Comm_idup(state.job.messages, &state.job.forming, &state.copying) == MPI_SUCCESS;
+    return false;
 }
 
 bool job_ready(void)
 {
-    int done = 0;
-
     if (__atomic_load_n(&state.ready, __ATOMIC_ACQUIRE))
         return true;
     pthread_mutex_lock(&state.lock);
     if (!state.ready) {
         job_lock();
-        if (MPI_Test(&state.copying, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done) {
-            MPI_Comm_set_errhandler(state.job.messages, MPI_ERRORS_RETURN);
+        if (go_on_copying())
             __atomic_store_n(&state.ready, true, __ATOMIC_RELEASE);
-        }
         job_unlock();
     }
     pthread_mutex_unlock(&state.lock);

@@ -21,12 +21,14 @@
 struct job {
     int rank, size;    /* in MPI_COMM_WORLD */
     int numbers;       /* endpoints that a process may have at a time */
+    int meetings;      /* groups that it may make at a time */
     bool serialize;    /* MPI allows one thread at a time: job_lock() does something */
     bool callers_only; /* and the program keeps its own threads apart: none of ours calls MPI */
     bool one_thread;   /* only `home` may call MPI */
     pthread_t home;
-    MPI_Comm messages; /* a copy of MPI_COMM_WORLD; ours once job_ready() */
-    char version[24];  /* "Open MPI 4.1.4", of the library that runs */
+    /* Copies of MPI_COMM_WORLD; ours once job_ready(). Communicators of groups are made from the second. */
+    MPI_Comm messages, forming;
+    char version[24]; /* "Open MPI 4.1.4", of the library that runs */
 };
 
 /* Joins the job: initialises MPI unless the program has, which returns once every process of the job
@@ -40,15 +42,40 @@ uint32_t job_threads(void);
 bool job_blocks(const tutti_host *host, void *host_self);
 
 /* Whether the program has initialised MPI for another thread alone, so that this one may not call it. */
-bool job_is_foreign(const struct job *job);
+static inline bool job_is_foreign(const struct job *job)
+{
+    return job->one_thread && !pthread_equal(job->home, pthread_self());
+}
 /* UNSUPPORTED, with words, where the program has initialised MPI for another thread alone. */
-tutti_status job_check_thread(const struct caller *c, const struct job *job);
+tutti_status job_refuse_thread(const struct caller *c);
+static inline tutti_status job_check_thread(const struct caller *c, const struct job *job)
+{
+    return job_is_foreign(job) ? job_refuse_thread(c) : TUTTI_OK;
+}
 /* The same for who cannot answer with an error, and then does nothing: warned of once. */
-bool job_is_barred(const struct caller *c, const struct job *job);
+void job_warn_of_thread(const struct caller *c);
+static inline bool job_is_barred(const struct caller *c, const struct job *job)
+{
+    const bool barred = job_is_foreign(job);
+
+    if (barred)
+        job_warn_of_thread(c);
+    return barred;
+}
 
 /* A number for an endpoint, and giving it back. The last of them, numbers - 1, is nobody's. */
 tutti_status job_take_number(const tutti_host *host, void *host_self, int *ret_number);
 void job_give_number(int number);
+
+/* The same for a group that is made; other members' processes may have the same. */
+tutti_status job_take_meeting(const tutti_host *host, void *host_self, int *ret_number);
+void job_give_meeting(int number);
+/* The tag of messages about a group that is made, to whom it has that number. Tags in which the last
+ * number stands first are no endpoint's. */
+static inline int job_meeting_tag(const struct job *job, int number)
+{
+    return (job->numbers - 1) * job->numbers + number;
+}
 
 /* MPI's name and version, which can be asked for before it is started. */
 void job_version(tutti_engine_version *ret_version);
@@ -59,7 +86,7 @@ void job_leave(int32_t clean);
 /* A group has failed: warns once a program that has to finalize MPI itself. */
 void job_warn_of_finalize(const struct caller *c);
 
-/* Whether `messages` can be used. Asks MPI, which must not be locked. */
+/* Whether the copies can be used. Asks MPI, which must not be locked. */
 bool job_ready(void);
 /* Waits until it can be. */
 void job_await(void);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine.h"
+#include "engine_inside.h"
 #include "job.h"
 
 static const char *variable(const char *name)
@@ -65,7 +65,7 @@ tutti_status launched_not_alone(const struct caller *c, int size)
                 "the only one, so its launcher was not %s's; start the program with that "
                 "(mpirun.openmpi or `srun --mpi=pmix`, mpirun.mpich or `srun --mpi=pmi2`, "
                 "`tutti run --backend mpi`), or set TUTTI_MPI to the launcher's own MPI",
-                evidence[i].name, value, tutti_mpi_engine.library, tutti_mpi_engine.library);
+                evidence[i].name, value, mpi_library(), mpi_library());
     }
     return TUTTI_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mpi: messages and collectives through Open MPI or MPICH, whichever this process runs under, and
- * who it is in their job.
+ * mpi: messages and collectives through Open MPI, MPICH or an MPI with the standard ABI, whichever this
+ * process runs under, and who it is in their job.
  *
  * What the plugin exports is constant, and which engine serves it comes out when it is first asked
  * for; so these functions hand each call on. An endpoint, a team or a bootstrap exists only once an
@@ -311,5 +311,5 @@ static const tutti_provider mpi_bootstrap = {.struct_size = sizeof(tutti_provide
                                              .ops = &mpi_bootstrap_table};
 static const tutti_provider *const providers[] = {&mpi_transport, &mpi_collectives, &mpi_bootstrap};
 
-TUTTI_PLUGIN_EXPORT_LEAVE("mpi", TUTTI_VERSION ", Open MPI 4 and MPICH 4", "Apache-2.0", providers,
-                          3, mpi_leave);
+TUTTI_PLUGIN_EXPORT_LEAVE("mpi", TUTTI_VERSION ", Open MPI 4, MPICH 4 and the standard MPI ABI",
+                          "Apache-2.0", providers, 3, mpi_leave);

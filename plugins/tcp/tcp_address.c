@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How an endpoint is reached: opens its listener, and packs what the core passes to the others.
+ *
+ * On the wire, little-endian: "tttcp" and two zeros, version (1 byte), family (2: 4 or 6), port
+ * (2), zero (4), IP (16, IPv4 in the first 4), endpoint id (8).
+ */
 #include "tcp.h"
 
 #include <arpa/inet.h>
@@ -8,10 +14,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/*
- * On the wire, little-endian: "tttcp" and two zeros, version (1 byte), family (2: 4 or 6), port
- * (2), zero (4), IP (16, IPv4 in the first 4), endpoint id (8).
- */
 static const char address_magic[8] = {'t', 't', 't', 'c', 'p', 0, 0, 1};
 
 void tcp_put(uint8_t *to, uint64_t value, unsigned bytes)

@@ -88,6 +88,133 @@ Test(trace, what_a_file_says_cannot_reach_the_terminal_as_control, .timeout = 20
     folder_remove(folder);
 }
 
+/* ---- dumps of several ranks ---- */
+
+/* The dump of one rank; `lists` are the members "unfinished" and "records" of its group. `lost`: how it
+ * lost rank 1; NULL: it has not. */
+static void put_dump_of_loss(const char *folder, int rank, int size, int started, const char *lists,
+                             const char *lost)
+{
+    g_autofree char *loss = lost ? g_strdup_printf(",\"lost\":\"%s\"", lost) : g_strdup("");
+    g_autofree char *name = g_strdup_printf("rank%d.json", rank);
+    g_autoptr(GString) text = g_string_new(NULL);
+
+    g_string_printf(text,
+                    "{\"schema\":\"tutti.trace/1\",\"cause\":\"signal\",\"run\":\"r\","
+                    "\"attempt\":0,\"rank\":%d,\"host\":\"h\",\"pid\":%d,\"context\":0,"
+                    "\"wall_ns\":1,\"groups\":[{\"name\":\"world\",\"id\":\"00000000000000aa\","
+                    "\"rank\":%d,\"size\":%d,\"backend\":\"shm\",\"members\":[",
+                    rank, 100 + rank, rank, size);
+    for (int r = 0; r < size; r++)
+        g_string_append_printf(text,
+                               "%s{\"host\":\"h\",\"pid\":%d,\"layout\":0,\"world_rank\":%d%s}",
+                               r ? "," : "", 100 + r, r, r == 1 ? loss : "");
+    g_string_append_printf(text, "],\"started\":%d,\"completed\":0,%s}]}", started, lists);
+    put(folder, name, text->str);
+}
+
+static void put_dump(const char *folder, int rank, int size, int started, const char *lists)
+{
+    put_dump_of_loss(folder, rank, size, started, lists, NULL);
+}
+
+#define CALLED(operation)                                                                          \
+    "\"records\":[{\"sequence\":1,\"operation\":\"" operation                                      \
+    "\",\"count\":0,\"state\":\"started\"}]"
+#define CALLED_NOTHING "\"unfinished\":[],\"records\":[]"
+#define WAITS(call, waits)                                                                         \
+    "{" call ",\"seconds\":9,\"waits_for\":{\"rank\":" waits                                       \
+    ",\"what\":\"message\",\"not_called\":[]}}"
+#define IN_BARRIER(waits) WAITS("\"sequence\":1", waits)
+#define IN_RECV(peer)                                                                              \
+    WAITS("\"operation\":\"recv\",\"peer\":" peer ",\"tag\":7,\"bytes\":8,\"moved\":0", peer)
+#define UNFINISHED(calls) "\"unfinished\":[" calls "]," CALLED("barrier")
+
+static struct ran analyzed(const char *folder)
+{
+    struct ran r = ran("$TUTTI trace analyze %s", folder);
+
+    cr_assert_eq(r.code, 3, "%d: %s%s", r.code, r.out, r.err);
+    return r;
+}
+
+Test(trace, two_that_differ_are_told_although_rank_0_is_behind_them, .timeout = 20)
+{
+    char *folder = folder_new();
+
+    put_dump(folder, 0, 3, 0, CALLED_NOTHING);
+    put_dump(folder, 1, 3, 1, UNFINISHED(IN_BARRIER("0")));
+    put_dump(folder, 2, 3, 1, "\"unfinished\":[" IN_BARRIER("0") "]," CALLED("broadcast"));
+    struct ran r = analyzed(folder);
+    CONTAINS(r.out, "  different: as #1 rank 1 called barrier; rank 2 called broadcast\n");
+    CONTAINS(r.out, "  late: rank 0 (host h, pid 100) has not called #1 barrier");
+    CONTAINS(r.out, "verdict: different\n");
+    ran_free(&r);
+    folder_remove(folder);
+}
+
+Test(trace, nobody_is_picked_out_of_several_that_gave_no_dump, .timeout = 20)
+{
+    char *folder = folder_new();
+
+    put_dump(folder, 1, 4, 1, UNFINISHED(IN_BARRIER("-1")));
+    struct ran r = analyzed(folder);
+    CONTAINS(r.out, "  stopped: ranks 0, 2 and 3 are waited for and there is no dump of them: ");
+    CONTAINS(r.out, "  no dump of ranks 0, 2 and 3\n");
+    ran_free(&r);
+    folder_remove(folder);
+}
+
+/* Ranks 0 and 1 wait for each other in a call that rank 2 has not come to; rank 3 owes a message. */
+Test(trace, who_owes_a_message_and_gave_no_dump_is_told_next_to_who_is_late, .timeout = 20)
+{
+    char *folder = folder_new();
+
+    put_dump(folder, 0, 4, 1, UNFINISHED(IN_BARRIER("1") "," IN_RECV("3")));
+    put_dump(folder, 1, 4, 1, UNFINISHED(IN_BARRIER("0")));
+    put_dump(folder, 2, 4, 0, CALLED_NOTHING);
+    struct ran r = analyzed(folder);
+    CONTAINS(r.out, "  late: rank 2 (host h, pid 102) has not called #1 barrier: it has called "
+                    "nothing yet and is outside of tutti\n");
+    CONTAINS(r.out, "  stopped: rank 3 (host h, pid 103) is waited for and there is no dump of it");
+    ran_free(&r);
+    folder_remove(folder);
+}
+
+Test(trace, whose_host_does_not_answer_is_cut_off_whoever_else_only_lost_it, .timeout = 20)
+{
+    static const char cut[] = "  cut: rank 1 (host h, pid 101) does not answer on the network";
+    static const char *const losses[][3] = {
+        {"ended", "vanished", cut},
+        {"vanished", "ended", cut},
+        {"ended", "ended", "  dead: rank 1 (host h, pid 101) ended without leaving the group\n"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(losses); i++) {
+        char *folder = folder_new();
+
+        put_dump_of_loss(folder, 0, 3, 0, CALLED_NOTHING, losses[i][0]);
+        put_dump_of_loss(folder, 2, 3, 0, CALLED_NOTHING, losses[i][1]);
+        struct ran r = analyzed(folder);
+        CONTAINS(r.out, losses[i][2]);
+        ran_free(&r);
+        folder_remove(folder);
+    }
+}
+
+Test(trace, a_dump_of_thousands_of_members_is_judged_in_seconds, .timeout = 60)
+{
+    char *folder = folder_new();
+
+    put_dump(folder, 5, 4096, 1, UNFINISHED(IN_BARRIER("7")));
+    struct ran r = analyzed(folder);
+    cr_expect_lt(r.seconds, 20);
+    CONTAINS(r.out, "  stopped: rank 7 (host h, pid 107) is waited for");
+    CONTAINS(r.out, "  no dump of ranks 0-4 and 6-4095\n");
+    ran_free(&r);
+    folder_remove(folder);
+}
+
 Test(trace, json_is_one_document, .timeout = 20)
 {
     char *folder = folder_new();

@@ -63,6 +63,7 @@ void dumps_expect(const struct dumps *f, const char *words)
 {
     char path[PATH_BYTES], text[65536];
     DIR *dir = opendir(f->path);
+    int looked_at = 0;
 
     for (struct dirent *e; dir && (e = readdir(dir));) {
         snprintf(path, sizeof path, "%s/%s", f->path, e->d_name);
@@ -71,10 +72,12 @@ void dumps_expect(const struct dumps *f, const char *words)
             continue;
         text[fread(text, 1, sizeof text - 1, file)] = 0;
         fclose(file);
+        looked_at++;
         cr_expect_not_null(strstr(text, words), "%s lacks «%s»: %s", e->d_name, words, text);
     }
     if (dir)
         closedir(dir);
+    cr_expect_gt(looked_at, 0, "there is no dump in %s", f->path);
 }
 
 void dumps_analyze(const struct dumps *f, int code, const char *const *parts)

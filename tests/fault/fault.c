@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -28,6 +29,26 @@ int64_t fault_now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+void fault_make_folder(const char *file, char ret_folder[static FAULT_FOLDER_MAX])
+{
+    char command[512];
+
+    strcpy(ret_folder, "/tmp/tutti-lone-XXXXXX");
+    cr_assert_not_null(mkdtemp(ret_folder));
+    if (!file)
+        return;
+    snprintf(command, sizeof command, "cp -L " LIBRARIES "/%s %s", file, ret_folder);
+    cr_assert_eq(system(command), 0);
+}
+
+void fault_remove_folder(const char *folder)
+{
+    char command[64];
+
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    cr_expect_eq(system(command), 0);
+}
+
 struct ranks *fault_start(const struct fault_way *way, const char *program, const char *case_name,
                           int size, const char *const *env)
 {
@@ -48,13 +69,33 @@ struct ranks *fault_start(const struct fault_way *way, const char *program, cons
 
 void fault_await_offer(const struct ranks *ranks, int rank)
 {
+    char name[32];
+
+    snprintf(name, sizeof name, "offer/%d", rank);
+    fault_await_key(ranks, 0, name);
+}
+
+uint16_t fault_free_port(void)
+{
+    tutti_store_server *server;
+
+    cr_assert_eq(tutti_store_server_start("127.0.0.1", 0, &server), TUTTI_OK, "%s",
+                 tutti_last_error());
+    uint16_t port = tutti_store_server_port(server);
+    tutti_store_server_stop(server);
+    return port;
+}
+
+void fault_await_key(const struct ranks *ranks, uint16_t port, const char *name)
+{
     char key[128];
     const char *keys[1] = {key};
     tutti_store *store;
 
-    snprintf(key, sizeof key, "tutti/%s/0/0/world/offer/%d", ranks_run_id(ranks), rank);
-    cr_assert_eq(tutti_store_open_tcp("127.0.0.1", ranks_store_port(ranks), OFFER_MS, &store),
-                 TUTTI_OK, "%s", tutti_last_error());
+    snprintf(key, sizeof key, "tutti/%s/0/0/world/%s", ranks_run_id(ranks), name);
+    cr_assert_eq(
+        tutti_store_open_tcp("127.0.0.1", port ? port : ranks_store_port(ranks), OFFER_MS, &store),
+        TUTTI_OK, "%s", tutti_last_error());
     cr_assert_eq(tutti_store_wait(store, keys, 1, OFFER_MS), TUTTI_OK, "%s", tutti_last_error());
     tutti_store_unref(store);
 }
@@ -92,7 +133,7 @@ bool fault_within(const struct ranks *ranks, int rank, int64_t from_ns, int budg
     fprintf(stderr, "%s: rank %d returned after %.1f ms, of which the machine withheld %lld\n",
             criterion_current_test ? criterion_current_test->name : "?", rank, ms,
             (long long)withheld);
-    return ranks_have_instruments() || ms <= (double)(budget_ms + withheld);
+    return at >= 0 && (ranks_have_instruments() || ms <= (double)(budget_ms + withheld));
 }
 
 void fault_expect(struct ranks *ranks, const struct fault_expected *expected)

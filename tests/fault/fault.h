@@ -14,7 +14,7 @@
 
 #include "harness/launch.h"
 
-enum { FAULT_RANKS_MAX = 16, FAULT_BUDGET_MS = 1000, FAULT_TEST_S = 100 };
+enum { FAULT_RANKS_MAX = 16, FAULT_BUDGET_MS = 1000, FAULT_TEST_S = 100, FAULT_FOLDER_MAX = 32 };
 
 /* Over what ranks are connected. */
 struct fault_way {
@@ -44,8 +44,7 @@ extern const struct fault_way fault_shm, fault_tcp, fault_gloo, fault_composed, 
     }                                                                                              \
     static void fault_##suite##_##name(const struct fault_way *way)
 
-/* The same, and over each engine that is not ours, where there is one: for what happens while
- * something is under way. How a group is made is the core's alone. */
+/* The same, and over each engine that is not ours, where there is one: for all that goes through a backend. */
 #define FAULT_TEST_WITH_ENGINES(suite, name)                                                       \
     static void fault_##suite##_##name(const struct fault_way *way);                               \
     Test(suite, name##_over_gloo, .timeout = FAULT_TEST_S)                                         \
@@ -77,6 +76,10 @@ struct ranks *fault_start(const struct fault_way *way, const char *program, cons
 
 /* Waits until the rank's offer for the world is in the store: from then on the others know it. */
 void fault_await_offer(const struct ranks *ranks, int rank);
+/* The same for a key of the world's ("decision/1"), in the store at `port`; 0: the test's own. */
+void fault_await_key(const struct ranks *ranks, uint16_t port, const char *name);
+/* A port of 127.0.0.1 on which nobody listens. */
+uint16_t fault_free_port(void);
 
 /* What is expected of those that live on. */
 struct fault_expected {
@@ -103,6 +106,10 @@ bool fault_within(const struct ranks *ranks, int rank, int64_t from_ns, int budg
 
 /* All but the victim, of `size`, say that it was lost; then as fault_finish(). */
 void fault_expect_lost(struct ranks *ranks, int size, int victim, int64_t from_ns);
+
+/* A new folder with a copy of a file of the build's libraries, and nothing else; NULL: nothing. */
+void fault_make_folder(const char *file, char ret_folder[static FAULT_FOLDER_MAX]);
+void fault_remove_folder(const char *folder);
 
 /* CLOCK_MONOTONIC. */
 int64_t fault_now_ns(void);

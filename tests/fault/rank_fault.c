@@ -2,16 +2,21 @@
 /*
  * Ranks that something is done to. What they call comes from TUTTI_TEST_CALL, how long they wait at
  * most from TUTTI_TEST_TIMEOUT_MS (in init) and TUTTI_TEST_CALL_MS, and the rank that behaves
- * differently from TUTTI_TEST_VICTIM. What a call returned is told as `status` and `words`, and
+ * differently from TUTTI_TEST_VICTIM; TUTTI_TEST_URL is where they meet, if not as the harness says. What a call returned is told as `status` and `words`, and
  * when, as the point `returned`.
  */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "rank_tell.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
 
 /* Floats: 8 B and 16 MiB, of which ThreadSanitizer would make minutes. */
 #ifdef __SANITIZE_THREAD__
@@ -28,6 +33,7 @@ static tutti_status init(tutti_group **ret_world)
     tutti_init_options known = TUTTI_INIT_OPTIONS_INIT;
 
     known.timeout_ms = number_of("TUTTI_TEST_TIMEOUT_MS", 20000);
+    known.init_url = getenv("TUTTI_TEST_URL");
     return tutti_init(&known, ret_world);
 }
 
@@ -85,6 +91,9 @@ static tutti_status call(tutti_group *world, int rank, int size)
         return sum(world, LARGE, true);
     if (!strcmp(what, "broadcast"))
         return tutti_broadcast(world, &many, size - 1, options(), 0);
+    if (!strcmp(what, "messages")) /* large, from all to the last */
+        return rank < size - 1 ? tutti_send(world, &many, size - 1, TAG, options())
+                               : tutti_recv(world, &many, 0, TAG, options(), 0);
     if (!strcmp(what, "message")) { /* from the victim to all */
         if (rank != victim())
             return tutti_recv(world, &few, victim(), TAG, options(), 0);
@@ -138,6 +147,34 @@ RANK_CASE(one_stays_away)
     if (rank == victim())
         rank_await("never");
     finish(world, call(world, rank, size));
+}
+
+/* The victim waits for a message that nobody sends while the others are in a call. */
+RANK_CASE(one_waits_elsewhere)
+{
+    tutti_group *world = join();
+    int64_t count = SMALL;
+    tutti_tensor few = floats(&count);
+
+    check_ok(tutti_barrier(world, 0, 0));
+    rank_point("open");
+    finish(world, rank == victim() ? tutti_recv(world, &few, (rank + 1) % size, TAG, 0, 0)
+                                   : call(world, rank, size));
+}
+
+/* TUTTI_TEST_LATE comes into a call in which the others wait when it is told to. */
+RANK_CASE(one_is_late)
+{
+    tutti_group *world = join();
+    tutti_status status = TUTTI_OK;
+
+    check_ok(tutti_barrier(world, 0, 0));
+    rank_point("open");
+    if (rank == number_of("TUTTI_TEST_LATE", -1))
+        rank_await("go");
+    while (!status)
+        status = call(world, rank, size);
+    finish(world, status);
 }
 
 /* The deadline of a message is its own: the group goes on. */
@@ -254,6 +291,16 @@ static void check_forked(tutti_group *world, tutti_work *work, tutti_store *stor
     check_status(tutti_group_destroy(world), TUTTI_ERR_FORKED);
 }
 
+/* In a child. What threads hold that it has not looks like a leak there. */
+static bool is_child;
+
+#ifdef __SANITIZE_ADDRESS__
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void)
+{
+    return is_child;
+}
+#endif
+
 /* Children of all ranks use what they inherited, and end in the two usual ways. */
 RANK_CASE(children_are_told_that_they_forked)
 {
@@ -271,6 +318,7 @@ RANK_CASE(children_are_told_that_they_forked)
         pid_t child = fork();
 
         if (child == 0) {
+            is_child = true;
             check_forked(world, work, store);
             if (i)
                 rank_end(); /* exit(3) */
@@ -344,6 +392,22 @@ static void *abort_when_told(void *argument)
     return 0;
 }
 
+/* The victim ends the group. */
+RANK_CASE(one_aborts)
+{
+    tutti_group *world = join();
+
+    check_ok(tutti_barrier(world, 0, 0));
+    rank_point("open");
+    rank_await("go");
+    if (rank == victim()) {
+        rank_point("aborting");
+        check_ok(tutti_group_abort(world, "the tests want it"));
+        rank_point("aborted");
+    }
+    finish(world, call(world, rank, size));
+}
+
 /* Another thread of the victim ends what all wait for. */
 RANK_CASE(aborts_from_another_thread)
 {
@@ -354,8 +418,8 @@ RANK_CASE(aborts_from_another_thread)
     if (rank == victim())
         check_eq(pthread_create(&thread, 0, abort_when_told, world), 0);
     rank_point("open");
-    if (rank == size - 1 && rank != victim()) /* the one that all wait for */
-        rank_await("go");
+    if (rank == size - 1 && rank != victim() && !number_of("TUTTI_TEST_ALL_CALL", 0))
+        rank_await("go"); /* the one that all wait for */
     tutti_status status = TUTTI_OK;
     while (!status)
         status = call(world, rank, size);

@@ -6,7 +6,7 @@
 
 #include "rank_tell.h"
 
-enum { SIZE_MAX_HERE = 16 };
+enum { SIZE_MAX_HERE = 16, GROUPS_MANY = 16 };
 
 static tutti_group *join(void)
 {
@@ -14,6 +14,7 @@ static tutti_group *join(void)
     tutti_group *world = 0;
 
     options.timeout_ms = 20000;
+    options.init_url = getenv("TUTTI_TEST_URL");
     require_ok(tutti_init(&options, &world));
     check_ok(tutti_barrier(world, 0, 0));
     return world;
@@ -62,6 +63,27 @@ RANK_CASE(all_come)
     while (!status)
         status = tutti_barrier(group, 0, 0);
     finish(group, world, status);
+}
+
+/* The victim, which serves the store, is stopped while the others make two groups. */
+RANK_CASE(others_make_groups)
+{
+    tutti_group *world = join(), *group = 0;
+    int32_t others[SIZE_MAX_HERE], count = 0;
+
+    for (int32_t r = 0; r < size; r++)
+        if (r != victim())
+            others[count++] = r;
+    rank_point("open");
+    rank_await("go");
+    rank_point("making");
+    for (int i = 0; i < 2 && rank != victim(); i++) {
+        require_ok(tutti_group_new(world, others, count, 0, &group));
+        check_ok(tutti_barrier(group, 0, 0));
+        check_ok(tutti_group_destroy(group));
+    }
+    check_ok(tutti_barrier(world, 0, 0));
+    check_ok(tutti_group_destroy(world));
 }
 
 /* A group without the victim goes on, and makes groups; the world does not. */
@@ -115,6 +137,26 @@ RANK_CASE(one_exits)
         tutti_group_destroy(groups[i]);
     }
     tutti_group_destroy(world);
+}
+
+/* Each of the even ranks destroys the groups in the order in which they were made, the others begin with
+ * the last one. The victim comes back much later. */
+RANK_CASE(orders_of_destruction_differ)
+{
+    tutti_group *world = join(), *groups[GROUPS_MANY];
+
+    for (int i = 0; i < GROUPS_MANY; i++)
+        require_ok(tutti_group_new(world, 0, 0, 0, &groups[i]));
+    require_ok(tutti_barrier(world, 0, 0));
+    rank_point("open");
+    if (rank == victim())
+        rank_await("go");
+    rank_point("destroying");
+    for (int i = 0; i < GROUPS_MANY; i++)
+        check_ok(tutti_group_destroy(groups[rank % 2 ? GROUPS_MANY - 1 - i : i]));
+    tell(TUTTI_OK);
+    check_ok(tutti_barrier(world, 0, 0));
+    check_ok(tutti_group_destroy(world));
 }
 
 /* Every rank but the last has another idea of the list; they wait for each other. */

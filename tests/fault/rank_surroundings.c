@@ -141,3 +141,22 @@ RANK_CASE(waits_in_a_barrier)
     }
     check_ok(tutti_group_destroy(world));
 }
+
+/* The last process says that it is the rank of the one before it. */
+RANK_CASE(two_are_the_same_rank)
+{
+    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
+    tutti_group *world = 0;
+
+    options.world_size = size - 1;
+    options.rank = rank == size - 1 ? rank - 1 : rank;
+    options.timeout_ms = LATE_MS * 4;
+    tutti_status status = tutti_init(&options, &world);
+    tell(status);
+    rank_point("told");
+    if (status)
+        return;
+    rank_await("go"); /* until the other one has heard that it is not the one */
+    check_ok(tutti_barrier(world, NULL, NULL));
+    check_ok(tutti_group_destroy(world));
+}

@@ -59,12 +59,12 @@ FAULT_TEST_WITH_ENGINES(killed, in_large_asynchronous_all_reduces)
     kill_while_calling(way, "work", RANKS - 1);
 }
 
-FAULT_TEST(killed, in_large_broadcasts)
+FAULT_TEST_WITH_ENGINES(killed, in_large_broadcasts)
 {
     kill_while_calling(way, "broadcast", RANKS - 1);
 }
 
-FAULT_TEST(killed, rank_0_in_barriers)
+FAULT_TEST_WITH_ENGINES(killed, rank_0_in_barriers)
 {
     kill_while_calling(way, "barrier", 0);
 }
@@ -86,7 +86,7 @@ static void kill_while_awaited(const struct fault_way *way, const char *call, in
     fault_expect_lost(ranks, RANKS, victim, ranks_signal(ranks, victim, SIGKILL));
 }
 
-FAULT_TEST(killed, while_others_sleep_in_a_barrier)
+FAULT_TEST_WITH_ENGINES(killed, while_others_sleep_in_a_barrier)
 {
     kill_while_awaited(way, "barrier", MIDDLE);
 }
@@ -96,12 +96,12 @@ FAULT_TEST_WITH_ENGINES(killed, while_others_sleep_in_a_large_all_reduce)
     kill_while_awaited(way, "large", MIDDLE);
 }
 
-FAULT_TEST(killed, while_others_receive_from_it)
+FAULT_TEST_WITH_ENGINES(killed, while_others_receive_from_it)
 {
     kill_while_awaited(way, "message", MIDDLE);
 }
 
-FAULT_TEST(killed, rank_0_while_others_sleep_in_a_barrier)
+FAULT_TEST_WITH_ENGINES(killed, rank_0_while_others_sleep_in_a_barrier)
 {
     kill_while_awaited(way, "barrier", 0);
 }
@@ -141,7 +141,7 @@ FAULT_TEST_WITH_ENGINES(killed, with_a_forked_child_that_lives_on)
     ranks_free(ranks); /* ends the child */
 }
 
-FAULT_TEST(killed, two_at_once)
+FAULT_TEST_WITH_ENGINES(killed, two_at_once)
 {
     struct ranks *ranks = fault_start(way, "rank_fault", "calls_for_ever", RANKS,
                                       (const char *[]){variable("CALL", "small"), NULL});
@@ -159,7 +159,7 @@ FAULT_TEST(killed, two_at_once)
 }
 
 /* Leaving needs nobody: whether the death is noticed before is a matter of time. */
-FAULT_TEST(killed, while_others_leave)
+FAULT_TEST_WITH_ENGINES(killed, while_others_leave)
 {
     struct ranks *ranks =
         fault_start(way, "rank_fault", "leaves", RANKS, (const char *[]){victim_is(MIDDLE), NULL});
@@ -226,12 +226,12 @@ static void kill_in_init(const struct fault_way *way, int victim)
     fault_finish(ranks);
 }
 
-FAULT_TEST(killed, in_init_after_its_offer)
+FAULT_TEST_WITH_ENGINES(killed, in_init_after_its_offer)
 {
     kill_in_init(way, MIDDLE);
 }
 
-FAULT_TEST(killed, rank_0_in_init_after_its_offer)
+FAULT_TEST_WITH_ENGINES(killed, rank_0_in_init_after_its_offer)
 {
     kill_in_init(way, 0);
 }
@@ -286,12 +286,12 @@ static void kill_at_moments(const struct fault_way *way, int victim)
         kill_at(way, victim, after_us);
 }
 
-FAULT_TEST(killed, at_any_moment_of_init)
+FAULT_TEST_WITH_ENGINES(killed, at_any_moment_of_init)
 {
     kill_at_moments(way, MIDDLE);
 }
 
-FAULT_TEST(killed, rank_0_at_any_moment_of_init)
+FAULT_TEST_WITH_ENGINES(killed, rank_0_at_any_moment_of_init)
 {
     kill_at_moments(way, 0);
 }

@@ -10,18 +10,24 @@
 enum { RANKS = 4, ABORT_MS = 100, SLACK_MS = 50 };
 
 static struct ranks *start(const struct fault_way *way, const char *case_name, const char *call,
-                           int victim)
+                           int victim, const char *more)
 {
     char call_is[32], who[32];
 
     snprintf(call_is, sizeof call_is, "TUTTI_TEST_CALL=%s", call);
     snprintf(who, sizeof who, "TUTTI_TEST_VICTIM=%d", victim);
-    return fault_start(way, "rank_fault", case_name, RANKS, (const char *[]){call_is, who, NULL});
+    return fault_start(way, "rank_fault", case_name, RANKS,
+                       (const char *[]){call_is, who, more, NULL});
 }
 
-static void abort_from(const struct fault_way *way, const char *call, int victim)
+/* Either one is late and the others wait for it, or data is on its way without end. */
+enum abort_while { ONE_IS_LATE, ALL_CALL };
+
+static void abort_from(const struct fault_way *way, const char *call, int victim,
+                       enum abort_while state)
 {
-    struct ranks *ranks = start(way, "aborts_from_another_thread", call, victim);
+    struct ranks *ranks = start(way, "aborts_from_another_thread", call, victim,
+                                state == ALL_CALL ? "TUTTI_TEST_ALL_CALL=1" : NULL);
     char who[64];
 
     cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
@@ -29,7 +35,8 @@ static void abort_from(const struct fault_way *way, const char *call, int victim
     ranks_tell(ranks, victim, "abort");
     cr_assert(ranks_reach(ranks, victim, "aborting"));
     snprintf(who, sizeof who, "aborted by rank %d: the tests want it", victim);
-    ranks_tell(ranks, RANKS - 1, "go");
+    if (state == ONE_IS_LATE)
+        ranks_tell(ranks, RANKS - 1, "go");
     fault_expect(ranks,
                  &(struct fault_expected){.size = RANKS,
                                           .status = "TUTTI_ERR_ABORTED",
@@ -40,24 +47,35 @@ static void abort_from(const struct fault_way *way, const char *call, int victim
     fault_finish(ranks);
 }
 
-FAULT_TEST(leaving, an_abort_from_another_thread_ends_a_barrier)
+FAULT_TEST_WITH_ENGINES(leaving, an_abort_from_another_thread_ends_a_barrier)
 {
-    abort_from(way, "barrier", 1);
+    abort_from(way, "barrier", 1, ONE_IS_LATE);
 }
 
 FAULT_TEST_EVERYWHERE(leaving, an_abort_from_another_thread_ends_a_large_all_reduce)
 {
-    abort_from(way, "large", 2);
+    abort_from(way, "large", 2, ONE_IS_LATE);
 }
 
-FAULT_TEST(leaving, an_abort_by_rank_0_ends_asynchronous_work)
+FAULT_TEST_WITH_ENGINES(leaving, an_abort_from_another_thread_ends_large_messages)
 {
-    abort_from(way, "work", 0);
+    abort_from(way, "messages", 1, ONE_IS_LATE);
+}
+
+FAULT_TEST_WITH_ENGINES(leaving, an_abort_from_another_thread_ends_what_is_being_moved)
+{
+    abort_from(way, "messages", 1, ALL_CALL);
+    abort_from(way, "large", 2, ALL_CALL);
+}
+
+FAULT_TEST_WITH_ENGINES(leaving, an_abort_by_rank_0_ends_asynchronous_work)
+{
+    abort_from(way, "work", 0, ONE_IS_LATE);
 }
 
 FAULT_TEST_EVERYWHERE(leaving, an_exit_without_destroy_is_a_loss_in_words)
 {
-    struct ranks *ranks = start(way, "one_exits", "large", 2);
+    struct ranks *ranks = start(way, "one_exits", "large", 2, NULL);
 
     cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
     ranks_tell(ranks, 2, "go");
@@ -71,9 +89,9 @@ FAULT_TEST_EVERYWHERE(leaving, an_exit_without_destroy_is_a_loss_in_words)
     fault_finish(ranks);
 }
 
-FAULT_TEST(leaving, an_exit_of_rank_0_without_destroy_is_a_loss_in_words)
+FAULT_TEST_WITH_ENGINES(leaving, an_exit_of_rank_0_without_destroy_is_a_loss_in_words)
 {
-    struct ranks *ranks = start(way, "one_exits", "barrier", 0);
+    struct ranks *ranks = start(way, "one_exits", "barrier", 0, NULL);
 
     cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
     ranks_tell(ranks, 0, "go");
@@ -89,7 +107,7 @@ FAULT_TEST(leaving, an_exit_of_rank_0_without_destroy_is_a_loss_in_words)
 
 static void leave_first(const struct fault_way *way, const char *call, int victim)
 {
-    struct ranks *ranks = start(way, "one_leaves_first", call, victim);
+    struct ranks *ranks = start(way, "one_leaves_first", call, victim, NULL);
     char words[64];
 
     cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
@@ -106,7 +124,7 @@ static void leave_first(const struct fault_way *way, const char *call, int victi
     fault_finish(ranks);
 }
 
-FAULT_TEST(leaving, who_left_before_a_call_is_named)
+FAULT_TEST_WITH_ENGINES(leaving, who_left_before_a_call_is_named)
 {
     leave_first(way, "barrier", 2);
 }
@@ -116,14 +134,14 @@ FAULT_TEST_WITH_ENGINES(leaving, who_left_before_a_large_call_is_named)
     leave_first(way, "large", 3);
 }
 
-FAULT_TEST(leaving, rank_0_that_left_before_a_call_is_named)
+FAULT_TEST_WITH_ENGINES(leaving, rank_0_that_left_before_a_call_is_named)
 {
     leave_first(way, "small", 0);
 }
 
-FAULT_TEST(leaving, forked_children_disturb_nobody)
+FAULT_TEST_WITH_ENGINES(leaving, forked_children_disturb_nobody)
 {
-    struct ranks *ranks = start(way, "children_are_told_that_they_forked", "small", 0);
+    struct ranks *ranks = start(way, "children_are_told_that_they_forked", "small", 0, NULL);
 
     cr_expect(ranks_wait(ranks));
     cr_expect(ranks_passed(ranks));

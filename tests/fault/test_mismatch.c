@@ -36,22 +36,22 @@ static void expect_mismatch(const struct fault_way *way, int victim, const char 
     fault_finish(ranks);
 }
 
-FAULT_TEST(mismatch, in_dtype)
+FAULT_TEST_WITH_ENGINES(mismatch, in_dtype)
 {
     expect_mismatch(way, OTHER, "all_reduce 8 x f32, sum", "all_reduce 8 x i32, sum");
 }
 
-FAULT_TEST(mismatch, in_dtype_of_another_size)
+FAULT_TEST_WITH_ENGINES(mismatch, in_dtype_of_another_size)
 {
     expect_mismatch(way, OTHER, "all_reduce 8 x f32, sum", "all_reduce 8 x f16, sum");
 }
 
-FAULT_TEST(mismatch, in_op)
+FAULT_TEST_WITH_ENGINES(mismatch, in_op)
 {
     expect_mismatch(way, OTHER, "all_reduce 8 x f32, sum", "all_reduce 8 x f32, max");
 }
 
-FAULT_TEST(mismatch, in_op_of_large_tensors)
+FAULT_TEST_WITH_ENGINES(mismatch, in_op_of_large_tensors)
 {
     expect_mismatch(way, OTHER, "all_reduce 1000000 x f32, sum", "all_reduce 1000000 x f32, avg");
 }
@@ -66,32 +66,32 @@ FAULT_TEST_WITH_ENGINES(mismatch, of_8_bytes_and_4_mebibytes)
     expect_mismatch(way, OTHER, "all_reduce 2 x f32, sum", "all_reduce 1048576 x f32, sum");
 }
 
-FAULT_TEST(mismatch, of_4_mebibytes_and_8_bytes)
+FAULT_TEST_WITH_ENGINES(mismatch, of_4_mebibytes_and_8_bytes)
 {
     expect_mismatch(way, 0, "all_reduce 1048576 x f32, sum", "all_reduce 2 x f32, sum");
 }
 
-FAULT_TEST(mismatch, in_count_of_broadcasts)
+FAULT_TEST_WITH_ENGINES(mismatch, in_count_of_broadcasts)
 {
     expect_mismatch(way, OTHER, "broadcast 2 x f32, root 0", "broadcast 1000000 x f32, root 0");
 }
 
-FAULT_TEST(mismatch, in_operation)
+FAULT_TEST_WITH_ENGINES(mismatch, in_operation)
 {
     expect_mismatch(way, OTHER, "all_reduce 8 x f32, sum", "broadcast 8 x f32, root 0");
 }
 
-FAULT_TEST(mismatch, of_broadcast_and_barrier)
+FAULT_TEST_WITH_ENGINES(mismatch, of_broadcast_and_barrier)
 {
     expect_mismatch(way, OTHER, "broadcast 8 x f32, root 0", "barrier");
 }
 
-FAULT_TEST(mismatch, of_barrier_and_a_large_broadcast_by_rank_0)
+FAULT_TEST_WITH_ENGINES(mismatch, of_barrier_and_a_large_broadcast_by_rank_0)
 {
     expect_mismatch(way, 0, "barrier", "broadcast 1000000 x f32, root 0");
 }
 
-FAULT_TEST(mismatch, of_root_0_and_root_1)
+FAULT_TEST_WITH_ENGINES(mismatch, of_root_0_and_root_1)
 {
     expect_mismatch(way, 1, "broadcast 8 x f32, root 0", "broadcast 8 x f32, root 1");
 }
@@ -101,25 +101,25 @@ FAULT_TEST_WITH_ENGINES(mismatch, of_root_0_and_root_1_with_large_tensors)
     expect_mismatch(way, 1, "broadcast 1000000 x f32, root 0", "broadcast 1000000 x f32, root 1");
 }
 
-FAULT_TEST(mismatch, of_root_0_and_root_1_seen_by_a_third)
+FAULT_TEST_WITH_ENGINES(mismatch, of_root_0_and_root_1_seen_by_a_third)
 {
     expect_mismatch(way, OTHER, "broadcast 8 x f32, root 0", "broadcast 8 x f32, root 1");
 }
 
 /* By messages everybody waits: the root for the others, and they for the root. */
-FAULT_TEST(mismatch, of_a_root_that_reduces_and_members_that_broadcast)
+FAULT_TEST_WITH_ENGINES(mismatch, of_a_root_that_reduces_and_members_that_broadcast)
 {
     expect_mismatch(way, 0, "broadcast 8 x f32, root 0", "reduce 8 x f32, sum, root 0");
     expect_mismatch(way, 0, "broadcast 1000000 x f32, root 0", "reduce 1000000 x f32, sum, root 0");
 }
 
 /* Which is an all_reduce of 8 x i32, sum, inside. */
-FAULT_TEST(mismatch, of_a_split_and_an_all_reduce_of_its_shape)
+FAULT_TEST_WITH_ENGINES(mismatch, of_a_split_and_an_all_reduce_of_its_shape)
 {
     expect_mismatch(way, OTHER, "group_split", "all_reduce 8 x i32, sum");
 }
 
-FAULT_TEST(mismatch, members_that_differ_in_local_facts_succeed)
+FAULT_TEST_WITH_ENGINES(mismatch, members_that_differ_in_local_facts_succeed)
 {
     struct ranks *ranks =
         fault_start(way, "rank_mismatch", "members_differ_in_local_facts", RANKS, NULL);

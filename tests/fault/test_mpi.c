@@ -11,8 +11,10 @@
 enum {
     RANKS = 4,
     MIDDLE = 2,
-    NEIGHBOURS = 3,         /* of whom each asks each whether it has called */
-    STOPPED_MS = 1000 + 200 /* the deadline; a better cause is waited for */
+    WAITS_MS = 300,    /* members have heard by then who is in a call */
+    CALL_MS = 2000,    /* the deadline */
+    VERDICT_MS = 200,  /* a better cause is waited for */
+    PASS_OVER_MS = 500 /* who should fix the verdict does not answer */
 };
 
 static const struct fault_way openmpi = {.name = "openmpi", .backend = "mpi", .mpi = "openmpi"};
@@ -77,6 +79,11 @@ MPI_TEST(a_rank_killed_while_others_receive_from_it_is_named)
     fault_expect_lost(ranks, RANKS, MIDDLE, ranks_signal(ranks, MIDDLE, SIGKILL));
 }
 
+static int budget_of(int victim)
+{
+    return CALL_MS + VERDICT_MS + (victim ? 0 : PASS_OVER_MS) + FAULT_BUDGET_MS;
+}
+
 /* Who is stopped before the call is named, for the others have asked it. */
 static void stop_before_the_call(const struct fault_way *way, const char *call, int victim)
 {
@@ -85,16 +92,19 @@ static void stop_before_the_call(const struct fault_way *way, const char *call, 
     snprintf(variables[0], sizeof variables[0], "TUTTI_TEST_CALL=%s", call);
     snprintf(variables[1], sizeof variables[1], "TUTTI_TEST_VICTIM=%d", victim);
     struct ranks *ranks =
-        fault_start(way, "rank_fault", "one_stays_away", NEIGHBOURS,
+        fault_start(way, "rank_fault", "one_stays_away", RANKS,
                     (const char *[]){variables[0], variables[1], "TUTTI_TEST_CALL_MS=2000", NULL});
 
     cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
     snprintf(who, sizeof who, "waiting for rank %d (", victim);
-    fault_expect(ranks, &(struct fault_expected){.size = NEIGHBOURS,
-                                                 .gone = 1u << victim,
-                                                 .status = "TUTTI_ERR_TIMEOUT",
-                                                 .parts = {"timed out after 2000 ms", who},
-                                                 .from_ns = ranks_signal(ranks, victim, SIGSTOP)});
+    fault_expect(ranks,
+                 &(struct fault_expected){.size = RANKS,
+                                          .gone = 1u << victim,
+                                          .status = "TUTTI_ERR_TIMEOUT",
+                                          .parts = {"timed out after 2000 ms", who,
+                                                    "process is stopped", "it does not answer"},
+                                          .from_ns = ranks_signal(ranks, victim, SIGSTOP),
+                                          .budget_ms = budget_of(victim)});
     ranks_signal(ranks, victim, SIGKILL);
     cr_assert(ranks_wait_rank(ranks, victim));
     fault_finish(ranks);
@@ -102,7 +112,7 @@ static void stop_before_the_call(const struct fault_way *way, const char *call, 
 
 MPI_TEST(a_rank_stopped_before_an_all_reduce_is_named_by_all)
 {
-    stop_before_the_call(way, "small", NEIGHBOURS - 1);
+    stop_before_the_call(way, "small", MIDDLE);
 }
 
 MPI_TEST(rank_0_stopped_before_a_barrier_is_named_by_all)
@@ -110,46 +120,78 @@ MPI_TEST(rank_0_stopped_before_a_barrier_is_named_by_all)
     stop_before_the_call(way, "barrier", 0);
 }
 
-/* MPI does not tell for whom an operation waits that all have begun. */
-MPI_TEST(all_leave_an_operation_in_which_a_rank_was_stopped)
+/* The victim is in the operation, as its neighbour has heard, and cannot do its part before another one
+ * comes, which is late; then it is stopped, and the late one comes. `how` is what is known of it in the end. */
+static void stop_inside(const struct fault_way *way, int victim, const char *how)
 {
-    struct ranks *ranks = start(way, "calls_for_ever", "small", MIDDLE, "TUTTI_TEST_CALL_MS=1000");
+    char variables[2][64], who[32];
 
-    cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
-    struct fault_expected expected = {.size = RANKS,
-                                      .gone = 1u << MIDDLE,
-                                      .status = "TUTTI_ERR_TIMEOUT",
-                                      .parts = {"timed out after 1000 ms"},
-                                      .from_ns = ranks_signal(ranks, MIDDLE, SIGSTOP),
-                                      .budget_ms = STOPPED_MS + FAULT_BUDGET_MS};
+    snprintf(variables[0], sizeof variables[0], "TUTTI_TEST_VICTIM=%d", victim);
+    snprintf(variables[1], sizeof variables[1], "TUTTI_TEST_LATE=%d", (victim + 1) % RANKS);
+    struct ranks *ranks =
+        fault_start(way, "rank_fault", "one_is_late", RANKS,
+                    (const char *[]){"TUTTI_TEST_CALL=large", variables[0], variables[1],
+                                     "TUTTI_TEST_CALL_MS=2000", NULL});
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
+    usleep(WAITS_MS * 1000);
+    const int64_t stopped = ranks_signal(ranks, victim, SIGSTOP);
+    ranks_tell(ranks, (victim + 1) % RANKS, "go");
+    snprintf(who, sizeof who, "rank %d (", victim);
+    struct fault_expected expected = {
+        .size = RANKS,
+        .gone = 1u << victim,
+        .status = "TUTTI_ERR_TIMEOUT",
+        .parts = {"timed out after 2000 ms", who, how, "does not answer, though it has called it"},
+        .from_ns = stopped,
+        .budget_ms = budget_of(victim)};
     fault_expect(ranks, &expected);
-    ranks_signal(ranks, MIDDLE, SIGCONT);
+    ranks_signal(ranks, victim, SIGCONT);
     expected.gone = 0;
     expected.budget_ms = 0;
     fault_expect(ranks, &expected);
     fault_finish(ranks);
 }
 
+MPI_TEST(a_rank_stopped_inside_an_all_reduce_is_named_by_all)
+{
+    stop_inside(way, MIDDLE, "process is stopped");
+}
+
+MPI_TEST(rank_0_stopped_inside_an_all_reduce_is_named_by_all)
+{
+    stop_inside(way, 0, "process is stopped");
+}
+
+/* The kernel tells nothing of processes on other hosts: they are asked. */
+MPI_TEST(a_rank_stopped_inside_on_another_host_is_named_by_all)
+{
+    struct fault_way apart = *way;
+
+    memcpy(apart.host_of, (const char *[]){"a", "b", "c", "d"}, RANKS * sizeof apart.host_of[0]);
+    stop_inside(&apart, MIDDLE, "mpi, which does not say for whom it waits");
+}
+
+/* Between two operations, or at any place in one. */
+MPI_TEST(a_rank_stopped_while_it_calls_is_named_by_all)
+{
+    struct ranks *ranks = start(way, "calls_for_ever", "small", MIDDLE, "TUTTI_TEST_CALL_MS=2000");
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
+    fault_expect(ranks,
+                 &(struct fault_expected){.size = RANKS,
+                                          .gone = 1u << MIDDLE,
+                                          .status = "TUTTI_ERR_TIMEOUT",
+                                          .parts = {"timed out after 2000 ms",
+                                                    "waiting for rank 2 (", "process is stopped"},
+                                          .from_ns = ranks_signal(ranks, MIDDLE, SIGSTOP),
+                                          .budget_ms = budget_of(MIDDLE)});
+    ranks_signal(ranks, MIDDLE, SIGKILL);
+    cr_assert(ranks_wait_rank(ranks, MIDDLE));
+    fault_finish(ranks);
+}
+
 /* ---- ranks that have not the same engine --------------------------------------------------- */
-
-/* A folder with a copy of a file of the build, and nothing else. */
-static void copy_to_folder(const char *file, char ret_folder[static 32])
-{
-    char command[512];
-
-    strcpy(ret_folder, "/tmp/tutti-lone-XXXXXX");
-    cr_assert_not_null(mkdtemp(ret_folder));
-    snprintf(command, sizeof command, "cp -L " LIBRARIES "/%s %s", file, ret_folder);
-    cr_assert_eq(system(command), 0);
-}
-
-static void remove_folder(const char *folder)
-{
-    char command[64];
-
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    cr_expect_eq(system(command), 0);
-}
 
 static void expect_no_group(const struct fault_way *way, const char *one, const char *status,
                             const char *first, const char *second)
@@ -169,25 +211,25 @@ static void expect_no_group(const struct fault_way *way, const char *one, const 
 
 MPI_TEST(all_hear_of_a_rank_without_the_plugin)
 {
-    char folder[32], one[96];
+    char folder[FAULT_FOLDER_MAX], one[96];
 
     /* tutti looks for plugins beside itself. */
-    copy_to_folder("libtutti.so.0", folder);
+    fault_make_folder("libtutti.so.0", folder);
     snprintf(one, sizeof one, "TUTTI_TEST_ONE=LD_LIBRARY_PATH=%s", folder);
     expect_no_group(way, one, "TUTTI_ERR_PLUGIN", "backend mpi is not usable on rank 2",
                     "searched for libtutti-mpi.so in");
-    remove_folder(folder);
+    fault_remove_folder(folder);
 }
 
 MPI_TEST(all_hear_of_a_rank_whose_plugin_cannot_open_its_engine)
 {
-    char folder[32], one[96];
+    char folder[FAULT_FOLDER_MAX], one[96];
 
-    copy_to_folder("tutti/0/libtutti-mpi.so", folder);
+    fault_make_folder("tutti/0/libtutti-mpi.so", folder);
     snprintf(one, sizeof one, "TUTTI_TEST_ONE=TUTTI_PLUGIN_PATH=%s", folder);
     expect_no_group(way, one, "TUTTI_ERR_PLUGIN", "backend mpi is not usable on rank 2",
                     "cannot be opened");
-    remove_folder(folder);
+    fault_remove_folder(folder);
 }
 
 MPI_TEST(all_hear_of_a_rank_with_another_major_version_of_mpi)
@@ -210,6 +252,40 @@ MPI_TEST(all_hear_of_a_rank_that_asks_for_the_other_mpi)
     expect_no_group(
         way, is_openmpi ? "TUTTI_TEST_ONE=TUTTI_MPI=mpich" : "TUTTI_TEST_ONE=TUTTI_MPI=openmpi",
         "TUTTI_ERR_MISMATCH", "TUTTI_MPI", "rank 2");
+}
+
+static void skip_where_nothing_can_be_preloaded(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+    cr_skip_test("AddressSanitizer wants to be the first library of a process");
+#endif
+}
+
+/* What a process has loaded comes before who launched it. */
+MPI_TEST(all_hear_of_a_rank_that_has_the_other_mpi_loaded)
+{
+    skip_where_nothing_can_be_preloaded();
+
+    const bool is_openmpi = way == &openmpi;
+    const char *other = is_openmpi ? "mpich" : "openmpi";
+
+    if (ranks_lack(other))
+        cr_skip_test("%s", ranks_lack(other));
+    expect_no_group(way,
+                    is_openmpi ? "TUTTI_TEST_ONE=LD_PRELOAD=libmpich.so.12"
+                               : "TUTTI_TEST_ONE=LD_PRELOAD=libmpi.so.40",
+                    "TUTTI_ERR_MISMATCH", is_openmpi ? "rank 0: Open MPI " : "rank 0: MPICH ",
+                    is_openmpi ? "rank 2: MPICH " : "rank 2: Open MPI ");
+}
+
+MPI_TEST(all_hear_of_a_rank_that_has_both_mpis_loaded)
+{
+    skip_where_nothing_can_be_preloaded();
+    if (ranks_lack("openmpi") || ranks_lack("mpich"))
+        cr_skip_test("it takes both MPIs");
+    expect_no_group(way, "TUTTI_TEST_ONE=LD_PRELOAD=libmpi.so.40:libmpich.so.12",
+                    "TUTTI_ERR_PLUGIN", "backend mpi is not usable on rank 2",
+                    "two MPIs are loaded in this process");
 }
 
 /* ---- under mpirun ---------------------------------------------------------------------------- */

@@ -87,6 +87,14 @@ Test(network, a_host_that_is_cut_off_is_lost_in_large_all_reduces_over_tcp, .tim
     cut("tcp", "calls_for_ever", "running", "large");
 }
 
+Test(network, a_host_that_is_cut_off_is_lost_in_large_all_reduces_over_gloo,
+     .timeout = FAULT_TEST_S)
+{
+    if (ranks_lack("gloo"))
+        cr_skip_test("%s", ranks_lack("gloo"));
+    cut("gloo", "calls_for_ever", "running", "large");
+}
+
 Test(network, a_host_that_is_cut_off_is_lost_when_composed, .timeout = FAULT_TEST_S)
 {
     cut("auto", "calls_for_ever", "running", "small");

@@ -66,7 +66,7 @@ static void annoy(uint16_t port, unsigned *seed)
     }
 }
 
-FAULT_TEST(surroundings, strangers_on_every_port_change_nothing)
+FAULT_TEST_WITH_ENGINES(surroundings, strangers_on_every_port_change_nothing)
 {
     static int open_ones[PORTS_MAX * HALF_OPEN];
     uint16_t ports[PORTS_MAX];
@@ -115,6 +115,10 @@ static void expect_words_or_success(const struct fault_way *way, struct ranks *r
         cr_assert(ranks_value(ranks, r, "status", status, sizeof status) &&
                   ranks_value(ranks, r, "words", words, sizeof words));
         failed += strcmp(status, "TUTTI_OK") != 0;
+        cr_expect(!strstr(words, "one host only") || strstr(words, "(rank 1: "),
+                  "why rank 1 is no mate is not said: %s", words);
+        cr_expect(!strstr(words, "was lost") || !strstr(words, "did not arrive"),
+                  "nobody was lost: %s", words);
         if (r == 1)
             fprintf(stderr, "%s, %d descriptors: %s: %s\n", way->name, descriptors, status, words);
     }
@@ -122,7 +126,7 @@ static void expect_words_or_success(const struct fault_way *way, struct ranks *r
               descriptors, failed, RANKS);
 }
 
-FAULT_TEST(surroundings, few_descriptors_give_words_and_no_hang)
+FAULT_TEST_WITH_ENGINES(surroundings, few_descriptors_give_words_and_no_hang)
 {
     for (int descriptors = 3; descriptors < 36; descriptors += 4) {
         char limit[64];
@@ -136,7 +140,7 @@ FAULT_TEST(surroundings, few_descriptors_give_words_and_no_hang)
     }
 }
 
-FAULT_TEST(surroundings, running_out_of_descriptors_gives_words_and_no_hang)
+FAULT_TEST_WITH_ENGINES(surroundings, running_out_of_descriptors_gives_words_and_no_hang)
 {
     struct ranks *ranks = fault_start(way, "rank_surroundings", "one_runs_out_of_descriptors",
                                       RANKS, (const char *[]){"TUTTI_TEST_VICTIM=1", NULL});
@@ -162,19 +166,19 @@ static void with_dev_shm(const struct fault_way *way, const char *options)
     fault_finish(ranks);
 }
 
-FAULT_TEST(surroundings, a_dev_shm_of_1_mebibyte_changes_nothing)
+FAULT_TEST_WITH_ENGINES(surroundings, a_dev_shm_of_1_mebibyte_changes_nothing)
 {
     with_dev_shm(way, "size=1m");
 }
 
-FAULT_TEST(surroundings, no_dev_shm_changes_nothing)
+FAULT_TEST_WITH_ENGINES(surroundings, no_dev_shm_changes_nothing)
 {
     with_dev_shm(way, "none");
 }
 
 /* ---- crowded --------------------------------------------------------------------------------- */
 
-FAULT_TEST(surroundings, a_barrier_that_waits_for_5_s_uses_little_cpu)
+FAULT_TEST_WITH_ENGINES(surroundings, a_barrier_that_waits_for_5_s_uses_little_cpu)
 {
     struct ranks *ranks = fault_start(way, "rank_surroundings", "waits_in_a_barrier", CROWD, NULL);
     char share[128];
@@ -187,5 +191,28 @@ FAULT_TEST(surroundings, a_barrier_that_waits_for_5_s_uses_little_cpu)
     for (int r = 0; r < CROWD - 1; r++)
         if (ranks_value(ranks, r, "share", share, sizeof share))
             fprintf(stderr, "rank %d over %s: %s\n", r, way->name, share);
+    fault_finish(ranks);
+}
+
+/* Which one is a member is a matter of who came first; the other one hears why it is none. */
+FAULT_TEST(surroundings, who_has_the_rank_of_another_process_is_told_so)
+{
+    struct ranks *ranks = fault_start(way, "rank_surroundings", "two_are_the_same_rank", 3, NULL);
+    char status[64], words[2048];
+    int stale = 0;
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "told"));
+    for (int r = 0; r < 3; r++) {
+        cr_assert(ranks_value(ranks, r, "status", status, sizeof status) &&
+                  ranks_value(ranks, r, "words", words, sizeof words));
+        if (!strcmp(status, "TUTTI_OK"))
+            continue;
+        cr_expect_str_eq(status, "TUTTI_ERR_STALE", "rank %d: %s", r, words);
+        cr_expect_not_null(strstr(words, "another process is rank 1, too"), "%s", words);
+        stale++;
+    }
+    cr_expect_eq(stale, 1);
+    ranks_tell(ranks, RANKS_ALL, "go");
+    cr_expect(ranks_wait(ranks));
     fault_finish(ranks);
 }

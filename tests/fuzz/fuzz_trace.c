@@ -22,11 +22,19 @@ static void tell(struct trace_verdict *verdict)
     trace_verdict_free(verdict);
 }
 
-static void judge(struct trace_group *group, const GPtrArray *dumps)
+/* As if each group with the identity of the first had come in a dump of its own: of several ranks,
+ * waits go in circles. */
+static void judge(const GPtrArray *all, guint first, const GPtrArray *dumps)
 {
     g_autoptr(GPtrArray) groups = g_ptr_array_new();
+    const struct trace_group *one = all->pdata[first];
 
-    g_ptr_array_add(groups, group);
+    for (guint i = first; i < all->len; i++) {
+        struct trace_group *group = all->pdata[i];
+
+        if (group->id == one->id && group->size == one->size)
+            g_ptr_array_add(groups, group);
+    }
     tell(trace_judge(groups, dumps));
 }
 
@@ -45,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (dump) {
         g_ptr_array_add(dumps, dump);
         for (guint i = 0; i < dump->groups->len; i++)
-            judge(dump->groups->pdata[i], dumps);
+            judge(dump->groups, i, dumps);
         if (dump->joining)
             tell(trace_judge_joining(dump, dumps));
     }

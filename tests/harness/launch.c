@@ -271,10 +271,18 @@ static const char *sanitizer_objects(void)
                : NULL;
 }
 
-const char *ranks_lack(const char *engine)
+/* Which family of launchers and engines an engine's tests take. */
+static const char *family_of(const char *engine)
+{
+    const char *mpich = getenv("TUTTI_TEST_MPICH");
+
+    return mpich && !strcmp(engine, "mpich") ? mpich : engine;
+}
+
+const char *ranks_lack(const char *name)
 {
     static char words[512];
-    const char *objection = sanitizer_objects();
+    const char *engine = family_of(name), *objection = sanitizer_objects();
     const bool is_gloo = !strcmp(engine, "gloo");
     char path[512];
 
@@ -297,8 +305,8 @@ static bool start_stand_ins(struct ranks *ranks, const struct ranks_options *opt
 
     if (!options->mpi)
         return true;
-    ranks->stand_ins = stand_ins_start(options->mpi, ranks->size, TUTTI_BINARY_DIR "/bin/tutti",
-                                       words, sizeof words);
+    ranks->stand_ins = stand_ins_start(family_of(options->mpi), ranks->size,
+                                       TUTTI_BINARY_DIR "/bin/tutti", words, sizeof words);
     if (!ranks->stand_ins)
         fprintf(stderr, "%s: %s\n", ranks->what, words);
     return ranks->stand_ins;

@@ -4,10 +4,17 @@
  * they say, sends them signals, and collects how each ended. No launcher is involved: nobody but
  * the ranks themselves can tell the others that one is gone.
  *
- *     struct ranks *ranks = ranks_start(&(struct ranks_options){
- *         .program = "rank_fault", .case_name = "all_reduce_forever", .size = 4, .backend =
- * "shm"}); cr_assert_not_null(ranks); cr_assert(ranks_reach(ranks, RANKS_ALL, "in_call")); int64_t
- * killed = ranks_signal(ranks, 2, SIGKILL); cr_assert(ranks_wait(ranks)); for (each survivor r) {
+ *     struct ranks *ranks =
+ *         ranks_start(&(struct ranks_options){.program = "rank_fault",
+ *                                             .case_name = "calls_for_ever",
+ *                                             .size = 4,
+ *                                             .backend = "shm"});
+ *
+ *     cr_assert_not_null(ranks);
+ *     cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
+ *     int64_t killed = ranks_signal(ranks, 2, SIGKILL);
+ *     cr_assert(ranks_wait(ranks));
+ *     for (each survivor r) {
  *         cr_expect(ranks_result(ranks, r)->passed);
  *         cr_expect_lt(ranks_point_ns(ranks, r, "returned") - killed, 1000000000);
  *     }
@@ -62,8 +69,9 @@ struct rank_result {
 struct ranks;
 
 /* Why there can be no job over "gloo", "openmpi" or "mpich": it is not built, its launcher is not
- * installed, or the sanitizer of the ranks cannot look into it. NULL: there can. */
-const char *ranks_lack(const char *engine);
+ * installed, or the sanitizer of the ranks cannot look into it. NULL: there can. With
+ * TUTTI_TEST_MPICH=abi whatever is tested over "mpich" is tested over MPICH's library for the standard ABI. */
+const char *ranks_lack(const char *name);
 
 /* Whether the ranks are built with instruments, which make them ten times as slow: budgets of time
  * are those of a build without. */

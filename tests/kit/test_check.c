@@ -21,13 +21,20 @@ static void expect_passes(const char *path, int untried)
 
 Test(check, the_template_passes)
 {
-    expect_passes(TUTTI_KIT_PLUGINS "/libtutti-template.so", 2); /* mapped memory, sleeping */
+    /* mapped memory, sleeping, collectives */
+    expect_passes(TUTTI_KIT_PLUGINS "/libtutti-template.so", 3);
 }
 
 Test(check, the_plugins_of_this_build_pass)
 {
-    expect_passes(TUTTI_BUILD_PLUGINS "/libtutti-tcp.so", 1); /* mapped memory */
-    expect_passes(TUTTI_BUILD_PLUGINS "/libtutti-shm.so", 1); /* strangers */
+    expect_passes(TUTTI_BUILD_PLUGINS "/libtutti-tcp.so", 2); /* mapped memory, collectives */
+    expect_passes(TUTTI_BUILD_PLUGINS "/libtutti-shm.so", 2); /* strangers, collectives */
+}
+
+/* Its ranks are served by it, and by shm and tcp. */
+Test(check, an_engine_with_collectives_alone_passes)
+{
+    expect_passes(TUTTI_KIT_PLUGINS "/no-mistake/libtutti-engine.so", 11); /* transport.* */
 }
 
 /* What `tutti check` has to say of a fault: in which check, and in these words. */
@@ -61,6 +68,14 @@ static const struct fault map_faults[] = {
     {"keeps", "transport.map", "after mapping and closing the process has 2 descriptors more"},
 };
 
+/* And of an engine that only has collectives. */
+static const struct fault engine_faults[] = {
+    {"changes", "collectives.serves", "serves says both yes and no to broadcast of 1 bool"},
+    {"sums", "ranks.types", "all_reduce of 37 u8, max (largest): element"},
+    {"mixes", "ranks.blocks", "gather of blocks of 1 floats, root"},
+    {"mixes", "ranks.uneven", "all_gather_v with blocks of 0 to 4 floats: element"},
+};
+
 static void expect_named(const struct fault *fault, const char *plugin)
 {
     struct ran checked = ran("cd " TUTTI_KIT_PLUGINS "/%s && LC_ALL=C $TUTTI check --only %s "
@@ -82,6 +97,8 @@ Test(check, a_fault_is_named_with_the_command_that_shows_it_again)
         expect_named(&faults[i], "template");
     for (size_t i = 0; i < G_N_ELEMENTS(map_faults); i++)
         expect_named(&map_faults[i], "shm");
+    for (size_t i = 0; i < G_N_ELEMENTS(engine_faults); i++)
+        expect_named(&engine_faults[i], "engine");
 }
 
 Test(check, what_a_broken_plugin_cannot_show_is_not_tried)

@@ -95,6 +95,44 @@ RANK_CASE(groups_over_mpi_and_over_tcp_live_side_by_side)
             check_ok(tutti_group_destroy(groups[g]));
 }
 
+static void check_ours(tutti_group *group)
+{
+    check_str_eq(tutti_group_backend(group), getenv("TUTTI_TEST_CARRIER"));
+    check(!strstr(rank_served_by(group), "mpi") && !strstr(rank_served_by(group), "gloo"));
+    check(!strstr(rank_served_by(group), "native"));
+}
+
+/* In a job of MPI, and with Gloo there; TUTTI_TEST_CARRIER is what the group says. */
+RANK_CASE(auto_takes_no_foreign_engine)
+{
+    static const int64_t counts[] = {1, 1000, 1 << 20};
+    static float many[1 << 20];
+    tutti_group *world = rank_init(NULL), *all;
+    tutti_group_options options = TUTTI_GROUP_OPTIONS_INIT;
+    int64_t shape;
+
+    options.backend = "auto";
+    require_ok(tutti_group_new(world, NULL, 0, &options, &all));
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        tutti_tensor t = tutti_tensor_1d(many, TUTTI_F32, &shape, counts[i]);
+        tutti_group *const groups[] = {world, all};
+
+        for (int g = 0; g < 2; g++) {
+            check_ok(tutti_all_reduce(groups[g], &t, TUTTI_SUM, NULL, NULL));
+            check_ours(groups[g]);
+            check_ok(tutti_broadcast(groups[g], &t, size - 1, NULL, NULL));
+            check_ours(groups[g]);
+            check_ok(tutti_reduce(groups[g], &t, TUTTI_SUM, 0, NULL, NULL));
+            check_ours(groups[g]);
+            check_ok(tutti_barrier(groups[g], NULL, NULL));
+            check_ours(groups[g]);
+        }
+    }
+    (void)rank;
+    check_ok(tutti_group_destroy(all));
+    check_ok(tutti_group_destroy(world));
+}
+
 /* Mates by one backend, hosts by the other; TUTTI_TEST_CARRIER is what the group calls them. */
 RANK_CASE(mpi_composes_with_others)
 {

@@ -4,7 +4,9 @@
  * try, its blocking forms, and its place beside other backends.
  */
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -98,6 +100,29 @@ MPI_TEST(mpi_composes_with_others_inside_hosts_and_between_them)
                   "%s", ways[i].backend);
 }
 
+/* Whoever did not ask for one does not get one: each is slower than what is ours. */
+MPI_TEST(auto_takes_no_foreign_engine_on_one_host_or_over_several)
+{
+    static const struct {
+        const char *hosts[4], *carrier;
+    } layouts[] = {{{"a", "a", "a", "a"}, "TUTTI_TEST_CARRIER=shm"},
+                   {{"a", "a", "b", "b"}, "TUTTI_TEST_CARRIER=shm+tcp"},
+                   {{"a", "b", "c", "d"}, "TUTTI_TEST_CARRIER=tcp"}};
+    static const char *const backends[] = {"auto", NULL};
+
+    for (size_t i = 0; i < 2 * sizeof layouts / sizeof layouts[0]; i++)
+        cr_expect(
+            ranks_run(&(struct ranks_options){.program = "rank_mpi",
+                                              .case_name = "auto_takes_no_foreign_engine",
+                                              .size = 4,
+                                              .backend = backends[i % 2],
+                                              .timeout_ms = DEADLINE_MS,
+                                              .env = (const char *[]){layouts[i / 2].carrier, NULL},
+                                              .host_of = layouts[i / 2].hosts,
+                                              .mpi = family}),
+            "%s", layouts[i / 2].carrier);
+}
+
 /* Two members: MPICH never gives its CPU away in a call that blocks. */
 MPI_TEST(the_blocking_forms_do_what_the_others_do)
 {
@@ -137,4 +162,34 @@ MPI_TEST(the_blocking_forms_give_up_deadlines_and_say_so)
     ranks_free(ranks);
     run(family, &(struct a_case){"rank_mpi", "ranks_that_differ_in_blocking_make_no_group", 2},
         NULL);
+}
+
+/* Its engine is in every build, its library is not. */
+Test(over_mpi, the_standard_abi_without_its_library_is_refused_with_what_to_do)
+{
+    const char *const env[] = {"TUTTI_MPI=abi", NULL};
+
+    if (dlopen("libmpi_abi.so.1", RTLD_LAZY))
+        cr_skip_test("there is a libmpi_abi.so.1");
+    char *path = strdup(getenv("PATH"));
+    setenv("PATH", "/nowhere", 1); /* nor is there one beside an mpiexec */
+    struct ranks *ranks =
+        ranks_start(&(struct ranks_options){.program = "rank_api",
+                                            .case_name = "init_and_destroy_again_and_again",
+                                            .size = 2,
+                                            .backend = "mpi",
+                                            .timeout_ms = DEADLINE_MS,
+                                            .env = env});
+    setenv("PATH", path, 1);
+    free(path);
+    cr_assert_not_null(ranks);
+    cr_assert(ranks_wait(ranks));
+    for (int r = 0; r < 2; r++) {
+        const char *words = ranks_result(ranks, r)->out;
+
+        cr_expect(strstr(words, "rank 0: mpi: there is no libmpi_abi.so.1") &&
+                      strstr(words, "pip install mpich"),
+                  "rank %d: %s", r, words);
+    }
+    ranks_free(ranks);
 }

@@ -41,7 +41,8 @@ static void run_by_mpirun(const char *family, const char *how)
     cr_assert_not_null(mkdtemp(folder));
     snprintf(command, sizeof command,
              "env -u TUTTI_BACKEND '%s' TUTTI_STORE=file://%s/store OMPI_ALLOW_RUN_AS_ROOT=1 "
-             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 mpirun.%s %s -n %d " OWN_MPI "%s %s 2>&1",
+             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 mpirun.%s %s -n %d " PROGRAMS
+             "own_mpi-%s %s 2>&1",
              ranks_lsan_options(family), folder, family,
              strcmp(family, "openmpi") ? "" : "--oversubscribe", PROCESSES, family, how);
     FILE *pipe = popen(command, "re");
@@ -75,19 +76,50 @@ MPI_TEST(mpi_may_be_initialised_after_tutti_and_by_it)
     run_by_mpirun(family, "multiple:tutti");
 }
 
-static void lose_one(const char *family, const char *how)
+/* In a job whose MPI need not hear of its processes' ends. */
+static struct ranks *start(const char *family, const char *program, const char *how)
 {
-    char program[512];
-    struct ranks *ranks;
+    char path[512];
 
-    snprintf(program, sizeof program, OWN_MPI "%s", family);
-    ranks = ranks_start(&(struct ranks_options){.program = program,
-                                                .case_name = how,
-                                                .size = PROCESSES,
-                                                .timeout_ms = 60000,
-                                                .mpi = family});
+    snprintf(path, sizeof path, PROGRAMS "%s-%s", program, family);
+    struct ranks *ranks = ranks_start(&(struct ranks_options){
+        .program = path, .case_name = how, .size = PROCESSES, .timeout_ms = 60000, .mpi = family});
     cr_assert_not_null(ranks);
     cr_assert(ranks_wait(ranks), "%s %s: it did not end", family, how);
+    return ranks;
+}
+
+/* A group that is not made, or given up, leaves nobody to finalize MPI. */
+static void make_groups(const char *family, const char *how)
+{
+    struct ranks *ranks = start(family, "own_groups", how);
+
+    for (int r = 0; r < PROCESSES; r++)
+        cr_expect_not_null(strstr(ranks_result(ranks, r)->out, "is done"), "%s: rank %d: %s%s", how,
+                           r, ranks_result(ranks, r)->out, ranks_result(ranks, r)->err);
+    ranks_free(ranks);
+}
+
+MPI_TEST(groups_that_are_made_at_once_by_several_threads_do_not_meet_each_other)
+{
+    make_groups(family, "multiple");
+}
+
+/* Members meet by messages then. */
+MPI_TEST(groups_are_made_one_after_another_where_mpi_allows_one_thread)
+{
+    make_groups(family, "serialized");
+}
+
+MPI_TEST(a_communicator_that_nobody_waits_for_any_more_is_freed)
+{
+    make_groups(family, "multiple:late");
+}
+
+static void lose_one(const char *family, const char *how)
+{
+    struct ranks *ranks = start(family, "own_mpi", how);
+
     cr_expect_eq(ranks_result(ranks, 1)->signal, SIGKILL);
     for (int r = 0; r < PROCESSES; r += 2) {
         const struct rank_result *result = ranks_result(ranks, r);

@@ -6,9 +6,10 @@
  * Each member has an area that all see. An operation copies the input into the own area, waits until
  * all have, and computes the output from all areas. As engines do, it compares nothing, and waits for
  * ever when members call different things. Options of the plugin: version ("5.1.0"), missing (the
- * engine's library), closed (no team can be opened), fault ("fail 3", "late 3", "hang 3", "lost 3":
- * in the third operation of the member fault_rank), drain (an operation in flight cannot be withdrawn),
- * served (a list of operations).
+ * engine's library), closed (no team can be opened), fault ("fail 3", "late 3", "hang 3", "lost 3", "cut 3",
+ * which says whose connection ended: in the third operation of the member fault_rank), drain (an operation in
+ * flight cannot be withdrawn), served (a list of operations). For `tutti check` it may be built with a
+ * mistake: FAKE_MAXIMUM_SUMS, FAKE_MIXES_BLOCKS, FAKE_CHANGES_ITS_MIND.
  */
 #include "compat/template_alone.h"
 
@@ -23,11 +24,14 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#ifndef FAKE_ENGINE
+#define FAKE_ENGINE "Fake"
+#endif
 #ifndef FAKE_THREADS
 #define FAKE_THREADS TUTTI_THREADS_ONE_AT_A_TIME
 #endif
 
-enum { MEMBERS_MAX = 16, DATA_MAX = 256 << 10, SUM = 0 };
+enum { MEMBERS_MAX = 16, DATA_MAX = 256 << 10, SUM = 0, MAX = 4 };
 
 struct area {
     _Atomic uint64_t posted, done; /* operations */
@@ -112,6 +116,15 @@ static int32_t fake_serves(const tutti_host *host, void *self, const tutti_colle
         return 0;
     if (bytes > DATA_MAX / MEMBERS_MAX || (what->flags & TUTTI_COLLECTIVE_UNEVEN && !what->count))
         return 0;
+#ifdef FAKE_MAXIMUM_SUMS
+    if (what->op == MAX)
+        return 1;
+#endif
+#ifdef FAKE_CHANGES_ITS_MIND
+    static unsigned asked;
+    if (what->operation == TUTTI_COLLECTIVE_BROADCAST)
+        return ++asked % 2;
+#endif
     return what->op < 0 || what->op == SUM;
 }
 
@@ -121,13 +134,40 @@ static tutti_status fake_engine(const tutti_host *host, void *self, tutti_engine
 
     if (host->config(self, "missing"))
         return host->error(self, TUTTI_ERR_PLUGIN, 0, "libfake.so.4 is not installed");
-    snprintf(ret->name, sizeof ret->name, "Fake");
+    snprintf(ret->name, sizeof ret->name, FAKE_ENGINE);
     if (sscanf(version ? version : "4.2.0", "%u.%u.%u", &ret->major, &ret->minor, &ret->patch) != 3)
         return host->error(self, TUTTI_ERR_INVALID_ARGUMENT, 0, "the version is not like 4.2.0");
     return TUTTI_OK;
 }
 
 /* ---- the team ------------------------------------------------------------------------------ */
+
+/* Engines end something of their own as the process exits, by handlers that they registered when they
+ * started. tutti check remarks on that, so the engine that it is to find nothing in has none. */
+static bool engine_has_ended;
+
+#ifdef FAKE_ENDS_AT_EXIT
+static void end_engine(void)
+{
+    engine_has_ended = true;
+}
+
+static void register_end(void)
+{
+    atexit(end_engine);
+}
+
+static void start_engine(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, register_end);
+}
+#else
+static void start_engine(void)
+{
+}
+#endif
 
 static tutti_status fake_open(const tutti_host *host, void *self, const tutti_team_options *options,
                               tutti_team **ret_team)
@@ -141,6 +181,7 @@ static tutti_status fake_open(const tutti_host *host, void *self, const tutti_te
         host->release(self, team);
         return host->error(self, TUTTI_ERR_SYSTEM, 0, "no device is free");
     }
+    start_engine();
     *team = (tutti_team){
         .host = host, .self = self, .rank = options->rank, .size = options->size, .fd = -1};
     if (fault && (!who || atoi(who) == options->world_ranks[options->rank]))
@@ -271,7 +312,9 @@ static tutti_status fake_start(tutti_team *team, const tutti_collective *what,
             return TUTTI_ERR_BUSY;
     if (fault_is(team, "fail"))
         return team->host->error(team->self, TUTTI_ERR_SYSTEM, 0, "the engine broke at the start");
-    if (fault_is(team, "lost"))
+    if (fault_is(team, "cut"))
+        team->host->peer_lost(team->self, 2, "the cable is out");
+    if (fault_is(team, "lost") || fault_is(team, "cut"))
         request->status = TUTTI_ERR_PEER_LOST;
     team->late = fault_is(team, "late");
     team->operations++;
@@ -302,7 +345,7 @@ static tutti_status reduce_all(const tutti_team *team, int block)
         uint64_t count = block_of(team, r, block, &before);
 
         status =
-            team->host->reduce_local(team->self, what->dtype, what->op, what->out, what->out,
+            team->host->reduce_local(team->self, what->dtype, SUM, what->out, what->out,
                                      team->areas[r].data + before * what->element_bytes, count);
     }
     return status;
@@ -323,9 +366,14 @@ static tutti_status compute(const tutti_team *team)
     }
     for (int r = 0; r < team->size; r++) {
         const int block = has_blocks_in(what->operation) ? team->rank : 0;
+#ifdef FAKE_MIXES_BLOCKS
+        const int from = (r + 1) % team->size;
+#else
+        const int from = r;
+#endif
 
-        take(team, r, block, at);
-        at += block_of(team, r, block, &before);
+        take(team, from, block, at);
+        at += block_of(team, from, block, &before);
     }
     return TUTTI_OK;
 }
@@ -431,7 +479,10 @@ static void fake_bootstrap_close(tutti_bootstrap *bootstrap)
 static void fake_leave(int32_t clean)
 {
     if (getenv("FAKE_TELL"))
-        dprintf(1, "@tutti value left %s\n", clean ? "clean" : "not clean");
+        dprintf(1, "@tutti value left %s\n",
+                !clean             ? "not clean"
+                : engine_has_ended ? "too late"
+                                   : "clean");
 }
 
 /* ---- what is exported ---------------------------------------------------------------------- */

@@ -70,6 +70,26 @@ RANK_CASE(served_by_the_engine_or_by_the_core)
     check_ok(tutti_group_destroy(world));
 }
 
+/* Mates keep turns in their memory, of which an engine's operations take none. */
+RANK_CASE(the_core_serves_after_many_operations_of_the_engine)
+{
+    tutti_group *world = rank_init(NULL);
+    static float large[100000];
+    float x[4] = {1, 2, 3, 4};
+
+    for (int round = 1; round <= 12; round++) {
+        for (int i = 0; i < round; i++)
+            require_ok(sum(world, x, 4, NULL));
+        check_contains(rank_served_by(world), "all_reduce_native");
+        for (int i = 0; i < 13 - round; i++) {
+            require_ok(sum(world, large, 100000, NULL));
+            require_ok(tutti_monitored_barrier(world, NULL, NULL));
+        }
+        check(!strstr(rank_served_by(world), "native"));
+    }
+    check_ok(tutti_group_destroy(world));
+}
+
 RANK_CASE(a_rule_leads_to_an_engine)
 {
     tutti_group *world = rank_init(NULL);
@@ -197,6 +217,16 @@ RANK_CASE(all_hear_of_an_engine_that_fails)
     check_contains(tutti_last_error(), "the engine broke");
     check_status(tutti_barrier(world, NULL, NULL), TUTTI_ERR_SYSTEM);
     check_status(tutti_group_destroy(world), TUTTI_ERR_SYSTEM);
+}
+
+/* It is said of a member that lives. */
+RANK_CASE(what_an_engine_says_of_a_lost_member_stands_in_the_verdict)
+{
+    tutti_group *world = rank_init(NULL);
+
+    check_status(until_the_fault(world, NULL), TUTTI_ERR_PEER_LOST);
+    check_contains(tutti_last_error(), getenv("FAKE_WORDS"));
+    check_status(tutti_group_destroy(world), TUTTI_ERR_PEER_LOST);
 }
 
 RANK_CASE(an_operation_that_hangs_ends_at_its_deadline)

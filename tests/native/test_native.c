@@ -33,6 +33,15 @@ Test(native, an_engine_without_messages_has_the_core_over_shm_and_tcp)
     run("rank_native", "served_by_the_engine_or_by_the_core", "fakesolo", "FAKE_CORE=shm ", NULL);
 }
 
+Test(native, the_core_follows_any_number_of_operations_of_an_engine)
+{
+    run("rank_native", "the_core_serves_after_many_operations_of_the_engine", "fakesolo", NULL,
+        NULL);
+    run("rank_native", "the_core_serves_after_many_operations_of_the_engine", "fake", NULL, NULL);
+    run("rank_native", "the_core_serves_after_many_operations_of_the_engine",
+        "auto;all_reduce=fake", NULL, NULL);
+}
+
 Test(native, an_engine_serves_where_its_backend_carries_all)
 {
     run("rank_native", "served_by_the_engine_or_by_the_core", NULL,
@@ -81,6 +90,26 @@ Test(native, all_hear_of_an_engine_that_fails)
         "TUTTI_FAKE_FAULT_RANK=1");
     run("rank_native", "all_hear_of_an_engine_that_fails", "fake", "TUTTI_FAKE_FAULT=late 3",
         "TUTTI_FAKE_FAULT_RANK=1");
+}
+
+/* On rank 0; `words` is what all hear. */
+static void lose(const char *fault, const char *words)
+{
+    const char *const env[] = {PLUGINS, fault, "TUTTI_FAKE_FAULT_RANK=0", words, NULL};
+
+    cr_expect(ranks_run(&(struct ranks_options){
+        .program = "rank_native",
+        .case_name = "what_an_engine_says_of_a_lost_member_stands_in_the_verdict",
+        .size = 3,
+        .backend = "fake",
+        .env = env}));
+}
+
+Test(native, what_an_engine_says_of_a_lost_member_stands_in_the_verdict)
+{
+    lose("TUTTI_FAKE_FAULT=cut 3",
+         "FAKE_WORDS=was lost: its connection ended without a bye (fake: the cable is out)");
+    lose("TUTTI_FAKE_FAULT=lost 3", "FAKE_WORDS=rank 0: a member was lost during #3 all_reduce");
 }
 
 Test(native, an_operation_that_hangs_ends_at_its_deadline)

@@ -146,62 +146,70 @@ RANK_CASE(rules_bring_further_backends_in)
     check_ok(tutti_group_destroy(world));
 }
 
-/* Ranks 0 and 2 are mates. */
-RANK_CASE(a_rule_has_levels_of_its_own)
+/* Who serves each kind of call, and by which rule (NULL: none). */
+struct served {
+    const char *provider, *rule;
+};
+
+struct servers {
+    const char *backend;
+    bool short_too; /* every other call is short */
+    struct served reduce, broadcast, barrier;
+    const char *last_send; /* of rank 0: to rank 2, its mate */
+};
+
+static void rounds_are_served_by(const struct servers *by, int rank, int size)
 {
     tutti_group *world = rank_init(NULL);
 
-    check_str_eq(tutti_group_backend(world), "shm+tcp+template");
+    check_str_eq(tutti_group_backend(world), by->backend);
     for (int round = 0; round < 20; round++) {
-        reduce_and_check(world, LONGEST, rank, size, round);
-        check_record(world, "tcp", "all_reduce:local=template,remote=tcp");
-        broadcast_and_check(world, LONGEST, round % size, rank, round);
-        check_record(world, "tcp", "broadcast=tcp");
+        const bool is_short = by->short_too && round % 2;
+
+        reduce_and_check(world, is_short ? 1024 : LONGEST, rank, size, round);
+        check_record(world, by->reduce.provider, by->reduce.rule);
+        broadcast_and_check(world, is_short ? 100 : LONGEST, round % size, rank, round);
+        check_record(world, by->broadcast.provider, by->broadcast.rule);
         require_ok(tutti_barrier(world, NULL, NULL));
-        check_record(world, "shm+tcp", NULL);
+        check_record(world, by->barrier.provider, by->barrier.rule);
         send_and_check(world, round % 2 ? 1 : LONGEST, rank, size, round);
-        if (!rank) /* the last one went to rank 2 */
-            check_str_eq(last_record(world).provider, "template");
+        if (!rank)
+            check_str_eq(last_record(world).provider, by->last_send);
     }
     check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(a_rule_has_levels_of_its_own)
+{
+    rounds_are_served_by(
+        &(struct servers){.backend = "shm+tcp+template",
+                          .reduce = {"tcp", "all_reduce:local=template,remote=tcp"},
+                          .broadcast = {"tcp", "broadcast=tcp"},
+                          .barrier = {"shm+tcp", NULL},
+                          .last_send = "template"},
+        rank, size);
 }
 
 RANK_CASE(gloo_serves_between_hosts_where_a_rule_says_so)
 {
-    tutti_group *world = rank_init(NULL);
-
-    check_str_eq(tutti_group_backend(world), "shm+tcp+gloo");
-    for (int round = 0; round < 20; round++) {
-        reduce_and_check(world, LONGEST, rank, size, round);
-        check_record(world, "shm+gloo", "all_reduce:local=shm,remote=gloo");
-        broadcast_and_check(world, LONGEST, round % size, rank, round);
-        check_record(world, "gloo", "broadcast=gloo");
-        require_ok(tutti_barrier(world, NULL, NULL));
-        check_record(world, "shm+tcp", NULL);
-        send_and_check(world, round % 2 ? 1 : LONGEST, rank, size, round);
-        if (!rank)
-            check_str_eq(last_record(world).provider, "gloo");
-    }
-    check_ok(tutti_group_destroy(world));
+    rounds_are_served_by(
+        &(struct servers){.backend = "shm+tcp+gloo",
+                          .reduce = {"shm+gloo", "all_reduce:local=shm,remote=gloo"},
+                          .broadcast = {"gloo", "broadcast=gloo"},
+                          .barrier = {"shm+tcp", NULL},
+                          .last_send = "gloo"},
+        rank, size);
 }
 
 RANK_CASE(gloo_composes_with_shared_memory)
 {
-    tutti_group *world = rank_init(NULL);
-
-    check_str_eq(tutti_group_backend(world), "shm+gloo");
-    for (int round = 0; round < 20; round++) {
-        reduce_and_check(world, round % 2 ? 1024 : LONGEST, rank, size, round);
-        check_record(world, "shm+gloo", NULL);
-        broadcast_and_check(world, round % 2 ? 100 : LONGEST, round % size, rank, round);
-        check_record(world, "shm+gloo", NULL);
-        require_ok(tutti_barrier(world, NULL, NULL));
-        check_record(world, "shm+gloo", NULL);
-        send_and_check(world, round % 2 ? 1 : LONGEST, rank, size, round);
-        if (!rank)
-            check_str_eq(last_record(world).provider, "shm");
-    }
-    check_ok(tutti_group_destroy(world));
+    rounds_are_served_by(&(struct servers){.backend = "shm+gloo",
+                                           .short_too = true,
+                                           .reduce = {"shm+gloo", NULL},
+                                           .broadcast = {"shm+gloo", NULL},
+                                           .barrier = {"shm+gloo", NULL},
+                                           .last_send = "shm"},
+                         rank, size);
 }
 
 RANK_CASE(a_backend_of_a_rule_that_is_not_there_is_told_alike)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The harness itself: a rank that fails, dies, hangs or leaves something behind is never taken for one that passed. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <signal.h>

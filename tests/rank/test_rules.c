@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Groups whose rules (TUTTI_BACKEND) send calls through several backends; rank_rules.c says what each rank checks. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 

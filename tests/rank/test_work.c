@@ -17,3 +17,16 @@ CASE(a_cancelled_receive_leaves_the_message_to_the_next_one, 2)
 CASE(what_is_under_way_or_collective_cannot_be_cancelled, 2)
 CASE(wrong_arguments_about_works_are_refused_in_words, 2)
 CASE(threads_share_groups_and_each_waits_for_its_own, 3)
+
+/* A foreign transport takes messages back in its own way. */
+#define OVER_GLOO(name, ranks)                                                                     \
+    Test(work, name##_over_gloo)                                                                   \
+    {                                                                                              \
+        if (ranks_lack("gloo"))                                                                    \
+            cr_skip_test("%s", ranks_lack("gloo"));                                                \
+        cr_expect(ranks_run(&(struct ranks_options){                                               \
+            .program = "rank_work", .case_name = #name, .size = ranks, .backend = "gloo"}));       \
+    }
+
+OVER_GLOO(a_cancelled_receive_leaves_the_message_to_the_next_one, 2)
+OVER_GLOO(what_is_under_way_or_collective_cannot_be_cancelled, 2)

@@ -10,6 +10,24 @@ static const uint64_t sizes[] = {
     262145, 0,    5,    300001, 999999, 8,     3,     1048576, 64,     (4 << 20) + 13};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
+void send_word(struct member *member, int to, uint64_t word)
+{
+    struct operation operation;
+
+    send_to(member, to, &word, sizeof word, 0, &operation);
+    check(wait_for(member, &operation) == TUTTI_OK, "%s", member->lost_words);
+}
+
+void receive_word(struct member *member, int from, uint64_t expected)
+{
+    struct operation operation;
+    uint64_t word = 0;
+
+    receive_from(member, from, &word, sizeof word, &operation);
+    check(wait_for(member, &operation) == TUTTI_OK, "%s%s", member->words, member->lost_words);
+    check(word == expected, "%llu", (unsigned long long)word);
+}
+
 struct transfer {
     struct operation operation;
     uint8_t *data;

@@ -4,7 +4,11 @@
 
 #include "mock.h"
 
+enum { LARGE = 16 << 20 }; /* more than any socket buffers or ring take */
+
 /* cases.c: what every transport does */
+void send_word(struct member *member, int to, uint64_t word);
+void receive_word(struct member *member, int from, uint64_t expected);
 void case_sizes(const tutti_transport_ops *ops);
 void case_receives_late(const tutti_transport_ops *ops);
 void case_flood(const tutti_transport_ops *ops);
@@ -32,6 +36,7 @@ void case_hostile_ring(const tutti_transport_ops *ops);
 void case_dial_together(const tutti_transport_ops *ops);
 void case_dial_before_connect(const tutti_transport_ops *ops);
 void case_close_delivers(const tutti_transport_ops *ops);
+void case_leaves_with_the_message(const tutti_transport_ops *ops);
 void case_garbage(const tutti_transport_ops *ops);
 void case_forked_child(const tutti_transport_ops *ops);
 void case_half_open(const tutti_transport_ops *ops);
@@ -39,5 +44,11 @@ void case_wrong_token(const tutti_transport_ops *ops);
 void case_refused(const tutti_transport_ops *ops);
 void case_descriptors_gone(const tutti_transport_ops *ops);
 void case_ipv6(const tutti_transport_ops *ops);
+
+/* cases_gloo.c */
+void case_receive_taken_back(const tutti_transport_ops *ops);
+void case_send_taken_back(const tutti_transport_ops *ops);
+void case_reset_at_the_port(const tutti_transport_ops *ops);
+void case_outsider(const tutti_transport_ops *ops);
 
 #endif

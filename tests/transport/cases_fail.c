@@ -6,26 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LARGE = 16 << 20 }; /* more than any socket buffers or ring take */
-
-static void send_word(struct member *member, int to, uint64_t word)
-{
-    struct operation operation;
-
-    send_to(member, to, &word, sizeof word, 0, &operation);
-    check(wait_for(member, &operation) == TUTTI_OK);
-}
-
-static void receive_word(struct member *member, int from, uint64_t expected)
-{
-    struct operation operation;
-    uint64_t word = 0;
-
-    receive_from(member, from, &word, sizeof word, &operation);
-    check(wait_for(member, &operation) == TUTTI_OK, "%s", member->words);
-    check(word == expected, "%llu", (unsigned long long)word);
-}
-
 /* ---- longer than posted -------------------------------------------------------------------- */
 
 static void too_long_body(struct member *member)
@@ -85,8 +65,11 @@ static void cancel_receive_body(struct member *member)
 
         /* One that is under way: its bytes are dropped, and not written any more. */
         receive_from(member, 0, data, LARGE, &operation);
-        while (data[0] == 0)
+        int64_t deadline = now_ms() + WAIT_MS;
+        while (data[0] == 0) {
+            check(now_ms() < deadline);
             turn(member);
+        }
         check(operation.request.status == TUTTI_ERR_NOT_READY);
         member->ops->cancel(member->endpoint, &operation.request);
         free(data); /* a sanitizer would see a write */
@@ -271,9 +254,9 @@ static void disconnect_body(struct member *member)
         send_word(member, 0, 2);
     }
     free(data);
-    all_meet(member);
     if (member->rank == 0)
         receive_from(member, 2, NULL, 0, &outstanding);
+    all_meet(member);
 }
 
 void case_disconnect(const tutti_transport_ops *ops)
@@ -326,12 +309,15 @@ static void killed_body(struct member *member)
 
     if (member->rank == 1) {
         send_word(member, 0, 3);
+        while (!atomic_load(&member->world->word[0]))
+            turn(member);
         send_to(member, 0, data, LARGE, 0, &send); /* dies in the middle of a message */
         kill(getpid(), SIGKILL);
     }
     receive_word(member, 1, 3);
     receive_from(member, 1, data, LARGE, &receive);
     send_to(member, 1, data, LARGE, 0, &send);
+    atomic_store(&member->world->word[0], 1);
     if (maps) {
         progress_for(member, 300); /* it just stops; the core tells */
         check(receive.request.status == TUTTI_ERR_NOT_READY);

@@ -15,24 +15,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void send_word(struct member *member, int to, uint64_t word)
-{
-    struct operation operation;
-
-    send_to(member, to, &word, sizeof word, 0, &operation);
-    check(wait_for(member, &operation) == TUTTI_OK, "%s", member->lost_words);
-}
-
-static void receive_word(struct member *member, int from, uint64_t expected)
-{
-    struct operation operation;
-    uint64_t word = 0;
-
-    receive_from(member, from, &word, sizeof word, &operation);
-    check(wait_for(member, &operation) == TUTTI_OK, "%s", member->lost_words);
-    check(word == expected);
-}
-
 /* ---- who dials ----------------------------------------------------------------------------- */
 
 static int open_descriptors(void)
@@ -117,6 +99,21 @@ void case_close_delivers(const tutti_transport_ops *ops)
 {
     for (int i = 0; i < 20; i++)
         run_threads(ops, 2, close_body);
+}
+
+/* Whoever has received leaves at once: what it has was sent, whatever its sender hears first. */
+static void leave_body(struct member *member)
+{
+    if (member->rank == 0)
+        send_word(member, 1, 8);
+    else
+        receive_word(member, 0, 8);
+}
+
+void case_leaves_with_the_message(const tutti_transport_ops *ops)
+{
+    for (int i = 0; i < 100; i++)
+        run_threads(ops, 2, leave_body);
 }
 
 /* The other side's process names us to its core only later: nothing is lost meanwhile. */

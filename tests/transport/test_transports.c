@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,7 +12,7 @@ struct driver_case {
     char name[32];
 };
 
-static struct driver_case cases[64];
+static struct driver_case cases[96];
 
 static size_t add_cases(size_t count, const char *plugin, const char *const *names)
 {
@@ -24,28 +25,33 @@ static size_t add_cases(size_t count, const char *plugin, const char *const *nam
 
 ParameterizedTestParameters(transports, keeps_its_contract)
 {
-    static const char *const common[] = {
-        "sizes",     "receives_late", "flood",          "small_forked", "more",
-        "traffic",   "too_long",      "cancel_receive", "cancel_send",  "reports",
-        "no_memory", "disconnect",    "arguments",      "killed",       NULL};
+    static const char *const common[] = {"sizes",      "receives_late", "flood",    "small_forked",
+                                         "more",       "traffic",       "too_long", "reports",
+                                         "disconnect", "arguments",     "killed",   NULL};
+    static const char *const ours[] = {"cancel_receive", "cancel_send", "no_memory", NULL};
     static const char *const shm[] = {"map", "map_outlives", "bad_descriptors", "hostile_ring",
                                       NULL};
-    static const char *const tcp[] = {"dial_together",
-                                      "dial_before_connect",
-                                      "close_delivers",
-                                      "garbage",
-                                      "forked_child",
-                                      "half_open",
-                                      "wrong_token",
-                                      "refused",
-                                      "descriptors_gone",
-                                      "ipv6",
-                                      NULL};
+    static const char *const tcp[] = {
+        "dial_together", "dial_before_connect", "close_delivers", "leaves_with_the_message",
+        "garbage",       "forked_child",        "half_open",      "wrong_token",
+        "refused",       "descriptors_gone",    "ipv6",           NULL};
+    static const char *const gloo[] = {"receive_taken_back",
+                                       "send_taken_back",
+                                       "reset_at_the_port",
+                                       "outsider",
+                                       "close_delivers",
+                                       "leaves_with_the_message",
+                                       "ipv6",
+                                       NULL};
     size_t count = add_cases(0, "shm", common);
 
     count = add_cases(count, "tcp", common);
+    count = add_cases(count, "gloo", common);
+    count = add_cases(count, "shm", ours);
+    count = add_cases(count, "tcp", ours);
     count = add_cases(count, "shm", shm);
     count = add_cases(count, "tcp", tcp);
+    count = add_cases(count, "gloo", gloo);
     return cr_make_param_array(struct driver_case, cases, count);
 }
 
@@ -55,6 +61,8 @@ ParameterizedTest(struct driver_case *c, transports, keeps_its_contract, .timeou
     int result;
 
     snprintf(plugin, sizeof plugin, "%s/libtutti-%s.so", TUTTI_BUILD_PLUGIN_DIR, c->plugin);
+    if (!strcmp(c->plugin, "gloo") && access(plugin, R_OK) < 0)
+        cr_skip_test("the plugin gloo is not built");
     pid_t driver = fork();
     if (driver == 0) {
         execl(TUTTI_TRANSPORT_DRIVER, TUTTI_TRANSPORT_DRIVER, plugin, c->name, (char *)NULL);

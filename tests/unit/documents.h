@@ -66,7 +66,17 @@ static inline gboolean document_has(const GPtrArray *words, const char *word)
     return FALSE;
 }
 
-/* The C sources below a folder, as paths from the root of the tree; appended. */
+static inline gboolean document_is_source(const char *name)
+{
+    static const char *const ends[] = {".c", ".h", ".cc", ".hh"};
+    gboolean is = FALSE;
+
+    for (gsize i = 0; i < G_N_ELEMENTS(ends); i++)
+        is |= g_str_has_suffix(name, ends[i]);
+    return is;
+}
+
+/* The sources in C and C++ below a folder, as paths from the root of the tree; appended. */
 static inline void document_sources(const char *folder, GPtrArray *paths)
 {
     g_autofree char *full = g_build_filename(TUTTI_SOURCE_DIR, folder, NULL);
@@ -80,7 +90,7 @@ static inline void document_sources(const char *folder, GPtrArray *paths)
 
         if (g_file_test(there, G_FILE_TEST_IS_DIR))
             document_sources(path, paths);
-        else if (g_str_has_suffix(name, ".c") || g_str_has_suffix(name, ".h"))
+        else if (document_is_source(name))
             g_ptr_array_add(paths, g_steal_pointer(&path));
     }
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* TUTTI_BACKEND: what is understood, what is refused in which words, and which rule takes a call. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What comes over control connections: frames in any pieces, and reports and decisions that are cut. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <netinet/in.h>
@@ -87,7 +88,7 @@ static struct sockaddr_storage an_address(void)
 #define ROUND_TRIP(w, decode)                                                                      \
     do {                                                                                           \
         for (size_t n = 0; n < (w).size; n++) {                                                    \
-            uint8_t *exact = malloc(n + 1);                                                        \
+            uint8_t *exact = malloc(n ? n : 1); /* a sanitizer sees who reads on */                \
             memcpy(exact, (w).data, n);                                                            \
             const uint8_t *data = exact;                                                           \
             size_t bytes = n;                                                                      \

@@ -7,10 +7,21 @@
 
 #include <tutti/status.h>
 
-static const char *const documents[] = {
-    "README.md",       "docs/design.md",      "docs/guide.md",  "docs/writing-a-plugin.md",
-    "docs/matrix.md",  "docs/coming-from.md", "docs/parity.md", "docs/formats.md",
-    "docs/engines.md", "bench/README.md"};
+static const char *const documents[] = {"README.md",
+                                        "CHANGELOG.md",
+                                        "CONTRIBUTING.md",
+                                        "SECURITY.md",
+                                        "docs/design.md",
+                                        "docs/guide.md",
+                                        "docs/writing-a-plugin.md",
+                                        "docs/matrix.md",
+                                        "docs/coming-from.md",
+                                        "docs/parity.md",
+                                        "docs/formats.md",
+                                        "docs/engines.md",
+                                        "bench/README.md",
+                                        "examples/plugin-template/README.md",
+                                        "examples/train_digits/data/README.md"};
 
 Test(documents, the_readme_shows_the_program_that_is_built, .timeout = 10)
 {
@@ -89,6 +100,8 @@ static void expect_anchor(const char *document, const char *file, const char *an
 
 Test(documents, links_to_headings_find_them, .timeout = 10)
 {
+    guint found = 0;
+
     for (size_t d = 0; d < G_N_ELEMENTS(documents); d++) {
         g_autofree char *text = document_read(documents[d]);
         g_autofree char *folder = g_path_get_dirname(documents[d]);
@@ -100,11 +113,15 @@ Test(documents, links_to_headings_find_them, .timeout = 10)
 
             expect_anchor(documents[d], *parts[0] ? beside : documents[d], parts[1]);
         }
+        found += links->len;
     }
+    cr_expect_gt(found, 5);
 }
 
 Test(documents, paths_and_links_lead_somewhere, .timeout = 10)
 {
+    guint all_links = 0, all_paths = 0;
+
     for (size_t d = 0; d < G_N_ELEMENTS(documents); d++) {
         g_autofree char *text = document_read(documents[d]);
         g_autofree char *folder = g_path_get_dirname(documents[d]);
@@ -117,7 +134,11 @@ Test(documents, paths_and_links_lead_somewhere, .timeout = 10)
             expect_there(documents[d], folder, links->pdata[i]);
         for (guint i = 0; i < paths->len; i++)
             expect_there(documents[d], "", paths->pdata[i]);
+        all_links += links->len;
+        all_paths += paths->len;
     }
+    cr_expect_gt(all_links, 30);
+    cr_expect_gt(all_paths, 30);
 }
 
 /* What plugins read by host->config(): an option of theirs is a variable. */

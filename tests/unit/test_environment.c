@@ -19,7 +19,7 @@ static void forget_all(void)
     clearenv();
 }
 
-TestSuite(environment, .init = forget_all);
+TestSuite(environment, .init = forget_all, .timeout = 10);
 
 static void note(const char *name, const char *words, void *user)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What `tutti info` is made of: build, CPUs, limits, and plugins that are known without being opened. */
 #include <criterion/criterion.h>
 #include <sched.h>
 #include <stdio.h>

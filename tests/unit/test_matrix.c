@@ -85,7 +85,7 @@ Test(matrix, every_cell_is_served_on_shm_and_tcp_unless_the_reduction_does_not_t
     cr_expect_eq(tutti_matrix_list("tcp", NULL, NULL), TUTTI_ERR_INVALID_ARGUMENT);
 }
 
-Test(matrix, operations_have_names_and_traits_from_1_on)
+Test(matrix, operations_have_names_and_traits_from_1_on, .timeout = 10)
 {
     int32_t count = 0;
 

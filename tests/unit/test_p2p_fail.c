@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine of messages when something breaks, over the unfriendly transport of fake_transport.h: what
+ * needs a lost peer completes with words, everything else goes on, and each operation is told once.
+ */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Which receive takes which message: tags, sources, sizes, the order of both, and what was cancelled. */
 #include <criterion/criterion.h>
 
 #include "base/error.h"

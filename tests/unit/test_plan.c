@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Layouts of hosts, the plan of a call, and `explain`: which algorithm a call takes by its size, its
+ * layout and who can carry it, and that the same answer is shown without a group.
+ */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +11,7 @@
 #include <tutti/info.h>
 #include <tutti/tensor.h>
 
+#include "dispatch/choose.h"
 #include "dispatch/dispatch.h"
 #include "dispatch/model.h"
 
@@ -288,6 +293,45 @@ Test(plan, a_composition_is_taken_where_the_model_says_that_it_is_faster, .timeo
                              first[0].plan.algorithm->name);
             }
     cr_expect_gt(slower, 0, "there are layouts in which too few share a host");
+}
+
+/* Of 65,535 members, the most that can be asked for, and of a few. */
+Test(plan, no_size_is_so_absurd_that_its_estimate_is_small_again, .timeout = 90)
+{
+    static const struct {
+        int size, each_host;
+    } rows[] = {{2, 1}, {3, 2}, {65535, 65535}, {65535, 32768}, {65535, 16}, {65535, 1}};
+    const uint64_t long_enough = UINT64_C(1) << 28; /* no threshold lies above */
+    int asked = 0;
+
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        struct layout layout;
+        int *host_of = calloc((size_t)rows[r].size, sizeof *host_of);
+
+        cr_assert_not_null(host_of);
+        for (int i = 0; i < rows[r].size; i++)
+            host_of[i] = i / rows[r].each_host;
+        cr_assert_eq(layout_init(&layout, rows[r].size, 0, host_of), TUTTI_OK);
+        const struct group_facts facts = {
+            .layout = &layout, .mapped = true, .messages = true, .remote_name = "tcp"};
+        for (int a = 0; a < ALGORITHMS; a++) {
+            if (choose_obstacle(&facts, algorithms[a]->kind))
+                continue;
+            uint64_t before = model_estimate(&facts, algorithms[a], long_enough);
+
+            asked++;
+            for (int bit = 29; bit < 64; bit++) {
+                const uint64_t now = model_estimate(&facts, algorithms[a], UINT64_C(1) << bit);
+
+                cr_expect_geq(now, before, "%s of %d members: 2^%d bytes cost less than half of it",
+                              algorithms[a]->name, rows[r].size, bit);
+                before = now;
+            }
+        }
+        layout_free(&layout);
+        free(host_of);
+    }
+    cr_expect_gt(asked, ALGORITHMS);
 }
 
 static struct cost composed_cost, messages_cost;

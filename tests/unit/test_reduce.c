@@ -379,10 +379,8 @@ Test(reduce, copies_move_every_byte_and_no_other, .timeout = 60)
 
     for (int t = 0; t < n; t++)
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-            for (size_t to = 0; to <= 64; to += to < 2 ? 1 : 31) {
+            for (size_t to = 0; to <= 64; to += to < 2 ? 1 : 31)
                 check_copy(tables[t]->copy, to, 64 - to, sizes[i]);
-                check_copy(tables[t]->copy_stream, to, to / 2, sizes[i]);
-            }
 }
 
 /* What the empty cells of the table are is said here once more, in the words of the issue. */
@@ -436,7 +434,6 @@ Test(reduce, what_is_empty_does_nothing, .timeout = 5)
     const struct reduce_kernels *tables[REDUCE_ISAS];
 
     reduce_copy(tables, NULL, 0); /* an empty tensor's data */
-    reduce_copy_stream(tables, NULL, 0);
     reduce_kernels_usable(tables);
     cr_expect_str_eq(reduce_isa(), tables[0]->isa);
 }

@@ -69,6 +69,23 @@ Test(mapped, a_member_runs_three_calls_ahead_of_a_mate_and_no_further, .timeout 
     pair_close(&pair);
 }
 
+Test(mapped, calls_that_take_no_turn_leave_no_gap, .timeout = 5)
+{
+    static const uint64_t sequences[] = {1, 2, 40, 41, 90, 97, 200};
+    struct pair pair;
+
+    pair_open(&pair);
+    for (size_t i = 0; i < sizeof sequences / sizeof sequences[0]; i++)
+        for (int member = 0; member < 2; member++)
+            cr_expect_eq(announce(&pair.mapped[member], sequences[i], sequences[i]), TUTTI_OK);
+    cr_expect_eq(mapped_meet_all(&pair.mapped[0]), TUTTI_OK);
+    announce(&pair.mapped[0], 300, 1);
+    announce(&pair.mapped[1], 300, 2);
+    cr_expect_eq(mapped_meet_all(&pair.mapped[0]), TUTTI_ERR_MISMATCH);
+    cr_expect_eq(pair.mapped[0].culprit_sequence, 300);
+    pair_close(&pair);
+}
+
 Test(mapped, a_different_call_names_the_mate_and_its_record, .timeout = 5)
 {
     struct pair pair;

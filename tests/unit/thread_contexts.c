@@ -35,6 +35,7 @@ static void collectives(struct thread *thread, tutti_group *world)
     float *data = calloc(LARGE, sizeof *data);
     tutti_work *work;
 
+    EXPECT(data);
     for (int i = 0; data && i < ROUNDS; i++) {
         int64_t count = i % 10 ? 1 + i % 7 : LARGE;
         tutti_tensor t = tutti_tensor_1d(data, TUTTI_F32, &shape, count);

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store as an agreement uses it.
+ *
+ * A store that does not answer is slow, or its process is stopped: only the deadline ends that. One
+ * that is gone says so at once, and ends the agreement. No call waits for the deadline in one go, as
+ * what else the members wait for may end meanwhile: each try is given twice the time of the one that
+ * was in vain before it, so that a slow store comes to its answer, and in between the parent of the
+ * group is looked at. A try that is made again does no harm: what it writes is the same.
+ *
+ * After the deadline there is a moment more, in which the others are told.
+ */
+#include <inttypes.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "group/agree.h"
+
+enum {
+    FIRST_TRY_MS = 1000,
+    WARN_FROM_MS = 8000, /* a try of that time comes after 7 s of silence */
+    LAST_MS = 250        /* after the deadline */
+};
+
+enum store_call_kind {
+    STORE_CALL_MEET,
+    STORE_CALL_GET,
+    STORE_CALL_SET,
+    STORE_CALL_PUT,
+    STORE_CALL_MULTI_GET
+};
+
+struct store_call {
+    enum store_call_kind kind;
+    const char *const *keys;
+    size_t count;
+    const void *data;
+    size_t size;
+    tutti_store_value *ret_values; /* [count] */
+    tutti_store **ret_store;       /* MEET */
+};
+
+static int64_t left_ms(const struct agreement *a)
+{
+    const int64_t left = (a->deadline_ns - clock_now_ns()) / CLOCK_NS_PER_MS + LAST_MS;
+
+    return left > 1 ? left : 1;
+}
+
+static int64_t try_ms(const struct agreement *a)
+{
+    const int64_t left = left_ms(a);
+
+    return a->store_try_ms && a->store_try_ms < left ? a->store_try_ms : left;
+}
+
+/* A try has been in vain. */
+static void was_silent(struct agreement *a)
+{
+    a->store_try_ms *= 2;
+    if (a->store_try_ms >= WARN_FROM_MS && a->store_try_ms < 2 * WARN_FROM_MS)
+        log_line(LOG_WARN, a->group->rank,
+                 "group %s: the store does not answer; waiting until the deadline. Is its process "
+                 "stopped?",
+                 a->group->name);
+}
+
+static tutti_status call_once(struct agreement *a, const struct store_call *call)
+{
+    const int64_t ms = try_ms(a);
+    tutti_status status;
+
+    switch (call->kind) {
+    case STORE_CALL_MEET:
+        status = bootstrap_meet(&a->group->bootstrap, ms, call->ret_store);
+        return status && status != TUTTI_ERR_TIMEOUT ? error_prefix("group %s", a->group->name)
+                                                     : status;
+    case STORE_CALL_GET:
+        return tutti_store_get(a->store, *call->keys, ms, call->ret_values);
+    case STORE_CALL_SET:
+        return tutti_store_set(a->store, *call->keys, call->data, call->size, ms);
+    case STORE_CALL_PUT:
+        return tutti_store_compare_set(a->store, *call->keys, "", 0, call->data, call->size, ms,
+                                       call->ret_values);
+    case STORE_CALL_MULTI_GET:
+        break;
+    }
+    return tutti_store_multi_get(a->store, call->keys, call->count, ms, call->ret_values);
+}
+
+static tutti_status call_until_answered(struct agreement *a, const struct store_call *call)
+{
+    for (;;) {
+        tutti_status status = call_once(a, call);
+
+        if (status != TUTTI_ERR_TIMEOUT)
+            return status;
+        was_silent(a);
+        if (!agree_left_ms(a))
+            return agree_store_silent(a);
+        status = agree_parent(a);
+        if (status)
+            return status;
+    }
+}
+
+void agree_store_begin(struct agreement *a)
+{
+    a->store_try_ms = FIRST_TRY_MS;
+}
+
+tutti_status agree_store_silent(const struct agreement *a)
+{
+    return error_set(TUTTI_ERR_TIMEOUT,
+                     "group %s: rank %d had no answer from the store until the deadline; is the "
+                     "process that serves it stopped?",
+                     a->group->name, a->group->rank);
+}
+
+tutti_status agree_check(struct agreement *a, const char *const *keys, size_t count,
+                         bool *ret_present)
+{
+    int32_t present = 0;
+    tutti_status status = tutti_store_check(a->store, keys, count, try_ms(a), &present);
+
+    if (status == TUTTI_ERR_TIMEOUT)
+        was_silent(a);
+    if (!status)
+        *ret_present = present;
+    return status;
+}
+
+tutti_status agree_get(struct agreement *a, const char *key, tutti_store_value *ret_value)
+{
+    return call_until_answered(
+        a, &(struct store_call){
+               .kind = STORE_CALL_GET, .keys = &key, .count = 1, .ret_values = ret_value});
+}
+
+tutti_status agree_multi_get(struct agreement *a, const char *const *keys, size_t count,
+                             tutti_store_value *ret_values)
+{
+    return call_until_answered(a, &(struct store_call){.kind = STORE_CALL_MULTI_GET,
+                                                       .keys = keys,
+                                                       .count = count,
+                                                       .ret_values = ret_values});
+}
+
+tutti_status agree_set(struct agreement *a, const char *key, const void *data, size_t size)
+{
+    return call_until_answered(
+        a, &(struct store_call){
+               .kind = STORE_CALL_SET, .keys = &key, .count = 1, .data = data, .size = size});
+}
+
+tutti_status agree_put(struct agreement *a, const char *key, const void *data, size_t size,
+                       tutti_store_value *ret_value)
+{
+    return call_until_answered(a, &(struct store_call){.kind = STORE_CALL_PUT,
+                                                       .keys = &key,
+                                                       .count = 1,
+                                                       .data = data,
+                                                       .size = size,
+                                                       .ret_values = ret_value});
+}
+
+void agree_delete(struct agreement *a, const char *key)
+{
+    int32_t existed;
+
+    (void)tutti_store_delete(a->store, key, try_ms(a), &existed);
+}
+
+tutti_status agree_meet(struct tutti_group *group, tutti_store **ret_store)
+{
+    struct agreement a = {.group = group,
+                          .from = group->forming,
+                          .deadline_ns = group->bootstrap.deadline_ns,
+                          .store_try_ms = FIRST_TRY_MS};
+
+    return call_until_answered(
+        &a, &(struct store_call){.kind = STORE_CALL_MEET, .ret_store = ret_store});
+}

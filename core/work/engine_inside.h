@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Between engine.c (baton, sources, waiting), engine_sleep.c (how a thread rests while it waits) and
+ * engine_thread.c (who moves what nobody waits for).
+ */
+#ifndef TUTTI_WORK_ENGINE_INSIDE_H
+#define TUTTI_WORK_ENGINE_INSIDE_H
+
+#include <semaphore.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "work/engine.h"
+#include "work/work.h"
+
+enum { ENGINE_SLEEP_MS = 20 }; /* the control plane's timers are looked at this often */
+
+/* What a thread waits for: one operation, or any of some works. */
+struct wanted {
+    const struct operation_state *op;
+    struct tutti_work *const *works;
+    uint32_t count;
+};
+
+/* A thread that sleeps; on its stack, and in the engine's list until it has the baton again. */
+struct sleeper {
+    struct sleeper *next;
+    struct wanted wanted;
+    sem_t woken; /* unless it is the watcher */
+};
+
+static inline bool is_done(const struct operation_state *op)
+{
+    return atomic_load_explicit(&op->status, memory_order_acquire) != TUTTI_ERR_NOT_READY;
+}
+
+static inline bool is_any_done(const struct wanted *wanted)
+{
+    if (wanted->op)
+        return is_done(wanted->op);
+    for (uint32_t i = 0; i < wanted->count; i++)
+        if (wanted->works[i] && is_done(wanted->works[i]->state))
+            return true;
+    return false;
+}
+
+static inline struct timespec timespec_of(int64_t at_ns)
+{
+    return (struct timespec){.tv_sec = at_ns / CLOCK_NS_PER_S, .tv_nsec = at_ns % CLOCK_NS_PER_S};
+}
+
+/* ---- engine.c ---- */
+
+/* Moves all sources once, with the baton; how many things moved. */
+unsigned engine_move(struct engine *engine);
+/* The same, if nobody has the baton. */
+unsigned engine_try_move(struct engine *engine);
+/* Control connections, verdicts and deadlines, if nobody has the baton. */
+void engine_look(struct engine *engine);
+
+/* ---- engine_sleep.c ---- */
+
+/* One sleep, which ends when somebody wakes this thread, at `until_ns`, or after `sleep_ms`; a doze is
+ * short and costs mates less. Whether it lasted: a bell may ring for others. */
+bool engine_sleep(struct engine *engine, struct wanted wanted, int64_t until_ns, bool doze);
+/* With the baton, which the sleeper needs to leave: it is there until this is over. */
+void engine_wake(struct engine *engine, struct sleeper *sleeper);
+/* Who leaves may have been the watcher, or have taken what was meant for the next one: if nobody
+ * watches, one of those who sleep gets up and looks itself. */
+void engine_hand_over(struct engine *engine);
+
+/* ---- engine_thread.c ---- */
+
+/* Whether this is a thread of an engine. */
+bool engine_is_own_thread(void);
+
+/* Whether this thread may not touch the sources. With the baton, so that the answer holds. */
+static inline bool engine_is_barred(const struct engine *engine)
+{
+    return atomic_load_explicit(&engine->callers_only, memory_order_relaxed) &&
+           engine_is_own_thread();
+}
+
+#endif
