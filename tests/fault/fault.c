@@ -11,7 +11,7 @@
 
 #include "harness/stalls.h"
 
-enum { WORDS_MAX = 2048, OFFER_MS = 30000 };
+enum { WORDS_MAX = 2048, OFFER_MS = 30000, LEAVE_MS = 2000 };
 
 const struct fault_way fault_shm = {.name = "shm", .backend = "shm"};
 const struct fault_way fault_tcp = {.name = "tcp", .backend = "tcp"};
@@ -67,7 +67,7 @@ struct ranks *fault_start(const struct fault_way *way, const char *program, cons
     return ranks;
 }
 
-void fault_await_offer(const struct ranks *ranks, int rank)
+void fault_await_offer(struct ranks *ranks, int rank)
 {
     char name[32];
 
@@ -75,28 +75,25 @@ void fault_await_offer(const struct ranks *ranks, int rank)
     fault_await_key(ranks, 0, name);
 }
 
-uint16_t fault_free_port(void)
-{
-    tutti_store_server *server;
-
-    cr_assert_eq(tutti_store_server_start("127.0.0.1", 0, &server), TUTTI_OK, "%s",
-                 tutti_last_error());
-    uint16_t port = tutti_store_server_port(server);
-    tutti_store_server_stop(server);
-    return port;
-}
-
-void fault_await_key(const struct ranks *ranks, uint16_t port, const char *name)
+void fault_await_key(struct ranks *ranks, uint16_t port, const char *name)
 {
     char key[128];
     const char *keys[1] = {key};
     tutti_store *store;
 
     snprintf(key, sizeof key, "tutti/%s/0/0/world/%s", ranks_run_id(ranks), name);
-    cr_assert_eq(
-        tutti_store_open_tcp("127.0.0.1", port ? port : ranks_store_port(ranks), OFFER_MS, &store),
-        TUTTI_OK, "%s", tutti_last_error());
-    cr_assert_eq(tutti_store_wait(store, keys, 1, OFFER_MS), TUTTI_OK, "%s", tutti_last_error());
+    tutti_status status =
+        tutti_store_open_tcp("127.0.0.1", port ? port : ranks_store_port(ranks), OFFER_MS, &store);
+    if (!status)
+        status = tutti_store_wait(store, keys, 1, OFFER_MS);
+    if (status) {
+        char words[WORDS_MAX] = "nothing";
+
+        ranks_signal(ranks, 0, SIGKILL);
+        (void)ranks_wait_rank(ranks, 0);
+        (void)ranks_value(ranks, 0, "words", words, sizeof words);
+        cr_assert_fail("%s\nRank 0 said: %s", tutti_last_error(), words);
+    }
     tutti_store_unref(store);
 }
 
@@ -169,6 +166,19 @@ void fault_finish(struct ranks *ranks)
     ranks_free(ranks);
 }
 
+/* Nobody stays for the one that is lost, not even who serves the store. */
+static void expect_soon_left(const struct ranks *ranks, int size)
+{
+    for (int r = 0; r < size; r++) {
+        const int64_t returned = ranks_point_ns(ranks, r, "returned");
+        const int64_t left = ranks_point_ns(ranks, r, "left");
+
+        if (returned >= 0 && left >= 0 && !ranks_have_instruments())
+            cr_expect_lt((left - returned) / 1000000, LEAVE_MS + stalls_ms(returned, left),
+                         "rank %d took too long to leave", r);
+    }
+}
+
 void fault_expect_lost(struct ranks *ranks, int size, int victim, int64_t from_ns)
 {
     char who[32];
@@ -180,5 +190,6 @@ void fault_expect_lost(struct ranks *ranks, int size, int victim, int64_t from_n
                                                  .parts = {"group world", who, "was lost"},
                                                  .from_ns = from_ns,
                                                  .budget_ms = FAULT_BUDGET_MS});
+    expect_soon_left(ranks, size);
     fault_finish(ranks);
 }

@@ -75,11 +75,9 @@ struct ranks *fault_start(const struct fault_way *way, const char *program, cons
                           int size, const char *const *env);
 
 /* Waits until the rank's offer for the world is in the store: from then on the others know it. */
-void fault_await_offer(const struct ranks *ranks, int rank);
+void fault_await_offer(struct ranks *ranks, int rank);
 /* The same for a key of the world's ("decision/1"), in the store at `port`; 0: the test's own. */
-void fault_await_key(const struct ranks *ranks, uint16_t port, const char *name);
-/* A port of 127.0.0.1 on which nobody listens. */
-uint16_t fault_free_port(void);
+void fault_await_key(struct ranks *ranks, uint16_t port, const char *name);
 
 /* What is expected of those that live on. */
 struct fault_expected {

@@ -13,6 +13,7 @@
 #include <tutti/store.h>
 
 #include "fault.h"
+#include "harness/port.h"
 
 enum {
     RANKS = 5,
@@ -255,7 +256,7 @@ FAULT_TEST(stopped, in_init_is_named_alone)
 /* Its connection to the store holds nobody up. */
 FAULT_TEST(stopped, in_init_is_named_in_time_by_rank_0_that_serves_the_store)
 {
-    const uint16_t port = fault_free_port();
+    const uint16_t port = port_reserve();
     char url[64];
 
     snprintf(url, sizeof url, "tcp://127.0.0.1:%u", port);
@@ -306,7 +307,7 @@ static void expect_open(struct ranks *ranks)
 
 FAULT_TEST(stopped, rank_0_that_serves_the_store_in_init_and_goes_on_changes_nothing)
 {
-    const uint16_t port = fault_free_port();
+    const uint16_t port = port_reserve();
     char url[64];
 
     snprintf(url, sizeof url, "tcp://127.0.0.1:%u", port);
@@ -393,7 +394,7 @@ FAULT_TEST(stopped, rank_0_that_serves_the_store_delays_new_groups_and_ends_none
 {
     char url[80];
 
-    snprintf(url, sizeof url, "TUTTI_TEST_URL=tcp://127.0.0.1:%u", fault_free_port());
+    snprintf(url, sizeof url, "TUTTI_TEST_URL=tcp://127.0.0.1:%u", port_reserve());
     struct ranks *ranks = fault_start(way, "rank_group", "others_make_groups", RANKS,
                                       (const char *[]){"TUTTI_TEST_VICTIM=0", url, NULL});
 

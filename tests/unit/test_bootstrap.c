@@ -10,6 +10,7 @@
 #include "base/number.h"
 #include "bootstrap/bootstrap.h"
 #include "bootstrap/identity.h"
+#include "harness/port.h"
 
 /* `user` is a list of "NAME=VALUE", each ended by NUL, and an empty one. */
 static const char *variable_of_list(const char *name, void *user)
@@ -313,16 +314,6 @@ Test(bootstrap, numbers_are_taken_whole_or_not_at_all, .timeout = 5)
 
 /* ---- with real stores ------------------------------------------------------------------------ */
 
-static uint16_t free_port(void)
-{
-    tutti_store_server *server;
-
-    cr_assert_eq(tutti_store_server_start("127.0.0.1", 0, &server), TUTTI_OK);
-    uint16_t port = tutti_store_server_port(server);
-    tutti_store_server_stop(server);
-    return port;
-}
-
 static void check_meeting(struct bootstrap *first, struct bootstrap *second)
 {
     tutti_store_value value;
@@ -343,7 +334,7 @@ Test(bootstrap, ranks_meet_in_the_store_that_rank_0_serves, .timeout = 30)
     struct bootstrap zero, one;
     tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
 
-    snprintf(url, sizeof url, "tcp://127.0.0.1:%u?world_size=2&rank=0", free_port());
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%u?world_size=2&rank=0", port_reserve());
     options.init_url = url;
     options.run_id = "r";
     cr_assert_eq(bootstrap_resolve(&options, clock_deadline_ms(10000), &zero), TUTTI_OK, "%s",
@@ -395,7 +386,7 @@ Test(bootstrap, a_store_that_is_not_there_ends_at_the_deadline_and_is_named, .ti
     char url[64], words[64];
     struct bootstrap one;
     tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
-    const unsigned port = free_port();
+    const unsigned port = port_reserve();
 
     snprintf(url, sizeof url, "tcp://127.0.0.1:%u?world_size=2&rank=1", port);
     snprintf(words, sizeof words, "rank 1 of 2 (rank and size from init_url, store tcp://127.0.0.");

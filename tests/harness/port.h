@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A TCP port for a server that starts later, here or in a child. */
+#ifndef TUTTI_TESTS_PORT_H
+#define TUTTI_TESTS_PORT_H
+
+#include <stdint.h>
+
+/* A port of 127.0.0.1 on which nobody listens. While this process lives the kernel gives it neither to
+ * who asks for any port nor to who connects; a server that names it may take it with SO_REUSEADDR.
+ * 0: errno says why there is none. */
+uint16_t port_reserve(void);
+
+#endif
