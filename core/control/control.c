@@ -187,9 +187,11 @@ void control_lost(struct control *control, int rank, const char *words)
     struct control_member *member = &control->members[rank];
     char who[CONTROL_HOST_MAX + 64], text[CONTROL_WORDS_MAX];
 
-    if (member->dead || member->left || control->leaving)
+    if (member->dead || member->left)
         return;
     member->dead = true;
+    if (control->leaving) /* it is no loss to this one, which waits for byes at most */
+        return;
     control_describe(control, rank, who, sizeof who);
     snprintf(text, sizeof text, "%s was lost: %s", who, words);
     if (control->ready)
@@ -220,7 +222,7 @@ void control_unreachable(struct control *control, int rank, const char *words)
 {
     struct control_member *member = &control->members[rank];
 
-    if (control->leaving || is_gone(member))
+    if (is_gone(member))
         return;
     if (!member->unreachable_ns) {
         member->unreachable_ns = clock_now_ns();
