@@ -4,6 +4,8 @@
 
 #include <unistd.h>
 
+#include "harness/port.h"
+
 TestSuite(tutorial, .timeout = 400);
 
 static const char *run_ranks(int n, const char *backend, const char *program)
@@ -157,12 +159,9 @@ Test(tutorial, ranks_meet_by_each_init_method)
                        "$p \"$u?rank=1&world_size=2\" && wait $!",
                        folder, PROGRAMS),
              "rank 1 of 2 met over");
-    /* A port that was free a moment ago. */
-    contains(output_of("port=$(python3 -c 'import socket; s = socket.socket(); "
-                       "s.bind((\"127.0.0.1\", 0)); print(s.getsockname()[1])'); "
-                       "u=tcp://127.0.0.1:$port; p=%s/init_methods; "
+    contains(output_of("u=tcp://127.0.0.1:%u; p=%s/init_methods; "
                        "$p \"$u?rank=0&world_size=2\" & $p \"$u?rank=1&world_size=2\" && wait $!",
-                       PROGRAMS),
+                       port_reserve(), PROGRAMS),
              "rank 1 of 2 met over");
     rmdir(folder);
 }
