@@ -85,8 +85,10 @@ class called_back_buffer : public gloo::transport::UnboundBuffer
     {
         if (posted.empty())
             throw failure{TUTTI_ERR_INTERNAL, 0, "Gloo waits for what it has not begun"};
-        with_.awaited.store(posted.front(), std::memory_order_relaxed);
-        with_.waits.wait(inner(posted.front()), receiving, with_.look);
+        const int other = posted.front();
+
+        with_.awaited.store(other, std::memory_order_relaxed);
+        with_.waits.wait(inner(other), receiving, [&] { with_.look(other); });
         with_.awaited.store(-1, std::memory_order_relaxed);
         posted.pop_front();
     }

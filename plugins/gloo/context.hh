@@ -28,7 +28,9 @@ namespace tutti_gloo
 struct waiter {
     tutti_gloo::mesh &mesh;
     patience &waits;
-    std::function<void()> look; /* throws what has ended a connection */
+    /* Throws what has ended the connection to the member that it waits for. Any other one may have left:
+     * who has done its part of the last operation does so while others are in it. */
+    std::function<void(int)> look;
     std::uint64_t call = 0; /* what the members must have in common for their messages to meet */
     std::atomic<int> awaited{-1}; /* the member that it waits for; read by any thread */
 };

@@ -7,6 +7,7 @@
 #include <gloo/transport/unbound_buffer.h>
 
 #include <chrono>
+#include <exception>
 #include <mutex>
 
 namespace tutti_gloo
@@ -17,6 +18,7 @@ struct ended {
 };
 
 constexpr std::chrono::milliseconds look_every{200}; /* at the connection, while waiting */
+constexpr std::chrono::milliseconds ask_once{1}; /* none is «no limit» in other places of Gloo */
 
 class patience
 {
@@ -25,20 +27,20 @@ class patience
 
     /* Until what the buffer sends or receives is complete. Throws `ended`, and what `look` throws, which
      * is called now and then: Gloo does not tell a buffer whose bytes are just being moved that the
-     * connection has ended. The buffer is one of mesh::buffer(). */
+     * connection has ended. What came before its end is complete by then, so the buffer is asked once
+     * more. The buffer is one of mesh::buffer(). */
     template <typename Look> void wait(buffer &one, bool receiving, Look look)
     {
         const place here(*this, one, receiving);
+        std::exception_ptr lost; /* why nothing comes any more */
 
-        for (;;) {
+        while (!is_complete_within(lost ? ask_once : look_every, one, receiving)) {
+            if (lost)
+                std::rethrow_exception(lost);
             try {
-                if (receiving ? one.waitRecv(nullptr, look_every)
-                              : one.waitSend(nullptr, look_every))
-                    return;
-                throw ended();
-            } catch (
-                const gloo::IoException &) { /* the time has run out, or the connection ended */
                 look();
+            } catch (...) {
+                lost = std::current_exception();
             }
         }
     }
@@ -57,6 +59,18 @@ class patience
     }
 
   private:
+    /* False: the time has run out, or the connection ended. */
+    static bool is_complete_within(std::chrono::milliseconds time, buffer &one, bool receiving)
+    {
+        try {
+            if (receiving ? one.waitRecv(nullptr, time) : one.waitSend(nullptr, time))
+                return true;
+        } catch (const gloo::IoException &) {
+            return false;
+        }
+        throw ended();
+    }
+
     /* The buffer that the thread waits in, as long as end() has to know it. */
     class place
     {

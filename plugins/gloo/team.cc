@@ -59,7 +59,7 @@ std::uint64_t key_of(const tutti_collective &what)
 tutti_team::tutti_team(const tutti_host &services, void *host_self,
                        const tutti_team_options &options)
     : host(services), self(host_self), mesh(device_for(options), options.rank, options.size),
-      address(mesh.address()), waiter_{mesh, waits_, [this] { look(); }}
+      address(mesh.address()), waiter_{mesh, waits_, [this](int rank) { look_at(watch_of(rank)); }}
 {
     std::copy(std::begin(options.token), std::end(options.token), token_.begin());
 }
@@ -222,7 +222,7 @@ void tutti_team::join_members()
         if (r == mesh.rank())
             continue;
         mesh.pair(r).connect(routes_[static_cast<std::size_t>(r)].address);
-        mesh.pair(r).recv(watches_[static_cast<std::size_t>(r)].get(), SLOT_NOTHING, 0, 0);
+        mesh.pair(r).recv(&watch_of(r), SLOT_NOTHING, 0, 0);
     }
     for (int r = 0; r < mesh.size(); r++)
         if (r != mesh.rank())
@@ -238,8 +238,8 @@ void tutti_team::meet(int other)
 
     mesh.pair(other).recv(in.get(), SLOT_TOKEN, 0, theirs.size());
     mesh.pair(other).send(out.get(), SLOT_TOKEN, 0, token_.size());
-    waits_.wait(*in, true, [this] { look(); });
-    waits_.wait(*out, false, [this] { look(); });
+    waits_.wait(*in, true, [&] { look_at(watch_of(other)); });
+    waits_.wait(*out, false, [&] { look_at(watch_of(other)); });
     if (theirs != token_)
         throw failure{TUTTI_ERR_DENIED, 0,
                       routes_[static_cast<std::size_t>(other)].name +
@@ -266,23 +266,16 @@ void tutti_team::work()
     }
 }
 
-/* Throws what has ended a connection. */
-void tutti_team::look() const
-{
-    for (const auto &watch : watches_)
-        look_at(*watch);
-}
-
 /* Gloo says which address, if that; the watches know whose connection it was. */
 void tutti_team::note_lost(const failure &what)
 {
     std::vector<int> lost;
 
-    for (std::size_t r = 0; r < watches_.size(); r++) {
+    for (int r = 0; r < mesh.size(); r++) {
         try {
-            look_at(*watches_[r]);
+            look_at(watch_of(r));
         } catch (const std::exception &) {
-            lost.push_back(static_cast<int>(r));
+            lost.push_back(r);
         }
     }
     {

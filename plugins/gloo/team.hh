@@ -57,8 +57,11 @@ struct tutti_team {
     void join_members();
     void meet(int other);
     void work();
-    void look() const;
     void note_lost(const tutti_gloo::failure &what);
+    buffer &watch_of(int rank) const
+    {
+        return *watches_[static_cast<std::size_t>(rank)];
+    }
     bool next();
     void done(const tutti_gloo::failure &what);
     tutti_status say(tutti_request *request);

@@ -269,6 +269,20 @@ RANK_CASE(one_leaves_first)
     finish(world, call(world, rank, size));
 }
 
+/* Each leaves when its own part of the last call is done; that of some needs the victim, who is late. */
+RANK_CASE(each_leaves_when_it_is_done)
+{
+    tutti_group *world = join();
+
+    check_ok(tutti_barrier(world, 0, 0));
+    rank_point("open");
+    if (rank == victim())
+        rank_await("go");
+    check_ok(call(world, rank, size));
+    check_ok(tutti_group_destroy(world));
+    rank_point("left");
+}
+
 static void check_forked(tutti_group *world, tutti_work *work, tutti_store *store)
 {
     int64_t count = SMALL;

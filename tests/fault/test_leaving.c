@@ -8,6 +8,7 @@
 #include "fault.h"
 
 enum { RANKS = 4, ABORT_MS = 100, SLACK_MS = 50 };
+enum { LOOKED_MS = 500 }; /* who waits has looked at all connections by then */
 
 static struct ranks *start(const struct fault_way *way, const char *case_name, const char *call,
                            int victim, const char *more)
@@ -137,6 +138,21 @@ FAULT_TEST_WITH_ENGINES(leaving, who_left_before_a_large_call_is_named)
 FAULT_TEST_WITH_ENGINES(leaving, rank_0_that_left_before_a_call_is_named)
 {
     leave_first(way, "small", 0);
+}
+
+/* Of a broadcast over Gloo the root and rank 1 are done, while rank 0 waits for rank 2. */
+FAULT_TEST_WITH_ENGINES(leaving, who_is_done_first_ends_no_call_of_the_others)
+{
+    struct ranks *ranks = start(way, "each_leaves_when_it_is_done", "broadcast", 2, NULL);
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
+    if (way == &fault_gloo)
+        cr_assert(ranks_reach(ranks, 1, "left") && ranks_reach(ranks, RANKS - 1, "left"));
+    usleep(LOOKED_MS * 1000);
+    ranks_tell(ranks, 2, "go");
+    cr_expect(ranks_wait(ranks));
+    cr_expect(ranks_passed(ranks));
+    fault_finish(ranks);
 }
 
 FAULT_TEST_WITH_ENGINES(leaving, forked_children_disturb_nobody)
