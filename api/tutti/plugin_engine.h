@@ -163,8 +163,9 @@ typedef struct tutti_collectives_ops {
      * then not usable on this member. */
     tutti_status (*engine)(const tutti_host *host, void *host_self,
                            tutti_engine_version *ret_version);
-    /** A descriptor that becomes readable when test would find news; the team's. Without it the core
-     * asks again and again, every 100 µs while it has nothing else to do. */
+    /** A descriptor that becomes readable when test would find news; the team's. It is watched for what
+     * comes after arm, so it may stay readable meanwhile. Without it the core asks again and again, every
+     * 100 µs while it has nothing else to do. */
     tutti_status (*wait_fd)(tutti_team *team, int32_t *ret_fd);
     /** To be called before sleeping on wait_fd: TUTTI_ARMED, or TUTTI_EVENTS_PENDING. */
     int32_t (*arm)(tutti_team *team);

@@ -268,7 +268,7 @@ tutti_status group_form(struct tutti_group *group)
     if (!status)
         status = engine_watch(&group->context->engine, group->control->epoll_fd);
     if (!status && group->mates && group->mates->bell >= 0)
-        status = engine_watch_bell(&group->context->engine, group->mates->bell);
+        status = engine_watch_edge(&group->context->engine, group->mates->bell);
     if (status)
         return status;
     gather_facts(group);

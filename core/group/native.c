@@ -159,7 +159,7 @@ tutti_status native_form_test(struct tutti_group *group)
     if (status || !TUTTI_HAS(n->ops, wait_fd) || !TUTTI_HAS(n->ops, arm))
         return status;
     status = failed(n, n->ops->wait_fd(n->team, &n->wait_fd), "give a descriptor to wait on");
-    return status ? status : engine_watch(&group->context->engine, n->wait_fd);
+    return status ? status : engine_watch_edge(&group->context->engine, n->wait_fd);
 }
 
 void native_close(struct tutti_group *group)

@@ -105,7 +105,7 @@ tutti_status engine_watch(struct engine *engine, int fd)
     return watch_for(engine, fd, EPOLLIN);
 }
 
-tutti_status engine_watch_bell(struct engine *engine, int fd)
+tutti_status engine_watch_edge(struct engine *engine, int fd)
 {
     return watch_for(engine, fd, EPOLLIN | EPOLLET);
 }

@@ -86,8 +86,9 @@ void engine_add(struct engine *engine, struct engine_source *source);
 void engine_remove(struct engine *engine, struct engine_source *source);
 /* A descriptor whose readiness ends a sleep; it stays the caller's. */
 tutti_status engine_watch(struct engine *engine, int fd);
-/* As engine_watch(), for one that several processes share and nobody reads. */
-tutti_status engine_watch_bell(struct engine *engine, int fd);
+/* The same, where only what comes anew ends a sleep: a bell that several processes share is read by nobody,
+ * and an engine's own descriptor not before the next sleep in one of its operations. */
+tutti_status engine_watch_edge(struct engine *engine, int fd);
 void engine_unwatch(struct engine *engine, int fd);
 
 static inline bool engine_try(struct engine *engine)

@@ -9,7 +9,7 @@
 
 #include "rank_tell.h"
 
-enum { LARGE = 4 << 20, LATE_MS = 5000, PER_CENT = 2 };
+enum { LARGE = 4 << 20, DROWSY_MS = 200, LATE_MS = 5000, PER_CENT = 2 };
 
 static float memory[LARGE];
 
@@ -118,26 +118,69 @@ static double cpu_ms(void)
            (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e3;
 }
 
+struct use {
+    int64_t at_ns;
+    double cpu_ms;
+};
+
+static struct use use_now(void)
+{
+    return (struct use){rank_now_ns(), cpu_ms()};
+}
+
+/* What the others wait counts from here at the latest. */
+static void be_late(void)
+{
+    rank_await("go");
+    rank_sleep_ms(LATE_MS);
+}
+
+static void check_share(struct use before)
+{
+    const struct use now = use_now();
+    const double waited = (double)(now.at_ns - before.at_ns) / 1e6;
+    const double used = now.cpu_ms - before.cpu_ms;
+
+    rank_value("share", "%.2f %% of one CPU in %.0f ms", 100 * used / waited, waited);
+    check(waited >= LATE_MS);
+    check(100 * used < PER_CENT * waited);
+}
+
 /* The last rank is late. */
 RANK_CASE(waits_in_a_barrier)
 {
     tutti_group *world = rank_init(NULL);
 
     check_ok(tutti_barrier(world, NULL, NULL));
-    int64_t began = rank_now_ns();
-    double used = cpu_ms();
+    const struct use before = use_now();
+    rank_point("waiting");
+    if (rank == size - 1)
+        be_late();
+    check_ok(tutti_barrier(world, NULL, NULL));
+    if (rank < size - 1)
+        check_share(before);
+    check_ok(tutti_group_destroy(world));
+}
+
+/* The last rank sends late. What has woken the others from a barrier before wakes them no more. */
+RANK_CASE(waits_in_a_receive)
+{
+    tutti_group *world = rank_init(NULL);
+    int64_t shape;
+    tutti_tensor t = tutti_tensor_1d(memory, TUTTI_F32, &shape, 2);
+
+    if (rank == size - 1)
+        rank_sleep_ms(DROWSY_MS);
+    check_ok(tutti_barrier(world, NULL, NULL));
+    const struct use before = use_now();
     rank_point("waiting");
     if (rank == size - 1) {
-        rank_await("go"); /* what the others wait counts from here at the latest */
-        rank_sleep_ms(LATE_MS);
-    }
-    check_ok(tutti_barrier(world, NULL, NULL));
-    double waited = (double)(rank_now_ns() - began) / 1e6;
-    used = cpu_ms() - used;
-    if (rank < size - 1) {
-        rank_value("share", "%.2f %% of one CPU in %.0f ms", 100 * used / waited, waited);
-        check(waited >= LATE_MS);
-        check(100 * used < PER_CENT * waited);
+        be_late();
+        for (int r = 0; r < rank; r++)
+            check_ok(tutti_send(world, &t, r, 0, NULL));
+    } else {
+        check_ok(tutti_recv(world, &t, size - 1, 0, NULL, NULL));
+        check_share(before);
     }
     check_ok(tutti_group_destroy(world));
 }

@@ -178,9 +178,9 @@ FAULT_TEST_WITH_ENGINES(surroundings, no_dev_shm_changes_nothing)
 
 /* ---- crowded --------------------------------------------------------------------------------- */
 
-FAULT_TEST_WITH_ENGINES(surroundings, a_barrier_that_waits_for_5_s_uses_little_cpu)
+static void expect_little_cpu(const struct fault_way *way, const char *case_name)
 {
-    struct ranks *ranks = fault_start(way, "rank_surroundings", "waits_in_a_barrier", CROWD, NULL);
+    struct ranks *ranks = fault_start(way, "rank_surroundings", case_name, CROWD, NULL);
     char share[128];
 
     for (int r = 0; r < CROWD - 1; r++)
@@ -192,6 +192,16 @@ FAULT_TEST_WITH_ENGINES(surroundings, a_barrier_that_waits_for_5_s_uses_little_c
         if (ranks_value(ranks, r, "share", share, sizeof share))
             fprintf(stderr, "rank %d over %s: %s\n", r, way->name, share);
     fault_finish(ranks);
+}
+
+FAULT_TEST_WITH_ENGINES(surroundings, a_barrier_that_waits_for_5_s_uses_little_cpu)
+{
+    expect_little_cpu(way, "waits_in_a_barrier");
+}
+
+FAULT_TEST_WITH_ENGINES(surroundings, a_receive_that_waits_for_5_s_uses_little_cpu)
+{
+    expect_little_cpu(way, "waits_in_a_receive");
 }
 
 /* Which one is a member is a matter of who came first; the other one hears why it is none. */
