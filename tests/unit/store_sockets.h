@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -77,9 +78,17 @@ static inline void works(tutti_store *store)
     tutti_store_value_free(&value);
 }
 
+/* MSG_WAITALL would not do: where the process is stopped or frozen meanwhile, it returns with a part. */
 static inline bool read_all(int fd, void *data, size_t size)
 {
-    return recv(fd, data, size, MSG_WAITALL) == (ssize_t)size;
+    for (size_t got = 0; got < size;) {
+        const ssize_t n = recv(fd, (char *)data + got, size - got, 0);
+
+        if (n == 0 || (n < 0 && errno != EINTR))
+            return false;
+        got += n > 0 ? (size_t)n : 0;
+    }
+    return true;
 }
 
 /* Whether the other side ends the connection within `ms`, by FIN or RST. */
