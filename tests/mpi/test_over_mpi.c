@@ -57,6 +57,7 @@ MPI_TEST(messages_match_by_tag_and_any_source_and_can_be_cancelled)
     static const struct a_case cases[] = {
         {"rank_api", "ring_by_hand_with_large_messages", 3},
         {"rank_api", "a_small_message_overtakes_a_large_one_that_nobody_receives", 2},
+        {"rank_p2p", "messages_around_every_limit_arrive_whole_whoever_comes_first", 2},
         {"rank_api", "a_receive_that_times_out_leaves_the_group_alone", 2},
         {"rank_api", "many_works_in_flight_complete_in_any_order_of_waiting", 3},
         {"rank_work", "wait_any_gives_each_work_once_in_the_order_of_completion", 2},

@@ -146,6 +146,59 @@ RANK_CASE(another_thread_may_receive_what_a_rank_sends_to_itself)
     free(out);
 }
 
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+/* Around what is copied, what travels with its header, and a piece. */
+static const int64_t sizes[] = {0,    1,    63,    64,    65,    4096,    8191,          8192,
+                                8193, 9000, 65535, 65536, 65537, 1 << 20, (1 << 20) + 1, LARGE};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+static uint8_t byte_of(int from, int size, int64_t place)
+{
+    return (uint8_t)(place * 7 + place / 251 + from * 31 + size);
+}
+
+RANK_CASE(messages_around_every_limit_arrive_whole_whoever_comes_first)
+{
+    tutti_group *world = rank_init(NULL);
+    const int other = 1 - rank;
+    uint8_t *out[SIZES], *in[SIZES];
+    int64_t shapes[2 * SIZES];
+    tutti_work *works[2 * SIZES];
+
+    for (int turn = 0; turn < 4; turn++) {
+        const int first = turn % 2 ? 0 : SIZES; /* of `works`: sends or receives */
+
+        for (int i = 0; i < SIZES; i++) {
+            out[i] = malloc((size_t)sizes[i] + 1);
+            in[i] = calloc(1, (size_t)sizes[i] + 1);
+            require(out[i] && in[i]);
+            for (int64_t j = 0; j < sizes[i]; j++)
+                out[i][j] = byte_of(rank, i, j);
+        }
+        for (int n = 0; n < 2 * SIZES; n++) {
+            const int at = (first + n) % (2 * SIZES), i = at % SIZES;
+            tutti_tensor t = bytes_of(at < SIZES ? out[i] : in[i], &shapes[at], sizes[i]);
+
+            if (at < SIZES)
+                require_ok(tutti_isend(world, &t, other, 5, NULL, &works[at]));
+            else
+                require_ok(tutti_irecv(world, &t, other, 5, NULL, &works[at]));
+        }
+        for (int at = 0; at < 2 * SIZES; at++) {
+            require_ok(tutti_work_wait(works[at], 0));
+            tutti_work_free(works[at]);
+        }
+        for (int i = 0; i < SIZES; i++) {
+            for (int64_t j = 0; j < sizes[i]; j++)
+                require(in[i][j] == byte_of(other, i, j));
+            free(out[i]);
+            free(in[i]);
+        }
+    }
+    check_ok(tutti_group_destroy(world));
+}
+
 /* ---- lengths --------------------------------------------------------------------------------- */
 
 RANK_CASE(a_receive_of_up_to_so_many_bytes_tells_how_many_came)
