@@ -25,9 +25,7 @@
 enum {
     HELLO_MAGIC = 0x74747463,
     HELLO_VERSION = 2,
-    HELLO_SECONDS = 10,
     ACCEPT_RETRY_MS = 100,
-    HALF_OPEN_RETRY_MS = 10,
     FRAME_LIMIT_BASE = 1 << 16,
     FRAME_LIMIT_PER_MEMBER = 2 * 65536 + 8192, /* two providers' addresses, and words */
     KEEPALIVE_SECONDS = 1,
@@ -225,12 +223,12 @@ static void send_hello(struct control *control, struct control_conn *conn)
     (void)control_conn_send(control, conn, FRAME_HELLO, body, w.size);
 }
 
-static bool same_token(const uint8_t *a, const uint8_t *b)
+bool control_same_token(const uint8_t *a, const uint8_t *b)
 {
-    unsigned difference = 0;
+    volatile uint8_t difference = 0;
 
     for (int i = 0; i < CONTROL_TOKEN_BYTES; i++)
-        difference |= (unsigned)(a[i] ^ b[i]);
+        difference = (uint8_t)(difference | (a[i] ^ b[i]));
     return difference == 0;
 }
 
@@ -244,7 +242,7 @@ static bool take_hello(struct control *control, struct control_conn *conn, enum 
     uint32_t rank = read_u32(&r);
 
     if (type != FRAME_HELLO || r.bad || magic != HELLO_MAGIC || version != HELLO_VERSION ||
-        !same_token(token, control->token) || rank >= (uint32_t)control->size ||
+        !control_same_token(token, control->token) || rank >= (uint32_t)control->size ||
         rank == (uint32_t)control->rank)
         return false;
     conn->rank = (int)rank;
@@ -380,7 +378,7 @@ static void listener_ready(struct control *control, struct control_watch *watch,
     for (;;) {
         if (half_open(control) >= CONTROL_HALF_OPEN_MAX) {
             /* the rest waits in the backlog until these have said hello */
-            accept_later(control, HALF_OPEN_RETRY_MS);
+            accept_later(control, CONTROL_HALF_OPEN_RETRY_MS);
             return;
         }
         int fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -395,7 +393,7 @@ static void listener_ready(struct control *control, struct control_watch *watch,
         struct control_conn *conn = conn_new(control, fd, -1);
         if (!conn)
             return;
-        conn->hello_deadline_ns = clock_now_ns() + HELLO_SECONDS * CLOCK_NS_PER_S;
+        conn->hello_deadline_ns = clock_deadline_ms(CONTROL_HELLO_SECONDS * 1000);
         if (control_watch_add(control, &conn->watch, EPOLLIN))
             conn_close(control, conn);
     }

@@ -33,7 +33,9 @@ enum {
     CONTROL_HOST_MAX = 64,
     CONTROL_PROVIDERS =
         5, /* local, remote, two that rules name, and an engine of whole operations */
-    CONTROL_HALF_OPEN_MAX = 64,
+    CONTROL_HALF_OPEN_MAX = 64, /* of each listener */
+    CONTROL_HALF_OPEN_RETRY_MS = 10,
+    CONTROL_HELLO_SECONDS = 10,
     CONTROL_NOTE_MAX = 256
 };
 
@@ -233,6 +235,8 @@ struct control_note *control_take_note(struct control *control);
 void control_on_note(struct control *control, const uint8_t *body, size_t size);
 void control_notes_free(struct control *control);
 
+/* In a time that does not depend on where the first difference is. */
+bool control_same_token(const uint8_t *a, const uint8_t *b);
 tutti_status control_listen(struct control *control, const char *bind_address);
 struct control_conn *control_conn_to(struct control *control, int rank);
 /* A connection to the member, dialed if there is none; NULL when its address is unknown or dialing

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The proof that makes members host-mates, as mates.h says, and the end of the star of connections.
- * Each message is checked against what its sender may say at that time; whoever says anything else
- * loses its connection, and whoever cannot be proven is reported as no mate, which the leader of the
- * agreement mends. Everything runs in control_poll(), under the control lock.
+ * Each message is checked against what its sender may say at that time; whoever says anything else, or
+ * no hello within 10 s, loses its connection (at most 64 may be without one), and whoever cannot be
+ * proven is reported as no mate, which the leader of the agreement mends. Everything runs in
+ * control_poll(), under the control lock.
  */
 #include "control/mates.h"
 
@@ -22,6 +23,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/codec.h"
 #include "base/error.h"
 
@@ -267,7 +269,7 @@ static bool on_hello(struct mates *mates, struct mates_link *link, struct reader
     uint32_t round = read_u32(r);
 
     if (mates->self || r->bad || round != mates->round ||
-        memcmp(token, mates->control->token, CONTROL_TOKEN_BYTES) || !same_user(link->watch.fd))
+        !control_same_token(token, mates->control->token) || !same_user(link->watch.fd))
         return false;
     for (int i = 1; i < mates->count; i++) {
         struct mates_peer *peer = &mates->peers[i];
@@ -360,9 +362,14 @@ static void on_connection(struct control *control, struct control_watch *watch, 
 {
     struct mates *mates = ((struct mates_listener *)watch)->mates;
 
-    (void)control;
     (void)events;
     for (;;) {
+        if (mates_half_open(mates) >= CONTROL_HALF_OPEN_MAX) {
+            /* the rest waits in the backlog until these have said hello */
+            mates->listener.retry_ns = clock_deadline_ms(CONTROL_HALF_OPEN_RETRY_MS);
+            control_watch_change(control, watch, 0);
+            return;
+        }
         int fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0 && !same_user(fd)) {
@@ -378,6 +385,14 @@ static void on_connection(struct control *control, struct control_watch *watch, 
         if (errno != EINTR)
             return;
     }
+}
+
+void mates_accept_again(struct mates *mates)
+{
+    if (!mates->listener.retry_ns || clock_now_ns() < mates->listener.retry_ns)
+        return;
+    mates->listener.retry_ns = 0;
+    control_watch_change(mates->control, &mates->listener.watch, EPOLLIN);
 }
 
 static tutti_status join(struct mates *mates, const char *leader_name, int doorbell)

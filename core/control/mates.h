@@ -50,6 +50,7 @@ struct mates_link {
     struct mates *mates;
     struct mates_link *next;
     int index; /* of the mate at the other end; -1 until its hello has come */
+    int64_t hello_deadline_ns;
     bool closing;
 };
 
@@ -83,6 +84,7 @@ struct mates {
     struct mates_listener { /* the leader's, while forming */
         struct control_watch watch;
         struct mates *mates;
+        int64_t retry_ns; /* too many have not said hello: accepts again then; 0: accepts */
     } listener;
     size_t page_bytes;
     struct mates_page *page;
@@ -207,6 +209,10 @@ struct mates_link *mates_link_new(struct mates *mates, int fd, int index);
 tutti_status mates_send(struct mates *mates, int to, const void *data, size_t size,
                         const int *descriptors, uint32_t count);
 void mates_link_close(struct mates_link *link);
+/* Closes whoever did not say hello in time; how many still may. */
+int mates_half_open(struct mates *mates);
+/* The listener goes on when it has waited for those who are to say hello. */
+void mates_accept_again(struct mates *mates);
 void mates_free_closed_links(struct mates *mates);
 /* A mate's pidfd is readable; `watch` is mates_peer.death. */
 void mates_on_death(struct control *control, struct control_watch *watch, uint32_t events);

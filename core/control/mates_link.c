@@ -105,6 +105,22 @@ void mates_link_close(struct mates_link *link)
     link->closing = true;
 }
 
+int mates_half_open(struct mates *mates)
+{
+    int count = 0;
+    int64_t now = clock_now_ns();
+
+    for (struct mates_link *link = mates->links; link; link = link->next) {
+        if (link->index >= 0 || link->closing)
+            continue;
+        if (mates->state == MATES_READY || now > link->hello_deadline_ns)
+            mates_link_close(link); /* who is ready expects nobody */
+        else
+            count++;
+    }
+    return count;
+}
+
 void mates_suspect(struct mates *mates)
 {
     if (mates->state == MATES_FORMING)
@@ -166,10 +182,12 @@ struct mates_link *mates_link_new(struct mates *mates, int fd, int index)
         error_set(TUTTI_ERR_NO_MEMORY, "no memory for a connection on this host");
         return NULL;
     }
-    *link = (struct mates_link){.watch = {.fd = fd, .ready = link_ready},
-                                .mates = mates,
-                                .next = mates->links,
-                                .index = index};
+    *link =
+        (struct mates_link){.watch = {.fd = fd, .ready = link_ready},
+                            .mates = mates,
+                            .next = mates->links,
+                            .index = index,
+                            .hello_deadline_ns = clock_deadline_ms(CONTROL_HELLO_SECONDS * 1000)};
     mates->links = link;
     if (control_watch_add(mates->control, &link->watch, EPOLLIN)) {
         mates_link_close(link);

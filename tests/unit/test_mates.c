@@ -2,11 +2,15 @@
 /* The proof of host-mates, all of them played by this process. tests/fault kills real ones. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/codec.h"
 #include "control/mates.h"
 
 TestSuite(mates, .timeout = 60);
@@ -45,10 +49,12 @@ static void form(struct member *members, const bool *here)
 {
     int64_t end = clock_deadline_ms(20000);
 
-    while (members[0].mates->state == MATES_FORMING && clock_now_ns() < end)
+    while (members[0].mates->state == MATES_FORMING && clock_now_ns() < end) {
         for (int i = 0; i < MEMBERS; i++)
             if (here[i])
                 control_poll(members[i].control);
+        usleep(200);
+    }
 }
 
 static void join_all(struct member *members)
@@ -136,4 +142,117 @@ Test(mates, name_one_that_said_hello_and_was_gone_when_the_last_one_came)
     for (int i = MEMBERS - 1; i >= 2; i--)
         leave(&members[i]);
     leave(&members[0]);
+}
+
+/* ---- strangers, who have this user and know the socket's name --------------------------------- */
+
+static int connect_to(const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t length = strlen(name);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    memcpy(address.sun_path + 1, name, length);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&address,
+                         (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)),
+                 0);
+    return fd;
+}
+
+static bool is_closed(int fd)
+{
+    char byte;
+
+    return recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
+}
+
+/* The hello of `rank`, with a descriptor, as a mate says it. */
+static void say_hello(int fd, const uint8_t *shown, uint32_t rank, int descriptor)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {{0}};
+    uint8_t body[MATES_MESSAGE_MAX];
+    struct writer w = {.data = body, .capacity = sizeof body};
+
+    write_u32(&w, MATES_HELLO);
+    write_bytes(&w, shown, CONTROL_TOKEN_BYTES);
+    write_u32(&w, rank);
+    write_u32(&w, 1);
+    struct iovec iov = {.iov_base = body, .iov_len = w.size};
+    struct msghdr message = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+    cr_assert_eq(sendmsg(fd, &message, MSG_NOSIGNAL), (ssize_t)w.size);
+}
+
+Test(mates, one_who_shows_another_token_is_nobody)
+{
+    struct member members[MEMBERS];
+    char name[MATES_NAME_MAX];
+    int listener, strangers[CONTROL_TOKEN_BYTES];
+
+    cr_assert_eq(mates_listen(name, &listener), TUTTI_OK);
+    join(&members[0], 0, name, listener);
+    for (int i = 0; i < CONTROL_TOKEN_BYTES; i++) {
+        uint8_t wrong[CONTROL_TOKEN_BYTES];
+
+        memcpy(wrong, token, sizeof wrong);
+        wrong[i] ^= 1;
+        strangers[i] = connect_to(name);
+        say_hello(strangers[i], wrong, 1, members[0].doorbell);
+    }
+    control_poll(members[0].control);
+    control_poll(members[0].control);
+    for (int i = 0; i < CONTROL_TOKEN_BYTES; i++) {
+        cr_expect(is_closed(strangers[i]), "byte %d differs", i);
+        close(strangers[i]);
+    }
+    for (int i = 1; i < MEMBERS; i++)
+        join(&members[i], i, name, -1);
+    form(members, (bool[MEMBERS]){true, true, true, true, true});
+    cr_expect_eq(members[0].mates->state, MATES_READY, "%s", members[0].mates->words);
+    leave_all(members);
+}
+
+Test(mates, those_who_say_nothing_are_closed_and_keep_mates_waiting_only_so_long)
+{
+    enum { STRANGERS = CONTROL_HALF_OPEN_MAX + 6 };
+    struct member members[MEMBERS];
+    char name[MATES_NAME_MAX];
+    int listener, strangers[STRANGERS], kept = 0;
+
+    cr_assert_eq(mates_listen(name, &listener), TUTTI_OK);
+    join(&members[0], 0, name, listener);
+    for (int i = 0; i < STRANGERS; i++)
+        strangers[i] = connect_to(name);
+    control_poll(members[0].control);
+    for (const struct mates_link *link = members[0].mates->links; link; link = link->next)
+        kept++;
+    cr_expect_eq(kept, CONTROL_HALF_OPEN_MAX);
+
+    const int64_t start = clock_now_ns();
+
+    for (int i = 1; i < MEMBERS; i++)
+        join(&members[i], i, name, -1);
+    form(members, (bool[MEMBERS]){true, true, true, true, true});
+
+    const int64_t seconds = (clock_now_ns() - start) / CLOCK_NS_PER_S;
+
+    cr_expect_eq(members[0].mates->state, MATES_READY, "%s", members[0].mates->words);
+    cr_expect(seconds >= CONTROL_HELLO_SECONDS - 1 && seconds <= CONTROL_HELLO_SECONDS + 5, "%d s",
+              (int)seconds);
+    control_poll(members[0].control);
+    for (int i = 0; i < STRANGERS; i++) { /* who is ready expects nobody */
+        cr_expect(is_closed(strangers[i]), "%d", i);
+        close(strangers[i]);
+    }
+    leave_all(members);
 }
