@@ -11,10 +11,12 @@
  */
 #include <criterion/criterion.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "conformance/sequence.h"
 #include "conformance/served.h"
@@ -87,6 +89,8 @@ static const struct place mpich[] = {
 
 static const struct place *const places[] = {shm, tcp, composed, gloo, template, openmpi, mpich};
 enum { PLACES_COUNT = sizeof places / sizeof places[0] };
+
+#define DIGITS "0123456789"
 
 static const char *conformance_mode(void)
 {
@@ -224,11 +228,56 @@ static bool is_wanted(const struct place *place, int members, const char **ret_o
     *ret_only = NULL;
     if (!only)
         return share_of(place, members);
-    if (strncmp(only, begin, (size_t)n) || (only[n] && only[n] != ':'))
+    if (!place->share[members] || strncmp(only, begin, (size_t)n))
         return false;
     if (only[n])
         *ret_only = only + n + 1;
-    return true;
+    return !only[n] ||
+           (only[n] == ':' && only[n + 1] && !only[n + 1 + (int)strspn(only + n + 1, DIGITS)]);
+}
+
+static bool has_wanted(const struct place *list)
+{
+    const char *batch;
+
+    for (; list->name; list++)
+        for (int members = 1; members <= MEMBERS_MAX; members++)
+            if (is_wanted(list, members, &batch))
+                return true;
+    return false;
+}
+
+/* What a list has, as TUTTI_CONFORMANCE_ONLY takes it. */
+static void name_starts(const struct place *list, char *ret_text, size_t capacity)
+{
+    size_t n = 0;
+
+    *ret_text = 0;
+    for (; list->name; list++)
+        for (int members = 1; members <= MEMBERS_MAX && n < capacity; members++)
+            if (list->share[members])
+                n += (size_t)snprintf(ret_text + n, capacity - n, "%s%s:%d", n ? ", " : "",
+                                      list->name, members);
+}
+
+/* A name that nothing has would pass without a call. */
+static void refuse_unknown_start(const struct place *list)
+{
+    const char *only = getenv("TUTTI_CONFORMANCE_ONLY");
+    bool is_elsewhere = has_wanted(reproducible);
+    char starts[1024];
+
+    if (!only || has_wanted(list))
+        return;
+    for (int i = 0; i < PLACES_COUNT; i++)
+        is_elsewhere |= has_wanted(places[i]);
+    name_starts(list, starts, sizeof starts);
+    if (is_elsewhere)
+        cr_skip_test("TUTTI_CONFORMANCE_ONLY=%s is another test's; this one has %s", only, starts);
+    cr_assert(false,
+              "TUTTI_CONFORMANCE_ONLY=%s names nothing that there is; it may be one of %s, and "
+              "may have :BATCH, a number, behind it",
+              only, starts);
 }
 
 /* What the ranks did is known from the seed and the number of calls. */
@@ -279,6 +328,7 @@ static void run_places(const struct place *list, const char *test)
 
     if (!strcmp(conformance_mode(), "table"))
         cr_skip_test("the table is written");
+    refuse_unknown_start(list);
     for (; list->name; list++)
         run_place(list, test, mode);
 }
@@ -332,7 +382,7 @@ Test(conformance, calls_over_mpich_give_what_a_serial_program_does)
 
 Test(conformance, combinations_up_to_64_elements_are_right_over_shm)
 {
-    struct place place = shm[0];
+    struct place list[] = {shm[0], {0}}, *const place = &list[0];
 
     if (*conformance_mode())
         cr_skip_test("all combinations of all sizes are made, or none");
@@ -341,9 +391,42 @@ Test(conformance, combinations_up_to_64_elements_are_right_over_shm)
 #ifdef __SANITIZE_ADDRESS__
     /* Four times slower, and many members are slow already. */
     if (conformance_seconds() <= SECONDS)
-        memset(place.share + 5, 0, (MEMBERS_MAX - 4) * sizeof place.share[0]);
+        memset(place->share + 5, 0, (MEMBERS_MAX - 4) * sizeof place->share[0]);
 #endif
-    run_place(&place, "combinations*", MODE_SMALL);
+    refuse_unknown_start(list);
+    run_place(place, "combinations*", MODE_SMALL);
+}
+
+/* ---- one case again -------------------------------------------------------------------------- */
+
+/* This program as it is called to make a start again, not as Criterion calls it for a test. */
+static FILE *call_again(const char *only)
+{
+    char self[PATH_MAX] = "", command[PATH_MAX + 256];
+
+    cr_assert_gt(readlink("/proc/self/exe", self, sizeof self - 1), 0);
+    snprintf(command, sizeof command,
+             "unset BXFI_MAP; TUTTI_CONFORMANCE= TUTTI_CONFORMANCE_ONLY='%s' timeout 60 '%s' "
+             "--filter 'conformance/calls_over_shm*' 2>&1",
+             only, self);
+    return popen(command, "re");
+}
+
+Test(conformance, a_start_that_there_is_not_fails_in_words)
+{
+    static const char *const names[] = {"smh:2", "shm", "shm:9", "shm:2:", "shm:2:x", "shm:2 "};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char text[8192] = "";
+        FILE *said = call_again(names[i]);
+
+        cr_assert_not_null(said);
+        cr_expect_gt(fread(text, 1, sizeof text - 1, said), 0);
+        cr_expect_neq(pclose(said), 0, "«%s» passes", names[i]);
+        cr_expect_not_null(
+            strstr(text, "names nothing that there is; it may be one of shm:1, shm:2"), "«%s»: %s",
+            names[i], text);
+    }
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
