@@ -166,7 +166,7 @@ static bool leave_results(struct run *run, struct failure *why)
     if (o->save_weights && !save_weights(o->save_weights, run->net.weights, run->net.count, why))
         return false;
     if (o->plot) {
-        if (!plot_draw(o->plot, run->points, run->epochs, &drawn, why))
+        if (!plot_draw(o->plot, run->points, run->epochs, PLOT_PATIENCE_MS, &drawn, why))
             return false;
         if (!drawn)
             fprintf(stderr,

@@ -3,17 +3,21 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "save.h"
 
 #define LINE_BYTES 64
 #define NO_SUCH_PROGRAM 127
+#define LOOK_AGAIN_MS 10
+#define GONE_MS 1000 /* for a process that SIGKILL has been sent to */
 
 extern char **environ;
 
@@ -76,12 +80,28 @@ static bool write_script(const char *svg, const char *data, char *ret_script, si
                     quoted_svg, quoted_data) < (int)room;
 }
 
-bool plot_draw(const char *path, const struct plot_point *points, uint32_t count, bool *ret_drawn,
-               struct failure *why)
+/* Waits until the child has ended, at most `ms`: its number, 0 when it is still there, -1 with errno. */
+static pid_t await(pid_t child, int ms, int *ret_status)
+{
+    const struct timespec pause = {.tv_nsec = LOOK_AGAIN_MS * 1000000L};
+    pid_t ended;
+
+    for (;;) {
+        while ((ended = waitpid(child, ret_status, WNOHANG)) < 0 && errno == EINTR)
+            continue;
+        if (ended || ms <= 0)
+            return ended;
+        nanosleep(&pause, NULL);
+        ms -= LOOK_AGAIN_MS;
+    }
+}
+
+bool plot_draw(const char *path, const struct plot_point *points, uint32_t count, int patience_ms,
+               bool *ret_drawn, struct failure *why)
 {
     static char script[4 * PATH_MAX + 1024];
     char data[PATH_MAX];
-    pid_t child;
+    pid_t child, ended;
     int status;
 
     if (!save_possible(path, why) || !name_data(path, data, why) ||
@@ -98,9 +118,18 @@ bool plot_draw(const char *path, const struct plot_point *points, uint32_t count
     }
     if (error)
         return failure_set(why, "cannot start gnuplot: %s", strerror(error));
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return failure_set(why, "cannot wait for gnuplot: %s", strerror(errno));
+    ended = await(child, patience_ms, &status);
+    if (ended < 0)
+        return failure_set(why, "cannot wait for gnuplot: %s", strerror(errno));
+    if (!ended) {
+        kill(child, SIGKILL);
+        (void)await(child, GONE_MS, &status);
+        return failure_set(
+            why,
+            "gnuplot had not drawn %s after %.3g s, so it was ended; the numbers are "
+            "in %s",
+            path, patience_ms / 1e3, data);
+    }
     *ret_drawn = WIFEXITED(status) && WEXITSTATUS(status) != NO_SUCH_PROGRAM;
     if (!WIFEXITED(status) || (*ret_drawn && WEXITSTATUS(status) != 0))
         return failure_set(why,

@@ -8,6 +8,8 @@
 
 #include "failure.h"
 
+enum { PLOT_PATIENCE_MS = 30000 }; /* gnuplot takes a tenth of a second */
+
 struct plot_point {
     double loss;     /* mean over the epoch's training images */
     double accuracy; /* on the held-out images, 0..1 */
@@ -15,9 +17,10 @@ struct plot_point {
 
 /**
  * Writes the numbers to `path` with the ending .dat and the curve as SVG to `path`. Without gnuplot
- * the numbers are all there is: `ret_drawn` is then false, which is no failure.
+ * the numbers are all there is: `ret_drawn` is then false, which is no failure. A gnuplot that takes
+ * longer than `patience_ms` is ended.
  */
-bool plot_draw(const char *path, const struct plot_point *points, uint32_t count, bool *ret_drawn,
-               struct failure *why);
+bool plot_draw(const char *path, const struct plot_point *points, uint32_t count, int patience_ms,
+               bool *ret_drawn, struct failure *why);
 
 #endif

@@ -2,12 +2,14 @@
 /* The files that examples/train_digits writes. */
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "plot.h"
@@ -89,6 +91,8 @@ Test(digits_files, a_place_that_cannot_hold_the_file_is_known_before)
     cr_expect_not_null(strstr(why.words, "is not a regular file"), "%s", why.words);
 }
 
+enum { PATIENCE_MS = 20000, SHORT_MS = 300 };
+
 static const struct plot_point points[] = {{2.25, 0.5}, {0.5, 0.975}};
 
 Test(digits_files, without_gnuplot_the_numbers_are_left)
@@ -98,7 +102,7 @@ Test(digits_files, without_gnuplot_the_numbers_are_left)
     bool drawn = true;
 
     setenv("PATH", folder, 1);
-    cr_assert(plot_draw("loss.svg", points, 2, &drawn, &why), "%s", why.words);
+    cr_assert(plot_draw("loss.svg", points, 2, PATIENCE_MS, &drawn, &why), "%s", why.words);
     cr_assert_not(drawn);
     FILE *file = fopen("loss.dat", "r");
     cr_assert_not_null(file);
@@ -113,7 +117,8 @@ Test(digits_files, a_name_with_quotes_and_spaces_is_drawn)
     bool drawn;
     char text[64] = "";
 
-    cr_assert(plot_draw("it's \"my\" $loss.svg", points, 2, &drawn, &why), "%s", why.words);
+    cr_assert(plot_draw("it's \"my\" $loss.svg", points, 2, PATIENCE_MS, &drawn, &why), "%s",
+              why.words);
     if (!drawn)
         cr_skip_test("gnuplot is not installed");
     FILE *file = fopen("it's \"my\" $loss.svg", "r");
@@ -121,4 +126,21 @@ Test(digits_files, a_name_with_quotes_and_spaces_is_drawn)
     cr_assert_gt(fread(text, 1, sizeof text - 1, file), 0);
     fclose(file);
     cr_assert_not_null(strstr(text, "<?xml"));
+}
+
+Test(digits_files, a_gnuplot_that_does_not_end_is_ended_in_words)
+{
+    static const char script[] = "#!/bin/sh\nexec /bin/sleep 300\n";
+    struct failure why;
+    bool drawn;
+    int fd = open("gnuplot", O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(write(fd, script, sizeof script - 1), sizeof script - 1);
+    close(fd);
+    setenv("PATH", folder, 1);
+    cr_assert_not(plot_draw("loss.svg", points, 2, SHORT_MS, &drawn, &why));
+    cr_expect_str_eq(why.words, "gnuplot had not drawn loss.svg after 0.3 s, so it was ended; the "
+                                "numbers are in loss.dat");
+    cr_expect_eq(waitpid(-1, NULL, WNOHANG), -1, "it is gone");
 }
