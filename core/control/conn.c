@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -279,14 +280,27 @@ static void take_frames(struct control *control, struct control_conn *conn)
     }
 }
 
+static void room_failed(struct control *control, struct control_conn *conn, tutti_status status)
+{
+    char words[64];
+
+    if (status == TUTTI_ERR_NO_MEMORY)
+        snprintf(words, sizeof words, "rank %d has no memory to read what it sent", control->rank);
+    else
+        snprintf(words, sizeof words, "it sent a control message that is too long");
+    conn_failed(control, conn, 0, words);
+}
+
 static void conn_read(struct control *control, struct control_conn *conn)
 {
     while (!conn->closing) {
         size_t wanted = conn->rank < 0 ? FRAME_MAX_HELLO - conn->in.size : 4096;
-        uint8_t *room = wanted ? frame_parser_room(&conn->in, wanted) : NULL;
+        uint8_t *room;
+        tutti_status status =
+            wanted ? frame_parser_room(&conn->in, wanted, &room) : TUTTI_ERR_DENIED;
 
-        if (!room) {
-            conn_failed(control, conn, 0, "it sent a control message that is too long");
+        if (status) {
+            room_failed(control, conn, status);
             return;
         }
         ssize_t n = recv(conn->watch.fd, room, wanted, MSG_DONTWAIT);

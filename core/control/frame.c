@@ -6,23 +6,24 @@
 
 #include "base/codec.h"
 
-uint8_t *frame_parser_room(struct frame_parser *parser, size_t wanted)
+tutti_status frame_parser_room(struct frame_parser *parser, size_t wanted, uint8_t **ret_room)
 {
     if (parser->capacity - parser->size < wanted) {
         size_t needed = parser->size + wanted;
 
         if (needed > parser->limit + FRAME_READ_AHEAD)
-            return NULL;
+            return TUTTI_ERR_DENIED;
         size_t capacity = parser->capacity ? parser->capacity : 512;
         while (capacity < needed)
             capacity *= 2;
         uint8_t *data = realloc(parser->data, capacity);
         if (!data)
-            return NULL;
+            return TUTTI_ERR_NO_MEMORY;
         parser->data = data;
         parser->capacity = capacity;
     }
-    return parser->data + parser->size;
+    *ret_room = parser->data + parser->size;
+    return TUTTI_OK;
 }
 
 void frame_parser_filled(struct frame_parser *parser, size_t bytes)

@@ -39,9 +39,9 @@ struct frame_parser {
     size_t limit; /* of a whole frame */
 };
 
-/* Room for at least `wanted` (at most FRAME_READ_AHEAD) more bytes, or NULL: no memory, or more than
- * the limit lies unread. */
-uint8_t *frame_parser_room(struct frame_parser *parser, size_t wanted);
+/* Room for at least `wanted` (at most FRAME_READ_AHEAD) more bytes: OK, DENIED when more than the limit
+ * lies unread, NO_MEMORY. */
+tutti_status frame_parser_room(struct frame_parser *parser, size_t wanted, uint8_t **ret_room);
 void frame_parser_filled(struct frame_parser *parser, size_t bytes);
 
 /*

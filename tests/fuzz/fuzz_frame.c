@@ -36,13 +36,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     for (size_t at = 1; at < size;) {
         size_t n = size - at < step ? size - at : step;
-        uint8_t *room = frame_parser_room(&parser, n);
+        uint8_t *room;
         enum frame_type type;
         const uint8_t *body;
         size_t bytes;
         tutti_status status;
 
-        if (!room)
+        if (frame_parser_room(&parser, n, &room))
             break;
         memcpy(room, data + at, n);
         frame_parser_filled(&parser, n);

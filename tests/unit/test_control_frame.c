@@ -8,12 +8,13 @@
 
 #include "control/frame.h"
 #include "group/agree_wire.h"
+#include "no_memory.h"
 
 static void feed(struct frame_parser *parser, const void *data, size_t size)
 {
-    uint8_t *room = frame_parser_room(parser, size);
+    uint8_t *room;
 
-    cr_assert_not_null(room);
+    cr_assert_eq(frame_parser_room(parser, size, &room), TUTTI_OK);
     memcpy(room, data, size);
     frame_parser_filled(parser, size);
 }
@@ -64,14 +65,25 @@ Test(frame, nonsense_is_refused_before_it_is_kept, .timeout = 10)
         struct frame_parser parser = {.limit = 64};
         enum frame_type type;
         const uint8_t *body;
+        uint8_t *room;
         size_t size;
 
         feed(&parser, cases[i].bytes, FRAME_HEADER);
         cr_assert_eq(frame_parser_next(&parser, &type, &body, &size), TUTTI_ERR_DENIED, "%s",
                      cases[i].what);
-        cr_assert_null(frame_parser_room(&parser, 1 << 20), "%s", cases[i].what);
+        cr_assert_eq(frame_parser_room(&parser, 1 << 20, &room), TUTTI_ERR_DENIED, "%s",
+                     cases[i].what);
         frame_parser_free(&parser);
     }
+}
+
+Test(frame, want_of_memory_is_not_taken_for_a_long_frame, .timeout = 10)
+{
+    struct frame_parser parser = {
+        .limit = 2 * NO_MEMORY_BYTES, .size = NO_MEMORY_BYTES, .capacity = NO_MEMORY_BYTES};
+    uint8_t *room;
+
+    cr_assert_eq(frame_parser_room(&parser, 1, &room), TUTTI_ERR_NO_MEMORY);
 }
 
 static struct sockaddr_storage an_address(void)
