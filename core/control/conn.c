@@ -7,6 +7,9 @@
  * within 10 s; who does not show the job's token is closed without any effect. At most 64
  * connections may be half open. Keepalive (1 s idle, 1 s interval, 4 probes) and TCP_USER_TIMEOUT
  * make the kernel notice a host that vanished within 5 s, whatever this process is doing.
+ *
+ * What a reader leaves unread waits here: as much as the largest message and 4 MiB, which is more
+ * than a group has to say. A connection for which more would wait has failed.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -82,6 +85,11 @@ void control_watch_forget(struct control *control, struct control_watch *watch)
     watch->fd = -1;
 }
 
+size_t control_frame_limit(const struct control *control)
+{
+    return FRAME_LIMIT_BASE + (size_t)control->size * FRAME_LIMIT_PER_MEMBER;
+}
+
 static struct control_conn *conn_new(struct control *control, int fd, int rank)
 {
     struct control_conn *conn = calloc(1, sizeof *conn);
@@ -93,8 +101,7 @@ static struct control_conn *conn_new(struct control *control, int fd, int rank)
     set_options(fd);
     conn->watch = (struct control_watch){.fd = fd, .ready = conn_ready};
     conn->rank = rank;
-    conn->in.limit = rank < 0 ? FRAME_MAX_HELLO
-                              : FRAME_LIMIT_BASE + (size_t)control->size * FRAME_LIMIT_PER_MEMBER;
+    conn->in.limit = rank < 0 ? FRAME_MAX_HELLO : control_frame_limit(control);
     conn->next = control->connections;
     control->connections = conn;
     return conn;
@@ -187,26 +194,48 @@ static void conn_flush(struct control *control, struct control_conn *conn)
     control_watch_change(control, &conn->watch, EPOLLIN);
 }
 
+/* Makes room behind what waits. What has left gives its room back once it is the larger part, so that
+ * the buffer does not grow with what a slow reader has read. */
+static tutti_status make_room(struct control *control, struct control_conn *conn, size_t size)
+{
+    const size_t waiting = conn->out_size - conn->out_at;
+    char words[64];
+
+    if (waiting + size > control_frame_limit(control) + CONTROL_OUT_MAX) {
+        snprintf(words, sizeof words, "it does not read; %zu KiB wait for it", waiting / 1024);
+        conn_failed(control, conn, 0, words);
+        return error_set(TUTTI_ERR_PEER_LOST, "rank %d does not read its control connection",
+                         conn->rank);
+    }
+    if (conn->out_at && conn->out_at >= waiting) {
+        memmove(conn->out, conn->out + conn->out_at, waiting);
+        conn->out_size = waiting;
+        conn->out_at = 0;
+    }
+    if (conn->out_size + size <= conn->out_capacity)
+        return TUTTI_OK;
+    size_t capacity = (conn->out_size + size) * 2;
+    uint8_t *out = realloc(conn->out, capacity);
+    if (!out)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message of %zu bytes", size);
+    conn->out = out;
+    conn->out_capacity = capacity;
+    return TUTTI_OK;
+}
+
 tutti_status control_conn_send(struct control *control, struct control_conn *conn,
                                enum frame_type type, const void *body, size_t size)
 {
-    size_t needed = conn->out_size + FRAME_HEADER + size;
-
     if (conn->closing)
         return error_set(TUTTI_ERR_PEER_LOST, "the control connection to rank %d is closed",
                          conn->rank);
-    if (needed > conn->out_capacity) {
-        uint8_t *out = realloc(conn->out, needed * 2);
-        if (!out)
-            return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message of %zu bytes",
-                             size);
-        conn->out = out;
-        conn->out_capacity = needed * 2;
-    }
+    tutti_status status = make_room(control, conn, FRAME_HEADER + size);
+    if (status)
+        return status;
     frame_header(conn->out + conn->out_size, type, size);
     if (size)
         memcpy(conn->out + conn->out_size + FRAME_HEADER, body, size);
-    conn->out_size = needed;
+    conn->out_size += FRAME_HEADER + size;
     if (!conn->dialing)
         conn_flush(control, conn);
     return TUTTI_OK;
@@ -247,7 +276,7 @@ static bool take_hello(struct control *control, struct control_conn *conn, enum 
         rank == (uint32_t)control->rank)
         return false;
     conn->rank = (int)rank;
-    conn->in.limit = FRAME_LIMIT_BASE + (size_t)control->size * FRAME_LIMIT_PER_MEMBER;
+    conn->in.limit = control_frame_limit(control);
     return true;
 }
 

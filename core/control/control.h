@@ -36,6 +36,8 @@ enum {
     CONTROL_HALF_OPEN_MAX = 64, /* of each listener */
     CONTROL_HALF_OPEN_RETRY_MS = 10,
     CONTROL_HELLO_SECONDS = 10,
+    CONTROL_OUT_MAX =
+        4 << 20, /* bytes that may wait for a reader, besides one message of any size */
     CONTROL_NOTE_MAX = 256
 };
 
@@ -242,6 +244,10 @@ struct control_conn *control_conn_to(struct control *control, int rank);
 /* A connection to the member, dialed if there is none; NULL when its address is unknown or dialing
  * failed at once. */
 struct control_conn *control_dial(struct control *control, int rank);
+/* The largest message that members send each other. */
+size_t control_frame_limit(const struct control *control);
+/* Takes the message over, however slow the reader is. TUTTI_ERR_PEER_LOST: the connection has ended, or
+ * does now, since as much waits for its reader as may. */
 tutti_status control_conn_send(struct control *control, struct control_conn *conn,
                                enum frame_type type, const void *body, size_t size);
 void control_conn_reap(struct control *control); /* frees what is closed */

@@ -5,6 +5,7 @@
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,7 +15,7 @@
 
 TestSuite(control, .timeout = 60);
 
-enum { SOON_MS = 20000 };
+enum { SOON_MS = 20000, CHUNK = 1 << 16 };
 
 static const uint8_t token[CONTROL_TOKEN_BYTES] = "one token of all";
 static char lost[CONTROL_WORDS_MAX]; /* what the first member was told of the second one's end */
@@ -79,5 +80,82 @@ Test(control, one_that_has_no_memory_to_read_does_not_blame_who_wrote)
     cr_assert_eq(control_send_up(pair[1], FRAME_REPORT, "", 1), TUTTI_OK);
     await_loss(pair[0]);
     cr_expect_str_eq(lost, "rank 1 was lost: rank 0 has no memory to read what it sent");
+    close_two(pair);
+}
+
+/* ---- who does not read, or slowly -------------------------------------------------------------- */
+
+static uint8_t chunk[CHUNK];
+
+static size_t waiting(const struct control_conn *conn)
+{
+    return conn->out_size - conn->out_at;
+}
+
+/* So that the kernel takes little of it. */
+static void shrink(int fd)
+{
+    int bytes = CHUNK;
+
+    cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes), 0);
+}
+
+Test(control, the_largest_message_and_what_else_there_is_wait_for_one_that_computes)
+{
+    struct control *pair[2];
+    struct control_conn *conn = connect_two(pair);
+    const size_t largest = control_frame_limit(pair[0]) - FRAME_HEADER;
+    uint8_t *roster = calloc(1, largest);
+
+    shrink(conn->watch.fd);
+    while (waiting(conn) + 2 * CHUNK < CONTROL_OUT_MAX)
+        cr_assert_eq(control_send_down(pair[0], FRAME_OUTCOME, chunk, CHUNK), TUTTI_OK);
+    cr_assert_eq(control_send_down(pair[0], FRAME_ROSTER, roster, largest), TUTTI_OK);
+    cr_assert_not(conn->closing);
+    for (int64_t end = clock_deadline_ms(SOON_MS); waiting(conn) && clock_now_ns() < end;) {
+        control_poll(pair[1]);
+        control_poll(pair[0]);
+    }
+    cr_expect_eq(waiting(conn), 0);
+    cr_expect_str_empty(lost);
+    free(roster);
+    close_two(pair);
+}
+
+Test(control, one_that_reads_slowly_costs_no_more_memory_than_what_waits_for_it)
+{
+    enum { TURNS = 2000, WAITING = 8 * CHUNK };
+    struct control *pair[2];
+    struct control_conn *conn = connect_two(pair);
+    size_t sent = 0;
+
+    shrink(conn->watch.fd);
+    for (int turn = 0; turn < TURNS; turn++) {
+        for (; waiting(conn) < WAITING; sent += CHUNK)
+            cr_assert_eq(control_send_down(pair[0], FRAME_OUTCOME, chunk, CHUNK), TUTTI_OK);
+        control_poll(pair[1]);
+        control_poll(pair[0]);
+    }
+    cr_expect_gt(sent, 8 * WAITING, "%zu bytes", sent);
+    cr_expect_leq(conn->out_capacity, 5 * WAITING, "%zu bytes of %zu", conn->out_capacity, sent);
+    cr_expect_str_empty(lost);
+    close_two(pair);
+}
+
+Test(control, one_that_does_not_read_is_lost_in_words_before_memory_is)
+{
+    struct control *pair[2];
+    struct control_conn *conn = connect_two(pair);
+    const size_t bound = control_frame_limit(pair[0]) + CONTROL_OUT_MAX;
+    int kib = 0;
+
+    for (int i = 0; i < 1000 && !conn->closing; i++)
+        (void)control_send_down(pair[0], FRAME_OUTCOME, chunk, CHUNK);
+    cr_assert(conn->closing);
+    cr_expect_leq(conn->out_capacity, 4 * bound);
+    await_loss(pair[0]);
+    cr_assert_eq(sscanf(lost, "rank 1 was lost: it does not read; %d KiB wait for it", &kib), 1,
+                 "«%s»", lost);
+    cr_expect(kib * 1024 > CONTROL_OUT_MAX && (size_t)kib * 1024 <= bound, "%d KiB", kib);
     close_two(pair);
 }
