@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "info/info.h"
 
+#include <glib.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "base/cgroup.h"
 #include "base/cpu.h"
 #include "base/error.h"
+#include "plugin/search.h"
 #include "reduce/reduce.h"
 
 void info_row(const struct info_rows *rows, const char *name, const char *format, ...)
@@ -39,6 +41,19 @@ const char *info_size(unsigned long long bytes, char text[static INFO_SIZE_TEXT]
     return text;
 }
 
+/* In the order in which they are searched. */
+static void info_directories(const struct info_rows *rows)
+{
+    g_autoptr(GPtrArray) directories = search_directories();
+
+    for (guint i = 0; i < directories->len; i++) {
+        const char *path = directories->pdata[i];
+
+        info_row(rows, "plugin directory", "%s%s", path,
+                 g_file_test(path, G_FILE_TEST_IS_DIR) ? "" : " (not there)");
+    }
+}
+
 static void info_build(const struct info_rows *rows)
 {
     const char *path = getenv("TUTTI_PLUGIN_PATH");
@@ -47,7 +62,7 @@ static void info_build(const struct info_rows *rows)
     info_row(rows, "type", "%s", TUTTI_BUILD_TYPE);
     info_row(rows, "compiler", "%s", TUTTI_COMPILER);
     info_row(rows, "sanitizers", "%s", *TUTTI_SANITIZERS ? TUTTI_SANITIZERS : "none");
-    info_row(rows, "plugin directory", "%s", TUTTI_INSTALL_PLUGIN_DIR);
+    info_directories(rows);
     if (path && *path)
         info_row(rows, "TUTTI_PLUGIN_PATH", "%s", path);
 }

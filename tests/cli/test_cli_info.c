@@ -25,6 +25,23 @@ Test(info, shows_build_cpus_interfaces_and_limits, .timeout = 30)
     ran_free(&r);
 }
 
+Test(info, names_each_directory_of_plugins_in_order_and_says_which_is_missing, .timeout = 30)
+{
+    char *folder = folder_new();
+    struct ran r =
+        ran("TUTTI_PLUGIN_PATH=%s:%s/no $TUTTI info | sed -n 's/^  plugin directory *//p'", folder,
+            folder);
+    g_autofree char *begin = g_strdup_printf("%s\n%s/no (not there)\n", folder, folder);
+    g_auto(GStrv) lines = g_strsplit(r.out, "\n", -1);
+
+    cr_assert(g_str_has_prefix(r.out, begin), "%s", r.out);
+    cr_assert_geq(g_strv_length(lines), 4);
+    CONTAINS(lines[2], "/lib/tutti/0"); /* beside the library, where this build has its plugins */
+    cr_assert_null(strstr(lines[2], "(not there)"), "%s", lines[2]);
+    folder_remove(folder);
+    ran_free(&r);
+}
+
 Test(info, chooses_the_address_by_the_route_to_the_rendezvous, .timeout = 30)
 {
     static const struct {

@@ -30,6 +30,7 @@ static void look(const char *section, const char *name, const char *value, void 
 
 Test(info, each_section_has_the_rows_that_tools_rely_on, .timeout = 10)
 {
+    enum { DIRECTORIES = 1 };
     struct wanted rows[] = {
         {.section = "build", .name = "version"}, {.section = "build", .name = "plugin directory"},
         {.section = "cpu", .name = "usable"},    {.section = "cpu", .name = "kernels"},
@@ -37,7 +38,9 @@ Test(info, each_section_has_the_rows_that_tools_rely_on, .timeout = 10)
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         cr_assert_eq(tutti_info_list(look, &rows[i]), TUTTI_OK);
-        cr_assert_eq(rows[i].found, 1, "%s: %s", rows[i].section, rows[i].name);
+        /* There may be several directories, and one may be missing. */
+        cr_assert(rows[i].found == 1 || (rows[i].found && i == DIRECTORIES), "%s: %s",
+                  rows[i].section, rows[i].name);
         cr_assert_str_not_empty(rows[i].value);
     }
     cr_assert_eq(atoi(rows[2].value), cpu_usable());
