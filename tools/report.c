@@ -103,9 +103,10 @@ static char *fate_of(const struct rank *rank, double killed_after_s)
     if (!rank->exited)
         return g_strdup("could not be ended, even by SIGKILL");
     if (rank->killed && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
-        return g_strdup_printf("killed: still there %.1f s after SIGTERM", killed_after_s);
+        return g_strdup_printf("killed by the launcher: still there %.1f s after SIGTERM",
+                               killed_after_s);
     if (rank->terminated && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM)
-        return g_strdup("ended by SIGTERM from the launcher");
+        return g_strdup("ended by the launcher (SIGTERM)");
     if (WIFSIGNALED(status)) {
         g_autofree char *words = signal_words(WTERMSIG(status));
 
@@ -113,9 +114,8 @@ static char *fate_of(const struct rank *rank, double killed_after_s)
     }
     if (WEXITSTATUS(status) == 0)
         return g_strdup("finished with code 0");
-    return g_strdup_printf(rank->terminated ? "exited with code %d when told to end"
-                                            : "exited with code %d by itself",
-                           WEXITSTATUS(status));
+    return g_strdup_printf("exited with code %d %s the launcher ended the job", WEXITSTATUS(status),
+                           rank->terminated ? "while" : "before");
 }
 
 static void append_range(GString *text, int from, int to)
@@ -194,7 +194,7 @@ static void describe_others(const struct report *report, const struct block *blo
         g_autofree char *ranges = ranges_of(members);
 
         if (i == 0)
-            block_line(block, "others", later ? "because of it:" : "before it:");
+            block_line(block, "others", later ? "after it:" : "before it:");
         block_line(block, "", "  rank%s %s: %s", members->len > 1 ? "s" : "", ranges,
                    (const char *)fates->pdata[i]);
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The last thing that a failed job prints: one block that says which rank was first, how, what it
- * said on stderr, and what became of the others because of it. "First" is the order in which the
- * launcher saw the exits, so a rank that stops with an error of its own because it has lost the
- * first one is listed as a consequence, whatever its code.
+ * said on stderr, and what became of the others. "First" is the order in which the launcher saw the
+ * exits, so a rank that stops with an error of its own because it has lost the first one comes after
+ * it, whatever its code; and who was only ended is told from who ended by itself.
  */
 #ifndef TUTTI_TOOLS_REPORT_H
 #define TUTTI_TOOLS_REPORT_H

@@ -229,7 +229,7 @@ Test(run, says_how_the_first_rank_failed_and_exits_as_it_did, .timeout = 60)
         {"exit 3", 3, "rank 1 printed nothing on stderr"},
         {"echo why >&2; exit 4", 4, "the last 1 line of rank 1:"},
         {"echo why >&2; exit 4", 4, "  why\n"},
-        {"exit 5", 5, "  ranks 0,2: ended by SIGTERM from the launcher\n"},
+        {"exit 5", 5, "  ranks 0,2: ended by the launcher (SIGTERM)\n"},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -277,8 +277,8 @@ Test(run, who_stops_with_an_error_of_its_own_afterwards_is_not_the_culprit, .tim
     CONTAINS(r.err, "  culprit\n");
     CONTAINS(r.err, "before it:");
     CONTAINS(r.err, "  rank 3: finished with code 0\n");
-    CONTAINS(r.err, "because of it:");
-    CONTAINS(r.err, "  ranks 0,1: exited with code 1 when told to end\n");
+    CONTAINS(r.err, "after it:");
+    CONTAINS(r.err, "  ranks 0,1: exited with code 1 while the launcher ended the job\n");
     folder_remove(folder);
     ran_free(&r);
 }
@@ -330,15 +330,15 @@ Test(run, the_order_of_exits_is_known_even_when_they_are_seen_together, .timeout
     g_autofree char *text = folder_read(folder, "log");
 
     CONTAINS(text, "rank 1 (pid ");
-    CONTAINS(text, "  rank 0: exited with code 10 by itself\n");
-    CONTAINS(text, "  rank 2: exited with code 12 by itself\n");
+    CONTAINS(text, "  rank 0: exited with code 10 before the launcher ended the job\n");
+    CONTAINS(text, "  rank 2: exited with code 12 before the launcher ended the job\n");
     folder_remove(folder);
 }
 
 /* What the report says of rank 1, which had to be killed. */
 static double seconds_to_kill(const char *report)
 {
-    static const char words[] = "  rank 1: killed: still there ";
+    static const char words[] = "  rank 1: killed by the launcher: still there ";
     const char *at = strstr(report, words);
     char *end;
 
@@ -392,7 +392,7 @@ Test(run, a_stopped_rank_is_ended_too, .timeout = 40)
                        SLEEP_S);
 
     cr_assert_eq(r.code, 1);
-    CONTAINS(r.err, "  rank 1: ended by SIGTERM from the launcher\n");
+    CONTAINS(r.err, "  rank 1: ended by the launcher (SIGTERM)\n");
     cr_assert_lt(r.seconds, SOON_S);
     ran_free(&r);
 }
