@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 using namespace tutti_gloo;
 
@@ -51,6 +52,12 @@ tutti_endpoint::~tutti_endpoint()
     peers.clear();
 }
 
+void tutti_endpoint::let_go()
+{
+    if (held)
+        std::exchange(held, nullptr)->send();
+}
+
 void tutti_endpoint::complete(tutti_request &request, tutti_status result)
 {
     of(request).result = result;
@@ -74,6 +81,8 @@ void tutti_endpoint::tell_lost()
         {
             const std::lock_guard<std::mutex> lock(mutex);
 
+            if (!done.empty())
+                return;
             if (!peer->lost || peer->told)
                 continue;
             peer->told = true;
@@ -128,8 +137,9 @@ tutti_status connect_peer(tutti_endpoint *endpoint, const void *from, std::uint6
 }
 
 /* What isend and irecv have in common. */
+template <typename Action>
 tutti_status post(tutti_endpoint &endpoint, tutti_peer &peer, std::uint32_t lane, const void *data,
-                  std::uint64_t bytes, tutti_request &request, tutti_peer::direction where) noexcept
+                  std::uint64_t bytes, tutti_request &request, Action action) noexcept
 {
     return guarded(endpoint.host, endpoint.self, [&] {
         const std::lock_guard<std::mutex> lock(endpoint.mutex);
@@ -139,20 +149,26 @@ tutti_status post(tutti_endpoint &endpoint, tutti_peer &peer, std::uint32_t lane
         request.status = TUTTI_ERR_NOT_READY;
         of(request) = {nullptr, &peer, static_cast<std::uint8_t *>(const_cast<void *>(data)), bytes,
                        TUTTI_ERR_NOT_READY};
-        peer.post(request, where);
+        action();
     });
 }
 
 tutti_status isend(tutti_endpoint *endpoint, tutti_peer *peer, std::uint32_t lane, const void *data,
-                   std::uint64_t bytes, std::uint32_t, tutti_request *request) noexcept
+                   std::uint64_t bytes, std::uint32_t flags, tutti_request *request) noexcept
 {
-    return post(*endpoint, *peer, lane, data, bytes, *request, tutti_peer::SENDS);
+    return post(*endpoint, *peer, lane, data, bytes, *request, [&] {
+        peer->post_send(*request);
+        endpoint->held = peer;
+        if (!(flags & TUTTI_SEND_MORE))
+            endpoint->let_go();
+    });
 }
 
 tutti_status irecv(tutti_endpoint *endpoint, tutti_peer *peer, std::uint32_t lane, void *data,
                    std::uint64_t capacity, tutti_request *request) noexcept
 {
-    return post(*endpoint, *peer, lane, data, capacity, *request, tutti_peer::RECEIVES);
+    return post(*endpoint, *peer, lane, data, capacity, *request,
+                [&] { peer->post_receive(*request); });
 }
 
 void cancel(tutti_endpoint *endpoint, tutti_request *request) noexcept
@@ -168,6 +184,7 @@ void disconnect(tutti_endpoint *endpoint, tutti_peer *peer) noexcept
     {
         const std::lock_guard<std::mutex> lock(endpoint->mutex);
 
+        endpoint->let_go();
         peer->abandon();
     }
     /* Joins its threads, which may complete requests until then. */
@@ -183,6 +200,7 @@ std::uint32_t progress(tutti_endpoint *endpoint, tutti_request **ret_done,
 {
     std::uint32_t count = 0;
 
+    endpoint->let_go();
     if (!endpoint->bell.has_news())
         return 0;
     {
@@ -202,6 +220,7 @@ std::uint32_t progress(tutti_endpoint *endpoint, tutti_request **ret_done,
 
 tutti_status test(tutti_endpoint *endpoint, tutti_request *request) noexcept
 {
+    endpoint->let_go();
     if (!endpoint->bell.has_news())
         return request->status;
     guarded(endpoint->host, endpoint->self, [&] {
@@ -229,6 +248,7 @@ std::int32_t arm(tutti_endpoint *endpoint) noexcept
 {
     const std::lock_guard<std::mutex> lock(endpoint->mutex);
 
+    endpoint->let_go();
     return endpoint->bell.arm();
 }
 

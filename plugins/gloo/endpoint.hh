@@ -3,6 +3,7 @@
 #define GLOO_ENDPOINT_HH
 
 #include "doorbell.hh"
+#include "frame.hh"
 #include "mesh.hh"
 #include "patience.hh"
 #include "requests.hh"
@@ -25,20 +26,18 @@ namespace tutti_gloo
 /* What the plugin exports for messages. */
 extern const tutti_transport_ops transport_ops;
 
-enum slot : std::uint64_t { SLOT_FRAMES, SLOT_DATA, SLOT_NOTHING_SENT, SLOT_NOTHING_RECEIVED };
-
-/* A message of at most inline_max bytes travels in its frame; of a larger one the frame tells the
- * length, and the bytes follow in pieces. */
-constexpr std::size_t inline_max = 16384;
-constexpr std::uint64_t piece_bytes = 4 << 20;
-
-struct frame {
-    std::uint64_t bytes;
-    std::array<std::uint8_t, inline_max> data;
+enum slot : std::uint64_t {
+    SLOT_FRAMES,
+    SLOT_DATA, /* of long messages, in pieces */
+    SLOT_LAST, /* nothing, asked for by whoever has taken the bye */
+    SLOT_NOTHING_SENT,
+    SLOT_NOTHING_RECEIVED
 };
 
-/* Lengths that are none. */
-constexpr std::uint64_t frame_hello = UINT64_MAX, frame_bye = UINT64_MAX - 1;
+constexpr std::uint64_t piece_bytes = 4 << 20;
+
+/* Frames that are asked for before they are sent: while one is served the next may arrive. */
+constexpr std::size_t frames_asked = 2;
 
 } // namespace tutti_gloo
 
@@ -52,8 +51,15 @@ struct tutti_peer {
 
     enum direction { SENDS, RECEIVES };
 
+    /* What was posted. */
+    void send()
+    {
+        ways_[SENDS].changed.notify_one();
+    }
+
     /* All with the mutex held. */
-    void post(tutti_request &request, direction where);
+    void post_send(tutti_request &request); /* takes effect with send() at the latest */
+    void post_receive(tutti_request &request);
     /* Afterwards nobody touches its memory. Where it was being moved the connection is of no use any
      * more. */
     void withdraw(tutti_request &request, std::unique_lock<std::mutex> &lock);
@@ -75,36 +81,49 @@ struct tutti_peer {
   private:
     using buffer = gloo::transport::UnboundBuffer;
 
+    struct inbox {
+        tutti_gloo::frame frame;
+        std::unique_ptr<buffer> memory;
+    };
+
     template <typename Task> void run(Task task) noexcept;
     void send_all();
     void receive_all();
-    void send_frame(std::uint64_t bytes, const std::uint8_t *data, std::size_t count);
-    void send_message(tutti_request &request);
-    void receive_frame();
-    void take_message();
+    bool fill_frame();
+    void send_frame();
+    void send_frame_and_long();
+    void ask_for(inbox &in);
+    void take_hello(const tutti_gloo::frame &first) const;
+    bool is_due() const;
+    void take_frame(const tutti_gloo::frame &from);
+    void take_long(std::unique_lock<std::mutex> &lock);
     void take_pieces(std::uint64_t bytes, tutti_request *request);
-    tutti_request *next(direction where);
+    void serve();
+    bool may_post(tutti_request &request);
     void finish(direction where, tutti_status result);
     void wait(buffer &one, direction where);
     void check_stop() const;
+    void notify();
     void lose(const std::string &words);
 
     gloo::transport::Pair &pair_;
-    std::condition_variable changed_{};
     bool connected_ = false, leaving_ = false, stopped_ = false, sender_done_ = false;
     bool withdrawn_ = false; /* something was, when it had been moved in part */
 
     /* Of the thread for each direction. */
     struct way {
+        std::condition_variable changed{};
         tutti_gloo::request_queue queue{};
-        tutti_request *moved = nullptr; /* taken from the queue, and not finished */
+        tutti_gloo::request_queue moved{}; /* taken from the queue, and not finished */
         tutti_gloo::patience patience{};
     };
     std::array<way, 2> ways_{};
 
-    tutti_gloo::frame out_, in_;
+    tutti_gloo::frame out_{};
+    std::array<inbox, tutti_gloo::frames_asked> in_{};
+    tutti_gloo::frame_reader arrived_{}; /* what has come, and no receive was there for yet */
     char nothing_ = 0;
-    std::unique_ptr<buffer> out_buffer_, in_buffer_, send_watch_, receive_watch_;
+    std::unique_ptr<buffer> out_buffer_, send_watch_, receive_watch_, last_sent_, last_received_;
     std::thread sender_{}, receiver_{};
 };
 
@@ -122,8 +141,9 @@ struct tutti_endpoint {
     /* With the mutex held, from any thread. */
     void complete(tutti_request &request, tutti_status result);
     /* On the core's thread. */
+    void let_go(); /* sends what waits for more */
     void report(tutti_request &request);
-    void tell_lost();
+    void tell_lost(); /* when all that is complete has been reported */
 
     const tutti_host &host;
     void *const self;
@@ -137,6 +157,7 @@ struct tutti_endpoint {
     tutti_gloo::doorbell bell{}; /* something is in `done`, or somebody was lost */
     std::atomic<std::uint64_t> sent_bytes{0}, received_bytes{0}, sent{0}, received{0};
     std::vector<std::unique_ptr<tutti_peer>> peers{};
+    tutti_peer *held = nullptr; /* to whom the core will send more at once; the core's thread's */
 };
 
 #endif

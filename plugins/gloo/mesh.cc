@@ -35,7 +35,7 @@ struct address_entry {
 };
 static_assert(sizeof(address_head) == 12 && sizeof(address_entry) == 20, "no padding travels");
 
-constexpr std::uint32_t address_magic = 0x326f6c67; /* "glo2" */
+constexpr std::uint32_t address_magic = 0x336f6c67; /* "glo3" */
 constexpr std::size_t address_max = 65536;
 constexpr long tick_ns = 200000;
 constexpr int members_max =

@@ -6,14 +6,19 @@
  * connection of the buffer's context. So two threads of ours wait for each peer, in buffers of a context that
  * has no connections (mesh.hh), and hand over what is complete; the core's threads never wait. Gloo has no probe
  * either, and a message that is longer than its receive ends the process (an exception in Gloo's own thread): so
- * each message begins with a frame of a fixed capacity that tells its length.
+ * messages travel in frames of a fixed capacity (frame.hh), which tell the length of those that are longer.
+ *
+ * Each change of thread takes some 30 us, and more where there are fewer cores than threads. So what is to be sent
+ * goes into one frame as far as it fits, a header with its payload; frames are asked for before they are sent;
+ * and a receive that is posted after its message has come takes it at once, on the thread that posts it.
  *
  * When a connection ends, Gloo tells the buffers that are queued, and forgets the one that is being sent or
  * received. So each thread keeps a receive open that nobody serves, its watch, and looks at it now and then: to
  * abort a wait and then wait tells at once, by throwing or not, whether the connection has ended.
  *
- * The frame after a message is asked for when the message has been taken. So whoever has sent a bye has
- * everything delivered, and closes a socket in which nothing lies unread that would reset it.
+ * Whoever has taken a bye, and with it all that came before, asks for nothing but the last message, which
+ * ends the sender's wait. So whoever leaves has everything delivered, and closes a socket in which nothing lies
+ * unread, and into which nothing is written any more, that would reset it.
  */
 #include "endpoint.hh"
 
@@ -30,11 +35,13 @@ using namespace tutti_gloo;
 tutti_peer::tutti_peer(tutti_endpoint &owner, std::uint64_t core_label, route where)
     : endpoint(owner), label(core_label), to(std::move(where)), pair_(owner.mesh.pair(to.rank)),
       out_buffer_(owner.mesh.buffer(&out_, sizeof out_)),
-      in_buffer_(owner.mesh.buffer(&in_, sizeof in_)), send_watch_(owner.mesh.buffer(&nothing_, 0)),
-      receive_watch_(owner.mesh.buffer(&nothing_, 0))
+      send_watch_(owner.mesh.buffer(&nothing_, 0)), receive_watch_(owner.mesh.buffer(&nothing_, 0)),
+      last_sent_(owner.mesh.buffer(&nothing_, 0)), last_received_(owner.mesh.buffer(&nothing_, 0))
 {
     const signals_blocked blocked;
 
+    for (inbox &in : in_)
+        in.memory = owner.mesh.buffer(&in.frame, sizeof in.frame);
     sender_ = std::thread([this] { run([this] { send_all(); }); });
     try {
         receiver_ = std::thread([this] { run([this] { receive_all(); }); });
@@ -64,15 +71,36 @@ tutti_peer::~tutti_peer()
     receiver_.join();
 }
 
-void tutti_peer::post(tutti_request &request, direction where)
+/* False: it is complete. Before the core has been told that the peer is lost it has not yet seen either what
+ * arrived until then, which it would drop if posts were refused. */
+bool tutti_peer::may_post(tutti_request &request)
 {
-    if (lost)
+    if (lost && told)
         throw failure{TUTTI_ERR_PEER_LOST, 0, lost_words};
-    if (stopped_)
+    if (lost)
+        endpoint.complete(request, TUTTI_ERR_PEER_LOST);
+    else if (stopped_)
         throw failure{TUTTI_ERR_ABORTED, 0,
                       to.name + ": a message was withdrawn half-way, and none can follow it"};
-    ways_[where].queue.push(request);
-    changed_.notify_all();
+    return !lost;
+}
+
+void tutti_peer::post_send(tutti_request &request)
+{
+    if (may_post(request))
+        ways_[SENDS].queue.push(request);
+}
+
+void tutti_peer::post_receive(tutti_request &request)
+{
+    way &one = ways_[RECEIVES];
+
+    if (!may_post(request))
+        return;
+    one.queue.push(request);
+    serve();
+    if (arrived_.is_through() || !arrived_.is_short())
+        one.changed.notify_one();
 }
 
 void tutti_peer::withdraw(tutti_request &request, std::unique_lock<std::mutex> &lock)
@@ -80,11 +108,11 @@ void tutti_peer::withdraw(tutti_request &request, std::unique_lock<std::mutex> &
     for (way &one : ways_) {
         if (one.queue.remove(request))
             return;
-        if (one.moved != &request)
+        if (!one.moved.contains(request))
             continue;
         withdrawn_ = true;
         stop();
-        endpoint.left.wait(lock, [&] { return one.moved != &request; });
+        endpoint.left.wait(lock, [&] { return !one.moved.contains(request); });
         endpoint.done.remove(request); /* where the peer is lost, the thread has completed it */
         return;
     }
@@ -93,7 +121,7 @@ void tutti_peer::withdraw(tutti_request &request, std::unique_lock<std::mutex> &
 void tutti_peer::abandon()
 {
     for (const way &one : ways_)
-        withdrawn_ |= one.moved != nullptr;
+        withdrawn_ |= !one.moved.empty();
     stop();
 }
 
@@ -102,7 +130,7 @@ void tutti_peer::leave()
     leaving_ = true;
     for (way &one : ways_)
         one.queue = request_queue();
-    changed_.notify_all();
+    notify();
 }
 
 void tutti_peer::stop()
@@ -110,7 +138,7 @@ void tutti_peer::stop()
     stopped_ = true;
     for (way &one : ways_)
         one.patience.end();
-    changed_.notify_all();
+    notify();
 }
 
 /* ---- what both threads do -------------------------------------------------------------------- */
@@ -145,10 +173,16 @@ void tutti_peer::lose(const std::string &words)
         endpoint.bell.ring();
     }
     stopped_ = true;
-    changed_.notify_all();
+    notify();
 }
 
-/* With the mutex held. */
+/* These two with the mutex held. */
+void tutti_peer::notify()
+{
+    for (way &one : ways_)
+        one.changed.notify_one();
+}
+
 void tutti_peer::check_stop() const
 {
     if (stopped_)
@@ -162,25 +196,19 @@ void tutti_peer::wait(buffer &one, direction where)
     });
 }
 
-/* The next request to serve; NULL: there will be none. */
-tutti_request *tutti_peer::next(direction where)
-{
-    std::unique_lock<std::mutex> lock(endpoint.mutex);
-    way &one = ways_[where];
-
-    changed_.wait(lock, [&] { return stopped_ || leaving_ || !one.queue.empty(); });
-    check_stop();
-    return one.moved = one.queue.empty() ? nullptr : &one.queue.pop();
-}
-
+/* With what is being moved. */
 void tutti_peer::finish(direction where, tutti_status result)
 {
     const std::lock_guard<std::mutex> lock(endpoint.mutex);
-    way &one = ways_[where];
+    request_queue &moved = ways_[where].moved;
 
-    if (!leaving_ && !(stopped_ && !lost)) /* else the core has forgotten it, or takes it back */
-        endpoint.complete(*one.moved, result);
-    one.moved = nullptr;
+    while (!moved.empty()) {
+        tutti_request &request = moved.pop();
+
+        /* Else the core has forgotten it, or takes it back. */
+        if (!leaving_ && !(stopped_ && !lost))
+            endpoint.complete(request, result);
+    }
     endpoint.left.notify_all();
 }
 
@@ -205,45 +233,68 @@ void tutti_peer::send_all()
         pair_.recv(send_watch_.get(), SLOT_NOTHING_SENT, 0, 0);
         pair_.recv(receive_watch_.get(), SLOT_NOTHING_RECEIVED, 0, 0);
         connected_ = true;
-        changed_.notify_all();
+        notify();
     }
-    send_frame(frame_hello, endpoint.token.data(), endpoint.token.size());
-    while (tutti_request *request = next(SENDS)) {
+    out_.add(frame_hello, nullptr);
+    out_.add(endpoint.token.size(), endpoint.token.data());
+    send_frame();
+    while (fill_frame()) {
         try {
-            send_message(*request);
+            send_frame_and_long();
         } catch (...) {
             finish(SENDS, TUTTI_ERR_PEER_LOST);
             throw;
         }
         finish(SENDS, TUTTI_OK);
     }
-    send_frame(frame_bye, nullptr, 0);
+    out_.add(frame_bye, nullptr);
+    send_frame();
+    pair_.send(last_sent_.get(), SLOT_LAST, 0, 0);
+    wait(*last_sent_, SENDS);
 }
 
-void tutti_peer::send_frame(std::uint64_t bytes, const std::uint8_t *data, std::size_t count)
+/* With what waits to be sent, as much as there is room for. A long message is the last of its frame. False: there
+ * will be none. */
+bool tutti_peer::fill_frame()
 {
-    out_.bytes = bytes;
-    std::copy_n(data, count, out_.data.data());
-    pair_.send(out_buffer_.get(), SLOT_FRAMES, 0, sizeof out_.bytes + count);
-    wait(*out_buffer_, SENDS);
-}
+    std::unique_lock<std::mutex> lock(endpoint.mutex);
+    way &one = ways_[SENDS];
 
-void tutti_peer::send_message(tutti_request &request)
-{
-    const request_state &s = of(request);
-    const bool is_inline = s.bytes <= inline_max;
+    one.changed.wait(lock, [&] { return stopped_ || leaving_ || !one.queue.empty(); });
+    check_stop();
+    for (bool is_last = false; !is_last && !one.queue.empty();) {
+        const request_state &s = of(one.queue.first());
 
-    send_frame(s.bytes, s.data, is_inline ? s.bytes : 0);
-    if (!is_inline) {
-        const std::unique_ptr<buffer> pieces = endpoint.mesh.buffer(s.data, s.bytes);
-
-        for (std::uint64_t at = 0; at < s.bytes; at += piece_bytes) {
-            pair_.send(pieces.get(), SLOT_DATA, at, std::min(piece_bytes, s.bytes - at));
-            wait(*pieces, SENDS);
-        }
+        if (!out_.add(s.bytes, s.data))
+            break;
+        is_last = s.bytes > short_max;
+        endpoint.sent_bytes += sizeof s.bytes + s.bytes;
+        endpoint.sent++;
+        one.moved.push(one.queue.pop());
     }
-    endpoint.sent_bytes += sizeof out_.bytes + s.bytes;
-    endpoint.sent++;
+    return !one.moved.empty();
+}
+
+void tutti_peer::send_frame()
+{
+    pair_.send(out_buffer_.get(), SLOT_FRAMES, 0, out_.bytes());
+    wait(*out_buffer_, SENDS);
+    out_.used = 0;
+}
+
+void tutti_peer::send_frame_and_long()
+{
+    const request_state &last = of(ways_[SENDS].moved.last());
+
+    send_frame();
+    if (last.bytes <= short_max)
+        return;
+    const std::unique_ptr<buffer> pieces = endpoint.mesh.buffer(last.data, last.bytes);
+
+    for (std::uint64_t at = 0; at < last.bytes; at += piece_bytes) {
+        pair_.send(pieces.get(), SLOT_DATA, at, std::min(piece_bytes, last.bytes - at));
+        wait(*pieces, SENDS);
+    }
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
@@ -252,52 +303,115 @@ void tutti_peer::receive_all()
 {
     {
         std::unique_lock<std::mutex> lock(endpoint.mutex);
-        changed_.wait(lock, [&] { return stopped_ || connected_; });
+        ways_[RECEIVES].changed.wait(lock, [&] { return stopped_ || connected_; });
         check_stop();
     }
-    receive_frame();
-    if (in_.bytes != frame_hello ||
-        !std::equal(endpoint.token.begin(), endpoint.token.end(), in_.data.begin()))
-        throw gloo::Exception("who answers does not belong to the group");
-    for (;;) {
-        receive_frame();
-        if (in_.bytes == frame_bye)
-            throw gloo::Exception("it closed its connection");
-        take_message();
+    for (inbox &in : in_)
+        ask_for(in);
+    wait(*in_[0].memory, RECEIVES);
+    take_hello(in_[0].frame);
+    ask_for(in_[0]);
+    for (std::size_t next = 1;; next = (next + 1) % in_.size()) {
+        wait(*in_[next].memory, RECEIVES);
+        take_frame(in_[next].frame);
+        ask_for(in_[next]);
     }
 }
 
-void tutti_peer::receive_frame()
+void tutti_peer::ask_for(inbox &in)
 {
-    pair_.recv(in_buffer_.get(), SLOT_FRAMES, 0, sizeof in_);
-    wait(*in_buffer_, RECEIVES);
+    pair_.recv(in.memory.get(), SLOT_FRAMES, 0, sizeof in.frame);
 }
 
-/* What the frame announces goes to the next receive. When this side leaves, it is dropped. */
-void tutti_peer::take_message()
+void tutti_peer::take_hello(const frame &first) const
 {
-    const std::uint64_t bytes = in_.bytes;
-    tutti_request *request = next(RECEIVES);
+    frame_reader hello(first);
+
+    if (!hello.is_through() && hello.bytes() == frame_hello) {
+        hello.next();
+        if (!hello.is_through() && hello.bytes() == endpoint.token.size() &&
+            std::equal(endpoint.token.begin(), endpoint.token.end(), hello.data()))
+            return;
+    }
+    throw gloo::Exception("who answers does not belong to the group");
+}
+
+/* Whether there is something to do that a thread which posts a receive cannot. With the mutex held. */
+bool tutti_peer::is_due() const
+{
+    return stopped_ || leaving_ || arrived_.is_through() || arrived_.bytes() == frame_bye ||
+           (!arrived_.is_short() && !ways_[RECEIVES].queue.empty());
+}
+
+/* Until all that is in it is taken. When this side leaves, it is dropped. */
+void tutti_peer::take_frame(const frame &from)
+{
+    const frame_reader reader(from);
+    std::unique_lock<std::mutex> lock(endpoint.mutex);
+
+    arrived_ = reader;
+    for (;;) {
+        serve();
+        ways_[RECEIVES].changed.wait(lock, [&] { return is_due(); });
+        check_stop();
+        if (arrived_.is_through())
+            return;
+        if (arrived_.bytes() == frame_bye) {
+            pair_.recv(last_received_.get(), SLOT_LAST, 0, 0);
+            throw gloo::Exception("it closed its connection");
+        }
+        if (arrived_.is_short())
+            arrived_.next();
+        else
+            take_long(lock);
+    }
+}
+
+/* Gives short messages that have come to the receives that are there. With the mutex held. */
+void tutti_peer::serve()
+{
+    request_queue &queue = ways_[RECEIVES].queue;
+
+    for (; !arrived_.is_through() && arrived_.is_short() && !queue.empty(); arrived_.next()) {
+        tutti_request &request = queue.pop();
+        request_state &s = of(request);
+        const std::uint64_t bytes = arrived_.bytes();
+        const bool fits = bytes <= s.bytes;
+
+        if (fits)
+            std::copy_n(arrived_.data(), bytes, s.data);
+        s.bytes = bytes;
+        endpoint.received_bytes += sizeof bytes + bytes;
+        endpoint.received++;
+        endpoint.complete(request, fits ? TUTTI_OK : TUTTI_ERR_INTERNAL);
+    }
+}
+
+/* A message that comes in pieces, for the next receive. */
+void tutti_peer::take_long(std::unique_lock<std::mutex> &lock)
+{
+    way &one = ways_[RECEIVES];
+    const std::uint64_t bytes = arrived_.bytes();
+    tutti_request *request = one.queue.empty() ? nullptr : &one.queue.pop();
     const bool fits = request && bytes <= of(*request).bytes;
 
-    if (bytes <= inline_max) {
-        if (fits)
-            std::copy_n(in_.data.data(), bytes, of(*request).data);
-    } else {
-        try {
-            take_pieces(bytes, fits ? request : nullptr);
-        } catch (...) {
-            if (request)
-                finish(RECEIVES, TUTTI_ERR_PEER_LOST);
-            throw;
-        }
+    if (request)
+        one.moved.push(*request);
+    lock.unlock();
+    try {
+        take_pieces(bytes, fits ? request : nullptr);
+    } catch (...) {
+        finish(RECEIVES, TUTTI_ERR_PEER_LOST);
+        throw;
     }
-    if (!request)
-        return;
-    endpoint.received_bytes += sizeof in_.bytes + bytes;
-    endpoint.received++;
-    of(*request).bytes = bytes;
+    if (request) {
+        of(*request).bytes = bytes;
+        endpoint.received_bytes += sizeof bytes + bytes;
+        endpoint.received++;
+    }
     finish(RECEIVES, fits ? TUTTI_OK : TUTTI_ERR_INTERNAL);
+    lock.lock();
+    arrived_.next();
 }
 
 void tutti_peer::take_pieces(std::uint64_t bytes, tutti_request *request)

@@ -43,6 +43,22 @@ class request_queue
     {
         return !first_;
     }
+    tutti_request &first() const
+    {
+        return *first_;
+    }
+    tutti_request &last() const
+    {
+        return *last_;
+    }
+    bool contains(const tutti_request &request) const
+    {
+        const tutti_request *one = first_;
+
+        while (one && one != &request)
+            one = of(const_cast<tutti_request &>(*one)).next;
+        return one != nullptr;
+    }
     void push(tutti_request &request)
     {
         of(request).next = nullptr;
