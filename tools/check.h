@@ -61,6 +61,18 @@ typedef void check_body(const struct check_member *member);
 struct check_finding check_in_children(const struct check_subject *subject, check_body *body,
                                        int count, int deadline_s);
 
+/*
+ * Time to wait, as the waiting process lives through it: of what passes between two looks a tenth of a second
+ * counts at most. A machine that stood still, or had no time for it, is not the plugin's fault.
+ */
+struct check_time {
+    gint64 left_us, looked_us;
+};
+
+struct check_time check_time_of(int ms);
+/* Whether some is left, now. */
+bool check_time_is_left(struct check_time *time);
+
 /* For bodies. Each ends the process. */
 _Noreturn void check_fails(const char *format, ...) G_GNUC_PRINTF(1, 2);
 _Noreturn void check_skips(const char *format, ...) G_GNUC_PRINTF(1, 2);

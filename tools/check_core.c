@@ -149,7 +149,7 @@ bool core_maps(const struct core *core)
 
 void core_map(struct core *core, uint64_t bytes, struct core_memory *ret_memory)
 {
-    const int64_t deadline = plain_now_ns(core) + CORE_WAIT_MS * INT64_C(1000000);
+    struct check_time time = check_time_of(CORE_WAIT_MS);
     tutti_peer *const peers[CORE_MEMBERS] = {core->index ? core->peer : NULL,
                                              core->index ? NULL : core->peer};
     struct core_memory memory = {.bytes = bytes};
@@ -163,7 +163,7 @@ void core_map(struct core *core, uint64_t bytes, struct core_memory *ret_memory)
         check_fails("map_start says %s", status_words(core, status));
     while ((status = core->ops->map_test(core->endpoint, memory.map, bases)) ==
            TUTTI_ERR_NOT_READY) {
-        if (plain_now_ns(core) > deadline)
+        if (!check_time_is_left(&time))
             check_fails("map_test says TUTTI_ERR_NOT_READY for %d s, while the other side maps too",
                         CORE_WAIT_MS / 1000);
         g_usleep(PAUSE_US);
@@ -206,13 +206,13 @@ static void posted(struct core *core, const char *what, struct transfer *transfe
 void core_send(struct core *core, const void *data, uint64_t bytes, uint32_t flags,
                struct transfer *ret_transfer)
 {
-    const int64_t deadline = plain_now_ns(core) + CORE_WAIT_MS * INT64_C(1000000);
+    struct check_time time = check_time_of(CORE_WAIT_MS);
     tutti_status status;
 
     prepare(ret_transfer);
     while ((status = core->ops->isend(core->endpoint, core->peer, 0, data, bytes, flags,
                                       &ret_transfer->request)) == TUTTI_ERR_BUSY) {
-        if (plain_now_ns(core) > deadline)
+        if (!check_time_is_left(&time))
             check_fails("isend says TUTTI_ERR_BUSY for %d s, while the other side receives",
                         CORE_WAIT_MS / 1000);
         core_turn(core, NULL, 0);
@@ -263,9 +263,9 @@ bool core_is_over(const struct core *core, const struct transfer *transfer)
 
 tutti_status core_wait(struct core *core, struct transfer *transfer)
 {
-    const int64_t deadline = plain_now_ns(core) + CORE_WAIT_MS * INT64_C(1000000);
+    struct check_time time = check_time_of(CORE_WAIT_MS);
 
-    while (!core_is_over(core, transfer) && plain_now_ns(core) < deadline) {
+    while (!core_is_over(core, transfer) && check_time_is_left(&time)) {
         core_turn(core, &transfer, 1);
         if (!core_is_over(core, transfer))
             g_usleep(PAUSE_US);
