@@ -83,6 +83,9 @@ void check_doing(const char *format, ...) G_GNUC_PRINTF(1, 2);
 void check_meet(void);
 /* This process is going to die, and that is right. */
 void check_dies(void);
+/* This process has done its part of the check; one that ends earlier, with code 0 too, has failed. Said
+ * for bodies that return. */
+void check_over(void);
 /* Gives bytes to the other members, 64 KiB at most, and takes those of `member` after check_meet(). */
 void check_give(const void *bytes, uint64_t count);
 const uint8_t *check_take(int member, uint64_t *ret_count);

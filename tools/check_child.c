@@ -35,7 +35,7 @@ struct world {
     _Atomic int complete;
     char words[WORDS_MAX];
     char doing[CHECK_MEMBERS_MAX][DOING_MAX];
-    _Atomic bool dies[CHECK_MEMBERS_MAX];
+    _Atomic bool dies[CHECK_MEMBERS_MAX], over[CHECK_MEMBERS_MAX];
     pthread_barrier_t barrier;
     uint64_t given_bytes[CHECK_MEMBERS_MAX];
     uint8_t given[CHECK_MEMBERS_MAX][GIVEN_MAX];
@@ -117,6 +117,11 @@ void check_dies(void)
     atomic_store(&world->dies[self], true);
 }
 
+void check_over(void)
+{
+    atomic_store(&world->over[self], true);
+}
+
 void check_give(const void *bytes, uint64_t count)
 {
     memcpy(world->given[self], bytes, MIN(count, GIVEN_MAX));
@@ -169,6 +174,7 @@ static _Noreturn void run(check_body *body, const struct check_member *member, i
     dup2(output, STDERR_FILENO);
     self = member->index;
     body(member);
+    check_over();
     _exit(0);
 }
 
@@ -210,6 +216,10 @@ static struct check_finding why_ended(int index, int count, int status, int outp
     if (WIFSIGNALED(status))
         return failed("%sdied of signal %d (%s) while %s%s", who, WTERMSIG(status),
                       strsignal(WTERMSIG(status)), doing, tail);
+    if (!WEXITSTATUS(status))
+        return failed("%sended the process with code 0 before the check was over, while %s: does "
+                      "the plugin call exit()?%s",
+                      who, doing, tail);
     return failed("%sended the process with exit code %d while %s%s", who, WEXITSTATUS(status),
                   doing, tail);
 }
@@ -245,7 +255,9 @@ static struct check_finding follow(pid_t *pids, int count, int deadline_s, int o
                 continue;
             }
             pids[i] = 0;
-            if (status && !atomic_load(&world->dies[i]) && !atomic_load(&world->told))
+            const bool right =
+                atomic_load(&world->dies[i]) || (!status && atomic_load(&world->over[i]));
+            if (!right && !atomic_load(&world->told))
                 return why_ended(i, count, status, output);
         }
         if (atomic_load(&world->complete))

@@ -442,5 +442,6 @@ void check_effects(const struct check_member *member)
     expect_silence(&before, "after unloading");
     forget(&before);
     check_doing("ending the process by exit()");
+    check_over();
     exit(0);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The plugin template with one fault that `tutti check` has to name: FAULT_ORDER, FAULT_TRUNCATES,
- * FAULT_LOSES, FAULT_SIZE (of a struct), FAULT_OPEN (for strangers), FAULT_MORE (is exported) or
- * FAULT_WHEN_LOADED (a statement). The template's file is untouched: its functions are wrapped here.
+ * FAULT_LOSES, FAULT_SIZE (of a struct), FAULT_OPEN (for strangers), FAULT_MORE (is exported), or a
+ * statement: FAULT_WHEN_LOADED, FAULT_WHEN_OPENED, FAULT_WHEN_CLOSED. The template's file is untouched:
+ * its functions are wrapped here.
  */
 #define _GNU_SOURCE 1
 
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "compat/template_alone.h"
@@ -100,7 +102,18 @@ static tutti_status faulty_open(const tutti_host *host, void *self,
 #ifdef FAULT_OPEN
     memset(given.token, 0, sizeof given.token);
 #endif
+#ifdef FAULT_WHEN_OPENED
+    FAULT_WHEN_OPENED;
+#endif
     return template_open(host, self, &given, ret_endpoint);
+}
+
+static void faulty_close(tutti_endpoint *endpoint)
+{
+    template_close(endpoint);
+#ifdef FAULT_WHEN_CLOSED
+    FAULT_WHEN_CLOSED;
+#endif
 }
 
 #ifdef FAULT_MORE
@@ -134,7 +147,7 @@ static const tutti_transport_ops faulty_ops = {
     .isend = faulty_isend,
     .irecv = template_irecv,
     .test = faulty_test,
-    .close = template_close,
+    .close = faulty_close,
 };
 
 static const tutti_provider faulty_transport = {.struct_size = sizeof(tutti_provider),
