@@ -162,6 +162,31 @@ Test(check, a_wrong_command_line_is_told_from_a_fault)
     }
 }
 
+/* Neither waited for nor read into memory. */
+Test(check, what_is_no_file_or_far_too_large_is_refused_at_once)
+{
+    static const struct {
+        const char *make, *says;
+    } files[] = {
+        {"mkfifo libtutti-a.so", "libtutti-a.so: not a regular file"},
+        {"ln -s /dev/zero libtutti-a.so", "libtutti-a.so: not a regular file"},
+        {"mkdir libtutti-a.so", "libtutti-a.so: not a regular file"},
+        {"truncate -s 20G libtutti-a.so", "libtutti-a.so: larger than 1024 MiB: no plugin"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(files); i++) {
+        struct ran checked = ran("folder=$(mktemp -d) && cd $folder && %s && "
+                                 "timeout 10 $TUTTI check libtutti-a.so; code=$?; "
+                                 "rm -r $folder; exit $code",
+                                 files[i].make);
+
+        cr_expect_eq(checked.code, 1, "%s: %d", files[i].make, checked.code);
+        cr_expect_not_null(strstr(checked.err, files[i].says), "%s: %s", files[i].make,
+                           checked.err);
+        ran_free(&checked);
+    }
+}
+
 Test(check, what_is_no_plugin_is_refused_and_not_run)
 {
     struct ran checked = ran("echo text > /tmp/libtutti-text-$$.so; $TUTTI check "
