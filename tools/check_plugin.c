@@ -123,6 +123,7 @@ static void expect_functions(const char *what, const tutti_transport_ops *ops)
 static void expect_transport(const char *name, const tutti_transport_ops *ops, uint32_t minor)
 {
     g_autofree char *what = g_strdup_printf("transport %s", name);
+    const uint64_t unknown = ops->capabilities & ~(uint64_t)(TUTTI_CAP_MAP | TUTTI_CAP_HOST_ONLY);
 
     expect_size(what, ops->struct_size, offsetof(tutti_transport_ops, progress), sizeof *ops,
                 minor);
@@ -134,6 +135,10 @@ static void expect_transport(const char *name, const tutti_transport_ops *ops, u
     if (ops->max_message && ops->max_message < MESSAGE_LEAST)
         check_fails("%s: max_message is %llu; the core sends messages of up to %d bytes", what,
                     (unsigned long long)ops->max_message, MESSAGE_LEAST);
+    if (unknown && minor <= TUTTI_PLUGIN_ABI_MINOR)
+        check_fails("%s: capabilities has the bits 0x%llx, which minor %u does not know; a bit of "
+                    "one's own may mean something in a later minor",
+                    what, (unsigned long long)unknown, minor);
     if (ops->reserved && minor <= TUTTI_PLUGIN_ABI_MINOR)
         check_fails("%s: reserved is %u; it must be 0", what, ops->reserved);
 }
@@ -205,6 +210,11 @@ static void expect_words(const char *what, const char *words)
         check_fails("the descriptor has no %s", what);
     if (!g_utf8_validate(words, -1, NULL))
         check_fails("the descriptor's %s is not UTF-8", what);
+    for (const char *at = words; *at; at++)
+        if (g_ascii_iscntrl(*at))
+            check_fails("the descriptor's %s has the control character 0x%02x; it is words in "
+                        "messages, on one line",
+                        what, (unsigned)*at);
 }
 
 void check_descriptor(const struct check_member *member)

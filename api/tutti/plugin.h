@@ -358,7 +358,7 @@ enum tutti_provider_kind {
 typedef struct tutti_provider {
     uint32_t struct_size;
     uint32_t kind;    /* TUTTI_PROVIDER_… */
-    const char *name; /* in words to users */
+    const char *name; /* in words to users: one line of UTF-8, not empty */
     const void *ops;  /* the operations of its kind */
 } tutti_provider;
 

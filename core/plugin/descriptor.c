@@ -111,6 +111,16 @@ static tutti_status check_bootstrap(const char *name, const tutti_bootstrap_ops 
 
 #undef REQUIRED
 
+/* One line of words in messages; which bytes above ASCII, is not looked at. */
+static bool is_line(const char *words)
+{
+    const char *at = words;
+
+    while ((unsigned char)*at >= ' ' && *at != 0x7f)
+        at++;
+    return *words && !*at;
+}
+
 static tutti_status check_provider(const tutti_provider *provider, unsigned index)
 {
     if (!provider || !TUTTI_HAS(provider, ops) || !TUTTI_HAS(provider, kind) || !provider->name)
@@ -118,6 +128,11 @@ static tutti_status check_provider(const tutti_provider *provider, unsigned inde
                          "provider %u has no kind, name or operations, or a struct_size, %u, that "
                          "ends before them",
                          index, provider ? provider->struct_size : 0);
+    if (!is_line(provider->name))
+        return error_set(TUTTI_ERR_PLUGIN,
+                         "provider %u has a name that is empty or has control characters; it is "
+                         "words in messages, on one line",
+                         index);
     /* Kinds of later minors are left alone: who asks for them knows how to check them. */
     if (provider->kind == TUTTI_PROVIDER_TRANSPORT)
         return descriptor_check_transport(provider->name, provider->ops);

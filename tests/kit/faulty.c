@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The plugin template with one fault that `tutti check` has to name: FAULT_ORDER, FAULT_TRUNCATES,
- * FAULT_LOSES, FAULT_SIZE (of a struct), FAULT_OPEN (for strangers), FAULT_MORE (is exported), or a
- * statement: FAULT_WHEN_LOADED, FAULT_WHEN_OPENED, FAULT_WHEN_CLOSED. The template's file is untouched:
- * its functions are wrapped here.
+ * FAULT_LOSES, FAULT_SIZE (of a struct), FAULT_NAME (of the provider), FAULT_CAPABILITIES, FAULT_OPEN
+ * (for strangers), FAULT_MORE (is exported), or a statement: FAULT_WHEN_LOADED, FAULT_WHEN_OPENED,
+ * FAULT_WHEN_CLOSED. The template's file is untouched: its functions are wrapped here.
  */
 #define _GNU_SOURCE 1
 
@@ -136,10 +136,18 @@ __attribute__((constructor)) static void when_loaded(void)
 #define FAULT_SIZE sizeof(tutti_transport_ops)
 #endif
 
+#ifndef FAULT_NAME
+#define FAULT_NAME "template"
+#endif
+
+#ifndef FAULT_CAPABILITIES
+#define FAULT_CAPABILITIES 0
+#endif
+
 static const tutti_transport_ops faulty_ops = {
     .struct_size = FAULT_SIZE,
     .threads = TUTTI_THREADS_ONE_AT_A_TIME,
-    .capabilities = TUTTI_CAP_HOST_ONLY,
+    .capabilities = TUTTI_CAP_HOST_ONLY | FAULT_CAPABILITIES,
     .lanes = 1,
     .open = faulty_open,
     .address = template_address,
@@ -152,7 +160,7 @@ static const tutti_transport_ops faulty_ops = {
 
 static const tutti_provider faulty_transport = {.struct_size = sizeof(tutti_provider),
                                                 .kind = TUTTI_PROVIDER_TRANSPORT,
-                                                .name = "template",
+                                                .name = FAULT_NAME,
                                                 .ops = &faulty_ops};
 static const tutti_provider *const faulty_providers[] = {&faulty_transport};
 
