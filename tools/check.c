@@ -74,6 +74,8 @@ static const struct check {
     {"transport.wakes", "wakes who sleeps until something comes", NULL, check_wakes, 2, QUICK_S},
     {"transport.killed_peer", "notices that a peer was killed", NULL, check_killed_peer, 2,
      QUICK_S},
+    {"transport.gives_back", "gives back the descriptors and the memory of connections in close",
+     NULL, check_gives_back, 2, QUICK_S},
     {"collectives.serves", "says the same of each call in every process, whenever it is asked",
      NULL, check_serves, 2, QUICK_S},
     {"ranks.barrier", "barriers of four ranks", NULL, check_rank_barrier, RANKS, RANKS_S},

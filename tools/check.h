@@ -124,7 +124,7 @@ check_body check_core_accepts, check_descriptor, check_effects;
 /* ---- check_messages.c ------------------------------------------------------------------------ */
 
 check_body check_sizes, check_order, check_both_ways, check_late_receives, check_flood,
-    check_too_long, check_bad_address, check_killed_peer, check_stranger;
+    check_too_long, check_bad_address, check_killed_peer, check_stranger, check_gives_back;
 
 /* ---- check_sleep.c --------------------------------------------------------------------------- */
 

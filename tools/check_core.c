@@ -22,8 +22,21 @@ static void host_log(void *self, int32_t level, const char *words)
 
 static void *host_allocate(void *self, uint64_t bytes)
 {
-    (void)self;
-    return calloc(1, bytes ? bytes : 1);
+    struct core *core = self;
+    void *memory = calloc(1, bytes ? bytes : 1);
+
+    if (memory)
+        core->pieces++;
+    return memory;
+}
+
+static void host_release(void *self, void *memory)
+{
+    struct core *core = self;
+
+    if (memory)
+        core->pieces--;
+    plain_release(self, memory);
 }
 
 static tutti_status host_error(void *self, tutti_status status, int32_t system_errno,
@@ -65,7 +78,7 @@ static const tutti_host services = {
     .log = host_log,
     .now_ns = plain_now_ns,
     .allocate = host_allocate,
-    .release = plain_release,
+    .release = host_release,
     .config = plain_config,
     .error = host_error,
     .share_start = core_share_start,

@@ -27,10 +27,11 @@ struct core {
     tutti_host host;
     tutti_endpoint *endpoint;
     tutti_peer *peer;
-    int index;       /* of this process: 0 or 1 */
-    uint8_t token;   /* repeated 16 times */
-    int times_lost;  /* that it said so of the peer */
-    char words[512]; /* of its last error */
+    int index;              /* of this process: 0 or 1 */
+    uint8_t token;          /* repeated 16 times */
+    int times_lost;         /* that it said so of the peer */
+    char words[512];        /* of its last error */
+    _Atomic int64_t pieces; /* of memory that it has allocated and not released */
 
     tutti_host_mates mates;
     struct core_memory memory; /* of a transport that maps */

@@ -467,3 +467,30 @@ void check_stranger(const struct check_member *member)
     check_meet();
     core_close(&core);
 }
+
+/* Of each connection too, and of what has passed over it. */
+void check_gives_back(const struct check_member *member)
+{
+    struct core core = {0};
+
+    check_transport(member->subject); /* loaded from here on */
+    const int descriptors = check_count_in("/proc/self/fd");
+    core_start(&core, member);
+    for (uint64_t i = 0; i < 4; i++) {
+        if ((int)(i % 2) == member->index)
+            send_one(&core, LARGEST, i);
+        else
+            receive_one(&core, LARGEST, i);
+    }
+    check_meet();
+    core_close(&core);
+    const int left = check_count_in("/proc/self/fd") - descriptors;
+    if (left > 0)
+        check_fails("after messages and closing the process has %d descriptors more; close gives "
+                    "back those of each connection, too",
+                    left);
+    if (core.pieces > 0)
+        check_fails("after messages and closing %lld pieces of memory that the host has allocated "
+                    "are not released",
+                    (long long)core.pieces);
+}

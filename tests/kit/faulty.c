@@ -3,7 +3,7 @@
  * The plugin template with one fault that `tutti check` has to name: FAULT_ORDER, FAULT_TRUNCATES,
  * FAULT_LOSES, FAULT_SIZE (of a struct), FAULT_NAME (of the provider), FAULT_CAPABILITIES, FAULT_OPEN
  * (for strangers), FAULT_MORE (is exported), or a statement: FAULT_WHEN_LOADED, FAULT_WHEN_OPENED,
- * FAULT_WHEN_CLOSED. The template's file is untouched: its functions are wrapped here.
+ * FAULT_WHEN_CONNECTED, FAULT_WHEN_CLOSED. The template's file is untouched: its functions are wrapped here.
  */
 #define _GNU_SOURCE 1
 
@@ -108,6 +108,15 @@ static tutti_status faulty_open(const tutti_host *host, void *self,
     return template_open(host, self, &given, ret_endpoint);
 }
 
+static tutti_status faulty_connect(tutti_endpoint *endpoint, const void *address, uint64_t bytes,
+                                   uint64_t label, tutti_peer **ret_peer)
+{
+#ifdef FAULT_WHEN_CONNECTED
+    FAULT_WHEN_CONNECTED;
+#endif
+    return template_connect(endpoint, address, bytes, label, ret_peer);
+}
+
 static void faulty_close(tutti_endpoint *endpoint)
 {
     template_close(endpoint);
@@ -151,7 +160,7 @@ static const tutti_transport_ops faulty_ops = {
     .lanes = 1,
     .open = faulty_open,
     .address = template_address,
-    .connect = template_connect,
+    .connect = faulty_connect,
     .isend = faulty_isend,
     .irecv = template_irecv,
     .test = faulty_test,

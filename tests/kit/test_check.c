@@ -34,7 +34,7 @@ Test(check, the_plugins_of_this_build_pass)
 /* Its ranks are served by it, and by shm and tcp. */
 Test(check, an_engine_with_collectives_alone_passes)
 {
-    expect_passes(TUTTI_KIT_PLUGINS "/no-mistake/libtutti-engine.so", 11); /* transport.* */
+    expect_passes(TUTTI_KIT_PLUGINS "/no-mistake/libtutti-engine.so", 12); /* transport.* */
 }
 
 /* What `tutti check` has to say of a fault: in which check, and in these words. */
@@ -58,6 +58,10 @@ static const struct fault {
     {"prints", "process.unchanged", "it has printed 6 bytes"},
     {"descriptor", "process.unchanged", "the process has 1 descriptors more"},
     {"crashes", "process.unchanged", "died of signal 6 (Aborted) while being loaded"},
+    {"leaks", "transport.gives_back",
+     "after messages and closing the process has 1 descriptors more"},
+    {"hoards", "transport.gives_back",
+     "1 pieces of memory that the host has allocated are not released"},
     {"exits", "transport.order", "ended the process with code 0 before the check was over"},
     {"exits", "ranks.barrier", "while making a group: does the plugin call exit()?"},
     {"exits-late", "process.unchanged", "with code 0 before the check was over, while closing"},
