@@ -22,7 +22,7 @@ static void print_variable(const tutti_variable_info *variable, void *user)
         printf("; default %s", variable->standard);
     printf(")\n    %s", *variable->meaning ? variable->meaning : variable->problem);
     if (*variable->meaning && *variable->problem)
-        printf("\n    Refused: %s", variable->problem);
+        printf("\n    Problem: %s", variable->problem);
     printf("\n");
 }
 

@@ -174,6 +174,58 @@ tutti_status environment_check(void)
     return TUTTI_OK;
 }
 
+/* ---- values that nothing uses ---- */
+
+/* Whether a list with commas, and spaces behind them, names it. */
+static bool has_name(const char *list, const char *name)
+{
+    const size_t length = strlen(name);
+
+    while (*list) {
+        const size_t n = strcspn(list, ",");
+
+        if (n == length && !memcmp(list, name, n))
+            return true;
+        list += n;
+        list += strspn(list, ", ");
+    }
+    return false;
+}
+
+struct environment_wrappers environment_wrappers(const char *option)
+{
+    const char *variable = getenv("TUTTI_WRAP");
+
+    if (option)
+        return (struct environment_wrappers){option, "tutti_init_options.wrap"};
+    return (struct environment_wrappers){variable ? variable : "", "TUTTI_WRAP"};
+}
+
+void environment_idle(const struct environment_variable *row, const char *value,
+                      const struct environment_wrappers *wrappers, const char *plugins,
+                      char *ret_words, size_t size)
+{
+    static const struct {
+        const char *variable, *wrapper, *outcome;
+    } options[] = {{"TUTTI_CHECK", "check", "nothing is looked at"},
+                   {"TUTTI_FAULT", "fault", "nothing is injected"},
+                   {"TUTTI_TRACE_DIR", "trace", "nothing is written"}};
+
+    *ret_words = 0;
+    if (!*value)
+        return;
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        if (!strcmp(row->name, options[i].variable) &&
+            !has_name(wrappers->names, options[i].wrapper))
+            snprintf(ret_words, size, "%s is set, but %s does not name %s: %s", row->name,
+                     wrappers->source, options[i].wrapper, options[i].outcome);
+    if (!strcmp(row->name, "TUTTI_BOOTSTRAP") && !has_name(plugins, value))
+        snprintf(ret_words, size, "%s=%.64s: there is no plugin of this name; known: %.200s",
+                 row->name, value, plugins);
+}
+
+/* ---- settings ---- */
+
 bool environment_is_reproducible(void)
 {
     const char *value = getenv("TUTTI_REPRODUCIBLE");

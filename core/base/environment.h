@@ -133,6 +133,20 @@ tutti_status environment_check(void);
 void environment_problem(const struct environment_variable *row, const char *value, char *ret_words,
                          size_t size);
 
+/* Which wrappers a program has: names with commas between, and what named them. */
+struct environment_wrappers {
+    const char *names, *source;
+};
+
+/* What `option`, tutti_init_options.wrap, or else TUTTI_WRAP names. */
+struct environment_wrappers environment_wrappers(const char *option);
+
+/* The same for a value that is not refused and yet of no effect: "" or the words of a warning. It is an
+ * option of a wrapper that is not named, or names a plugin that is not among `plugins` ("shm, tcp"). */
+void environment_idle(const struct environment_variable *row, const char *value,
+                      const struct environment_wrappers *wrappers, const char *plugins,
+                      char *ret_words, size_t size);
+
 /*
  * Calls fn for each variable whose name begins with TUTTI_ and is in no row, with the words of a
  * warning. Left alone: TUTTI_TEST_… and TUTTI_CONFORMANCE…, for tests; TUTTI_ROOT, TUTTI_DIR and

@@ -331,7 +331,7 @@ static tutti_status find_members(struct tutti_group *world, const tutti_init_opt
 /* What only this process has wrong is kept: the others, who would wait for it, shall hear it too. */
 static void take_settings(struct tutti_group *world, const tutti_init_options *options)
 {
-    tutti_status status = settings_check();
+    tutti_status status = settings_check(options->wrap);
 
     world->reproducible = environment_is_reproducible();
     if (!status)

@@ -5,7 +5,7 @@
  */
 #include "group/settings.h"
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,8 +83,31 @@ static void warn_of_dump_folder(void)
     }
 }
 
+/* The wrapper trace, where it is named, refuses such a folder. */
+static void warn_of_trace_folder(void)
+{
+    const char *path = secure_getenv("TUTTI_TRACE_DIR");
+
+    if (path && *path && !is_directory(path))
+        log_line(LOG_WARN, -1, "TUTTI_TRACE_DIR=%s: this is no directory", path);
+}
+
+/* What nobody will use: who set it believes that somebody does. */
+static void warn_of_idle(const struct environment_wrappers *wrappers, const char *plugins)
+{
+    char words[ENVIRONMENT_WORDS_MAX];
+
+    for (const struct environment_variable *row = environment_table; row->name; row++) {
+        const char *value = getenv(row->name);
+
+        environment_idle(row, value ? value : "", wrappers, plugins, words, sizeof words);
+        if (*words)
+            log_line(LOG_WARN, -1, "%s", words);
+    }
+}
+
 /* Ranks of one host have one environment from their launcher: its first one warns for all. */
-static void warn_once(void)
+static void warn_once(const struct environment_wrappers *wrappers)
 {
     const char *local = getenv("LOCAL_RANK");
     char plugins[1024];
@@ -99,6 +122,8 @@ static void warn_once(void)
     environment_strangers(plugins, warn, NULL);
     warn_of_plugin_path();
     warn_of_dump_folder();
+    warn_of_trace_folder();
+    warn_of_idle(wrappers, plugins);
 }
 
 /* Values with a grammar of their own. They are looked at also where an option comes before them, as all
@@ -117,11 +142,13 @@ static tutti_status check_grammars(void)
     return status;
 }
 
-tutti_status settings_check(void)
+tutti_status settings_check(const char *wrap)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    const struct environment_wrappers wrappers = environment_wrappers(wrap);
 
-    pthread_once(&once, warn_once);
+    if (!atomic_flag_test_and_set(&warned))
+        warn_once(&wrappers);
     tutti_status status = environment_check();
     return status ? status : check_grammars();
 }

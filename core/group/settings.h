@@ -6,9 +6,10 @@
 
 #include "base/environment.h"
 
-/* Warns of names that nothing reads, and of folders that are not there, once in a process; refuses a
- * value that makes no sense. */
-tutti_status settings_check(void);
+/* Warns of names that nothing reads, of options of wrappers that neither `wrap`, tutti_init_options.wrap,
+ * nor else TUTTI_WRAP names, and of folders that are not there, once in a process; refuses a value that
+ * makes no sense. */
+tutti_status settings_check(const char *wrap);
 
 /* "NAME=VALUE\n" of all that members must have in common, for the offer. */
 void settings_describe(char ret_settings[ENVIRONMENT_SETTINGS_MAX]);

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/codec.h"
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "group/recorder.h"
@@ -166,22 +167,21 @@ static tutti_status open_all(struct wrappers *all, const struct tutti_group *wor
 
 tutti_status wrappers_open(struct tutti_group *world, const char *option)
 {
-    const char *variable = getenv("TUTTI_WRAP");
-    const char *names = option ? option : variable ? variable : "";
+    const struct environment_wrappers wanted = environment_wrappers(option);
 
-    if (!*names)
+    if (!*wanted.names)
         return TUTTI_OK;
     struct wrappers *all = calloc(1, sizeof *all);
     if (!all)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for wrappers");
     all->rank = world->bootstrap.rank;
     atomic_store(&all->groups, 1);
-    tutti_status status = open_all(all, world, names);
+    tutti_status status = open_all(all, world, wanted.names);
     if (!status) {
         world->wrappers = all;
         return TUTTI_OK;
     }
-    error_prefix("%s=%.128s", option ? "wrap" : "TUTTI_WRAP", names);
+    error_prefix("%s=%.128s", option ? "wrap" : wanted.source, wanted.names);
     close_all(all);
     if (world->bootstrap.size == 1)
         return status;

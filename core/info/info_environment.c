@@ -11,6 +11,8 @@
 struct listing {
     tutti_variable_fn fn;
     void *user;
+    struct environment_wrappers wrappers;
+    char plugins[1024];
 };
 
 static const char *value_of(const char *name)
@@ -38,6 +40,9 @@ static void list_row(const struct listing *listing, const struct environment_var
         source = value ? source : "default";
     }
     environment_problem(row, value ? value : "", problem, sizeof problem);
+    if (!*problem)
+        environment_idle(row, value ? value : "", &listing->wrappers, listing->plugins, problem,
+                         sizeof problem);
     listing->fn(&(tutti_variable_info){.name = row->name,
                                        .value = value ? value : row->standard,
                                        .source = source,
@@ -69,14 +74,13 @@ static void list_stranger(const char *name, const char *words, void *user)
 
 tutti_status tutti_environment_list(tutti_variable_fn fn, void *user)
 {
-    struct listing listing = {fn, user};
-    char plugins[1024];
+    struct listing listing = {.fn = fn, .user = user, .wrappers = environment_wrappers(NULL)};
 
     if (!fn)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "fn is NULL");
+    plugin_known_names(listing.plugins, sizeof listing.plugins);
     for (const struct environment_variable *row = environment_table; row->name; row++)
         list_row(&listing, row);
-    plugin_known_names(plugins, sizeof plugins);
-    environment_strangers(plugins, list_stranger, &listing);
+    environment_strangers(listing.plugins, list_stranger, &listing);
     return TUTTI_OK;
 }

@@ -143,6 +143,10 @@ Test(info, env_tells_value_source_and_what_is_wrong, .timeout = 30)
         {"TORCHELASTIC_RUN_ID=job", "TUTTI_RUN_ID", "job", "TORCHELASTIC_RUN_ID", ""},
         {"TUTTI_DEBUG=loud", "TUTTI_DEBUG", "loud", "environment", "TUTTI_DEBUG=loud: not one of"},
         {"TUTTI_DEBGU=INFO", "TUTTI_DEBGU", "INFO", "environment", "did you mean TUTTI_DEBUG?"},
+        {"TUTTI_FAULT=drop", "TUTTI_FAULT", "drop", "environment",
+         "TUTTI_WRAP does not name fault: nothing is injected"},
+        {"TUTTI_WRAP=fault TUTTI_FAULT=drop", "TUTTI_FAULT", "drop", "environment", ""},
+        {"TUTTI_BOOTSTRAP=zzz", "TUTTI_BOOTSTRAP", "zzz", "environment", "no plugin of this name"},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <tutti/group.h>
+#include <tutti/store.h>
 
 #include "base/environment.h"
 #include "base/error.h"
@@ -135,7 +136,7 @@ Test(environment, folders_that_are_not_there_are_warned_of)
     setenv("TUTTI_DUMP_DIR", "/nowhere/dumps", 1);
     setenv("LOCAL_RANK", "first", 1);
     cr_redirect_stderr();
-    cr_expect_eq(settings_check(), TUTTI_OK);
+    cr_expect_eq(settings_check(NULL), TUTTI_OK);
     close(STDERR_FILENO);
 
     FILE *file = cr_get_redirected_stderr();
@@ -144,6 +145,74 @@ Test(environment, folders_that_are_not_there_are_warned_of)
     cr_expect_null(strstr(said, "/tmp is"));
     cr_expect_not_null(strstr(said, "TUTTI_DUMP_DIR=/nowhere/dumps: /nowhere is no directory"));
     cr_expect_not_null(strstr(said, "LOCAL_RANK=first: not a rank"));
+}
+
+/* Who forgets TUTTI_WRAP believes that faults were injected. */
+Test(environment, options_of_a_wrapper_that_is_not_named_are_warned_of)
+{
+    static const struct {
+        const char *name, *value, *option, *variable, *words; /* "": nothing is said */
+    } cases[] = {
+        {"TUTTI_FAULT", "drop", NULL, NULL,
+         "TUTTI_FAULT is set, but TUTTI_WRAP does not name fault: nothing is injected"},
+        {"TUTTI_FAULT", "drop", NULL, "faulty,trace", "TUTTI_WRAP does not name fault"},
+        {"TUTTI_FAULT", "drop", "check", "fault",
+         "TUTTI_FAULT is set, but tutti_init_options.wrap does not name fault"},
+        {"TUTTI_FAULT", "drop", NULL, "trace,fault", ""},
+        {"TUTTI_FAULT", "drop", "fault", NULL, ""},
+        {"TUTTI_FAULT", "", NULL, NULL, ""},
+        {"TUTTI_CHECK", "nan=off", NULL, "trace",
+         "TUTTI_CHECK is set, but TUTTI_WRAP does not name check: nothing is looked at"},
+        {"TUTTI_TRACE_DIR", "/tmp", NULL, "check",
+         "TUTTI_TRACE_DIR is set, but TUTTI_WRAP does not name trace: nothing is written"},
+        {"TUTTI_BOOTSTRAP", "zzz", NULL, NULL,
+         "TUTTI_BOOTSTRAP=zzz: there is no plugin of this name; known: mpi, shm"},
+        {"TUTTI_BOOTSTRAP", "shm", NULL, NULL, ""},
+        {"TUTTI_BACKEND", "zzz", NULL, NULL, ""},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct environment_variable *row = environment_table;
+        char words[ENVIRONMENT_WORDS_MAX];
+
+        unsetenv("TUTTI_WRAP");
+        if (cases[i].variable)
+            setenv("TUTTI_WRAP", cases[i].variable, 1);
+        const struct environment_wrappers wrappers = environment_wrappers(cases[i].option);
+        while (strcmp(row->name, cases[i].name) != 0)
+            row++;
+        environment_idle(row, cases[i].value, &wrappers, "mpi, shm", words, sizeof words);
+        cr_expect(*cases[i].words ? strstr(words, cases[i].words) != NULL : !*words,
+                  "case %zu: «%s»", i, words);
+    }
+}
+
+/* A world may know its ranks without the plugin that is named: it is made all the same. */
+Test(environment, what_nobody_uses_is_said_when_a_world_is_made)
+{
+    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
+    char said[4096] = "";
+    tutti_store *store;
+    tutti_group *world;
+
+    cr_assert_eq(tutti_store_open_hash(&store), TUTTI_OK);
+    options.world_size = 1;
+    options.store = store;
+    setenv("TUTTI_FAULT", "op=barier:drop", 1);
+    setenv("TUTTI_TRACE_DIR", "/nowhere/traces", 1);
+    setenv("TUTTI_BOOTSTRAP", "zzz", 1);
+    cr_redirect_stderr();
+    cr_assert_eq(tutti_init(&options, &world), TUTTI_OK, "%s", tutti_last_error());
+    cr_expect_eq(tutti_group_destroy(world), TUTTI_OK);
+    tutti_store_unref(store);
+    close(STDERR_FILENO);
+
+    FILE *file = cr_get_redirected_stderr();
+    cr_expect_gt(fread(said, 1, sizeof said - 1, file), 0);
+    cr_expect_not_null(strstr(said, "TUTTI_FAULT is set, but TUTTI_WRAP does not"), "%s", said);
+    cr_expect_not_null(strstr(said, "TUTTI_TRACE_DIR is set, but TUTTI_WRAP does"), "%s", said);
+    cr_expect_not_null(strstr(said, "TUTTI_TRACE_DIR=/nowhere/traces: this is no directory"));
+    cr_expect_not_null(strstr(said, "TUTTI_BOOTSTRAP=zzz: there is no plugin of this name"));
 }
 
 Test(environment, members_with_different_settings_hear_both_sides)
