@@ -131,7 +131,7 @@ static tutti_status fault_open(const tutti_host *host, void *host_self,
     w->rank = options->rank;
     w->text = host->config(host_self, "");
     bool given = w->text && *w->text;
-    if (given && fault_rules_parse(w->text, &w->rules, why)) {
+    if (given && fault_rules_parse(w->text, options->size, &w->rules, why)) {
         *ret_wrapper = w;
         return TUTTI_OK;
     }

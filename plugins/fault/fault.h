@@ -43,8 +43,8 @@ struct fault_rules {
     uint64_t seed;
 };
 
-/* Parses `text`; false: what is wrong and where, in `ret_words`. */
-bool fault_rules_parse(const char *text, struct fault_rules *ret_rules,
+/* Parses `text` for a world of `size`; false: what is wrong and where, in `ret_words`. */
+bool fault_rules_parse(const char *text, int32_t size, struct fault_rules *ret_rules,
                        char ret_words[FAULT_WORDS_MAX]);
 /* A number that looks random and depends on nothing but what names an event: the `number`th at a place. */
 uint64_t fault_number(const struct fault_rules *rules, unsigned rule, int rank, uint64_t place,

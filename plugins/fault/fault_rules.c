@@ -19,8 +19,14 @@ static const char *const action_names[] = {"delay", "drop", "corrupt", "close", 
 
 enum { ACTIONS = sizeof action_names / sizeof action_names[0] };
 
+/* As tutti_call.operation has them. */
+static const char operations[] =
+    "all_reduce, broadcast, barrier, reduce, all_gather, gather, scatter, reduce_scatter, "
+    "all_to_all, monitored_barrier, send, recv";
+
 struct parser {
     const char *text, *at, *end; /* of the rule */
+    int32_t size;                /* of the world */
     struct fault_rules *rules;
     char *words;
 };
@@ -98,6 +104,8 @@ static bool take_rank(struct parser *p, const char *value, int32_t *ret_rank)
 
     if (!take_number(&at, &number) || number > INT32_MAX || !strchr(",:", *at))
         return wrong(p, p->at, "a rank is a whole number");
+    if (number >= (uint64_t)p->size)
+        return wrong(p, p->at, "the last rank of this world is %d", p->size - 1);
     *ret_rank = (int32_t)number;
     p->at = at;
     return true;
@@ -121,12 +129,24 @@ static bool take_sequence(struct parser *p, const char *value, struct fault_rule
     return true;
 }
 
+static bool is_operation(const char *word, size_t length)
+{
+    for (const char *at = operations; *at; at += strspn(at, ", ")) {
+        const size_t n = strcspn(at, ",");
+
+        if (n == length && !memcmp(at, word, n))
+            return true;
+        at += n;
+    }
+    return false;
+}
+
 static bool take_op(struct parser *p, const char *value, struct fault_rule *rule)
 {
     size_t length = strspn(value, "abcdefghijklmnopqrstuvwxyz_");
 
-    if (!length || length >= sizeof rule->op || !strchr(",:", value[length]))
-        return wrong(p, p->at, "an operation is a word such as all_reduce, barrier, send");
+    if (length >= sizeof rule->op || !strchr(",:", value[length]) || !is_operation(value, length))
+        return wrong(p, p->at, "no such operation; there are %s", operations);
     memcpy(rule->op, value, length);
     rule->op[length] = 0;
     p->at = value + length;
@@ -228,10 +248,11 @@ static bool take_rule(struct parser *p)
     return true;
 }
 
-bool fault_rules_parse(const char *text, struct fault_rules *ret_rules,
+bool fault_rules_parse(const char *text, int32_t size, struct fault_rules *ret_rules,
                        char ret_words[FAULT_WORDS_MAX])
 {
-    struct parser p = {.text = text, .at = text, .rules = ret_rules, .words = ret_words};
+    struct parser p = {
+        .text = text, .at = text, .size = size, .rules = ret_rules, .words = ret_words};
 
     *ret_rules = (struct fault_rules){.seed = 1};
     for (;;) {

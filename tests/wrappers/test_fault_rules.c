@@ -4,7 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tutti/info.h>
+
 #include "fault.h"
+
+enum { SIZE = 4 }; /* of the world */
 
 TestSuite(fault_rules, .timeout = 10);
 
@@ -15,7 +19,7 @@ Test(fault_rules, conditions_and_actions_are_read)
 
     cr_assert(fault_rules_parse("rank=2,op=all_reduce,seq=3-5:delay=50ms;peer=1:drop=0.25;seed=7;"
                                 "seq=4-:close;corrupt;rank=0:kill=.5;op=send:delay=1.5s",
-                                &rules, words),
+                                SIZE, &rules, words),
               "%s", words);
     cr_expect_eq(rules.seed, 7);
     cr_assert_eq(rules.count, 6);
@@ -45,8 +49,14 @@ Test(fault_rules, nonsense_is_refused_with_its_place)
         {"rank=-1:drop", "rule 1, byte 0, \"rank=-1\": a rank is"},
         {"rank=99999999999:drop", "a rank is a whole number"},
         {"peer=1x:drop", "a rank is a whole number"},
-        {"op=All:drop", "an operation is a word"},
-        {"op=:drop", "an operation is a word"},
+        {"rank=0,rank=4:kill", "rule 1, byte 7, \"rank=4\": the last rank of this world is 3"},
+        {"drop;peer=9:drop", "rule 2, byte 5, \"peer=9\": the last rank of this world is 3"},
+        {"op=allreduce:drop",
+         "rule 1, byte 0, \"op=allreduce\": no such operation; there are all_reduce, broadcast"},
+        {"rank=1,op=barier:drop", "rule 1, byte 7, \"op=barier\": no such operation"},
+        {"op=all_reduce,op=all:drop", "byte 14, \"op=all\": no such operation"},
+        {"op=All:drop", "no such operation"},
+        {"op=:drop", "no such operation"},
         {"seq=0:kill", "a sequence is"},
         {"seq=5-3:kill", "a sequence is"},
         {"seq=18446744073709551616:kill", "a sequence is"},
@@ -66,8 +76,21 @@ Test(fault_rules, nonsense_is_refused_with_its_place)
         struct fault_rules rules;
         char words[FAULT_WORDS_MAX] = "";
 
-        cr_expect_not(fault_rules_parse(cases[i].text, &rules, words), "%s", cases[i].text);
+        cr_expect_not(fault_rules_parse(cases[i].text, SIZE, &rules, words), "%s", cases[i].text);
         cr_expect_not_null(strstr(words, cases[i].words), "%s: %s", cases[i].text, words);
+    }
+}
+
+Test(fault_rules, every_operation_may_be_named)
+{
+    for (int32_t number = 1; tutti_operation_name(number); number++) {
+        const char *name = tutti_operation_name(number);
+        char text[64], words[FAULT_WORDS_MAX];
+        struct fault_rules rules;
+
+        snprintf(text, sizeof text, "op=%s:drop", name);
+        cr_expect(fault_rules_parse(text, SIZE, &rules, words), "%s", words);
+        cr_expect_str_eq(rules.rule[0].op, name);
     }
 }
 
@@ -78,9 +101,9 @@ Test(fault_rules, more_rules_than_there_is_room_for_are_refused)
 
     for (int i = 0; i < FAULT_RULES_MAX; i++)
         strcat(text, i ? ";drop" : "drop");
-    cr_expect(fault_rules_parse(text, &rules, words));
+    cr_expect(fault_rules_parse(text, SIZE, &rules, words));
     strcat(text, ";drop");
-    cr_expect_not(fault_rules_parse(text, &rules, words));
+    cr_expect_not(fault_rules_parse(text, SIZE, &rules, words));
     cr_expect_not_null(strstr(words, "rule 33"), "%s", words);
 }
 
@@ -90,8 +113,8 @@ Test(fault_rules, a_chance_falls_as_often_as_it_says_and_by_the_seed)
     char words[FAULT_WORDS_MAX];
     int fell = 0, same = 0;
 
-    cr_assert(fault_rules_parse("drop=0.25;seed=7", &rules, words));
-    cr_assert(fault_rules_parse("drop=0.25;seed=8", &other, words));
+    cr_assert(fault_rules_parse("drop=0.25;seed=7", SIZE, &rules, words));
+    cr_assert(fault_rules_parse("drop=0.25;seed=8", SIZE, &other, words));
     for (uint64_t n = 0; n < 10000; n++) {
         bool here = fault_falls(&rules, &rules.rule[0], 1, 2, n);
 

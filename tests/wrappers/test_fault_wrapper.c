@@ -84,8 +84,46 @@ Test(fault_wrapper, a_delayed_call_is_late_and_right)
         int ms = longest_ms(backends[b], "rank=1,op=all_reduce,seq=2-3:delay=200ms");
 
         cr_expect_geq(ms, 400, "%s: %d ms", backends[b], ms);
-        (void)longest_ms(backends[b], "rank=7:kill;op=broadcast:kill;seq=9-:kill");
+        (void)longest_ms(backends[b], "rank=2,seq=7:kill;op=broadcast:kill;seq=9-:kill");
     }
+}
+
+/* Nobody is rank 9 of three: no rank would do what the rule says. */
+Test(fault_wrapper, a_rank_that_the_world_does_not_have_is_refused_everywhere)
+{
+    const char *const env[] = {"TUTTI_WRAP=fault", "TUTTI_FAULT=rank=9:kill", NULL};
+    struct ranks *ranks = ranks_start(&(struct ranks_options){.program = "rank_wrappers",
+                                                              .case_name = "init_is_refused",
+                                                              .size = RANKS,
+                                                              .backend = "tcp",
+                                                              .env = env});
+
+    cr_assert_not_null(ranks);
+    cr_expect(ranks_wait(ranks));
+    cr_expect(ranks_passed(ranks));
+    for (int r = 0; r < RANKS; r++) {
+        g_autofree char *words = value(ranks, r, "words");
+
+        cr_expect_not_null(
+            strstr(words, "rule 1, byte 0, \"rank=9\": the last rank of this world is 2"),
+            "rank %d: %s", r, words);
+    }
+    ranks_free(ranks);
+}
+
+Test(fault_wrapper, a_rule_that_has_met_nothing_is_told_by_the_rank_that_it_is_for)
+{
+    struct ranks *ranks = start("tcp", "calls_until_one_fails", "rank=1,op=broadcast:kill", RANKS);
+    const char *told = "rule \"rank=1,op=broadcast:kill\" has met no call";
+
+    cr_expect(ranks_wait(ranks));
+    cr_expect(ranks_passed(ranks));
+    for (int r = 0; r < RANKS; r++) {
+        const char *words = ranks_result(ranks, r)->err;
+
+        cr_expect_eq(strstr(words, told) != NULL, r == 1, "rank %d: %s", r, words);
+    }
+    ranks_free(ranks);
 }
 
 Test(fault_wrapper, a_delayed_message_is_late_and_right)
