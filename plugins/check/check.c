@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tutti/tensor.h>
 #include <tutti/version.h>
 
 enum { WARNINGS_MAX = 20 };
@@ -35,7 +36,7 @@ static tutti_status tell(tutti_wrapper *w, enum check_level level, tutti_status 
 
 /* One side of a call: one piece, or a block for each member. */
 struct side {
-    const char *what; /* "input" or "result" */
+    const char *what; /* "input", "result" */
     const void *one;
     const void *const *blocks;
     const uint64_t *block_bytes;
@@ -47,6 +48,8 @@ static struct side input_of(const tutti_call *call)
 {
     struct side side = {.what = "input", .one = call->in, .bytes = call->in_bytes, .count = 1};
 
+    if (call->op == TUTTI_PREMUL_SUM) /* a factor of Inf makes a NaN of 0 */
+        side.what = "product of the input and the factor";
     if (TUTTI_HAS(call, in_blocks)) {
         side.blocks = call->in_blocks;
         side.block_bytes = call->in_block_bytes;

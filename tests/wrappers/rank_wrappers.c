@@ -93,6 +93,23 @@ RANK_CASE(one_gives_no_number)
     check_status(tutti_group_destroy(world), status);
 }
 
+/* Rank 1 multiplies its zeros with a factor that is not finite. */
+RANK_CASE(one_factor_is_infinite)
+{
+    tutti_group *world = rank_init(NULL);
+    float values[FEW] = {0}, number = rank == 1 ? INFINITY : 2;
+    int64_t extents[2];
+    tutti_tensor t = tutti_tensor_1d(values, TUTTI_F32, &extents[0], FEW);
+    tutti_tensor factor = tutti_tensor_1d(&number, TUTTI_F32, &extents[1], 1);
+    tutti_reduce_op op;
+
+    require_ok(tutti_reduce_op_premul(&factor, &op));
+    tutti_status status = tutti_all_reduce(world, &t, op, NULL, NULL);
+    tell(status);
+    check_status(tutti_group_destroy(world), status);
+    tutti_reduce_op_free(op);
+}
+
 /* Sums in a group of all until one fails, for five seconds at most. */
 RANK_CASE(sums_until_one_fails)
 {

@@ -57,6 +57,22 @@ Test(check_wrapper, a_number_that_is_none_is_named_with_rank_and_index_on_every_
     }
 }
 
+/* The program's input has no NaN: what is summed has. */
+Test(check_wrapper, a_product_with_a_factor_is_told_from_the_input)
+{
+    const char *const env[] = {"TUTTI_WRAP=check", NULL};
+
+    for (int i = 0; i < 2; i++) {
+        struct ranks *ranks = run("one_factor_is_infinite", backends[i], env);
+
+        for (int r = 0; r < RANKS; r++)
+            expect(ranks, r, "TUTTI_ERR_ABORTED",
+                   "#1 all_reduce on rank 1: check: the product of the input and the factor holds "
+                   "NaN at index 0, 8 in all");
+        ranks_free(ranks);
+    }
+}
+
 Test(check_wrapper, what_is_done_about_a_finding_is_the_users_choice)
 {
     static const struct {
