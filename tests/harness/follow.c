@@ -257,6 +257,7 @@ bool ranks_await_words(struct ranks *ranks, int rank, const char *words)
 
 void ranks_mark_words(struct ranks *ranks)
 {
+    pump(ranks, 0); /* what is still in a pipe was said before */
     for (int i = 0; i < ranks->size; i++)
         ranks->processes[i].marked = ranks->processes[i].err.size;
 }
