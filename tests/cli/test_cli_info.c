@@ -166,6 +166,12 @@ Test(info, env_tells_value_source_and_what_is_wrong, .timeout = 30)
     CONTAINS(r.out, "TUTTI_HOST                   h  (environment)\n    Ranks with different");
     CONTAINS(r.err, "tutti: TUTTI_BAKEND is set, which nothing reads; did you mean TUTTI_BACKEND?");
     ran_free(&r);
+
+    /* It puts the wrapper that it checks in front of its ranks. */
+    r = ran("TUTTI_BAKEND=shm TUTTI_FAULT=drop $TUTTI check /nowhere/libtutti-fault.so");
+    CONTAINS(r.err, "TUTTI_BAKEND is set");
+    cr_expect_null(strstr(r.err, "TUTTI_FAULT"), "%s", r.err);
+    ran_free(&r);
 }
 
 Test(info, matrix_is_a_document_and_takes_backends_that_are_there, .timeout = 60)
