@@ -49,7 +49,7 @@ struct request {
                            * multiple of the schedule's element_bytes */
     const uint64_t *in_bytes, *out_bytes; /* of each block, where they are uneven; else NULL */
     int root;    /* rank in the view; mapped algorithms: index of the mate */
-    bool finish; /* the op has a last step on the reduced values (AVG) */
+    bool finish; /* the op has a last step on the reduced values (reduce_finish) */
     const int *
         mate_blocks; /* mapped gather, scatter and all_to_all: which block is each mate's; NULL: the
                                   * mate's own number */

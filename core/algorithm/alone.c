@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A group of one: the result is the vector, or its one block (an average over one member too). */
+/*
+ * A group of one: the result is the vector, or its one block (an average over one member too), with
+ * bools made 0 or 1 as any reduction makes them.
+ */
 #include "algorithm/algorithm.h"
 
 static tutti_status emit(struct schedule *sched, const struct request *req)
 {
     schedule_copy(sched, req->out, req->in, req->bytes);
+    if (req->finish)
+        schedule_finish(sched, req->out, req->bytes);
     return schedule_status(sched);
 }
 

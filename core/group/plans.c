@@ -72,7 +72,7 @@ static tutti_status take_kernels(const struct call_words *words, uint32_t member
         return status;
     ret_kernels->reduce = reduce_kernel(words->dtype, words->op);
     ret_kernels->many = reduce_many(words->dtype, words->op);
-    ret_kernels->finish = reduce_finish(words->dtype, words->op);
+    ret_kernels->finish = reduce_finish(words->dtype, words->op, members);
     ret_kernels->members = members;
     if (words->flags & CALL_ORDERED)
         ret_kernels->tree = reduce_tree_of(words->op, words->dtype);

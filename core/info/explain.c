@@ -167,7 +167,8 @@ static tutti_status count_steps(const struct group_facts *facts,
     struct call_sizes sizes;
     uint64_t *table = NULL;
     const bool finish =
-        operation_reduces(words->operation) && reduce_finish(words->dtype, words->op) != NULL;
+        operation_reduces(words->operation) &&
+        reduce_finish(words->dtype, words->op, (uint32_t)facts->layout->size) != NULL;
 
     *ret_steps = 0;
     if (!candidate->possible || !candidate->plan.algorithm->emit)

@@ -60,6 +60,16 @@ KERNELS(u8, bool_all, ALL)
 KERNELS(u8, bool_any, ANY)
 KERNELS(u8, bool_odd, ODD)
 
+static void bool_truth(void *dst, size_t count, uint32_t members)
+{
+    any_u8 *d = dst;
+
+    (void)members;
+    INDEPENDENT
+    for (size_t i = 0; i < count; i++)
+        d[i] = d[i] != 0;
+}
+
 KERNELS(f32, f32_sum, SUM)
 KERNELS(f32, f32_product, PRODUCT)
 KERNELS(f32, f32_min, MIN_OR_NAN)
@@ -487,6 +497,7 @@ const struct reduce_kernels JOIN(reduce_kernels_, KERNELS_ISA) = {
                 [REDUCE_F8E5M2] = f8e5m2_average,
                 [REDUCE_C64] = c64_average,
                 [REDUCE_C128] = c128_average},
+    .truth = bool_truth,
     .widen = {[REDUCE_F16] = f16_widen_all,
               [REDUCE_BF16] = bf16_widen_each,
               [REDUCE_F8E4M3FN] = f8e4m3fn_widen_all,

@@ -24,6 +24,7 @@ struct reduce_kernels {
     reduce_fn pair[REDUCE_DTYPES][REDUCE_OPS];
     reduce_many_fn many[REDUCE_DTYPES][REDUCE_OPS];
     reduce_finish_fn average[REDUCE_DTYPES];
+    reduce_finish_fn truth; /* of bools */
     reduce_widen_fn widen[REDUCE_DTYPES];
     reduce_narrow_fn narrow[REDUCE_DTYPES];
     void (*copy)(void *dst, const void *src, size_t bytes);

@@ -86,10 +86,13 @@ struct reduce_tree reduce_tree_of(tutti_reduce_op op, tutti_dtype dtype)
                                 .element_bytes = (uint32_t)tutti_dtype_size(dtype)};
 }
 
-reduce_finish_fn reduce_finish(tutti_dtype dtype, tutti_reduce_op op)
+reduce_finish_fn reduce_finish(tutti_dtype dtype, tutti_reduce_op op, uint32_t members)
 {
-    return op == TUTTI_AVG && tutti_reduce_op_meaning(op, dtype) ? kernels()->average[row_of(dtype)]
-                                                                 : NULL;
+    if (!tutti_reduce_op_meaning(op, dtype))
+        return NULL;
+    if (members == 1)
+        return dtype == TUTTI_BOOL ? kernels()->truth : NULL;
+    return op == TUTTI_AVG ? kernels()->average[row_of(dtype)] : NULL;
 }
 
 void reduce_copy(void *dst, const void *src, size_t bytes)

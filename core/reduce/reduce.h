@@ -23,7 +23,8 @@
 /* dst[i] = a[i] op b[i]; dst may equal a or b exactly, otherwise nothing overlaps. */
 typedef void (*reduce_fn)(void *dst, const void *a, const void *b, size_t count);
 
-/* dst[i] = dst[i] / members, truncated toward zero for integers; members is 1 or more. */
+/* dst[i] = dst[i] / members, truncated toward zero for integers; members is 1 or more. Of bools:
+ * dst[i] = dst[i] != 0. */
 typedef void (*reduce_finish_fn)(void *dst, size_t count, uint32_t members);
 
 /*
@@ -45,8 +46,11 @@ tutti_status reduce_check(tutti_reduce_op op, tutti_dtype dtype);
 reduce_fn reduce_kernel(tutti_dtype dtype, tutti_reduce_op op);
 reduce_many_fn reduce_many(tutti_dtype dtype, tutti_reduce_op op);
 
-/* What makes a finished sum an average; NULL for operations that are finished as they are. */
-reduce_finish_fn reduce_finish(tutti_dtype dtype, tutti_reduce_op op);
+/*
+ * What makes of a finished sum an average, and of the one operand that a group of one has what a
+ * kernel gives: a bool becomes 0 or 1. NULL for what is finished as it is.
+ */
+reduce_finish_fn reduce_finish(tutti_dtype dtype, tutti_reduce_op op, uint32_t members);
 
 /* Copies with ordinary stores at any size; dst may equal src, otherwise nothing overlaps. */
 void reduce_copy(void *dst, const void *src, size_t bytes);

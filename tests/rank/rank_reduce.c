@@ -427,3 +427,69 @@ RANK_CASE(each_member_multiplies_with_its_own_factor)
     }
     check_ok(tutti_group_destroy(world));
 }
+
+/* ---- bools ------------------------------------------------------------------------------------------ */
+
+/* What the bytes that one member has, and the others have as 0, become. */
+static void check_bools(const unsigned char *at, const unsigned char *own, int64_t count,
+                        bool is_true, const char *operation, tutti_reduce_op op)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (at[i] != (is_true && own[i])) {
+            check(!"a bool of 0 or 1");
+            rank_value("bool", "%s of %lld, %s, element %lld: %d", operation, (long long)count,
+                       tutti_reduce_op_name(op), (long long)i, at[i]);
+            return;
+        }
+}
+
+static void reduce_bools(tutti_group *group, tutti_reduce_op op, int64_t count,
+                         const tutti_options *options)
+{
+    static const unsigned char bytes[] = {7, 0, 128, 1, 255};
+    const int members = (int)tutti_group_size(group), me = (int)tutti_group_rank(group);
+    const bool all = op == TUTTI_PRODUCT || op == TUTTI_MIN || op == TUTTI_BAND;
+    const bool is_true = members == 1 || !all;
+    int64_t shapes[3];
+    tutti_tensor in = tutti_tensor_1d(input, TUTTI_BOOL, &shapes[0], count);
+    tutti_tensor out = tutti_tensor_1d(output, TUTTI_BOOL, &shapes[1], count);
+    tutti_tensor block = tutti_tensor_1d(output, TUTTI_BOOL, &shapes[2], count / members);
+    const int64_t first = me * (count / members);
+    unsigned char *own = malloc((size_t)count);
+
+    require(own);
+    for (int64_t i = 0; i < count; i++)
+        own[i] = bytes[i % (int64_t)sizeof bytes];
+    memcpy(input, own, (size_t)count);
+    if (me)
+        memset(input, 0, (size_t)count);
+    require_ok(tutti_all_reduce_into(group, &in, &out, op, options, NULL));
+    check_bools(output, own, count, is_true, "all_reduce_into", op);
+    memset(output, 9, (size_t)count);
+    require_ok(tutti_reduce_into(group, &in, &out, op, 0, options, NULL));
+    if (!me)
+        check_bools(output, own, count, is_true, "reduce_into", op);
+    memset(output, 9, (size_t)count);
+    require_ok(tutti_reduce_scatter(group, &in, &block, op, options, NULL));
+    check_bools(output, own + first, count / members, is_true, "reduce_scatter", op);
+    require_ok(tutti_all_reduce(group, &in, op, options, NULL));
+    check_bools(input, own, count, is_true, "all_reduce", op);
+    free(own);
+}
+
+RANK_CASE(bools_are_0_or_1_in_a_group_of_one_too)
+{
+    tutti_group *world = rank_init(NULL), *alone;
+    tutti_options fixed = TUTTI_OPTIONS_INIT;
+
+    fixed.flags = TUTTI_FIXED_ORDER;
+    require_ok(tutti_group_split(world, rank, 0, NULL, &alone));
+    for (tutti_reduce_op op = TUTTI_SUM; op <= TUTTI_BXOR; op++)
+        for (int64_t count = 3; op != TUTTI_AVG && count < 40000; count *= 100)
+            for (int i = 0; i < 2; i++) {
+                reduce_bools(alone, op, count, i ? &fixed : NULL);
+                reduce_bools(world, op, count, i ? &fixed : NULL);
+            }
+    check_ok(tutti_group_destroy(alone));
+    check_ok(tutti_group_destroy(world));
+}

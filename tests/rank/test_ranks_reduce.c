@@ -37,6 +37,7 @@ CASE(operands_of_an_operation_that_does_not_commute_keep_their_order, 5)
 CASE(an_operation_that_commutes_may_be_freed_at_once, 3)
 CASE(operations_of_different_names_are_a_mismatch, 3)
 CASE(each_member_multiplies_with_its_own_factor, 3)
+CASE(bools_are_0_or_1_in_a_group_of_one_too, 3)
 
 Test(ranks_reduce, the_environment_asks_for_the_fixed_order)
 {

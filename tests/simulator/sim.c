@@ -446,7 +446,7 @@ void sim_call(struct sim_member *member, const struct sim_op *op, uint64_t numbe
     if (operation_reduces(op->operation)) {
         member->kernels.reduce = reduce_kernel(op->dtype, op->op);
         member->kernels.many = reduce_many(op->dtype, op->op);
-        member->kernels.finish = reduce_finish(op->dtype, op->op);
+        member->kernels.finish = reduce_finish(op->dtype, op->op, member->kernels.members);
     }
     member->call.announce =
         (struct mapped_call){member->sequence, member->signature, &member->words};

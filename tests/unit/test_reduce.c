@@ -350,7 +350,7 @@ Test(reduce, an_average_divides_once_and_truncates_integers_toward_zero, .timeou
             }
 
     int32_t i32[] = {-7, 7, INT32_MIN, INT32_MAX};
-    reduce_finish(TUTTI_I32, TUTTI_AVG)(i32, 4, 2);
+    reduce_finish(TUTTI_I32, TUTTI_AVG, 2)(i32, 4, 2);
     cr_expect(i32[0] == -3 && i32[1] == 3 && i32[2] == INT32_MIN / 2 && i32[3] == INT32_MAX / 2);
 }
 
@@ -406,7 +406,8 @@ Test(reduce, what_has_a_meaning_has_a_kernel_and_nothing_else_has, .timeout = 5)
             cr_expect_eq(reduce_check(op, dtypes[row]), taken ? TUTTI_OK : TUTTI_ERR_UNSUPPORTED);
             cr_expect_eq(reduce_kernel(dtypes[row], op) != NULL, taken);
             cr_expect_eq(reduce_many(dtypes[row], op) != NULL, taken);
-            cr_expect_eq(reduce_finish(dtypes[row], op) != NULL, taken && op == TUTTI_AVG);
+            cr_expect_eq(reduce_finish(dtypes[row], op, 2) != NULL, taken && op == TUTTI_AVG);
+            cr_expect_eq(reduce_finish(dtypes[row], op, 1) != NULL, taken && row == REDUCE_BOOL);
         }
     for (int i = 0; i < 3; i++) {
         const tutti_reduce_op op = (const tutti_reduce_op[]){-1, 63, 64}[i];
@@ -417,7 +418,7 @@ Test(reduce, what_has_a_meaning_has_a_kernel_and_nothing_else_has, .timeout = 5)
     }
     cr_expect_null(reduce_kernel(0, TUTTI_SUM));
     cr_expect_null(reduce_many(TUTTI_DTYPE(5, 32), TUTTI_SUM));
-    cr_expect_null(reduce_finish(0, TUTTI_AVG));
+    cr_expect_null(reduce_finish(0, TUTTI_AVG, 2));
     cr_expect_eq(reduce_kernel(TUTTI_F32, TUTTI_AVG), reduce_kernel(TUTTI_F32, TUTTI_SUM));
 }
 
