@@ -13,6 +13,7 @@ struct thread_error {
     tutti_error_info info;
     char message[ERROR_MESSAGE_MAX];
     bool named; /* the message begins with the public function's name */
+    unsigned count;
 };
 
 static _Thread_local struct thread_error last;
@@ -34,6 +35,12 @@ static void reset(tutti_status status, int system_errno)
                                    .peer = -1,
                                    .operation = ""};
     last.named = false;
+    last.count++;
+}
+
+unsigned error_count(void)
+{
+    return last.count;
 }
 
 tutti_status error_prefix(const char *format, ...)

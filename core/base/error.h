@@ -44,6 +44,9 @@ tutti_status error_prefix(const char *format, ...) __attribute__((format(printf,
 /* Adds fields to the error that error_set() has just set; -1, 0 and NULL leave a field as it is. */
 void error_where(int rank, int peer, uint64_t sequence, const char *operation);
 
+/* How many errors this thread has had: whether a plugin's function has said why it failed. */
+unsigned error_count(void);
+
 /* The thread's current message, never NULL. */
 const char *error_message(void);
 

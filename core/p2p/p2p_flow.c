@@ -15,6 +15,7 @@
  */
 #include <string.h>
 
+#include "base/error.h"
 #include "p2p/p2p_inside.h"
 
 /* ---- out ---- */
@@ -87,11 +88,18 @@ bool p2p_packet_copy(struct p2p_packet *packet)
     return true;
 }
 
+/* The transport's own words for a refusal, if it had any since `count`. */
+static const char *words_since(unsigned count, tutti_status status)
+{
+    return error_count() != count ? error_message() : tutti_status_string(status);
+}
+
 /* True when the transport took it. */
 static bool give_out(struct p2p_packet *packet, struct p2p_io *io, const void *data, uint64_t bytes,
                      uint32_t flags)
 {
     struct p2p_path *path = io->path;
+    const unsigned said = error_count();
     tutti_status status = path->at->ops->isend(path->at->endpoint, path->peer, P2P_LANE, data,
                                                bytes, flags, &io->request);
 
@@ -104,7 +112,7 @@ static bool give_out(struct p2p_packet *packet, struct p2p_io *io, const void *d
         p2p_path_blocked(path);
     else
         p2p_path_fails(path, status, "cannot send to rank %d: %s", path->label_rank,
-                       tutti_status_string(status));
+                       words_since(said, status));
     return false;
 }
 
@@ -271,6 +279,7 @@ static bool give_in(struct p2p_io *io, void *data, uint64_t bytes)
 
     io_init(io, path, kind);
 
+    const unsigned said = error_count();
     tutti_status status =
         path->at->ops->irecv(path->at->endpoint, path->peer, P2P_LANE, data, bytes, &io->request);
     if (status == TUTTI_OK) {
@@ -281,7 +290,7 @@ static bool give_in(struct p2p_io *io, void *data, uint64_t bytes)
         p2p_path_blocked(path);
     else
         p2p_path_fails(path, status, "cannot receive from rank %d: %s", path->label_rank,
-                       tutti_status_string(status));
+                       words_since(said, status));
     return false;
 }
 

@@ -183,7 +183,7 @@ struct p2p_path {
     struct p2p_link failing; /* in engine->failing */
     int label_rank;
     tutti_status failed;
-    char words[224];
+    char words[480];
 
     uint32_t window, eager_max;
     uint32_t credit;    /* what may still be sent eagerly */
