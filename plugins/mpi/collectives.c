@@ -443,7 +443,7 @@ static tutti_status team_start(tutti_team *team, const tutti_collective *what,
 {
     MPI_Datatype type =
         what->op >= 0 ? type_to_reduce(what->dtype, what->op) : type_to_move(what->element_bytes);
-    tutti_status status = job_check_thread(&team->caller, team->job);
+    tutti_status status = job_check_call(&team->caller, team->job);
 
     if (status)
         return status;

@@ -177,7 +177,7 @@ static bool let_go(tutti_endpoint *endpoint, MPI_Request *handle, bool receive)
     int64_t deadline = c->host->now_ns(c->host_self) + DRAIN_MS * INT64_C(1000000);
     int done = 0;
 
-    if (job_is_foreign(endpoint->job))
+    if (job_is_foreign(endpoint->job) || job_is_over())
         return false;
     job_lock();
     if (receive)

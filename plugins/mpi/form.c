@@ -277,7 +277,7 @@ tutti_status form_test(const struct caller *c, struct form *form, MPI_Comm *ret_
     char words[MPI_MAX_ERROR_STRING];
 
     if (form->meets && !form->done && form->code == MPI_SUCCESS) {
-        tutti_status status = job_check_thread(c, form->job);
+        tutti_status status = job_check_call(c, form->job);
 
         if (status)
             return status;

@@ -173,17 +173,21 @@ bool job_blocks(const tutti_host *host, void *host_self)
     return value && !strcmp(value, "1");
 }
 
-tutti_status job_refuse_thread(const struct caller *c)
+static const char over_words[] =
+    "the program has finalized MPI, over which this group goes; leave the groups over MPI before";
+
+tutti_status job_refuse_call(const struct caller *c, const struct job *job)
 {
-    return refuse(c, TUTTI_ERR_UNSUPPORTED, "%s", one_thread_words);
+    return job_is_foreign(job) ? refuse(c, TUTTI_ERR_UNSUPPORTED, "%s", one_thread_words)
+                               : refuse(c, TUTTI_ERR_PLUGIN, "%s", over_words);
 }
 
-void job_warn_of_thread(const struct caller *c)
+void job_warn_of_call(const struct caller *c, const struct job *job)
 {
     static int warned;
 
     if (!__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
-        c->host->log(c->host_self, 1, one_thread_words);
+        c->host->log(c->host_self, 1, job_is_foreign(job) ? one_thread_words : over_words);
 }
 
 /* A tag names the receiving and the sending endpoint, so both numbers must fit; or a process and its

@@ -46,20 +46,28 @@ static inline bool job_is_foreign(const struct job *job)
 {
     return job->one_thread && !pthread_equal(job->home, pthread_self());
 }
-/* UNSUPPORTED, with words, where the program has initialised MPI for another thread alone. */
-tutti_status job_refuse_thread(const struct caller *c);
-static inline tutti_status job_check_thread(const struct caller *c, const struct job *job)
+/* Whether the program has finalized MPI, which ends the process that calls it then. A few ns. */
+static inline bool job_is_over(void)
 {
-    return job_is_foreign(job) ? job_refuse_thread(c) : TUTTI_OK;
+    int ended = 0;
+
+    MPI_Finalized(&ended);
+    return ended;
+}
+/* UNSUPPORTED or PLUGIN, with words, where this thread may not call MPI, or nobody any more. */
+tutti_status job_refuse_call(const struct caller *c, const struct job *job);
+static inline tutti_status job_check_call(const struct caller *c, const struct job *job)
+{
+    return job_is_foreign(job) || job_is_over() ? job_refuse_call(c, job) : TUTTI_OK;
 }
 /* The same for who cannot answer with an error, and then does nothing: warned of once. */
-void job_warn_of_thread(const struct caller *c);
+void job_warn_of_call(const struct caller *c, const struct job *job);
 static inline bool job_is_barred(const struct caller *c, const struct job *job)
 {
-    const bool barred = job_is_foreign(job);
+    const bool barred = job_is_foreign(job) || job_is_over();
 
     if (barred)
-        job_warn_of_thread(c);
+        job_warn_of_call(c, job);
     return barred;
 }
 

@@ -73,7 +73,7 @@ static tutti_status begin_frame(tutti_peer *peer, uint64_t bytes)
 /* Whether requests can be taken at all. */
 static tutti_status can_take(tutti_endpoint *endpoint, uint32_t lane)
 {
-    tutti_status status = job_check_thread(&endpoint->caller, endpoint->job);
+    tutti_status status = job_check_call(&endpoint->caller, endpoint->job);
 
     if (status)
         return status;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program with an MPI of its own, which it initialises, uses and finalizes itself, and tutti
- * beside it: `own_mpi-openmpi LEVEL:WHO[:kill]`, as a job of three processes.
+ * beside it: `own_mpi-openmpi LEVEL:WHO[:END]`, as a job of three processes.
  *
  * LEVEL  single, funneled, serialized, multiple: what the program asks MPI for
  * WHO    first: MPI is initialised before tutti_init(); second: between a world over tcp and one over
  *        MPI; tutti: by tutti_init()
- * kill   process 1 kills itself; the others leave by exit(), as MPI_Finalize() might wait for it
+ * END    kill: process 1 kills itself; the others leave by exit(), as MPI_Finalize() might wait for it;
+ *        thread: process 0 calls tutti from a thread that may not; early: MPI is finalized before the
+ *        world is left
  *
  * Below MULTIPLE the program allows one thread at a time in MPI, and calls of tutti count as calls of
  * MPI: so it holds its lock around them, and waits by testing. The functions of MPI that tutti's
@@ -258,21 +260,37 @@ static void work_beside_a_thread(tutti_group *world)
     REQUIRE(!pthread_join(other, NULL));
 }
 
-/* The others hear that process 1 is dead. */
-static void lose_one(tutti_group *world)
+/* Says how it ends. */
+static void *reduce_in_vain(void *world)
 {
     int64_t shape;
     float value = 1;
     tutti_tensor tensor = tutti_tensor_1d(&value, TUTTI_F32, &shape, 1);
     tutti_status status = TUTTI_OK;
 
-    if (rank == 1)
-        raise(SIGKILL);
     enter();
     for (int i = 0; i < 2 && !status; i++)
         status = tutti_all_reduce(world, &tensor, TUTTI_SUM, NULL, NULL);
     printf("own_mpi: rank %d: %s: %s\n", rank, tutti_status_name(status), tutti_last_error());
     leave();
+    return world;
+}
+
+/* What ends the world: the others hear it, too. */
+static void end(tutti_group *world, const char *how)
+{
+    pthread_t other;
+
+    if (!strcmp(how, "kill") && rank == 1)
+        raise(SIGKILL);
+    if (!strcmp(how, "early"))
+        MPI_Finalize();
+    if (!strcmp(how, "thread") && rank == 0) {
+        REQUIRE(!pthread_create(&other, NULL, reduce_in_vain, world));
+        REQUIRE(!pthread_join(other, NULL));
+    } else {
+        reduce_in_vain(world);
+    }
 }
 
 /* ---- the order of things ------------------------------------------------------------------- */
@@ -320,11 +338,11 @@ static void find_place(void)
 
 int main(int argc, char **argv)
 {
-    char asked[16] = "", who[16] = "", kill[16] = "";
+    char asked[16] = "", who[16] = "", how[16] = "";
     tutti_group *over_tcp = NULL, *world;
     int there = 0, ended = 0;
 
-    REQUIRE(argc == 2 && sscanf(argv[1], "%15[^:]:%15[^:]:%15s", asked, who, kill) >= 2);
+    REQUIRE(argc == 2 && sscanf(argv[1], "%15[^:]:%15[^:]:%15s", asked, who, how) >= 2);
     const bool is_first = !strcmp(who, "first"), is_second = !strcmp(who, "second");
     level = level_of(asked);
     if (is_second) {
@@ -347,14 +365,14 @@ int main(int argc, char **argv)
     if (over_tcp)
         reduce_once(over_tcp, 0);
     REQUIRE(atomic_load(&seen) > ROUNDS && atomic_load(&intruders) == 0);
-    if (*kill)
-        lose_one(world);
+    if (*how)
+        end(world, how);
     close_world(world);
     if (over_tcp)
         close_world(over_tcp);
     MPI_Finalized(&ended);
-    REQUIRE(!ended);
-    if ((is_first || is_second) && !*kill)
+    REQUIRE(ended == !strcmp(how, "early"));
+    if ((is_first || is_second) && !*how)
         MPI_Finalize();
     printf("own_mpi: rank %d of %d is done\n", rank, size);
     return 0;

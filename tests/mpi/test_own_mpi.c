@@ -139,3 +139,34 @@ MPI_TEST(survivors_leave_without_waiting_for_who_died)
     lose_one(family, "serialized:first:kill");
     lose_one(family, "multiple:tutti:kill");
 }
+
+/* All hear the words that the plugin has for it. */
+static void end_all(const char *family, const char *how, const char *status, const char *words)
+{
+    struct ranks *ranks = start(family, "own_mpi", how);
+
+    for (int r = 0; r < PROCESSES; r++) {
+        const struct rank_result *result = ranks_result(ranks, r);
+
+        cr_expect_eq(result->exit_code, 0, "%s", result->err);
+        cr_expect(strstr(result->out, status) && strstr(result->out, words) &&
+                      strstr(result->out, "is done"),
+                  "%s %s: rank %d: %s%s", family, how, r, result->out, result->err);
+    }
+    ranks_free(ranks);
+}
+
+MPI_TEST(a_call_from_a_thread_that_may_not_call_mpi_is_told_to_all_in_words)
+{
+    end_all(family, "single:first:thread", "TUTTI_ERR_UNSUPPORTED",
+            "rank 1: mpi: the program has initialised MPI for its first thread alone, and this is "
+            "another one; call tutti from that thread, or ask MPI_Init_thread for "
+            "MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE");
+    end_all(family, "funneled:first:thread", "TUTTI_ERR_UNSUPPORTED", "for its first thread alone");
+}
+
+MPI_TEST(a_call_after_the_programs_finalize_is_refused_in_words)
+{
+    end_all(family, "single:first:early", "TUTTI_ERR_PLUGIN", "the program has finalized MPI");
+    end_all(family, "multiple:first:early", "TUTTI_ERR_PLUGIN", "the program has finalized MPI");
+}
