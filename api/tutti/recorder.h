@@ -64,7 +64,11 @@ TUTTI_API tutti_status tutti_recorder_read(const tutti_group *group, tutti_recor
  */
 TUTTI_API tutti_status tutti_recorder_dump(const char *directory);
 
-/* What this member moved over each kind of path since the group was made, payload and headers. */
+/*
+ * What this member moved over each kind of path since the group was made, payload and headers, as
+ * far as tutti moved it. What a backend's engine moves for collectives of its own is not in it,
+ * since no engine tells; calls that one served have an algorithm that ends in "_native".
+ */
 typedef struct tutti_traffic {
     uint32_t struct_size; /* set by the caller */
     uint32_t reserved;

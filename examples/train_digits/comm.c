@@ -151,6 +151,24 @@ bool comm_sum_gradients(struct comm *comm, float *values, size_t count, struct f
     return true;
 }
 
+/* What an engine did itself is recorded as one algorithm, "all_reduce_native". */
+bool comm_engine_of_gradients(struct comm *comm, size_t count, const char **ret_engine,
+                              struct failure *why)
+{
+    const struct comm_tally *tally = comm->tally;
+
+    *ret_engine = NULL;
+    if (!tally_read(comm, why))
+        return false;
+    for (size_t i = 0; i < tally->kind_count; i++) {
+        const tutti_record *r = &tally->kinds[i].example;
+
+        if (r->dtype == TUTTI_F32 && r->count == count && strstr(r->algorithm, "_native"))
+            *ret_engine = r->provider;
+    }
+    return true;
+}
+
 bool comm_sum(struct comm *comm, double *values, size_t count, struct failure *why)
 {
     int64_t shape;

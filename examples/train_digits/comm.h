@@ -25,7 +25,7 @@ struct comm {
     const char *backend;
     double seconds;                       /* spent in comm_sum_gradients() */
     uint64_t gradient_calls;              /* of comm_sum_gradients() */
-    struct comm_traffic gradient_traffic; /* during those calls */
+    struct comm_traffic gradient_traffic; /* during those calls; nothing that an engine moved */
     struct comm_tally *tally;
 };
 
@@ -44,6 +44,9 @@ bool comm_same_as_rank_0(struct comm *comm, const uint64_t *values, size_t count
 bool comm_barrier(struct comm *comm, struct failure *why);
 
 bool comm_traffic(const struct comm *comm, struct comm_traffic *ret_traffic, struct failure *why);
+/** The backend whose engine itself sums `count` gradients, so that nobody counts their bytes; NULL: none. */
+bool comm_engine_of_gradients(struct comm *comm, size_t count, const char **ret_engine,
+                              struct failure *why);
 
 /** Prints which provider and algorithm carried how many calls of each kind, from the recorder. */
 bool comm_print_carriers(struct comm *comm, FILE *to, struct failure *why);

@@ -128,13 +128,19 @@ static bool report_traffic(struct run *run, struct failure *why)
 {
     struct comm *comm = &run->comm;
     double totals[] = {(double)comm->gradient_traffic.sent, (double)comm->gradient_traffic.mapped};
+    const char *engine;
 
-    if (!comm_sum(comm, totals, 2, why))
+    if (!comm_engine_of_gradients(comm, run->net.count, &engine, why) ||
+        !comm_sum(comm, totals, 2, why))
         return false;
-    if (run->talks)
-        printf("gradients: %zu bytes on each of %u ranks, %" PRIu64 " steps; bytes a step, all "
-               "ranks: %.0f over connections, %.0f into mapped memory\n",
-               run->net.count * sizeof(float), comm->size, comm->gradient_calls,
+    if (!run->talks)
+        return true;
+    printf("gradients: %zu bytes on each of %u ranks, %" PRIu64 " steps; ",
+           run->net.count * sizeof(float), comm->size, comm->gradient_calls);
+    if (engine)
+        printf("carried by %s itself, which does not tell bytes\n", engine);
+    else
+        printf("bytes a step, all ranks: %.0f over connections, %.0f into mapped memory\n",
                totals[0] / (double)comm->gradient_calls, totals[1] / (double)comm->gradient_calls);
     return true;
 }

@@ -243,6 +243,19 @@ Test(train_digits, bytes_moved_a_step_match_the_models_size_and_the_algorithm)
         }
 }
 
+#ifdef TRAIN_OVER_GLOO
+/* Neither a figure of what tutti itself sent besides. */
+Test(train_digits, bytes_that_an_engine_moves_are_said_to_be_unknown)
+{
+    static char output[OUTPUT_BYTES];
+
+    train(output, "gloo", 2, "--epochs 1");
+    cr_expect_not_null(strstr(output, "; carried by gloo itself, which does not tell bytes\n"),
+                       "%s", output);
+    cr_expect_null(strstr(output, "over connections"), "%s", output);
+}
+#endif
+
 Test(train_digits, the_recorder_says_what_carried_each_operation)
 {
     static char output[OUTPUT_BYTES], wanted[64];
