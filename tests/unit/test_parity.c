@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * docs/parity.md, docs/coming-from.md and docs/matrix.md name C calls, examples and tests. Each must exist, each
- * example must use its call, and each call of MPI and MLX that the one names has a row in the other.
+ * example must use its call, and each call of MPI and MLX that the one names, and each of torch.distributed's
+ * documentation, has a row in the other.
  */
 #include "documents.h"
 
@@ -190,12 +191,68 @@ static GPtrArray *names_of(const GPtrArray *rows)
 
     for (guint i = 0; i < rows->len; i++) {
         g_autoptr(GPtrArray) found =
-            document_find(((char **)rows->pdata[i])[0], "`([A-Za-z_.]+)[^`]*`");
+            document_find(((char **)rows->pdata[i])[0], "`([A-Za-z0-9_.]+)[^`]*`");
 
         for (guint k = 0; k < found->len; k++)
             g_ptr_array_add(names, g_strdup(found->pdata[k]));
     }
     return names;
+}
+
+/*
+ * What torch.distributed's documentation has in the sections that docs/parity.md names: its
+ * functions and classes, and those of its classes' members that a program calls.
+ */
+static const char *const torchs_calls[] = {
+    /* Initialization */
+    "is_available", "init_process_group", "device_mesh.init_device_mesh", "is_initialized",
+    "is_mpi_available", "is_nccl_available", "is_gloo_available", "is_xccl_available",
+    "is_ucc_available", "is_backend_available", "is_torchelastic_launched",
+    "get_default_backend_for_device",
+    /* Post-Initialization, Shutdown */
+    "Backend", "Backend.register_backend", "get_backend", "get_rank", "get_world_size",
+    "destroy_process_group",
+    /* Groups */
+    "new_group", "shrink_group", "get_group_rank", "get_global_rank", "get_process_group_ranks",
+    "device_mesh.DeviceMesh",
+    /* Point-to-point communication */
+    "send", "recv", "isend", "irecv", "send_object_list", "recv_object_list", "batch_isend_irecv",
+    "P2POp",
+    /* Collective functions, Monitored Barrier */
+    "broadcast", "broadcast_object_list", "all_reduce", "reduce", "all_gather",
+    "all_gather_into_tensor", "all_gather_object", "gather", "gather_object", "scatter",
+    "scatter_object_list", "reduce_scatter", "reduce_scatter_tensor", "all_to_all_single",
+    "all_to_all", "barrier", "monitored_barrier", "reduce_op", "Work.wait", "Work.is_completed",
+    "Work.is_success", "Work.exception", "Work.result", "Work.source_rank", "Work.get_future",
+    "Work.synchronize", "Work.block_current_stream", "Work.boxed", "Work.unbox", "ReduceOp.SUM",
+    "ReduceOp.AVG", "ReduceOp.PRODUCT", "ReduceOp.MIN", "ReduceOp.MAX", "ReduceOp.BAND",
+    "ReduceOp.BOR", "ReduceOp.BXOR", "ReduceOp.PREMUL_SUM",
+    /* Distributed Key-Value Store */
+    "Store.add", "Store.append", "Store.check", "Store.clone", "Store.compare_set",
+    "Store.delete_key", "Store.get", "Store.has_extended_api", "Store.list_keys", "Store.multi_get",
+    "Store.multi_set", "Store.num_keys", "Store.queue_len", "Store.queue_pop", "Store.queue_push",
+    "Store.set", "Store.set_timeout", "Store.timeout", "Store.wait", "TCPStore", "TCPStore.host",
+    "TCPStore.port", "TCPStore.libuvBackend", "HashStore", "FileStore", "FileStore.path",
+    "PrefixStore", "PrefixStore.underlying_store"};
+
+Test(parity, each_call_of_torchs_documentation_has_a_row, .timeout = 30)
+{
+    g_autofree char *parity = document_read("docs/parity.md");
+    g_autoptr(GPtrArray) rows = g_ptr_array_new();
+    g_autoptr(GPtrArray) tables = g_ptr_array_new_with_free_func((GDestroyNotify)g_ptr_array_unref);
+
+    for (const char *at = parity; (at = strstr(at, "\n| torch.distributed |")); at++) {
+        GPtrArray *table = document_table(at, "torch.distributed");
+
+        g_ptr_array_add(tables, table);
+        for (guint i = 0; i < table->len; i++)
+            g_ptr_array_add(rows, table->pdata[i]);
+    }
+    g_autoptr(GPtrArray) covered = names_of(rows);
+
+    for (size_t i = 0; i < G_N_ELEMENTS(torchs_calls); i++)
+        cr_expect(document_has(covered, torchs_calls[i]), "docs/parity.md has no row of %s",
+                  torchs_calls[i]);
 }
 
 Test(parity, each_call_one_may_come_from_has_a_row, .timeout = 30)
