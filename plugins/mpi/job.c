@@ -173,8 +173,8 @@ bool job_blocks(const tutti_host *host, void *host_self)
     return value && !strcmp(value, "1");
 }
 
-static const char over_words[] =
-    "the program has finalized MPI, over which this group goes; leave the groups over MPI before";
+static const char over_words[] = "the program has finalized MPI, over which this group goes; "
+                                 "destroy its groups before MPI_Finalize";
 
 tutti_status job_refuse_call(const struct caller *c, const struct job *job)
 {
@@ -364,7 +364,7 @@ void job_warn_of_finalize(const struct caller *c)
 {
     static int warned;
 
-    if (!state.ours && !__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
+    if (!state.ours && !job_is_over() && !__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
         c->host->log(
             c->host_self, 1,
             "the program has initialised MPI, and its MPI_Finalize may wait for ever for a "

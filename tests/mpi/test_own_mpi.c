@@ -152,6 +152,7 @@ static void end_all(const char *family, const char *how, const char *status, con
         cr_expect(strstr(result->out, status) && strstr(result->out, words) &&
                       strstr(result->out, "is done"),
                   "%s %s: rank %d: %s%s", family, how, r, result->out, result->err);
+        cr_expect_eq(!strstr(result->err, "leave by exit() without it"), !!strstr(how, ":early"));
     }
     ranks_free(ranks);
 }
