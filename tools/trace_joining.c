@@ -49,7 +49,7 @@ static void judge(struct trace_verdict *v, bool others_are_through)
     if (v->missing->len)
         judge_add(v, TRACE_LATE, g_array_ref(v->missing), 0,
                   g_strdup_printf("%s has not come into tutti_init(), or gives no sign of life: "
-                                  "there is no dump of it",
+                                  "there is no dump of it, or none was collected",
                                   missing));
     else if (others_are_through)
         judge_add(v, TRACE_LATE, g_array_ref(v->waiting), 0,

@@ -35,8 +35,31 @@ void judge_losses(struct trace_verdict *verdict);
 void judge_endings(struct trace_verdict *verdict);
 void judge_halted(struct trace_verdict *verdict);
 
+/* ---- trace_missing.c ---- */
+
+/* Whether somebody is known to wait for this very rank in a collective, and not for one behind it. */
+bool judge_is_awaited(const struct trace_verdict *verdict, int rank);
+/* That it is waited for and gave no dump; that any of those that gave none may be the one. */
+void judge_missing(struct trace_verdict *verdict, int rank);
+void judge_several_missing(struct trace_verdict *verdict);
+
+/* ---- trace_circle.c ---- */
+
+/* The message that this member waits in for long, NULL: none; `group` may be NULL. */
+const struct trace_call *judge_in_message(const struct trace_group *group);
+/* Whether the other side of this message of `rank` is in flight as well. */
+bool judge_is_met(const struct trace_group *peer, int rank, const struct trace_call *call);
+/* "; rank 2 has sent rank 0 tag 6, which nobody asked for", where `rank` waits to receive another; or "". */
+char *judge_other_tag(const struct trace_verdict *verdict, int rank, const struct trace_call *call);
+/* Tells of ranks that wait for each other where the message of `rank` leads to such, and nothing is told of
+ * them yet; else false. It need not be one of them. */
+bool judge_circle(struct trace_verdict *verdict, int rank);
+
 /* ---- trace_waits.c ---- */
 
+bool judge_waits_long(const struct trace_group *group, const struct trace_call *call);
+/* The collective in flight that this member waits in for long, NULL: none; `group` may be NULL. */
+const struct trace_call *judge_in_collective(const struct trace_group *group);
 /* Who is late or stuck in collectives, and in messages. */
 void judge_waits(struct trace_verdict *verdict);
 void judge_messages(struct trace_verdict *verdict);

@@ -317,6 +317,9 @@ static void read_record(const struct object *object, guint index, void *user)
     record->sequence =
         (guint64)integer(object, record->message ? "message" : "sequence", 1, G_MAXINT64);
     record->call = call_words(object);
+    record->is_send = record->message && strcmp(record->call, "send") == 0;
+    record->peer = (int)integer_or(object, "peer", -1, group->size - 1, -1);
+    record->tag = (guint64)integer_or(object, "tag", 0, G_MAXINT64, 0);
     record->state = string(object, "state");
     record->refused = truth_or(object, "refused", false);
     record->has_signature = has(object, "signature");
@@ -370,6 +373,8 @@ static void read_group(const struct object *object, guint index, void *user)
     group->completed = (guint64)integer(object, "completed", 0, G_MAXINT64);
     each(object, "unfinished", CALLS_MAX, read_call, group);
     each(object, "records", CALLS_MAX, read_record, group);
+    group->has_all_records =
+        integer_or(object, "recorded", 0, G_MAXINT64, 0) <= (gint64)group->records->len;
 }
 
 static void read_joining(const struct object *object, struct trace_dump *dump)

@@ -37,6 +37,9 @@ struct trace_record {
     bool message, refused; /* refused: called after the group had failed */
     guint64 sequence;
     char *call; /* "all_reduce 8 x f32, sum" */
+    bool is_send;
+    int peer; /* of a message; -1: anybody */
+    guint64 tag;
     bool has_signature;
     guint64 signature;
     char *state;
@@ -55,6 +58,7 @@ struct trace_group {
     guint64 started, completed;
     GPtrArray *unfinished; /* struct trace_call */
     GPtrArray *records;    /* struct trace_record */
+    bool has_all_records;  /* none was overwritten by later ones */
     GHashTable *by_number; /* sequence (gint64) of a collective -> its record */
 };
 

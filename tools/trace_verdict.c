@@ -9,9 +9,10 @@
  *               host is known not to answer
  *   the kernel  how mates' processes were when others dumped: stopped, traced
  *   waits       the lowest collective that somebody waits in: who has called less is late; who gave
- *               no dump and is waited for is stopped or out of reach; if all have called it, what
+ *               no dump and is waited for is missing, for whatever reason; if all have called it, what
  *               they wait for does not come
- *   messages    the same, with the peer; waits that lead back to where they began are a circle
+ *   messages    the same, with the peer; waits that lead back to where they began, over messages and
+ *               collectives, are a circle
  *
  * Dumps are not taken at one moment. A wait of less than a second may be one that was about to end,
  * and a dump that is much older than the newest counts as none.

@@ -12,9 +12,10 @@
     X(CUT, "cut", "hosts do not reach each other, and processes on both sides live")               \
     X(LEFT, "left", "a member left in order before a call that needs it")                          \
     X(ABORTED, "aborted", "a member ended the group on purpose")                                   \
-    X(STOPPED, "stopped", "a process does not run, or gives no sign of life")                      \
+    X(STOPPED, "stopped", "a process does not run, as others saw")                                 \
+    X(MISSING, "missing", "somebody is waited for who gave no dump")                               \
     X(LATE, "late", "a member has not called what others wait in")                                 \
-    X(STUCK, "stuck", "all have called it, and it does not move")                                  \
+    X(STUCK, "stuck", "all have called it, and it does not move; or a circle of waiting")          \
     X(FAILED, "failed", "the group failed for another reason")                                     \
     X(FINE, "fine", "nobody waits for long, and no group has failed")
 

@@ -11,24 +11,23 @@ static bool timed_out(const struct trace_group *group)
     return group->verdict && strcmp(group->verdict, "TUTTI_ERR_TIMEOUT") == 0;
 }
 
-static bool waits_long(const struct trace_group *group, const struct trace_call *call)
+bool judge_waits_long(const struct trace_group *group, const struct trace_call *call)
 {
     return call->seconds >= LONG_S || (timed_out(group) && call->seconds >= 0);
 }
 
-/* The collective in flight that this member waits in. */
-static const struct trace_call *in_collective(const struct trace_group *group)
+const struct trace_call *judge_in_collective(const struct trace_group *group)
 {
     const struct trace_call *first =
         group && group->unfinished->len ? group->unfinished->pdata[0] : NULL;
 
-    return first && !first->message && waits_long(group, first) ? first : NULL;
+    return first && !first->message && judge_waits_long(group, first) ? first : NULL;
 }
 
 /* Its number. A dump that was made after the failure has only the record of what failed. */
 static guint64 waits_in(const struct trace_group *group)
 {
-    const struct trace_call *call = in_collective(group);
+    const struct trace_call *call = judge_in_collective(group);
 
     if (call)
         return call->sequence;
@@ -50,7 +49,7 @@ static void find_waiting(struct trace_verdict *v)
             v->sequence = sequence;
     }
     for (int r = 0; v->sequence && r < v->size; r++) {
-        const struct trace_call *call = in_collective(v->by_rank[r]);
+        const struct trace_call *call = judge_in_collective(v->by_rank[r]);
 
         if (waits_in(v->by_rank[r]) != v->sequence)
             continue;
@@ -58,22 +57,6 @@ static void find_waiting(struct trace_verdict *v)
         if (call && call->seconds > v->seconds)
             v->seconds = call->seconds;
     }
-}
-
-/* Whether a dump says that it waits for `rank`, in whatever. */
-static bool is_awaited(const struct trace_verdict *v, int rank)
-{
-    for (guint i = 0; i < v->waiting->len; i++) {
-        const struct trace_call *call =
-            in_collective(v->by_rank[g_array_index(v->waiting, int, i)]);
-
-        if (call && call->waits_rank == rank)
-            return true;
-        for (guint k = 0; call && k < call->not_called->len; k++)
-            if (g_array_index(call->not_called, int, k) == rank)
-                return true;
-    }
-    return v->status && judge_any(v)->culprit == rank;
 }
 
 static void add_late(struct trace_verdict *v, int rank)
@@ -85,19 +68,6 @@ static void add_late(struct trace_verdict *v, int rank)
               g_strdup_printf("%s has not called %s: %s", who, call, activity));
 }
 
-/* Takes `ranks` over. Of several it is not known which one is waited for. */
-static void add_silent(struct trace_verdict *v, GArray *ranks)
-{
-    const bool one = ranks->len == 1;
-    g_autofree char *who =
-        one ? judge_who(v, g_array_index(ranks, int, 0)) : trace_ranks_words(ranks);
-
-    judge_add(v, TRACE_STOPPED, ranks, v->sequence,
-              g_strdup_printf("%s %s waited for and there is no dump of %s stopped, hangs with "
-                              "SIGUSR2 blocked, or its host cannot be reached",
-                              who, one ? "is" : "are", one ? "it: it is" : "them: one of them is"));
-}
-
 static bool crosses_hosts(const struct trace_group *group, int rank)
 {
     return rank >= 0 && group->members[rank].layout != group->members[group->rank].layout;
@@ -107,7 +77,7 @@ static bool crosses_hosts(const struct trace_group *group, int rank)
 static bool leads_to_another_host(const struct trace_verdict *v, int rank)
 {
     for (int steps = 0; steps < v->size; steps++) {
-        const struct trace_call *call = in_collective(v->by_rank[rank]);
+        const struct trace_call *call = judge_in_collective(v->by_rank[rank]);
 
         if (!call || call->waits_rank < 0)
             return false;
@@ -127,7 +97,7 @@ static void add_stuck(struct trace_verdict *v)
 
     for (guint i = 0; i < v->waiting->len; i++) {
         int rank = g_array_index(v->waiting, int, i);
-        const struct trace_call *waiting = in_collective(v->by_rank[rank]);
+        const struct trace_call *waiting = judge_in_collective(v->by_rank[rank]);
 
         between_hosts &= leads_to_another_host(v, rank);
         if (waiting && waiting->waits_rank >= 0)
@@ -154,7 +124,7 @@ static void find_held(struct trace_verdict *v)
 {
     for (guint i = 0; i < v->waiting->len; i++) {
         int rank = g_array_index(v->waiting, int, i);
-        const struct trace_call *call = in_collective(v->by_rank[rank]);
+        const struct trace_call *call = judge_in_collective(v->by_rank[rank]);
         g_autofree char *who = judge_who(v, rank), *words = trace_call_words(v, v->sequence);
 
         if (call && strcmp(call->waits_what, "wrapper") == 0)
@@ -186,90 +156,24 @@ void judge_waits(struct trace_verdict *v)
     if (!explained)
         find_held(v);
     for (int r = 0; r < v->size; r++) {
-        if (v->by_rank[r] && v->by_rank[r]->started < v->sequence && !is_accounted_for(v, r))
-            add_late(v, r);
-        else if (!v->by_rank[r] && !explained && !judge_has(v, r) && is_awaited(v, r))
-            add_silent(v, judge_ranks(r));
+        if (v->by_rank[r] && v->by_rank[r]->started < v->sequence && !is_accounted_for(v, r)) {
+            if (explained || !judge_circle(v, r) || !judge_has(v, r))
+                add_late(v, r);
+        } else if (!v->by_rank[r] && !explained && !judge_has(v, r) && judge_is_awaited(v, r)) {
+            judge_missing(v, r);
+        }
     }
     if (explained || v->findings->len)
         return;
-    if (v->missing->len)
-        add_silent(v, g_array_copy(v->missing));
+    if (v->missing->len == 1)
+        judge_missing(v, g_array_index(v->missing, int, 0));
+    else if (v->missing->len)
+        judge_several_missing(v);
     else
         add_stuck(v);
 }
 
 /* ---- messages ---- */
-
-/* The first of its messages that waits for long. */
-static const struct trace_call *in_message(const struct trace_group *group)
-{
-    for (guint i = 0; group && i < group->unfinished->len; i++) {
-        const struct trace_call *call = group->unfinished->pdata[i];
-
-        if (call->message && waits_long(group, call))
-            return call;
-    }
-    return NULL;
-}
-
-/* The other side of a message, in flight as well. */
-static bool is_met(const struct trace_group *peer, int rank, const struct trace_call *call)
-{
-    const char *other = strcmp(call->operation, "send") == 0 ? "recv" : "send";
-
-    for (guint i = 0; i < peer->unfinished->len; i++) {
-        const struct trace_call *theirs = peer->unfinished->pdata[i];
-
-        if (theirs->message && strcmp(theirs->operation, other) == 0 && theirs->tag == call->tag &&
-            (theirs->peer == rank || theirs->peer < 0))
-            return true;
-    }
-    return false;
-}
-
-/* Whom it waits for: in a collective, or with its first message. -1: nobody. */
-static int awaited_by(const struct trace_verdict *v, int rank)
-{
-    const struct trace_group *group = v->by_rank[rank];
-    const struct trace_call *call = in_collective(group);
-
-    if (!call)
-        call = in_message(group);
-    return call ? call->message ? call->peer : call->waits_rank : -1;
-}
-
-/* The ranks of the circle that waiting leads into from `rank`; NULL: it leads to one that does not
- * wait. */
-static GArray *circle_from(const struct trace_verdict *v, int rank)
-{
-    g_autofree bool *seen = g_new0(bool, v->size);
-    GArray *circle;
-
-    for (; rank >= 0 && !seen[rank]; rank = awaited_by(v, rank))
-        seen[rank] = true;
-    if (rank < 0)
-        return NULL;
-    circle = judge_ranks(rank);
-    for (int r = awaited_by(v, rank); r != rank; r = awaited_by(v, r))
-        g_array_append_val(circle, r);
-    return circle;
-}
-
-static void add_circle(struct trace_verdict *v, GArray *circle)
-{
-    GString *words = g_string_new("they wait for each other");
-
-    for (guint i = 0; i < circle->len; i++) {
-        int rank = g_array_index(circle, int, i);
-        const struct trace_group *group = v->by_rank[rank];
-        const struct trace_call *call = in_collective(group);
-        g_autofree char *what = judge_call(group, call ? call : in_message(group));
-
-        g_string_append_printf(words, "; rank %d in %s", rank, what);
-    }
-    judge_add(v, TRACE_STUCK, circle, 0, g_string_free(words, FALSE));
-}
 
 static void judge_message(struct trace_verdict *v, int rank, const struct trace_call *call)
 {
@@ -277,8 +181,8 @@ static void judge_message(struct trace_verdict *v, int rank, const struct trace_
     g_autofree char *who = judge_who(v, call->peer), *what = judge_call(group, call);
 
     if (!peer) {
-        add_silent(v, judge_ranks(call->peer));
-    } else if (is_met(peer, rank, call)) {
+        judge_missing(v, call->peer);
+    } else if (judge_is_met(peer, rank, call)) {
         bool between_hosts = crosses_hosts(group, call->peer);
 
         judge_add(v, between_hosts ? TRACE_CUT : TRACE_STUCK, judge_ranks(call->peer), 0,
@@ -288,27 +192,12 @@ static void judge_message(struct trace_verdict *v, int rank, const struct trace_
                                                 : "it does not move"));
     } else {
         g_autofree char *activity = judge_activity(v, call->peer);
+        g_autofree char *tag = judge_other_tag(v, rank, call);
 
         judge_add(v, TRACE_LATE, judge_ranks(call->peer), 0,
-                  g_strdup_printf("%s has not answered the %s of rank %d for %.1f s: %s", who, what,
-                                  rank, call->seconds, activity));
+                  g_strdup_printf("%s has not answered the %s of rank %d for %.1f s: %s%s", who,
+                                  what, rank, call->seconds, activity, tag));
     }
-}
-
-/* Waiting that leads in a circle has no first cause. False: it does not. */
-static bool find_circle(struct trace_verdict *v, int rank, const struct trace_call *call)
-{
-    const struct trace_group *peer = v->by_rank[call->peer];
-    GArray *circle = peer ? circle_from(v, rank) : NULL;
-
-    if (!circle)
-        return false;
-    if (circle->len > 1 && !is_met(peer, rank, call)) {
-        add_circle(v, circle);
-        return true;
-    }
-    g_array_unref(circle);
-    return false;
 }
 
 void judge_messages(struct trace_verdict *v)
@@ -316,10 +205,10 @@ void judge_messages(struct trace_verdict *v)
     if (is_explained(v))
         return;
     for (int r = 0; r < v->size; r++) {
-        const struct trace_call *call = in_message(v->by_rank[r]);
+        const struct trace_call *call = judge_in_message(v->by_rank[r]);
 
         if (call && call->peer >= 0 && !judge_has(v, call->peer) && !judge_has(v, r) &&
-            !find_circle(v, r, call))
+            !judge_circle(v, r))
             judge_message(v, r, call);
     }
 }

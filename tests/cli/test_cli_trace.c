@@ -90,12 +90,11 @@ Test(trace, what_a_file_says_cannot_reach_the_terminal_as_control, .timeout = 20
 
 /* ---- dumps of several ranks ---- */
 
-/* The dump of one rank; `lists` are the members "unfinished" and "records" of its group. `lost`: how it
- * lost rank 1; NULL: it has not. */
-static void put_dump_of_loss(const char *folder, int rank, int size, int started, const char *lists,
-                             const char *lost)
+/* The dump of one rank; `lists` are the members "unfinished" and "records" of its group. `seen`: what it says
+ * of rank 1 besides, "" nothing. */
+static void put_dump_seeing(const char *folder, int rank, int size, int started, const char *lists,
+                            const char *seen)
 {
-    g_autofree char *loss = lost ? g_strdup_printf(",\"lost\":\"%s\"", lost) : g_strdup("");
     g_autofree char *name = g_strdup_printf("rank%d.json", rank);
     g_autoptr(GString) text = g_string_new(NULL);
 
@@ -108,27 +107,34 @@ static void put_dump_of_loss(const char *folder, int rank, int size, int started
     for (int r = 0; r < size; r++)
         g_string_append_printf(text,
                                "%s{\"host\":\"h\",\"pid\":%d,\"layout\":0,\"world_rank\":%d%s}",
-                               r ? "," : "", 100 + r, r, r == 1 ? loss : "");
+                               r ? "," : "", 100 + r, r, r == 1 ? seen : "");
     g_string_append_printf(text, "],\"started\":%d,\"completed\":0,%s}]}", started, lists);
     put(folder, name, text->str);
 }
 
 static void put_dump(const char *folder, int rank, int size, int started, const char *lists)
 {
-    put_dump_of_loss(folder, rank, size, started, lists, NULL);
+    put_dump_seeing(folder, rank, size, started, lists, "");
 }
 
 #define CALLED(operation)                                                                          \
     "\"records\":[{\"sequence\":1,\"operation\":\"" operation                                      \
     "\",\"count\":0,\"state\":\"started\"}]"
 #define CALLED_NOTHING "\"unfinished\":[],\"records\":[]"
-#define WAITS(call, waits)                                                                         \
-    "{" call ",\"seconds\":9,\"waits_for\":{\"rank\":" waits                                       \
-    ",\"what\":\"message\",\"not_called\":[]}}"
-#define IN_BARRIER(waits) WAITS("\"sequence\":1", waits)
-#define IN_RECV(peer)                                                                              \
-    WAITS("\"operation\":\"recv\",\"peer\":" peer ",\"tag\":7,\"bytes\":8,\"moved\":0", peer)
+#define WAITS(call, waits, what)                                                                   \
+    "{" call ",\"seconds\":9,\"waits_for\":{\"rank\":" waits ",\"what\":\"" what                   \
+    "\",\"not_called\":[]}}"
+#define IN_BARRIER(waits) WAITS("\"sequence\":1", waits, "message")
+#define IN_BARRIER_BEFORE(waits) WAITS("\"sequence\":1", waits, "call")
+#define IN_MESSAGE(operation, peer, tag)                                                           \
+    WAITS("\"operation\":\"" operation "\",\"peer\":" peer ",\"tag\":" tag                         \
+          ",\"bytes\":8,\"moved\":0",                                                              \
+          peer, "message")
+#define IN_RECV(peer) IN_MESSAGE("recv", peer, "7")
 #define UNFINISHED(calls) "\"unfinished\":[" calls "]," CALLED("barrier")
+#define MESSAGE(number, operation, peer, tag, state)                                               \
+    "{\"message\":" number ",\"operation\":\"" operation "\",\"count\":8,\"peer\":" peer           \
+    ",\"tag\":" tag ",\"state\":\"" state "\"}"
 
 static struct ran analyzed(const char *folder)
 {
@@ -153,16 +159,66 @@ Test(trace, two_that_differ_are_told_although_rank_0_is_behind_them, .timeout = 
     folder_remove(folder);
 }
 
+/* A rank that waits for data of another knows nothing of whom that one waits for. */
 Test(trace, nobody_is_picked_out_of_several_that_gave_no_dump, .timeout = 20)
 {
-    char *folder = folder_new();
+    static const struct {
+        const char *waits, *answer;
+    } cases[] = {
+        {UNFINISHED(IN_BARRIER("-1")), "or files were not collected or never written\n"},
+        {UNFINISHED(IN_BARRIER("3")), "; rank 1 waits for rank 3, which may be waiting itself\n"},
+    };
 
-    put_dump(folder, 1, 4, 1, UNFINISHED(IN_BARRIER("-1")));
-    struct ran r = analyzed(folder);
-    CONTAINS(r.out, "  stopped: ranks 0, 2 and 3 are waited for and there is no dump of them: ");
-    CONTAINS(r.out, "  no dump of ranks 0, 2 and 3\n");
-    ran_free(&r);
-    folder_remove(folder);
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        char *folder = folder_new();
+
+        put_dump(folder, 1, 4, 1, cases[i].waits);
+        struct ran r = analyzed(folder);
+        CONTAINS(r.out, "  missing: it cannot be told who holds up #1 barrier, for there is no "
+                        "dump of ranks 0, 2 and 3: one of them is stopped, ");
+        CONTAINS(r.out, cases[i].answer);
+        CONTAINS(r.out, "  no dump of ranks 0, 2 and 3\nverdict: missing\n");
+        ran_free(&r);
+        folder_remove(folder);
+    }
+}
+
+/* What the others saw of its process rules some of the reasons out. */
+Test(trace, who_gave_no_dump_is_called_stopped_only_if_somebody_saw_that, .timeout = 30)
+{
+    static const struct {
+        const char *seen, *answer, *verdict;
+    } cases[] = {
+        {"",
+         "no dump of it: it is stopped, hangs with SIGUSR2 blocked, its host cannot be reached, "
+         "or its file was not collected or never written\n",
+         "verdict: missing\n"},
+        {",\"process\":\"running\"",
+         "no dump of it, though its process is not stopped (running, as rank 0 saw): it hangs with "
+         "SIGUSR2 blocked, or its file was not collected or never written\n",
+         "verdict: missing\n"},
+        {",\"process\":\"sleeping\"", "its process is not stopped (sleeping, as rank 0 saw)",
+         "verdict: missing\n"},
+        {",\"process\":\"stopped\"",
+         "  stopped: rank 1 (host h, pid 101) is stopped by a signal (SIGCONT lets it go on)\n",
+         "verdict: stopped\n"},
+        {",\"process\":\"dead\"",
+         "  dead: rank 1 (host h, pid 101) ended without leaving the group\n", "verdict: dead\n"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        char *folder = folder_new();
+
+        put_dump_seeing(folder, 0, 3, 1, UNFINISHED(IN_BARRIER_BEFORE("1")), cases[i].seen);
+        struct ran r = analyzed(folder); /* rank 2 gave none either, but is not the one */
+        CONTAINS(r.out, cases[i].answer);
+        CONTAINS(r.out, cases[i].verdict);
+        cr_expect(i > 2 || strstr(r.out, "  missing: rank 1 (host h, pid 101) has not called #1 "
+                                         "barrier, and there is no dump of it"),
+                  "%s", r.out);
+        ran_free(&r);
+        folder_remove(folder);
+    }
 }
 
 /* Ranks 0 and 1 wait for each other in a call that rank 2 has not come to; rank 3 owes a message. */
@@ -176,7 +232,49 @@ Test(trace, who_owes_a_message_and_gave_no_dump_is_told_next_to_who_is_late, .ti
     struct ran r = analyzed(folder);
     CONTAINS(r.out, "  late: rank 2 (host h, pid 102) has not called #1 barrier: it has called "
                     "nothing yet and is outside of tutti\n");
-    CONTAINS(r.out, "  stopped: rank 3 (host h, pid 103) is waited for and there is no dump of it");
+    CONTAINS(r.out,
+             "  missing: rank 3 (host h, pid 103) is waited for, and there is no dump of it");
+    ran_free(&r);
+    folder_remove(folder);
+}
+
+/* Rank 0 waits for a message of rank 2, which is in a barrier that rank 0 has not called;
+ * rank 3 waits for one of them and is in no circle of its own. */
+Test(trace, a_circle_over_a_message_and_a_collective_is_stuck, .timeout = 20)
+{
+    char *folder = folder_new();
+
+    put_dump(folder, 0, 4, 0,
+             "\"unfinished\":[" IN_RECV("2") "],\"records\":[" MESSAGE(
+                 "1", "recv", "2", "5", "done") "," MESSAGE("2", "recv", "2", "7", "running") "]");
+    put_dump(folder, 1, 4, 1, UNFINISHED(IN_BARRIER_BEFORE("0")));
+    put_dump(folder, 2, 4, 1,
+             "\"unfinished\":[" IN_BARRIER_BEFORE("0") "],\"records\":[" MESSAGE(
+                 "1", "send", "0", "5", "done") "," MESSAGE("2", "send", "0", "6", "done") "]");
+    put_dump(folder, 3, 4, 0, "\"unfinished\":[" IN_RECV("0") "],\"records\":[]");
+    struct ran r = analyzed(folder);
+    CONTAINS(r.out,
+             "  stuck: they wait for each other; rank 0 in recv of 8 bytes, tag 7, from rank 2; "
+             "rank 2 in #1, which rank 0 has not called; rank 2 has sent rank 0 tag 6, which "
+             "nobody asked for\n");
+    CONTAINS(r.out, "  late: rank 3 (host h, pid 103) has not called #1 barrier: it waits in recv");
+    cr_expect_null(strstr(r.out, "late: rank 0"), "%s", r.out);
+    ran_free(&r);
+    folder_remove(folder);
+}
+
+/* Two in one message of two tags, while the others wait for both in a collective. */
+Test(trace, a_send_and_a_receive_of_two_tags_are_a_circle, .timeout = 20)
+{
+    char *folder = folder_new();
+
+    put_dump(folder, 0, 3, 0, "\"unfinished\":[" IN_MESSAGE("recv", "1", "5") "],\"records\":[]");
+    put_dump(folder, 1, 3, 0, "\"unfinished\":[" IN_MESSAGE("send", "0", "6") "],\"records\":[]");
+    put_dump(folder, 2, 3, 1, UNFINISHED(IN_BARRIER_BEFORE("0")));
+    struct ran r = analyzed(folder);
+    CONTAINS(r.out,
+             "  stuck: they wait for each other; rank 0 in recv of 8 bytes, tag 5, from rank 1; "
+             "rank 1 in send of 8 bytes, tag 6, to rank 0\nverdict: stuck\n");
     ran_free(&r);
     folder_remove(folder);
 }
@@ -193,8 +291,11 @@ Test(trace, whose_host_does_not_answer_is_cut_off_whoever_else_only_lost_it, .ti
     for (size_t i = 0; i < G_N_ELEMENTS(losses); i++) {
         char *folder = folder_new();
 
-        put_dump_of_loss(folder, 0, 3, 0, CALLED_NOTHING, losses[i][0]);
-        put_dump_of_loss(folder, 2, 3, 0, CALLED_NOTHING, losses[i][1]);
+        for (int k = 0; k < 2; k++) {
+            g_autofree char *seen = g_strdup_printf(",\"lost\":\"%s\"", losses[i][k]);
+
+            put_dump_seeing(folder, 2 * k, 3, 0, CALLED_NOTHING, seen);
+        }
         struct ran r = analyzed(folder);
         CONTAINS(r.out, losses[i][2]);
         ran_free(&r);
@@ -206,10 +307,10 @@ Test(trace, a_dump_of_thousands_of_members_is_judged_in_seconds, .timeout = 60)
 {
     char *folder = folder_new();
 
-    put_dump(folder, 5, 4096, 1, UNFINISHED(IN_BARRIER("7")));
+    put_dump(folder, 5, 4096, 1, UNFINISHED(IN_BARRIER_BEFORE("7")));
     struct ran r = analyzed(folder);
     cr_expect_lt(r.seconds, 20);
-    CONTAINS(r.out, "  stopped: rank 7 (host h, pid 107) is waited for");
+    CONTAINS(r.out, "  missing: rank 7 (host h, pid 107) has not called #1 barrier");
     CONTAINS(r.out, "  no dump of ranks 0-4 and 6-4095\n");
     ran_free(&r);
     folder_remove(folder);

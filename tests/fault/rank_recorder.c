@@ -135,3 +135,19 @@ RANK_CASE(sends_in_a_circle)
     rank_point("open");
     (void)tutti_send(world, &tensor, (rank + 1) % size, 7, NULL);
 }
+
+/* Rank 0 receives what nobody sends, as the victim's message has another tag; the others are further on. */
+RANK_CASE(waits_for_another_tag)
+{
+    float value = 0;
+    tutti_group *world = rank_init(NULL);
+    int64_t shape;
+    tutti_tensor tensor = tutti_tensor_1d(&value, TUTTI_F32, &shape, 1);
+
+    check_ok(tutti_barrier(world, NULL, NULL));
+    if (rank == 0)
+        (void)tutti_recv(world, &tensor, victim(), 5, NULL, NULL);
+    if (rank == victim())
+        check_ok(tutti_send(world, &tensor, 0, 6, NULL));
+    (void)tutti_barrier(world, NULL, NULL);
+}

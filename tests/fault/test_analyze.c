@@ -216,6 +216,40 @@ FAULT_TEST(analyze, who_waits_in_a_circle_is_stuck)
     job_end(&job);
 }
 
+FAULT_TEST(analyze, who_waits_in_a_circle_over_a_message_and_a_barrier_is_stuck)
+{
+    struct job job = job_start(way, "rank_recorder", "waits_for_another_tag", "TUTTI_TEST_CALL=");
+
+    await_stall(&job, -1);
+    ask_for_dumps(&job, -1);
+    dumps_analyze(&job.dumps, TROUBLE,
+                  (const char *[]){"ranks 1-3 wait in #2 barrier, for ",
+                                   "  stuck: they wait for each other; rank 0 in recv of 4 bytes, "
+                                   "tag 5, from rank 2; rank 2 in #2 barrier, which rank 0 has not "
+                                   "called; rank 2 has sent rank 0 tag 6, which nobody asked for\n"
+                                   "verdict: stuck\n",
+                                   NULL});
+    job_end(&job);
+}
+
+/* Its file is left out, as if nobody had fetched it from where it lies. */
+FAULT_TEST(analyze, who_is_only_not_collected_is_not_called_stopped)
+{
+    struct job job = job_start(way, "rank_fault", "one_computes", "TUTTI_TEST_CALL=small");
+
+    cr_assert(ranks_reach(job.ranks, RANKS_ALL, "open"));
+    await_stall(&job, VICTIM);
+    ask_for_dumps(&job, VICTIM);
+    dumps_analyze(
+        &job.dumps, TROUBLE,
+        (const char *[]){"  missing: rank 2 (host ",
+                         "has not called #2 all_reduce 2 x f32, sum, and there is no dump "
+                         "of it, though its process is not stopped (",
+                         "or its file was not collected or never written\n",
+                         "  no dump of rank 2\n", "verdict: missing\n", NULL});
+    job_end(&job);
+}
+
 /* Rank 0 serves the store, so without it the others do not even reach that. */
 Test(analyze, who_does_not_come_into_init_is_late, .timeout = FAULT_TEST_S)
 {
