@@ -82,7 +82,8 @@ typedef struct tutti_group_options {
     uint32_t reserved;   /* 0 */
     const char *backend; /* NULL: what the parent was asked for. As in tutti_init_options */
     const char *name; /* NULL: made of the world's name and ranks, "world{0,2-5}". Used in messages,
-                            and tells apart groups of the same members; 63 bytes at most, no '/' */
+                            and tells apart groups of the same members; 63 bytes at most of UTF-8, no
+                            '/' and no control characters */
     int64_t timeout_ms; /* 0: the parent's; the group's default deadline, its making included */
 } tutti_group_options;
 
@@ -183,8 +184,9 @@ TUTTI_API tutti_status tutti_group_status(const tutti_group *group, tutti_group_
 
 /**
  * Ends the group on all members: each call, also one that waits, returns TUTTI_ERR_ABORTED with `reason`
- * (copied; NULL: none given) within 100 ms; on several hosts 60 ms later for each further one of the lowest
- * ranks that does not answer, as it is stopped or computes. From any thread, also while another waits.
+ * (copied, with '?' for control characters and what is no UTF-8; NULL: none given) within 100 ms; on several
+ * hosts 60 ms later for each further one of the lowest ranks that does not answer, as it is stopped or
+ * computes. From any thread, also while another waits.
  */
 TUTTI_API tutti_status tutti_group_abort(tutti_group *group, const char *reason);
 

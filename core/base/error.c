@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "base/text.h"
 
 struct thread_error {
     tutti_error_info info;
@@ -80,6 +81,7 @@ tutti_status error_set_in(const char *function, tutti_status status, const char 
     int wanted = vsnprintf(text, sizeof text, format, args);
     va_end(args);
     mark_cut(text, sizeof text, wanted);
+    text_make_printable(text);
     reset(status, 0);
     memcpy(last.message, text, sizeof text);
     error_name(function);
@@ -99,6 +101,7 @@ tutti_status error_set_errno(tutti_status status, int system_errno, const char *
     const char *system_words = strerror_r(system_errno, words, sizeof words);
     wanted = snprintf(last.message, sizeof last.message, "%s: %s", text, system_words);
     mark_cut(last.message, sizeof last.message, wanted);
+    text_make_printable(last.message);
     return status;
 }
 

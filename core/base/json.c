@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 enum { FIRST_BYTES = 4096 };
 
 static void add(struct json *json, const char *text, size_t size)
@@ -126,30 +128,6 @@ void json_hex(struct json *json, const char *name, uint64_t value)
     add_words(json, text);
 }
 
-/* Bytes of the UTF-8 character at `s`, 0: it is none. Overlong forms and surrogates are none. */
-static size_t utf8_length(const unsigned char *s)
-{
-    static const struct {
-        unsigned char low, high, second_low, second_high;
-        size_t length;
-    } forms[] = {
-        {0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
-        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}};
-
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        if (s[0] < forms[i].low || s[0] > forms[i].high)
-            continue;
-        if (forms[i].length > 1 && (s[1] < forms[i].second_low || s[1] > forms[i].second_high))
-            return 0;
-        for (size_t k = 2; k < forms[i].length; k++)
-            if ((s[k] & 0xc0) != 0x80) /* also the end: nothing is read beyond it */
-                return 0;
-        return forms[i].length;
-    }
-    return 0;
-}
-
 void json_string(struct json *json, const char *name, const char *value)
 {
     lead(json, name);
@@ -159,7 +137,7 @@ void json_string(struct json *json, const char *name, const char *value)
     }
     add_words(json, "\"");
     for (const unsigned char *s = (const unsigned char *)value; *s;) {
-        size_t length = utf8_length(s);
+        size_t length = text_character((const char *)s);
 
         if (*s == '"' || *s == '\\' || *s < ' ') {
             char text[8];

@@ -8,6 +8,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 static const char *const names[] = {"off", "warning", "info", "detail"};
 
 static enum log_level level_from_environment(void)
@@ -47,6 +49,7 @@ void log_line(enum log_level level, int rank, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    text_make_printable(text);
 
     int n = rank >= 0 ? snprintf(line, sizeof line, "tutti[%d] %s: %s\n", rank, names[level], text)
                       : snprintf(line, sizeof line, "tutti %s: %s\n", names[level], text);

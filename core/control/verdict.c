@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/codec.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "control/control.h"
 #include "control/mates.h"
 
@@ -60,6 +61,7 @@ static bool decode(const struct control *control, struct reader *r,
     ret_verdict->status = (tutti_status)read_u32(r);
     ret_verdict->culprit = (int)read_u32(r);
     read_string(r, ret_verdict->words, sizeof ret_verdict->words);
+    text_make_printable(ret_verdict->words);
     return !r->bad && ret_verdict->status < 0 && ret_verdict->culprit >= -1 &&
            ret_verdict->culprit < control->size;
 }
@@ -226,6 +228,7 @@ void verdict_propose(struct control *control, tutti_status status, int culprit, 
                                    .heard = {-1, -1}};
 
     snprintf(mine.verdict.words, sizeof mine.verdict.words, "group %s: %s", control->name, words);
+    text_make_printable(mine.verdict.words); /* as a program's reason to abort may be anything */
     propose(control, &mine);
 }
 

@@ -19,6 +19,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "group/agree_wire.h"
 #include "group/dump.h"
 #include "group/launcher.h"
@@ -236,6 +237,11 @@ tutti_status group_create(struct tutti_context *context, const char *name, int64
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "the group's name «%.80s» must have 1 to %d bytes and no '/'", name,
                          CONTROL_HOST_MAX - 1);
+    if (!text_is_printable(name))
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "the group's name «%s» holds control characters, or bytes that are no "
+                         "UTF-8, here shown as '?'",
+                         name);
     struct tutti_group *group = calloc(1, sizeof *group);
     if (!group)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a group");

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
+
+#include <string.h>
+
+size_t text_character(const char *text)
+{
+    static const struct {
+        unsigned char low, high, second_low, second_high;
+        size_t length;
+    } forms[] = {
+        {0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}};
+    const unsigned char *s = (const unsigned char *)text;
+
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        if (s[0] < forms[i].low || s[0] > forms[i].high)
+            continue;
+        if (forms[i].length > 1 && (s[1] < forms[i].second_low || s[1] > forms[i].second_high))
+            return 0;
+        for (size_t k = 2; k < forms[i].length; k++)
+            if ((s[k] & 0xc0) != 0x80) /* also the end: nothing is read beyond it */
+                return 0;
+        return forms[i].length;
+    }
+    return 0;
+}
+
+/* Of a whole character; U+0080 to U+009F are commands too. */
+static bool is_control(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+
+    return *s < ' ' || *s == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0);
+}
+
+/* The first that is none, or the end. */
+static char *first_unprintable(char *text)
+{
+    for (size_t length; (length = text_character(text)) && !is_control(text);)
+        text += length;
+    return text;
+}
+
+bool text_is_printable(const char *text)
+{
+    return !*first_unprintable((char *)text);
+}
+
+void text_make_printable(char *text)
+{
+    for (char *bad; *(bad = first_unprintable(text)); text = bad) {
+        size_t length = text_character(bad);
+
+        memset(bad, '?', length ? length : 1);
+    }
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Text from outside: names and reasons that a program gives, words of another process, names of files.
+ * It ends on terminals, where a control character is a command, and in JSON, which is UTF-8.
+ */
+#ifndef TUTTI_BASE_TEXT_H
+#define TUTTI_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Bytes of the UTF-8 character at `text`, 0: it is none, or the end. Overlong forms and surrogates are
+ * none. */
+size_t text_character(const char *text);
+/* Whether it is UTF-8 without control characters. */
+bool text_is_printable(const char *text);
+/* Makes it such: a control character, and each byte that belongs to no character, becomes '?'s. */
+void text_make_printable(char *text);
+
+#endif
