@@ -337,6 +337,8 @@ static reference_bits reduced_bits(const struct conformance_call *call, size_t i
         for (int member = 1; member < call->members; member++)
             bits = reference_op(call->dtype, call->op, bits, operands[member]);
     }
+    if (call->dtype == TUTTI_BOOL) /* also that of one member */
+        bits = bits != 0;
     return call->op == TUTTI_AVG ? reference_average(call->dtype, bits, (uint32_t)call->members)
                                  : bits;
 }
