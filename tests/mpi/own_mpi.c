@@ -281,6 +281,9 @@ static void end(tutti_group *world, const char *how)
 {
     pthread_t other;
 
+    enter();
+    REQUIRE(!MPI_Barrier(MPI_COMM_WORLD)); /* the end is for nobody's work before */
+    leave();
     if (!strcmp(how, "kill") && rank == 1)
         raise(SIGKILL);
     if (!strcmp(how, "early"))
