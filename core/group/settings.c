@@ -83,15 +83,6 @@ static void warn_of_dump_folder(void)
     }
 }
 
-/* The wrapper trace, where it is named, refuses such a folder. */
-static void warn_of_trace_folder(void)
-{
-    const char *path = secure_getenv("TUTTI_TRACE_DIR");
-
-    if (path && *path && !is_directory(path))
-        log_line(LOG_WARN, -1, "TUTTI_TRACE_DIR=%s: this is no directory", path);
-}
-
 /* What nobody will use: who set it believes that somebody does. */
 static void warn_of_idle(const struct environment_wrappers *wrappers, const char *plugins)
 {
@@ -122,7 +113,6 @@ static void warn_once(const struct environment_wrappers *wrappers)
     environment_strangers(plugins, warn, NULL);
     warn_of_plugin_path();
     warn_of_dump_folder();
-    warn_of_trace_folder();
     warn_of_idle(wrappers, plugins);
 }
 

@@ -211,7 +211,7 @@ Test(environment, what_nobody_uses_is_said_when_a_world_is_made)
     cr_expect_gt(fread(said, 1, sizeof said - 1, file), 0);
     cr_expect_not_null(strstr(said, "TUTTI_FAULT is set, but TUTTI_WRAP does not"), "%s", said);
     cr_expect_not_null(strstr(said, "TUTTI_TRACE_DIR is set, but TUTTI_WRAP does"), "%s", said);
-    cr_expect_not_null(strstr(said, "TUTTI_TRACE_DIR=/nowhere/traces: this is no directory"));
+    cr_expect_null(strstr(said, "/nowhere/traces"), "%s", said); /* trace would make its folder */
     cr_expect_not_null(strstr(said, "TUTTI_BOOTSTRAP=zzz: there is no plugin of this name"));
 }
 
