@@ -211,8 +211,11 @@ void environment_idle(const struct environment_variable *row, const char *value,
                    {"TUTTI_FAULT", "fault", "nothing is injected"},
                    {"TUTTI_TRACE_DIR", "trace", "nothing is written"}};
 
+    environment_problem(row, value, ret_words, size);
+    const bool refused = *ret_words;
+
     *ret_words = 0;
-    if (!*value)
+    if (!*value || refused)
         return;
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         if (!strcmp(row->name, options[i].variable) &&

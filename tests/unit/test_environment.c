@@ -168,6 +168,7 @@ Test(environment, options_of_a_wrapper_that_is_not_named_are_warned_of)
         {"TUTTI_BOOTSTRAP", "zzz", NULL, NULL,
          "TUTTI_BOOTSTRAP=zzz: there is no plugin of this name; known: mpi, shm"},
         {"TUTTI_BOOTSTRAP", "shm", NULL, NULL, ""},
+        {"TUTTI_BOOTSTRAP", "Foo!", NULL, NULL, ""}, /* it is refused, which is enough */
         {"TUTTI_BACKEND", "zzz", NULL, NULL, ""},
     };
 
