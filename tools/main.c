@@ -39,20 +39,11 @@ static void print_help(FILE *out)
           out);
 }
 
-static bool is_option_of_wrapper(const char *name)
-{
-    static const char *const options[] = {"TUTTI_CHECK", "TUTTI_FAULT", "TUTTI_TRACE_DIR", NULL};
-
-    return g_strv_contains(options, name);
-}
-
-/* Ranks say it themselves, so `tutti run` need not; `tutti check` puts the wrapper that it is given in
- * front of its ranks, so that its options are not in vain. */
+/* What nothing uses is for ranks to tell: most verbs start none, and would not use it either. */
 static void warn_of_variable(const tutti_variable_info *variable, void *user)
 {
-    const struct verb *verb = user;
-
-    if (*variable->problem && (verb->main != check_main || !is_option_of_wrapper(variable->name)))
+    (void)user;
+    if (*variable->problem && !variable->idle)
         cli_say(NULL, "%s", variable->problem);
 }
 
@@ -87,8 +78,8 @@ int main(int argc, char **argv)
     if (strcmp(word, "stand-in") == 0 && argc == 3) /* by mpirun, which `tutti run` has started */
         return stand_in_main(argv[2]);
     setlocale(LC_CTYPE, "");
-    if (verb && verb->main != run_main)
-        tutti_environment_list(warn_of_variable, (void *)verb);
+    if (verb && verb->main != run_main) /* whose ranks tell it themselves */
+        tutti_environment_list(warn_of_variable, NULL);
     if (verb)
         return verb->main(argc - 1, argv + 1);
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {

@@ -64,7 +64,7 @@ typedef struct tutti_variable_info {
     const char *meaning;  /* "" for a name that nothing reads */
     const char *problem;  /* "", or in words why it is refused or of no effect */
     int32_t own;          /* 1: tutti's own, 0: set by launchers and others */
-    int32_t reserved;
+    int32_t idle;         /* 1: `problem` is no refusal: the value is fine, and nothing uses it */
 } tutti_variable_info;
 
 /** Called for each variable. */

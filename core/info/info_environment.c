@@ -40,7 +40,8 @@ static void list_row(const struct listing *listing, const struct environment_var
         source = value ? source : "default";
     }
     environment_problem(row, value ? value : "", problem, sizeof problem);
-    if (!*problem)
+    const bool refused = *problem;
+    if (!refused)
         environment_idle(row, value ? value : "", &listing->wrappers, listing->plugins, problem,
                          sizeof problem);
     listing->fn(&(tutti_variable_info){.name = row->name,
@@ -51,7 +52,8 @@ static void list_row(const struct listing *listing, const struct environment_var
                                        .across = words_of_agreement(row->agreement),
                                        .meaning = row->meaning,
                                        .problem = problem,
-                                       .own = row->own},
+                                       .own = row->own,
+                                       .idle = !refused && *problem},
                 listing->user);
 }
 

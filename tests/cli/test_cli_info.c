@@ -166,12 +166,26 @@ Test(info, env_tells_value_source_and_what_is_wrong, .timeout = 30)
     CONTAINS(r.out, "TUTTI_HOST                   h  (environment)\n    Ranks with different");
     CONTAINS(r.err, "tutti: TUTTI_BAKEND is set, which nothing reads; did you mean TUTTI_BACKEND?");
     ran_free(&r);
+}
 
-    /* It puts the wrapper that it checks in front of its ranks. */
-    r = ran("TUTTI_BAKEND=shm TUTTI_FAULT=drop $TUTTI check /nowhere/libtutti-fault.so");
-    CONTAINS(r.err, "TUTTI_BAKEND is set");
-    cr_expect_null(strstr(r.err, "TUTTI_FAULT"), "%s", r.err);
-    ran_free(&r);
+/* Whoever exports an option of a wrapper for the jobs of a shell need not hear of it from verbs. */
+Test(info, what_is_idle_without_ranks_is_told_by_info_env_alone, .timeout = 60)
+{
+    static const char *const verbs[] = {"explain barrier", "completion bash",
+                                        "trace merge /nowhere", "check /nowhere/libtutti-fault.so",
+                                        "info"};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++) {
+        struct ran r = ran("TUTTI_DEBUG=loud TUTTI_BAKEND=shm TUTTI_TRACE_DIR=/tmp/t "
+                           "TUTTI_FAULT=drop $TUTTI %s",
+                           verbs[i]);
+
+        CONTAINS(r.err, "TUTTI_BAKEND is set");
+        CONTAINS(r.err, "TUTTI_DEBUG=loud: not one of");
+        cr_expect_null(strstr(r.err, "TUTTI_TRACE_DIR"), "%s: %s", verbs[i], r.err);
+        cr_expect_null(strstr(r.err, "TUTTI_FAULT"), "%s: %s", verbs[i], r.err);
+        ran_free(&r);
+    }
 }
 
 Test(info, matrix_is_a_document_and_takes_backends_that_are_there, .timeout = 60)
