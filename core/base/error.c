@@ -55,6 +55,7 @@ tutti_status error_prefix(const char *format, ...)
     memcpy(old, last.message, sizeof old);
     int wanted = snprintf(last.message, sizeof last.message, "%s: %s", text, old);
     mark_cut(last.message, sizeof last.message, wanted);
+    text_make_printable(last.message);
     return last.info.status;
 }
 

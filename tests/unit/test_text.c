@@ -42,6 +42,9 @@ Test(text, of_an_error_is_printable_whatever_it_quotes, .timeout = 5)
     cr_expect_str_eq(tutti_last_error(), "cannot read «?]0;x?»");
     error_set_errno(TUTTI_ERR_SYSTEM, ENOENT, "cannot read «%s»", "\xff");
     cr_expect_str_eq(tutti_last_error(), "cannot read «?»: No such file or directory");
+    error_prefix("store file %s", "a\xff\n\x1b[31m");
+    cr_expect_str_eq(tutti_last_error(),
+                     "store file a???[31m: cannot read «?»: No such file or directory");
 }
 
 static tutti_group *alone(const char *name)
