@@ -9,6 +9,7 @@
  */
 #include <string.h>
 
+#include "base/text.h"
 #include "control/mates.h"
 
 static void note_bye(struct mates *mates, int index)
@@ -42,6 +43,7 @@ bool mates_read_verdict(const struct mates *mates, struct control_verdict *ret_v
     ret_verdict->culprit = page->culprit;
     memcpy(ret_verdict->words, page->words, sizeof ret_verdict->words);
     ret_verdict->words[sizeof ret_verdict->words - 1] = 0;
+    text_make_printable(ret_verdict->words);
     return ret_verdict->status < 0 && ret_verdict->culprit >= -1 &&
            ret_verdict->culprit < mates->control->size;
 }

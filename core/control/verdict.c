@@ -208,10 +208,11 @@ static void ask_or_fix(struct control *control)
     control->fixer = fixer;
 }
 
-static void propose(struct control *control, const struct control_timeout *mine)
+static void propose(struct control *control, struct control_timeout *mine)
 {
     if (control->verdict.status)
         return;
+    text_make_printable(mine->verdict.words); /* as a program's reason to abort may be anything */
     note_timeout(control, control->rank, mine);
     bool better = !control->proposal.status ||
                   order_of(mine->verdict.status) < order_of(control->proposal.status);
@@ -228,7 +229,6 @@ void verdict_propose(struct control *control, tutti_status status, int culprit, 
                                    .heard = {-1, -1}};
 
     snprintf(mine.verdict.words, sizeof mine.verdict.words, "group %s: %s", control->name, words);
-    text_make_printable(mine.verdict.words); /* as a program's reason to abort may be anything */
     propose(control, &mine);
 }
 

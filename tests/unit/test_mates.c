@@ -256,3 +256,26 @@ Test(mates, those_who_say_nothing_are_closed_and_keep_mates_waiting_only_so_long
     }
     leave_all(members);
 }
+
+/* Any mate may write into the page. */
+Test(mates, make_the_words_of_a_verdict_printable_that_they_find_or_propose)
+{
+    const struct control_timeout late = {
+        .verdict = {.culprit = 2, .words = "waited for \x1b[2J\xff"}, .heard = {-1, -1}};
+    struct member members[MEMBERS];
+
+    join_all(members);
+    control_time_out(members[0].control, &late);
+    cr_expect_str_eq(members[0].control->proposal.words, "group world: waited for ?[2J?");
+
+    struct mates_page *page = members[3].mates->page;
+
+    page->status = TUTTI_ERR_PEER_LOST;
+    page->culprit = 2;
+    strcpy(page->words, "lost \x1b[2J\xff");
+    atomic_store(&page->verdict_state, 2);
+    control_poll(members[1].control);
+    cr_expect_eq(control_verdict_status(members[1].control), TUTTI_ERR_PEER_LOST);
+    cr_expect_str_eq(members[1].control->verdict.words, "lost ?[2J?");
+    leave_all(members);
+}
