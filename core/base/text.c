@@ -27,6 +27,20 @@ size_t text_character(const char *text)
     return 0;
 }
 
+size_t text_cut(const char *text, size_t most)
+{
+    size_t size = 0;
+
+    while (text[size]) {
+        const size_t length = text_character(text + size), next = size + (length ? length : 1);
+
+        if (next > most)
+            break;
+        size = next;
+    }
+    return size;
+}
+
 /* Of a whole character; U+0080 to U+009F are commands too. */
 static bool is_control(const char *text)
 {

@@ -12,6 +12,9 @@
 /* Bytes of the UTF-8 character at `text`, 0: it is none, or the end. Overlong forms and surrogates are
  * none. */
 size_t text_character(const char *text);
+/* Bytes of its beginning that have room in `most`, whole characters only; a byte that belongs to none
+ * is one by itself. */
+size_t text_cut(const char *text, size_t most);
 /* Whether it is UTF-8 without control characters. */
 bool text_is_printable(const char *text);
 /* Makes it such: a control character, and each byte that belongs to no character, becomes '?'s. */

@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "group/group.h"
 #include "group/wrap.h"
 
@@ -90,7 +91,7 @@ static void write_key(const struct tutti_group *parent, XXH128_hash_t what, uint
 static void write_name(const struct tutti_group *parent, const int32_t *ranks, int32_t n,
                        uint64_t times, char ret_name[CONTROL_HOST_MAX])
 {
-    enum { TAIL = 24 }; /* room for the end */
+    enum { TAIL = 24, WORLD_MAX = 30 }; /* room for the end, and for the world's name */
     const int32_t *world = parent->lineage.world_ranks;
     const size_t room = CONTROL_HOST_MAX - TAIL;
     char again[12] = "";
@@ -98,7 +99,8 @@ static void write_name(const struct tutti_group *parent, const int32_t *ranks, i
 
     if (times)
         snprintf(again, sizeof again, "#%u", (unsigned)(times + 1));
-    snprintf(ret_name, CONTROL_HOST_MAX, "%.30s{", parent->lineage.world_name);
+    snprintf(ret_name, CONTROL_HOST_MAX, "%.*s{",
+             (int)text_cut(parent->lineage.world_name, WORLD_MAX), parent->lineage.world_name);
     used = strlen(ret_name);
     for (int32_t i = 0, last; i < n; i = last + 1) {
         char item[32];

@@ -36,6 +36,18 @@ Test(text, what_is_no_printable_utf_8_becomes_question_marks, .timeout = 5)
     }
 }
 
+Test(text, is_cut_between_characters, .timeout = 5)
+{
+    static const struct {
+        const char *text;
+        size_t most, size;
+    } cases[] = {{"", 3, 0},   {"world", 0, 0}, {"world", 3, 3},     {"world", 9, 5}, {"aä", 2, 1},
+                 {"aä", 3, 3}, {"世界", 5, 3},  {"a\xff\xff", 2, 2}, {"ä\xc3", 3, 3}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_expect_eq(text_cut(cases[i].text, cases[i].most), cases[i].size, "case %zu", i);
+}
+
 Test(text, of_an_error_is_printable_whatever_it_quotes, .timeout = 5)
 {
     error_set(TUTTI_ERR_SYSTEM, "cannot read «%s»", "\x1b]0;x\a");
@@ -78,6 +90,21 @@ Test(text, of_a_name_that_is_not_printable_is_refused, .timeout = 10)
     cr_expect_eq(tutti_group_new(world, NULL, 0, &options, &group), TUTTI_ERR_INVALID_ARGUMENT);
     cr_expect_not_null(strstr(tutti_last_error(), "«pipe?line»"), "%s", tutti_last_error());
     cr_expect_eq(tutti_group_destroy(world), TUTTI_OK);
+}
+
+/* A group without a name of its own begins with that of the world. */
+Test(text, of_a_long_name_is_cut_between_characters, .timeout = 10)
+{
+    tutti_group *world = alone("a-world-with-a-long-name-and-ääää"), *group = NULL;
+
+    cr_assert_not_null(world, "%s", tutti_last_error());
+    cr_assert_eq(tutti_group_new(world, NULL, 0, NULL, &group), TUTTI_OK, "%s", tutti_last_error());
+    cr_expect_eq(tutti_group_abort(group, NULL), TUTTI_OK);
+    cr_expect_eq(tutti_barrier(group, NULL, NULL), TUTTI_ERR_ABORTED);
+    cr_expect_not_null(strstr(tutti_last_error(), "group a-world-with-a-long-name-and-{0}:"), "%s",
+                       tutti_last_error());
+    (void)tutti_group_destroy(group);
+    (void)tutti_group_destroy(world);
 }
 
 Test(text, of_a_reason_to_abort_is_made_printable, .timeout = 10)
