@@ -10,6 +10,7 @@
 #include "base/distance.h"
 #include "base/error.h"
 #include "base/number.h"
+#include "base/text.h"
 
 #define PREFIX "TUTTI_"
 #define BETWEEN " | "
@@ -81,12 +82,7 @@ static bool is_name(const char *text)
 
 static bool are_words(const char *text)
 {
-    if (strlen(text) > ENVIRONMENT_VALUE_MAX)
-        return false;
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 0x7f)
-            return false;
-    return true;
+    return strlen(text) <= ENVIRONMENT_VALUE_MAX && text_is_printable(text);
 }
 
 /* What is wrong with a value that is no choice of words; NULL: nothing. */
@@ -101,7 +97,9 @@ static const char *kind_problem(const char *values, const char *value)
     if (!strcmp(values, "<name>"))
         return is_name(value) ? NULL : "not the name of a plugin, such as mpi";
     if (!strcmp(values, "<words>"))
-        return are_words(value) ? NULL : "longer than 125 bytes, or with a control character in it";
+        return are_words(value)
+                   ? NULL
+                   : "longer than 125 bytes, no UTF-8, or with a control character in it";
     return NULL;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "plugin/plugin.h"
 
 enum {
@@ -112,15 +113,6 @@ static tutti_status check_bootstrap(const char *name, const tutti_bootstrap_ops 
 #undef REQUIRED
 
 /* One line of words in messages; which bytes above ASCII, is not looked at. */
-static bool is_line(const char *words)
-{
-    const char *at = words;
-
-    while ((unsigned char)*at >= ' ' && *at != 0x7f)
-        at++;
-    return *words && !*at;
-}
-
 static tutti_status check_provider(const tutti_provider *provider, unsigned index)
 {
     if (!provider || !TUTTI_HAS(provider, ops) || !TUTTI_HAS(provider, kind) || !provider->name)
@@ -128,10 +120,10 @@ static tutti_status check_provider(const tutti_provider *provider, unsigned inde
                          "provider %u has no kind, name or operations, or a struct_size, %u, that "
                          "ends before them",
                          index, provider ? provider->struct_size : 0);
-    if (!is_line(provider->name))
+    if (!*provider->name || !text_is_printable(provider->name))
         return error_set(TUTTI_ERR_PLUGIN,
-                         "provider %u has a name that is empty or has control characters; it is "
-                         "words in messages, on one line",
+                         "provider %u has a name that is empty or has control characters, or bytes "
+                         "that are no UTF-8; it is words in messages, on one line",
                          index);
     /* Kinds of later minors are left alone: who asks for them knows how to check them. */
     if (provider->kind == TUTTI_PROVIDER_TRANSPORT)

@@ -299,6 +299,25 @@ Test(plugin_loader, a_registered_plugin_comes_before_files)
     cr_assert(!strncmp(listing.words, "good:1:0 good:0:0 ", 18), "%s", listing.words);
 }
 
+Test(plugin_loader, a_provider_has_a_name_that_can_be_shown)
+{
+    static const char *const names[] = {"", "two\nlines", "\x7f", "\xc2\x9b[2J", "k\xfcrzer"};
+    const tutti_plugin *file;
+
+    cr_assert_eq(plugin_find("good", &file), TUTTI_OK);
+    tutti_plugin own = *file;
+    tutti_provider provider = *file->providers[0];
+
+    own.providers = (const tutti_provider *const[]){&provider};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        provider.name = names[i];
+        cr_expect_eq(tutti_plugin_register(&own), TUTTI_ERR_PLUGIN, "case %zu", i);
+        check_words("provider 0 has a name that is empty or has control characters, or bytes");
+    }
+    provider.name = "kürzer";
+    cr_expect_eq(tutti_plugin_register(&own), TUTTI_OK, "%s", tutti_last_error());
+}
+
 Test(plugin_loader, distance_counts_changes)
 {
     static const struct {
