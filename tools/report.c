@@ -95,8 +95,16 @@ static const char *who_killed(const struct report *report)
            "memory";
 }
 
-/* How a rank ended that ended after the first. */
-static char *fate_of(const struct rank *rank, double killed_after_s)
+static bool launcher_ended_some(const struct report *report)
+{
+    for (int i = 0; i < report->count; i++)
+        if (report->ranks[i].terminated)
+            return true;
+    return false;
+}
+
+/* How a rank ended that was not the first. */
+static char *fate_of(const struct report *report, const struct rank *rank)
 {
     int status = rank->wait_status;
 
@@ -104,7 +112,7 @@ static char *fate_of(const struct rank *rank, double killed_after_s)
         return g_strdup("could not be ended, even by SIGKILL");
     if (rank->killed && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
         return g_strdup_printf("killed by the launcher: still there %.1f s after SIGTERM",
-                               killed_after_s);
+                               report->killed_after_s);
     if (rank->terminated && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM)
         return g_strdup("ended by the launcher (SIGTERM)");
     if (WIFSIGNALED(status)) {
@@ -114,8 +122,10 @@ static char *fate_of(const struct rank *rank, double killed_after_s)
     }
     if (WEXITSTATUS(status) == 0)
         return g_strdup("finished with code 0");
-    return g_strdup_printf("exited with code %d %s the launcher ended the job", WEXITSTATUS(status),
-                           rank->terminated ? "while" : "before");
+    return g_strdup_printf("exited with code %d %s", WEXITSTATUS(status),
+                           rank->terminated              ? "while the launcher ended the job"
+                           : launcher_ended_some(report) ? "before the launcher ended the job"
+                                                         : "by itself");
 }
 
 static void append_range(GString *text, int from, int to)
@@ -177,7 +187,7 @@ static void describe_others(const struct report *report, const struct block *blo
         if (rank == report->first || is_later != later)
             continue;
 
-        char *fate = fate_of(rank, report->killed_after_s);
+        char *fate = fate_of(report, rank);
         GArray *members = g_hash_table_lookup(by_fate, fate);
 
         if (!members) {

@@ -300,14 +300,16 @@ static bool wait_for_end(const char *folder, const char *file)
     return false;
 }
 
-Test(run, the_order_of_exits_is_known_even_when_they_are_seen_together, .timeout = 60)
+/* What is printed of a job whose ranks 1, 2 and 0 exit in this order, which the launcher sees together;
+ * those beyond them stay. */
+static char *log_of_exits_seen_together(int ranks)
 {
     char *folder = folder_new();
     g_autofree char *log = g_build_filename(folder, "log", NULL);
     g_autofree char *words =
-        g_strdup_printf("run -n 3 -- sh -c 'cd %s; echo $$ >n$RANK; mv n$RANK here$RANK; "
+        g_strdup_printf("run -n %d -- sh -c 'cd %s; echo $$ >n$RANK; mv n$RANK here$RANK; "
                         "while ! [ -e go$RANK ]; do sleep 0.02; done; exit 1$RANK'",
-                        folder);
+                        ranks, folder);
     pid_t pid = command_start(words, log);
     static const char *const order[][2] = {{"go1", "here1"}, {"go2", "here2"}, {"go0", "here0"}};
 
@@ -327,12 +329,28 @@ Test(run, the_order_of_exits_is_known_even_when_they_are_seen_together, .timeout
     kill(launcher, SIGCONT);
     cr_assert_eq(command_wait(pid, SOON_S), 11);
 
-    g_autofree char *text = folder_read(folder, "log");
+    char *text = folder_read(folder, "log");
+
+    folder_remove(folder);
+    return text;
+}
+
+Test(run, the_order_of_exits_is_known_even_when_they_are_seen_together, .timeout = 60)
+{
+    g_autofree char *text = log_of_exits_seen_together(3);
+
+    CONTAINS(text, "rank 1 (pid ");
+    CONTAINS(text, "  rank 0: exited with code 10 by itself\n");
+    CONTAINS(text, "  rank 2: exited with code 12 by itself\n");
+}
+
+Test(run, who_exited_before_the_launcher_ended_others_is_told_from_them, .timeout = 60)
+{
+    g_autofree char *text = log_of_exits_seen_together(4);
 
     CONTAINS(text, "rank 1 (pid ");
     CONTAINS(text, "  rank 0: exited with code 10 before the launcher ended the job\n");
-    CONTAINS(text, "  rank 2: exited with code 12 before the launcher ended the job\n");
-    folder_remove(folder);
+    CONTAINS(text, "  rank 3: ended by the launcher (SIGTERM)\n");
 }
 
 /* What the report says of rank 1, which had to be killed. */
