@@ -39,7 +39,8 @@ typedef struct tutti_init_options {
                                ?rank=R&world_size=N where the environment does not tell */
     tutti_store *store;   /* instead of init_url; rank and world_size must be given; referenced */
     const char *run_id;   /* NULL: TUTTI_RUN_ID, TORCHELASTIC_RUN_ID, else "none" */
-    const char *group_name; /* NULL: "world"; used in messages */
+    const char *group_name; /* NULL: "world"; used in messages; 63 bytes at most of UTF-8, no '/'
+                               and no control characters */
     int64_t timeout_ms;     /* 0: 30 min; the group's default deadline, init's own included */
     tutti_context *context; /* NULL: the default context of this process */
     const char *wrap;       /* NULL: TUTTI_WRAP, else none. Wrappers by name, the outermost first:

@@ -36,7 +36,7 @@ static tutti_status tell(tutti_wrapper *w, enum check_level level, tutti_status 
 
 /* One side of a call: one piece, or a block for each member. */
 struct side {
-    const char *what; /* "input", "result" */
+    const char *what; /* in words: "input" */
     const void *one;
     const void *const *blocks;
     const uint64_t *block_bytes;
