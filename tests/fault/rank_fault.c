@@ -24,7 +24,7 @@ enum { SMALL = 2, LARGE = 256 << 10 };
 #else
 enum { SMALL = 2, LARGE = 4 << 20 };
 #endif
-enum { LAPS = 20, TAG = 7 };
+enum { LAPS = 20, TAG = 7, SENT_BEFORE = 2 };
 
 static float memory[LARGE];
 
@@ -267,6 +267,20 @@ RANK_CASE(one_leaves_first)
         return;
     }
     finish(world, call(world, rank, size));
+}
+
+/* The others look for what the victim has sent when it is gone. */
+RANK_CASE(one_sends_and_leaves)
+{
+    tutti_group *world = join();
+
+    check_ok(call(world, rank, size)); /* all are connected */
+    if (rank != victim())
+        rank_await("go");
+    for (int i = 0; i < SENT_BEFORE; i++)
+        check_ok(call(world, rank, size));
+    check_ok(tutti_group_destroy(world));
+    rank_point("left");
 }
 
 /* Each leaves when its own part of the last call is done; that of some needs the victim, who is late. */

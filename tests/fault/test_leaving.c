@@ -155,6 +155,19 @@ FAULT_TEST_WITH_ENGINES(leaving, who_is_done_first_ends_no_call_of_the_others)
     fault_finish(ranks);
 }
 
+FAULT_TEST_WITH_ENGINES(leaving, what_was_sent_is_received_when_its_sender_has_left)
+{
+    struct ranks *ranks = start(way, "one_sends_and_leaves", "message", 2, NULL);
+
+    cr_assert(ranks_reach(ranks, 2, "left"));
+    for (int r = 0; r < RANKS; r++)
+        if (r != 2)
+            ranks_tell(ranks, r, "go");
+    cr_expect(ranks_wait(ranks));
+    cr_expect(ranks_passed(ranks));
+    fault_finish(ranks);
+}
+
 FAULT_TEST_WITH_ENGINES(leaving, forked_children_disturb_nobody)
 {
     struct ranks *ranks = start(way, "children_are_told_that_they_forked", "small", 0, NULL);

@@ -36,6 +36,7 @@ void case_hostile_ring(const tutti_transport_ops *ops);
 void case_dial_together(const tutti_transport_ops *ops);
 void case_dial_before_connect(const tutti_transport_ops *ops);
 void case_close_delivers(const tutti_transport_ops *ops);
+void case_close_delivers_late(const tutti_transport_ops *ops);
 void case_leaves_with_the_message(const tutti_transport_ops *ops);
 void case_garbage(const tutti_transport_ops *ops);
 void case_forked_child(const tutti_transport_ops *ops);

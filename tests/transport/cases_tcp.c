@@ -101,6 +101,26 @@ void case_close_delivers(const tutti_transport_ops *ops)
         run_threads(ops, 2, close_body);
 }
 
+/* Nor is it lost when the receiver looks only after its sender has closed and is gone. */
+static void late_body(struct member *member)
+{
+    enum { LATE_MS = 1500 }; /* longer than any sender waits for its bye */
+
+    if (member->rank == 0) {
+        send_word(member, 1, 4);
+        send_word(member, 1, 5);
+    } else {
+        usleep(LATE_MS * 1000);
+        receive_word(member, 0, 4);
+        receive_word(member, 0, 5);
+    }
+}
+
+void case_close_delivers_late(const tutti_transport_ops *ops)
+{
+    run_threads(ops, 2, late_body);
+}
+
 /* Whoever has received leaves at once: what it has was sent, whatever its sender hears first. */
 static void leave_body(struct member *member)
 {

@@ -31,15 +31,25 @@ ParameterizedTestParameters(transports, keeps_its_contract)
     static const char *const ours[] = {"cancel_receive", "cancel_send", "no_memory", NULL};
     static const char *const shm[] = {"map", "map_outlives", "bad_descriptors", "hostile_ring",
                                       NULL};
-    static const char *const tcp[] = {
-        "dial_together", "dial_before_connect", "close_delivers", "leaves_with_the_message",
-        "garbage",       "forked_child",        "half_open",      "wrong_token",
-        "refused",       "descriptors_gone",    "ipv6",           NULL};
+    static const char *const tcp[] = {"dial_together",
+                                      "dial_before_connect",
+                                      "close_delivers",
+                                      "close_delivers_late",
+                                      "leaves_with_the_message",
+                                      "garbage",
+                                      "forked_child",
+                                      "half_open",
+                                      "wrong_token",
+                                      "refused",
+                                      "descriptors_gone",
+                                      "ipv6",
+                                      NULL};
     static const char *const gloo[] = {"receive_taken_back",
                                        "send_taken_back",
                                        "reset_at_the_port",
                                        "outsider",
                                        "close_delivers",
+                                       "close_delivers_late",
                                        "leaves_with_the_message",
                                        "ipv6",
                                        NULL};

@@ -36,6 +36,7 @@ static const struct {
     {"dial_together", "tcp", case_dial_together},
     {"dial_before_connect", "tcp", case_dial_before_connect},
     {"close_delivers", "tcp gloo", case_close_delivers},
+    {"close_delivers_late", "tcp gloo", case_close_delivers_late},
     {"leaves_with_the_message", "tcp gloo", case_leaves_with_the_message},
     {"garbage", "tcp", case_garbage},
     {"forked_child", "tcp", case_forked_child},
