@@ -157,6 +157,8 @@ tutti_status isend(tutti_endpoint *endpoint, tutti_peer *peer, std::uint32_t lan
                    std::uint64_t bytes, std::uint32_t flags, tutti_request *request) noexcept
 {
     return post(*endpoint, *peer, lane, data, bytes, *request, [&] {
+        if (endpoint->held != peer)
+            endpoint->let_go(); /* only one peer's next message is waited for */
         peer->post_send(*request);
         endpoint->held = peer;
         if (!(flags & TUTTI_SEND_MORE))

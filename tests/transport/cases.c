@@ -281,6 +281,32 @@ void case_more(const tutti_transport_ops *ops)
     run_forked(ops, 2, -1, more_body);
 }
 
+/* What was to wait for more goes although what follows is for another member. */
+static void more_to_two_body(struct member *member)
+{
+    struct operation to_first, to_second;
+    uint64_t words[2] = {6, 7};
+
+    if (member->rank == 0) {
+        for (int i = 1; i <= 2; i++)
+            send_word(member, i, 5); /* connected from here on */
+        send_to(member, 1, &words[0], sizeof words[0], TUTTI_SEND_MORE, &to_first);
+        send_to(member, 2, &words[1], sizeof words[1], 0, &to_second);
+        check(wait_for(member, &to_first) == TUTTI_OK);
+        check(wait_for(member, &to_second) == TUTTI_OK);
+        progress_for(member, 1); /* the first may be complete and not have gone */
+    } else {
+        receive_word(member, 0, 5);
+        receive_word(member, 0, words[member->rank - 1]);
+    }
+    all_meet(member);
+}
+
+void case_more_to_two(const tutti_transport_ops *ops)
+{
+    run_threads(ops, 3, more_to_two_body);
+}
+
 /* ---- counters ------------------------------------------------------------------------------ */
 
 static void traffic_body(struct member *member)

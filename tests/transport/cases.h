@@ -14,6 +14,7 @@ void case_receives_late(const tutti_transport_ops *ops);
 void case_flood(const tutti_transport_ops *ops);
 void case_small_forked(const tutti_transport_ops *ops);
 void case_more(const tutti_transport_ops *ops);
+void case_more_to_two(const tutti_transport_ops *ops);
 void case_traffic(const tutti_transport_ops *ops);
 
 /* cases_fail.c: what every transport does when something is wrong */

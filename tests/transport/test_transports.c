@@ -25,9 +25,10 @@ static size_t add_cases(size_t count, const char *plugin, const char *const *nam
 
 ParameterizedTestParameters(transports, keeps_its_contract)
 {
-    static const char *const common[] = {"sizes",      "receives_late", "flood",    "small_forked",
-                                         "more",       "traffic",       "too_long", "reports",
-                                         "disconnect", "arguments",     "killed",   NULL};
+    static const char *const common[] = {"sizes",   "receives_late", "flood",     "small_forked",
+                                         "more",    "more_to_two",   "traffic",   "too_long",
+                                         "reports", "disconnect",    "arguments", "killed",
+                                         NULL};
     static const char *const ours[] = {"cancel_receive", "cancel_send", "no_memory", NULL};
     static const char *const shm[] = {"map", "map_outlives", "bad_descriptors", "hostile_ring",
                                       NULL};

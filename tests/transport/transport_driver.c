@@ -20,6 +20,7 @@ static const struct {
     {"flood", NULL, case_flood},
     {"small_forked", NULL, case_small_forked},
     {"more", NULL, case_more},
+    {"more_to_two", NULL, case_more_to_two},
     {"traffic", NULL, case_traffic},
     {"too_long", NULL, case_too_long},
     {"cancel_receive", "shm tcp", case_cancel_receive},
