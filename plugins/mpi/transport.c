@@ -7,6 +7,8 @@
 
 #include "engine_inside.h"
 
+/* How messages travel (messages.c); it changes when those of the version before could not be read. */
+enum { WIRE_FORMAT = 2 };
 enum { ADDRESS_BYTES = 40 };
 
 /* ---- endpoints ----------------------------------------------------------------------------- */
@@ -49,7 +51,7 @@ static uint64_t get(const uint8_t *from, unsigned bytes)
     return value;
 }
 
-/* Rank, size, number, and how the MPI calls itself: 24 letters of its name and version. */
+/* Rank, size, number, the format, and how the MPI calls itself: 24 letters of its name and version. */
 static tutti_status mpi_address(tutti_endpoint *endpoint, void *ret_address, uint64_t capacity,
                                 uint64_t *ret_bytes)
 {
@@ -62,6 +64,7 @@ static tutti_status mpi_address(tutti_endpoint *endpoint, void *ret_address, uin
     put(to, (uint64_t)endpoint->job->rank, 4);
     put(to + 4, (uint64_t)endpoint->job->size, 4);
     put(to + 8, (uint64_t)endpoint->number, 4);
+    put(to + 12, WIRE_FORMAT, 4);
     snprintf((char *)to + 16, ADDRESS_BYTES - 16, "%s", endpoint->job->version);
     *ret_bytes = ADDRESS_BYTES;
     return TUTTI_OK;
@@ -74,6 +77,12 @@ static tutti_status check_address(tutti_endpoint *endpoint, const uint8_t *from,
     if (bytes != ADDRESS_BYTES || from[ADDRESS_BYTES - 1])
         return refuse(&endpoint->caller, TUTTI_ERR_MISMATCH,
                       "the peer's address is of another kind or version");
+    const uint64_t format = get(from + 12, 4);
+    if (format != WIRE_FORMAT)
+        return refuse(&endpoint->caller, TUTTI_ERR_MISMATCH,
+                      "the peer sends messages in format %llu, this process in format %d: take the "
+                      "same version of tutti everywhere",
+                      (unsigned long long)format, WIRE_FORMAT);
     const char *version = (const char *)from + 16;
     const size_t major = strcspn(job->version, ".");
     if (strncmp(version, job->version, major) != 0 || (version[major] && version[major] != '.'))
