@@ -2,6 +2,7 @@
 /*
  * Ranks that wait for each other: each in a message that the next one does not take or send, or in a
  * collective that the next one has not called. Such waiting has no first cause, so nobody in it is late.
+ * A rank counts only if a thread of its program waits: who computes with a receive in flight is slow.
  */
 #include <string.h>
 
@@ -71,7 +72,7 @@ char *judge_other_tag(const struct trace_verdict *v, int rank, const struct trac
         int count = GPOINTER_TO_INT(g_hash_table_lookup(asked, &sent->tag));
         if (!count)
             return g_strdup_printf("; rank %d has sent rank %d tag %" G_GUINT64_FORMAT
-                                   ", which nobody asked for",
+                                   ", which nobody has asked for yet",
                                    call->peer, rank, sent->tag);
         g_hash_table_insert(asked, &sent->tag, GINT_TO_POINTER(count - 1));
     }
@@ -80,19 +81,53 @@ char *judge_other_tag(const struct trace_verdict *v, int rank, const struct trac
 
 /* ---- circles ---- */
 
-/* Whom it waits for: `late`, in a collective that this one has not called, or who has not its side of a
- * message in flight. -1: neither. */
+/* What its program waits in for long, NULL: nothing that is known. Of collectives the oldest, for which who waits
+ * for a later one waits, too. */
+static const struct trace_call *waits_in(const struct trace_group *group)
+{
+    const struct trace_call *collective = judge_in_collective(group);
+
+    for (guint i = 0; group && i < group->unfinished->len; i++) {
+        const struct trace_call *call = group->unfinished->pdata[i];
+
+        if (call->waited && !call->message && collective)
+            return collective;
+        if (call->waited && call->message && judge_waits_long(group, call))
+            return call;
+    }
+    return NULL;
+}
+
+/* Whether this collective of another rank cannot end before `group` moves on. */
+static bool holds_up(const struct trace_group *group, const struct trace_call *collective)
+{
+    const struct trace_call *call = waits_in(group);
+
+    return group->started < collective->sequence ||
+           (call && !call->message && call->sequence == collective->sequence);
+}
+
+/* Whom it waits for, -1: nobody in particular. In a collective that ends for all or nobody, `late`, if that has
+ * not called it; in a broadcast and its like, only the one from whom or to whom data should come next. */
 static int awaited_by(const struct trace_verdict *v, int rank, int late)
 {
-    const struct trace_group *group = v->by_rank[rank];
-    const struct trace_call *call = judge_in_collective(group);
+    const struct trace_call *call = waits_in(v->by_rank[rank]);
 
-    if (call)
-        return v->by_rank[late]->started < call->sequence ? late : -1;
-    call = judge_in_message(group);
-    if (!call || call->peer < 0 || !v->by_rank[call->peer])
+    if (!call)
         return -1;
-    return judge_is_met(v->by_rank[call->peer], rank, call) ? -1 : call->peer;
+    if (call->message)
+        return call->peer < 0 || !v->by_rank[call->peer] ||
+                       judge_is_met(v->by_rank[call->peer], rank, call)
+                   ? -1
+                   : call->peer;
+
+    const struct trace_record *record = trace_record_of(v->by_rank[rank], call->sequence);
+
+    if (record && record->all_for_all)
+        return v->by_rank[late]->started < call->sequence ? late : -1;
+    if (call->waits_rank < 0 || !v->by_rank[call->waits_rank])
+        return -1;
+    return holds_up(v->by_rank[call->waits_rank], call) ? call->waits_rank : -1;
 }
 
 /* The ranks of the circle that waiting leads into from `rank`; NULL: it leads to one that does not
@@ -120,15 +155,14 @@ static void add_circle(struct trace_verdict *v, GArray *circle)
     for (guint i = 0; i < circle->len; i++) {
         int rank = g_array_index(circle, int, i);
         const struct trace_group *group = v->by_rank[rank];
-        const struct trace_call *collective = judge_in_collective(group);
-        const struct trace_call *call = collective ? collective : judge_in_message(group);
+        const struct trace_call *call = waits_in(group);
         g_autofree char *what = judge_call(group, call);
-        g_autofree char *tag = collective ? g_strdup("") : judge_other_tag(v, rank, call);
+        g_autofree char *tag = call->message ? judge_other_tag(v, rank, call) : g_strdup("");
 
         g_string_append_printf(words, "; rank %d in %s", rank, what);
         g_string_append(tags, tag);
         int next = g_array_index(circle, int, (i + 1) % circle->len);
-        if (collective && v->by_rank[next]->started < collective->sequence)
+        if (!call->message && v->by_rank[next]->started < call->sequence)
             g_string_append_printf(words, ", which rank %d has not called", next);
     }
     g_string_append(words, tags->str);
@@ -138,7 +172,8 @@ static void add_circle(struct trace_verdict *v, GArray *circle)
 
 bool judge_circle(struct trace_verdict *v, int rank)
 {
-    GArray *circle = judge_in_message(v->by_rank[rank]) ? circle_from(v, rank) : NULL;
+    const struct trace_call *call = waits_in(v->by_rank[rank]);
+    GArray *circle = call && call->message ? circle_from(v, rank) : NULL;
     bool is_new = circle && circle->len > 1;
 
     for (guint i = 0; is_new && i < circle->len; i++)

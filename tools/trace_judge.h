@@ -49,9 +49,9 @@ void judge_several_missing(struct trace_verdict *verdict);
 const struct trace_call *judge_in_message(const struct trace_group *group);
 /* Whether the other side of this message of `rank` is in flight as well. */
 bool judge_is_met(const struct trace_group *peer, int rank, const struct trace_call *call);
-/* "; rank 2 has sent rank 0 tag 6, which nobody asked for", where `rank` waits to receive another; or "". */
+/* "; rank 2 has sent rank 0 tag 6, which nobody has asked for yet", where `rank` waits to receive another; or "". */
 char *judge_other_tag(const struct trace_verdict *verdict, int rank, const struct trace_call *call);
-/* Tells of ranks that wait for each other where the message of `rank` leads to such, and nothing is told of
+/* Tells of ranks that wait for each other where the message that `rank` waits in leads to such, and nothing is told of
  * them yet; else false. It need not be one of them. */
 bool judge_circle(struct trace_verdict *verdict, int rank);
 

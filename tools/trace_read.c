@@ -261,6 +261,7 @@ static void read_call(const struct object *object, guint index, void *user)
 {
     struct trace_group *group = user;
     struct trace_call *call = g_new0(struct trace_call, 1);
+    g_autofree char *waited = string_or(object, "waited", "");
 
     (void)index;
     call->not_called = g_array_new(FALSE, FALSE, sizeof(int));
@@ -273,6 +274,8 @@ static void read_call(const struct object *object, guint index, void *user)
     call->bytes = (guint64)integer_or(object, "bytes", 0, G_MAXINT64, 0);
     call->moved = (guint64)integer_or(object, "moved", 0, G_MAXINT64, 0);
     call->seconds = number_or(object, "seconds", -1);
+    call->waited = strcmp(waited, "yes") == 0;
+    call->unwaited = strcmp(waited, "no") == 0;
 
     JsonNode *node = find(object, "waits_for", JSON_NODE_OBJECT, false);
     g_autofree char *where = g_strdup_printf("%s.waits_for", object->where);
@@ -317,6 +320,8 @@ static void read_record(const struct object *object, guint index, void *user)
     record->sequence =
         (guint64)integer(object, record->message ? "message" : "sequence", 1, G_MAXINT64);
     record->call = call_words(object);
+    record->all_for_all =
+        !record->message && !has(object, "root") && !truth_or(object, "uneven", false);
     record->is_send = record->message && strcmp(record->call, "send") == 0;
     record->peer = (int)integer_or(object, "peer", -1, group->size - 1, -1);
     record->tag = (guint64)integer_or(object, "tag", 0, G_MAXINT64, 0);

@@ -28,6 +28,8 @@ struct trace_call {
     int peer;
     guint64 tag, bytes, moved;
     double seconds; /* -1: not known */
+    bool waited;    /* a thread of its program waits for it */
+    bool unwaited;  /* none does; neither: not known, or for any of several */
     int waits_rank; /* -1: nobody, or anybody */
     char *waits_what;
     GArray *not_called; /* int */
@@ -36,7 +38,8 @@ struct trace_call {
 struct trace_record {
     bool message, refused; /* refused: called after the group had failed */
     guint64 sequence;
-    char *call; /* "all_reduce 8 x f32, sum" */
+    char *call;       /* "all_reduce 8 x f32, sum" */
+    bool all_for_all; /* a collective that nobody leaves before all have called it */
     bool is_send;
     int peer; /* of a message; -1: anybody */
     guint64 tag;

@@ -146,6 +146,16 @@ static bool is_accounted_for(const struct trace_verdict *v, int rank)
     return false;
 }
 
+/* Why the rank has not called: a circle of waiting, where it is in one, else it is only late. One that waits for
+ * a circle tells of that, and is late all the same. */
+static void find_cause(struct trace_verdict *v, int rank, bool explained)
+{
+    if (!explained)
+        judge_circle(v, rank);
+    if (!is_accounted_for(v, rank))
+        add_late(v, rank);
+}
+
 void judge_waits(struct trace_verdict *v)
 {
     find_waiting(v);
@@ -157,8 +167,7 @@ void judge_waits(struct trace_verdict *v)
         find_held(v);
     for (int r = 0; r < v->size; r++) {
         if (v->by_rank[r] && v->by_rank[r]->started < v->sequence && !is_accounted_for(v, r)) {
-            if (explained || !judge_circle(v, r) || !judge_has(v, r))
-                add_late(v, r);
+            find_cause(v, r, explained);
         } else if (!v->by_rank[r] && !explained && !judge_has(v, r) && judge_is_awaited(v, r)) {
             judge_missing(v, r);
         }

@@ -61,25 +61,56 @@ static const struct trace_record *refused(const struct trace_group *group)
     return NULL;
 }
 
-char *judge_activity(const struct trace_verdict *v, int rank)
+/* What says most of what a process does. */
+static int weight(const struct trace_call *call)
 {
-    const struct trace_group *group = v->by_rank[rank];
-    const struct trace_dump *dump = group->dump;
+    return call->waited ? 2 : !call->unwaited;
+}
+
+/* What a process has in flight, in any of its groups: first what a thread of its program waits for. NULL:
+ * nothing. */
+static const struct trace_call *in_flight(const struct trace_dump *dump,
+                                          const struct trace_group **ret_group)
+{
+    const struct trace_call *found = NULL;
 
     for (guint g = 0; g < dump->groups->len; g++) {
-        const struct trace_group *other = dump->groups->pdata[g];
-        const struct trace_call *call = other->unfinished->len ? other->unfinished->pdata[0] : NULL;
+        const struct trace_group *group = dump->groups->pdata[g];
 
-        if (!call)
-            continue;
-        g_autofree char *words = judge_call(other, call);
-        g_autofree char *where =
-            other == group ? g_strdup("") : g_strdup_printf(" of group %s", other->name);
-        g_autofree char *whom = call->message || call->waits_rank < 0
-                                    ? g_strdup("")
-                                    : g_strdup_printf(" for rank %d", call->waits_rank);
-        return g_strdup_printf("it waits in %s%s%s", words, where, whom);
+        for (guint i = 0; i < group->unfinished->len; i++) {
+            const struct trace_call *call = group->unfinished->pdata[i];
+
+            if (found && weight(found) >= weight(call))
+                continue;
+            found = call;
+            *ret_group = group;
+        }
     }
+    return found;
+}
+
+static char *in_flight_words(const struct trace_group *group, const struct trace_group *other,
+                             const struct trace_call *call)
+{
+    g_autofree char *words = judge_call(other, call);
+    g_autofree char *where =
+        other == group ? g_strdup("") : g_strdup_printf(" of group %s", other->name);
+    g_autofree char *whom = call->message || call->waits_rank < 0
+                                ? g_strdup("")
+                                : g_strdup_printf(" for rank %d", call->waits_rank);
+
+    if (call->unwaited)
+        return g_strdup_printf("it waits in no call, with %s%s in flight", words, where);
+    return g_strdup_printf("it waits in %s%s%s", words, where, whom);
+}
+
+char *judge_activity(const struct trace_verdict *v, int rank)
+{
+    const struct trace_group *group = v->by_rank[rank], *other = NULL;
+    const struct trace_call *unfinished = in_flight(group->dump, &other);
+
+    if (unfinished)
+        return in_flight_words(group, other, unfinished);
     const struct trace_record *call = refused(group);
 
     if (call)

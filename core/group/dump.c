@@ -175,6 +175,20 @@ static void write_wait(struct json *json, const struct tutti_group *group, const
     json_end_object(json);
 }
 
+/* Whether a thread of the program waits for it: in a blocking call, or for its work or that of its batch. */
+static const char *waited_words(const struct tutti_group *group, const struct call *call)
+{
+    static const char *const words[] = {
+        [ENGINE_NOT_WAITED] = "no", [ENGINE_WAITED_ANY] = "any", [ENGINE_WAITED] = "yes"};
+    const struct engine *engine = &group->context->engine;
+    const struct tutti_work *work = call->state.work;
+    enum engine_waited waited = work ? engine_waited(engine, &call->state) : ENGINE_WAITED;
+
+    if (!waited && work->part_of)
+        waited = engine_waited(engine, work->part_of->state);
+    return words[waited];
+}
+
 /* A call that nobody has looked at yet has no time: the clock is not read on its way. */
 static void write_unfinished(struct json *json, const struct tutti_group *group, int64_t now,
                              const struct call *call)
@@ -198,6 +212,7 @@ static void write_unfinished(struct json *json, const struct tutti_group *group,
     if (call->deadline_ns)
         json_seconds(json, "seconds", now - call->since_ns);
     json_int(json, "timeout_ms", call->timeout_ms);
+    json_string(json, "waited", waited_words(group, call));
     write_wait(json, group, call);
     json_end_object(json);
 }

@@ -198,6 +198,49 @@ struct patience {
     bool slept;
 };
 
+/* With the first rest of a wait: one that ends before costs nothing more. */
+static void enter(struct engine *engine, struct waiter *waiter, const struct wanted *wanted)
+{
+    if (waiter->wanted)
+        return;
+    waiter->wanted = wanted;
+    engine_take(engine);
+    waiter->next = engine->waits;
+    engine->waits = waiter;
+    engine_release(engine);
+}
+
+static void leave(struct engine *engine, struct waiter *waiter)
+{
+    struct waiter **at = &engine->waits;
+
+    if (!waiter->wanted)
+        return;
+    engine_take(engine);
+    while (*at != waiter)
+        at = &(*at)->next;
+    *at = waiter->next;
+    engine_release(engine);
+}
+
+static bool is_one_of_several(const struct wanted *wanted, const struct operation_state *op)
+{
+    for (uint32_t i = 0; !wanted->op && i < wanted->count; i++)
+        if (wanted->works[i] && wanted->works[i]->state != op)
+            return true;
+    return false;
+}
+
+enum engine_waited engine_waited(const struct engine *engine, const struct operation_state *op)
+{
+    enum engine_waited waited = ENGINE_NOT_WAITED;
+
+    for (const struct waiter *w = engine->waits; w && waited != ENGINE_WAITED; w = w->next)
+        if (is_wanted(w->wanted, op))
+            waited = is_one_of_several(w->wanted, op) ? ENGINE_WAITED_ANY : ENGINE_WAITED;
+    return waited;
+}
+
 static void pause_of(bool spins)
 {
     if (spins)
@@ -208,7 +251,7 @@ static void pause_of(bool spins)
 
 /* Spins, yields, and rests once neither helps. False: `until_ns` has come. */
 static bool be_patient(struct engine *engine, const struct wanted *wanted, int64_t until_ns,
-                       unsigned spins, struct patience *patience)
+                       unsigned spins, struct patience *patience, struct waiter *waiter)
 {
     if (patience->idle < spins + YIELDS) {
         pause_of(patience->idle++ < spins);
@@ -221,8 +264,10 @@ static bool be_patient(struct engine *engine, const struct wanted *wanted, int64
     engine_look(engine);
     if (until_ns != INT64_MAX && clock_now_ns() >= until_ns)
         return false;
-    if (!is_eager(engine))
+    if (!is_eager(engine)) {
+        enter(engine, waiter, wanted);
         patience->slept |= engine_sleep(engine, *wanted, until_ns, !patience->slept);
+    }
     return true;
 }
 
@@ -241,6 +286,7 @@ static bool wait_for(struct engine *engine, const struct wanted *wanted, int64_t
 {
     const unsigned spins = rests(wanted) ? 0 : engine_spins(engine);
     struct patience patience = {0};
+    struct waiter waiter = {0};
     unsigned since_look = 0;
 
     if (is_any_done(wanted))
@@ -259,9 +305,10 @@ static bool wait_for(struct engine *engine, const struct wanted *wanted, int64_t
         }
         if (moved)
             patience = (struct patience){0};
-        else if (!be_patient(engine, wanted, until_ns, spins, &patience))
+        else if (!be_patient(engine, wanted, until_ns, spins, &patience, &waiter))
             break;
     }
+    leave(engine, &waiter);
     if (atomic_fetch_sub(&engine->waiters, 1) > 1)
         engine_hand_over(engine);
     else if (atomic_load(&engine->unattended))

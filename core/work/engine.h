@@ -24,6 +24,7 @@
 
 struct engine;
 struct sleeper;
+struct waiter;
 struct tutti_work;
 
 /* One operation in flight, embedded in whatever describes it. */
@@ -61,8 +62,9 @@ struct engine {
     _Atomic int64_t eager_until_ns;
     struct engine_source *sources;
     struct sleeper *sleepers, *watcher; /* under the baton */
-    int64_t looked_ns;                  /* when look() was called last; under the baton */
-    int sleep_ms;                       /* at most, before the control plane is looked at again */
+    struct waiter *waits; /* that have come to rest and are not over; under the baton */
+    int64_t looked_ns;    /* when look() was called last; under the baton */
+    int sleep_ms;         /* at most, before the control plane is looked at again */
     int epoll_fd, doorbell;
     _Atomic int event_fd; /* tutti_context_fd(); -1 until asked for */
 
@@ -149,6 +151,12 @@ bool engine_wait(struct engine *engine, const struct operation_state *op, int64_
 /* As engine_wait(), until any of the works, of which some may be NULL, is complete. */
 bool engine_wait_any(struct engine *engine, struct tutti_work *const *works, uint32_t count,
                      int64_t until_ns);
+
+enum engine_waited { ENGINE_NOT_WAITED, ENGINE_WAITED_ANY, ENGINE_WAITED };
+
+/* Whether a thread waits for it, or for any of several of which it is one; with the baton. Waits that have not come
+ * to rest yet are not known; those that have are also between two sleeps. */
+enum engine_waited engine_waited(const struct engine *engine, const struct operation_state *op);
 
 /* Wakes the watcher. */
 void engine_ring(struct engine *engine);

@@ -22,6 +22,12 @@ struct wanted {
     uint32_t count;
 };
 
+/* A wait that has come to rest; on its thread's stack, and in the engine's list until it is over. */
+struct waiter {
+    struct waiter *next;
+    const struct wanted *wanted;
+};
+
 /* A thread that sleeps; on its stack, and in the engine's list until it has the baton again. */
 struct sleeper {
     struct sleeper *next;

@@ -117,19 +117,22 @@ static void put_dump(const char *folder, int rank, int size, int started, const 
     put_dump_seeing(folder, rank, size, started, lists, "");
 }
 
-#define CALLED(operation)                                                                          \
-    "\"records\":[{\"sequence\":1,\"operation\":\"" operation                                      \
-    "\",\"count\":0,\"state\":\"started\"}]"
+#define COLLECTIVE(operation, more)                                                                \
+    "{\"sequence\":1,\"operation\":\"" operation "\",\"count\":0" more ",\"state\":\"started\"}"
+#define BARRIER COLLECTIVE("barrier", "")
+#define CALLED(operation) "\"records\":[" COLLECTIVE(operation, "") "]"
 #define CALLED_NOTHING "\"unfinished\":[],\"records\":[]"
-#define WAITS(call, waits, what)                                                                   \
-    "{" call ",\"seconds\":9,\"waits_for\":{\"rank\":" waits ",\"what\":\"" what                   \
-    "\",\"not_called\":[]}}"
+#define WAITS_SO(call, waits, what, waited)                                                        \
+    "{" call ",\"seconds\":9,\"waited\":\"" waited "\",\"waits_for\":{\"rank\":" waits             \
+    ",\"what\":\"" what "\",\"not_called\":[]}}"
+#define WAITS(call, waits, what) WAITS_SO(call, waits, what, "yes")
 #define IN_BARRIER(waits) WAITS("\"sequence\":1", waits, "message")
 #define IN_BARRIER_BEFORE(waits) WAITS("\"sequence\":1", waits, "call")
-#define IN_MESSAGE(operation, peer, tag)                                                           \
-    WAITS("\"operation\":\"" operation "\",\"peer\":" peer ",\"tag\":" tag                         \
-          ",\"bytes\":8,\"moved\":0",                                                              \
-          peer, "message")
+#define IN_MESSAGE_SO(operation, peer, tag, waited)                                                \
+    WAITS_SO("\"operation\":\"" operation "\",\"peer\":" peer ",\"tag\":" tag                      \
+             ",\"bytes\":8,\"moved\":0",                                                           \
+             peer, "message", waited)
+#define IN_MESSAGE(operation, peer, tag) IN_MESSAGE_SO(operation, peer, tag, "yes")
 #define IN_RECV(peer) IN_MESSAGE("recv", peer, "7")
 #define UNFINISHED(calls) "\"unfinished\":[" calls "]," CALLED("barrier")
 #define MESSAGE(number, operation, peer, tag, state)                                               \
@@ -250,13 +253,15 @@ Test(trace, a_circle_over_a_message_and_a_collective_is_stuck, .timeout = 20)
     put_dump(folder, 1, 4, 1, UNFINISHED(IN_BARRIER_BEFORE("0")));
     put_dump(folder, 2, 4, 1,
              "\"unfinished\":[" IN_BARRIER_BEFORE("0") "],\"records\":[" MESSAGE(
-                 "1", "send", "0", "5", "done") "," MESSAGE("2", "send", "0", "6", "done") "]");
+                 "1", "send", "0", "5", "done") "," MESSAGE("2", "send", "0", "6",
+                                                            "done") "," BARRIER "]");
     put_dump(folder, 3, 4, 0, "\"unfinished\":[" IN_RECV("0") "],\"records\":[]");
     struct ran r = analyzed(folder);
-    CONTAINS(r.out,
-             "  stuck: they wait for each other; rank 0 in recv of 8 bytes, tag 7, from rank 2; "
-             "rank 2 in #1, which rank 0 has not called; rank 2 has sent rank 0 tag 6, which "
-             "nobody asked for\n");
+    CONTAINS(
+        r.out,
+        "  stuck: they wait for each other; rank 0 in recv of 8 bytes, tag 7, from rank 2; "
+        "rank 2 in #1 barrier, which rank 0 has not called; rank 2 has sent rank 0 tag 6, which "
+        "nobody has asked for yet\n");
     CONTAINS(r.out, "  late: rank 3 (host h, pid 103) has not called #1 barrier: it waits in recv");
     cr_expect_null(strstr(r.out, "late: rank 0"), "%s", r.out);
     ran_free(&r);
@@ -277,6 +282,74 @@ Test(trace, a_send_and_a_receive_of_two_tags_are_a_circle, .timeout = 20)
              "rank 1 in send of 8 bytes, tag 6, to rank 0\nverdict: stuck\n");
     ran_free(&r);
     folder_remove(folder);
+}
+
+/* Rank 0 has posted its receive early and computes; only what a thread waits for makes a circle. */
+Test(trace, who_computes_with_a_receive_in_flight_is_late, .timeout = 20)
+{
+    static const struct {
+        const char *receive, *activity;
+    } cases[] = {
+        {IN_MESSAGE_SO("recv", "1", "7", "no"),
+         "it waits in no call, with recv of 8 bytes, tag 7, from rank 1 in flight\n"},
+        {IN_MESSAGE_SO("recv", "1", "7", "any"), "it waits in recv of 8 bytes"},
+        {"{\"operation\":\"recv\",\"peer\":1,\"tag\":7,\"bytes\":8,\"seconds\":9,"
+         "\"waits_for\":{\"rank\":1,\"what\":\"message\",\"not_called\":[]}}",
+         "it waits in recv of 8 bytes"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        char *folder = folder_new();
+        g_autofree char *lists =
+            g_strdup_printf("\"unfinished\":[%s],\"records\":[]", cases[i].receive);
+
+        put_dump(folder, 0, 2, 0, lists);
+        put_dump(folder, 1, 2, 1, UNFINISHED(IN_BARRIER_BEFORE("0")));
+        struct ran r = analyzed(folder);
+        CONTAINS(r.out, "  late: rank 0 (host h, pid 100) has not called #1 barrier: ");
+        CONTAINS(r.out, cases[i].activity);
+        CONTAINS(r.out, "verdict: late\n");
+        cr_expect_null(strstr(r.out, "stuck"), "%s", r.out);
+        ran_free(&r);
+        folder_remove(folder);
+    }
+}
+
+/* Rank 0 waits for rank 1, which it owes nothing: that takes a broadcast of rank 3, which computes. A barrier would
+ * wait for rank 0 as well, and so does a broadcast whose next data is rank 0's. */
+Test(trace, who_waits_for_the_root_of_a_broadcast_waits_for_nobody_else, .timeout = 20)
+{
+    static const struct {
+        const char *lists;
+        bool is_circle;
+    } cases[] = {
+        {"\"unfinished\":[" IN_BARRIER_BEFORE("3") "],\"records\":[" COLLECTIVE("broadcast",
+                                                                                ",\"root\":3") "]",
+         false},
+        {"\"unfinished\":[" IN_BARRIER_BEFORE("3") "],\"records\":[" COLLECTIVE(
+             "all_to_all", ",\"uneven\":true") "]",
+         false},
+        {"\"unfinished\":[" IN_BARRIER_BEFORE("0") "],\"records\":[" COLLECTIVE("broadcast",
+                                                                                ",\"root\":0") "]",
+         true},
+        {UNFINISHED(IN_BARRIER_BEFORE("3")), true},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        char *folder = folder_new();
+
+        put_dump(folder, 0, 4, 0, "\"unfinished\":[" IN_RECV("1") "],\"records\":[]");
+        put_dump(folder, 1, 4, 1, cases[i].lists);
+        put_dump(folder, 2, 4, 1, cases[i].lists);
+        put_dump(folder, 3, 4, 0, CALLED_NOTHING);
+        struct ran r = analyzed(folder);
+        cr_expect_eq(strstr(r.out, "  stuck: they wait for each other; rank 0") != NULL,
+                     cases[i].is_circle, "%zu: %s", i, r.out);
+        CONTAINS(r.out, "  late: rank 3 (host h, pid 103) has not called #1");
+        CONTAINS(r.out, "verdict: late\n");
+        ran_free(&r);
+        folder_remove(folder);
+    }
 }
 
 Test(trace, whose_host_does_not_answer_is_cut_off_whoever_else_only_lost_it, .timeout = 20)

@@ -139,15 +139,36 @@ RANK_CASE(sends_in_a_circle)
 /* Rank 0 receives what nobody sends, as the victim's message has another tag; the others are further on. */
 RANK_CASE(waits_for_another_tag)
 {
+    tutti_work *work;
     float value = 0;
     tutti_group *world = rank_init(NULL);
     int64_t shape;
     tutti_tensor tensor = tutti_tensor_1d(&value, TUTTI_F32, &shape, 1);
 
     check_ok(tutti_barrier(world, NULL, NULL));
-    if (rank == 0)
-        (void)tutti_recv(world, &tensor, victim(), 5, NULL, NULL);
+    if (rank == 0) {
+        check_ok(tutti_irecv(world, &tensor, victim(), 5, NULL, &work));
+        (void)tutti_work_wait(work, 0);
+    }
     if (rank == victim())
         check_ok(tutti_send(world, &tensor, 0, 6, NULL));
+    (void)tutti_barrier(world, NULL, NULL);
+}
+
+/* The victim has posted its next receive early, and its source is in a barrier that the victim has not called. */
+RANK_CASE(computes_with_a_receive_in_flight)
+{
+    float value = 0;
+    tutti_work *work;
+    tutti_group *world = rank_init(NULL);
+    int64_t shape;
+    tutti_tensor tensor = tutti_tensor_1d(&value, TUTTI_F32, &shape, 1);
+
+    if (rank == victim())
+        check_ok(tutti_irecv(world, &tensor, 0, 5, NULL, &work));
+    check_ok(tutti_barrier(world, NULL, NULL));
+    rank_point("open");
+    if (rank == victim())
+        rank_await("go");
     (void)tutti_barrier(world, NULL, NULL);
 }

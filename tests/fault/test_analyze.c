@@ -222,12 +222,30 @@ FAULT_TEST(analyze, who_waits_in_a_circle_over_a_message_and_a_barrier_is_stuck)
 
     await_stall(&job, -1);
     ask_for_dumps(&job, -1);
+    dumps_analyze(
+        &job.dumps, TROUBLE,
+        (const char *[]){"ranks 1-3 wait in #2 barrier, for ",
+                         "  stuck: they wait for each other; rank 0 in recv of 4 bytes, "
+                         "tag 5, from rank 2; rank 2 in #2 barrier, which rank 0 has not "
+                         "called; rank 2 has sent rank 0 tag 6, which nobody has asked for "
+                         "yet\n"
+                         "verdict: stuck\n",
+                         NULL});
+    job_end(&job);
+}
+
+FAULT_TEST(analyze, who_computes_with_a_receive_in_flight_is_late)
+{
+    struct job job =
+        job_start(way, "rank_recorder", "computes_with_a_receive_in_flight", "TUTTI_TEST_CALL=");
+
+    cr_assert(ranks_reach(job.ranks, RANKS_ALL, "open"));
+    await_stall(&job, VICTIM);
+    ask_for_dumps(&job, -1);
     dumps_analyze(&job.dumps, TROUBLE,
-                  (const char *[]){"ranks 1-3 wait in #2 barrier, for ",
-                                   "  stuck: they wait for each other; rank 0 in recv of 4 bytes, "
-                                   "tag 5, from rank 2; rank 2 in #2 barrier, which rank 0 has not "
-                                   "called; rank 2 has sent rank 0 tag 6, which nobody asked for\n"
-                                   "verdict: stuck\n",
+                  (const char *[]){"  late: rank 2 (host ",
+                                   "has not called #2 barrier: it waits in no call, with recv of "
+                                   "4 bytes, tag 5, from rank 0 in flight\nverdict: late\n",
                                    NULL});
     job_end(&job);
 }
