@@ -343,16 +343,25 @@ static pid_t serve_elsewhere(uint16_t *ret_port)
     return pid;
 }
 
-FAULT_TEST(stopped, a_store_in_init_that_goes_on_changes_nothing)
+/* All but the last one are in init when the process that serves the store is stopped. */
+static struct ranks *begin_and_stop_the_store(const struct fault_way *way, pid_t *ret_server)
 {
     uint16_t port;
-    pid_t server = serve_elsewhere(&port);
     char url[64];
 
+    *ret_server = serve_elsewhere(&port);
     snprintf(url, sizeof url, "tcp://127.0.0.1:%u", port);
     struct ranks *ranks = begin_init(way, url, 60000, true);
     await_all_but_the_last(ranks, port);
-    kill(server, SIGSTOP);
+    kill(*ret_server, SIGSTOP);
+    return ranks;
+}
+
+FAULT_TEST(stopped, a_store_in_init_that_goes_on_changes_nothing)
+{
+    pid_t server;
+    struct ranks *ranks = begin_and_stop_the_store(way, &server);
+
     ranks_tell(ranks, RANKS - 1, "go");
     cr_assert(ranks_reach(ranks, RANKS - 1, "in_init"));
     usleep(SILENT_INIT_MS * 1000);
@@ -365,14 +374,9 @@ FAULT_TEST(stopped, a_store_in_init_that_goes_on_changes_nothing)
 /* It is gone, not slow: nobody waits for the deadline. */
 FAULT_TEST(stopped, a_store_in_init_that_ends_is_told_at_once)
 {
-    uint16_t port;
-    pid_t server = serve_elsewhere(&port);
-    char url[64];
+    pid_t server;
+    struct ranks *ranks = begin_and_stop_the_store(way, &server);
 
-    snprintf(url, sizeof url, "tcp://127.0.0.1:%u", port);
-    struct ranks *ranks = begin_init(way, url, 60000, true);
-    await_all_but_the_last(ranks, port);
-    kill(server, SIGSTOP);
     usleep(SILENT_INIT_MS * 1000);
     int64_t ended = fault_now_ns();
     kill(server, SIGKILL);
