@@ -88,6 +88,8 @@ struct tutti_peer {
 
     template <typename Task> void run(Task task) noexcept;
     void send_all();
+    void send_frames();
+    void await_receiver();
     void receive_all();
     bool fill_frame();
     void send_frame();

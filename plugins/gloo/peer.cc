@@ -235,22 +235,41 @@ void tutti_peer::send_all()
         connected_ = true;
         notify();
     }
+    try {
+        send_frames();
+    } catch (const gloo::IoException &) {
+        await_receiver();
+        finish(SENDS, TUTTI_ERR_PEER_LOST);
+        throw;
+    } catch (...) {
+        finish(SENDS, TUTTI_ERR_PEER_LOST);
+        throw;
+    }
+}
+
+void tutti_peer::send_frames()
+{
     out_.add(frame_hello, nullptr);
     out_.add(endpoint.token.size(), endpoint.token.data());
     send_frame();
     while (fill_frame()) {
-        try {
-            send_frame_and_long();
-        } catch (...) {
-            finish(SENDS, TUTTI_ERR_PEER_LOST);
-            throw;
-        }
+        send_frame_and_long();
         finish(SENDS, TUTTI_OK);
     }
     out_.add(frame_bye, nullptr);
     send_frame();
     pair_.send(last_sent_.get(), SLOT_LAST, 0, 0);
     wait(*last_sent_, SENDS);
+}
+
+/* The connection has ended, and what was sent here before that may wait for its receives. With the first request
+ * that fails the core drops all of them, so what could not be sent fails after these: when the receiver
+ * is through. */
+void tutti_peer::await_receiver()
+{
+    std::unique_lock<std::mutex> lock(endpoint.mutex);
+
+    ways_[SENDS].changed.wait(lock, [&] { return stopped_ || leaving_; });
 }
 
 /* With what waits to be sent, as much as there is room for. A long message is the last of its frame. False: there

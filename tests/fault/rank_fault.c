@@ -269,7 +269,23 @@ RANK_CASE(one_leaves_first)
     finish(world, call(world, rank, size));
 }
 
-/* The others look for what the victim has sent when it is gone. */
+/* Until it is refused. */
+static void send_to_who_left(tutti_group *world, int peer)
+{
+    int64_t count = SMALL;
+    tutti_tensor few = floats(&count);
+    tutti_status status = TUTTI_OK;
+    char who[32];
+
+    while (!status)
+        status = tutti_send(world, &few, peer, TAG, 0);
+    snprintf(who, sizeof who, "rank %d left the group", peer);
+    check_status(status, TUTTI_ERR_PEER_LOST);
+    check_contains(tutti_last_error(), who);
+}
+
+/* The others look for what the victim has sent when it is gone; with TUTTI_TEST_SEND_FIRST they find out before
+ * that nothing can be sent to it any more. */
 RANK_CASE(one_sends_and_leaves)
 {
     tutti_group *world = join();
@@ -277,6 +293,8 @@ RANK_CASE(one_sends_and_leaves)
     check_ok(call(world, rank, size)); /* all are connected */
     if (rank != victim())
         rank_await("go");
+    if (rank != victim() && number_of("TUTTI_TEST_SEND_FIRST", 0))
+        send_to_who_left(world, victim());
     for (int i = 0; i < SENT_BEFORE; i++)
         check_ok(call(world, rank, size));
     check_ok(tutti_group_destroy(world));

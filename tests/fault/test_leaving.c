@@ -155,9 +155,9 @@ FAULT_TEST_WITH_ENGINES(leaving, who_is_done_first_ends_no_call_of_the_others)
     fault_finish(ranks);
 }
 
-FAULT_TEST_WITH_ENGINES(leaving, what_was_sent_is_received_when_its_sender_has_left)
+static void receive_from_who_left(const struct fault_way *way, const char *more)
 {
-    struct ranks *ranks = start(way, "one_sends_and_leaves", "message", 2, NULL);
+    struct ranks *ranks = start(way, "one_sends_and_leaves", "message", 2, more);
 
     cr_assert(ranks_reach(ranks, 2, "left"));
     for (int r = 0; r < RANKS; r++)
@@ -166,6 +166,16 @@ FAULT_TEST_WITH_ENGINES(leaving, what_was_sent_is_received_when_its_sender_has_l
     cr_expect(ranks_wait(ranks));
     cr_expect(ranks_passed(ranks));
     fault_finish(ranks);
+}
+
+FAULT_TEST_WITH_ENGINES(leaving, what_was_sent_is_received_when_its_sender_has_left)
+{
+    receive_from_who_left(way, NULL);
+}
+
+FAULT_TEST_WITH_ENGINES(leaving, what_was_sent_is_received_after_a_send_to_who_has_left)
+{
+    receive_from_who_left(way, "TUTTI_TEST_SEND_FIRST=1");
 }
 
 FAULT_TEST_WITH_ENGINES(leaving, forked_children_disturb_nobody)

@@ -109,6 +109,32 @@ void case_send_taken_back(const tutti_transport_ops *ops)
     run_threads(ops, 2, send_taken_back_body);
 }
 
+/* What its sender sent before it left is received, also by who finds that it has left by sending to it. */
+static void send_to_who_left_body(struct member *member)
+{
+    enum { LATE_MS = 1500, FAILED_MS = 300 }; /* the first as in case_close_delivers_late */
+    struct operation sent;
+    uint64_t word = 6;
+
+    if (member->rank == 0) {
+        send_word(member, 1, 4);
+        send_word(member, 1, 5);
+    } else {
+        usleep(LATE_MS * 1000);
+        send_to(member, 0, &word, sizeof word, 0, &sent);
+        progress_for(member, FAILED_MS);
+        receive_word(member, 0, 4);
+        receive_word(member, 0, 5);
+        check(wait_for(member, &sent) == TUTTI_ERR_PEER_LOST);
+        expect_loss(member, 0);
+    }
+}
+
+void case_send_to_who_left(const tutti_transport_ops *ops)
+{
+    run_threads(ops, 2, send_to_who_left_body);
+}
+
 /* The port on which an endpoint waits for the other: addresses are 12 bytes, and 20 for each member. */
 static uint16_t port_of(const struct world *world, int rank)
 {
