@@ -16,6 +16,7 @@
 
 #include "caller.h"
 #include "engine_inside.h"
+#include "errors.h"
 #include "form.h"
 #include "job.h"
 
@@ -466,7 +467,8 @@ static tutti_status team_test(tutti_team *team, tutti_request *request)
     if (request->status != TUTTI_ERR_NOT_READY || job_is_barred(&team->caller, team->job))
         return request->status;
     job_lock();
-    int code = MPI_Test(&team->request, &done, MPI_STATUS_IGNORE);
+    int code = team->job->programs_errors ? errors_test(&team->request, &done)
+                                          : MPI_Test(&team->request, &done, MPI_STATUS_IGNORE);
     job_unlock();
     if (code != MPI_SUCCESS)
         request->status = failure(team, "the operation", code);

@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "engine_inside.h"
+#include "errors.h"
 #include "launched.h"
 
 enum { NUMBERS_MAX = 1 << 14, FINALIZE_S = 5 };
@@ -139,6 +140,7 @@ static tutti_status start_or_find(const struct caller *c)
                       mpi_library());
     if (started) {
         MPI_Query_thread(&level);
+        state.job.programs_errors = errors_are_the_programs();
     } else {
         tutti_status status = launched_for_this_mpi(c);
 

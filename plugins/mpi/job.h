@@ -19,12 +19,13 @@
 #include "caller.h"
 
 struct job {
-    int rank, size;    /* in MPI_COMM_WORLD */
-    int numbers;       /* endpoints that a process may have at a time */
-    int meetings;      /* groups that it may make at a time */
-    bool serialize;    /* MPI allows one thread at a time: job_lock() does something */
-    bool callers_only; /* and the program keeps its own threads apart: none of ours calls MPI */
-    bool one_thread;   /* only `home` may call MPI */
+    int rank, size;       /* in MPI_COMM_WORLD */
+    int numbers;          /* endpoints that a process may have at a time */
+    int meetings;         /* groups that it may make at a time */
+    bool serialize;       /* MPI allows one thread at a time: job_lock() does something */
+    bool callers_only;    /* and the program keeps its own threads apart: none of ours calls MPI */
+    bool one_thread;      /* only `home` may call MPI */
+    bool programs_errors; /* errors_test() is to be asked for collectives */
     pthread_t home;
     /* Copies of MPI_COMM_WORLD; ours once job_ready(). Communicators of groups are made from the second. */
     MPI_Comm messages, forming;

@@ -8,7 +8,7 @@
  *        MPI; tutti: by tutti_init()
  * END    kill: process 1 kills itself; the others leave by exit(), as MPI_Finalize() might wait for it;
  *        thread: process 0 calls tutti from a thread that may not; early: MPI is finalized before the
- *        world is left
+ *        world is left; differ: the members call different things
  *
  * Below MULTIPLE the program allows one thread at a time in MPI, and calls of tutti count as calls of
  * MPI: so it holds its lock around them, and waits by testing. The functions of MPI that tutti's
@@ -34,6 +34,7 @@ static int level, rank, size;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local bool holds;
 static atomic_int intruders, seen;
+static bool differs; /* from the others in its last calls */
 
 _Noreturn static void fail(const char *what, const char *why)
 {
@@ -260,17 +261,29 @@ static void work_beside_a_thread(tutti_group *world)
     REQUIRE(!pthread_join(other, NULL));
 }
 
+/* Those who differ from process 0 get more from it than they ask for, and it gets nothing. */
+static tutti_status call_in_vain(tutti_group *world)
+{
+    static float values[COUNT], others[COUNT];
+    const int count = differs && rank == 0 ? COUNT - COUNT % PROCESSES : PROCESSES;
+    int64_t shape;
+    tutti_tensor tensor = tutti_tensor_1d(values, TUTTI_F32, &shape, count), other = tensor;
+
+    other.data = others;
+    if (!differs)
+        return tutti_all_reduce(world, &tensor, TUTTI_SUM, NULL, NULL);
+    return rank == 0 ? tutti_all_to_all(world, &tensor, &other, NULL, NULL)
+                     : tutti_broadcast(world, &tensor, 0, NULL, NULL);
+}
+
 /* Says how it ends. */
 static void *reduce_in_vain(void *world)
 {
-    int64_t shape;
-    float value = 1;
-    tutti_tensor tensor = tutti_tensor_1d(&value, TUTTI_F32, &shape, 1);
     tutti_status status = TUTTI_OK;
 
     enter();
     for (int i = 0; i < 2 && !status; i++)
-        status = tutti_all_reduce(world, &tensor, TUTTI_SUM, NULL, NULL);
+        status = call_in_vain(world);
     printf("own_mpi: rank %d: %s: %s\n", rank, tutti_status_name(status), tutti_last_error());
     leave();
     return world;
@@ -288,6 +301,7 @@ static void end(tutti_group *world, const char *how)
         raise(SIGKILL);
     if (!strcmp(how, "early"))
         MPI_Finalize();
+    differs = !strcmp(how, "differ");
     if (!strcmp(how, "thread") && rank == 0) {
         REQUIRE(!pthread_create(&other, NULL, reduce_in_vain, world));
         REQUIRE(!pthread_join(other, NULL));

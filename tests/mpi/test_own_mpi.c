@@ -152,7 +152,8 @@ static void end_all(const char *family, const char *how, const char *status, con
         cr_expect(strstr(result->out, status) && strstr(result->out, words) &&
                       strstr(result->out, "is done"),
                   "%s %s: rank %d: %s%s", family, how, r, result->out, result->err);
-        cr_expect_eq(!strstr(result->err, "leave by exit() without it"), !!strstr(how, ":early"));
+        cr_expect_eq(!strstr(result->err, "leave by exit() without it"),
+                     strstr(how, ":early") || strstr(how, ":tutti"));
     }
     ranks_free(ranks);
 }
@@ -170,4 +171,14 @@ MPI_TEST(a_call_after_the_programs_finalize_is_refused_in_words)
 {
     end_all(family, "single:first:early", "TUTTI_ERR_PLUGIN", "the program has finalized MPI");
     end_all(family, "multiple:first:early", "TUTTI_ERR_PLUGIN", "the program has finalized MPI");
+}
+
+/* MPI notices it before the members compare their calls, and its default is to end the job. */
+MPI_TEST(members_that_call_different_things_hear_tuttis_words)
+{
+    static const char *const levels[] = {"single:first:differ", "serialized:first:differ",
+                                         "multiple:first:differ", "multiple:tutti:differ"};
+
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++)
+        end_all(family, levels[i], "TUTTI_ERR_MISMATCH", "all_to_all");
 }

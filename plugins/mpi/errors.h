@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Errors of collectives where MPI tells them to a handler of the program's. */
+#ifndef TUTTI_MPI_ERRORS_H
+#define TUTTI_MPI_ERRORS_H
+
+#include <mpi.h>
+#include <stdbool.h>
+
+/* The program has initialised MPI: whether errors of our collectives go to its handler of
+ * MPI_COMM_WORLD, so that errors_test() must be asked. */
+bool errors_are_the_programs(void);
+
+/* MPI_Test() that returns an error, whatever handler MPI_COMM_WORLD has. */
+int errors_test(MPI_Request *request, int *ret_done);
+
+#endif
