@@ -87,6 +87,7 @@ struct tutti_peer {
     };
 
     template <typename Task> void run(Task task) noexcept;
+    void cut_if_withdrawn();
     void send_all();
     void send_frames();
     void await_receiver();

@@ -156,6 +156,20 @@ template <typename Task> void tutti_peer::run(Task task) noexcept
     } catch (...) {
         lose("an exception that nobody expected");
     }
+    cut_if_withdrawn();
+}
+
+/* Nobody takes what comes any more: Gloo's thread would turn without rest, and the other side wait for its
+ * bye to be taken. */
+void tutti_peer::cut_if_withdrawn()
+{
+    {
+        const std::lock_guard<std::mutex> lock(endpoint.mutex);
+        if (!withdrawn_)
+            return;
+    }
+    const ticks fast(endpoint.mesh.on());
+    pair_.close();
 }
 
 /* What the other thread is moving may be complete already: whoever leaves may have it. So that one finds out

@@ -109,6 +109,37 @@ void case_send_taken_back(const tutti_transport_ops *ops)
     run_threads(ops, 2, send_taken_back_body);
 }
 
+/* Who takes a message back half-way and lives on keeps nobody from leaving. */
+static void leave_who_took_back_body(struct member *member)
+{
+    enum { PROMPT_MS = 500 };
+    struct operation operation;
+    uint8_t *data = calloc(1, LARGE);
+
+    if (member->rank == 0) {
+        memset(data, 1, LARGE);
+        send_to(member, 1, data, LARGE, 0, &operation);
+        all_meet(member);
+        int64_t start = now_ms();
+        member->ops->close(member->endpoint);
+        member->endpoint = NULL;
+        check(now_ms() - start < PROMPT_MS, "%d ms", (int)(now_ms() - start));
+    } else {
+        receive_from(member, 0, data, LARGE, &operation);
+        while (*(volatile uint8_t *)data == 0)
+            turn(member);
+        member->ops->cancel(member->endpoint, &operation.request);
+        all_meet(member);
+    }
+    all_meet(member);
+    free(data);
+}
+
+void case_leave_who_took_back(const tutti_transport_ops *ops)
+{
+    run_threads(ops, 2, leave_who_took_back_body);
+}
+
 /* What its sender sent before it left is received, also by who finds that it has left by sending to it. */
 static void send_to_who_left_body(struct member *member)
 {

@@ -47,6 +47,7 @@ ParameterizedTestParameters(transports, keeps_its_contract)
                                       NULL};
     static const char *const gloo[] = {"receive_taken_back",
                                        "send_taken_back",
+                                       "leave_who_took_back",
                                        "send_to_who_left",
                                        "reset_at_the_port",
                                        "outsider",

@@ -48,6 +48,7 @@ static const struct {
     {"ipv6", "tcp gloo", case_ipv6},
     {"receive_taken_back", "gloo", case_receive_taken_back},
     {"send_taken_back", "gloo", case_send_taken_back},
+    {"leave_who_took_back", "gloo", case_leave_who_took_back},
     {"send_to_who_left", "gloo", case_send_to_who_left},
     {"reset_at_the_port", "gloo", case_reset_at_the_port},
     {"outsider", "gloo", case_outsider},
