@@ -33,7 +33,7 @@ enum {
     TAIL_LINES = 20,
 };
 
-enum phase { RUNNING, ENDING, PRINTING };
+enum phase { RUNNING, WAITING, ENDING, PRINTING };
 
 struct launcher {
     const struct launch_options *options;
@@ -125,7 +125,7 @@ static gboolean grace_over(gpointer user)
 
 static void begin_ending(struct launcher *l)
 {
-    if (l->phase != RUNNING)
+    if (l->phase >= ENDING)
         return;
     l->phase = ENDING;
     l->ending_us = g_get_monotonic_time();
@@ -138,6 +138,22 @@ static void begin_ending(struct launcher *l)
     l->grace_timer = g_timeout_add((guint)grace_ms, grace_over, l);
 }
 
+static gboolean wait_over(gpointer user)
+{
+    begin_ending(user);
+    return G_SOURCE_REMOVE;
+}
+
+/* Who waits for the rank that failed hears of it from tutti, and has words and a dump to write. */
+static void begin_waiting(struct launcher *l)
+{
+    l->phase = WAITING;
+    if (l->options->wait_s > 0)
+        g_timeout_add((guint)(l->options->wait_s * 1000), wait_over, l);
+    else
+        begin_ending(l);
+}
+
 static void interrupt(struct launcher *l, int sig)
 {
     bool again = l->interrupted != 0;
@@ -145,7 +161,7 @@ static void interrupt(struct launcher *l, int sig)
     l->interrupted = sig;
     if (again) {
         kill_now(l);
-    } else if (l->phase == RUNNING) {
+    } else if (l->phase < ENDING) {
         if (isatty(STDERR_FILENO))
             output_say(l->output, "tutti run: ending the ranks; Ctrl-C again kills them\n");
         begin_ending(l);
@@ -160,7 +176,7 @@ static void interrupt(struct launcher *l, int sig)
 
 static void ask_all(struct launcher *l)
 {
-    for (int i = 0; i < l->started && l->phase == RUNNING; i++) {
+    for (int i = 0; i < l->started && l->phase < ENDING; i++) {
         if (l->ranks[i].exited || ask_for_dump(l->ranks[i].pid))
             continue;
         g_autofree char *text = g_strdup_printf(
@@ -306,11 +322,11 @@ static void advance(struct launcher *l)
         stand_ins_stop(g_steal_pointer(&l->stand_ins));
         collect_exits(l);
     }
-    if (l->phase == RUNNING && output_reader_gone(l->output))
+    if (l->phase < ENDING && output_reader_gone(l->output))
         interrupt(l, SIGPIPE);
     if (l->phase == RUNNING && l->first)
-        begin_ending(l); /* after all exits of this round were seen: they were not our doing */
-    if (l->phase == RUNNING && l->exited == l->started) {
+        begin_waiting(l); /* after all exits of this round were seen: they were not our doing */
+    if (l->phase < ENDING && l->exited == l->started) {
         if (!l->children_gone)
             begin_ending(l); /* every rank is done, but something that they started is not */
         else

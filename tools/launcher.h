@@ -3,6 +3,7 @@
  * One job: serves the store, starts the ranks, watches them, ends them, reports.
  *
  *   RUNNING  until the last rank has exited, or one has failed, or a signal came
+ *   WAITING  when one has failed: the others may end by themselves for a while, and mostly do
  *   ENDING   SIGTERM to what is left, SIGKILL after the grace, until this process has no child
  *   PRINTING until everything that was printed is out, the report last
  *
@@ -19,6 +20,7 @@ enum { LAUNCHER_MAX_RANKS = 4096 };
 
 struct launch_options {
     int ranks;
+    double wait_s;       /* from the first failure to SIGTERM, for ranks that end by themselves */
     double grace_s;      /* from SIGTERM to SIGKILL */
     const char *backend; /* NULL: as the environment says */
     const char *mpi;     /* the MPI whose job the ranks shall be (stand_in.h); NULL: none */

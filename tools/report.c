@@ -122,10 +122,10 @@ static char *fate_of(const struct report *report, const struct rank *rank)
     }
     if (WEXITSTATUS(status) == 0)
         return g_strdup("finished with code 0");
-    return g_strdup_printf("exited with code %d %s", WEXITSTATUS(status),
-                           rank->terminated              ? "while the launcher ended the job"
-                           : launcher_ended_some(report) ? "before the launcher ended the job"
-                                                         : "by itself");
+    return g_strdup_printf("exited with code %d%s", WEXITSTATUS(status),
+                           rank->terminated              ? " while the launcher ended the job"
+                           : launcher_ended_some(report) ? " before the launcher ended the job"
+                                                         : "");
 }
 
 static void append_range(GString *text, int from, int to)

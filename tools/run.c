@@ -23,9 +23,10 @@ static const char summary[] =
     "the launcher serves the store they meet in, on a free port of 127.0.0.1. What they print\n"
     "comes out line by line with \"[RANK] \" in front. Rank 0 has the launcher's standard input,\n"
     "the others /dev/null.\n\n"
-    "The first rank that fails ends the job: the others get SIGTERM, and SIGKILL after the\n"
-    "grace. Ctrl-C does the same within 2 s; a second Ctrl-C kills. No process of the job\n"
-    "outlives the launcher, however that ends.\n\n"
+    "The first rank that fails ends the job: the others may end by themselves for a second, as\n"
+    "those do that tutti tells of the failure, then get SIGTERM, and SIGKILL after the grace.\n"
+    "Ctrl-C sends SIGTERM at once and ends within 2 s; a second Ctrl-C kills. No process of the\n"
+    "job outlives the launcher, however that ends.\n\n"
     "SIGUSR2 is passed on to the ranks that take it: they dump their calls (tutti help trace).";
 
 static const char description[] =
@@ -40,10 +41,12 @@ static const char description[] =
     "  tutti run -n 2 --log-dir logs --tee train.py\n"
     "  tutti run -n 3 -- sh -c 'echo $RANK of $WORLD_SIZE'\n";
 
+enum { LONGEST_S = 86400 };
+
 /* What GOption fills in. */
 struct given {
     char *ranks, *backend, *log_dir;
-    double grace_s;
+    double wait_s, grace_s;
     gboolean tee, ignored;
 };
 
@@ -98,11 +101,17 @@ static int launch(int guard_fd, void *user)
     return launcher_run(user, guard_fd);
 }
 
+static bool is_time(double seconds)
+{
+    return seconds >= 0 && seconds <= LONGEST_S;
+}
+
 static int run_job(const struct given *given, char *const *words)
 {
     g_autofree char *log_dir = NULL, *program = NULL;
     g_auto(GStrv) argv = NULL;
     struct launch_options options = {
+        .wait_s = given->wait_s,
         .grace_s = given->grace_s,
         .backend = given->backend,
         .mpi = stand_in_family(given->backend ? given->backend : getenv("TUTTI_BACKEND"),
@@ -112,9 +121,9 @@ static int run_job(const struct given *given, char *const *words)
 
     if (!parse_ranks(given->ranks, &options.ranks))
         return EXIT_USAGE;
-    if (!(given->grace_s >= 0 && given->grace_s <= 86400))
-        return cli_usage("run", "--grace is a number of seconds, 0 to 86400");
-
+    if (!is_time(given->wait_s) || !is_time(given->grace_s))
+        return cli_usage("run", "--%s is a number of seconds, 0 to %d",
+                         is_time(given->wait_s) ? "grace" : "wait", LONGEST_S);
     if (options.mpi && !*options.mpi)
         return cli_usage("run",
                          "the backend mpi needs the launcher of an MPI, and neither "
@@ -135,7 +144,7 @@ static int run_job(const struct given *given, char *const *words)
 
 int run_main(int argc, char **argv)
 {
-    struct given given = {.grace_s = 5};
+    struct given given = {.wait_s = 1, .grace_s = 5};
     const GOptionEntry entries[] = {
         {"nproc-per-node", 'n', 0, G_OPTION_ARG_STRING, &given.ranks,
          "Number of ranks, or auto: one a usable CPU (default 1)", "N"},
@@ -144,6 +153,8 @@ int run_main(int argc, char **argv)
         {"log-dir", 0, 0, G_OPTION_ARG_FILENAME, &given.log_dir,
          "Write what the ranks print to files in a new folder of DIR instead", "DIR"},
         {"tee", 0, 0, G_OPTION_ARG_NONE, &given.tee, "Write files, and print as well", NULL},
+        {"wait", 0, 0, G_OPTION_ARG_DOUBLE, &given.wait_s,
+         "Seconds for others to end by themselves after the first failure (default 1)", "S"},
         {"grace", 0, 0, G_OPTION_ARG_DOUBLE, &given.grace_s,
          "Seconds from SIGTERM to SIGKILL (default 5)", "S"},
         /* what torchrun's users type out of habit */

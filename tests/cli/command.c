@@ -180,6 +180,20 @@ bool wait_for_file(const char *folder, const char *name, double seconds)
     return true;
 }
 
+bool wait_for_words(const char *folder, const char *name, const char *words, double seconds)
+{
+    double deadline = now() + seconds;
+
+    while (now() < deadline) {
+        g_autofree char *text = folder_read(folder, name);
+
+        if (strstr(text, words))
+            return true;
+        g_usleep(POLL_US);
+    }
+    return false;
+}
+
 struct child {
     pid_t parent, found;
 };

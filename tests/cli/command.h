@@ -37,6 +37,8 @@ int processes_with(const char *marker);
 bool wait_for_processes(const char *marker, int count, double seconds);
 /* Waits until the file is there. */
 bool wait_for_file(const char *folder, const char *name, double seconds);
+/* Waits until the words are in the file. */
+bool wait_for_words(const char *folder, const char *name, const char *words, double seconds);
 /* The first child of a process, 0 when it has none. */
 pid_t child_of(pid_t pid);
 

@@ -233,7 +233,7 @@ Test(run, says_how_the_first_rank_failed_and_exits_as_it_did, .timeout = 60)
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
-        struct ran r = ran("ulimit -c 0; $TUTTI run -n 3 -- sh -c "
+        struct ran r = ran("ulimit -c 0; $TUTTI run -n 3 --wait 0 -- sh -c "
                            "'[ $RANK = 1 ] || exec sleep %d; %s'",
                            SLEEP_S, cases[i].how);
 
@@ -340,8 +340,8 @@ Test(run, the_order_of_exits_is_known_even_when_they_are_seen_together, .timeout
     g_autofree char *text = log_of_exits_seen_together(3);
 
     CONTAINS(text, "rank 1 (pid ");
-    CONTAINS(text, "  rank 0: exited with code 10 by itself\n");
-    CONTAINS(text, "  rank 2: exited with code 12 by itself\n");
+    CONTAINS(text, "  rank 0: exited with code 10\n");
+    CONTAINS(text, "  rank 2: exited with code 12\n");
 }
 
 Test(run, who_exited_before_the_launcher_ended_others_is_told_from_them, .timeout = 60)
@@ -351,6 +351,75 @@ Test(run, who_exited_before_the_launcher_ended_others_is_told_from_them, .timeou
     CONTAINS(text, "rank 1 (pid ");
     CONTAINS(text, "  rank 0: exited with code 10 before the launcher ended the job\n");
     CONTAINS(text, "  rank 3: ended by the launcher (SIGTERM)\n");
+}
+
+/* A rank that fails while the others wait until it is gone, and then do what `then` says. */
+static struct ran ran_with_a_failure(const char *options, const char *then)
+{
+    char *folder = folder_new();
+    struct ran r = ran("cd '%s'; $TUTTI run -n 3 %s -- sh -c '"
+                       "[ $RANK = 1 ] && { echo $$ >n; mv n 1; exit 3; }; until [ -e 1 ]; do sleep 0.02;"
+                       "done; while kill -0 $(cat 1) 2>/dev/null; do sleep 0.02; done; %s'",
+                       folder, options, then);
+
+    cr_assert_eq(r.code, 3);
+    cr_assert_lt(r.seconds, SOON_S);
+    folder_remove(folder);
+    return r;
+}
+
+Test(run, the_others_may_say_what_they_know_of_a_failure_and_end, .timeout = 40)
+{
+    struct ran r = ran_with_a_failure("--wait 300", "sleep 0.2; echo lost rank 1 >&2; exit 4");
+
+    CONTAINS(r.err, "[0] lost rank 1\n");
+    CONTAINS(r.err, "[2] lost rank 1\n");
+    CONTAINS(r.err, "  ranks 0,2: exited with code 4\n");
+    ran_free(&r);
+}
+
+Test(run, who_does_not_end_after_a_failure_is_ended_when_the_wait_is_over, .timeout = 60)
+{
+    static const struct {
+        const char *option;
+        double seconds;
+    } cases[] = {{"", 1}, {"--wait 1.5", 1.5}, {"--wait 0", 0}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        struct ran r = ran_with_a_failure(cases[i].option, "exec sleep 60");
+
+        CONTAINS(r.err, "  ranks 0,2: ended by the launcher (SIGTERM)\n");
+        cr_assert_geq(r.seconds, cases[i].seconds, "%s: %g s", cases[i].option, r.seconds);
+        ran_free(&r);
+    }
+}
+
+/* A training of which rank 2 is killed while it is under way. */
+Test(run, every_rank_that_a_failure_leaves_writes_its_dump, .timeout = 60)
+{
+    char *folder = folder_new();
+    g_autofree char *log = g_build_filename(folder, "log", NULL);
+    g_autofree char *words =
+        g_strdup_printf("run -n 4 -- sh -c 'cd %s; echo $$ > $RANK; export TUTTI_DUMP_DIR=%s/dumps;"
+                        "exec %s/train_digits --epochs 100000'",
+                        folder, folder, TUTTI_TEST_PROGRAMS);
+    pid_t pid = command_start(words, log);
+
+    cr_assert(wait_for_words(folder, "log", "[0] epoch ", SOON_S));
+
+    g_autofree char *victim = folder_read(folder, "2");
+
+    kill(atoi(victim), SIGKILL);
+    cr_assert_eq(command_wait(pid, SOON_S), 137);
+
+    g_autofree char *text = folder_read(folder, "log");
+    struct ran dumps = ran("cd '%s' && echo dumps/tutti.?.*.json | wc -w", folder);
+
+    cr_assert_eq(count_of(text, "group world: rank 2 (host "), 3, "%s", text);
+    CONTAINS(text, "  ranks 0,1,3: exited with code 1\n");
+    cr_assert_str_eq(dumps.out, "3\n");
+    ran_free(&dumps);
+    folder_remove(folder);
 }
 
 /* What the report says of rank 1, which had to be killed. */
@@ -403,6 +472,29 @@ Test(run, the_report_says_how_long_the_grace_was_that_ctrl_c_cut_short, .timeout
     folder_remove(folder);
 }
 
+Test(run, ctrl_c_does_not_wait_for_those_that_may_end_after_a_failure, .timeout = 60)
+{
+    char *folder = folder_new();
+    g_autofree char *log = g_build_filename(folder, "log", NULL);
+    g_autofree char *words =
+        g_strdup_printf("run -n 2 --wait 300 -- sh -c 'cd %s; "
+                        "[ $RANK = 0 ] && { echo $$ >n; mv n failed; exit 7; };"
+                        "until [ -e failed ]; do sleep 0.02; done;"
+                        "while kill -0 $(cat failed) 2>/dev/null; do sleep 0.02; done;"
+                        "echo > seen; exec sleep 60'",
+                        folder);
+    pid_t pid = command_start(words, log);
+
+    cr_assert(wait_for_file(folder, "seen", SOON_S));
+    kill(pid, SIGINT);
+    cr_assert_eq(command_wait(pid, SOON_S), 7);
+
+    g_autofree char *text = folder_read(folder, "log");
+
+    CONTAINS(text, "  rank 1: ended by the launcher (SIGTERM)\n");
+    folder_remove(folder);
+}
+
 Test(run, a_stopped_rank_is_ended_too, .timeout = 40)
 {
     struct ran r = ran("$TUTTI run -n 2 -- sh -c "
@@ -451,7 +543,9 @@ Test(run, wrong_command_lines_are_answered_with_words, .timeout = 60)
         {"run -n 3x true", 2, "-n '3x'"},
         {"run -n", 2, "Missing argument for -n"},
         {"run --nproc-per-nod 3 true", 2, "did you mean --nproc-per-node?"},
-        {"run --grace -1 true", 2, "--grace is a number of seconds"},
+        {"run --grace -1 true", 2, "--grace is a number of seconds, 0 to 86400"},
+        {"run --wait -1 true", 2, "--wait is a number of seconds, 0 to 86400"},
+        {"run --wait nan true", 2, "--wait is a number of seconds"},
         {"run no-such-program", 127, "program 'no-such-program' was not found in PATH"},
         {"run ./no/such/program", 127, "cannot be started: No such file or directory"},
         {"run /tmp", 126, "it is a directory"},
