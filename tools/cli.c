@@ -10,7 +10,7 @@
 
 #include <tutti/status.h>
 
-enum { NEAREST_WORD_MAX = 64 };
+#include "base/distance.h"
 
 static void say(const char *verb, const char *format, va_list args)
 {
@@ -49,40 +49,18 @@ int cli_usage(const char *verb, const char *format, ...)
     return EXIT_USAGE;
 }
 
-/* Levenshtein's distance, one row at a time. */
-static size_t edits_between(const char *a, const char *b)
-{
-    size_t row[NEAREST_WORD_MAX + 1], length = strlen(b);
-
-    if (length > NEAREST_WORD_MAX)
-        return SIZE_MAX;
-    for (size_t j = 0; j <= length; j++)
-        row[j] = j;
-    for (size_t i = 1; a[i - 1]; i++) {
-        size_t diagonal = row[0];
-
-        row[0] = i;
-        for (size_t j = 1; j <= length; j++) {
-            size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-
-            diagonal = row[j];
-            row[j] = MIN(replaced, MIN(row[j], row[j - 1]) + 1);
-        }
-    }
-    return row[length];
-}
-
 const char *cli_nearest(const char *word, const char *const *candidates)
 {
     const char *nearest = NULL;
-    size_t best = 1 + strlen(word) / 3; /* more edits than that, and it is another word */
+    /* more changes than that, and it is another word */
+    unsigned best = 1 + (unsigned)strnlen(word, DISTANCE_WORD_MAX) / 3;
 
     for (; *candidates; candidates++) {
-        size_t edits = edits_between(word, *candidates);
+        const unsigned distance = word_distance(word, *candidates);
 
-        if (edits <= best && (!nearest || edits < best)) {
+        if (distance <= best && (!nearest || distance < best)) {
             nearest = *candidates;
-            best = edits;
+            best = distance;
         }
     }
     return nearest;

@@ -89,9 +89,10 @@ Test(arrows, algorithms_know_members_bytes_and_places_only, .timeout = 10)
     }
 }
 
-Test(arrows, plugins_include_the_public_headers_and_their_own, .timeout = 10)
+/* Of another folder, sources of this one include nothing of ours but the public headers, and `shared`. */
+static void check_apart(const char *folder, const char *shared)
 {
-    g_autoptr(GPtrArray) sources = sources_of("plugins");
+    g_autoptr(GPtrArray) sources = sources_of(folder);
 
     cr_expect_gt(sources->len, 5);
     for (guint i = 0; i < sources->len; i++) {
@@ -99,7 +100,17 @@ Test(arrows, plugins_include_the_public_headers_and_their_own, .timeout = 10)
         g_autoptr(GPtrArray) found = document_find(source, "^#include \"([^\"]*/[^\"]*)\"");
 
         for (guint k = 0; k < found->len; k++)
-            cr_expect_str_eq(found->pdata[k], "../request.h", "%s includes \"%s\"",
+            cr_expect_str_eq(found->pdata[k], shared, "%s includes \"%s\"",
                              (char *)sources->pdata[i], (char *)found->pdata[k]);
     }
+}
+
+Test(arrows, plugins_include_the_public_headers_and_their_own, .timeout = 10)
+{
+    check_apart("plugins", "../request.h");
+}
+
+Test(arrows, tools_include_the_public_headers_and_their_own, .timeout = 10)
+{
+    check_apart("tools", "base/distance.h");
 }
