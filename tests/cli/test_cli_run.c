@@ -358,8 +358,9 @@ static struct ran ran_with_a_failure(const char *options, const char *then)
 {
     char *folder = folder_new();
     struct ran r = ran("cd '%s'; $TUTTI run -n 3 %s -- sh -c '"
-                       "[ $RANK = 1 ] && { echo $$ >n; mv n 1; exit 3; }; until [ -e 1 ]; do sleep 0.02;"
-                       "done; while kill -0 $(cat 1) 2>/dev/null; do sleep 0.02; done; %s'",
+                       "[ $RANK = 1 ] && { echo $$ >n; mv n 1; exit 3; };"
+                       "until [ -e 1 ]; do sleep 0.02; done;"
+                       "while kill -0 $(cat 1) 2>/dev/null; do sleep 0.02; done; %s'",
                        folder, options, then);
 
     cr_assert_eq(r.code, 3);
