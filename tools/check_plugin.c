@@ -26,7 +26,7 @@
 #include <tutti/plugin_engine.h>
 #include <tutti/version.h>
 
-enum { PROVIDERS_MAX = 64, MESSAGE_LEAST = 64 << 10 };
+enum { PROVIDERS_MAX = 64, MESSAGE_LEAST = 64 << 10, PIECE_MOST = 64 << 20 };
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
@@ -120,6 +120,26 @@ static void expect_functions(const char *what, const tutti_transport_ops *ops)
         check_fails("%s: wait_fd and arm belong together", what);
 }
 
+/* What the core would not heed. */
+static void expect_pieces(const char *what, const tutti_transport_ops *ops)
+{
+    const unsigned long long asked = TUTTI_HAS(ops, piece_bytes) ? ops->piece_bytes : 0;
+
+    if (!asked)
+        return;
+    if (!TUTTI_HAS(ops, cancel))
+        check_fails(
+            "%s: piece_bytes is %llu, and there is no cancel, without which the core copies "
+            "pieces of its own choice",
+            what, asked);
+    if (asked < MESSAGE_LEAST || asked > PIECE_MOST)
+        check_fails("%s: piece_bytes is %llu; the core has pieces of %d to %d bytes", what, asked,
+                    MESSAGE_LEAST, PIECE_MOST);
+    if (ops->max_message && asked > ops->max_message)
+        check_fails("%s: piece_bytes is %llu, and max_message %llu", what, asked,
+                    (unsigned long long)ops->max_message);
+}
+
 static void expect_transport(const char *name, const tutti_transport_ops *ops, uint32_t minor)
 {
     g_autofree char *what = g_strdup_printf("transport %s", name);
@@ -135,6 +155,7 @@ static void expect_transport(const char *name, const tutti_transport_ops *ops, u
     if (ops->max_message && ops->max_message < MESSAGE_LEAST)
         check_fails("%s: max_message is %llu; the core sends messages of up to %d bytes", what,
                     (unsigned long long)ops->max_message, MESSAGE_LEAST);
+    expect_pieces(what, ops);
     if (unknown && minor <= TUTTI_PLUGIN_ABI_MINOR)
         check_fails("%s: capabilities has the bits 0x%llx, which minor %u does not know; a bit of "
                     "one's own may mean something in a later minor",

@@ -228,6 +228,14 @@ typedef struct tutti_transport_ops {
     tutti_status (*map_test)(tutti_endpoint *endpoint, tutti_map *map, void **ret_bases);
     /** Unmaps. The memory is not touched any more. */
     void (*map_close)(tutti_endpoint *endpoint, tutti_map *map);
+
+    /* since minor 3; optional */
+    /** In what pieces the core hands over long messages, in bytes; 0: the core's choice, 1 MiB. Longer ones
+     * are for engines that pay for each message: what is short waits behind a piece, and cancel takes
+     * back a whole one. Heeded where there is `cancel`. What is not between 64 KiB and 64 MiB counts as
+     * the nearer of the two, and max_message bounds it. Each member sends in the pieces that its own
+     * plugin asks for, and takes those of any other. Read again when open has returned. */
+    uint64_t piece_bytes;
 } tutti_transport_ops;
 
 /* ---- wrappers (since minor 2) ---- */

@@ -15,12 +15,6 @@
 
 enum {
     ANNOUNCE_AFTER_NS = 1000000,
-    /* An engine without a descriptor moves only while it is tested. So who waits rests between tests only after
-     * the time that the operation should take if nobody were late: 250 MB/s is slow, and a rest costs
-     * 100 µs. */
-    EAGER_NS = 1000000,
-    EAGER_NS_PER_BYTE = 4,
-    EAGER_BYTES_MAX = 1 << 28,
     LOST_WAITS_MS = 6000 /* for whom: a host that vanished is found after 5 s */
 };
 
@@ -387,15 +381,13 @@ static void be_eager(struct tutti_group *group, const struct call *call, int64_t
     struct native *n = group->native;
     const int operation = call->announce.words.operation;
     const bool blocks = operation_takes_blocks(operation) || operation_gives_blocks(operation);
-    uint64_t bytes = call->bytes * (blocks ? (uint64_t)group->size : 1);
     const bool was_late = n->late;
 
     n->late = missing(group, call) >= 0;
     if (n->wait_fd >= 0 || (n->since_ns && !(was_late && !n->late)))
         return;
-    bytes = bytes < EAGER_BYTES_MAX ? bytes : EAGER_BYTES_MAX;
-    engine_be_eager(&group->context->engine,
-                    now_ns + EAGER_NS + (int64_t)bytes * EAGER_NS_PER_BYTE);
+    engine_be_eager(&group->context->engine, now_ns,
+                    call->bytes * (blocks ? (uint64_t)group->size : 1));
 }
 
 void native_look(struct tutti_group *group, int64_t now_ns)

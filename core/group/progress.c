@@ -75,6 +75,8 @@ void group_complete(struct tutti_group *group, struct call *call, tutti_status s
     if (status)
         error_keep(state->work ? &state->work->error : &call->error);
     engine_complete(&group->context->engine, state, status);
+    if (group->source.polled && !group->queue.first && !group->messages.first)
+        engine_calm(&group->context->engine);
 }
 
 /* ---- failure ---- */
@@ -467,6 +469,14 @@ static void look_at_suspects(struct tutti_group *group, int64_t now)
     }
 }
 
+static void look_at_transfers(struct tutti_group *group, int64_t now)
+{
+    const uint64_t begun = p2p_begun(group->p2p_engine);
+
+    if (begun && p2p_is_polled(group->p2p_engine))
+        engine_be_eager(&group->context->engine, now, begun);
+}
+
 static void look(struct engine_source *source, int64_t now)
 {
     struct tutti_group *group = (struct tutti_group *)source;
@@ -489,6 +499,8 @@ static void look(struct engine_source *source, int64_t now)
     look_at_byes(group);
     look_at_suspects(group, now);
     native_look(group, now);
+    if (group->p2p)
+        look_at_transfers(group, now);
     if (group->queue.first)
         look_at_deadline(group, group->queue.first, now);
     if (group->queue.first && group->p2p)

@@ -76,6 +76,9 @@ unsigned p2p_progress(struct p2p_engine *engine);
  */
 bool p2p_arm(struct p2p_engine *engine);
 
+/* Bytes of large messages that began to move, in or out, since this was asked last. */
+uint64_t p2p_begun(struct p2p_engine *engine);
+
 /* Whether some transport has nothing that wakes a sleeper, so that p2p_arm() never says true. */
 bool p2p_is_polled(const struct p2p_engine *engine);
 

@@ -163,6 +163,7 @@ static void matched_request(struct p2p_op *op, struct p2p_path *path, const stru
         answer(path, P2P_REFUSE, group, h->id, 0);
     } else {
         op->state = OP_WAITING_DATA;
+        group->engine->begun += op->capacity;
         if (!op->announced)
             answer(path, P2P_GRANT, group, h->id, op->id);
     }
@@ -350,6 +351,15 @@ static void arrived(struct p2p_group *group, struct p2p_path *path, const struct
     }
 }
 
+/* Of a group that has ended. */
+static void arrived_late(struct p2p_path *path, const struct p2p_header *h)
+{
+    if (p2p_wire_payload(h) > P2P_BUFFER_MAX)
+        p2p_path_cut_off(path); /* as in p2p_group.c */
+    else
+        drain(path, h);
+}
+
 /* A header of a group that this process has not made yet. */
 static void arrived_early(struct p2p_path *path, const struct p2p_header *h)
 {
@@ -403,7 +413,7 @@ static const char *check_limits(struct p2p_path *path, const struct p2p_header *
     if (h->credit > path->window - path->credit)
         return "it returns more credit than it has";
     path->credit += h->credit;
-    if (h->kind == P2P_DATA && h->bytes > P2P_BUFFER_MAX)
+    if (h->kind == P2P_DATA && h->bytes > P2P_PIECE_MAX)
         return "a piece that is too long";
     if (!is_eager(h))
         return NULL;
@@ -438,7 +448,7 @@ void p2p_deliver_header(struct p2p_path *path)
         if (!name)
             arrived_early(path, &header);
         else if (!name->group || name->group->failed)
-            drain(path, &header);
+            arrived_late(path, &header);
         else
             arrived(name->group, path, &header, NULL);
     }

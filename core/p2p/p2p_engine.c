@@ -108,6 +108,22 @@ void p2p_engine_free(struct p2p_engine *engine)
     free(engine);
 }
 
+/* Without `cancel` pieces are copied, and a path has several. */
+static uint64_t piece_bytes(const tutti_transport_ops *ops)
+{
+    uint64_t bytes = P2P_BUFFER_MAX;
+
+    if (!TUTTI_HAS(ops, cancel))
+        bytes = PIECE_COPIED;
+    else if (TUTTI_HAS(ops, piece_bytes))
+        bytes = ops->piece_bytes;
+    if (bytes < P2P_EAGER_MAX)
+        bytes = P2P_EAGER_MAX;
+    if (bytes > P2P_PIECE_MAX)
+        bytes = P2P_PIECE_MAX;
+    return ops->max_message && ops->max_message < bytes ? ops->max_message : bytes;
+}
+
 tutti_status p2p_engine_add_endpoint(struct p2p_engine *engine, const tutti_transport_ops *ops,
                                      tutti_endpoint *endpoint, unsigned *ret_index)
 {
@@ -122,9 +138,7 @@ tutti_status p2p_engine_add_endpoint(struct p2p_engine *engine, const tutti_tran
     at->ops = ops;
     at->endpoint = endpoint;
     at->can_cancel = TUTTI_HAS(ops, cancel);
-    at->piece_bytes = at->can_cancel ? P2P_BUFFER_MAX : PIECE_COPIED;
-    if (ops->max_message && ops->max_message < at->piece_bytes)
-        at->piece_bytes = ops->max_message;
+    at->piece_bytes = piece_bytes(ops);
     p2p_link_init(&at->paths);
     while (*last)
         last = &(*last)->next;
@@ -427,6 +441,14 @@ bool p2p_is_polled(const struct p2p_engine *engine)
         if (!is_woken(at->ops))
             return true;
     return false;
+}
+
+uint64_t p2p_begun(struct p2p_engine *engine)
+{
+    const uint64_t begun = engine->begun;
+
+    engine->begun = 0;
+    return begun;
 }
 
 bool p2p_arm(struct p2p_engine *engine)

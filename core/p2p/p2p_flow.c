@@ -223,6 +223,7 @@ void p2p_flow_stream(struct p2p_op *op, uint32_t peer_id)
         p2p_transfer_free(op->group->engine, op);
     op->peer_id = peer_id;
     op->state = OP_STREAM;
+    op->group->engine->begun += op->capacity;
     p2p_link_append(&op->path->streams, &op->queue);
 }
 

@@ -4,7 +4,9 @@
  *
  * A failing group gives every buffer back at once. What only queues is dropped; what the transport
  * has in memory of the core goes on for nobody; what it has in a caller's memory is cancelled, and
- * because the peer's stream cannot be used after that, the path fails for all of its groups.
+ * because the peer's stream cannot be used after that, the path fails for all of its groups. So it does
+ * where a piece longer than P2P_BUFFER_MAX is still to come or to go: the core's memory for as much from
+ * each of many members would be too much.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -71,8 +73,8 @@ static bool detach_packet(struct p2p_packet *packet, const struct p2p_group *gro
         p2p_packet_drop(packet);
     else if (packet->stage == PACKET_GIVEN)
         return packet->direct && packet->body.held;
-    else if (!p2p_packet_copy(packet))
-        return true;
+    else
+        return packet->header.bytes > P2P_BUFFER_MAX || !p2p_packet_copy(packet);
     return false;
 }
 
@@ -100,11 +102,18 @@ static bool detach_incoming(struct p2p_path *path, const struct p2p_group *group
         if (incoming->buffer)
             continue;
         if (path->unposted == incoming)
-            held |= !p2p_incoming_redirect(incoming);
+            held |= incoming->bytes > P2P_BUFFER_MAX || !p2p_incoming_redirect(incoming);
         else
             held |= incoming->io.held;
     }
     return held;
+}
+
+void p2p_path_cut_off(struct p2p_path *path)
+{
+    p2p_path_fails(path, TUTTI_ERR_ABORTED,
+                   "a message to or from rank %d was cut off half way when another group failed",
+                   path->label_rank);
 }
 
 static void leave_path(struct p2p_group *group, struct p2p_path *path)
@@ -115,9 +124,7 @@ static void leave_path(struct p2p_group *group, struct p2p_path *path)
     held |= detach_incoming(path, group);
     if (!held)
         return;
-    p2p_path_fails(path, TUTTI_ERR_ABORTED,
-                   "a message to or from rank %d was cut off half way when another group failed",
-                   path->label_rank);
+    p2p_path_cut_off(path);
     p2p_path_withdraw(path);
 }
 

@@ -31,9 +31,10 @@ enum {
     P2P_WINDOW_MAX = 256 << 10,  /* bytes of eager payload that a peer may have unreceived here */
     P2P_WINDOWS_TOTAL = 64 << 20,
     P2P_EAGER_MAX =
-        64 << 10,           /* a quarter of the window, so that credit comes back before it ends */
-    P2P_COPY_MAX = 8 << 10, /* sends up to this are copied, also where the transport can cancel */
-    P2P_PIECES_MAX = 4      /* of large payloads, that a path has given to its transport */
+        64 << 10,            /* a quarter of the window, so that credit comes back before it ends */
+    P2P_COPY_MAX = 8 << 10,  /* sends up to this are copied, also where the transport can cancel */
+    P2P_PIECES_MAX = 4,      /* of large payloads, that a path has given to its transport */
+    P2P_PIECE_MAX = 64 << 20 /* bytes of one, for plugins that ask for long ones */
 };
 
 enum p2p_op_state {
@@ -241,6 +242,7 @@ struct p2p_engine {
     struct p2p_link orphans;  /* envelopes of groups that do not exist yet */
     bool adopting;            /* a group was made that orphans may wait for */
     uint32_t envelopes;
+    uint64_t begun; /* see p2p_begun() */
     struct p2p_transfer *transfers;
     uint32_t transfer_count, free_first, free_last;
     struct p2p_pool packets, incomings, envelope_pool, bins;
@@ -326,6 +328,8 @@ void p2p_path_blocked(struct p2p_path *path);
 void p2p_io_taken(struct p2p_io *io);
 
 /* p2p_group.c */
+/* Ends a path that bytes are on for which nobody has memory any more. */
+void p2p_path_cut_off(struct p2p_path *path);
 /* NULL: no group of that id was ever made here. */
 struct p2p_group_name *p2p_group_find(struct p2p_engine *engine, uint32_t group_id);
 /* p2p_group_fail() without calling `done`, for use inside p2p_progress(). */

@@ -117,9 +117,11 @@ struct p2p_buffer *p2p_buffer_take(struct p2p_buffers *buffers, uint64_t bytes)
     uint32_t class = 0;
     struct p2p_buffer *buffer;
 
-    while (class_bytes(class) < bytes)
+    while (class < P2P_BUFFER_CLASSES && class_bytes(class) < bytes)
         class ++;
-    if (class < SMALL_CLASSES) {
+    if (class == P2P_BUFFER_CLASSES) {
+        buffer = malloc(sizeof *buffer + bytes);
+    } else if (class < SMALL_CLASSES) {
         buffer = p2p_pool_take(&buffers->small[class]);
     } else if ((buffer = buffers->free[class])) {
         buffers->free[class] = buffer->next;
@@ -140,7 +142,7 @@ void p2p_buffer_give(struct p2p_buffers *buffers, struct p2p_buffer *buffer)
     uint32_t class = buffer->class;
     if (class < SMALL_CLASSES) {
         p2p_pool_give(&buffers->small[class], buffer);
-    } else if (buffers->kept + class_bytes(class) > KEEP_BYTES) {
+    } else if (class == P2P_BUFFER_CLASSES || buffers->kept + class_bytes(class) > KEEP_BYTES) {
         free(buffer);
     } else {
         buffer->next = buffers->free[class];

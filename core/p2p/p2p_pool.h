@@ -25,7 +25,7 @@ void *p2p_pool_take(struct p2p_pool *pool);
 void p2p_pool_give(struct p2p_pool *pool, void *item);
 
 enum {
-    P2P_BUFFER_MAX = 1 << 20, /* the longest piece of a payload */
+    P2P_BUFFER_MAX = 1 << 20, /* pieces of a payload are no longer, unless a plugin asks for it */
     P2P_BUFFER_SHIFT_MIN = 6,
     P2P_BUFFER_CLASSES = 20 - P2P_BUFFER_SHIFT_MIN + 1
 };
@@ -44,7 +44,7 @@ struct p2p_buffers {
 
 void p2p_buffers_init(struct p2p_buffers *buffers);
 void p2p_buffers_fini(struct p2p_buffers *buffers);
-/* At least `bytes`, which is at most P2P_BUFFER_MAX; or NULL. */
+/* At least `bytes`, or NULL. What is longer than P2P_BUFFER_MAX is not kept for the next message. */
 struct p2p_buffer *p2p_buffer_take(struct p2p_buffers *buffers, uint64_t bytes);
 /* NULL is fine. */
 void p2p_buffer_give(struct p2p_buffers *buffers, struct p2p_buffer *buffer);

@@ -160,6 +160,7 @@ static void offer(tutti_endpoint *e, const tutti_transport_ops *inner)
         .arm = TUTTI_HAS(inner, arm) ? fault_arm : NULL,
         .disconnect = TUTTI_HAS(inner, disconnect) ? fault_disconnect : NULL,
         .traffic = TUTTI_HAS(inner, traffic) ? fault_traffic : NULL,
+        .piece_bytes = TUTTI_HAS(inner, piece_bytes) ? inner->piece_bytes : 0,
     };
     if (!(inner->capabilities & TUTTI_CAP_MAP))
         return;

@@ -284,6 +284,7 @@ constexpr tutti_transport_ops make_ops()
     ops.arm = arm;
     ops.disconnect = disconnect;
     ops.traffic = traffic;
+    ops.piece_bytes = 16 << 20;
     return ops;
 }
 

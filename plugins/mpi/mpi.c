@@ -30,6 +30,7 @@ static tutti_status need_engine(const tutti_host *host, void *host_self)
 /* Whose threads may call MPI is the program's choice where it has initialised MPI: it comes out as the
  * first endpoint is opened, and is the same ever after. */
 static void adopt_threads(uint32_t threads);
+static void adopt_pieces(uint64_t bytes);
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
@@ -40,8 +41,10 @@ static tutti_status mpi_open(const tutti_host *host, void *host_self,
 
     if (!status)
         status = engine->transport->open(host, host_self, options, ret_endpoint);
-    if (!status)
+    if (!status) {
         adopt_threads(engine->threads());
+        adopt_pieces(engine->transport->piece_bytes);
+    }
     return status;
 }
 
@@ -285,6 +288,11 @@ static void adopt_threads(uint32_t threads)
         return;
     __atomic_store_n(&mpi_ops.threads, threads, __ATOMIC_RELAXED);
     __atomic_store_n(&mpi_collectives_table.threads, threads, __ATOMIC_RELAXED);
+}
+
+static void adopt_pieces(uint64_t bytes)
+{
+    __atomic_store_n(&mpi_ops.piece_bytes, bytes, __ATOMIC_RELAXED);
 }
 
 /* ---- what is exported ---------------------------------------------------------------------- */

@@ -11,6 +11,17 @@
 enum { WIRE_FORMAT = 2 };
 enum { ADDRESS_BYTES = 40 };
 
+/*
+ * Open MPI takes 0.2 ms for the sixteen pieces of 1 MiB that 16 MiB would else be, on top of 1.8 ms for the
+ * whole. MPICH is faster in these: 4 ms against 5. A receive that is taken back waits for its piece,
+ * DRAIN_MS at most (flights.c).
+ */
+#if defined(OPEN_MPI)
+#define PIECE_BYTES (16 << 20)
+#else
+#define PIECE_BYTES 0 /* the core's choice */
+#endif
+
 /* ---- endpoints ----------------------------------------------------------------------------- */
 
 static tutti_status mpi_open(const tutti_host *host, void *host_self,
@@ -182,4 +193,5 @@ const tutti_transport_ops mpi_transport_ops = {
     .cancel = messages_cancel,
     .disconnect = mpi_disconnect,
     .traffic = mpi_traffic,
+    .piece_bytes = PIECE_BYTES,
 };

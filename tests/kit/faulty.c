@@ -2,7 +2,8 @@
 /*
  * The plugin template with one fault that `tutti check` has to name: FAULT_ORDER, FAULT_TRUNCATES,
  * FAULT_LOSES, FAULT_SIZE (of a struct), FAULT_NAME (of the provider), FAULT_CAPABILITIES, FAULT_OPEN
- * (for strangers), FAULT_MORE (is exported), or a statement: FAULT_WHEN_LOADED, FAULT_WHEN_OPENED,
+ * (for strangers), FAULT_MORE (is exported), FAULT_PIECES (their bytes),
+ * FAULT_SHORTENS (messages of more than 1 MiB), or a statement: FAULT_WHEN_LOADED, FAULT_WHEN_OPENED,
  * FAULT_WHEN_CONNECTED, FAULT_WHEN_CLOSED. The template's file is untouched: its functions are wrapped here.
  */
 #define _GNU_SOURCE 1
@@ -88,7 +89,27 @@ static tutti_status faulty_isend(tutti_endpoint *endpoint, tutti_peer *peer, uin
 }
 #endif
 
-#if !defined(FAULT_ORDER) && !defined(FAULT_TRUNCATES) && !defined(FAULT_LOSES)
+#ifdef FAULT_SHORTENS
+static tutti_status faulty_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                                 const void *data, uint64_t bytes, uint32_t flags,
+                                 tutti_request *request)
+{
+    return template_isend(endpoint, peer, lane, data, bytes > 1 << 20 ? bytes - 8 : bytes, flags,
+                          request);
+}
+
+static void faulty_cancel(tutti_endpoint *endpoint, tutti_request *request)
+{
+    (void)endpoint;
+    (void)request;
+}
+#define FAULT_CANCEL faulty_cancel
+#else
+#define FAULT_CANCEL NULL
+#endif
+
+#if !defined(FAULT_ORDER) && !defined(FAULT_SHORTENS) && !defined(FAULT_TRUNCATES) &&              \
+    !defined(FAULT_LOSES)
 #define faulty_isend template_isend
 #endif
 
@@ -149,6 +170,10 @@ __attribute__((constructor)) static void when_loaded(void)
 #define FAULT_NAME "template"
 #endif
 
+#ifndef FAULT_PIECES
+#define FAULT_PIECES 0
+#endif
+
 #ifndef FAULT_CAPABILITIES
 #define FAULT_CAPABILITIES 0
 #endif
@@ -165,6 +190,8 @@ static const tutti_transport_ops faulty_ops = {
     .irecv = template_irecv,
     .test = faulty_test,
     .close = faulty_close,
+    .cancel = FAULT_CANCEL,
+    .piece_bytes = FAULT_PIECES,
 };
 
 static const tutti_provider faulty_transport = {.struct_size = sizeof(tutti_provider),

@@ -68,6 +68,8 @@ static const struct fault {
     {"more", "file.exports", "it exports more than tutti_plugin_v0: another_name"},
     {"more", "file.stack", "makes the stack of the whole process executable"},
     {"more", "file.calls", "it can call exit"},
+    {"pieces", "plugin.descriptor", "piece_bytes is 4194304, and there is no cancel"},
+    {"shortens", "transport.sizes", "4194304 bytes and arrived with 4194296: truncated"},
 };
 
 /* And of one in what shm does with mapped memory. */

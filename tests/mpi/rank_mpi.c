@@ -95,6 +95,71 @@ RANK_CASE(groups_over_mpi_and_over_tcp_live_side_by_side)
             check_ok(tutti_group_destroy(groups[g]));
 }
 
+/* ---- messages of more than a piece ------------------------------------------------------------- */
+
+enum { LONG = (33 << 20) + 5 };
+
+struct both_ways {
+    uint8_t *out, *in;
+    int64_t shapes[2];
+    tutti_work *works[2];
+};
+
+static void start_both_ways(tutti_group *group, struct both_ways *ret)
+{
+    const int other = 1 - rank;
+
+    ret->out = malloc(LONG);
+    ret->in = calloc(1, LONG);
+    require(ret->out && ret->in);
+    memset(ret->out, rank + 1, LONG);
+    const tutti_tensor out = tutti_tensor_1d(ret->out, TUTTI_U8, &ret->shapes[0], LONG);
+    const tutti_tensor in = tutti_tensor_1d(ret->in, TUTTI_U8, &ret->shapes[1], LONG);
+    require_ok(tutti_irecv(group, &in, other, 3, NULL, &ret->works[0]));
+    require_ok(tutti_isend(group, &out, other, 3, NULL, &ret->works[1]));
+}
+
+/* OK, or what one of them ended with. */
+static tutti_status end_both_ways(struct both_ways *ways)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (int i = 0; i < 2; i++) {
+        const tutti_status one = tutti_work_wait(ways->works[i], 0);
+
+        status = status ? status : one;
+        tutti_work_free(ways->works[i]);
+    }
+    for (int i = 0; !status && i < LONG; i += LONG / 8)
+        check(ways->in[i] == 2 - rank && ways->in[LONG - 1] == 2 - rank);
+    free(ways->in);
+    free(ways->out);
+    return status;
+}
+
+RANK_CASE(an_abort_cuts_a_long_message_off_and_other_groups_go_on)
+{
+    tutti_group *world = rank_init(NULL), *group;
+    struct both_ways ways;
+
+    for (int pause_ms = 0; pause_ms < 8; pause_ms++) {
+        require_ok(tutti_group_new(world, NULL, 0, NULL, &group));
+        start_both_ways(group, &ways);
+        rank_sleep_ms(pause_ms);
+        if (rank == 0)
+            check_ok(tutti_group_abort(group, "half-way"));
+        const tutti_status status = end_both_ways(&ways);
+        check(!status || status == TUTTI_ERR_ABORTED);
+        tutti_group_destroy(group); /* who was done may leave before it hears of the abort */
+
+        start_both_ways(world, &ways);
+        check_ok(end_both_ways(&ways));
+    }
+    check_ok(tutti_group_destroy(world));
+}
+
+/* ---- who carries ------------------------------------------------------------------------------- */
+
 static void check_ours(tutti_group *group)
 {
     check_str_eq(tutti_group_backend(group), getenv("TUTTI_TEST_CARRIER"));

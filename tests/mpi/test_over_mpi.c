@@ -63,6 +63,7 @@ MPI_TEST(messages_match_by_tag_and_any_source_and_can_be_cancelled)
         {"rank_work", "wait_any_gives_each_work_once_in_the_order_of_completion", 2},
         {"rank_work", "a_cancelled_receive_leaves_the_message_to_the_next_one", 2},
         {"rank_work", "what_is_under_way_or_collective_cannot_be_cancelled", 2},
+        {"rank_mpi", "an_abort_cuts_a_long_message_off_and_other_groups_go_on", 2},
     };
 
     RUN_ALL(family, cases, NULL);

@@ -333,9 +333,11 @@ struct world_options {
     int members;
     bool no_cancel, no_progress;
     int busy, lazy, at_once;
-    unsigned depth;   /* 0: no limit */
-    uint64_t maximum; /* max_message */
-    uint64_t seed;    /* 0: of the clock, or TUTTI_TEST_SEED */
+    unsigned depth;                    /* 0: no limit */
+    uint64_t maximum;                  /* max_message */
+    uint64_t pieces[FAKE_MEMBERS_MAX]; /* piece_bytes of each member's transport */
+    bool no_cancel_first;              /* the first member's has none */
+    uint64_t seed;                     /* 0: of the clock, or TUTTI_TEST_SEED */
 };
 
 struct member {
@@ -418,8 +420,7 @@ static inline struct world *world_new(struct world_options options)
                                      .isend = fake_isend,
                                      .irecv = fake_irecv,
                                      .test = fake_test,
-                                     .progress = options.no_progress ? NULL : fake_progress,
-                                     .cancel = options.no_cancel ? NULL : fake_cancel};
+                                     .progress = options.no_progress ? NULL : fake_progress};
     for (int a = 0; a < options.members; a++) {
         struct member *member = &world->members[a];
         struct tutti_endpoint *endpoint = fake_endpoints(net, a);
@@ -427,6 +428,9 @@ static inline struct world *world_new(struct world_options options)
 
         endpoint->done_count = 0;
         world->peers[a].rank = a;
+        net->ops.piece_bytes = options.pieces[a];
+        net->ops.cancel =
+            options.no_cancel || (options.no_cancel_first && a == 0) ? NULL : fake_cancel;
         if (p2p_engine_new(&member->engine) != TUTTI_OK ||
             p2p_engine_add_endpoint(member->engine, &net->ops, endpoint, &index) != TUTTI_OK)
             abort();

@@ -63,6 +63,12 @@ static struct world_options tempers[] = {
     {.members = 4, .busy = 30, .lazy = 60, .at_once = 30, .depth = 3},
     {.members = 4, .no_cancel = true, .lazy = 50},
     {.members = 4, .no_cancel = true, .no_progress = true, .busy = 50, .lazy = 70, .depth = 1},
+    {.members = 4, .busy = 30, .lazy = 60, .pieces = {2 << 20, 64 << 20, 0, 64 << 10}},
+    {.members = 4,
+     .busy = 30,
+     .lazy = 60,
+     .no_cancel_first = true,
+     .pieces = {0, 64 << 20, 0, 64 << 20}},
 };
 
 ParameterizedTestParameters(p2p_fail, nothing_touches_a_buffer_after_its_group_has_failed)
@@ -174,6 +180,41 @@ Test(p2p_fail, other_groups_go_on_when_nothing_was_cut)
     world_free(world);
 }
 
+/* When the group fails the piece has not come yet, waits for its memory, or is on its way. */
+Test(p2p_fail, a_long_piece_of_a_failed_group_ends_the_path_and_is_kept_nowhere)
+{
+    enum { LONG = 8 << 20 };
+    uint8_t *out = calloc(1, LONG), *in = calloc(1, LONG);
+
+    for (int steps = 0; steps < 8; steps++) {
+        struct world *world =
+            world_new((struct world_options){.members = 2, .pieces = {LONG, LONG}});
+        struct p2p_group *second = world_group(world, 1, 2);
+        struct p2p_op send = {0}, recv = {0}, op = {0};
+
+        p2p_send(group(world, 0), &send, 1, 0, out, LONG);
+        p2p_recv(group(world, 1), &recv, 0, 0, in, LONG);
+        for (int i = 0; i < steps; i++)
+            p2p_progress(world->members[i % 2].engine);
+        bool whole = recv.status == TUTTI_OK;
+        p2p_group_fail(group(world, 1), TUTTI_ERR_ABORTED);
+        memset(in, 0xee, LONG);
+        world_settle(world);
+        for (int i = 0; i < LONG; i++)
+            cr_assert_eq(in[i], 0xee, "after %d steps byte %d was written", steps, i);
+        cr_assert_eq(world->members[1].engine->buffers.kept, 0);
+        if (!whole && send.status != TUTTI_ERR_NOT_READY) {
+            cr_assert_eq(world->members[1].failed_status, TUTTI_ERR_ABORTED);
+            cr_assert_not_null(strstr(world->members[1].words, "cut off half way"));
+            cr_assert_eq(p2p_send(second, &op, 0, 0, NULL, 0), TUTTI_ERR_ABORTED);
+        }
+        p2p_group_free(second);
+        world_free(world);
+    }
+    free(out);
+    free(in);
+}
+
 Test(p2p_fail, messages_of_a_group_wait_for_it_and_those_of_a_freed_one_are_dropped)
 {
     struct world *world = world_new((struct world_options){.members = 2});
@@ -257,7 +298,7 @@ Test(p2p_fail, a_header_that_makes_no_sense_ends_its_path_and_no_other)
         {{.kind = P2P_GRANT, .group = 1, .id = 12345}, -1, 0, 64, "never asked for"},
         {{.kind = P2P_GRANT, .group = 77}, -1, 0, 64, "does not exist"},
         {{.kind = P2P_REFUSE, .group = 1, .bytes = 1}, -1, 0, 64, "impossible refusal"},
-        {{.kind = P2P_DATA, .group = 1, .bytes = 2 << 20}, -1, 0, 64, "too long"},
+        {{.kind = P2P_DATA, .group = 1, .bytes = P2P_PIECE_MAX + 1}, -1, 0, 64, "too long"},
         {{.kind = P2P_DATA, .group = 1, .bytes = 8, .id = 70}, -1, 0, 64, "never asked for"},
         {{.kind = P2P_ANNOUNCE, .group = 1}, -1, 0, 64, "unknown operation"},
         {{.kind = P2P_ANNOUNCE,

@@ -49,6 +49,81 @@ Test(p2p_flow, a_ring_of_large_messages_completes_when_all_send_first)
     ring((struct world_options){.members = 3, .no_progress = true, .maximum = 1 << 16, .lazy = 20});
 }
 
+/* From member 0 to 1 and back; how many pieces it took in each direction. */
+static void exchange(struct world_options options, uint64_t bytes, uint64_t ret_pieces[2])
+{
+    struct world *world = world_new(options);
+    struct p2p_op sends[2] = {0}, receives[2] = {0};
+    uint8_t *out[2], *in[2];
+
+    for (int i = 0; i < 2; i++) {
+        out[i] = malloc(bytes);
+        in[i] = calloc(1, bytes);
+        fill(out[i], bytes, (unsigned)i);
+        p2p_send(world->members[i].group, &sends[i], 1 - i, 0, out[i], bytes);
+        p2p_recv(world->members[i].group, &receives[i], 1 - i, 0, in[i], bytes);
+    }
+    world_settle(world);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(sends[i].status, TUTTI_OK);
+        cr_assert_eq(receives[i].status, TUTTI_OK);
+        cr_assert(filled(in[i], bytes, (unsigned)(1 - i)));
+        ret_pieces[i] = world->net.links[i][1 - i].kinds[P2P_DATA];
+    }
+    cr_assert_eq(world->net.violations, 0);
+    world_free(world);
+    for (int i = 0; i < 2; i++) {
+        free(out[i]);
+        free(in[i]);
+    }
+}
+
+Test(p2p_flow, a_long_message_goes_in_the_pieces_that_the_transport_asks_for)
+{
+    enum { BYTES = (8 << 20) + 5 };
+    static const struct {
+        uint64_t asked, maximum;
+        bool no_cancel;
+        unsigned pieces;
+    } cases[] = {
+        {.pieces = 9},
+        {.asked = 4 << 20, .pieces = 3},
+        {.asked = 64 << 20, .pieces = 1},
+        {.asked = UINT64_MAX, .pieces = 1},
+        {.asked = 1, .pieces = 8 * 16 + 1},
+        {.asked = 64 << 20, .maximum = 2 << 20, .pieces = 5},
+        {.asked = 64 << 20, .no_cancel = true, .pieces = 8 * 4 + 1}, /* as if it had not asked */
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct world_options options = {.members = 2,
+                                              .maximum = cases[i].maximum,
+                                              .no_cancel = cases[i].no_cancel,
+                                              .pieces = {cases[i].asked, cases[i].asked}};
+        uint64_t pieces[2];
+
+        exchange(options, BYTES, pieces);
+        cr_assert_eq(pieces[0], cases[i].pieces, "case %zu: %llu", i,
+                     (unsigned long long)pieces[0]);
+        cr_assert_eq(pieces[1], pieces[0]);
+    }
+}
+
+Test(p2p_flow, members_take_the_pieces_of_those_whose_transport_asks_for_others)
+{
+    enum { BYTES = 8 << 20 };
+    uint64_t pieces[2];
+
+    exchange((struct world_options){.members = 2, .pieces = {4 << 20, 0}, .lazy = 20}, BYTES,
+             pieces);
+    cr_assert_eq(pieces[0], 2);
+    cr_assert_eq(pieces[1], 8);
+    exchange((struct world_options){.members = 2, .pieces = {0, 8 << 20}, .no_cancel_first = true},
+             BYTES, pieces);
+    cr_assert_eq(pieces[0], 8 * 4);
+    cr_assert_eq(pieces[1], 1, "which goes through memory of the core");
+}
+
 Test(p2p_flow, two_sides_out_of_credit_still_hear_of_each_other)
 {
     enum { MANY = 400, BYTES = 4000 };
