@@ -3,7 +3,7 @@
  * What Gloo's collectives run on: a context whose buffers belong to one thread that can be called back.
  *
  * Gloo's own buffers wait until a time runs out, and then end the process's connections; who waits in one
- * cannot be told to leave. And a message that is longer than its receive ends the process, which members
+ * cannot be told to leave. And a message that is longer than its receive ends the connection, which members
  * that call different things would bring about. So Gloo's functions get buffers of ours, which hand on to
  * those of mesh.hh: their waits are a patience, and a message travels under a slot that is made of the call
  * and the message's length. What does not fit does not meet, and the core finds out why nothing goes on.

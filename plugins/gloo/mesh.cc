@@ -8,11 +8,15 @@
 #include "mesh.hh"
 
 #include <gloo/transport/tcp/address.h>
+#include <gloo/transport/tcp/context.h>
+#include <gloo/transport/tcp/pair.h>
 
 #include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstring>
+#include <mutex>
+#include <utility>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -79,6 +83,55 @@ const sockaddr_storage &socket_address_of(const gloo::transport::Address &addres
 {
     return dynamic_cast<const gloo::transport::tcp::Address &>(address).getSockaddr();
 }
+
+/* Gloo's, but that nothing leaves its handler of events. Else whoever connects and is gone already, or sends what
+ * is not Gloo's protocol, ended the process, whose thread this is. Here the connection alone ends. */
+class pair_that_fails_alone : public gloo::transport::tcp::Pair
+{
+  public:
+    using Pair::Pair;
+    void handleEvents(int events) override
+    {
+        /* As Gloo does it: who holds it may wait for this thread, and events that are left come again. */
+        const std::unique_lock<std::mutex> lock(m_, std::try_to_lock);
+
+        if (!lock || ex_ || state_ == CLOSED)
+            return;
+        try {
+            handle(events);
+        } catch (const std::exception &what) {
+            /* One just accepted, which Gloo would ask its loop for in vain. */
+            if (state_ == LISTENING)
+                ::close(std::exchange(fd_, -1));
+            if (!ex_)
+                signalException("Gloo cannot go on with it: " + words_of(what));
+        }
+    }
+
+  private:
+    void handle(int events)
+    {
+        if (state_ == LISTENING)
+            handleListening();
+        else if (state_ == CONNECTING)
+            handleConnecting();
+        else
+            handleReadWrite(events);
+    }
+};
+
+class context_of_such_pairs : public gloo::transport::tcp::Context
+{
+  public:
+    using Context::Context;
+    std::unique_ptr<gloo::transport::Pair> &createPair(int other) override
+    {
+        auto &one = pairs_[static_cast<std::size_t>(other)];
+
+        one = std::make_unique<pair_that_fails_alone>(this, device_.get(), other, getTimeout());
+        return one;
+    }
+};
 
 std::string name_of(const address_entry &entry)
 {
@@ -153,7 +206,7 @@ mesh::mesh(device on, int rank, int size) : rank_(rank), size_(size), device_(st
                       "at most " + std::to_string(members_max) +
                           " members, each with a port of its own"};
     quiet_ = device_->createContext(0, 1);
-    pairs_ = device_->createContext(rank, size);
+    pairs_ = std::make_shared<context_of_such_pairs>(device_, rank, size);
     pairs_->setTimeout(std::chrono::milliseconds::zero()); /* none: deadlines are the core's */
     for (int i = 0; i < size; i++)
         if (i != rank)

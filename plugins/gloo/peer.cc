@@ -5,7 +5,7 @@
  * Gloo can wait for a buffer, and cannot be asked whether one is done: a wait that runs out closes every
  * connection of the buffer's context. So two threads of ours wait for each peer, in buffers of a context that
  * has no connections (mesh.hh), and hand over what is complete; the core's threads never wait. Gloo has no probe
- * either, and a message that is longer than its receive ends the process (an exception in Gloo's own thread): so
+ * either, and a message that is longer than its receive ends the connection (an exception in Gloo's own thread): so
  * messages travel in frames of a fixed capacity (frame.hh), which tell the length of those that are longer.
  *
  * Each change of thread takes some 30 us, and more where there are fewer cores than threads. So what is to be sent

@@ -53,6 +53,7 @@ void case_send_taken_back(const tutti_transport_ops *ops);
 void case_leave_who_took_back(const tutti_transport_ops *ops);
 void case_send_to_who_left(const tutti_transport_ops *ops);
 void case_reset_at_the_port(const tutti_transport_ops *ops);
+void case_garbage_at_the_port(const tutti_transport_ops *ops);
 void case_outsider(const tutti_transport_ops *ops);
 
 #endif

@@ -215,8 +215,22 @@ static void check_both_lost(struct member members[2])
     }
 }
 
-/* Somebody comes to each port before the member does, and is gone when Gloo looks. */
-void case_reset_at_the_port(const tutti_transport_ops *ops)
+/* Of a message for which nobody has asked, as Gloo writes it: bytes, what, slot, and three more. */
+static void connect_and_send_garbage(uint16_t port)
+{
+    enum { SEND_UNBOUND_BUFFER = 1 };
+    const uint64_t preamble[6] = {sizeof preamble + 8, SEND_UNBOUND_BUFFER, 4711, 0, 8, 0};
+    const struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    check(connect(fd, (const struct sockaddr *)&to, sizeof to) == 0);
+    check(send(fd, preamble, sizeof preamble, MSG_NOSIGNAL) == sizeof preamble);
+    check(close(fd) == 0);
+}
+
+/* Somebody comes to each port before the member does. */
+static void stranger_comes_first(const tutti_transport_ops *ops, void (*come)(uint16_t port))
 {
     struct world *world = world_new(ops, 2);
     struct member members[2];
@@ -226,13 +240,24 @@ void case_reset_at_the_port(const tutti_transport_ops *ops)
         member_open(&members[i]);
     }
     for (int i = 0; i < 2; i++)
-        connect_and_reset(port_of(world, i));
+        come(port_of(world, i));
     for (int i = 0; i < 2; i++)
         member_connect(&members[i]);
     check_both_lost(members);
     for (int i = 0; i < 2; i++)
         member_close(&members[i]);
     world_free(world);
+}
+
+/* It is gone when Gloo looks. */
+void case_reset_at_the_port(const tutti_transport_ops *ops)
+{
+    stranger_comes_first(ops, connect_and_reset);
+}
+
+void case_garbage_at_the_port(const tutti_transport_ops *ops)
+{
+    stranger_comes_first(ops, connect_and_send_garbage);
 }
 
 /* Who does not know the token gets nothing, and is told from the member in words. */

@@ -50,6 +50,7 @@ ParameterizedTestParameters(transports, keeps_its_contract)
                                        "leave_who_took_back",
                                        "send_to_who_left",
                                        "reset_at_the_port",
+                                       "garbage_at_the_port",
                                        "outsider",
                                        "close_delivers",
                                        "close_delivers_late",

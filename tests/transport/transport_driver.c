@@ -51,6 +51,7 @@ static const struct {
     {"leave_who_took_back", "gloo", case_leave_who_took_back},
     {"send_to_who_left", "gloo", case_send_to_who_left},
     {"reset_at_the_port", "gloo", case_reset_at_the_port},
+    {"garbage_at_the_port", "gloo", case_garbage_at_the_port},
     {"outsider", "gloo", case_outsider},
 };
 
