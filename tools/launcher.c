@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib-unix.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,6 +45,7 @@ struct launcher {
     int started, exited; /* ranks */
     int exits;           /* epoll over the pidfds */
     int exec_errors;     /* reading end: errno of children that could not exec */
+    int guard;           /* readable when the guard has died */
     enum phase phase;
     const struct rank *first; /* who failed first, NULL: nobody */
     int interrupted;          /* the signal that ended the job, 0: none */
@@ -218,6 +220,26 @@ static void rank_exited(struct launcher *l, struct rank *rank)
     }
 }
 
+/* An orphan that came to us as its subreaper, or the MPI's launcher, which nobody has told to end. */
+static void other_exited(struct launcher *l, pid_t pid)
+{
+    char words[1200];
+    int status;
+
+    if (waitpid(pid, &status, WNOHANG) != pid || !l->stand_ins ||
+        pid != stand_ins_launcher(l->stand_ins))
+        return;
+    stand_ins_launcher_ended(l->stand_ins, status, words, sizeof words);
+    if (l->phase >= ENDING)
+        return;
+
+    g_autofree char *text = g_strdup_printf(
+        "tutti run: %s. It kept the ranks' places in their MPI job, and MPI may end "
+        "them for that, now or when they leave\n",
+        words);
+    output_say(l->output, text);
+}
+
 static struct rank *find_running(struct launcher *l, pid_t pid)
 {
     for (int i = 0; i < l->started; i++)
@@ -251,7 +273,7 @@ static void collect_exits(struct launcher *l)
         struct rank *rank = find_running(l, info.si_pid);
 
         if (!rank)
-            waitpid(info.si_pid, NULL, WNOHANG);
+            other_exited(l, info.si_pid);
         else if (rank->pidfd < 0)
             rank_exited(l, rank);
     }
@@ -458,7 +480,7 @@ static bool start_ranks(struct launcher *l)
 }
 
 /* Before any thread is made, so that all inherit the mask. */
-static bool watch_signals(struct launcher *l, int guard_fd)
+static bool watch_signals(struct launcher *l)
 {
     guard_signals(&l->signals);
     sigaddset(&l->signals, SIGUSR2);
@@ -474,8 +496,25 @@ static bool watch_signals(struct launcher *l, int guard_fd)
         return false;
     }
     g_unix_fd_add_full(G_PRIORITY_HIGH, fd, G_IO_IN, signal_came, l, NULL);
-    g_unix_fd_add_full(G_PRIORITY_HIGH, guard_fd, G_IO_IN | G_IO_HUP, guard_died, l, NULL);
+    g_unix_fd_add_full(G_PRIORITY_HIGH, l->guard, G_IO_IN | G_IO_HUP, guard_died, l, NULL);
     return true;
+}
+
+/* While a launcher of MPI's starts, nothing is dispatched. True: a signal came, or the guard has died. */
+static bool is_interrupted(void *user)
+{
+    struct launcher *l = user;
+    struct pollfd guard = {.fd = l->guard, .events = POLLIN};
+    sigset_t ending, pending;
+
+    guard_signals(&ending);
+    sigpending(&pending);
+    for (int sig = 1; sig < NSIG && !l->interrupted; sig++)
+        if (sigismember(&ending, sig) == 1 && sigismember(&pending, sig) == 1)
+            l->interrupted = sig;
+    if (!l->interrupted && poll(&guard, 1, 0) > 0)
+        l->interrupted = SIGKILL;
+    return l->interrupted;
 }
 
 static bool start_stand_ins(struct launcher *l)
@@ -485,10 +524,15 @@ static bool start_stand_ins(struct launcher *l)
 
     if (!l->options->mpi)
         return true;
-    l->stand_ins =
-        self ? stand_ins_start(l->options->mpi, l->options->ranks, self, words, sizeof words)
-             : NULL;
-    if (!l->stand_ins)
+
+    const struct stand_in_options wanted = {.family = l->options->mpi,
+                                            .count = l->options->ranks,
+                                            .tutti = self,
+                                            .is_over = is_interrupted,
+                                            .user = l};
+
+    l->stand_ins = self ? stand_ins_start(&wanted, words, sizeof words) : NULL;
+    if (!l->stand_ins && !l->interrupted)
         cli_say("run", "%s", self ? words : "cannot read /proc/self/exe");
     return l->stand_ins;
 }
@@ -504,7 +548,7 @@ static int exit_code(const struct launcher *l)
 
 int launcher_run(const struct launch_options *options, int guard_fd)
 {
-    struct launcher l = {.options = options, .exec_errors = -1};
+    struct launcher l = {.options = options, .exec_errors = -1, .guard = guard_fd};
     struct output_options output = {.ranks = options->ranks,
                                     .console = options->console,
                                     .log_dir = options->log_dir,
@@ -512,7 +556,7 @@ int launcher_run(const struct launch_options *options, int guard_fd)
                                     .user = &l};
     bool started = false;
 
-    if (!raise_file_limit(&l) || !watch_signals(&l, guard_fd))
+    if (!raise_file_limit(&l) || !watch_signals(&l))
         return EXIT_FAILED;
     l.output = output_new(&output);
     if (!l.output)
@@ -532,7 +576,7 @@ int launcher_run(const struct launch_options *options, int guard_fd)
             g_main_context_iteration(NULL, TRUE);
     }
 
-    int code = started ? exit_code(&l) : EXIT_FAILED;
+    int code = started || l.interrupted ? exit_code(&l) : EXIT_FAILED;
 
     stand_ins_stop(l.stand_ins);
     tutti_store_server_stop(l.store);

@@ -23,7 +23,7 @@ struct launch_options {
     double wait_s;       /* from the first failure to SIGTERM, for ranks that end by themselves */
     double grace_s;      /* from SIGTERM to SIGKILL */
     const char *backend; /* NULL: as the environment says */
-    const char *mpi;     /* the MPI whose job the ranks shall be (stand_in.h); NULL: none */
+    const char *mpi;     /* the MPI whose job the ranks shall be (mpirun.h); NULL: none */
     const char *log_dir; /* NULL: no files */
     bool console;        /* print what the ranks print */
     char *program;       /* the file to execute */

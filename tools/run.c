@@ -13,8 +13,8 @@
 #include "cli.h"
 #include "guard.h"
 #include "launcher.h"
+#include "mpirun.h"
 #include "program.h"
-#include "stand_in.h"
 #include "verbs.h"
 
 static const char summary[] =
@@ -114,8 +114,8 @@ static int run_job(const struct given *given, char *const *words)
         .wait_s = given->wait_s,
         .grace_s = given->grace_s,
         .backend = given->backend,
-        .mpi = stand_in_family(given->backend ? given->backend : getenv("TUTTI_BACKEND"),
-                               getenv("TUTTI_MPI")),
+        .mpi = mpirun_family(given->backend ? given->backend : getenv("TUTTI_BACKEND"),
+                             getenv("TUTTI_MPI")),
         .console = given->tee || !given->log_dir,
     };
 

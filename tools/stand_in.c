@@ -2,7 +2,6 @@
 #include "stand_in.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
@@ -10,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -18,12 +16,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "mpirun.h"
+
 enum {
     START_MS = 60000,
     STOP_MS = 2000,
-    ENVIRONMENT_MAX = 1 << 20, /* bytes */
-    WORDS_OF_LAUNCHER = 600,
-    ARGUMENTS_MAX = 16
+    ENVIRONMENT_MAX = 8 << 20, /* bytes; more than the kernel gives to a program */
+    WORDS_OF_LAUNCHER = 600
 };
 
 extern char **environ;
@@ -43,35 +42,13 @@ struct stand_in {
 };
 
 struct stand_ins {
-    const struct family *family;
+    const struct mpirun *mpirun;
     int count, here;
-    pid_t launcher;
+    pid_t launcher; /* 0: it has ended, `wait_status` says how */
+    int wait_status;
     int listener, output; /* what the launcher prints */
     struct stand_in of[];
 };
-
-/* How the launchers are called, the common name last, and what makes them let survivors live and
- * start more ranks than there are CPUs, without binding those to any. Any MPICH's starts ranks of another
- * as well, so that for the standard ABI need not be the library's own. */
-static const struct family {
-    const char *name, *words;
-    const char *programs[3];
-    const char *arguments[6];
-    const char *mark; /* what ranks have in their environment that the launcher does not tell */
-} families[] = {
-    {"openmpi",
-     "Open MPI",
-     {"mpirun.openmpi", "orterun"},
-     {"--oversubscribe", "--continuous", "--bind-to", "none", "-n"},
-     NULL},
-    {"mpich", "MPICH", {"mpirun.mpich", "mpiexec.hydra"}, {"-disable-auto-cleanup", "-n"}, NULL},
-    {"abi",
-     "the standard ABI",
-     {"mpiexec.hydra", "mpirun.mpich"},
-     {"-disable-auto-cleanup", "-n"},
-     "TUTTI_MPI=abi"},
-};
-enum { FAMILIES = sizeof families / sizeof families[0] };
 
 static int64_t now_ms(void)
 {
@@ -81,159 +58,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* ---- which ----------------------------------------------------------------------------------- */
-
-static bool find_program(const char *name, char *ret_path, size_t size)
-{
-    const char *path = getenv("PATH");
-
-    for (const char *at = path ? path : "/usr/bin:/bin"; *at;) {
-        size_t length = strcspn(at, ":");
-        int n = snprintf(ret_path, size, "%.*s/%s", (int)length, at, name);
-
-        if (n > 0 && (size_t)n < size && access(ret_path, X_OK) == 0)
-            return true;
-        at += length + (at[length] == ':');
-    }
-    return false;
-}
-
-static bool find_launcher(const struct family *family, char *ret_path, size_t size)
-{
-    for (int i = 0; family->programs[i]; i++)
-        if (find_program(family->programs[i], ret_path, size))
-            return true;
-    return false;
-}
-
-static const struct family *find_family(const char *name)
-{
-    for (int i = 0; i < FAMILIES; i++)
-        if (!strcmp(families[i].name, name))
-            return &families[i];
-    return NULL;
-}
-
-bool stand_in_is_there(const char *family)
-{
-    const struct family *which = find_family(family);
-    char path[4096];
-
-    return which && find_launcher(which, path, sizeof path);
-}
-
-/* Whether the list of backends has mpi: "mpi", "local=shm,remote=mpi", "all_reduce:0-4k=mpi". */
-static bool names_mpi(const char *backend)
-{
-    for (const char *at = backend; at && *at;) {
-        size_t length = strcspn(at, ",;=:");
-
-        if (length == 3 && !strncmp(at, "mpi", 3))
-            return true;
-        at += length + (at[length] != 0);
-    }
-    return false;
-}
-
-/* Whether the MPI of the launcher PREFIX/bin/PROGRAM has its library for the standard ABI in PREFIX/lib. */
-static bool is_of_abi(const char *launcher)
-{
-    char library[4200];
-
-    snprintf(library, sizeof library, "%.*s/../lib/libmpi_abi.so.1",
-             (int)(strrchr(launcher, '/') - launcher), launcher);
-    return access(library, R_OK) == 0;
-}
-
-const char *stand_in_family(const char *backend, const char *chosen)
-{
-    char path[4096];
-
-    if (!names_mpi(backend))
-        return NULL;
-    if (chosen && *chosen)
-        return chosen;
-    for (int i = 0; i < FAMILIES; i++)
-        if (find_launcher(&families[i], path, sizeof path))
-            return !strcmp(families[i].name, "mpich") && is_of_abi(path) ? "abi" : families[i].name;
-    return "";
-}
-
-/* ---- the launcher ---------------------------------------------------------------------------- */
-
-struct command {
-    char path[4096], count[16], name[64];
-    char *argv[ARGUMENTS_MAX];
-    char **environment;
-};
-
-static void make_command(const struct family *family, int count, const char *tutti,
-                         const char *name, struct command *command)
-{
-    static char root[] = "OMPI_ALLOW_RUN_AS_ROOT=1", sure[] = "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-                verb[] = "stand-in";
-    int argument = 0, variables = 0;
-
-    snprintf(command->count, sizeof command->count, "%d", count);
-    snprintf(command->name, sizeof command->name, "%s", name);
-    command->argv[argument++] = command->path;
-    for (int i = 0; family->arguments[i]; i++)
-        command->argv[argument++] = (char *)(uintptr_t)family->arguments[i];
-    command->argv[argument++] = command->count;
-    command->argv[argument++] = (char *)(uintptr_t)tutti;
-    command->argv[argument++] = verb;
-    command->argv[argument++] = command->name;
-    command->argv[argument] = NULL;
-    for (; environ[variables]; variables++)
-        command->environment[variables] = environ[variables];
-    if (geteuid() == 0) { /* whoever runs tutti as root has decided that */
-        command->environment[variables++] = root;
-        command->environment[variables++] = sure;
-    }
-    command->environment[variables] = NULL;
-}
-
-static _Noreturn void become_launcher(const struct command *command, int output, pid_t parent)
-{
-    int nothing = open("/dev/null", O_RDONLY);
-    sigset_t none;
-
-    setsid();
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGPIPE, SIG_DFL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() == parent && dup2(nothing, STDIN_FILENO) >= 0 &&
-        dup2(output, STDOUT_FILENO) >= 0 && dup2(output, STDERR_FILENO) >= 0)
-        execve(command->path, command->argv, command->environment);
-    _exit(127);
-}
-
-static bool start_launcher(struct stand_ins *s, const struct family *family, const char *tutti,
-                           const char *name)
-{
-    int variables = 0;
-    pid_t parent = getpid();
-    struct command *command = calloc(1, sizeof *command);
-
-    while (environ[variables])
-        variables++;
-    if (command)
-        command->environment = calloc((size_t)variables + 4, sizeof(char *));
-    if (command && command->environment &&
-        find_launcher(family, command->path, sizeof command->path)) {
-        make_command(family, s->count, tutti, name, command);
-        s->launcher = fork();
-        if (s->launcher == 0)
-            become_launcher(command, s->output, parent);
-    } else {
-        errno = ENOENT;
-    }
-    if (command)
-        free(command->environment);
-    free(command);
-    return s->launcher > 0;
-}
+/* ---- the job ---------------------------------------------------------------------------------- */
 
 /* Only this user's processes know the name, which is random, and only they are listened to. */
 static bool listen_privately(struct stand_ins *s, char name[64])
@@ -365,7 +190,7 @@ static bool take_over(struct stand_ins *s, int fd)
     }
     struct stand_in *one = &s->of[hello.rank];
     one->descriptor = descriptor;
-    if (!receive_environment(fd, one, hello.bytes, s->family->mark)) {
+    if (!receive_environment(fd, one, hello.bytes, s->mpirun->mark)) {
         forget(one);
         return false;
     }
@@ -389,20 +214,19 @@ static void accept_one(struct stand_ins *s)
         close(fd);
 }
 
-/* False: the launcher has ended, or time is up. */
-static bool await_all(struct stand_ins *s)
+/* False: the launcher has ended, or time is up, or it is not wanted any more. */
+static bool await_all(struct stand_ins *s, const struct stand_in_options *options)
 {
     int64_t deadline = now_ms() + START_MS;
 
-    while (s->here < s->count && now_ms() < deadline) {
+    while (s->here < s->count && s->launcher && now_ms() < deadline &&
+           !(options->is_over && options->is_over(options->user))) {
         struct pollfd ready = {.fd = s->listener, .events = POLLIN};
 
         if (poll(&ready, 1, 50) > 0)
             accept_one(s);
-        else if (waitpid(s->launcher, NULL, WNOHANG) == s->launcher)
+        else if (waitpid(s->launcher, &s->wait_status, WNOHANG) != 0)
             s->launcher = 0;
-        if (!s->launcher)
-            break;
     }
     return s->here == s->count;
 }
@@ -430,33 +254,71 @@ static void words_of_launcher(const struct stand_ins *s, char words[WORDS_OF_LAU
     words[kept] = 0;
 }
 
-struct stand_ins *stand_ins_start(const char *family, int count, const char *tutti, char *ret_words,
-                                  size_t size)
+/* How the launcher ended, and what it said. */
+static void end_of_launcher(const struct stand_ins *s, char *ret_words, size_t size)
 {
-    const struct family *which = find_family(family);
-    struct stand_ins *s = calloc(1, sizeof *s + (size_t)count * sizeof s->of[0]);
-    char name[64], said[WORDS_OF_LAUNCHER];
+    const char *program = s->mpirun->programs[0];
+    char said[WORDS_OF_LAUNCHER];
 
-    if (!s || !which) {
-        free(s);
-        snprintf(ret_words, size,
-                 s ? "TUTTI_MPI=%.64s: the families are openmpi, mpich and abi"
-                   : "no memory for the ranks of %.64s",
-                 family);
-        return NULL;
+    words_of_launcher(s, said);
+    if (WIFSIGNALED(s->wait_status))
+        snprintf(ret_words, size, "%s was ended by signal %d (%s); it said: %s", program,
+                 WTERMSIG(s->wait_status), strsignal(WTERMSIG(s->wait_status)),
+                 *said ? said : "nothing");
+    else
+        snprintf(ret_words, size, "%s ended with code %d; it said: %s", program,
+                 WEXITSTATUS(s->wait_status), *said ? said : "nothing");
+}
+
+static void words_of_failure(const struct stand_ins *s, char *ret_words, size_t size)
+{
+    char end[WORDS_OF_LAUNCHER + 128];
+
+    if (s->launcher) {
+        words_of_launcher(s, end);
+        snprintf(ret_words, size, "%s has started %d of %d ranks in %d s; it said: %s",
+                 s->mpirun->programs[0], s->here, s->count, START_MS / 1000,
+                 *end ? end : "nothing");
+    } else {
+        end_of_launcher(s, end, sizeof end);
+        snprintf(ret_words, size, "%d of %d ranks were started: %s", s->here, s->count, end);
     }
-    s->family = which;
+}
+
+static struct stand_ins *stand_ins_new(const struct mpirun *mpirun, int count)
+{
+    struct stand_ins *s = calloc(1, sizeof *s + (size_t)count * sizeof s->of[0]);
+
+    if (!s)
+        return NULL;
+    s->mpirun = mpirun;
     s->count = count;
     s->listener = s->output = -1;
     for (int i = 0; i < count; i++)
         s->of[i] = (struct stand_in){.socket = -1, .descriptor = -1};
-    if (!listen_privately(s, name) || !start_launcher(s, which, tutti, name)) {
-        snprintf(ret_words, size, "%s of %s cannot be started: %s", which->programs[0],
-                 which->words, strerror(errno));
-    } else if (!await_all(s)) {
-        words_of_launcher(s, said);
-        snprintf(ret_words, size, "%s started %d of %d ranks: %s", which->programs[0], s->here,
-                 count, *said ? said : "it said nothing");
+    return s;
+}
+
+struct stand_ins *stand_ins_start(const struct stand_in_options *options, char *ret_words,
+                                  size_t size)
+{
+    char name[64];
+    const char *const program[] = {options->tutti, "stand-in", name, NULL};
+    const struct mpirun *mpirun = mpirun_find(options->family, ret_words, size);
+    struct stand_ins *s = mpirun ? stand_ins_new(mpirun, options->count) : NULL;
+
+    if (!s) {
+        if (mpirun)
+            snprintf(ret_words, size, "no memory for %d ranks", options->count);
+        return NULL;
+    }
+    if (!listen_privately(s, name) ||
+        (s->launcher = mpirun_start(mpirun, s->count, program, s->output)) < 0) {
+        snprintf(ret_words, size, "%s cannot be started: %s", mpirun->programs[0], strerror(errno));
+    } else if (!await_all(s, options)) {
+        words_of_failure(s, ret_words, size);
+        if (s->launcher)
+            kill(-s->launcher, SIGKILL); /* what it is about is of no use */
     } else {
         return s;
     }
@@ -477,6 +339,13 @@ int stand_in_descriptor(const struct stand_ins *stand_ins, int rank)
 int stand_ins_launcher(const struct stand_ins *stand_ins)
 {
     return stand_ins->launcher;
+}
+
+void stand_ins_launcher_ended(struct stand_ins *s, int wait_status, char *ret_words, size_t size)
+{
+    s->launcher = 0;
+    s->wait_status = wait_status;
+    end_of_launcher(s, ret_words, size);
 }
 
 static void await_launcher(struct stand_ins *s)

@@ -18,19 +18,17 @@
 
 struct stand_ins;
 
-/* The MPI that `backend` (TUTTI_BACKEND's value; may be NULL) asks mpirun for: that of `chosen`
- * (TUTTI_MPI's value; may be NULL or ""), else the first whose launcher is installed. NULL: the
- * backend is not mpi. "": there is no launcher. */
-const char *stand_in_family(const char *backend, const char *chosen);
+struct stand_in_options {
+    const char *family; /* of the launcher: "openmpi", "mpich", "abi" */
+    int count;
+    const char *tutti;           /* the path of the command */
+    bool (*is_over)(void *user); /* whether to give up before all are there; NULL: never */
+    void *user;
+};
 
-/* Whether the launcher of `family` is installed. */
-bool stand_in_is_there(const char *family);
-
-/*
- * Starts `count` stand-ins through the launcher of `family` ("openmpi", "mpich", "abi"); `tutti` is the path of
- * the command. Waits until all have handed over, 60 s at most. NULL, with words for the user: not.
- */
-struct stand_ins *stand_ins_start(const char *family, int count, const char *tutti, char *ret_words,
+/* Starts `count` stand-ins through the launcher of `family`. Waits until all have handed over, 60 s at
+ * most. NULL, with words for the user: not. */
+struct stand_ins *stand_ins_start(const struct stand_in_options *options, char *ret_words,
                                   size_t size);
 
 /* What rank's environment has on top of this process's, "NAME=VALUE", ended by NULL. */
@@ -39,6 +37,10 @@ char *const *stand_in_environment(const struct stand_ins *stand_ins, int rank);
 int stand_in_descriptor(const struct stand_ins *stand_ins, int rank);
 /* The launcher's process, a child of this one; 0: it has ended. */
 int stand_ins_launcher(const struct stand_ins *stand_ins);
+/* To be told when that was collected before stand_ins_stop(), with its status: how it ended, and what it
+ * said, for the user. */
+void stand_ins_launcher_ended(struct stand_ins *stand_ins, int wait_status, char *ret_words,
+                              size_t size);
 
 /* Lets the stand-ins go, and with them the launcher, which is killed when it takes longer than 2 s.
  * NULL is allowed. */

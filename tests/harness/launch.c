@@ -292,7 +292,7 @@ const char *ranks_lack(const char *name)
              is_gloo ? "libtutti-" : "tutti-mpi-", engine);
     if (access(path, R_OK) < 0)
         snprintf(words, sizeof words, "the engine %s is not built", engine);
-    else if (!is_gloo && !stand_in_is_there(engine))
+    else if (!is_gloo && !mpirun_is_there(engine))
         snprintf(words, sizeof words, "the launcher of %s is not installed", engine);
     else
         return NULL;
@@ -305,8 +305,12 @@ static bool start_stand_ins(struct ranks *ranks, const struct ranks_options *opt
 
     if (!options->mpi)
         return true;
-    ranks->stand_ins = stand_ins_start(family_of(options->mpi), ranks->size,
-                                       TUTTI_BINARY_DIR "/bin/tutti", words, sizeof words);
+
+    const struct stand_in_options wanted = {.family = family_of(options->mpi),
+                                            .count = ranks->size,
+                                            .tutti = TUTTI_BINARY_DIR "/bin/tutti"};
+
+    ranks->stand_ins = stand_ins_start(&wanted, words, sizeof words);
     if (!ranks->stand_ins)
         fprintf(stderr, "%s: %s\n", ranks->what, words);
     return ranks->stand_ins;

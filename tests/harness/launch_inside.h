@@ -8,6 +8,7 @@
 #include <tutti/store.h>
 
 #include "harness/launch.h"
+#include "mpirun.h"
 #include "stand_in.h"
 
 enum { RANKS_FOLDER_MAX = 64, RANKS_MARK_MAX = 64 };
