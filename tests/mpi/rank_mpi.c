@@ -105,7 +105,7 @@ struct both_ways {
     tutti_work *works[2];
 };
 
-static void start_both_ways(tutti_group *group, struct both_ways *ret)
+static void start_both_ways(tutti_group *group, int rank, struct both_ways *ret)
 {
     const int other = 1 - rank;
 
@@ -120,7 +120,7 @@ static void start_both_ways(tutti_group *group, struct both_ways *ret)
 }
 
 /* OK, or what one of them ended with. */
-static tutti_status end_both_ways(struct both_ways *ways)
+static tutti_status end_both_ways(int rank, struct both_ways *ways)
 {
     tutti_status status = TUTTI_OK;
 
@@ -144,16 +144,16 @@ RANK_CASE(an_abort_cuts_a_long_message_off_and_other_groups_go_on)
 
     for (int pause_ms = 0; pause_ms < 8; pause_ms++) {
         require_ok(tutti_group_new(world, NULL, 0, NULL, &group));
-        start_both_ways(group, &ways);
+        start_both_ways(group, rank, &ways);
         rank_sleep_ms(pause_ms);
         if (rank == 0)
             check_ok(tutti_group_abort(group, "half-way"));
-        const tutti_status status = end_both_ways(&ways);
+        const tutti_status status = end_both_ways(rank, &ways);
         check(!status || status == TUTTI_ERR_ABORTED);
         tutti_group_destroy(group); /* who was done may leave before it hears of the abort */
 
-        start_both_ways(world, &ways);
-        check_ok(end_both_ways(&ways));
+        start_both_ways(world, rank, &ways);
+        check_ok(end_both_ways(rank, &ways));
     }
     check_ok(tutti_group_destroy(world));
 }
