@@ -38,6 +38,7 @@ enum {
 };
 
 static void conn_ready(struct control *control, struct control_watch *watch, uint32_t events);
+static void conn_read(struct control *control, struct control_conn *conn);
 
 static void set_options(int fd)
 {
@@ -114,29 +115,40 @@ static void conn_close(struct control *control, struct control_conn *conn)
     conn->closing = true;
 }
 
-/* Closes whoever did not say hello in time; how many still may. */
-static int half_open(struct control *control)
+static bool is_half_open(const struct control_conn *conn)
+{
+    return conn->rank < 0 && !conn->closing;
+}
+
+static int half_open(const struct control *control)
 {
     int count = 0;
+
+    for (const struct control_conn *c = control->connections; c; c = c->next)
+        count += is_half_open(c);
+    return count;
+}
+
+/* Closes whoever did not say hello in time. What has come is read first: this process may have been
+ * stopped while it came. */
+static void expire_half_open(struct control *control)
+{
     int64_t now = clock_now_ns();
 
     for (struct control_conn *c = control->connections; c; c = c->next) {
-        if (c->rank >= 0 || c->closing)
+        if (!is_half_open(c) || now <= c->hello_deadline_ns)
             continue;
-        if (now > c->hello_deadline_ns)
+        conn_read(control, c);
+        if (is_half_open(c))
             conn_close(control, c);
-        else
-            count++;
     }
-    return count;
 }
 
 void control_conn_reap(struct control *control)
 {
     struct control_conn **link = &control->connections;
 
-    (void)half_open(control);
-
+    expire_half_open(control);
     while (*link) {
         struct control_conn *conn = *link;
 

@@ -363,7 +363,7 @@ static void on_connection(struct control *control, struct control_watch *watch, 
     struct mates *mates = ((struct mates_listener *)watch)->mates;
 
     (void)events;
-    for (;;) {
+    while (watch->fd >= 0) { /* closed since: the last mate has proven itself in the same look */
         if (mates_half_open(mates) >= CONTROL_HALF_OPEN_MAX) {
             /* the rest waits in the backlog until these have said hello */
             mates->listener.retry_ns = clock_deadline_ms(CONTROL_HALF_OPEN_RETRY_MS);

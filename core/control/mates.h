@@ -209,8 +209,10 @@ struct mates_link *mates_link_new(struct mates *mates, int fd, int index);
 tutti_status mates_send(struct mates *mates, int to, const void *data, size_t size,
                         const int *descriptors, uint32_t count);
 void mates_link_close(struct mates_link *link);
-/* Closes whoever did not say hello in time; how many still may. */
-int mates_half_open(struct mates *mates);
+/* How many have not said hello yet. */
+int mates_half_open(const struct mates *mates);
+/* Closes whoever did not in time. */
+void mates_expire_half_open(struct mates *mates);
 /* The listener goes on when it has waited for those who are to say hello. */
 void mates_accept_again(struct mates *mates);
 void mates_free_closed_links(struct mates *mates);

@@ -105,19 +105,17 @@ void mates_link_close(struct mates_link *link)
     link->closing = true;
 }
 
-int mates_half_open(struct mates *mates)
+static bool is_half_open(const struct mates_link *link)
+{
+    return link->index < 0 && !link->closing;
+}
+
+int mates_half_open(const struct mates *mates)
 {
     int count = 0;
-    int64_t now = clock_now_ns();
 
-    for (struct mates_link *link = mates->links; link; link = link->next) {
-        if (link->index >= 0 || link->closing)
-            continue;
-        if (mates->state == MATES_READY || now > link->hello_deadline_ns)
-            mates_link_close(link); /* who is ready expects nobody */
-        else
-            count++;
-    }
+    for (const struct mates_link *link = mates->links; link; link = link->next)
+        count += is_half_open(link);
     return count;
 }
 
@@ -170,6 +168,21 @@ static void link_ready(struct control *control, struct control_watch *watch, uin
             return;
         }
         mates_message(link->mates, link, data, (size_t)n, descriptors, count);
+    }
+}
+
+/* What has come is read first: this process may have been stopped while it came. */
+void mates_expire_half_open(struct mates *mates)
+{
+    int64_t now = clock_now_ns();
+
+    for (struct mates_link *link = mates->links; link; link = link->next) {
+        if (!is_half_open(link) || (mates->state != MATES_READY && now <= link->hello_deadline_ns))
+            continue;
+        if (mates->state != MATES_READY) /* who is ready expects nobody */
+            link_ready(mates->control, &link->watch, EPOLLIN);
+        if (is_half_open(link))
+            mates_link_close(link);
     }
 }
 

@@ -58,7 +58,7 @@ static void adopt_from_page(struct mates *mates)
 
 void mates_poll(struct mates *mates)
 {
-    (void)mates_half_open(mates);
+    mates_expire_half_open(mates);
     mates_free_closed_links(mates);
     mates_accept_again(mates);
     if (mates->state != MATES_READY)

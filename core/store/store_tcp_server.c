@@ -290,14 +290,18 @@ static void accept_clients(struct tutti_store_server *server)
     set_accepting(server, false);
 }
 
-/* Closes who has not shown the magic in time, frees what was closed, accepts again when it can. */
+/* Closes who has not shown the magic in time, frees what was closed, accepts again when it can. What has
+ * come is read first: this process may have been stopped while it came. */
 static void tidy(struct tutti_store_server *server)
 {
     struct connection *connection;
 
     while ((connection = TAILQ_FIRST(&server->half_open)) &&
-           connection->deadline_ns <= clock_now_ns())
-        hang_up(connection, "it did not begin as a store's client in time");
+           connection->deadline_ns <= clock_now_ns()) {
+        serve_connection(connection, EPOLLIN);
+        if (connection->half_open)
+            hang_up(connection, "it did not begin as a store's client in time");
+    }
     while ((connection = TAILQ_FIRST(&server->closed))) {
         TAILQ_REMOVE(&server->closed, connection, link);
         free(connection);

@@ -124,9 +124,13 @@ void tcp_listen_timer(tutti_endpoint *endpoint)
 
     if (read(endpoint->timer.fd, &expirations, sizeof expirations) < 0)
         return;
-    for (struct tcp_guest *guest = endpoint->guests; guest; guest = guest->next)
-        if (!guest->gone && !guest->proven && guest->deadline_ns <= now)
+    for (struct tcp_guest *guest = endpoint->guests; guest; guest = guest->next) {
+        if (guest->proven || guest->deadline_ns > now)
+            continue;
+        tcp_listen_guest(endpoint, guest); /* what came while this process was stopped */
+        if (!guest->gone && !guest->proven)
             dismiss(endpoint, guest);
+    }
     endpoint->accept_later = false;
     watch_listener(endpoint);
     set_timer(endpoint);

@@ -35,17 +35,23 @@ static void note_joined(void *user, struct control_conn *conn)
 
 static const struct control_handlers handlers = {.gone = note_gone, .joined = note_joined};
 
+/* Two members, of which the second one is to dial the first. */
+static void open_two(struct control *pair[2])
+{
+    for (int rank = 0; rank < 2; rank++)
+        cr_assert_eq(control_open(rank, 2, "world", NULL, "127.0.0.1", &pair[rank]), TUTTI_OK);
+    pair[0]->handlers = &handlers;
+    pair[1]->members[0].address = pair[0]->address;
+    pair[1]->members[0].address_size = pair[0]->address_size;
+}
+
 /* Two members that are connected; the first one's connection. */
 static struct control_conn *connect_two(struct control *pair[2])
 {
     int64_t end = clock_deadline_ms(SOON_MS);
     struct control_conn *conn;
 
-    for (int rank = 0; rank < 2; rank++)
-        cr_assert_eq(control_open(rank, 2, "world", NULL, "127.0.0.1", &pair[rank]), TUTTI_OK);
-    pair[0]->handlers = &handlers;
-    pair[1]->members[0].address = pair[0]->address;
-    pair[1]->members[0].address_size = pair[0]->address_size;
+    open_two(pair);
     for (int rank = 0; rank < 2; rank++)
         cr_assert_eq(control_start(pair[rank], token), TUTTI_OK);
     while (!(conn = control_conn_to(pair[0], 1)) && clock_now_ns() < end) {
@@ -157,5 +163,60 @@ Test(control, one_that_does_not_read_is_lost_in_words_before_memory_is)
     cr_assert_eq(sscanf(lost, "rank 1 was lost: it does not read; %d KiB wait for it", &kib), 1,
                  "«%s»", lost);
     cr_expect(kib * 1024 > CONTROL_OUT_MAX && (size_t)kib * 1024 <= bound, "%d KiB", kib);
+    close_two(pair);
+}
+
+/* ---- who was stopped --------------------------------------------------------------------------- */
+
+static int stranger(const struct control *control)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(connect(fd, (const struct sockaddr *)&control->address, control->address_size), 0);
+    return fd;
+}
+
+/* Moves the first member until so many are half open. */
+static void await_half_open(struct control *first, int wanted)
+{
+    for (int64_t end = clock_deadline_ms(SOON_MS); clock_now_ns() < end; usleep(1000)) {
+        int count = 0;
+
+        control_poll(first);
+        for (const struct control_conn *c = first->connections; c; c = c->next)
+            count += c->rank < 0;
+        if (count == wanted)
+            return;
+    }
+    cr_assert_fail("not %d half open", wanted);
+}
+
+Test(control, one_that_wakes_after_the_deadline_of_a_hello_reads_it_before_it_closes_the_silent)
+{
+    struct control *pair[2];
+    char byte;
+
+    open_two(pair);
+    cr_assert_eq(control_start(pair[0], token), TUTTI_OK);
+
+    int silent = stranger(pair[0]);
+
+    /* It dials; its hello follows when it is polled. */
+    cr_assert_eq(control_start(pair[1], token), TUTTI_OK);
+    await_half_open(pair[0], 2);
+    for (struct control_conn *c = pair[0]->connections; c; c = c->next)
+        c->hello_deadline_ns = 1; /* as if the first member had been stopped since */
+
+    int late = stranger(pair[0]); /* is looked at before the hello, as it came first */
+
+    control_poll(pair[1]);
+    control_poll(pair[0]);
+    cr_expect_not_null(control_conn_to(pair[0], 1));
+    cr_expect_eq(recv(silent, &byte, 1, MSG_DONTWAIT), 0);
+    cr_expect_eq(recv(late, &byte, 1, MSG_DONTWAIT), -1); /* has its ten seconds */
+    cr_expect_str_empty(lost);
+    close(silent);
+    close(late);
     close_two(pair);
 }

@@ -257,6 +257,59 @@ Test(mates, those_who_say_nothing_are_closed_and_keep_mates_waiting_only_so_long
     leave_all(members);
 }
 
+Test(mates, one_that_wakes_after_the_deadline_of_a_hello_reads_it_before_it_closes_the_silent)
+{
+    struct member leader;
+    char name[MATES_NAME_MAX];
+    int listener;
+
+    cr_assert_eq(mates_listen(name, &listener), TUTTI_OK);
+    join(&leader, 0, name, listener);
+
+    int silent = connect_to(name), mate = connect_to(name);
+
+    control_poll(leader.control);
+    for (struct mates_link *link = leader.mates->links; link; link = link->next)
+        link->hello_deadline_ns = 1; /* as if the leader had been stopped since */
+
+    int late = connect_to(name); /* is looked at before the hello, as it came first */
+
+    say_hello(mate, token, 1, leader.doorbell);
+    control_poll(leader.control);
+    cr_expect(is_closed(silent));
+    cr_expect_not(is_closed(late)); /* has its ten seconds */
+    cr_expect_not(is_closed(mate));
+    cr_expect_not_null(leader.mates->peers[1].link);
+    close(silent);
+    close(late);
+    close(mate);
+    leave(&leader);
+}
+
+Test(mates, a_stranger_that_comes_with_the_last_proof_breaks_nothing)
+{
+    enum { STRANGERS = CONTROL_HALF_OPEN_MAX - MEMBERS };
+    struct member members[MEMBERS];
+    char name[MATES_NAME_MAX];
+    int listener, strangers[STRANGERS], count = 0;
+
+    cr_assert_eq(mates_listen(name, &listener), TUTTI_OK);
+    for (int i = 0; i < MEMBERS; i++)
+        join(&members[i], i, name, i ? -1 : listener);
+    while (members[0].mates->state == MATES_FORMING && count < STRANGERS) {
+        for (int i = 1; i < MEMBERS; i++)
+            control_poll(members[i].control);
+        strangers[count++] = connect_to(name);  /* is looked at after the proof, as it came last */
+        for (int twice = 0; twice < 2; twice++) /* epoll forgets the stranger in the second one */
+            control_poll(members[0].control);
+    }
+    cr_expect_eq(members[0].mates->state, MATES_READY);
+    cr_expect_not(members[0].mates->broken, "%s", members[0].mates->words);
+    while (count)
+        close(strangers[--count]);
+    leave_all(members);
+}
+
 /* Any mate may write into the page. */
 Test(mates, make_the_words_of_a_verdict_printable_that_they_find_or_propose)
 {
