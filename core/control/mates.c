@@ -215,11 +215,12 @@ static void take_descriptors(struct mates *mates, int index, const int *descript
 {
     struct mates_peer *peer = &mates->peers[index];
 
-    peer->process = mates_process_new(descriptors[0], count > 1 ? descriptors[1] : -1);
-    if (peer->process && peer->known) { /* the same ones once more */
-        mates_process_drop(peer->process);
+    if (peer->known) { /* the same ones once more */
+        close_all(descriptors, count);
         peer->process = peer->known;
         peer->known = NULL;
+    } else {
+        peer->process = mates_process_new(descriptors[0], count > 1 ? descriptors[1] : -1);
     }
     if (!peer->process) {
         close_all(descriptors, count);

@@ -201,6 +201,7 @@ enum { MATES_MESSAGE_MAX = 64, MATES_DESCRIPTORS_MAX = 8 };
 
 tutti_status mates_bell_new(struct mates *mates);                 /* the leader's */
 struct mates_process *mates_process_new(int doorbell, int pidfd); /* takes both over */
+/* NULL: as many groups hold it as may; the next one takes descriptors of its own. */
 struct mates_process *mates_process_hold(struct mates_process *process);
 void mates_process_drop(struct mates_process *process);
 struct mates_link *mates_link_new(struct mates *mates, int fd, int index);

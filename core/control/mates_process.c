@@ -4,14 +4,64 @@
  * have the same processes in them; so they hold the same descriptors, which are closed with the last
  * group, and a hundred groups of a host cost no more of them than one.
  */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/fork_close.h"
 #include "control/mates.h"
+
+enum { HOLDERS_MAX = 400 }; /* of the 500 that own_pidfd() speaks of */
+
+/* One line of a file of /proc that begins with `key`, as text behind it. */
+static bool proc_line(const char *path, const char *key, char *ret_text, size_t capacity)
+{
+    FILE *file = fopen(path, "re");
+    bool found = false;
+
+    while (file && !found && fgets(ret_text, (int)capacity, file))
+        found = !strncmp(ret_text, key, strlen(key));
+    if (file)
+        fclose(file);
+    if (found)
+        memmove(ret_text, ret_text + strlen(key), strlen(ret_text + strlen(key)) + 1);
+    return found;
+}
+
+/* The number of a descriptor's process, as /proc has it: of the PID namespace that is mounted there. -1: the
+ * process has ended; 0: not known, or of another namespace. */
+static int pid_of(int pidfd)
+{
+    char path[64], text[128];
+
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
+    return pidfd >= 0 && proc_line(path, "Pid:", text, sizeof text) ? atoi(text) : 0;
+}
+
+/*
+ * The same process by a file of this process alone, in exchange for one that all mates have: the kernel lets
+ * a file be watched through 500 pairs of nested epoll sets, whosever they are. The number is still the
+ * process's if that lives afterwards; read back by the same /proc it shows that this is our namespace.
+ */
+static int own_pidfd(int common)
+{
+    const int pid = pid_of(common);
+    const int own = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+    struct pollfd death = {.fd = common, .events = POLLIN};
+
+    if (own < 0)
+        return common;
+    if (pid_of(own) != pid || poll(&death, 1, 0) != 0) {
+        close(own);
+        return common;
+    }
+    close(common);
+    return own;
+}
 
 struct mates_process *mates_process_new(int doorbell, int pidfd)
 {
@@ -21,14 +71,16 @@ struct mates_process *mates_process_new(int doorbell, int pidfd)
         error_set(TUTTI_ERR_NO_MEMORY, "no memory for a process of this host");
         return NULL;
     }
-    *process = (struct mates_process){.holders = 1, .doorbell = doorbell, .pidfd = pidfd};
+    *process =
+        (struct mates_process){.holders = 1, .doorbell = doorbell, .pidfd = own_pidfd(pidfd)};
     return process;
 }
 
 struct mates_process *mates_process_hold(struct mates_process *process)
 {
-    if (process)
-        atomic_fetch_add(&process->holders, 1);
+    if (!process || atomic_load(&process->holders) >= HOLDERS_MAX)
+        return NULL;
+    atomic_fetch_add(&process->holders, 1);
     return process;
 }
 
@@ -50,23 +102,7 @@ struct mates_process *mates_process_of(const struct mates *mates, int rank)
     return NULL;
 }
 
-/* One line of a file of /proc that begins with `key`, as text behind it. */
-static bool proc_line(const char *path, const char *key, char *ret_text, size_t capacity)
-{
-    FILE *file = fopen(path, "re");
-    bool found = false;
-
-    while (file && !found && fgets(ret_text, (int)capacity, file))
-        found = !strncmp(ret_text, key, strlen(key));
-    if (file)
-        fclose(file);
-    if (found)
-        memmove(ret_text, ret_text + strlen(key), strlen(ret_text + strlen(key)) + 1);
-    return found;
-}
-
-/* How the kernel has a mate's process: "running", "stopped", …; NULL: not known. The descriptor
- * means this very process; its number in this PID namespace is asked from it. */
+/* How the kernel has a mate's process: "running", "stopped", …; NULL: not known. */
 static const char *state_of(int pidfd)
 {
     static const struct {
@@ -75,15 +111,10 @@ static const char *state_of(int pidfd)
     } states[] = {{'R', "running"}, {'S', "sleeping"}, {'D', "disk"}, {'T', "stopped"},
                   {'t', "traced"},  {'Z', "dead"},     {'X', "dead"}};
     char path[64], text[128];
+    const int pid = pid_of(pidfd);
 
-    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
-    if (pidfd < 0 || !proc_line(path, "Pid:", text, sizeof text))
-        return NULL;
-    int pid = atoi(text);
-    if (pid == -1)
-        return "dead";
-    if (pid <= 0) /* of another PID namespace */
-        return NULL;
+    if (pid <= 0)
+        return pid ? "dead" : NULL;
     snprintf(path, sizeof path, "/proc/%d/status", pid);
     if (!proc_line(path, "State:", text, sizeof text))
         return NULL;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -260,6 +261,24 @@ RANK_CASE(a_hundred_groups_live_side_by_side)
     for (int i = MANY; i-- > 0;)
         check_ok(tutti_group_destroy(groups[i]));
     check_eq(open_descriptors(), before);
+    check_ok(tutti_group_destroy(world));
+}
+
+/* The kernel lets a file, as that of a mate's process, be in 500 nested epoll sets of all processes. */
+RANK_CASE(groups_of_many_mates_are_limited_by_descriptors_alone)
+{
+    tutti_group *world = rank_init(NULL), *groups[MANY];
+    struct rlimit limit;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    check_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (int i = 0; i < MANY; i++)
+        require_ok(tutti_group_new(world, NULL, 0, NULL, &groups[i]));
+    for (int i = 0; i < MANY; i++)
+        check_ok(tutti_barrier(groups[i], NULL, NULL));
+    for (int i = 0; i < MANY; i++)
+        check_ok(tutti_group_destroy(groups[i]));
     check_ok(tutti_group_destroy(world));
 }
 
