@@ -31,7 +31,6 @@ enum {
     HELLO_VERSION = 2,
     ACCEPT_RETRY_MS = 100,
     FRAME_LIMIT_BASE = 1 << 16,
-    FRAME_LIMIT_PER_MEMBER = 2 * 65536 + 8192, /* two providers' addresses, and words */
     KEEPALIVE_SECONDS = 1,
     KEEPALIVE_PROBES = 4,
     VANISHED_MS = 5000
@@ -88,7 +87,7 @@ void control_watch_forget(struct control *control, struct control_watch *watch)
 
 size_t control_frame_limit(const struct control *control)
 {
-    return FRAME_LIMIT_BASE + (size_t)control->size * FRAME_LIMIT_PER_MEMBER;
+    return FRAME_LIMIT_BASE + (size_t)control->size * CONTROL_MEMBER_MAX;
 }
 
 static struct control_conn *conn_new(struct control *control, int fd, int rank)

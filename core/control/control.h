@@ -33,6 +33,9 @@ enum {
     CONTROL_HOST_MAX = 64,
     CONTROL_PROVIDERS =
         5, /* local, remote, two that rules name, and an engine of whole operations */
+    CONTROL_PROVIDER_ADDRESS_MAX = 65536, /* bytes of one of them */
+    /* What a message that says something of each member may say of one: all addresses, and words. */
+    CONTROL_MEMBER_MAX = CONTROL_PROVIDERS * CONTROL_PROVIDER_ADDRESS_MAX + 8192,
     CONTROL_HALF_OPEN_MAX = 64, /* of each listener */
     CONTROL_HALF_OPEN_RETRY_MS = 10,
     CONTROL_HELLO_SECONDS = 10,

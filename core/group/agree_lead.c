@@ -405,8 +405,7 @@ tutti_status lead_decide(struct agreement *a)
 static tutti_status send_roster(struct agreement *a)
 {
     size_t capacity = 16, size = (size_t)a->group->size;
-    size_t entry_capacity = PROVIDERS * AGREE_PROVIDER_ADDRESS_MAX + 8192;
-    uint8_t *entry = malloc(entry_capacity);
+    uint8_t *entry = malloc(CONTROL_MEMBER_MAX);
 
     for (size_t r = 0; r < size; r++) {
         capacity += 4096;
@@ -420,7 +419,7 @@ static tutti_status send_roster(struct agreement *a)
     } else {
         write_u32(&w, a->round);
         for (size_t r = 0; r < size; r++) {
-            struct writer e = {.data = entry, .capacity = entry_capacity};
+            struct writer e = {.data = entry, .capacity = CONTROL_MEMBER_MAX};
 
             report_encode(&e, &a->lead->opened[r]);
             write_blob(&w, e.data, e.size);

@@ -220,6 +220,14 @@ bool decision_decode(const void *data, size_t bytes, int size, struct decision *
     return false;
 }
 
+enum {
+    REPORT_NUMBERS = 1 + 3 * 4 + 2 + 4 + 19, /* with the listener's address */
+    REPORT_BYTES_MAX = REPORT_NUMBERS + 4 + AGREE_WORDS_MAX + 4 + CONTROL_HOST_MAX +
+                       CONTROL_PROVIDERS * (4 + CONTROL_PROVIDER_ADDRESS_MAX)
+};
+_Static_assert(4 + REPORT_BYTES_MAX <= CONTROL_MEMBER_MAX,
+               "a roster of the longest reports travels");
+
 void report_encode(struct writer *w, const struct report *report)
 {
     write_u8(w, (uint8_t)report->phase);
@@ -239,7 +247,7 @@ void report_encode(struct writer *w, const struct report *report)
 static bool addresses_fit(const struct report *report)
 {
     for (int level = 0; level < CONTROL_PROVIDERS; level++)
-        if (report->provider_address_size[level] > AGREE_PROVIDER_ADDRESS_MAX)
+        if (report->provider_address_size[level] > CONTROL_PROVIDER_ADDRESS_MAX)
             return false;
     return true;
 }

@@ -25,8 +25,7 @@ enum {
     AGREE_HOST_KEY_MAX = 256,
     AGREE_BACKEND_MAX = BACKEND_WORDS_MAX + 2 * PLUGIN_NAME_MAX,
     AGREE_ENGINE_MAX = 64,
-    AGREE_OFFER_MAX = 12288,
-    AGREE_PROVIDER_ADDRESS_MAX = 65536
+    AGREE_OFFER_MAX = 12288
 };
 
 /* The engine that a backend drives, as this member found it. */

@@ -16,8 +16,6 @@
 #include "plugin/plugin.h"
 #include "reduce/reduce.h"
 
-enum { ADDRESS_MAX = 65536 };
-
 /* ---- host services; `self` is the endpoint ---- */
 
 static void host_log(void *self, int32_t level, const char *words)
@@ -109,13 +107,13 @@ tutti_status endpoint_take_address(struct tutti_group *group, int level, const c
                                    void *of)
 {
     struct control_member *me = &group->control->members[group->rank];
-    uint8_t *buffer = malloc(ADDRESS_MAX);
+    uint8_t *buffer = malloc(CONTROL_PROVIDER_ADDRESS_MAX);
     uint64_t bytes = 0;
 
     if (!buffer)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for an address");
-    tutti_status status = address(of, buffer, ADDRESS_MAX, &bytes);
-    if (status || bytes > ADDRESS_MAX) {
+    tutti_status status = address(of, buffer, CONTROL_PROVIDER_ADDRESS_MAX, &bytes);
+    if (status || bytes > CONTROL_PROVIDER_ADDRESS_MAX) {
         free(buffer);
         return status ? status
                       : error_set(TUTTI_ERR_PLUGIN, "%s has an address of %llu bytes", name,
