@@ -24,6 +24,7 @@
 #include "base/codec.h"
 #include "base/error.h"
 #include "base/fork_close.h"
+#include "base/log.h"
 #include "control/control.h"
 
 enum {
@@ -90,21 +91,15 @@ size_t control_frame_limit(const struct control *control)
     return FRAME_LIMIT_BASE + (size_t)control->size * CONTROL_MEMBER_MAX;
 }
 
-static struct control_conn *conn_new(struct control *control, int fd, int rank)
+/* `conn` is all zero. */
+static void conn_begin(struct control *control, struct control_conn *conn, int fd, int rank)
 {
-    struct control_conn *conn = calloc(1, sizeof *conn);
-
-    if (!conn) {
-        close(fd);
-        return NULL;
-    }
     set_options(fd);
     conn->watch = (struct control_watch){.fd = fd, .ready = conn_ready};
     conn->rank = rank;
     conn->in.limit = rank < 0 ? FRAME_MAX_HELLO : control_frame_limit(control);
     conn->next = control->connections;
     control->connections = conn;
-    return conn;
 }
 
 /* Marks the connection closed; control_conn_reap() frees it once no event can name it. */
@@ -407,9 +402,13 @@ struct control_conn *control_dial(struct control *control, int rank)
         close(fd);
         return NULL;
     }
-    conn = conn_new(control, fd, rank);
-    if (!conn)
+    conn = calloc(1, sizeof *conn);
+    if (!conn) {
+        error_set(TUTTI_ERR_NO_MEMORY, "no memory for a connection to rank %d", rank);
+        close(fd);
         return NULL;
+    }
+    conn_begin(control, conn, fd, rank);
     conn->dialing = true;
     if (control_watch_add(control, &conn->watch, EPOLLIN | EPOLLOUT)) {
         conn_close(control, conn);
@@ -419,11 +418,21 @@ struct control_conn *control_dial(struct control *control, int rank)
     return conn;
 }
 
-/* Out of descriptors, or of patience: looks again later instead of spinning on it. */
+/* Looks again later instead of spinning on it; until then who comes waits in the backlog. */
 static void accept_later(struct control *control, int ms)
 {
     control->accept_retry_ns = clock_now_ns() + ms * CLOCK_NS_PER_MS;
     control_watch_change(control, &control->listener, 0);
+}
+
+static void cannot_accept(struct control *control, int error)
+{
+    if (!control->accept_warned)
+        log_line(LOG_WARN, control->rank, "group %s: cannot accept members for now: %s%s",
+                 control->name, strerror(error),
+                 error == EMFILE ? " (each takes a descriptor: raise ulimit -n)" : "");
+    control->accept_warned = true;
+    accept_later(control, ACCEPT_RETRY_MS);
 }
 
 static void listener_ready(struct control *control, struct control_watch *watch, uint32_t events)
@@ -431,22 +440,24 @@ static void listener_ready(struct control *control, struct control_watch *watch,
     (void)events;
     for (;;) {
         if (half_open(control) >= CONTROL_HALF_OPEN_MAX) {
-            /* the rest waits in the backlog until these have said hello */
             accept_later(control, CONTROL_HALF_OPEN_RETRY_MS);
             return;
         }
-        int fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        /* Before it is accepted: a member that is closed instead has lost this one. */
+        struct control_conn *conn = calloc(1, sizeof *conn);
+        int fd = conn ? accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC) : -1;
 
         if (fd < 0) {
-            if (errno == EINTR || errno == ECONNABORTED)
+            int error = conn ? errno : ENOMEM;
+
+            free(conn);
+            if (error == EINTR || error == ECONNABORTED)
                 continue;
-            if (errno != EAGAIN)
-                accept_later(control, ACCEPT_RETRY_MS);
+            if (error != EAGAIN)
+                cannot_accept(control, error);
             return;
         }
-        struct control_conn *conn = conn_new(control, fd, -1);
-        if (!conn)
-            return;
+        conn_begin(control, conn, fd, -1);
         conn->hello_deadline_ns = clock_deadline_ms(CONTROL_HELLO_SECONDS * 1000);
         if (control_watch_add(control, &conn->watch, EPOLLIN))
             conn_close(control, conn);

@@ -133,7 +133,8 @@ struct control {
     bool ready;          /* the group has committed: losses become verdicts */
     int epoll_fd;
     struct control_watch listener;
-    int64_t accept_retry_ns; /* out of descriptors: accept again then */
+    int64_t accept_retry_ns; /* not now: accept again then */
+    bool accept_warned;      /* of too few descriptors, or memory */
     struct sockaddr_storage address;
     socklen_t address_size;
     struct control_conn *connections;

@@ -378,7 +378,8 @@ static void on_connection(struct control *control, struct control_watch *watch, 
             continue;
         }
         if (fd >= 0) {
-            (void)mates_link_new(mates, fd, -1);
+            if (!mates_link_new(mates, fd, -1))
+                mates_fail(mates, "%s", error_message());
             continue;
         }
         if (errno != EINTR && errno != EAGAIN && errno != ECONNABORTED)

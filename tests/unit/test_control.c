@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -45,15 +46,12 @@ static void open_two(struct control *pair[2])
     pair[1]->members[0].address_size = pair[0]->address_size;
 }
 
-/* Two members that are connected; the first one's connection. */
-static struct control_conn *connect_two(struct control *pair[2])
+/* The first one's connection. */
+static struct control_conn *await_connection(struct control *pair[2])
 {
     int64_t end = clock_deadline_ms(SOON_MS);
     struct control_conn *conn;
 
-    open_two(pair);
-    for (int rank = 0; rank < 2; rank++)
-        cr_assert_eq(control_start(pair[rank], token), TUTTI_OK);
     while (!(conn = control_conn_to(pair[0], 1)) && clock_now_ns() < end) {
         control_poll(pair[0]);
         control_poll(pair[1]);
@@ -61,6 +59,15 @@ static struct control_conn *connect_two(struct control *pair[2])
     }
     cr_assert_not_null(conn);
     return conn;
+}
+
+/* Two members that are connected; the first one's connection. */
+static struct control_conn *connect_two(struct control *pair[2])
+{
+    open_two(pair);
+    for (int rank = 0; rank < 2; rank++)
+        cr_assert_eq(control_start(pair[rank], token), TUTTI_OK);
+    return await_connection(pair);
 }
 
 static void close_two(struct control *pair[2])
@@ -163,6 +170,31 @@ Test(control, one_that_does_not_read_is_lost_in_words_before_memory_is)
     cr_assert_eq(sscanf(lost, "rank 1 was lost: it does not read; %d KiB wait for it", &kib), 1,
                  "«%s»", lost);
     cr_expect(kib * 1024 > CONTROL_OUT_MAX && (size_t)kib * 1024 <= bound, "%d KiB", kib);
+    close_two(pair);
+}
+
+/* ---- who has no room for more -------------------------------------------------------------------- */
+
+Test(control, one_without_descriptors_accepts_when_it_has_some_and_does_not_spin_until_then)
+{
+    struct control *pair[2];
+    struct rlimit before;
+
+    open_two(pair);
+    cr_assert_eq(control_start(pair[0], token), TUTTI_OK);
+    cr_assert_eq(control_start(pair[1], token), TUTTI_OK);
+
+    int next = dup(0); /* the first number that is free */
+
+    close(next);
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)next, before.rlim_max}), 0);
+    control_poll(pair[0]);
+    cr_expect(pair[0]->accept_warned && pair[0]->accept_retry_ns);
+    cr_expect_null(pair[0]->connections);
+    cr_expect_eq(epoll_wait(pair[0]->epoll_fd, &(struct epoll_event){0}, 1, 0), 0, "it spins");
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    await_connection(pair);
     close_two(pair);
 }
 
