@@ -54,11 +54,13 @@ static tutti_tensor floats(int64_t *count)
                           .shape = count};
 }
 
+static bool is_early; /* nothing has been done to anybody: the group's own deadline */
+
 static const tutti_options *options(void)
 {
     static tutti_options known = TUTTI_OPTIONS_INIT;
 
-    known.timeout_ms = number_of("TUTTI_TEST_CALL_MS", 0);
+    known.timeout_ms = is_early ? 0 : number_of("TUTTI_TEST_CALL_MS", 0);
     return &known;
 }
 
@@ -129,10 +131,12 @@ RANK_CASE(calls_for_ever)
     tutti_group *world = join();
     tutti_status status = TUTTI_OK;
 
+    is_early = true;
     for (int i = 0; !status; i++) {
         status = call(world, rank, size);
         if (i == (rank == victim() ? 0 : LAPS))
             rank_point("running");
+        is_early = i < LAPS;
     }
     finish(world, status);
 }
