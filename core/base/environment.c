@@ -133,7 +133,7 @@ static void choice_problem(const struct environment_variable *row, const char *v
         if (is_nearer(upper, word, &best))
             memcpy(nearest, word, sizeof nearest);
     }
-    snprintf(ret_words, size, "%s=%.64s: %s%s%s%s%s", row->name, value,
+    snprintf(ret_words, size, "%s=%.*s: %s%s%s%s%s", row->name, TEXT_CUT(value, 64),
              strstr(row->values, BETWEEN) ? "not one of " : "the only value is ", row->values,
              *nearest ? "; did you mean " : "", nearest, *nearest ? "?" : "");
 }
@@ -153,9 +153,10 @@ void environment_problem(const struct environment_variable *row, const char *val
     }
     const char *why = kind_problem(row->values, value);
     if (why)
-        snprintf(ret_words, size, "%s=%.64s: %s", row->name, value, why);
+        snprintf(ret_words, size, "%s=%.*s: %s", row->name, TEXT_CUT(value, 64), why);
     else if (has_no_beginning(row->values, value))
-        snprintf(ret_words, size, "%s=%.64s: not one of %s", row->name, value, row->values);
+        snprintf(ret_words, size, "%s=%.*s: not one of %s", row->name, TEXT_CUT(value, 64),
+                 row->values);
 }
 
 tutti_status environment_check(void)
@@ -221,8 +222,8 @@ void environment_idle(const struct environment_variable *row, const char *value,
             snprintf(ret_words, size, "%s is set, but %s does not name %s: %s", row->name,
                      wrappers->source, options[i].wrapper, options[i].outcome);
     if (!strcmp(row->name, "TUTTI_BOOTSTRAP") && !has_name(plugins, value))
-        snprintf(ret_words, size, "%s=%.64s: there is no plugin of this name; known: %.200s",
-                 row->name, value, plugins);
+        snprintf(ret_words, size, "%s=%.*s: there is no plugin of this name; known: %.*s",
+                 row->name, TEXT_CUT(value, 64), TEXT_CUT(plugins, 200));
 }
 
 /* ---- settings ---- */

@@ -24,7 +24,7 @@ static void mark_cut(char *text, size_t capacity, int wanted)
     static const char dots[] = "…";
 
     if (wanted >= 0 && (size_t)wanted >= capacity)
-        memcpy(text + capacity - sizeof dots, dots, sizeof dots);
+        memcpy(text + text_cut(text, capacity - sizeof dots), dots, sizeof dots);
 }
 
 static void reset(tutti_status status, int system_errno)

@@ -15,6 +15,8 @@ size_t text_character(const char *text);
 /* Bytes of its beginning that have room in `most`, whole characters only; a byte that belongs to none
  * is one by itself. */
 size_t text_cut(const char *text, size_t most);
+/* For "%.*s": its beginning, as text_cut() says. */
+#define TEXT_CUT(text, most) (int)text_cut(text, most), (text)
 /* Whether it is UTF-8 without control characters. */
 bool text_is_printable(const char *text);
 /* Makes it such: a control character, and each byte that belongs to no character, becomes '?'s. */

@@ -237,8 +237,8 @@ void verdict_time_out(struct control *control, const struct control_timeout *tim
     struct control_timeout mine = *timeout;
 
     mine.verdict.status = TUTTI_ERR_TIMEOUT;
-    snprintf(mine.verdict.words, sizeof mine.verdict.words, "group %s: %.900s", control->name,
-             timeout->verdict.words);
+    snprintf(mine.verdict.words, sizeof mine.verdict.words, "group %s: %.*s", control->name,
+             TEXT_CUT(timeout->verdict.words, 900));
     propose(control, &mine);
 }
 

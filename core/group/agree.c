@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "group/native.h"
 
 enum {
@@ -106,7 +107,7 @@ tutti_status agree_give_up(struct agreement *a, tutti_status status, int culprit
 {
     char words[AGREE_WORDS_MAX];
 
-    snprintf(words, sizeof words, "%.900s", error_message());
+    snprintf(words, sizeof words, "%.*s", TEXT_CUT(error_message(), 900));
     return agree_settle(a, OUTCOME_ABORT, status, culprit, words);
 }
 
@@ -285,10 +286,11 @@ static void open_all(struct agreement *a, struct report *report)
     report->phase = REPORT_OPENED;
     report->status = status;
     if (status) {
-        snprintf(report->words, sizeof report->words, "%.900s", error_message());
+        snprintf(report->words, sizeof report->words, "%.*s", TEXT_CUT(error_message(), 900));
     } else if (a->group->mates && a->group->mates->state == MATES_FAILED) {
         report->not_mate = true;
-        snprintf(report->words, sizeof report->words, "%.200s", a->group->mates->words);
+        snprintf(report->words, sizeof report->words, "%.*s",
+                 TEXT_CUT(a->group->mates->words, 200));
     }
 }
 
@@ -301,7 +303,7 @@ static tutti_status report_connected(struct agreement *a, tutti_status status)
     report.status = status;
     memset(report.provider_address_size, 0, sizeof report.provider_address_size);
     if (status)
-        snprintf(report.words, sizeof report.words, "%.900s", error_message());
+        snprintf(report.words, sizeof report.words, "%.*s", TEXT_CUT(error_message(), 900));
     return agree_send_report(a, &report);
 }
 

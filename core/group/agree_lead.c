@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "group/agree_lead.h"
 #include "group/settings.h"
 
@@ -322,7 +323,7 @@ static tutti_status publish_abort(struct agreement *a, tutti_status status, int 
     struct decision *d = calloc(1, sizeof *d);
     char words[AGREE_WORDS_MAX];
 
-    snprintf(words, sizeof words, "%.900s", error_message());
+    snprintf(words, sizeof words, "%.*s", TEXT_CUT(error_message(), 900));
     tutti_status settled = agree_settle(a, OUTCOME_ABORT, status, culprit, words);
     if (settled || !d) {
         free(d);
@@ -474,10 +475,11 @@ static tutti_status take_failure(struct agreement *a, const struct report *repor
         return agree_settle(a, OUTCOME_RETRY, TUTTI_OK, -1, report->words);
     }
     if (report->status == TUTTI_ERR_PEER_LOST)
-        snprintf(words, sizeof words, "group %s: %.900s", a->group->name, report->words);
+        snprintf(words, sizeof words, "group %s: %.*s", a->group->name,
+                 TEXT_CUT(report->words, 900));
     else
-        snprintf(words, sizeof words, "group %s: rank %d: %.900s", a->group->name, report->rank,
-                 report->words);
+        snprintf(words, sizeof words, "group %s: rank %d: %.*s", a->group->name, report->rank,
+                 TEXT_CUT(report->words, 900));
     return agree_settle(a, OUTCOME_ABORT, report->status, report->rank, words);
 }
 
@@ -488,7 +490,8 @@ static void leave_alone(struct agreement *a, int rank, const char *why)
     bool first = true;
 
     if (!lead->why_alone[0])
-        snprintf(lead->why_alone, sizeof lead->why_alone, "rank %d: %.200s", rank, why);
+        snprintf(lead->why_alone, sizeof lead->why_alone, "rank %d: %.*s", rank,
+                 TEXT_CUT(why, 200));
     if (a->choice->is_auto)
         log_line(LOG_WARN, 0,
                  "group %s: going on without memory between rank %d and its host's others: %s",

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "group/agree.h"
 #include "group/settings.h"
 #include "plugin/host.h"
@@ -73,12 +74,12 @@ tutti_status agree_offer(struct agreement *a, const char *choice_words)
     settings_describe(offer->settings);
     describe_host(offer->host_key);
     offer->refused = a->group->refusal.info.status;
-    snprintf(offer->refusal, sizeof offer->refusal, "%.900s",
-             a->group->refusal.message ? a->group->refusal.message : "");
+    snprintf(offer->refusal, sizeof offer->refusal, "%.*s",
+             TEXT_CUT(a->group->refusal.message ? a->group->refusal.message : "", 900));
     for (int level = 0; level < PROVIDERS; level++)
         if (*names[level] && look_at_plugin(names[level], &offer->engines[level]))
-            snprintf(offer->reasons[level], sizeof offer->reasons[level], "%.900s",
-                     error_message());
+            snprintf(offer->reasons[level], sizeof offer->reasons[level], "%.*s",
+                     TEXT_CUT(error_message(), 900));
     tutti_status status = mates_listen(offer->socket_name, &a->listener);
     if (status)
         return status;

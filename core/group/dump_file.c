@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
 #include "group/dump.h"
 
 #include <errno.h>
@@ -44,8 +45,8 @@ tutti_status dump_write(const char *folder, const char *name, const char *text)
     int m = snprintf(temporary, sizeof temporary, "%s/.%s.part", folder, name);
 
     if (n < 0 || m < 0 || (size_t)n >= sizeof path || (size_t)m >= sizeof temporary)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the folder's name is too long: %.80s…",
-                         folder);
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the folder's name is too long: %.*s…",
+                         TEXT_CUT(folder, 80));
     if (mkdir(folder, 0777) && errno != EEXIST)
         return error_set_errno(TUTTI_ERR_SYSTEM, errno, "cannot make the folder %s", folder);
     int fd = open_new(temporary);

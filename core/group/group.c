@@ -235,8 +235,8 @@ tutti_status group_create(struct tutti_context *context, const char *name, int64
                          (long long)timeout_ms);
     if (!*name || strlen(name) >= CONTROL_HOST_MAX || strchr(name, '/'))
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "the group's name «%.80s» must have 1 to %d bytes and no '/'", name,
-                         CONTROL_HOST_MAX - 1);
+                         "the group's name «%.*s» must have 1 to %d bytes and no '/'",
+                         TEXT_CUT(name, 80), CONTROL_HOST_MAX - 1);
     if (!text_is_printable(name))
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "the group's name «%s» holds control characters, or bytes that are no "

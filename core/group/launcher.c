@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "bootstrap/address.h"
 #include "bootstrap/identity.h"
 #include "group/group.h"
@@ -85,17 +86,17 @@ static tutti_status choose_named(struct asking *a, const char *name)
     tutti_status status = plugin_find(name, &plugin);
 
     if (status)
-        return error_prefix("TUTTI_BOOTSTRAP=%.32s", name);
+        return error_prefix("TUTTI_BOOTSTRAP=%.*s", TEXT_CUT(name, 32));
     a->ops = ops_of(plugin);
     a->plugin = plugin;
     a->name = plugin->name;
     if (!a->ops)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "TUTTI_BOOTSTRAP=%.32s: this plugin knows no launcher", name);
+                         "TUTTI_BOOTSTRAP=%.*s: this plugin knows no launcher", TEXT_CUT(name, 32));
     if (a->ops->detect(&host_bare, host_self_of(a->name)) != 1)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "TUTTI_BOOTSTRAP=%.32s: no launcher that it knows started this process",
-                         name);
+                         "TUTTI_BOOTSTRAP=%.*s: no launcher that it knows started this process",
+                         TEXT_CUT(name, 32));
     return TUTTI_OK;
 }
 
@@ -123,9 +124,10 @@ static tutti_status choose_by_variable(struct asking *a)
             continue;
         if (plugin_find(known->plugin, &plugin)) {
             error_prefix(
-                "%s=%.32s says that %s started this process, and the plugin %s, which would "
+                "%s=%.*s says that %s started this process, and the plugin %s, which would "
                 "ask it, cannot be used (set RANK and WORLD_SIZE to go without)",
-                known->variable, getenv(known->variable), known->launcher, known->plugin);
+                known->variable, TEXT_CUT(getenv(known->variable), 32), known->launcher,
+                known->plugin);
             return TUTTI_ERR_PLUGIN;
         }
         if (take(a, known->plugin))
@@ -162,9 +164,9 @@ static tutti_status check_identity(const struct asking *a)
     if (id->size == 1 && evidence)
         return error_set(
             TUTTI_ERR_INVALID_ARGUMENT,
-            "%s says that this process is alone, but %s=%.64s that it is one of several: "
+            "%s says that this process is alone, but %s=%.*s that it is one of several: "
             "the launcher and the library that %s uses do not belong together",
-            a->name, evidence, getenv(evidence), a->name);
+            a->name, evidence, TEXT_CUT(getenv(evidence), 64), a->name);
     return TUTTI_OK;
 }
 
@@ -189,8 +191,8 @@ static void serve(const struct asking *a, struct launcher *launcher, char ret_me
 
     own_address(&a->identity, address);
     if (tutti_store_server_start(address, 0, &launcher->server))
-        snprintf(ret_message, MESSAGE_MAX, "!rank 0 cannot serve the store: %.400s",
-                 error_message());
+        snprintf(ret_message, MESSAGE_MAX, "!rank 0 cannot serve the store: %.*s",
+                 TEXT_CUT(error_message(), 400));
     else
         snprintf(ret_message, MESSAGE_MAX, "%s %u", address,
                  tutti_store_server_port(launcher->server));

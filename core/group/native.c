@@ -9,6 +9,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "group/native_memory.h"
 #include "plugin/plugin.h"
 #include "tensor/packed.h"
@@ -261,7 +262,7 @@ static void hold_back(struct native *n, tutti_status status)
     n->trouble = status;
     n->trouble_ns = clock_now_ns();
     n->waits = true;
-    snprintf(n->words, sizeof n->words, "%.900s", error_message());
+    snprintf(n->words, sizeof n->words, "%.*s", TEXT_CUT(error_message(), 900));
 }
 
 tutti_status native_advance(struct tutti_group *group, struct call *call)
@@ -347,10 +348,10 @@ static void look_at_trouble(struct tutti_group *group, int64_t now_ns)
     if (lost) {
         group_describe_call(call, what, sizeof what);
         snprintf(words, sizeof words,
-                 "rank %d: a member was lost during %s, yet all members answer (%.600s)",
-                 group->rank, what, n->words);
+                 "rank %d: a member was lost during %s, yet all members answer (%.*s)", group->rank,
+                 what, TEXT_CUT(n->words, 600));
     } else {
-        snprintf(words, sizeof words, "rank %d: %.900s", group->rank, n->words);
+        snprintf(words, sizeof words, "rank %d: %.*s", group->rank, TEXT_CUT(n->words, 900));
     }
     call->doomed = true;
     control_propose(group->control, n->trouble, group->rank, words);

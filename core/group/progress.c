@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "base/text.h"
 #include "group/dump.h"
 #include "group/group.h"
 #include "group/native.h"
@@ -127,7 +128,7 @@ void group_call_failed(struct tutti_group *group, struct call *call, tutti_statu
                   group->mapped.ranks[group->mapped.culprit]);
     if (status == TUTTI_ERR_PEER_LOST)
         return; /* suspected already: the control plane knows more about it */
-    snprintf(words, sizeof words, "rank %d: %.900s", group->rank, error_message());
+    snprintf(words, sizeof words, "rank %d: %.*s", group->rank, TEXT_CUT(error_message(), 900));
     control_propose(group->control, status, group->rank, words);
 }
 
@@ -205,8 +206,8 @@ static void on_peer_failed(void *user, int source, tutti_status status, const ch
         group_suspect(group, source, NULL, NULL); /* its transport has the words */
         return;
     }
-    snprintf(text, sizeof text, "rank %d cannot go on with rank %d: %.800s", group->rank, source,
-             words);
+    snprintf(text, sizeof text, "rank %d cannot go on with rank %d: %.*s", group->rank, source,
+             TEXT_CUT(words, 800));
     control_propose(group->control, status, source, text);
 }
 

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "base/text.h"
 #include "bootstrap/identity.h"
 #include "plugin/backend.h"
 #include "plugin/plugin.h"
@@ -107,8 +108,8 @@ static void warn_once(const struct environment_wrappers *wrappers)
     if (local && number_parse(local, 1, INT64_MAX, &rank))
         return;
     if (local && *local && !number_parse(local, 0, 0, &rank))
-        log_line(LOG_WARN, -1, "LOCAL_RANK=%.40s: not a rank; warnings come from each process",
-                 local);
+        log_line(LOG_WARN, -1, "LOCAL_RANK=%.*s: not a rank; warnings come from each process",
+                 TEXT_CUT(local, 40));
     plugin_known_names(plugins, sizeof plugins);
     environment_strangers(plugins, warn, NULL);
     warn_of_plugin_path();
@@ -148,8 +149,8 @@ void settings_describe(char ret_settings[ENVIRONMENT_SETTINGS_MAX])
     char variables[ENVIRONMENT_SETTINGS_MAX];
 
     environment_settings(variables);
-    snprintf(ret_settings, ENVIRONMENT_SETTINGS_MAX, "the version of libtutti=%s\n%.900s",
-             tutti_version(), variables);
+    snprintf(ret_settings, ENVIRONMENT_SETTINGS_MAX, "the version of libtutti=%s\n%.*s",
+             tutti_version(), TEXT_CUT(variables, 900));
 }
 
 tutti_status settings_compare(const char *group, const char *first, int rank, const char *other)

@@ -99,8 +99,7 @@ static void write_name(const struct tutti_group *parent, const int32_t *ranks, i
 
     if (times)
         snprintf(again, sizeof again, "#%u", (unsigned)(times + 1));
-    snprintf(ret_name, CONTROL_HOST_MAX, "%.*s{",
-             (int)text_cut(parent->lineage.world_name, WORLD_MAX), parent->lineage.world_name);
+    snprintf(ret_name, CONTROL_HOST_MAX, "%.*s{", TEXT_CUT(parent->lineage.world_name, WORLD_MAX));
     used = strlen(ret_name);
     for (int32_t i = 0, last; i < n; i = last + 1) {
         char item[32];

@@ -19,6 +19,7 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "group/recorder.h"
 #include "plugin/descriptor.h"
 #include "plugin/host.h"
@@ -158,8 +159,8 @@ static tutti_status open_all(struct wrappers *all, const struct tutti_group *wor
         status =
             descriptor_name_is_valid(name)
                 ? open_one(all, world, name)
-                : error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                            "\"%.64s\" at byte %zu is no wrapper's name", at, (size_t)(at - names));
+                : error_set(TUTTI_ERR_INVALID_ARGUMENT, "\"%.*s\" at byte %zu is no wrapper's name",
+                            TEXT_CUT(at, 64), (size_t)(at - names));
         at += length;
     }
     return status;
@@ -181,7 +182,7 @@ tutti_status wrappers_open(struct tutti_group *world, const char *option)
         world->wrappers = all;
         return TUTTI_OK;
     }
-    error_prefix("%s=%.128s", option ? "wrap" : wanted.source, wanted.names);
+    error_prefix("%s=%.*s", option ? "wrap" : wanted.source, TEXT_CUT(wanted.names, 128));
     close_all(all);
     if (world->bootstrap.size == 1)
         return status;
@@ -387,7 +388,7 @@ static void propose(struct tutti_group *group, struct wrapper *wrapper, tutti_st
 
     if (!wrapper->has_words)
         error_set(status, "wrapper %s gave no reason", wrapper->name);
-    snprintf(words, sizeof words, "%s%.900s", where, error_message());
+    snprintf(words, sizeof words, "%s%.*s", where, TEXT_CUT(error_message(), 900));
     control_propose(group->control, status, culprit, words);
 }
 

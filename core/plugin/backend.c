@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "plugin/descriptor.h"
 #include "plugin/plugin.h"
 
@@ -15,7 +16,8 @@
 
 static tutti_status bad(const char *source, const char *words, const char *why)
 {
-    return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s=%.128s: %s; " GRAMMAR, source, words, why);
+    return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s=%.*s: %s; " GRAMMAR, source,
+                     TEXT_CUT(words, 128), why);
 }
 
 bool backend_take_name(const char *text, size_t length, char ret_name[PLUGIN_NAME_MAX + 1])

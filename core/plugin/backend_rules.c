@@ -10,6 +10,7 @@
 
 #include "base/distance.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "plugin/backend.h"
 
 /* Where in the text a fault is. */
@@ -20,10 +21,11 @@ struct text {
 static tutti_status bad(const struct text *text, const char *at, const char *why)
 {
     return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                     "%s=%.128s: at byte %zu, «%.40s»: %s; a rule is OPERATION=NAME, "
+                     "%s=%.*s: at byte %zu, «%.*s»: %s; a rule is OPERATION=NAME, "
                      "OPERATION:FROM-TO=NAME or OPERATION:local=NAME,remote=NAME, such as "
                      "all_reduce:0-4k=shm",
-                     text->source, text->words, (size_t)(at - text->words) + 1, at, why);
+                     text->source, TEXT_CUT(text->words, 128), (size_t)(at - text->words) + 1,
+                     TEXT_CUT(at, 40), why);
 }
 
 static bool is_word(const char *at, size_t length, const char *word)

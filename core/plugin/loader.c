@@ -9,6 +9,7 @@
  * from the dynamic loader; the second finds the first one's entry. A refusal is not remembered, so
  * that it can be cured while the process lives.
  */
+#include "base/text.h"
 #include "plugin/plugin.h"
 
 #include <dlfcn.h>
@@ -315,11 +316,12 @@ static tutti_status not_found(const char *what, const char *name, const GPtrArra
     add_nearest(name, names, nearest, &best);
     add_nearest(name, others, nearest, &best);
     return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                     "unknown %s \"%.64s\"%s%s%s; known: %s%s%s; searched for libtutti-%.64s.so in "
+                     "unknown %s \"%.*s\"%s%s%s; known: %s%s%s; searched for libtutti-%.*s.so in "
                      "%s",
-                     what, name, nearest->len ? ": " : "", nearest->str, nearest->len ? "?" : "",
-                     known, others->len ? "; others, not opened for this: " : "",
-                     others->len ? unopened : "", name, searched);
+                     what, TEXT_CUT(name, 64), nearest->len ? ": " : "", nearest->str,
+                     nearest->len ? "?" : "", known,
+                     others->len ? "; others, not opened for this: " : "",
+                     others->len ? unopened : "", TEXT_CUT(name, 64), searched);
 }
 
 static tutti_status find(const char *what, const char *name, const tutti_plugin **ret_plugin)

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 
 enum { DEFAULT_TIMEOUT_MS = 300 * 1000, NAMES_SHOWN = 4 };
 
@@ -65,8 +66,8 @@ const char *store_name_keys(char names[STORE_NAMES_ROOM], const char *const *key
     size_t used = 0;
 
     for (size_t i = 0; i < shown; i++) {
-        int n = snprintf(names + used, STORE_NAMES_ROOM - used, "%s\"/%.100s\"", i ? ", " : "",
-                         keys[i]);
+        int n = snprintf(names + used, STORE_NAMES_ROOM - used, "%s\"/%.*s\"", i ? ", " : "",
+                         TEXT_CUT(keys[i], 100));
 
         used += (size_t)n;
     }
@@ -102,8 +103,8 @@ static tutti_status check_key(const char *key)
     if (strnlen(key, TUTTI_STORE_MAX_KEY) >= TUTTI_STORE_MAX_KEY)
         return error_set(
             TUTTI_ERR_INVALID_ARGUMENT,
-            "the key \"/%.64s…\" has more than %u bytes, prefixes and the leading '/' included",
-            key, TUTTI_STORE_MAX_KEY);
+            "the key \"/%.*s…\" has more than %u bytes, prefixes and the leading '/' included",
+            TEXT_CUT(key, 64), TUTTI_STORE_MAX_KEY);
     return TUTTI_OK;
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "store/store.h"
 
 struct prefix_store {
@@ -28,8 +29,8 @@ static tutti_status full_size(const struct prefix_store *prefix, const char *key
     if (*ret_size >= TUTTI_STORE_MAX_KEY)
         return error_set(
             TUTTI_ERR_INVALID_ARGUMENT,
-            "the key \"/%.64s%.64s…\" has %zu bytes, prefixes included; at most %u are allowed",
-            prefix->prefix, key, *ret_size + 1, TUTTI_STORE_MAX_KEY);
+            "the key \"/%.*s%.*s…\" has %zu bytes, prefixes included; at most %u are allowed",
+            TEXT_CUT(prefix->prefix, 64), TEXT_CUT(key, 64), *ret_size + 1, TUTTI_STORE_MAX_KEY);
     return TUTTI_OK;
 }
 

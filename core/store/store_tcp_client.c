@@ -23,6 +23,7 @@
 
 #include "base/error.h"
 #include "base/fork_close.h"
+#include "base/text.h"
 #include "store/store.h"
 #include "store/store_tcp.h"
 #include "store/store_wire.h"
@@ -365,7 +366,7 @@ static tutti_status tcp_add(tutti_store *store, const char *key, int64_t delta,
     if (!status)
         status = receive_i64(tcp, time, ret_value);
     if (status == TUTTI_ERR_STORE) /* the one answer that a server has for it */
-        error_prefix("adding to \"/%.100s\" (is its value a number?)", key);
+        error_prefix("adding to \"/%.*s\" (is its value a number?)", TEXT_CUT(key, 100));
     return end(tcp, status);
 }
 
@@ -549,6 +550,7 @@ tutti_status tutti_store_open_tcp(const char *host, uint16_t port, int64_t timeo
             TUTTI_ERR_INVALID_ARGUMENT,
             "a tcp store wants a host, a port that is not 0 and a place for the result");
     if (strlen(host) >= HOST_ROOM)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the host name \"%.32s…\" is too long", host);
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the host name \"%.*s…\" is too long",
+                         TEXT_CUT(host, 32));
     return open_client(&tcp_ops, host, port, &time, ret_store);
 }

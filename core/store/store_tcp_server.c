@@ -30,6 +30,7 @@
 #include "base/fork_close.h"
 #include "base/log.h"
 #include "base/resolve.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "store/store.h"
 #include "store/store_session.h"
@@ -468,16 +469,16 @@ tutti_status tutti_store_server_start(const char *address, uint16_t port,
     const int code = resolve(address, port, true, clock_deadline_ms(RESOLVE_MS), &addresses);
 
     if (code)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "a store server cannot bind to \"%.200s\": %s",
-                         address, resolve_words(code));
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "a store server cannot bind to \"%.*s\": %s",
+                         TEXT_CUT(address, 200), resolve_words(code));
 
     const int fd = bind_first(addresses);
     const int error = errno;
 
     freeaddrinfo(addresses);
     if (fd < 0)
-        return error_set_errno(TUTTI_ERR_STORE, error, "a store server cannot bind to %.200s:%u%s",
-                               address, port,
+        return error_set_errno(TUTTI_ERR_STORE, error, "a store server cannot bind to %.*s:%u%s",
+                               TEXT_CUT(address, 200), port,
                                error == EADDRINUSE ? " (port 0 picks a free one)" : "");
     return store_server_start_on(fd, ret_server);
 }

@@ -74,6 +74,18 @@ Test(backend, other_words_are_errors_that_show_the_grammar, .timeout = 5)
     }
 }
 
+Test(backend, long_words_are_shown_as_far_as_whole_characters_go, .timeout = 5)
+{
+    struct backend_choice choice;
+    char words[200] = "x";
+
+    while (strlen(words) + sizeof "é" <= sizeof words)
+        strcat(words, "é");
+    cr_assert_eq(backend_parse("TUTTI_BACKEND", words, &choice), TUTTI_ERR_INVALID_ARGUMENT);
+    cr_expect_not(strchr(tutti_last_error(), '?'), "%s", tutti_last_error());
+    cr_expect_not_null(strstr(tutti_last_error(), "éé: "), "%s", tutti_last_error());
+}
+
 Test(backend, the_option_comes_before_the_variable, .timeout = 5)
 {
     struct backend_choice choice;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 Test(error, words_and_fields_of_the_last_failure_are_kept, .timeout = 5)
 {
@@ -29,6 +30,24 @@ Test(error, a_message_that_is_too_long_is_cut_and_says_so, .timeout = 5)
     error_set(TUTTI_ERR_INTERNAL, "%s", long_words);
     cr_assert_eq(strlen(tutti_last_error()), ERROR_MESSAGE_MAX - 1);
     cr_assert_not_null(strstr(tutti_last_error(), "…"));
+}
+
+Test(error, words_are_cut_between_characters, .timeout = 5)
+{
+    enum { BYTES = 4 };
+    char words[ERROR_MESSAGE_MAX + BYTES + 1];
+
+    for (size_t ahead = 0; ahead < BYTES; ahead++) { /* the cut falls on each byte of a character */
+        memset(words, 'x', ahead);
+        words[ahead] = 0;
+        while (strlen(words) < ERROR_MESSAGE_MAX)
+            strcat(words, "𝄞");
+        error_set(TUTTI_ERR_INTERNAL, "%s", words);
+        cr_expect_not(strchr(tutti_last_error(), '?'), "%s", tutti_last_error());
+        cr_expect_geq(strlen(tutti_last_error()), ERROR_MESSAGE_MAX - BYTES);
+        error_set(TUTTI_ERR_INTERNAL, "«%.*s»", TEXT_CUT(words, 80));
+        cr_expect_not(strchr(tutti_last_error(), '?'), "%s", tutti_last_error());
+    }
 }
 
 Test(error, every_status_has_a_name_and_words, .timeout = 5)
