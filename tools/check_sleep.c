@@ -97,7 +97,7 @@ void check_map(const struct check_member *member)
 
 /* ---- sleeping -------------------------------------------------------------------------------- */
 
-enum { ROUNDS = 8, SMALL = 64, LARGE = 1 << 20, LATE_US = 20000 };
+enum { ROUNDS = 8, SMALL = 64, LARGE = 1 << 20, LATE_US = 20000, LOOK_MS = 50 };
 
 static const char *what_wakes(const struct core *core)
 {
@@ -111,13 +111,16 @@ static bool sleep_once(struct core *core)
 {
     int32_t descriptor = -1;
     struct pollfd ways[2] = {{.fd = check_sleeps(), .events = POLLIN}, {.events = POLLIN}};
+    struct check_time time = check_time_of(CORE_WAIT_MS);
     bool woken = true;
 
     if (core->ops->arm(core->endpoint) == TUTTI_ARMED) {
         if (TUTTI_HAS(core->ops, wait_fd) && core->ops->wait_fd(core->endpoint, &descriptor))
             check_fails("wait_fd fails: %s", core->words);
         ways[1].fd = descriptor;
-        woken = poll(ways, 2, CORE_WAIT_MS) > 0;
+        do {
+            woken = poll(ways, 2, LOOK_MS) > 0;
+        } while (!woken && check_time_is_left(&time));
     }
     check_awake();
     return woken;
@@ -125,14 +128,14 @@ static bool sleep_once(struct core *core)
 
 static void sleep_until_over(struct core *core, struct transfer *transfer, const char *what)
 {
-    const gint64 deadline = g_get_monotonic_time() + 2 * CORE_WAIT_MS * INT64_C(1000);
+    struct check_time time = check_time_of(2 * CORE_WAIT_MS);
     bool woken = true;
 
     for (;;) {
         core_turn(core, &transfer, 1);
         if (core_is_over(core, transfer))
             break;
-        if (!woken || g_get_monotonic_time() > deadline)
+        if (!woken || !check_time_is_left(&time))
             check_fails("%s does not end within %d s", what, CORE_WAIT_MS / 1000);
         woken = sleep_once(core);
     }

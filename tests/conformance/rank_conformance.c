@@ -183,8 +183,11 @@ RANK_CASE(conformance)
     run.world = rank_init(&options);
     run.until_ns = rank_now_ns() + (int64_t)number("TUTTI_TEST_MS") * 1000000;
     if (only) {
-        run_batch(strtoull(only, NULL, 10), BATCH);
-        rank_value("calls", "0");
+        const uint64_t batch = strtoull(only, NULL, 10);
+
+        run_batch(batch, BATCH);
+        rank_value("first", "%" PRIu64, batch * BATCH);
+        rank_value("calls", "%d", BATCH);
     } else {
         run_batches();
     }

@@ -201,18 +201,20 @@ static struct ranks *start_ranks(const struct start *start, const char *case_nam
         .mpi = start->place->mpi});
 }
 
-/* Returns how many calls were made, -1: it failed. */
-static int64_t run_ranks(const struct start *start)
+/* Returns how many calls were made, from that number on, -1: it failed. */
+static int64_t run_ranks(const struct start *start, uint64_t *ret_first)
 {
     struct ranks *ranks = start_ranks(start, "conformance");
-    char calls[32] = "-1";
+    char calls[32] = "-1", first[32] = "0";
 
     cr_assert_not_null(ranks);
     if (!ranks_wait(ranks) || !ranks_passed(ranks) ||
         !ranks_value(ranks, 0, "calls", calls, sizeof calls))
         cr_expect(false, "%s, %d members, seed %" PRIu64, start->place->name, start->members,
                   start->seed);
+    (void)ranks_value(ranks, 0, "first", first, sizeof first);
     ranks_free(ranks);
+    *ret_first = strtoull(first, NULL, 10);
     return strtoll(calls, NULL, 10);
 }
 
@@ -280,14 +282,15 @@ static void refuse_unknown_start(const struct place *list)
               only, starts);
 }
 
-/* What the ranks did is known from the seed and the number of calls. */
-static void add_to_coverage(struct coverage *coverage, const struct start *start, int64_t calls)
+/* What the ranks did is known from the seed and the numbers of the calls. */
+static void add_to_coverage(struct coverage *coverage, const struct start *start, uint64_t first,
+                            int64_t calls)
 {
     struct sequence sequence;
 
     sequence_open(&sequence, start->seed, start->mode, start->members, mask_of(start->place));
     for (int64_t i = 0; i < calls; i++) {
-        const struct conformance_call call = sequence_call(&sequence, (uint64_t)i);
+        const struct conformance_call call = sequence_call(&sequence, first + (uint64_t)i);
 
         /* Members that differ in local facts, and sizes between, cover no cell. */
         if (!call.mixed)
@@ -307,8 +310,9 @@ static void run_place(const struct place *place, const char *test, enum mode mod
         if (!is_wanted(place, members, &start.only))
             continue;
         start.members = members;
-        int64_t made = run_ranks(&start);
-        add_to_coverage(coverage, &start, made);
+        uint64_t first;
+        int64_t made = run_ranks(&start, &first);
+        add_to_coverage(coverage, &start, first, made);
         calls += made;
     }
     coverage_pairs(coverage, &pairs, &pairs_possible);
