@@ -14,9 +14,10 @@ struct thread_error {
     tutti_error_info info;
     char message[ERROR_MESSAGE_MAX];
     bool named; /* the message begins with the public function's name */
-    unsigned count;
+    uint64_t number; /* among all threads' errors; 0: there was none */
 };
 
+_Atomic uint64_t error_numbers;
 static _Thread_local struct thread_error last;
 
 static void mark_cut(char *text, size_t capacity, int wanted)
@@ -36,12 +37,12 @@ static void reset(tutti_status status, int system_errno)
                                    .peer = -1,
                                    .operation = ""};
     last.named = false;
-    last.count++;
+    last.number = atomic_fetch_add_explicit(&error_numbers, 1, memory_order_relaxed) + 1;
 }
 
-unsigned error_count(void)
+bool error_since(uint64_t number)
 {
-    return last.count;
+    return last.number > number;
 }
 
 tutti_status error_prefix(const char *format, ...)

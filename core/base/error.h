@@ -12,7 +12,9 @@
 #ifndef TUTTI_BASE_ERROR_H
 #define TUTTI_BASE_ERROR_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <tutti/status.h>
 
@@ -44,8 +46,17 @@ tutti_status error_prefix(const char *format, ...) __attribute__((format(printf,
 /* Adds fields to the error that error_set() has just set; -1, 0 and NULL leave a field as it is. */
 void error_where(int rank, int peer, uint64_t sequence, const char *operation);
 
-/* How many errors this thread has had: whether a plugin's function has said why it failed. */
-unsigned error_count(void);
+/*
+ * Whether a plugin's function has said why it failed: error_since(), in the same thread, with what
+ * error_number() was before it was called. That is one load, and not the thread's own count, which takes a
+ * call: it is asked for before each message.
+ */
+extern _Atomic uint64_t error_numbers; /* of all threads' errors together */
+static inline uint64_t error_number(void)
+{
+    return atomic_load_explicit(&error_numbers, memory_order_relaxed);
+}
+bool error_since(uint64_t number);
 
 /* The thread's current message, never NULL. */
 const char *error_message(void);

@@ -88,10 +88,10 @@ bool p2p_packet_copy(struct p2p_packet *packet)
     return true;
 }
 
-/* The transport's own words for a refusal, if it had any since `count`. */
-static const char *words_since(unsigned count, tutti_status status)
+/* The transport's own words for a refusal, if it had any since `number`. */
+static const char *words_since(uint64_t number, tutti_status status)
 {
-    return error_count() != count ? error_message() : tutti_status_string(status);
+    return error_since(number) ? error_message() : tutti_status_string(status);
 }
 
 /* True when the transport took it. */
@@ -99,7 +99,7 @@ static bool give_out(struct p2p_packet *packet, struct p2p_io *io, const void *d
                      uint32_t flags)
 {
     struct p2p_path *path = io->path;
-    const unsigned said = error_count();
+    const uint64_t said = error_number();
     tutti_status status = path->at->ops->isend(path->at->endpoint, path->peer, P2P_LANE, data,
                                                bytes, flags, &io->request);
 
@@ -280,7 +280,7 @@ static bool give_in(struct p2p_io *io, void *data, uint64_t bytes)
 
     io_init(io, path, kind);
 
-    const unsigned said = error_count();
+    const uint64_t said = error_number();
     tutti_status status =
         path->at->ops->irecv(path->at->endpoint, path->peer, P2P_LANE, data, bytes, &io->request);
     if (status == TUTTI_OK) {
