@@ -13,7 +13,7 @@
 struct thread_error {
     tutti_error_info info;
     char message[ERROR_MESSAGE_MAX];
-    bool named; /* the message begins with the public function's name */
+    bool named;      /* the message begins with the public function's name */
     uint64_t number; /* among all threads' errors; 0: there was none */
 };
 
