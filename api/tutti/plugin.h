@@ -152,6 +152,7 @@ typedef struct tutti_endpoint_options {
     uint8_t token[16];        /* shared by the members of the group; keeps strays out */
     int32_t size;             /* since minor 3: of the group */
     uint32_t reserved;
+    int64_t deadline_ns; /* since minor 3: when making the group is given up; 0: none */
 } tutti_endpoint_options;
 
 /*

@@ -151,7 +151,8 @@ tutti_status endpoint_open(struct tutti_group *group, int level, const char *nam
                                       .rank = group->rank,
                                       .size = group->size,
                                       .bind_address = group->bootstrap.bind_address,
-                                      .run_id = group->bootstrap.run_id};
+                                      .run_id = group->bootstrap.run_id,
+                                      .deadline_ns = group->bootstrap.deadline_ns};
     const tutti_plugin *plugin;
 
     tutti_status status = plugin_find(name, &plugin);

@@ -103,7 +103,7 @@ static tutti_status bootstrap_open(const tutti_host *host, void *host_self, int6
     if (!b)
         return host->error(host_self, TUTTI_ERR_NO_MEMORY, 0, "out of memory");
     *b = (tutti_bootstrap){.host = host, .host_self = host_self};
-    tutti_status status = job_join(host, host_self, &b->job);
+    tutti_status status = job_join(host, host_self, deadline_ns, &b->job);
     if (!status)
         status = name_job(b, deadline_ns, ret_identity->job, sizeof ret_identity->job);
     if (status) {

@@ -66,7 +66,7 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
                          .number = -1,
                          .comm = MPI_COMM_NULL,
                          .request = MPI_REQUEST_NULL};
-    tutti_status status = job_join(host, host_self, &team->job);
+    tutti_status status = job_join(host, host_self, options->deadline_ns, &team->job);
     if (!status)
         status = job_take_meeting(host, host_self, &team->number);
     if (!status) {

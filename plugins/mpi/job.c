@@ -4,14 +4,13 @@
  *
  * Messages travel in a communicator of our own, so that a program's own messages never meet ours, and
  * communicators of groups are made from another. Both are made by MPI_Comm_idup, because whoever waits
- * for the other processes has to be the core, which has a deadline; only MPI_Init_thread offers no such
- * form. The second is a copy of the first, of which all processes may begin at any time.
+ * for the other processes has to be the core, which has a deadline; MPI_Init_thread offers no such form
+ * (start.c). The second is a copy of the first, of which all processes may begin at any time.
  */
 #include "job.h"
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "engine_inside.h"
 #include "errors.h"
 #include "launched.h"
+#include "start.h"
 
 enum { NUMBERS_MAX = 1 << 14, FINALIZE_S = 5 };
 
@@ -97,66 +97,34 @@ static tutti_status check_mpi(const struct caller *c, int code, const char *what
 
 /* ---- starting ------------------------------------------------------------------------------ */
 
-/* MPIs, and what they load, take signals over to print where a process crashed. A program's handlers
- * are its own. */
-static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL,  SIGABRT,
-                              SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
-enum { SIGNALS = sizeof signals / sizeof signals[0] };
-
-/* MPICH may use UCX, which aborts the process when it reads from the memory of one that has died. */
-static const char ucx_transports[] = "UCX_TLS", ucx_without_cma[] = "^cma";
-
-static int start_quietly(int *ret_level)
-{
-    struct sigaction before[SIGNALS];
-    const bool chosen = getenv(ucx_transports);
-
-    for (int i = 0; i < SIGNALS; i++)
-        sigaction(signals[i], NULL, &before[i]);
-    if (!chosen)
-        setenv(ucx_transports, ucx_without_cma, 1);
-    int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, ret_level);
-    if (!chosen)
-        unsetenv(ucx_transports);
-    for (int i = 0; i < SIGNALS; i++)
-        sigaction(signals[i], &before[i], NULL);
-    return code;
-}
-
 static const char one_thread_words[] =
     "the program has initialised MPI for its first thread alone, and this is another one; call "
     "tutti "
     "from that thread, or ask MPI_Init_thread for MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE";
 
-static tutti_status start_or_find(const struct caller *c)
+/* Whose MPI it is, and which threads may call it. */
+static tutti_status look_at_threads(const struct caller *c)
 {
-    int started = 0, ended = 0, level = MPI_THREAD_SINGLE, is_main = 1;
+    int ended = 0, level = MPI_THREAD_SINGLE, is_main = 1;
 
-    MPI_Initialized(&started);
     MPI_Finalized(&ended);
     if (ended)
         return refuse(c, TUTTI_ERR_PLUGIN,
                       "this process has finalized %s, which cannot be started again",
                       mpi_library());
-    if (started) {
-        MPI_Query_thread(&level);
-        state.job.programs_errors = errors_are_the_programs();
-    } else {
-        tutti_status status = launched_for_this_mpi(c);
-
-        if (!status)
-            status = check_mpi(c, start_quietly(&level), "MPI_Init_thread");
-        if (status)
-            return status;
-        state.ours = true;
+    state.ours = start_was_ours(&level);
+    if (state.ours) {
         MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    } else {
+        MPI_Query_thread(&level);
+        MPI_Is_thread_main(&is_main);
+        state.job.programs_errors = errors_are_the_programs();
     }
-    MPI_Is_thread_main(&is_main);
     if (level < MPI_THREAD_SERIALIZED && !is_main)
         return refuse(c, TUTTI_ERR_UNSUPPORTED, "%s", one_thread_words);
     state.job.serialize = level < MPI_THREAD_MULTIPLE;
     state.job.one_thread = level < MPI_THREAD_SERIALIZED;
-    state.job.callers_only = level < MPI_THREAD_MULTIPLE && (!state.ours || state.job.one_thread);
+    state.job.callers_only = !state.ours && level < MPI_THREAD_MULTIPLE;
     state.job.home = pthread_self();
     return TUTTI_OK;
 }
@@ -211,7 +179,7 @@ static void count_numbers(void)
 static tutti_status join_locked(const struct caller *c)
 {
     tutti_engine_version version = {.struct_size = sizeof version};
-    tutti_status status = start_or_find(c);
+    tutti_status status = look_at_threads(c);
 
     if (!status)
         status = check_mpi(c, MPI_Comm_rank(MPI_COMM_WORLD, &state.job.rank), "MPI_Comm_rank");
@@ -234,13 +202,17 @@ static tutti_status join_locked(const struct caller *c)
     return status;
 }
 
-tutti_status job_join(const tutti_host *host, void *host_self, const struct job **ret_job)
+tutti_status job_join(const tutti_host *host, void *host_self, int64_t deadline_ns,
+                      const struct job **ret_job)
 {
     const struct caller c = {.host = host, .host_self = host_self};
+    tutti_status status = start_mpi(&c, deadline_ns);
     int ended = 0;
 
+    if (status)
+        return status;
     pthread_mutex_lock(&state.lock);
-    tutti_status status = state.joined ? TUTTI_OK : join_locked(&c);
+    status = state.joined ? TUTTI_OK : join_locked(&c);
     MPI_Finalized(&ended);
     if (!status && ended)
         status = refuse(&c, TUTTI_ERR_PLUGIN, "the program has finalized %s", mpi_library());

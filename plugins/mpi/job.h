@@ -32,9 +32,10 @@ struct job {
     char version[24]; /* "Open MPI 4.1.4", of the library that runs */
 };
 
-/* Joins the job: initialises MPI unless the program has, which returns once every process of the job
- * has come as far. */
-tutti_status job_join(const tutti_host *host, void *host_self, const struct job **ret_job);
+/* Joins the job: initialises MPI unless the program has, and waits for that until the deadline (0: for
+ * ever) unless every process of the job comes as far. */
+tutti_status job_join(const tutti_host *host, void *host_self, int64_t deadline_ns,
+                      const struct job **ret_job);
 
 /* Which threads may call the engine: TUTTI_THREADS_…, once the job is joined. */
 uint32_t job_threads(void);

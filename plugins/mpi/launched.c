@@ -7,6 +7,7 @@
  */
 #include "launched.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,4 +69,21 @@ tutti_status launched_not_alone(const struct caller *c, int size)
                 evidence[i].name, value, mpi_library(), mpi_library());
     }
     return TUTTI_OK;
+}
+
+void launched_place(char *ret_words, size_t size)
+{
+    static const char *const names[][2] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                           {"PMI_RANK", "PMI_SIZE"},
+                                           {"SLURM_PROCID", "SLURM_NTASKS"}};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *rank = variable(names[i][0]), *count = variable(names[i][1]);
+
+        if (rank && count) {
+            snprintf(ret_words, size, "process %.16s of %.16s by %s", rank, count, names[i][0]);
+            return;
+        }
+    }
+    snprintf(ret_words, size, "one of them");
 }

@@ -3,6 +3,8 @@
 #ifndef TUTTI_MPI_LAUNCHED_H
 #define TUTTI_MPI_LAUNCHED_H
 
+#include <stddef.h>
+
 #include "caller.h"
 
 /* Before MPI_Init. INVALID_ARGUMENT: it would end the process there, since it does not speak with the
@@ -12,5 +14,8 @@ tutti_status launched_for_this_mpi(const struct caller *c);
 /* After it. INVALID_ARGUMENT: by the job's `size` the process is alone, but by its launcher's variables
  * one of several. */
 tutti_status launched_not_alone(const struct caller *c, int size);
+
+/* "process 1 of 4", by the launcher's variables; "one of them", where they do not say. */
+void launched_place(char *ret_words, size_t size);
 
 #endif

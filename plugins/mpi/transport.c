@@ -29,10 +29,9 @@ static tutti_status mpi_open(const tutti_host *host, void *host_self,
 {
     tutti_endpoint *endpoint = host->allocate(host_self, sizeof *endpoint);
 
-    (void)options;
     if (!endpoint)
         return host->error(host_self, TUTTI_ERR_NO_MEMORY, 0, "out of memory");
-    tutti_status status = job_join(host, host_self, &endpoint->job);
+    tutti_status status = job_join(host, host_self, options->deadline_ns, &endpoint->job);
     if (!status)
         status = job_take_number(host, host_self, &endpoint->number);
     if (status) {

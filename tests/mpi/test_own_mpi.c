@@ -32,33 +32,43 @@ TestSuite(own_mpi, .timeout = 120);
     }                                                                                              \
     static void own_mpi_##name(const char *family)
 
-/* Started by mpirun alone, as a user's program is. */
-static void run_by_mpirun(const char *family, const char *how)
+/* Started by mpirun alone, as a user's program is: its exit status, and what it prints. */
+static int run_by_mpirun(const char *family, const char *before, const char *what, char *ret_output,
+                         size_t size)
 {
-    char folder[] = "/tmp/tutti-own-mpi-XXXXXX", command[1024], output[16384];
+    char command[1024];
     size_t n = 0;
 
-    cr_assert_not_null(mkdtemp(folder));
     snprintf(command, sizeof command,
-             "env -u TUTTI_BACKEND '%s' TUTTI_STORE=file://%s/store OMPI_ALLOW_RUN_AS_ROOT=1 "
-             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 mpirun.%s %s -n %d " PROGRAMS
-             "own_mpi-%s %s 2>&1",
-             ranks_lsan_options(family), folder, family,
-             strcmp(family, "openmpi") ? "" : "--oversubscribe", PROCESSES, family, how);
+             "env -u TUTTI_BACKEND '%s' %s OMPI_ALLOW_RUN_AS_ROOT=1 "
+             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 mpirun.%s %s -n %d %s 2>&1",
+             ranks_lsan_options(family), before, family,
+             strcmp(family, "openmpi") ? "" : "--oversubscribe", PROCESSES, what);
     FILE *pipe = popen(command, "re");
     cr_assert_not_null(pipe);
-    for (size_t more; (more = fread(output + n, 1, sizeof output - 1 - n, pipe)) > 0;)
+    for (size_t more; (more = fread(ret_output + n, 1, size - 1 - n, pipe)) > 0;)
         n += more;
-    output[n] = 0;
-    cr_expect_eq(pclose(pipe), 0, "%s %s:\n%s", family, how, output);
+    ret_output[n] = 0;
+    return pclose(pipe);
+}
+
+static void run_own_mpi(const char *family, const char *how)
+{
+    char folder[] = "/tmp/tutti-own-mpi-XXXXXX", store[64], program[512], output[16384];
+
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(store, sizeof store, "TUTTI_STORE=file://%s/store", folder);
+    snprintf(program, sizeof program, PROGRAMS "own_mpi-%s %s", family, how);
+    cr_expect_eq(run_by_mpirun(family, store, program, output, sizeof output), 0, "%s %s:\n%s",
+                 family, how, output);
     for (int r = 0; r < PROCESSES; r++) {
         char line[64];
 
         snprintf(line, sizeof line, "rank %d of %d is done", r, PROCESSES);
         cr_expect_not_null(strstr(output, line), "%s %s:\n%s", family, how, output);
     }
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    cr_expect_eq(system(command), 0);
+    snprintf(program, sizeof program, "rm -r %s", folder);
+    cr_expect_eq(system(program), 0);
 }
 
 MPI_TEST(a_program_at_any_level_of_threads_calls_tutti_beside_mpi)
@@ -67,13 +77,13 @@ MPI_TEST(a_program_at_any_level_of_threads_calls_tutti_beside_mpi)
                                          "multiple:first"};
 
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++)
-        run_by_mpirun(family, levels[i]);
+        run_own_mpi(family, levels[i]);
 }
 
 MPI_TEST(mpi_may_be_initialised_after_tutti_and_by_it)
 {
-    run_by_mpirun(family, "serialized:second");
-    run_by_mpirun(family, "multiple:tutti");
+    run_own_mpi(family, "serialized:second");
+    run_own_mpi(family, "multiple:tutti");
 }
 
 /* In a job whose MPI need not hear of its processes' ends. */
@@ -181,4 +191,30 @@ MPI_TEST(members_that_call_different_things_hear_tuttis_words)
 
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++)
         end_all(family, levels[i], "TUTTI_ERR_MISMATCH", "all_to_all");
+}
+
+/* MPI_Init waits for all processes of the job, and would do so for ever. */
+MPI_TEST(who_waits_in_init_for_a_process_without_the_plugin_has_a_deadline)
+{
+    char folder[] = "/tmp/tutti-own-mpi-XXXXXX", command[512], output[16384];
+
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(command, sizeof command, "cp -L " LIBRARIES "/libtutti.so.0 %s", folder);
+    cr_expect_eq(system(command), 0);
+    snprintf(command, sizeof command,
+             "sh -c 'test ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} != 1 || export LD_LIBRARY_PATH=%s; "
+             "exec " PROGRAMS "init_in_vain 5'",
+             folder);
+    run_by_mpirun(family, "TUTTI_STALL_WARNING=1", command, output, sizeof output);
+    for (int r = 0; r < PROCESSES; r++) {
+        char place[32];
+
+        snprintf(place, sizeof place, "(this is process %d of %d by ", r, PROCESSES);
+        cr_expect_eq(!strstr(output, place), r == 1, "%s:\n%s", family, output);
+    }
+    cr_expect(strstr(output, "TUTTI_ERR_TIMEOUT: ") && strstr(output, "TUTTI_ERR_PLUGIN: "),
+              "%s:\n%s", family, output);
+    cr_expect_not_null(strstr(output, "has waited for 1 s in MPI_Init"), "%s:\n%s", family, output);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    cr_expect_eq(system(command), 0);
 }
