@@ -26,9 +26,13 @@ enum { VERDICT_EVERY = 64 };
 static bool next_announce(struct tutti_group *group, const struct call_words *words,
                           struct announce *ret_announce)
 {
-    group->signature = XXH3_64bits_withSeed(words, sizeof *words, group->signature);
-    *ret_announce = (struct announce){++group->sequence, group->signature, *words};
-    group->calls[group->sequence % GROUP_CALLS_KEPT] = *ret_announce;
+    const struct announce announce = {
+        group->sequence + 1, XXH3_64bits_withSeed(words, sizeof *words, group->signature), *words};
+
+    group->sequence = announce.sequence;
+    group->signature = announce.signature;
+    group->calls[announce.sequence % GROUP_CALLS_KEPT] = announce;
+    *ret_announce = announce;
     return group->sequence > group->last_future || group_compare_futures(group, ret_announce);
 }
 

@@ -101,16 +101,17 @@ static tutti_status all_reduce(const char *function, tutti_group *group, const t
 {
     struct collective c = {.function = function,
                            .words = {.op = op, .root = -1, .operation = OPERATION_ALL_REDUCE}};
+    void *data = NULL;
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
     if (!status)
-        status = call_tensor(tensor, "the tensor", TENSOR_BOTH, &c.packed, &c.out.base,
-                             &c.words.count, &c.bytes);
+        status = call_tensor(tensor, "the tensor", TENSOR_BOTH, &c.packed, &data, &c.words.count,
+                             &c.bytes);
     if (!status) {
         c.words.dtype = tensor->dtype;
         status = take_op(group, &c, options, tensor->dtype, c.words.count);
     }
-    c.in = c.out;
+    c.in.base = c.out.base = data;
     if (!status && c.op)
         status = take_input(&c,
                             &(struct side){.blocks = c.out,
