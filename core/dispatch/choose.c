@@ -153,27 +153,14 @@ static bool reduces_in_turns(const struct algorithm *algorithm)
 static const char *native_objection(const struct group_facts *facts, const struct call_words *words)
 {
     const struct native_facts *native = facts->native;
-    const bool uneven = words->flags & CALL_UNEVEN;
-    /* Of uneven blocks, what every member knows. */
-    const bool known = !uneven || words->operation == OPERATION_ALL_GATHER ||
-                       words->operation == OPERATION_REDUCE_SCATTER;
-    const tutti_collective what = {
-        .struct_size = sizeof what,
-        .operation = words->operation,
-        .flags = uneven ? TUTTI_COLLECTIVE_UNEVEN : 0,
-        .dtype = words->dtype,
-        .op = words->op,
-        .root = words->root,
-        .size = facts->layout->size,
-        .element_bytes = words->dtype ? (uint32_t)tutti_dtype_size(words->dtype) : 1,
-        .count = known ? words->count : 0,
-    };
+    const uint32_t element = words->dtype ? (uint32_t)tutti_dtype_size(words->dtype) : 1;
+    const tutti_collective what = plan_describe(words, facts->layout->size, element);
 
     if (words->flags & CALL_ORDERED)
         return "engines have an order of their own, and the order is fixed";
     if (words->op >= REDUCE_OPS_MADE)
         return "engines do not know a reduction that was made at run time";
-    if (operation_moves(words->operation) && !words->count && !uneven)
+    if (operation_moves(words->operation) && !words->count && !(words->flags & CALL_UNEVEN))
         return "there is nothing to move";
     return native->ops->serves(native->host, native->host_self, &what) == 1
                ? NULL

@@ -67,6 +67,10 @@ tutti_status plan_emit(const struct plan *plan, const struct group_facts *facts,
                        const struct call_words *words, uint32_t element_bytes,
                        const struct call_sizes *sizes, bool finish, struct schedule *sched);
 
+/* What an engine is told of all calls with these words: no number and no memory. Of uneven blocks, what every
+ * member knows. */
+tutti_collective plan_describe(const struct call_words *words, int members, uint32_t element_bytes);
+
 /* Calls with the same key share plan and schedule; it is a hash, so compare the words too. */
 static inline uint64_t plan_key(const struct call_words *words)
 {

@@ -128,6 +128,22 @@ static const char *why_not(const struct algorithm *algorithm, const struct algor
     }
 }
 
+tutti_collective plan_describe(const struct call_words *words, int members, uint32_t element_bytes)
+{
+    const bool uneven = words->flags & CALL_UNEVEN;
+
+    return (tutti_collective){
+        .struct_size = sizeof(tutti_collective),
+        .operation = words->operation,
+        .flags = uneven ? TUTTI_COLLECTIVE_UNEVEN : 0,
+        .dtype = words->dtype,
+        .op = words->op,
+        .root = words->root,
+        .size = members,
+        .element_bytes = element_bytes,
+        .count = !uneven || operation_shares_sizes(words->operation) ? words->count : 0};
+}
+
 static struct plan_candidate candidate_of(const struct group_facts *facts,
                                           const struct algorithm *algorithm,
                                           const struct call_words *words, uint64_t bytes,

@@ -147,15 +147,17 @@ struct open_batch {
 
 /* A plan with all that its calls share. */
 struct plan_entry {
-    struct plan_entry *next;         /* in its bucket */
-    const struct backend_rule *rule; /* of the group's choice, that took it; NULL: none */
-    int route;                       /* by which of the group's routes */
+    struct plan_entry *next; /* in its bucket */
+    int route;               /* by which of the group's routes */
     struct call_words words;
     struct call_sizes sizes; /* uneven: in the entry's own memory */
     uint32_t users;          /* calls that are queued or running */
     uint64_t mapped_bytes;   /* that one call writes to mapped memory */
     struct plan plan;
-    const char *carrier; /* "shm", "shm+tcp"; stays as long as the group, unlike the plan */
+    /* Of each call what the recorder notes, but for number and bytes, and what an engine is told, but for
+     * number and memory. */
+    tutti_record record;
+    tutti_collective engine;
     struct schedule schedule;
     struct kernels kernels;
 };

@@ -169,6 +169,7 @@ static tutti_status lay_out_output(struct call *call, const struct part *in, con
 static void lay_out_vectors(const struct tutti_group *group, const struct call *call,
                             tutti_collective *what)
 {
+    what->own_count = what->count;
     if (gives(group, &call->announce.words))
         what->in = block_at(input_of(call), 0);
     if (gets(group, &call->announce.words))
@@ -181,6 +182,7 @@ static tutti_status lay_out_blocks(const struct tutti_group *group, struct call 
     const struct part in = input_part(group, call), out = output_part(group, call);
     const uint64_t element = memory->what.element_bytes;
 
+    memory->what.own_count = call->bytes / element;
     tutti_status status = take_counts(call, &in, element, &memory->what.in_counts);
     if (!status)
         status = take_counts(call, &out, element, &memory->what.out_counts);
@@ -195,21 +197,11 @@ tutti_status native_memory_lay_out(struct tutti_group *group, struct call *call,
                                    struct native_memory *ret_memory)
 {
     const struct call_words *words = &call->announce.words;
-    const uint32_t element = call->plan->kernels.element_bytes;
 
-    *ret_memory = (struct native_memory){
-        .call = call,
-        .what = {.struct_size = sizeof ret_memory->what,
-                 .operation = words->operation,
-                 .flags = words->flags & CALL_UNEVEN ? TUTTI_COLLECTIVE_UNEVEN : 0,
-                 .dtype = words->dtype,
-                 .op = words->op,
-                 .root = words->root,
-                 .size = group->size,
-                 .element_bytes = element,
-                 .count = words->count,
-                 .sequence = call->announce.sequence,
-                 .own_count = operation_moves(words->operation) ? call->bytes / element : 0}};
+    ret_memory->what = call->plan->engine;
+    ret_memory->what.sequence = call->announce.sequence;
+    ret_memory->call = call;
+    ret_memory->out_stand_in = NULL;
     if (operation_takes_blocks(words->operation) || operation_gives_blocks(words->operation))
         return lay_out_blocks(group, call, ret_memory);
     lay_out_vectors(group, call, &ret_memory->what);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "group/group.h"
+#include "group/recorder.h"
 #include "reduce/op.h"
 #include "reduce/tree.h"
 
@@ -129,8 +129,9 @@ static tutti_status plan_new(struct tutti_group *group, const struct call_words 
     if (sizes)
         keep_sizes(entry, sizes, group->size);
     entry->kernels.element_bytes = element;
-    entry->rule = backend_rule_of(&group->choice, words, words->count * element);
-    entry->route = route_of(group, entry->rule);
+    const struct backend_rule *rule =
+        backend_rule_of(&group->choice, words, words->count * element);
+    entry->route = route_of(group, rule);
     const struct group_facts *facts = plan_facts(group, entry);
     tutti_status status = take_kernels(words, (uint32_t)group->size, &entry->kernels);
     if (!status)
@@ -142,7 +143,11 @@ static tutti_status plan_new(struct tutti_group *group, const struct call_words 
         plan_free(entry);
         return status;
     }
-    entry->carrier = carrier_of(group, entry);
+    entry->record = record_of_words(words);
+    entry->record.provider = carrier_of(group, entry);
+    entry->record.algorithm = entry->plan.algorithm->name;
+    entry->record.rule = rule ? rule->words : NULL;
+    entry->engine = plan_describe(words, group->size, element);
     entry->mapped_bytes = bytes_to_mapped(entry, words->count * element);
     *ret_entry = entry;
     return TUTTI_OK;

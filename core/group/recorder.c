@@ -52,19 +52,16 @@ static tutti_record *next_record(struct tutti_group *group, uint64_t *ret_number
     return record_at(group, *ret_number);
 }
 
-static void fill(tutti_record *record, uint64_t sequence, const struct call_words *words,
-                 uint64_t bytes)
+tutti_record record_of_words(const struct call_words *words)
 {
-    *record = (tutti_record){.sequence = sequence,
-                             .count = words->count,
-                             .bytes = bytes,
-                             .operation = call_name(words),
-                             .provider = "none",
-                             .algorithm = "none",
-                             .dtype = words->dtype,
-                             .op = words->op,
-                             .peer = words->root,
-                             .flags = words->flags & CALL_UNEVEN ? TUTTI_RECORD_UNEVEN : 0};
+    return (tutti_record){.count = words->count,
+                          .operation = call_name(words),
+                          .provider = "none",
+                          .algorithm = "none",
+                          .dtype = words->dtype,
+                          .op = words->op,
+                          .peer = words->root,
+                          .flags = words->flags & CALL_UNEVEN ? TUTTI_RECORD_UNEVEN : 0};
 }
 
 uint64_t record_collective(struct tutti_group *group, const struct call *call)
@@ -72,10 +69,9 @@ uint64_t record_collective(struct tutti_group *group, const struct call *call)
     uint64_t number;
     tutti_record *record = next_record(group, &number);
 
-    fill(record, call->announce.sequence, &call->announce.words, call->bytes);
-    record->provider = call->plan->carrier;
-    record->rule = call->plan->rule ? call->plan->rule->words : NULL;
-    record->algorithm = call->plan->plan.algorithm->name;
+    *record = call->plan->record;
+    record->sequence = call->announce.sequence;
+    record->bytes = call->bytes;
     return number;
 }
 
@@ -84,7 +80,9 @@ void record_refused(struct tutti_group *group, const struct call_words *words, u
     uint64_t number;
     tutti_record *record = next_record(group, &number);
 
-    fill(record, group->sequence + 1, words, bytes);
+    *record = record_of_words(words);
+    record->sequence = group->sequence + 1;
+    record->bytes = bytes;
     record->state = RECORD_FAILED;
     record->flags |= TUTTI_RECORD_REFUSED;
 }

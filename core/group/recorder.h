@@ -10,6 +10,8 @@
 
 enum { RECORD_QUEUED, RECORD_RUNNING, RECORD_DONE, RECORD_FAILED };
 
+/* What all collectives with these words have in common. */
+tutti_record record_of_words(const struct call_words *words);
 uint64_t record_collective(struct tutti_group *group, const struct call *call);
 /* The collective by which the program learns that the group has failed: what it would have called. */
 void record_refused(struct tutti_group *group, const struct call_words *words, uint64_t bytes);
