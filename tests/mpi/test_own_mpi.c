@@ -207,7 +207,7 @@ MPI_TEST(who_waits_in_init_for_a_process_without_the_plugin_has_a_deadline)
              folder);
     run_by_mpirun(family, "TUTTI_STALL_WARNING=1", command, output, sizeof output);
     for (int r = 0; r < PROCESSES; r++) {
-        char place[32];
+        char place[64];
 
         snprintf(place, sizeof place, "(this is process %d of %d by ", r, PROCESSES);
         cr_expect_eq(!strstr(output, place), r == 1, "%s:\n%s", family, output);
