@@ -83,6 +83,8 @@ const char *job_words(int code, char ret_words[MPI_MAX_ERROR_STRING])
 
     if (MPI_Error_string(code, ret_words, &length) != MPI_SUCCESS)
         snprintf(ret_words, MPI_MAX_ERROR_STRING, "error %d", code);
+    for (char *at = ret_words; (at = strchr(at, '\n'));) /* MPICH tells a stack of lines */
+        *at = ' ';
     return ret_words;
 }
 

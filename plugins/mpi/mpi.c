@@ -151,15 +151,26 @@ static bool reduces(uint32_t dtype, int32_t op)
     }
 }
 
-/* MPI counts and offsets are ints: what is longer goes the core's way, and so does what is uneven
- * where not every member knows how long it is. */
+/* In all blocks together: libraries count bytes in ints where the standard counts elements in them. */
+static bool too_long(const tutti_collective *what)
+{
+    const bool one = what->flags & TUTTI_COLLECTIVE_UNEVEN || /* then the count is of all */
+                     what->operation == TUTTI_COLLECTIVE_ALL_REDUCE ||
+                     what->operation == TUTTI_COLLECTIVE_REDUCE ||
+                     what->operation == TUTTI_COLLECTIVE_BROADCAST;
+
+    return what->count > INT_MAX / what->element_bytes / (one ? 1 : (uint64_t)what->size);
+}
+
+/* What is too long goes the core's way, and so does what is uneven where not every member knows how
+ * long it is. */
 static int32_t mpi_serves(const tutti_host *host, void *host_self, const tutti_collective *what)
 {
     const bool uneven = what->flags & TUTTI_COLLECTIVE_UNEVEN;
 
     (void)host;
     (void)host_self;
-    if (what->count > INT_MAX || (what->op >= 0 && !reduces(what->dtype, what->op)))
+    if (too_long(what) || (what->op >= 0 && !reduces(what->dtype, what->op)))
         return 0;
     return !uneven || what->operation == TUTTI_COLLECTIVE_ALL_GATHER ||
            what->operation == TUTTI_COLLECTIVE_REDUCE_SCATTER;

@@ -71,6 +71,13 @@ RANK_CASE(more_than_2_to_31_elements)
     require_ok(tutti_broadcast(world, &t, 0, NULL, NULL));
     check_eq((int64_t)first_wrong(memory, n, false), (int64_t)n);
 
+    /* Fewer elements, as many bytes. */
+    tutti_tensor wide = tutti_tensor_1d(memory, TUTTI_F64, &shape, (int64_t)(n / 8));
+    fill(memory, n, rank);
+    require_ok(tutti_broadcast(world, &wide, 0, NULL, NULL));
+    check_eq((int64_t)first_wrong(memory, n / 8 * 8, false), (int64_t)(n / 8 * 8));
+    shape = (int64_t)n;
+
     fill(memory, n, rank);
     require_ok(rank == 0 ? tutti_send(world, &t, 1, 1, NULL)
                          : tutti_recv(world, &t, 0, 1, NULL, NULL));
