@@ -10,7 +10,9 @@
 
 enum {
     CALL_FLIGHTS = 3, /* of one call at most: another peer's frame, its own, what is behind it */
-    DRAIN_MS = 100    /* for a message that is half-way in when its receive is cancelled */
+    /* For a message that is half-way, on either side: a moment, or for ever, when the other has died or
+     * was stopped there. */
+    DRAIN_MS = 100
 };
 
 /* ---- memory -------------------------------------------------------------------------------- */
@@ -170,22 +172,39 @@ static void forget(tutti_endpoint *endpoint, uint32_t slot)
         mpi_of(endpoint->flights[slot].request)->slot = slot;
 }
 
+static bool is_receive(enum flight_kind kind)
+{
+    return kind == FRAME_IN || kind == LONG_IN;
+}
+
+/* Until when to wait for one; those that go at the same time share it. */
+static int64_t drained_by(tutti_endpoint *endpoint, enum flight_kind kind, int64_t now_ns)
+{
+    const int64_t ms = INT64_C(1000000);
+
+    if (kind == FRAME_OUT)
+        return now_ns;
+    if (now_ns > endpoint->draining_ns + 2 * DRAIN_MS * ms)
+        endpoint->draining_ns = now_ns;
+    return endpoint->draining_ns + DRAIN_MS * ms;
+}
+
 /* Whether MPI has let go of the message. */
-static bool let_go(tutti_endpoint *endpoint, MPI_Request *handle, bool receive)
+static bool let_go(tutti_endpoint *endpoint, MPI_Request *handle, enum flight_kind kind)
 {
     const struct caller *c = &endpoint->caller;
-    int64_t deadline = c->host->now_ns(c->host_self) + DRAIN_MS * INT64_C(1000000);
+    const int64_t deadline = drained_by(endpoint, kind, c->host->now_ns(c->host_self));
     int done = 0;
 
     if (job_is_foreign(endpoint->job) || job_is_over())
         return false;
     job_lock();
-    if (receive)
+    if (is_receive(kind))
         MPI_Cancel(handle);
     do {
         if (MPI_Test(handle, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
             done = 1;
-    } while (!done && receive && c->host->now_ns(c->host_self) < deadline);
+    } while (!done && c->host->now_ns(c->host_self) < deadline);
     if (!done)
         MPI_Request_free(handle);
     job_unlock();
@@ -194,16 +213,16 @@ static bool let_go(tutti_endpoint *endpoint, MPI_Request *handle, bool receive)
 
 /*
  * A receive that has matched nothing is gone at once; one whose message is half-way in has its
- * message in a moment, or never, when the sender died. A send cannot be taken back by every MPI: it
- * is left to MPI, which only reads, and only for a receive that the peer posts for this endpoint. A
- * thread that may not call MPI leaves both to it. A frame that MPI keeps is not used again.
+ * message in a moment, or never, when the sender died. A send cannot be taken back by every MPI. One
+ * from the core's memory that the peer is receiving has gone in a moment; one that it does not receive
+ * is left to MPI, which reads it only for a receive that the peer posts for this endpoint. A thread
+ * that may not call MPI leaves both to it. A frame that MPI keeps is not used again.
  */
 void flight_withdraw(tutti_endpoint *endpoint, uint32_t slot)
 {
     const struct flight flight = endpoint->flights[slot];
-    const bool receive = flight.kind == FRAME_IN || flight.kind == LONG_IN;
 
-    if (let_go(endpoint, &endpoint->handles[slot], receive)) {
+    if (let_go(endpoint, &endpoint->handles[slot], flight.kind)) {
         if (flight.kind == FRAME_OUT)
             frame_give(endpoint, flight.frame);
     } else if (flight.kind == FRAME_IN) {
@@ -214,7 +233,7 @@ void flight_withdraw(tutti_endpoint *endpoint, uint32_t slot)
             "a message that stopped half-way, or that this thread may not ask MPI about, cannot be "
             "taken back from MPI; it may still be written if its sender goes on");
     }
-    if (receive)
+    if (is_receive(flight.kind))
         flight.peer->receiving = false;
     forget(endpoint, slot);
 }
@@ -245,7 +264,7 @@ static void land(tutti_endpoint *endpoint, int slot, int code, const MPI_Status 
 
     job_lock();
     const tutti_status status = job_status(code);
-    if (!status && (flight.kind == FRAME_IN || flight.kind == LONG_IN))
+    if (!status && is_receive(flight.kind))
         MPI_Get_count(mpi_status, MPI_BYTE, &bytes);
     job_unlock();
     messages_landed(&flight, status, (uint64_t)bytes);

@@ -86,6 +86,7 @@ struct tutti_endpoint {
     int *indices;         /* room for what MPI_Testsome says */
     MPI_Status *statuses;
     struct request_queue done; /* complete, not yet reported */
+    int64_t draining_ns;       /* since when messages are taken back */
     uint64_t sent_bytes, received_bytes, sent_messages, received_messages;
 };
 
