@@ -40,7 +40,8 @@ enum environment_agreement {
       "What the wrapper check looks for, and whether it does nothing (off), warns (warn) or ends " \
       "the group (fail). Set-id programs ignore it.")                                              \
     X(TUTTI_DEBUG, "OFF | WARN | INFO | DETAIL", "WARN", ENV_MAY_DIFFER,                           \
-      "What libtutti says on stderr.")                                                             \
+      "What libtutti says on stderr. DETAIL also has this rank ask its neighbours, before an "     \
+      "engine (mpi, gloo) begins a collective, whether they call the same.")                       \
     X(TUTTI_DUMP_DIR, "<directory>", "", ENV_MAY_DIFFER,                                           \
       "A folder for dumps: each rank writes one on SIGUSR2 and when a group fails. Not set: "      \
       "neither. Set-id programs ignore it.")                                                       \

@@ -20,7 +20,7 @@
 #include "base/error.h"
 #include "control/mates.h"
 
-enum { EVENTS_AT_ONCE = 32, BYE_FLUSH_MS = 200, UNREACHABLE_MS = 200 };
+enum { EVENTS_AT_ONCE = 32, BYE_FLUSH_MS = 200, UNREACHABLE_MS = 200, BYE_BYTES = 44 };
 
 tutti_status control_open(int rank, int size, const char *name, const int32_t *world_ranks,
                           const char *bind_address, struct control **ret_control)
@@ -243,32 +243,68 @@ static void give_up_unreachable(struct control *control)
     }
 }
 
-static void write_bye(struct writer *w, int rank, uint64_t last_sequence)
+static size_t write_bye(uint8_t body[BYE_BYTES], int rank, const struct announce *last)
 {
-    write_u32(w, (uint32_t)rank);
-    write_u64(w, last_sequence);
+    struct writer w = {.data = body, .capacity = BYE_BYTES};
+    const struct call_words *words = &last->words;
+
+    write_u32(&w, (uint32_t)rank);
+    write_u64(&w, last->sequence);
+    write_u64(&w, last->signature);
+    write_u64(&w, words->count);
+    write_u32(&w, words->dtype);
+    write_u32(&w, (uint32_t)words->op);
+    write_u32(&w, (uint32_t)words->root);
+    write_u8(&w, words->operation);
+    write_u8(&w, words->flags);
+    write_u16(&w, words->sizes);
+    return w.size;
 }
 
-void control_bye(struct control *control, uint64_t last_sequence)
+/* False: it makes no sense. */
+static bool read_bye(struct control *control, const uint8_t *body, size_t size, int *ret_rank,
+                     struct announce *ret_last)
 {
-    uint8_t body[16];
-    struct writer w = {.data = body, .capacity = sizeof body};
+    struct reader r = {.data = body, .size = size};
+
+    *ret_rank = (int)read_u32(&r);
+    ret_last->sequence = read_u64(&r);
+    ret_last->signature = read_u64(&r);
+    ret_last->words.count = read_u64(&r);
+    ret_last->words.dtype = read_u32(&r);
+    ret_last->words.op = (int32_t)read_u32(&r);
+    ret_last->words.root = (int32_t)read_u32(&r);
+    ret_last->words.operation = read_u8(&r);
+    ret_last->words.flags = read_u8(&r);
+    ret_last->words.sizes = read_u16(&r);
+    return !r.bad && *ret_rank >= 0 && *ret_rank < control->size;
+}
+
+void control_bye(struct control *control, const struct announce *last)
+{
+    uint8_t body[BYE_BYTES];
     int parent = control_parent(control->rank);
 
     control_poll(control); /* who left before me cannot pass anything on */
     pthread_mutex_lock(&control->lock);
     control->leaving = true;
-    control->left_after = last_sequence;
+    control->last = *last;
     if (parent >= 0 && is_gone(&control->members[parent]))
         for (int r = 0; r < control->size; r++)
             if (r != control->rank && !is_gone(&control->members[r]))
                 (void)control_dial(control, r);
-    write_bye(&w, control->rank, last_sequence);
-    control_flood(control, NULL, FRAME_BYE, body, w.size);
+    control_flood(control, NULL, FRAME_BYE, body, write_bye(body, control->rank, last));
     if (control->mates)
-        mates_say_bye(control->mates, last_sequence);
+        mates_say_bye(control->mates, last);
     pthread_mutex_unlock(&control->lock);
     control_flush(control, BYE_FLUSH_MS);
+}
+
+static bool has_heard(struct control *control, int rank)
+{
+    const struct control_conn *conn = control_conn_to(control, rank);
+
+    return rank == control->rank || is_gone(&control->members[rank]) || (conn && conn->heard);
 }
 
 bool control_bye_is_known(struct control *control)
@@ -277,9 +313,29 @@ bool control_bye_is_known(struct control *control)
 
     pthread_mutex_lock(&control->lock);
     for (struct control_conn *c = control->connections; c; c = c->next)
-        known &= c->closing || c->rank < 0 || c->heard || is_gone(&control->members[c->rank]);
+        known &= c->closing || c->rank < 0 || has_heard(control, c->rank);
+    for (int r = 0; control->compares && known && r < control->size; r++)
+        known &= has_heard(control, r);
     pthread_mutex_unlock(&control->lock);
     return known;
+}
+
+void control_compared(struct control *control, int rank)
+{
+    pthread_mutex_lock(&control->lock);
+    struct control_conn *conn = control_conn_to(control, rank);
+    control->members[rank].compared = true;
+    if (conn && conn->owed && !control->leaving)
+        (void)control_conn_send(control, conn, FRAME_HEARD, NULL, 0);
+    pthread_mutex_unlock(&control->lock);
+}
+
+bool control_has_proposed(struct control *control)
+{
+    pthread_mutex_lock(&control->lock);
+    bool proposed = control->proposal.status && !control->verdict.status;
+    pthread_mutex_unlock(&control->lock);
+    return proposed;
 }
 
 void control_flush(struct control *control, int64_t ms)
@@ -313,19 +369,19 @@ void control_await_verdict(struct control *control, int64_t ms)
     control_flush(control, ms);
 }
 
-void control_left(struct control *control, int rank, uint64_t last_sequence,
+void control_left(struct control *control, int rank, const struct announce *last,
                   const struct control_conn *except)
 {
     struct control_member *member = &control->members[rank];
-    uint8_t body[16];
-    struct writer w = {.data = body, .capacity = sizeof body};
+    uint8_t body[BYE_BYTES];
 
     if (member->left || rank == control->rank)
         return;
+    member->last = *last;
+    if (last->words.operation >= OPERATION_COUNT)
+        member->last.words.operation = OPERATION_NONE;
     member->left = true;
-    member->left_after = last_sequence;
-    write_bye(&w, rank, last_sequence);
-    control_flood(control, except, FRAME_BYE, body, w.size);
+    control_flood(control, except, FRAME_BYE, body, write_bye(body, rank, &member->last));
     if (!control->ready && control->handlers && control->handlers->gone) {
         char words[CONTROL_WORDS_MAX];
 
@@ -339,14 +395,16 @@ void control_left(struct control *control, int rank, uint64_t last_sequence,
 static void on_bye(struct control *control, struct control_conn *from, const uint8_t *body,
                    size_t size)
 {
-    struct reader r = {.data = body, .size = size};
-    uint32_t rank = read_u32(&r);
-    uint64_t last_sequence = read_u64(&r);
+    struct announce last;
+    int rank;
 
-    if (r.bad || rank >= (uint32_t)control->size)
+    if (!read_bye(control, body, size, &rank, &last))
         return;
-    control_left(control, (int)rank, last_sequence, from);
-    if ((int)rank == from->rank && !control->leaving)
+    control_left(control, rank, &last, from);
+    if (rank != from->rank || control->leaving)
+        return;
+    from->owed = control->compares && !control->members[rank].compared;
+    if (!from->owed)
         (void)control_conn_send(control, from, FRAME_HEARD, NULL, 0);
 }
 
@@ -359,10 +417,10 @@ int control_left_before(struct control *control, uint64_t sequence, char *ret_wo
     for (int r = 0; r < control->size && found < 0; r++) {
         const struct control_member *m = &control->members[r];
 
-        if (m->left && m->left_after < sequence) {
+        if (m->left && m->last.sequence < sequence) {
             found = r;
             snprintf(ret_words, capacity, "rank %d left after #%llu", r,
-                     (unsigned long long)m->left_after);
+                     (unsigned long long)m->last.sequence);
         }
     }
     pthread_mutex_unlock(&control->lock);
@@ -402,7 +460,7 @@ void control_poll(struct control *control)
 
 void control_connected(struct control *control, struct control_conn *conn)
 {
-    uint8_t body[16];
+    uint8_t body[BYE_BYTES];
 
     control->members[conn->rank].unreachable_ns = 0;
     if (control->handlers && control_parent(conn->rank) == control->rank)
@@ -410,15 +468,12 @@ void control_connected(struct control *control, struct control_conn *conn)
     for (int r = 0; r < control->size; r++) {
         if (!control->members[r].left)
             continue;
-        struct writer w = {.data = body, .capacity = sizeof body};
-        write_bye(&w, r, control->members[r].left_after);
-        (void)control_conn_send(control, conn, FRAME_BYE, body, w.size);
+        (void)control_conn_send(control, conn, FRAME_BYE, body,
+                                write_bye(body, r, &control->members[r].last));
     }
-    if (control->leaving) {
-        struct writer w = {.data = body, .capacity = sizeof body};
-        write_bye(&w, control->rank, control->left_after);
-        (void)control_conn_send(control, conn, FRAME_BYE, body, w.size);
-    }
+    if (control->leaving)
+        (void)control_conn_send(control, conn, FRAME_BYE, body,
+                                write_bye(body, control->rank, &control->last));
     verdict_greet(control, conn);
 }
 

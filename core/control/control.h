@@ -24,6 +24,7 @@
 
 #include <tutti/status.h>
 
+#include "base/call.h"
 #include "control/frame.h"
 
 enum {
@@ -67,7 +68,8 @@ struct control_member {
     bool passed_over;  /* did not answer a proposal */
     char unreachable[64];
     int64_t unreachable_ns; /* when dialing it failed; 0: never. Its bye may be on the way */
-    uint64_t left_after;    /* its last collective */
+    struct announce last;   /* left: its last collective; no operation: only its number is known */
+    bool compared;          /* that one, with this member's */
 };
 
 /* The reason why a group ended. */
@@ -97,6 +99,7 @@ struct control_conn {
     int rank; /* of the other side; -1 until its hello has come */
     bool dialing, closing;
     bool heard; /* leaving: the other side knows it */
+    bool owed;  /* it left, and waits until its last collective was compared */
     int64_t hello_deadline_ns;
     struct frame_parser in;
     uint8_t *out;
@@ -129,8 +132,9 @@ struct control {
     char name[CONTROL_HOST_MAX]; /* the group's */
     uint8_t token[CONTROL_TOKEN_BYTES];
     bool started, leaving;
-    uint64_t left_after; /* leaving: the last collective */
-    bool ready;          /* the group has committed: losses become verdicts */
+    struct announce last; /* leaving: the last collective */
+    bool compares;        /* control_compared() says that a bye is known */
+    bool ready;           /* the group has committed: losses become verdicts */
     int epoll_fd;
     struct control_watch listener;
     int64_t accept_retry_ns; /* not now: accept again then */
@@ -206,13 +210,18 @@ static inline tutti_status control_verdict_status(const struct control *control)
 /* Sets the thread's error to the verdict and returns its status. */
 tutti_status control_verdict_error(struct control *control);
 
-/* Tells everybody that this member leaves in order. */
-void control_bye(struct control *control, uint64_t last_sequence);
+/* Tells everybody that this member leaves in order; `last` as in control_member. */
+void control_bye(struct control *control, const struct announce *last);
 /*
  * After that: whether each neighbour has left, too, or has answered that it knows. Until then one that
- * leaves in the same moment may have told this member alone, who is to pass it on.
+ * leaves in the same moment may have told this member alone, who is to pass it on. Where last calls are
+ * compared: each member.
  */
 bool control_bye_is_known(struct control *control);
+/* The last collective of `rank`, which has left, was compared with this member's. */
+void control_compared(struct control *control, int rank);
+/* Whether this member has proposed a cause, and no verdict is known. */
+bool control_has_proposed(struct control *control);
 /* Waits until what was said has left this process, at most `ms`. */
 void control_flush(struct control *control, int64_t ms);
 
@@ -270,7 +279,7 @@ void control_frame(struct control *control, struct control_conn *conn, enum fram
 void control_connected(struct control *control, struct control_conn *conn);
 void control_disconnected(struct control *control, int rank, const char *words);
 /* `rank` left in order; passed on to all connections but `except`. */
-void control_left(struct control *control, int rank, uint64_t last_sequence,
+void control_left(struct control *control, int rank, const struct announce *last,
                   const struct control_conn *except);
 /* Dialing `rank` failed: it has left and its bye is on the way, or it is lost. */
 void control_unreachable(struct control *control, int rank, const char *words);

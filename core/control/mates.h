@@ -31,7 +31,7 @@ struct mates_line {
     _Alignas(128) _Atomic uint32_t sleeping;
     _Atomic uint32_t heavy_fence; /* this mate sleeps with membarrier(2) */
     _Atomic uint32_t left;
-    _Atomic uint64_t left_after;
+    struct announce last; /* written before `left` */
     _Atomic uint64_t nonce;
 };
 
@@ -184,7 +184,7 @@ static inline bool mates_have_verdict(const struct mates *mates)
 void mates_publish_verdict(struct mates *mates, struct control_verdict *verdict);
 /* The page's verdict, if there is one. */
 bool mates_read_verdict(const struct mates *mates, struct control_verdict *ret_verdict);
-void mates_say_bye(struct mates *mates, uint64_t last_sequence);
+void mates_say_bye(struct mates *mates, const struct announce *last);
 
 /* ---- between mates.c and the files mates_….c, under the control lock ---- */
 

@@ -18,8 +18,8 @@ static void note_bye(struct mates *mates, int index)
 
     if (!mates->page || !atomic_load(&mates->page->lines[index].left) || member->left)
         return;
-    control_left(mates->control, mates->peers[index].rank,
-                 atomic_load(&mates->page->lines[index].left_after), NULL);
+    const struct announce last = mates->page->lines[index].last;
+    control_left(mates->control, mates->peers[index].rank, &last, NULL);
 }
 
 void mates_on_death(struct control *control, struct control_watch *watch, uint32_t events)
@@ -86,11 +86,11 @@ void mates_publish_verdict(struct mates *mates, struct control_verdict *verdict)
     mates_ring_all(mates);
 }
 
-void mates_say_bye(struct mates *mates, uint64_t last_sequence)
+void mates_say_bye(struct mates *mates, const struct announce *last)
 {
     if (mates->state != MATES_READY)
         return;
-    atomic_store(&mates->page->lines[mates->self].left_after, last_sequence);
+    mates->page->lines[mates->self].last = *last;
     atomic_store(&mates->page->lines[mates->self].left, 1);
     mates_ring_all(mates);
 }

@@ -10,7 +10,8 @@ bool announced_init(struct announced *announced, int size)
     announced->told = calloc((size_t)size, sizeof *announced->told);
     announced->asked = calloc((size_t)size, sizeof *announced->asked);
     announced->heard = calloc((size_t)size, sizeof *announced->heard);
-    return announced->told && announced->asked && announced->heard;
+    announced->same = calloc((size_t)size, sizeof *announced->same);
+    return announced->told && announced->asked && announced->heard && announced->same;
 }
 
 void announced_free(struct announced *announced)
@@ -18,6 +19,7 @@ void announced_free(struct announced *announced)
     free(announced->told);
     free(announced->asked);
     free(announced->heard);
+    free(announced->same);
     *announced = (struct announced){0};
 }
 
@@ -27,6 +29,14 @@ void announced_hear(struct tutti_group *group, int source, uint64_t sequence)
 
     if (*heard < sequence)
         *heard = sequence;
+}
+
+void announced_same(struct tutti_group *group, int source, uint64_t sequence)
+{
+    uint64_t *same = &group->announced.same[source];
+
+    if (*same < sequence)
+        *same = sequence;
 }
 
 static void owe(struct announced *announced, uint64_t sequence)
@@ -40,20 +50,34 @@ void announced_ask(struct tutti_group *group, int source, uint64_t sequence)
     struct announced *announced = &group->announced;
 
     announced_hear(group, source, sequence);
-    if (announced->asked[source] < sequence)
-        announced->asked[source] = sequence;
-    if (sequence > announced->told[source])
-        owe(announced, sequence);
+    if (announced->told[source] == sequence) /* both have asked */
+        return;
+    announced->asked[source] = sequence;
+    owe(announced, sequence);
 }
 
 void announced_tell(struct tutti_group *group, int to, const struct announce *call)
 {
-    uint64_t *told = &group->announced.told[to];
+    struct announced *announced = &group->announced;
 
-    if (to == group->rank || *told >= call->sequence)
+    if (to == group->rank || announced->told[to] >= call->sequence ||
+        p2p_announce(group->p2p, to, call, false))
         return;
-    if (!p2p_announce(group->p2p, to, call))
-        *told = call->sequence;
+    announced->told[to] = call->sequence;
+    if (announced->asked[to] == call->sequence)
+        announced->asked[to] = 0;
+}
+
+/* Who asks about a call that this member has forgotten is told its latest one. */
+static bool answer(struct tutti_group *group, int rank, uint64_t sequence)
+{
+    const struct announce *own = group_own_call(group, sequence);
+
+    own = own ? own : group_own_call(group, group->sequence);
+    if (own && p2p_announce(group->p2p, rank, own, true))
+        return false;
+    group->announced.asked[rank] = 0;
+    return own != NULL;
 }
 
 bool announced_answer(struct tutti_group *group)
@@ -67,17 +91,10 @@ bool announced_answer(struct tutti_group *group)
     for (int r = 0; r < group->size; r++) {
         const uint64_t asked = announced->asked[r];
 
-        if (asked <= announced->told[r])
-            continue;
-        if (asked > group->sequence) {
-            owe(announced, asked);
-            continue;
-        }
-        const struct announce *own = group_own_call(group, asked);
-        if (own) {
-            announced_tell(group, r, own);
-            answered = true;
-        }
+        if (asked && asked <= group->sequence)
+            answered |= answer(group, r, asked);
+        if (announced->asked[r])
+            owe(announced, announced->asked[r]);
     }
     return answered;
 }
@@ -85,6 +102,18 @@ bool announced_answer(struct tutti_group *group)
 bool announced_has_called(const struct tutti_group *group, int rank, uint64_t sequence)
 {
     return group->announced.heard[rank] >= sequence;
+}
+
+bool announced_agrees(const struct tutti_group *group, int rank, uint64_t sequence)
+{
+    const struct control_member *member = &group->control->members[rank];
+    const struct announced *announced = &group->announced;
+
+    if (announced->same[rank] >= sequence ||
+        announced->heard[rank] >= sequence + GROUP_CALLS_KEPT) /* it has forgotten */
+        return true;
+    return member->left && (member->last.sequence > sequence ||
+                            (member->last.sequence == sequence && member->compared));
 }
 
 bool announced_is_missing(const struct tutti_group *group, int rank, uint64_t sequence)

@@ -11,6 +11,14 @@
 #include "group/group.h"
 #include "group/recorder.h"
 
+/* In this group's words; the call under way could end well with the other's message. */
+static void propose(struct tutti_group *group, int source, const char *words)
+{
+    if (group->queue.first)
+        group->queue.first->doomed = true;
+    control_propose(group->control, TUTTI_ERR_MISMATCH, source, words);
+}
+
 static void propose_mismatch(struct tutti_group *group, int source, uint64_t sequence,
                              const struct call_words *mine, const struct call_words *theirs)
 {
@@ -28,9 +36,7 @@ static void propose_mismatch(struct tutti_group *group, int source, uint64_t seq
              (unsigned long long)sequence, low, low == source ? other : own,
              low == source ? group->rank : source, low == source ? own : other,
              same ? " (the same now, but not all calls before it were)" : "");
-    if (group->queue.first)
-        group->queue.first->doomed = true; /* or it could end well with the other's message */
-    control_propose(group->control, TUTTI_ERR_MISMATCH, source, words);
+    propose(group, source, words);
 }
 
 const struct announce *group_own_call(const struct tutti_group *group, uint64_t sequence)
@@ -42,7 +48,7 @@ const struct announce *group_own_call(const struct tutti_group *group, uint64_t 
     for (const struct call *c = group->queue.first; c; c = c->next)
         if (c->announce.sequence == sequence)
             return &c->announce;
-    return NULL;
+    return sampled_find(&group->sampled, sequence);
 }
 
 /* Where a member's announcement of a call that this member has not made yet is kept. */
@@ -58,6 +64,8 @@ void group_compare(struct tutti_group *group, int source, const struct announce 
     if (mine) {
         if (mine->signature != theirs->signature)
             propose_mismatch(group, source, theirs->sequence, &mine->words, &theirs->words);
+        else
+            announced_same(group, source, theirs->sequence);
     } else if (theirs->sequence > group->sequence) {
         *future_of(group, source, theirs->sequence) = *theirs;
         if (theirs->sequence > group->last_future)
@@ -72,12 +80,65 @@ bool group_compare_futures(struct tutti_group *group, const struct announce *cal
     for (int r = 0; r < group->size; r++) {
         const struct announce *theirs = future_of(group, r, call->sequence);
 
-        if (theirs->sequence == call->sequence && theirs->signature != call->signature) {
+        if (theirs->sequence != call->sequence)
+            continue;
+        if (theirs->signature == call->signature) {
+            announced_same(group, r, call->sequence);
+        } else {
             propose_mismatch(group, r, call->sequence, &call->words, &theirs->words);
             same = false;
         }
     }
     return same;
+}
+
+/* ---- as members leave ---- */
+
+static void words_of_last(const struct announce *last, char *ret_text, size_t capacity)
+{
+    char what[128];
+
+    if (!last) {
+        snprintf(ret_text, capacity, "before any");
+        return;
+    }
+    call_words_text(&last->words, what, sizeof what);
+    snprintf(ret_text, capacity, "after #%llu %s", (unsigned long long)last->sequence, what);
+}
+
+/* Both leave, and one has made calls that the other never will: an engine may let such ones return. */
+static void propose_number(struct tutti_group *group, int source, const struct announce *theirs)
+{
+    char own[192], other[192], words[CONTROL_WORDS_MAX];
+    int low = source < group->rank ? source : group->rank;
+
+    words_of_last(group_own_call(group, group->sequence), own, sizeof own);
+    words_of_last(theirs, other, sizeof other);
+    snprintf(words, sizeof words,
+             "members left after different numbers of calls: rank %d %s; rank %d %s", low,
+             low == source ? other : own, low == source ? group->rank : source,
+             low == source ? own : other);
+    propose(group, source, words);
+}
+
+void group_compare_last(struct tutti_group *group, bool leaves)
+{
+    for (int r = 0; r < group->size && !control_verdict_status(group->control); r++) {
+        const struct control_member *member = &group->control->members[r];
+        const struct announce *theirs = &member->last;
+
+        if (!member->left || (member->compared && !leaves))
+            continue;
+        const struct announce *mine = group_own_call(group, theirs->sequence);
+        const bool known = theirs->words.operation != OPERATION_NONE;
+        if (known && mine && mine->signature != theirs->signature)
+            propose_mismatch(group, r, theirs->sequence, &mine->words, &theirs->words);
+        else if (known && leaves && theirs->sequence != group->sequence)
+            propose_number(group, r, theirs);
+        if (!member->compared &&
+            theirs->sequence <= group->sequence) /* else once it has come so far */
+            control_compared(group->control, r);
+    }
 }
 
 /*

@@ -89,7 +89,7 @@ static void write_members(struct json *json, const struct tutti_group *group)
         json_int(json, "world_rank",
                  group->lineage.world_ranks ? group->lineage.world_ranks[r] : r);
         if (m->left)
-            json_uint(json, "left_after", m->left_after);
+            json_uint(json, "left_after", m->last.sequence);
         if (m->dead)
             json_string(json, "lost", m->vanished ? "vanished" : "ended");
         if (process)

@@ -31,9 +31,10 @@
 enum {
     DEFAULT_TIMEOUT_MS = 30 * 60 * 1000,
     STORE_HOST_WAITS_MS = 5000,
-    ABORT_WAITS_MS = 2000,
+    VERDICT_WAITS_MS = 2000,
     SENDS_LEAVE_MS = 5000,
     LINGER_MS = 50,
+    COMPARE_MS = 500, /* instead, where last calls are compared: a busy host keeps 50 ms seldom */
     PASSED_ON_MS = 200
 };
 
@@ -416,6 +417,8 @@ static void finish_own_calls(struct tutti_group *group)
         struct operation_state last = {.status = TUTTI_ERR_NOT_READY};
 
         engine_take(engine);
+        if (group->native && !atomic_load(&group->failed))
+            group_hear(group);
         bool idle = !group->queue.first && !group->messages.first;
         bool sent = !group->p2p || p2p_idle(group->p2p_engine) || atomic_load(&group->failed);
         engine_release(engine);
@@ -427,28 +430,53 @@ static void finish_own_calls(struct tutti_group *group)
     }
 }
 
-/* Whether all members read the page in which this one has said bye, and no notes pass through it. */
+/* Whether all members read the page in which this one has said bye, no notes pass through it, and nothing is
+ * compared with the others' last calls. */
 static bool needs_nobody(const struct tutti_group *group)
 {
-    return !group->wrappers && group->mates && group->mates->count == group->size;
+    return !group->wrappers && !group->native && group->mates && group->mates->count == group->size;
+}
+
+/* Of a group that has ended only the number, as others may not know of the verdict yet. */
+static struct announce last_call(const struct tutti_group *group)
+{
+    const uint64_t completed = atomic_load(&group->completed);
+    const struct announce *own = group_own_call(group, completed);
+
+    if (own && completed == group->sequence && !control_verdict_status(group->control))
+        return *own;
+    return (struct announce){.sequence = completed};
+}
+
+/* What an engine let pass is told by the last calls. Whoever finds it waits for the verdict. */
+static void compare_last(struct tutti_group *group)
+{
+    if (!group->native)
+        return;
+    group_compare_last(group, true);
+    if (control_has_proposed(group->control))
+        control_await_verdict(group->control, VERDICT_WAITS_MS);
 }
 
 /*
  * Says bye, and is there for some 50 ms to pass on what comes from neighbours that leave in the same
- * moment; those who do not answer that they know, and will tell others then. All groups are moved
- * meanwhile, as another member may leave them in another order, and waits here for an answer there.
+ * moment; those who do not answer that they know, and will tell others then. Over an engine it is for 500 ms,
+ * and all members, to compare last calls. All groups are moved meanwhile, as another member may leave them in
+ * another order, and waits here for an answer there.
  */
 static void leave(struct tutti_group *group)
 {
     struct engine *engine = &group->context->engine;
     struct operation_state known = {.status = TUTTI_ERR_NOT_READY};
 
-    control_bye(group->control, atomic_load(&group->completed));
+    const struct announce last = last_call(group);
+    control_bye(group->control, &last);
     if (!needs_nobody(group) && !control_bye_is_known(group->control)) {
         engine_take(engine);
         group->farewell = &known;
         engine_release(engine);
-        (void)engine_wait(engine, &known, clock_deadline_ms(LINGER_MS));
+        (void)engine_wait(engine, &known,
+                          clock_deadline_ms(group->native ? COMPARE_MS : LINGER_MS));
         control_flush(group->control, PASSED_ON_MS);
     }
     engine_remove(engine, &group->source);
@@ -494,6 +522,7 @@ tutti_status tutti_group_destroy(tutti_group *group)
     tutti_store_server *server = bootstrap_take_server(&group->bootstrap);
     if (server)
         await_byes(group);
+    compare_last(group);
     status = control_verdict_status(group->control);
     if (status)
         status = group_verdict(group);
@@ -553,7 +582,7 @@ tutti_status tutti_group_abort(tutti_group *group, const char *reason)
              reason && *reason ? reason : "no reason given");
     control_propose(group->control, TUTTI_ERR_ABORTED, group->rank, words);
     /* The lowest living member fixes it; calls that begin after this one find the group ended. */
-    control_await_verdict(group->control, ABORT_WAITS_MS);
+    control_await_verdict(group->control, VERDICT_WAITS_MS);
     engine_ring(&group->context->engine);
     return TUTTI_OK;
 }

@@ -29,6 +29,7 @@
 #include "control/mates.h"
 #include "dispatch/dispatch.h"
 #include "group/announced.h"
+#include "group/sampled.h"
 #include "p2p/p2p.h"
 #include "plugin/backend.h"
 #include "work/engine.h"
@@ -284,6 +285,7 @@ struct tutti_group {
     struct announce *futures;                /* [size * GROUP_FUTURES_KEPT] */
     uint64_t last_future; /* no member has announced a later call that is kept there */
     struct announced announced;
+    struct sampled sampled; /* of an engine's calls */
 
     /* works and batches, under the engine's lock */
     struct async_call *async_calls, *free_calls;
@@ -451,6 +453,9 @@ void group_call_failed(struct tutti_group *group, struct call *call, tutti_statu
 /* Ends a call that is in a list; its memory may be gone afterwards. */
 void group_complete(struct tutti_group *group, struct call *call, tutti_status status);
 void group_message_done(struct p2p_op *op);
+/* Takes in what members have told, and answers it: where an engine has nobody wait, nobody else does. With
+ * the baton, not from p2p's callbacks. */
+void group_hear(struct tutti_group *group);
 /* A connection with the member has ended, as `provider` says in `words` (NULL: it has none). */
 void group_suspect(struct tutti_group *group, int rank, const char *provider, const char *words);
 
@@ -473,13 +478,17 @@ void group_describe_call(const struct call *call, char *ret_text, size_t capacit
 
 /* ---- compare.c ---- */
 
-/* This member's call of that number: of the last 64, or still in the queue. NULL: forgotten. */
+/* This member's call of that number: of the last 64, still in the queue, or sampled. NULL: forgotten, or not
+ * made yet. */
 const struct announce *group_own_call(const struct tutti_group *group, uint64_t sequence);
 /* Compares what `source` announced with what this member called; proposes a mismatch. */
 void group_compare(struct tutti_group *group, int source, const struct announce *theirs);
 /* This member calls `call` now. False: somebody announced something else under this number before.
  * Looks at every member: for calls up to last_future only. */
 bool group_compare_futures(struct tutti_group *group, const struct announce *call);
+/* Compares the last calls of members that have left; with `leaves`, which this one does, too, their numbers
+ * as well. */
+void group_compare_last(struct tutti_group *group, bool leaves);
 /* A mate's line in mapped memory differs from what this member called. */
 void group_mapped_mismatch(struct tutti_group *group);
 

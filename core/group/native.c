@@ -33,6 +33,7 @@ struct native {
     bool under_way; /* start has taken an operation that has no result yet */
     bool laid_out;  /* the call's memory is as engines want it */
     bool formed, aborted;
+    bool asks;                     /* before each operation, whether the neighbours call the same */
     bool waits;                    /* test has said NOT_READY, in the call that is under way */
     bool late;                     /* a neighbour had not answered when native_look() looked last */
     int64_t since_ns;              /* when native_look() saw it first */
@@ -118,7 +119,10 @@ tutti_status native_open(struct tutti_group *group, const char *name, const int 
     struct native *n = group->native = calloc(1, sizeof *n);
     if (!n)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a team");
-    *n = (struct native){.ops = ops, .self = {.group = group, .wait_fd = -1}, .wait_fd = -1};
+    *n = (struct native){.ops = ops,
+                         .self = {.group = group, .wait_fd = -1},
+                         .wait_fd = -1,
+                         .asks = log_enabled(LOG_DETAIL)};
     snprintf(n->self.name, sizeof n->self.name, "%s", name);
     n->facts = (struct native_facts){n->self.name, ops, &endpoint_services, &n->self};
     status = allocate(n, group->size);
@@ -127,6 +131,8 @@ tutti_status native_open(struct tutti_group *group, const char *name, const int 
     if (!status)
         context_plugin_started(plugin, TUTTI_PROVIDER_COLLECTIVES);
     group->callers_only |= ops->threads == TUTTI_THREADS_CALLERS_ONLY; /* known once it is open */
+    group->control->compares =
+        true; /* others may be done, and leave, before this member has formed the group */
     return status ? status : endpoint_take_address(group, NATIVE, n->self.name, address_of, n);
 }
 
@@ -209,6 +215,8 @@ bool native_may_sleep(const struct tutti_group *group)
 
     if (!n || n->trouble || !is_native(group->queue.first) || group->queue.first->doomed)
         return true;
+    if (n->asks && !n->laid_out) /* what it waits for comes by messages */
+        return true;
     return n->under_way && n->wait_fd >= 0 && n->ops->arm(n->team) == TUTTI_ARMED;
 }
 
@@ -265,6 +273,31 @@ static void hold_back(struct native *n, tutti_status status)
     snprintf(n->words, sizeof n->words, "%.*s", TEXT_CUT(error_message(), 900));
 }
 
+/* With TUTTI_DEBUG=DETAIL, before each operation. All members are in the ring, so where each has asked its
+ * neighbours all call the same; who has not answers once it has called. */
+static bool neighbours_agree(struct tutti_group *group, const struct call *call)
+{
+    bool agree = true;
+    int neighbours[2];
+
+    native_neighbours(group, neighbours);
+    for (int i = 0; i < 2; i++) {
+        announced_tell(group, neighbours[i], &call->announce);
+        agree &= announced_agrees(group, neighbours[i], call->announce.sequence);
+    }
+    if (!agree && group->p2p)
+        p2p_progress(group->p2p_engine);
+    return agree;
+}
+
+/* What calls are compared by before the engine begins one. */
+static bool may_begin(struct tutti_group *group, const struct call *call)
+{
+    if (sampled_is_due(&group->sampled, call->announce.sequence) && !sampled_tell(group, call))
+        return false;
+    return !group->native->asks || group->native->laid_out || neighbours_agree(group, call);
+}
+
 tutti_status native_advance(struct tutti_group *group, struct call *call)
 {
     struct native *n = group->native;
@@ -273,6 +306,10 @@ tutti_status native_advance(struct tutti_group *group, struct call *call)
     if (n->trouble)
         return TUTTI_ERR_NOT_READY;
     if (!call->begun) {
+        if (!may_begin(group, call)) {
+            n->waits = true;
+            return TUTTI_ERR_NOT_READY;
+        }
         status = start(group, call);
         call->begun = !status;
         if (!status)
@@ -327,7 +364,7 @@ static bool all_agree(struct tutti_group *group, const struct announce *call)
 
     for (int r = 0; r < group->size; r++) {
         announced_tell(group, r, call);
-        agree &= !announced_is_missing(group, r, call->sequence);
+        agree &= r == group->rank || announced_agrees(group, r, call->sequence);
     }
     return agree;
 }

@@ -6,7 +6,8 @@
  * the core's, and the first thing that the core does with a group that has ended is to abort the team.
  * As an engine compares nothing, a member whose operation takes longer than a millisecond announces
  * its call to its two neighbours in the ring of ranks, which compare it with theirs and answer. So a
- * mismatch is found where engines would wait for ever, and a deadline can name who has not called.
+ * mismatch is found where engines would wait for ever, and a deadline can name who has not called. Of calls
+ * in which nobody waits sampled.h tells; with TUTTI_DEBUG=DETAIL each is compared before it begins.
  */
 #ifndef TUTTI_GROUP_NATIVE_H
 #define TUTTI_GROUP_NATIVE_H

@@ -478,6 +478,29 @@ static void look_at_transfers(struct tutti_group *group, int64_t now)
         engine_be_eager(&group->context->engine, now, begun);
 }
 
+/* Nothing else is left to do. */
+static void look_at_farewell(struct tutti_group *group)
+{
+    struct control *control = group->control;
+
+    if (group->native)
+        group_compare_last(group, true);
+    if (control_verdict_status(control) ||
+        (!control_has_proposed(control) && control_bye_is_known(control)))
+        engine_complete(&group->context->engine, group->farewell, TUTTI_OK);
+}
+
+void group_hear(struct tutti_group *group)
+{
+    control_poll(group->control);
+    if (group->p2p) {
+        p2p_progress(group->p2p_engine);
+        announced_answer(group);
+    }
+    if (group->native)
+        group_compare_last(group, false);
+}
+
 static void look(struct engine_source *source, int64_t now)
 {
     struct tutti_group *group = (struct tutti_group *)source;
@@ -485,9 +508,8 @@ static void look(struct engine_source *source, int64_t now)
     control_poll(group->control);
     if (control_is_asked(group->control))
         control_answer(group->control, group->sequence);
-    if (group->farewell) { /* nothing else is left to do */
-        if (control_bye_is_known(group->control))
-            engine_complete(&group->context->engine, group->farewell, TUTTI_OK);
+    if (group->farewell) {
+        look_at_farewell(group);
         return;
     }
     if (group->wrappers)
@@ -497,6 +519,8 @@ static void look(struct engine_source *source, int64_t now)
         return;
     }
     look_at_leavers(group, now);
+    if (group->native)
+        group_compare_last(group, false);
     look_at_byes(group);
     look_at_suspects(group, now);
     native_look(group, now);

@@ -510,7 +510,7 @@ static bool expects(struct tutti_group *group)
     for (int r = 1; r < group->size; r++) {
         const struct control_member *m = &control->members[r];
 
-        there |= !m->dead && (!m->left || m->left_after >= completed);
+        there |= !m->dead && (!m->left || m->last.sequence >= completed);
     }
     pthread_mutex_unlock(&control->lock);
     return expected && there;

@@ -106,7 +106,7 @@ struct p2p_events {
      * complete with `status` after this event; what had arrived whole can still be received.
      */
     void (*peer_failed)(void *user, int source, tutti_status status, const char *words);
-    /* NULL, or called after `announce` for what p2p_announce() has sent. */
+    /* NULL, or called after `announce` for what p2p_announce() has sent, unless as an answer. */
     void (*announced)(void *user, int source, uint64_t sequence);
 };
 
@@ -198,8 +198,8 @@ tutti_status p2p_collective_recv(struct p2p_group *group, struct p2p_op *op, int
 
 /* Tells `destination` of a call of which no message tells it; its own calls are compared with it. Lost
  * where the path has failed. NO_MEMORY. */
-tutti_status p2p_announce(struct p2p_group *group, int destination,
-                          const struct announce *announce);
+tutti_status p2p_announce(struct p2p_group *group, int destination, const struct announce *announce,
+                          bool answers);
 
 /*
  * Withdraws a receive that has not matched or a send of which nothing was given to the transport:

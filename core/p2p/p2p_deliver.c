@@ -317,7 +317,7 @@ static void arrived_data(struct p2p_group *group, struct p2p_path *path, const s
 static void arrived_announce(const struct p2p_group *group, const struct p2p_header *h)
 {
     group->events->announce(group->user, (int)h->source, &h->announce);
-    if (group->events->announced)
+    if (h->kind == P2P_ANNOUNCE && group->events->announced)
         group->events->announced(group->user, (int)h->source, h->tag);
 }
 
@@ -332,6 +332,7 @@ static void arrived(struct p2p_group *group, struct p2p_path *path, const struct
     }
     switch (h->kind) {
     case P2P_ANNOUNCE:
+    case P2P_ANSWER:
         arrived_announce(group, h);
         if (envelope)
             envelope_free(envelope);

@@ -193,9 +193,10 @@ tutti_status p2p_collective_send(struct p2p_group *group, struct p2p_op *op, int
     return send(group, op, destination, &header, buffer);
 }
 
-tutti_status p2p_announce(struct p2p_group *group, int destination, const struct announce *announce)
+tutti_status p2p_announce(struct p2p_group *group, int destination, const struct announce *announce,
+                          bool answers)
 {
-    struct p2p_header header = {.kind = P2P_ANNOUNCE,
+    struct p2p_header header = {.kind = answers ? P2P_ANSWER : P2P_ANNOUNCE,
                                 .group = group->id,
                                 .source = (uint32_t)group->rank,
                                 .tag = announce->sequence,

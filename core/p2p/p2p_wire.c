@@ -30,7 +30,8 @@ static uint64_t get64(const uint8_t *at)
 
 static bool has_announce(uint8_t kind)
 {
-    return kind == P2P_COLLECTIVE || kind == P2P_COLLECTIVE_REQUEST || kind == P2P_ANNOUNCE;
+    return kind == P2P_COLLECTIVE || kind == P2P_COLLECTIVE_REQUEST || kind == P2P_ANNOUNCE ||
+           kind == P2P_ANSWER;
 }
 
 void p2p_wire_encode(const struct p2p_header *header, uint8_t ret_wire[P2P_HEADER_BYTES])
@@ -94,6 +95,7 @@ static const char *check_kind(const struct p2p_header *h, const uint8_t *wire)
     case P2P_GRANT:
         return h->bytes || h->tag > UINT32_MAX ? "impossible grant" : NULL;
     case P2P_ANNOUNCE:
+    case P2P_ANSWER:
         return h->bytes || h->id ? "an announcement with a size" : NULL;
     case P2P_REFUSE:
         return h->bytes || h->tag ? "impossible refusal" : NULL;

@@ -32,6 +32,7 @@ enum p2p_kind {
     P2P_DATA,               /* a piece of `bytes` at offset `tag` of the receive `id` follows */
     P2P_CREDIT,             /* nothing but `credit` */
     P2P_ANNOUNCE,           /* announce, without a message: an engine does it, or it waits */
+    P2P_ANSWER,             /* announce of the call that a P2P_ANNOUNCE asked about */
     P2P_KIND_END
 };
 

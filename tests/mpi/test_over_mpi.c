@@ -166,6 +166,31 @@ MPI_TEST(the_blocking_forms_give_up_deadlines_and_say_so)
         NULL);
 }
 
+/* MPI pairs small calls that differ, mostly without an error. */
+MPI_TEST(small_calls_that_differ_are_told_to_all)
+{
+    static const char *const in[] = {"UNLIKE_IN=kind",
+                                     "UNLIKE_IN=op",
+                                     "UNLIKE_IN=count",
+                                     "UNLIKE_IN=dtype",
+                                     "UNLIKE_IN=roots_that_wait",
+                                     "UNLIKE_IN=roots_that_send"};
+
+    for (size_t i = 0; i < sizeof in / sizeof in[0]; i++)
+        for (int late = 0; late < 2; late++)
+            run(family, &(struct a_case){"rank_unlike", "calls_that_differ_are_told_to_all", 2},
+                (const char *[]){in[i], late ? "UNLIKE_LATE=1" : NULL, NULL});
+}
+
+MPI_TEST(with_detail_calls_are_compared_before_anything_moves)
+{
+    static const char *const asks[] = {"UNLIKE_ASKS=all", "UNLIKE_ASKS=0", "UNLIKE_ASKS=1"};
+
+    for (size_t i = 0; i < sizeof asks / sizeof asks[0]; i++)
+        run(family, &(struct a_case){"rank_unlike", "who_asks_hears_before_anything_moves", 2},
+            (const char *[]){asks[i], NULL});
+}
+
 /* Its engine is in every build, its library is not. */
 Test(over_mpi, the_standard_abi_without_its_library_is_refused_with_what_to_do)
 {

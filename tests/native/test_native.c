@@ -136,6 +136,50 @@ Test(native, a_mismatch_is_found_where_the_engine_complains_of_what_came)
         "TUTTI_FAKE_COMPLAINS=1", NULL);
 }
 
+/* Of an engine that pairs them, as MPI does. */
+Test(native, small_calls_that_differ_and_never_wait_are_told_to_all)
+{
+    static const char *const in[] = {"UNLIKE_IN=kind", "UNLIKE_IN=count", "UNLIKE_IN=dtype",
+                                     "UNLIKE_IN=roots_that_wait", "UNLIKE_IN=roots_that_send"};
+
+    for (size_t i = 0; i < sizeof in / sizeof in[0]; i++)
+        for (int late = 0; late < 2; late++) {
+            const char *const env[] = {PLUGINS, in[i], "TUTTI_FAKE_PAIRS=1",
+                                       late ? "UNLIKE_LATE=1" : NULL, NULL};
+
+            cr_expect(
+                ranks_run(&(struct ranks_options){.program = "rank_unlike",
+                                                  .case_name = "calls_that_differ_are_told_to_all",
+                                                  .size = 3,
+                                                  .backend = "fake",
+                                                  .env = env}),
+                "%s%s", in[i], late ? ", late" : "");
+        }
+}
+
+Test(native, with_detail_calls_are_compared_before_anything_moves)
+{
+    static const char *const asks[] = {"UNLIKE_ASKS=all", "UNLIKE_ASKS=0", "UNLIKE_ASKS=1",
+                                       "UNLIKE_ASKS=2"};
+
+    for (size_t i = 0; i < sizeof asks / sizeof asks[0]; i++)
+        run("rank_unlike", "who_asks_hears_before_anything_moves", "fake", asks[i],
+            "TUTTI_FAKE_PAIRS=1");
+}
+
+Test(native, with_detail_deadlines_and_losses_end_as_without)
+{
+    static const char *const cases[] = {"a_member_that_does_not_call_is_named",
+                                        "served_by_the_engine_or_by_the_core",
+                                        "asynchronous_operations_of_both_kinds_complete_in_order",
+                                        "a_mismatch_is_found_where_the_engine_waits_for_ever",
+                                        "a_group_made_from_another_has_a_team_of_its_own",
+                                        "an_abort_ends_an_operation_in_flight"};
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        run("rank_native", cases[i], "fake", "TUTTI_DEBUG=DETAIL", "FAKE_CORE=fake ");
+}
+
 Test(native, an_abort_ends_an_operation_in_flight)
 {
     run("rank_native", "an_abort_ends_an_operation_in_flight", "fake", NULL, NULL);

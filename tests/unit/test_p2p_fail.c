@@ -301,6 +301,7 @@ Test(p2p_fail, a_header_that_makes_no_sense_ends_its_path_and_no_other)
         {{.kind = P2P_DATA, .group = 1, .bytes = P2P_PIECE_MAX + 1}, -1, 0, 64, "too long"},
         {{.kind = P2P_DATA, .group = 1, .bytes = 8, .id = 70}, -1, 0, 64, "never asked for"},
         {{.kind = P2P_ANNOUNCE, .group = 1}, -1, 0, 64, "unknown operation"},
+        {{.kind = P2P_ANSWER, .group = 1}, -1, 0, 64, "unknown operation"},
         {{.kind = P2P_ANNOUNCE,
           .group = 1,
           .bytes = 8,
