@@ -18,8 +18,8 @@ extern char **environ;
 
 /* The common name of a program is the last one. The arguments make launchers let survivors live and start
  * more ranks than there are CPUs, without binding those to any, all on this host: Open MPI's wants an ssh
- * otherwise, though nobody would use it, and MPICH's waits for an srun of its own in a step of Slurm's. Any MPICH's starts ranks of another
- * as well, so that for the standard ABI need not be the library's own. */
+ * otherwise, though nobody would use it, and MPICH's waits for an srun of its own in a step of Slurm's.
+ * Any MPICH's starts ranks of another as well, so that for the standard ABI need not be the library's own. */
 static const struct mpirun mpiruns[] = {
     {"openmpi",
      {"mpirun.openmpi", "orterun"},
@@ -153,15 +153,22 @@ struct command {
     char **environment;
 };
 
-/* What a launcher that we run under has told this process of its place there: it is not the new job's. */
-static bool is_of_outer_job(const char *variable)
+static bool begins_with_one(const char *variable, const char *const *prefixes)
 {
-    static const char *const prefixes[] = {"OMPI_COMM_WORLD_", "PMI_", "PMIX_"};
-
-    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
-        if (!strncmp(variable, prefixes[i], strlen(prefixes[i])))
+    for (; *prefixes; prefixes++)
+        if (!strncmp(variable, *prefixes, strlen(*prefixes)))
             return true;
     return false;
+}
+
+/* What a launcher that we run under has told this process of its place there: it is not the new job's.
+ * Settings of the user's are. */
+static bool is_of_outer_job(const char *variable)
+{
+    static const char *const places[] = {"OMPI_COMM_WORLD_", "PMI_", "PMIX_", NULL};
+    static const char *const settings[] = {"PMIX_MCA_", "PMIX_INSTALL_PREFIX=", NULL};
+
+    return begins_with_one(variable, places) && !begins_with_one(variable, settings);
 }
 
 static bool make_environment(struct command *command)

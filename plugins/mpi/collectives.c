@@ -167,7 +167,7 @@ static void team_close(tutti_team *team)
 
     MPI_Finalized(&ended);
     job_lock();
-    if (!ended && !job_is_foreign(team->job) && team->comm != MPI_COMM_NULL &&
+    if (!ended && team->job && !job_is_foreign(team->job) && team->comm != MPI_COMM_NULL &&
         team->request == MPI_REQUEST_NULL)
         MPI_Comm_free(&team->comm);
     job_unlock();

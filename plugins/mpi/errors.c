@@ -33,13 +33,28 @@ bool errors_are_the_programs(void)
     return ours != MPI_ERRHANDLER_NULL || MPI_Comm_create_errhandler(hand_on, &ours) == MPI_SUCCESS;
 }
 
-/* The program may have given it another handler since the last time. */
+/* The program may have given it another handler since the last time. Where it has read ours in such a moment
+ * and set it again, the one before is still its own. */
+static void read_programs(void)
+{
+    MPI_Errhandler now;
+
+    MPI_Comm_get_errhandler(MPI_COMM_WORLD, &now);
+    if (now == ours && programs == MPI_ERRHANDLER_NULL)
+        programs = MPI_ERRORS_ARE_FATAL;
+    if (now == ours) {
+        MPI_Errhandler_free(&now);
+        return;
+    }
+    if (programs != MPI_ERRHANDLER_NULL)
+        MPI_Errhandler_free(&programs);
+    programs = now;
+}
+
 static int take_result(MPI_Request *request, int *ret_done)
 {
     pthread_mutex_lock(&moment);
-    if (programs != MPI_ERRHANDLER_NULL)
-        MPI_Errhandler_free(&programs);
-    MPI_Comm_get_errhandler(MPI_COMM_WORLD, &programs);
+    read_programs();
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, ours);
     is_ours = true;
     int code = MPI_Test(request, ret_done, MPI_STATUS_IGNORE);

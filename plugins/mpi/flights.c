@@ -10,9 +10,10 @@
 
 enum {
     CALL_FLIGHTS = 3, /* of one call at most: another peer's frame, its own, what is behind it */
-    /* For a message that is half-way, on either side: a moment, or for ever, when the other has died or
-     * was stopped there. */
-    DRAIN_MS = 100
+    /* For a message that is half-way, on either side: a moment, longer for a long piece over a slow network,
+     * or for ever, when the other has died or was stopped there. */
+    DRAIN_MS = 100 + PIECE_BYTES / 100000,
+    TOGETHER_MS = 20
 };
 
 /* ---- memory -------------------------------------------------------------------------------- */
@@ -177,14 +178,14 @@ static bool is_receive(enum flight_kind kind)
     return kind == FRAME_IN || kind == LONG_IN;
 }
 
-/* Until when to wait for one; those that go at the same time share it. */
+/* Until when to wait for one; those that are taken back one after the other share it. */
 static int64_t drained_by(tutti_endpoint *endpoint, enum flight_kind kind, int64_t now_ns)
 {
     const int64_t ms = INT64_C(1000000);
 
     if (kind == FRAME_OUT)
         return now_ns;
-    if (now_ns > endpoint->draining_ns + 2 * DRAIN_MS * ms)
+    if (now_ns > endpoint->drained_ns + TOGETHER_MS * ms)
         endpoint->draining_ns = now_ns;
     return endpoint->draining_ns + DRAIN_MS * ms;
 }
@@ -208,6 +209,7 @@ static bool let_go(tutti_endpoint *endpoint, MPI_Request *handle, enum flight_ki
     if (!done)
         MPI_Request_free(handle);
     job_unlock();
+    endpoint->drained_ns = c->host->now_ns(c->host_self);
     return done;
 }
 

@@ -11,17 +11,6 @@
 enum { WIRE_FORMAT = 2 };
 enum { ADDRESS_BYTES = 40 };
 
-/*
- * Open MPI takes 0.2 ms for the sixteen pieces of 1 MiB that 16 MiB would else be, on top of 1.8 ms for the
- * whole. MPICH is faster in these: 4 ms against 5. A receive that is taken back waits for its piece,
- * DRAIN_MS at most (flights.c).
- */
-#if defined(OPEN_MPI)
-#define PIECE_BYTES (16 << 20)
-#else
-#define PIECE_BYTES 0 /* the core's choice */
-#endif
-
 /* ---- endpoints ----------------------------------------------------------------------------- */
 
 static tutti_status mpi_open(const tutti_host *host, void *host_self,
@@ -31,7 +20,8 @@ static tutti_status mpi_open(const tutti_host *host, void *host_self,
 
     if (!endpoint)
         return host->error(host_self, TUTTI_ERR_NO_MEMORY, 0, "out of memory");
-    tutti_status status = job_join(host, host_self, options->deadline_ns, &endpoint->job);
+    tutti_status status = job_join(
+        host, host_self, TUTTI_HAS(options, deadline_ns) ? options->deadline_ns : 0, &endpoint->job);
     if (!status)
         status = job_take_number(host, host_self, &endpoint->number);
     if (status) {

@@ -401,8 +401,8 @@ Test(run, every_rank_that_a_failure_leaves_writes_its_dump, .timeout = 60)
     char *folder = folder_new();
     g_autofree char *log = g_build_filename(folder, "log", NULL);
     g_autofree char *words =
-        g_strdup_printf("run -n 4 -- sh -c 'cd %s; echo $$ > $RANK; export TUTTI_DUMP_DIR=%s/dumps;"
-                        "exec %s/train_digits --epochs 100000'",
+        g_strdup_printf("run -n 4 --wait 20 -- sh -c 'cd %s; echo $$ > $RANK;"
+                        "export TUTTI_DUMP_DIR=%s/dumps; exec %s/train_digits --epochs 100000'",
                         folder, folder, TUTTI_TEST_PROGRAMS);
     pid_t pid = command_start(words, log);
 
