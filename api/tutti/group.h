@@ -148,9 +148,12 @@ TUTTI_API tutti_status tutti_group_translate(const tutti_group *from, const int3
 /**
  * Leaves the group: says bye to the other members, releases what the group holds and frees the
  * handle, whatever the status is. Blocks until this member's own operations are complete or
- * failed, not for the other members (the host of a tcp store waits at most 5 s for them).
+ * failed, not for the other members (the host of a tcp store waits at most 5 s for them). Over an
+ * engine of whole operations (mpi, gloo) it waits half a second at most until the others have
+ * compared its last collective with theirs, and after a difference 2 s for the verdict.
  * Returns the group's verdict if it had failed, which may be that this member left while others
- * called on: what it had called itself was complete. NULL is allowed.
+ * called on: what it had called itself was complete. TUTTI_ERR_MISMATCH also where that comparison
+ * found a difference. NULL is allowed.
  */
 TUTTI_API tutti_status tutti_group_destroy(tutti_group *group);
 

@@ -262,7 +262,7 @@ static size_t write_bye(uint8_t body[BYE_BYTES], int rank, const struct announce
 }
 
 /* False: it makes no sense. */
-static bool read_bye(struct control *control, const uint8_t *body, size_t size, int *ret_rank,
+static bool read_bye(const struct control *control, const uint8_t *body, size_t size, int *ret_rank,
                      struct announce *ret_last)
 {
     struct reader r = {.data = body, .size = size};
@@ -314,10 +314,26 @@ bool control_bye_is_known(struct control *control)
     pthread_mutex_lock(&control->lock);
     for (struct control_conn *c = control->connections; c; c = c->next)
         known &= c->closing || c->rank < 0 || has_heard(control, c->rank);
-    for (int r = 0; control->compares && known && r < control->size; r++)
+    const bool compares = control->compares && !control->verdict.status;
+    for (int r = 0; compares && known && r < control->size; r++)
         known &= has_heard(control, r);
     pthread_mutex_unlock(&control->lock);
     return known;
+}
+
+bool control_has_left(struct control *control, int rank, struct control_farewell *ret)
+{
+    const struct control_member *member = &control->members[rank];
+
+    pthread_mutex_lock(&control->lock);
+    const bool left = member->left;
+    *ret = (struct control_farewell){
+        .last = member->last,
+        .known = member->last.words.operation != OPERATION_NONE || member->last.signature,
+        .compared = member->compared,
+    };
+    pthread_mutex_unlock(&control->lock);
+    return left;
 }
 
 void control_compared(struct control *control, int rank)

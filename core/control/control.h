@@ -42,7 +42,8 @@ enum {
     CONTROL_HELLO_SECONDS = 10,
     CONTROL_OUT_MAX =
         4 << 20, /* bytes that may wait for a reader, besides one message of any size */
-    CONTROL_NOTE_MAX = 256
+    CONTROL_NOTE_MAX = 256,
+    CONTROL_NO_CALL = 1 /* the signature of who leaves without any collective */
 };
 
 struct control;
@@ -218,6 +219,14 @@ void control_bye(struct control *control, const struct announce *last);
  * compared: each member.
  */
 bool control_bye_is_known(struct control *control);
+/* How a member has left. */
+struct control_farewell {
+    struct announce last; /* its last collective; sequence 0: it made none */
+    bool known;           /* what `last` was, not only its number */
+    bool compared;        /* with this member's */
+};
+/* False: it has not left. */
+bool control_has_left(struct control *control, int rank, struct control_farewell *ret);
 /* The last collective of `rank`, which has left, was compared with this member's. */
 void control_compared(struct control *control, int rank);
 /* Whether this member has proposed a cause, and no verdict is known. */

@@ -50,8 +50,8 @@ void announced_ask(struct tutti_group *group, int source, uint64_t sequence)
     struct announced *announced = &group->announced;
 
     announced_hear(group, source, sequence);
-    if (announced->told[source] == sequence) /* both have asked */
-        return;
+    if (announced->told[source] == sequence && group->sequence == sequence)
+        return; /* both have asked; of a later call it may have heard since, and forgotten this one */
     announced->asked[source] = sequence;
     owe(announced, sequence);
 }
@@ -106,14 +106,14 @@ bool announced_has_called(const struct tutti_group *group, int rank, uint64_t se
 
 bool announced_agrees(const struct tutti_group *group, int rank, uint64_t sequence)
 {
-    const struct control_member *member = &group->control->members[rank];
     const struct announced *announced = &group->announced;
+    struct control_farewell bye;
 
     if (announced->same[rank] >= sequence ||
         announced->heard[rank] >= sequence + GROUP_CALLS_KEPT) /* it has forgotten */
         return true;
-    return member->left && (member->last.sequence > sequence ||
-                            (member->last.sequence == sequence && member->compared));
+    return control_has_left(group->control, rank, &bye) &&
+           (bye.last.sequence > sequence || (bye.last.sequence == sequence && bye.compared));
 }
 
 bool announced_is_missing(const struct tutti_group *group, int rank, uint64_t sequence)

@@ -98,7 +98,7 @@ static void words_of_last(const struct announce *last, char *ret_text, size_t ca
 {
     char what[128];
 
-    if (!last) {
+    if (!last || !last->sequence) {
         snprintf(ret_text, capacity, "before any");
         return;
     }
@@ -124,19 +124,17 @@ static void propose_number(struct tutti_group *group, int source, const struct a
 void group_compare_last(struct tutti_group *group, bool leaves)
 {
     for (int r = 0; r < group->size && !control_verdict_status(group->control); r++) {
-        const struct control_member *member = &group->control->members[r];
-        const struct announce *theirs = &member->last;
+        struct control_farewell bye;
 
-        if (!member->left || (member->compared && !leaves))
+        if (!control_has_left(group->control, r, &bye) || (bye.compared && !leaves))
             continue;
+        const struct announce *theirs = &bye.last;
         const struct announce *mine = group_own_call(group, theirs->sequence);
-        const bool known = theirs->words.operation != OPERATION_NONE;
-        if (known && mine && mine->signature != theirs->signature)
+        if (theirs->sequence && bye.known && mine && mine->signature != theirs->signature)
             propose_mismatch(group, r, theirs->sequence, &mine->words, &theirs->words);
-        else if (known && leaves && theirs->sequence != group->sequence)
+        else if (bye.known && leaves && theirs->sequence != group->sequence)
             propose_number(group, r, theirs);
-        if (!member->compared &&
-            theirs->sequence <= group->sequence) /* else once it has come so far */
+        else if (!bye.compared && theirs->sequence <= group->sequence) /* else once it is there */
             control_compared(group->control, r);
     }
 }

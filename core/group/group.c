@@ -443,9 +443,11 @@ static struct announce last_call(const struct tutti_group *group)
     const uint64_t completed = atomic_load(&group->completed);
     const struct announce *own = group_own_call(group, completed);
 
-    if (own && completed == group->sequence && !control_verdict_status(group->control))
-        return *own;
-    return (struct announce){.sequence = completed};
+    if (completed != group->sequence || control_verdict_status(group->control))
+        return (struct announce){.sequence = completed};
+    if (!completed)
+        return (struct announce){.signature = CONTROL_NO_CALL};
+    return own ? *own : (struct announce){.sequence = completed};
 }
 
 /* What an engine let pass is told by the last calls. Whoever finds it waits for the verdict. */
@@ -475,8 +477,8 @@ static void leave(struct tutti_group *group)
         engine_take(engine);
         group->farewell = &known;
         engine_release(engine);
-        (void)engine_wait(engine, &known,
-                          clock_deadline_ms(group->native ? COMPARE_MS : LINGER_MS));
+        const bool compares = group->native && !control_verdict_status(group->control);
+        (void)engine_wait(engine, &known, clock_deadline_ms(compares ? COMPARE_MS : LINGER_MS));
         control_flush(group->control, PASSED_ON_MS);
     }
     engine_remove(engine, &group->source);

@@ -16,6 +16,9 @@
 
 enum {
     ANNOUNCE_AFTER_NS = 1000000,
+    /* Who asks its neighbours before it begins waits so long for their answers. One that has called and does
+     * not ask itself may be where it does not hear: in a blocking call of the engine's, or out of tutti. */
+    ANSWERS_WITHIN_NS = 200000000,
     LOST_WAITS_MS = 6000 /* for whom: a host that vanished is found after 5 s */
 };
 
@@ -33,6 +36,7 @@ struct native {
     bool under_way; /* start has taken an operation that has no result yet */
     bool laid_out;  /* the call's memory is as engines want it */
     bool formed, aborted;
+    int64_t asked_ns;              /* when it began to; 0: not in this call */
     bool asks;                     /* before each operation, whether the neighbours call the same */
     bool waits;                    /* test has said NOT_READY, in the call that is under way */
     bool late;                     /* a neighbour had not answered when native_look() looked last */
@@ -226,7 +230,7 @@ bool native_may_sleep(const struct tutti_group *group)
 static void forget(struct native *n)
 {
     n->under_way = n->laid_out = n->waits = n->late = false;
-    n->since_ns = 0;
+    n->since_ns = n->asked_ns = 0;
 }
 
 static tutti_status start(struct tutti_group *group, struct call *call)
@@ -274,20 +278,26 @@ static void hold_back(struct native *n, tutti_status status)
 }
 
 /* With TUTTI_DEBUG=DETAIL, before each operation. All members are in the ring, so where each has asked its
- * neighbours all call the same; who has not answers once it has called. */
+ * neighbours all call the same; who has not answers once it has called. Where all ask, nothing comes from one
+ * that has not compared, so who begins after a while gets nothing of another call's either. */
 static bool neighbours_agree(struct tutti_group *group, const struct call *call)
 {
-    bool agree = true;
+    struct native *n = group->native;
+    const uint64_t sequence = call->announce.sequence;
+    const int64_t now_ns = clock_now_ns();
     int neighbours[2];
 
+    n->asked_ns = n->asked_ns ? n->asked_ns : now_ns;
     native_neighbours(group, neighbours);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         announced_tell(group, neighbours[i], &call->announce);
-        agree &= announced_agrees(group, neighbours[i], call->announce.sequence);
-    }
-    if (!agree && group->p2p)
+    if (group->p2p)
         p2p_progress(group->p2p_engine);
-    return agree;
+    if (call->doomed)
+        return false;
+    return (announced_agrees(group, neighbours[0], sequence) &&
+            announced_agrees(group, neighbours[1], sequence)) ||
+           now_ns - n->asked_ns > ANSWERS_WITHIN_NS;
 }
 
 /* What calls are compared by before the engine begins one. */

@@ -485,8 +485,7 @@ static void look_at_farewell(struct tutti_group *group)
 
     if (group->native)
         group_compare_last(group, true);
-    if (control_verdict_status(control) ||
-        (!control_has_proposed(control) && control_bye_is_known(control)))
+    if (!control_has_proposed(control) && control_bye_is_known(control))
         engine_complete(&group->context->engine, group->farewell, TUTTI_OK);
 }
 

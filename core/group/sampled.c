@@ -6,8 +6,9 @@
 
 /*
  * One costs some 5 us, which of every 257 calls of 1 us could just be measured. A call that waits for a
- * millisecond is announced anyhow, so a difference is met a second later at most, as long as calls are made.
- * An odd number, since what others announce ahead is kept by its remainder (GROUP_FUTURES_KEPT).
+ * millisecond is announced anyhow, so a difference between short ones is met some thousand calls later, or as a
+ * member leaves. An odd number, since what others announce ahead is kept by its remainder (GROUP_FUTURES_KEPT);
+ * of powers of two who is late keeps the last.
  */
 enum { SAMPLE_EVERY = 1025 };
 

@@ -191,6 +191,21 @@ MPI_TEST(with_detail_calls_are_compared_before_anything_moves)
             (const char *[]){asks[i], NULL});
 }
 
+MPI_TEST(with_detail_on_one_rank_nobody_waits_for_ever)
+{
+    static const char *const env[][2] = {{NULL}, {"TUTTI_MPI_BLOCKING=1", NULL}};
+
+    for (size_t i = 0; i < sizeof env / sizeof env[0]; i++)
+        run(family, &(struct a_case){"rank_unlike", "who_asks_alone_goes_on_without_an_answer", 2},
+            env[i]);
+}
+
+MPI_TEST(who_leaves_without_a_call_is_told_apart)
+{
+    run(family, &(struct a_case){"rank_unlike", "who_leaves_without_a_call_is_told_apart", 2},
+        (const char *[]){NULL});
+}
+
 /* Its engine is in every build, its library is not. */
 Test(over_mpi, the_standard_abi_without_its_library_is_refused_with_what_to_do)
 {

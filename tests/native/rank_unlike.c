@@ -135,3 +135,46 @@ RANK_CASE(who_asks_hears_before_anything_moves)
     check_status(tutti_group_destroy(world), TUTTI_ERR_MISMATCH);
     check_words();
 }
+
+/* Its neighbour has called, does not ask itself, and is out of tutti, where it hears nothing. */
+RANK_CASE(who_asks_alone_goes_on_without_an_answer)
+{
+    int32_t value = 1;
+    int64_t shape;
+    tutti_tensor t = tutti_tensor_1d(&value, TUTTI_I32, &shape, 1);
+    tutti_options options = TUTTI_OPTIONS_INIT;
+
+    options.timeout_ms = 20000;
+    if (rank == 0)
+        setenv("TUTTI_DEBUG", "DETAIL", 1);
+    tutti_group *world = rank_init(NULL);
+    for (int i = 0; i < 8; i++) /* past the first numbers that all compare */
+        require_ok(same(world));
+    for (int i = 0; i < 3; i++) {
+        check_ok(tutti_reduce(world, &t, TUTTI_MAX, 0, &options, NULL));
+        if (rank == 1)
+            rank_sleep_ms(500);
+    }
+    check_eq(value, 1);
+    (void)size;
+    check_ok(tutti_group_destroy(world));
+}
+
+/* Rank 1 makes no call; a root that only sends would never know. */
+RANK_CASE(who_leaves_without_a_call_is_told_apart)
+{
+    int32_t value = 1;
+    int64_t shape;
+    tutti_tensor t = tutti_tensor_1d(&value, TUTTI_I32, &shape, 1);
+    tutti_group *world = rank_init(NULL), *group;
+
+    require_ok(tutti_group_new(world, NULL, 0, NULL, &group));
+    if (rank == 0)
+        (void)tutti_broadcast(group, &t, 0, NULL, NULL);
+    else
+        rank_sleep_ms(200);
+    check(tutti_group_destroy(group) != TUTTI_OK);
+    check_contains(tutti_last_error(), "left ");
+    (void)size;
+    check_ok(tutti_group_destroy(world));
+}
