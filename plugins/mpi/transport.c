@@ -20,8 +20,9 @@ static tutti_status mpi_open(const tutti_host *host, void *host_self,
 
     if (!endpoint)
         return host->error(host_self, TUTTI_ERR_NO_MEMORY, 0, "out of memory");
-    tutti_status status = job_join(
-        host, host_self, TUTTI_HAS(options, deadline_ns) ? options->deadline_ns : 0, &endpoint->job);
+    tutti_status status =
+        job_join(host, host_self, TUTTI_HAS(options, deadline_ns) ? options->deadline_ns : 0,
+                 &endpoint->job);
     if (!status)
         status = job_take_number(host, host_self, &endpoint->number);
     if (status) {

@@ -97,7 +97,8 @@ struct tutti_endpoint {
     int *indices;         /* room for what MPI_Testsome says */
     MPI_Status *statuses;
     struct request_queue done; /* complete, not yet reported */
-    int64_t draining_ns, drained_ns; /* messages are taken back: since when, and until when so far */
+    int64_t draining_ns,
+        drained_ns; /* messages are taken back: since when, and until when so far */
     uint64_t sent_bytes, received_bytes, sent_messages, received_messages;
 };
 
