@@ -8,8 +8,8 @@
  * ever when members call different things. Options of the plugin: version ("5.1.0"), missing (the
  * engine's library), closed (no team can be opened), fault ("fail 3", "late 3", "hang 3", "lost 3", "cut 3",
  * which says whose connection ended: in the third operation of the member fault_rank), drain (an operation in
- * flight cannot be withdrawn), pairs (operations that differ meet, and move nothing), served (a list of operations). For `tutti check` it may be built with a
- * mistake: FAKE_MAXIMUM_SUMS, FAKE_MIXES_BLOCKS, FAKE_CHANGES_ITS_MIND.
+ * flight cannot be withdrawn), pairs (operations that differ meet, and move nothing), served (a list of
+ * operations). For `tutti check` it may be built with a mistake: FAKE_MAXIMUM_SUMS, FAKE_MIXES_BLOCKS, FAKE_CHANGES_ITS_MIND.
  */
 #include "compat/template_alone.h"
 
