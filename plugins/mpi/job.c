@@ -21,7 +21,7 @@
 #include "launched.h"
 #include "start.h"
 
-enum { NUMBERS_MAX = 1 << 14, FINALIZE_S = 5 };
+enum { NUMBERS_MAX = 1 << 14, FINALIZE_S = 5, SETTLE_MS = 50 };
 
 struct numbers {
     int next; /* to try first */
@@ -328,10 +328,45 @@ void job_await(void)
 
 /* ---- leaving ------------------------------------------------------------------------------- */
 
+#if defined(MPICH_VERSION)
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/*
+ * MPICH 4.0 over UCX closes its connections in MPI_Finalize, and then waits for the others by its launcher,
+ * without looking at the connections any more: who needs an answer on one waits for ever. So all meet
+ * before that, and go on looking for a moment.
+ */
+static void settle(void)
+{
+    MPI_Request meeting;
+    int done = 0;
+
+    if (MPI_Ibarrier(state.job.messages, &meeting) != MPI_SUCCESS)
+        return;
+    while (!done && MPI_Test(&meeting, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS)
+        sched_yield();
+    for (const int64_t until = now_ns() + SETTLE_MS * INT64_C(1000000); now_ns() < until;) {
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, state.job.messages, &done, MPI_STATUS_IGNORE);
+        sched_yield();
+    }
+}
+#else
+static void settle(void)
+{
+}
+#endif
+
 static void *finalize(void *unused)
 {
     (void)unused;
     job_await(); /* nobody may ever have sent anything */
+    settle();
     MPI_Finalize();
     return NULL;
 }
