@@ -157,12 +157,7 @@ static bool end_half_way(tutti_group *world, bool messages, int pause_ms)
     rank_sleep_ms(pause_ms);
     if (rank == 0)
         check_ok(tutti_group_abort(group, "half-way"));
-    for (int i = 0; i < 2 && works[i]; i++) {
-        const tutti_status one = tutti_work_wait(works[i], 0);
-
-        status = status ? status : one;
-        tutti_work_free(works[i]);
-    }
+    status = rank_end_works(works, 2, status);
     check(!status || status == TUTTI_ERR_ABORTED);
     /* Who still read or wrote it would fail, or crash. */
     munmap(out, COUNT * sizeof *out);

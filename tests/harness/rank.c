@@ -45,6 +45,17 @@ void rank_sleep_ms(int ms)
         ;
 }
 
+tutti_status rank_end_works(tutti_work *const *works, int count, tutti_status status)
+{
+    for (int i = 0; i < count && works[i]; i++) {
+        const tutti_status one = tutti_work_wait(works[i], 0);
+
+        status = status ? status : one;
+        tutti_work_free(works[i]);
+    }
+    return status;
+}
+
 /* Line breaks in the words become blanks; what is too long is cut. */
 static void say(const char *kind, const char *words)
 {

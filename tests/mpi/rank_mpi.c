@@ -115,13 +115,7 @@ static tutti_status both_ways(tutti_group *group, uint8_t *out, uint8_t *in, int
         if (rank == 0)
             check_ok(tutti_group_abort(group, "half-way"));
     }
-    for (int i = 0; i < 2 && works[i]; i++) {
-        const tutti_status one = tutti_work_wait(works[i], 0);
-
-        status = status ? status : one;
-        tutti_work_free(works[i]);
-    }
-    return status;
+    return rank_end_works(works, 2, status);
 }
 
 RANK_CASE(an_abort_cuts_a_long_message_off_and_other_groups_go_on)
