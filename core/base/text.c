@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 size_t text_character(const char *text)
@@ -69,4 +71,31 @@ void text_make_printable(char *text)
 
         memset(bad, '?', length ? length : 1);
     }
+}
+
+void text_add(struct text *text, const char *format, ...)
+{
+    const size_t room = text->size - text->used;
+    va_list args;
+
+    if (!room)
+        return;
+    va_start(args, format);
+    int length = vsnprintf(text->at + text->used, room, format, args);
+    va_end(args);
+
+    if (length >= 0 && (size_t)length < room) {
+        text->used += (size_t)length;
+        return;
+    }
+    /* A cut may have split the last character. Nothing follows a cut. */
+    size_t end = text->used + strlen(text->at + text->used), last = end;
+
+    while (last > text->used && (text->at[last - 1] & 0xc0) == 0x80)
+        last--;
+    if (last > text->used && text->at[last - 1] & 0x80 && !text_character(text->at + last - 1))
+        end = last - 1;
+    text->at[end] = 0;
+    text->used = end;
+    text->size = end;
 }

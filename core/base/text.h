@@ -22,4 +22,16 @@ bool text_is_printable(const char *text);
 /* Makes it such: a control character, and each byte that belongs to no character, becomes '?'s. */
 void text_make_printable(char *text);
 
+/* Text that grows in a buffer of fixed size: what has no room is left out, between characters. */
+struct text {
+    char *at; /* the buffer, always terminated */
+    size_t size, used;
+};
+static inline struct text text_in(char *buffer, size_t size)
+{
+    *buffer = 0;
+    return (struct text){.at = buffer, .size = size};
+}
+void text_add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "info/info.h"
 
-#include <glib.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <tutti/version.h>
@@ -44,13 +44,15 @@ const char *info_size(unsigned long long bytes, char text[static INFO_SIZE_TEXT]
 /* In the order in which they are searched. */
 static void info_directories(const struct info_rows *rows)
 {
-    g_autoptr(GPtrArray) directories = search_directories();
+    STRINGS_AUTO(directories);
+    struct stat st;
 
-    for (guint i = 0; i < directories->len; i++) {
-        const char *path = directories->pdata[i];
+    search_directories(&directories);
+    for (size_t i = 0; i < directories.count; i++) {
+        const char *path = directories.at[i];
+        const bool is_there = !stat(path, &st) && S_ISDIR(st.st_mode);
 
-        info_row(rows, "plugin directory", "%s%s", path,
-                 g_file_test(path, G_FILE_TEST_IS_DIR) ? "" : " (not there)");
+        info_row(rows, "plugin directory", "%s%s", path, is_there ? "" : " (not there)");
     }
 }
 

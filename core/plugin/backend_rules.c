@@ -14,11 +14,11 @@
 #include "plugin/backend.h"
 
 /* Where in the text a fault is. */
-struct text {
+struct rules_source {
     const char *source, *words;
 };
 
-static tutti_status bad(const struct text *text, const char *at, const char *why)
+static tutti_status bad(const struct rules_source *text, const char *at, const char *why)
 {
     return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                      "%s=%.*s: at byte %zu, «%.*s»: %s; a rule is OPERATION=NAME, "
@@ -67,7 +67,8 @@ const char *backend_nearest_operation(const char *at, size_t length)
     return nearest;
 }
 
-static tutti_status unknown_operation(const struct text *text, const char *at, size_t length)
+static tutti_status unknown_operation(const struct rules_source *text, const char *at,
+                                      size_t length)
 {
     const char *nearest = backend_nearest_operation(at, length);
     char why[192];
@@ -110,7 +111,8 @@ static bool take_size(const char **at, uint64_t *ret_bytes)
 }
 
 /* "0-4k", "64k-": from and to, both included. */
-static tutti_status take_sizes(const struct text *text, const char **at, struct backend_rule *rule)
+static tutti_status take_sizes(const struct rules_source *text, const char **at,
+                               struct backend_rule *rule)
 {
     const char *from = *at;
 
@@ -124,7 +126,7 @@ static tutti_status take_sizes(const struct text *text, const char **at, struct 
 }
 
 /* The number of a backend, which is a further one when it was not named before. */
-static tutti_status take_number(const struct text *text, const char *at, size_t length,
+static tutti_status take_number(const struct rules_source *text, const char *at, size_t length,
                                 struct backend_choice *choice, uint8_t *ret_number)
 {
     char name[PLUGIN_NAME_MAX + 1];
@@ -144,7 +146,7 @@ static tutti_status take_number(const struct text *text, const char *at, size_t 
 }
 
 /* "local=NAME,remote=NAME" */
-static tutti_status take_pair(const struct text *text, const char *at, size_t length,
+static tutti_status take_pair(const struct rules_source *text, const char *at, size_t length,
                               struct backend_choice *choice, struct backend_way *ret_way)
 {
     static const char local[] = "local=", remote[] = "remote=";
@@ -160,7 +162,7 @@ static tutti_status take_pair(const struct text *text, const char *at, size_t le
 }
 
 /* What follows the operation and the sizes. */
-static tutti_status take_way(const struct text *text, const char *at, size_t length,
+static tutti_status take_way(const struct rules_source *text, const char *at, size_t length,
                              struct backend_choice *choice, struct backend_way *ret_way)
 {
     const bool pair = length && *at == ':';
@@ -181,7 +183,7 @@ static tutti_status take_way(const struct text *text, const char *at, size_t len
 }
 
 /* Messages of all sizes go one way, as they are matched in the order sent. */
-static tutti_status check_messages(const struct text *text, const char *at,
+static tutti_status check_messages(const struct rules_source *text, const char *at,
                                    const struct backend_choice *choice,
                                    const struct backend_rule *rule)
 {
@@ -197,7 +199,7 @@ static tutti_status check_messages(const struct text *text, const char *at,
     return TUTTI_OK;
 }
 
-static tutti_status take_rule(const struct text *text, const char *at, size_t length,
+static tutti_status take_rule(const struct rules_source *text, const char *at, size_t length,
                               struct backend_choice *choice, struct backend_rule *ret_rule)
 {
     const char *begin = at;
@@ -227,7 +229,7 @@ static tutti_status take_rule(const struct text *text, const char *at, size_t le
 tutti_status backend_parse_rules(const char *source, const char *words, const char *rules,
                                  struct backend_choice *choice)
 {
-    const struct text text = {source, words};
+    const struct rules_source text = {source, words};
 
     while (*rules) {
         const size_t length = strcspn(rules, ";");

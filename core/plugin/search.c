@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin/search.h"
 
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,79 +13,75 @@
 
 enum { FILES_MAX = 1024 }; /* plugins in one directory; further ones are found by name only */
 
-static void add_directory(GPtrArray *directories, const char *path)
+/* `length` bytes of `path` and what lies below it. */
+static void add_directory(struct strings *directories, size_t length, const char *path,
+                          const char *below)
 {
-    char *real = realpath(path, NULL);
-    char *directory = g_strdup(real ? real : path);
+    STRINGS_AUTO(given);
 
+    strings_add(&given, "%.*s%s", (int)length, path, below);
+    if (given.failed) {
+        directories->failed = true;
+        return;
+    }
+    char *real = realpath(given.at[0], NULL);
+    const char *directory = real ? real : given.at[0];
+
+    if (!strings_have(directories, directory))
+        strings_add(directories, "%s", directory);
     free(real);
-    if (g_ptr_array_find_with_equal_func(directories, directory, g_str_equal, NULL))
-        g_free(directory);
-    else
-        g_ptr_array_add(directories, directory);
 }
 
-GPtrArray *search_directories(void)
+void search_directories(struct strings *directories)
 {
-    GPtrArray *directories = g_ptr_array_new_with_free_func(g_free);
-    const char *path = secure_getenv("TUTTI_PLUGIN_PATH");
-    const char *library = trust_library_path();
+    const char *part = secure_getenv("TUTTI_PLUGIN_PATH");
+    const char *library = trust_library_path(), *slash = strrchr(library, '/');
 
-    g_auto(GStrv) parts = g_strsplit(path ? path : "", ":", -1);
-    for (char **part = parts; *part; part++) {
-        if (**part)
-            add_directory(directories, *part);
+    for (size_t length; part && *part; part += length + (part[length] == ':')) {
+        length = strcspn(part, ":");
+        if (length)
+            add_directory(directories, length, part, "");
     }
-    if (*library) {
-        g_autofree char *folder = g_path_get_dirname(library);
-        g_autofree char *beside = g_build_filename(folder, "tutti", "0", NULL);
-        add_directory(directories, beside);
-    }
-    add_directory(directories, TUTTI_INSTALL_PLUGIN_DIR);
-    return directories;
+    if (slash)
+        add_directory(directories, (size_t)(slash - library), library, "/tutti/0");
+    add_directory(directories, strlen(TUTTI_INSTALL_PLUGIN_DIR), TUTTI_INSTALL_PLUGIN_DIR, "");
 }
 
-char *search_name_of(const char *path)
+bool search_name_of(const char *path, char ret_name[PLUGIN_NAME_MAX + 1])
 {
-    g_autofree char *file = g_path_get_basename(path);
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    const size_t around = strlen(PREFIX) + strlen(SUFFIX), length = strlen(file);
 
-    if (!g_str_has_prefix(file, PREFIX) || !g_str_has_suffix(file, SUFFIX) ||
-        strlen(file) < strlen(PREFIX) + strlen(SUFFIX))
-        return NULL;
-
-    char *name = g_strndup(file + strlen(PREFIX), strlen(file) - strlen(PREFIX) - strlen(SUFFIX));
-    if (!descriptor_name_is_valid(name))
-        g_clear_pointer(&name, g_free);
-    return name;
+    *ret_name = 0;
+    if (length <= around || length - around > PLUGIN_NAME_MAX ||
+        strncmp(file, PREFIX, strlen(PREFIX)) || strcmp(file + length - strlen(SUFFIX), SUFFIX))
+        return false;
+    memcpy(ret_name, file + strlen(PREFIX), length - around);
+    ret_name[length - around] = 0;
+    if (!descriptor_name_is_valid(ret_name))
+        *ret_name = 0;
+    return *ret_name;
 }
 
-static int by_words(gconstpointer a, gconstpointer b)
+static void add_files(struct strings *files, const char *directory)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    const size_t first = files->count;
+    char name[PLUGIN_NAME_MAX + 1];
+    DIR *dir = opendir(directory);
+    const struct dirent *entry;
+
+    if (!dir)
+        return;
+    while (files->count - first < FILES_MAX && !files->failed && (entry = readdir(dir)))
+        if (search_name_of(entry->d_name, name))
+            strings_add(files, "%s/%s", directory, entry->d_name);
+    closedir(dir);
+    strings_sort(files, first);
 }
 
-static void add_files(GPtrArray *files, const char *directory)
+void search_files(const struct strings *directories, struct strings *files)
 {
-    g_autoptr(GDir) dir = g_dir_open(directory, 0, NULL);
-    g_autoptr(GPtrArray) here = g_ptr_array_new();
-    const char *file;
-
-    while (dir && (file = g_dir_read_name(dir)) && here->len < FILES_MAX) {
-        g_autofree char *name = search_name_of(file);
-
-        if (name)
-            g_ptr_array_add(here, g_build_filename(directory, file, NULL));
-    }
-    g_ptr_array_sort(here, by_words);
-    for (guint i = 0; i < here->len; i++)
-        g_ptr_array_add(files, here->pdata[i]);
-}
-
-GPtrArray *search_files(const GPtrArray *directories)
-{
-    GPtrArray *files = g_ptr_array_new_with_free_func(g_free);
-
-    for (guint i = 0; i < directories->len; i++)
-        add_files(files, directories->pdata[i]);
-    return files;
+    for (size_t i = 0; i < directories->count; i++)
+        add_files(files, directories->at[i]);
+    files->failed = files->failed || directories->failed;
 }

@@ -7,15 +7,18 @@
 #ifndef TUTTI_PLUGIN_SEARCH_H
 #define TUTTI_PLUGIN_SEARCH_H
 
-#include <glib.h>
+#include <stdbool.h>
 
-/* The directories as strings, each once; they need not exist. */
-GPtrArray *search_directories(void);
+#include "base/strings.h"
+#include "plugin/plugin.h"
 
-/* The paths of all files libtutti-NAME.so in `directories`, in their order, sorted within each. */
-GPtrArray *search_files(const GPtrArray *directories);
+/* Adds the directories, each once; they need not exist. */
+void search_directories(struct strings *directories);
 
-/* NAME of a path ".../libtutti-NAME.so", NULL when it is called otherwise. */
-char *search_name_of(const char *path);
+/* Adds the paths of all files libtutti-NAME.so in `directories`, in their order, sorted within each. */
+void search_files(const struct strings *directories, struct strings *files);
+
+/* NAME of a path ".../libtutti-NAME.so"; false, and "", when it is called otherwise. */
+bool search_name_of(const char *path, char ret_name[PLUGIN_NAME_MAX + 1]);
 
 #endif

@@ -7,6 +7,7 @@
 #include <tutti/tutti.h>
 
 #include "base/error.h"
+#include "base/strings.h"
 #include "base/text.h"
 
 Test(text, what_is_no_printable_utf_8_becomes_question_marks, .timeout = 5)
@@ -119,4 +120,34 @@ Test(text, of_a_reason_to_abort_is_made_printable, .timeout = 10)
     cr_expect_eq(tutti_barrier(world, NULL, NULL), TUTTI_ERR_ABORTED);
     cr_expect_not_null(strstr(tutti_last_error(), "?[2Jlost?«ä»"), "%s", tutti_last_error());
     (void)tutti_group_destroy(world);
+}
+
+Test(text, that_grows_in_a_buffer_is_cut_between_characters, .timeout = 5)
+{
+    char buffer[8];
+    struct text text = text_in(buffer, sizeof buffer);
+
+    text_add(&text, "%s-%d", "ab", 1);
+    cr_expect_str_eq(buffer, "ab-1");
+    text_add(&text, "ä%s", "世界");
+    cr_expect_str_eq(buffer, "ab-1ä");
+    text_add(&text, "z");
+    cr_expect_str_eq(buffer, "ab-1ä", "nothing follows a cut");
+    cr_expect_eq(text.used, strlen(buffer));
+}
+
+Test(text, a_list_of_strings_is_sorted_and_has_each_once, .timeout = 5)
+{
+    STRINGS_AUTO(list);
+
+    for (int i = 0; i < 100; i++)
+        strings_add(&list, "%c%d", 'a' + i % 3, i % 2);
+    cr_assert(!list.failed && list.count == 100);
+    cr_expect(strings_have(&list, "c1") && !strings_have(&list, "c2"));
+    strings_sort(&list, 1);
+    cr_expect_str_eq(list.at[0], "a0");
+    strings_unique(&list);
+    cr_assert_eq(list.count, 6);
+    for (size_t i = 1; i < list.count; i++)
+        cr_expect_lt(strcmp(list.at[i - 1], list.at[i]), 0);
 }

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of loaded plugins, and how a file gets there. The list only grows, at its head, so whoever has its head may walk it without a lock. */
+#ifndef TUTTI_PLUGIN_LOADED_H
+#define TUTTI_PLUGIN_LOADED_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <tutti/plugin.h>
+#include <tutti/status.h>
+
+struct loaded {
+    struct loaded *next;
+    const tutti_plugin *plugin;
+    pid_t pid;        /* that it was loaded in */
+    uint32_t started; /* kinds of its providers, a bit each: plugin_started() */
+    bool left;        /* plugins_leave() has told it */
+    char path[];      /* real path; "" when registered by the program */
+};
+
+struct loaded *loaded_first(void);
+
+/* What came out about one file, also when it is refused. */
+struct inspection {
+    char real[PATH_MAX];
+    uint32_t major, minor; /* of the note */
+    const tutti_plugin *plugin;
+};
+
+/* Judges the file at `path`, which must be the plugin `name`, opens it and adds it to the list. */
+tutti_status loaded_inspect(const char *path, const char *name, struct inspection *inspection);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The names of plugins: those of the files that are there, and of what the program registered. Files
+ * are not opened only to be listed, so what tutti's own offer stands in a table here.
+ */
+#include "plugin/names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/distance.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "plugin/loaded.h"
+#include "plugin/search.h"
+
+/* What names may be asked for as. Of a third party's file that nobody opened it is not known. */
+enum kinds { ANY_KIND, BACKENDS, WRAPPERS, UNKNOWN_KIND };
+
+void plugin_provides(const tutti_plugin *plugin, char ret_words[PLUGIN_PROVIDES_MAX])
+{
+    static const char *const kinds[] = {[TUTTI_PROVIDER_TRANSPORT] = "transport",
+                                        [TUTTI_PROVIDER_COLLECTIVES] = "collectives",
+                                        [TUTTI_PROVIDER_DEVICE] = "device",
+                                        [TUTTI_PROVIDER_BOOTSTRAP] = "bootstrap",
+                                        [TUTTI_PROVIDER_WRAPPER] = "wrapper"};
+    struct text text = text_in(ret_words, PLUGIN_PROVIDES_MAX);
+
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
+        if (kinds[kind] && plugin_provider(plugin, (enum tutti_provider_kind)kind))
+            text_add(&text, "%s%s", text.used ? ", " : "", kinds[kind]);
+}
+
+const char *plugin_usually_provides(const char *name)
+{
+    static const struct {
+        const char *name, *provides;
+    } own[] = {{"check", "wrapper"},
+               {"fault", "wrapper"},
+               {"trace", "wrapper"},
+               {"shm", "transport"},
+               {"tcp", "transport"}};
+
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (!strcmp(own[i].name, name))
+            return own[i].provides;
+    return "";
+}
+
+static enum kinds kind_of(const char *name, const char *provides)
+{
+    const bool engine = !strcmp(name, "gloo") || !strcmp(name, "mpi");
+
+    if (!*provides)
+        return engine ? BACKENDS : UNKNOWN_KIND;
+    return strcmp(provides, "wrapper") ? BACKENDS : WRAPPERS;
+}
+
+/* The names of a kind that are there, sorted, each once. */
+static void known_names(enum kinds kind, const struct strings *directories, struct strings *names)
+{
+    STRINGS_AUTO(files);
+    char name[PLUGIN_NAME_MAX + 1], provides[PLUGIN_PROVIDES_MAX];
+
+    search_files(directories, &files);
+    for (size_t i = 0; i < files.count; i++)
+        if (search_name_of(files.at[i], name) &&
+            (!kind || kind_of(name, plugin_usually_provides(name)) == kind))
+            strings_add(names, "%s", name);
+    for (const struct loaded *entry = loaded_first(); entry; entry = entry->next) {
+        plugin_provides(entry->plugin, provides);
+        if (!*entry->path && (!kind || kind_of(entry->plugin->name, provides) == kind))
+            strings_add(names, "%s", entry->plugin->name);
+    }
+    strings_sort(names, 0);
+    strings_unique(names);
+    names->failed = names->failed || files.failed;
+}
+
+static void add_joined(struct text *text, const struct strings *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        text_add(text, "%s%s", i ? ", " : "", list->at[i]);
+    if (!list->count)
+        text_add(text, "none");
+}
+
+void plugin_known_names(char *ret_names, size_t size)
+{
+    STRINGS_AUTO(directories);
+    STRINGS_AUTO(names);
+    struct text text = text_in(ret_names, size);
+
+    search_directories(&directories);
+    known_names(ANY_KIND, &directories, &names);
+    add_joined(&text, &names);
+}
+
+/* Adds those of `names` that are as near as any so far; *best is how near. */
+static void add_nearest(const char *name, const struct strings *names, struct text *nearest,
+                        unsigned *best)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        const char *candidate = names->at[i];
+        unsigned distance = word_distance(name, candidate);
+
+        if (distance > *best || distance >= strlen(candidate))
+            continue;
+        if (distance < *best)
+            *nearest = text_in(nearest->at, nearest->size);
+        *best = distance;
+        text_add(nearest, "%s\"%s\"", nearest->used ? " or " : ": did you mean ", candidate);
+    }
+}
+
+tutti_status names_not_found(const char *what, const char *name, const struct strings *directories)
+{
+    STRINGS_AUTO(names);
+    STRINGS_AUTO(others);
+    char guess[256], message[ERROR_MESSAGE_MAX];
+    struct text nearest = text_in(guess, sizeof guess), text = text_in(message, sizeof message);
+    unsigned best = 2; /* more changes than that are another word */
+
+    known_names(strcmp(what, "wrapper") ? BACKENDS : WRAPPERS, directories, &names);
+    known_names(UNKNOWN_KIND, directories, &others);
+    if (names.failed || others.failed)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to look for %s \"%.*s\"", what,
+                         TEXT_CUT(name, 64));
+    add_nearest(name, &names, &nearest, &best);
+    add_nearest(name, &others, &nearest, &best);
+
+    text_add(&text, "unknown %s \"%.*s\"%s%s; known: ", what, TEXT_CUT(name, 64), guess,
+             *guess ? "?" : "");
+    add_joined(&text, &names);
+    if (others.count) {
+        text_add(&text, "; others, not opened for this: ");
+        add_joined(&text, &others);
+    }
+    text_add(&text, "; searched for libtutti-%.*s.so in ", TEXT_CUT(name, 64));
+    add_joined(&text, directories);
+    return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s", message);
+}
+
+tutti_status names_check_backend(const tutti_plugin *plugin, const char *name)
+{
+    char provides[PLUGIN_PROVIDES_MAX], known[1024];
+    STRINGS_AUTO(directories);
+    STRINGS_AUTO(names);
+    struct text text = text_in(known, sizeof known);
+
+    plugin_provides(plugin, provides);
+    if (kind_of(name, provides) != WRAPPERS)
+        return TUTTI_OK;
+    search_directories(&directories);
+    known_names(BACKENDS, &directories, &names);
+    add_joined(&text, &names);
+    return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                     "%s is a wrapper, not a backend; put it in front of one with TUTTI_WRAP=%s; "
+                     "known backends: %s",
+                     name, name, known);
+}
