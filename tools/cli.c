@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <tutti/status.h>
-
 #include "base/distance.h"
 
 static void say(const char *verb, const char *format, va_list args)
@@ -38,6 +36,12 @@ const char *cli_last_error(void)
                : words;
 }
 
+int cli_say_failure(const char *verb, tutti_status status)
+{
+    cli_say(verb, "%s", cli_last_error());
+    return status == TUTTI_ERR_INVALID_ARGUMENT ? EXIT_USAGE : EXIT_FAILED;
+}
+
 int cli_usage(const char *verb, const char *format, ...)
 {
     va_list args;
@@ -51,19 +55,9 @@ int cli_usage(const char *verb, const char *format, ...)
 
 const char *cli_nearest(const char *word, const char *const *candidates)
 {
-    const char *nearest = NULL;
-    /* more changes than that, and it is another word */
-    unsigned best = 1 + (unsigned)strnlen(word, DISTANCE_WORD_MAX) / 3;
-
-    for (; *candidates; candidates++) {
-        const unsigned distance = word_distance(word, *candidates);
-
-        if (distance <= best && (!nearest || distance < best)) {
-            nearest = *candidates;
-            best = distance;
-        }
-    }
-    return nearest;
+    while (*candidates && !word_is_near(word, *candidates))
+        candidates++;
+    return *candidates;
 }
 
 /* The first long option in argv that `entries` does not have, without its dashes and value. */

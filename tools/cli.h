@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <tutti/status.h>
+
 enum {
     EXIT_OK = 0,
     EXIT_FAILED = 1,
@@ -30,7 +32,11 @@ void cli_say(const char *verb, const char *format, ...) G_GNUC_PRINTF(2, 3);
 /* What the library says went wrong, without the name of its function: nobody here has called that. */
 const char *cli_last_error(void);
 
-/* The candidate nearest to `word`, NULL when none is near enough to be what was meant. */
+/* Says on stderr what the library says went wrong with a request of the user's, and returns the exit
+ * code: EXIT_USAGE for an argument that makes no sense, else EXIT_FAILED. */
+int cli_say_failure(const char *verb, tutti_status status);
+
+/* The candidate that `word` is a typing error for, as word_is_near() says; NULL: none. */
 const char *cli_nearest(const char *word, const char *const *candidates);
 
 /*

@@ -349,19 +349,13 @@ static void build_question(JsonBuilder *builder, const struct question *question
 
 /* ---- the call ---- */
 
-static int say_failure(tutti_status status)
-{
-    cli_say("explain", "%s", cli_last_error());
-    return status == TUTTI_ERR_INVALID_ARGUMENT ? EXIT_USAGE : EXIT_FAILED;
-}
-
 static int explain_text(const struct question *question)
 {
     g_autoptr(GPtrArray) lines = g_ptr_array_new_with_free_func(line_free);
     tutti_status status = tutti_explain(&question->query, keep_row, lines);
 
     if (status != TUTTI_OK)
-        return say_failure(status);
+        return cli_say_failure("explain", status);
     print_question(question);
     print_lines(lines);
     return EXIT_OK;
@@ -375,7 +369,7 @@ static int explain_json(const struct question *question)
     build_question(builder, question);
     status = tutti_explain(&question->query, build_row, builder);
     if (status != TUTTI_OK)
-        return say_failure(status);
+        return cli_say_failure("explain", status);
     json_builder_end_array(builder);
     json_builder_end_object(builder);
     cli_print_json(builder);

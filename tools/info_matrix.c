@@ -53,34 +53,34 @@ static void take_cell(const tutti_matrix_cell *from, void *user)
     g_array_append_val(matrix->cells, cell);
 }
 
-static bool take_backend(struct matrix *matrix, const char *name)
+static tutti_status take_backend(struct matrix *matrix, const char *name)
 {
     matrix->backend = word(name);
-    if (tutti_matrix_list(name, take_cell, matrix) != TUTTI_OK)
-        return false;
-    add_once(matrix->backends, matrix->backend);
-    return true;
+    const tutti_status status = tutti_matrix_list(name, take_cell, matrix);
+
+    if (!status)
+        add_once(matrix->backends, matrix->backend);
+    return status;
 }
 
-static bool take_or_say(struct matrix *matrix, const char *name)
+/* An exit code. */
+static int take_or_say(struct matrix *matrix, const char *name)
 {
-    const bool taken = take_backend(matrix, name);
+    const tutti_status status = take_backend(matrix, name);
 
-    if (!taken)
-        cli_say("info", "%s", cli_last_error());
-    return taken;
+    return status ? cli_say_failure("info", status) : EXIT_OK;
 }
 
-/* Those that were asked for; else each plugin that opens and carries messages, and auto. */
-static bool take_backends(struct matrix *matrix, char *const *names)
+/* Those that were asked for; else each plugin that opens and carries messages, and auto. An exit code. */
+static int take_backends(struct matrix *matrix, char *const *names)
 {
     g_autoptr(GPtrArray) plugins = *names ? NULL : probe_plugins();
+    int code = EXIT_OK;
 
-    for (; *names; names++)
-        if (!take_or_say(matrix, *names))
-            return false;
+    for (; *names && !code; names++)
+        code = take_or_say(matrix, *names);
     if (!plugins)
-        return matrix->backends->len > 0;
+        return code || matrix->backends->len ? code : EXIT_FAILED;
     for (guint i = 0; i < plugins->len; i++) {
         const struct probed *plugin = plugins->pdata[i];
 
@@ -459,11 +459,11 @@ int info_matrix(char *const *backends, bool json)
                             .layouts = g_ptr_array_new(),
                             .dtypes = g_ptr_array_new(),
                             .ops = g_ptr_array_new()};
-    const bool taken = take_backends(&matrix, backends);
+    const int code = take_backends(&matrix, backends);
 
-    if (taken && json)
+    if (!code && json)
         print_json(&matrix);
-    else if (taken)
+    else if (!code)
         print_text(&matrix);
     g_array_unref(matrix.cells);
     g_ptr_array_unref(matrix.backends);
@@ -471,5 +471,5 @@ int info_matrix(char *const *backends, bool json)
     g_ptr_array_unref(matrix.layouts);
     g_ptr_array_unref(matrix.dtypes);
     g_ptr_array_unref(matrix.ops);
-    return taken ? EXIT_OK : EXIT_FAILED;
+    return code;
 }

@@ -58,7 +58,7 @@ typedef struct tutti_init_options {
  * Collective: every member calls it. Returns when all have committed, or with the same error on
  * all. options may be NULL: everything from the environment (RANK, WORLD_SIZE, MASTER_ADDR, …).
  *
- * Errors: INVALID_ARGUMENT (bad options or environment, unknown backend with the nearest names),
+ * Errors: INVALID_ARGUMENT (bad options or environment, unknown backend with the names that are there),
  * PLUGIN, DENIED (a plugin's file is not trusted), STORE, TIMEOUT (names the members that did not
  * come), STALE (this member belongs to an earlier attempt), MISMATCH (settings that must agree
  * differ, with both sides' values), UNSUPPORTED, SYSTEM.

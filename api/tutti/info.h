@@ -47,6 +47,23 @@ TUTTI_API tutti_status tutti_plugin_files(tutti_plugin_info_fn fn, void *user);
  * for which it was refused. */
 TUTTI_API tutti_status tutti_plugin_probe(const char *path, tutti_plugin_info_fn fn, void *user);
 
+/* One plugin that tutti knows by its name, whether it is installed here or not. */
+typedef struct tutti_known_plugin {
+    const char *name;      /* "gloo" */
+    const char *provides;  /* "transport", "wrapper", "transport, collectives" */
+    const char *purpose;   /* in a few words */
+    const char *libraries; /* shared libraries of others that it needs; "": none */
+    const char *get;       /* what to do where it is not here: "apt-get install …" */
+    int32_t released;      /* 1: part of this release; 0: a name that is kept for it */
+} tutti_known_plugin;
+
+/** Called for each known plugin; the strings are static. */
+typedef void (*tutti_known_plugin_fn)(const tutti_known_plugin *known, void *user);
+
+/** Calls fn for each plugin that tutti knows by its name. Looks for no file: tutti_plugin_files() says
+ * which are here. */
+TUTTI_API tutti_status tutti_plugins_known(tutti_known_plugin_fn fn, void *user);
+
 /* One row of name and value. */
 typedef void (*tutti_info_fn)(const char *section, const char *name, const char *value, void *user);
 
@@ -110,7 +127,7 @@ typedef void (*tutti_matrix_fn)(const tutti_matrix_cell *cell, void *user);
  * Calls fn for every operation, dtype and reduction over `backend` (NULL: TUTTI_BACKEND, else "auto"),
  * for members on one host and on several. Opens the plugins that the backend names, makes no group.
  *
- * Errors: INVALID_ARGUMENT (an unknown backend, with the nearest names), UNSUPPORTED (the plugin is no
+ * Errors: INVALID_ARGUMENT (an unknown backend, with those that are there), UNSUPPORTED (the plugin is no
  * transport), and what a refused plugin is refused with.
  */
 TUTTI_API tutti_status tutti_matrix_list(const char *backend, tutti_matrix_fn fn, void *user);
@@ -146,7 +163,7 @@ typedef struct tutti_explain_row {
 typedef void (*tutti_explain_fn)(const tutti_explain_row *row, void *user);
 
 /** Calls fn for each candidate, the chosen one first. Needs no group, and opens the plugins that the
- * backend names; an unknown one is TUTTI_ERR_INVALID_ARGUMENT with the nearest names. */
+ * backend names; an unknown one is TUTTI_ERR_INVALID_ARGUMENT. */
 TUTTI_API tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn,
                                      void *user);
 

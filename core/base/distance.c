@@ -32,3 +32,12 @@ unsigned word_distance(const char *a, const char *b)
     }
     return above[m];
 }
+
+bool word_is_near(const char *word, const char *candidate)
+{
+    enum { LETTERS_MIN = 3 };
+    const bool swapped = word[0] && word[0] == candidate[1] && word[1] == candidate[0];
+
+    return strlen(word) >= LETTERS_MIN && strlen(candidate) >= LETTERS_MIN &&
+           (word[0] == candidate[0] || swapped) && word_distance(word, candidate) == 1;
+}

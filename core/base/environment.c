@@ -54,17 +54,6 @@ static bool find_choice(const struct environment_variable *row, const char *valu
     return false;
 }
 
-static bool is_nearer(const char *word, const char *candidate, unsigned *best)
-{
-    unsigned distance = word_distance(word, candidate);
-    size_t letters = strlen(word);
-
-    if (distance >= *best || distance > 1 + letters / 4 || distance >= strlen(candidate))
-        return false;
-    *best = distance;
-    return true;
-}
-
 /* A plugin's name: a lower-case letter, then letters, digits, '_' and '-', 31 at most. */
 static bool is_name(const char *text)
 {
@@ -123,14 +112,13 @@ static void choice_problem(const struct environment_variable *row, const char *v
     char word[DISTANCE_WORD_MAX + 1], nearest[DISTANCE_WORD_MAX + 1] = "";
     char upper[DISTANCE_WORD_MAX + 1];
     const char *at = row->values;
-    unsigned best = DISTANCE_WORD_MAX;
 
     snprintf(upper, sizeof upper, "%s", value);
     while (next_word(&at, word)) {
         for (size_t i = 0; upper[i]; i++) /* the spelling of the choice, where only case differs */
             if (word[0] >= 'A' && word[0] <= 'Z' && upper[i] >= 'a' && upper[i] <= 'z')
                 upper[i] = (char)(upper[i] - 'a' + 'A');
-        if (is_nearer(upper, word, &best))
+        if (word_is_near(upper, word))
             memcpy(nearest, word, sizeof nearest);
     }
     snprintf(ret_words, size, "%s=%.*s: %s%s%s%s%s", row->name, TEXT_CUT(value, 64),
@@ -318,7 +306,6 @@ void environment_strangers(const char *plugins,
     for (char **entry = environ; entry && *entry; entry++) {
         char name[DISTANCE_WORD_MAX + 1], words[ENVIRONMENT_WORDS_MAX];
         const char *nearest = NULL;
-        unsigned best = DISTANCE_WORD_MAX;
 
         if (strncmp(*entry, PREFIX, strlen(PREFIX)))
             continue;
@@ -326,7 +313,7 @@ void environment_strangers(const char *plugins,
         if (has_row(name) || is_left_to_others(name) || is_of_plugin(name, plugins))
             continue;
         for (const struct environment_variable *row = environment_table; row->name; row++)
-            if (row->own && is_nearer(name + strlen(PREFIX), row->name + strlen(PREFIX), &best))
+            if (row->own && word_is_near(name + strlen(PREFIX), row->name + strlen(PREFIX)))
                 nearest = row->name;
         snprintf(words, sizeof words,
                  "%s is set, which nothing reads; %s%s%s`tutti info --env` lists what is read",

@@ -52,19 +52,12 @@ static bool take_operation(const char *at, size_t length, uint8_t *ret_operation
 const char *backend_nearest_operation(const char *at, size_t length)
 {
     char word[DISTANCE_WORD_MAX + 1];
-    const char *nearest = NULL;
-    unsigned best = 3; /* as many changes as make another word */
 
     snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : 0), at);
-    for (int i = OPERATION_NONE + 1; i < OPERATION_COUNT; i++) {
-        const unsigned distance = word_distance(word, operation_name(i));
-
-        if (distance < best) {
-            best = distance;
-            nearest = operation_name(i);
-        }
-    }
-    return nearest;
+    for (int i = OPERATION_NONE + 1; i < OPERATION_COUNT; i++)
+        if (word_is_near(word, operation_name(i)))
+            return operation_name(i);
+    return NULL;
 }
 
 static tutti_status unknown_operation(const struct rules_source *text, const char *at,

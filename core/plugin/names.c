@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The names of plugins: those of the files that are there, and of what the program registered. Files
- * are not opened only to be listed, so what tutti's own offer stands in a table here.
+ * are not opened only to be listed: what tutti's own offer is in known.h.
  */
 #include "plugin/names.h"
 
@@ -11,6 +11,7 @@
 #include "base/distance.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "plugin/known.h"
 #include "plugin/loaded.h"
 #include "plugin/search.h"
 
@@ -33,26 +34,15 @@ void plugin_provides(const tutti_plugin *plugin, char ret_words[PLUGIN_PROVIDES_
 
 const char *plugin_usually_provides(const char *name)
 {
-    static const struct {
-        const char *name, *provides;
-    } own[] = {{"check", "wrapper"},
-               {"fault", "wrapper"},
-               {"trace", "wrapper"},
-               {"shm", "transport"},
-               {"tcp", "transport"}};
+    const tutti_known_plugin *known = known_plugin(name);
 
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (!strcmp(own[i].name, name))
-            return own[i].provides;
-    return "";
+    return known ? known->provides : "";
 }
 
-static enum kinds kind_of(const char *name, const char *provides)
+static enum kinds kind_of(const char *provides)
 {
-    const bool engine = !strcmp(name, "gloo") || !strcmp(name, "mpi");
-
     if (!*provides)
-        return engine ? BACKENDS : UNKNOWN_KIND;
+        return UNKNOWN_KIND;
     return strcmp(provides, "wrapper") ? BACKENDS : WRAPPERS;
 }
 
@@ -65,11 +55,11 @@ static void known_names(enum kinds kind, const struct strings *directories, stru
     search_files(directories, &files);
     for (size_t i = 0; i < files.count; i++)
         if (search_name_of(files.at[i], name) &&
-            (!kind || kind_of(name, plugin_usually_provides(name)) == kind))
+            (!kind || kind_of(plugin_usually_provides(name)) == kind))
             strings_add(names, "%s", name);
     for (const struct loaded *entry = loaded_first(); entry; entry = entry->next) {
         plugin_provides(entry->plugin, provides);
-        if (!*entry->path && (!kind || kind_of(entry->plugin->name, provides) == kind))
+        if (!*entry->path && (!kind || kind_of(provides) == kind))
             strings_add(names, "%s", entry->plugin->name);
     }
     strings_sort(names, 0);
@@ -96,21 +86,29 @@ void plugin_known_names(char *ret_names, size_t size)
     add_joined(&text, &names);
 }
 
-/* Adds those of `names` that are as near as any so far; *best is how near. */
-static void add_nearest(const char *name, const struct strings *names, struct text *nearest,
-                        unsigned *best)
+/* Adds those of `names` that `name` may be a typing error for. */
+static void add_nearest(const char *name, const struct strings *names, struct text *nearest)
 {
-    for (size_t i = 0; i < names->count; i++) {
-        const char *candidate = names->at[i];
-        unsigned distance = word_distance(name, candidate);
+    for (size_t i = 0; i < names->count; i++)
+        if (word_is_near(name, names->at[i]))
+            text_add(nearest, "%s\"%s\"", nearest->used ? " or " : ": did you mean ", names->at[i]);
+}
 
-        if (distance > *best || distance >= strlen(candidate))
-            continue;
-        if (distance < *best)
-            *nearest = text_in(nearest->at, nearest->size);
-        *best = distance;
-        text_add(nearest, "%s\"%s\"", nearest->used ? " or " : ": did you mean ", candidate);
-    }
+/* "; searched for libtutti-NAME.so in /usr/lib/tutti/0" */
+static void add_searched(struct text *text, const char *name, const struct strings *directories)
+{
+    text_add(text, "; searched for libtutti-%.*s.so in ", TEXT_CUT(name, 64));
+    add_joined(text, directories);
+}
+
+/* A plugin that tutti knows and that is not here: what to do. */
+static void add_absent(struct text *text, const char *what, const tutti_known_plugin *known)
+{
+    text_add(text, "%s \"%s\" is known to tutti, but %s", what, known->name,
+             known->released ? "not installed here: " : "is not in this release");
+    if (known->released)
+        text_add(text, "%s", known->get);
+    text_add(text, "; installed: ");
 }
 
 tutti_status names_not_found(const char *what, const char *name, const struct strings *directories)
@@ -119,25 +117,28 @@ tutti_status names_not_found(const char *what, const char *name, const struct st
     STRINGS_AUTO(others);
     char guess[256], message[ERROR_MESSAGE_MAX];
     struct text nearest = text_in(guess, sizeof guess), text = text_in(message, sizeof message);
-    unsigned best = 2; /* more changes than that are another word */
+    const tutti_known_plugin *known = known_plugin(name);
 
     known_names(strcmp(what, "wrapper") ? BACKENDS : WRAPPERS, directories, &names);
     known_names(UNKNOWN_KIND, directories, &others);
     if (names.failed || others.failed)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory to look for %s \"%.*s\"", what,
                          TEXT_CUT(name, 64));
-    add_nearest(name, &names, &nearest, &best);
-    add_nearest(name, &others, &nearest, &best);
+    add_nearest(name, &names, &nearest);
+    add_nearest(name, &others, &nearest);
 
-    text_add(&text, "unknown %s \"%.*s\"%s%s; known: ", what, TEXT_CUT(name, 64), guess,
-             *guess ? "?" : "");
+    if (known)
+        add_absent(&text, what, known);
+    else
+        text_add(&text, "unknown %s \"%.*s\"%s%s; known: ", what, TEXT_CUT(name, 64), guess,
+                 *guess ? "?" : "");
     add_joined(&text, &names);
-    if (others.count) {
+    if (others.count && !known) {
         text_add(&text, "; others, not opened for this: ");
         add_joined(&text, &others);
     }
-    text_add(&text, "; searched for libtutti-%.*s.so in ", TEXT_CUT(name, 64));
-    add_joined(&text, directories);
+    if (!known || known->released)
+        add_searched(&text, name, directories);
     return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s", message);
 }
 
@@ -149,13 +150,12 @@ tutti_status names_check_backend(const tutti_plugin *plugin, const char *name)
     struct text text = text_in(known, sizeof known);
 
     plugin_provides(plugin, provides);
-    if (kind_of(name, provides) != WRAPPERS)
+    if (kind_of(provides) != WRAPPERS)
         return TUTTI_OK;
     search_directories(&directories);
     known_names(BACKENDS, &directories, &names);
     add_joined(&text, &names);
     return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                     "%s is a wrapper, not a backend; put it in front of one with TUTTI_WRAP=%s; "
-                     "known backends: %s",
-                     name, name, known);
+                     "%s is a wrapper, not a backend; use TUTTI_WRAP=%s; known backends: %s", name,
+                     name, known);
 }

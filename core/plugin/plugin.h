@@ -22,8 +22,8 @@
 enum { PLUGIN_NAME_MAX = 31 }; /* bytes; a lower-case letter, then letters, digits, '_' and '-' */
 
 /*
- * The plugin of backend `name`. INVALID_ARGUMENT: no such backend (with the directories searched
- * and the names that are there); DENIED: its file is not trusted; PLUGIN: its file is broken or too
+ * The plugin of backend `name`. INVALID_ARGUMENT: no such backend (with what to do where
+ * tutti knows the name, else with the directories searched and the names that are there); DENIED: its file is not trusted; PLUGIN: its file is broken or too
  * new.
  */
 tutti_status plugin_find(const char *name, const tutti_plugin **ret_plugin);
@@ -51,7 +51,7 @@ enum { PLUGIN_PROVIDES_MAX = 64 };
 /* What it offers, in words: "transport", "wrapper", "collectives, bootstrap". */
 void plugin_provides(const tutti_plugin *plugin, char ret_words[PLUGIN_PROVIDES_MAX]);
 
-/* The same of a file that is not opened, by its name: tutti's own are known, others are "". */
+/* The same of a file that is not opened, by its name; "" where known.h has no such name. */
 const char *plugin_usually_provides(const char *name);
 
 /* The plugin's provider of that kind has opened something. True: for the first time, and the plugin

@@ -204,7 +204,7 @@ Test(info, matrix_is_a_document_and_takes_backends_that_are_there, .timeout = 60
 
     cr_expect_eq(all.code, 0);
     CONTAINS(all.out, " | shm | tcp | auto |");
-    cr_expect_eq(wrong.code, 1);
+    cr_expect_eq(wrong.code, 2);
     CONTAINS(wrong.err, "unknown backend \"tpc\": did you mean \"tcp\"?");
     cr_expect_eq(both.code, 2);
     CONTAINS(both.err, "one of --env and --matrix only");

@@ -544,6 +544,7 @@ Test(run, wrong_command_lines_are_answered_with_words, .timeout = 60)
         {"run -n 3x true", 2, "-n '3x'"},
         {"run -n", 2, "Missing argument for -n"},
         {"run --nproc-per-nod 3 true", 2, "did you mean --nproc-per-node?"},
+        {"run --trace f true", 2, "tutti run: unknown option --trace\n"},
         {"run --grace -1 true", 2, "--grace is a number of seconds, 0 to 86400"},
         {"run --wait -1 true", 2, "--wait is a number of seconds, 0 to 86400"},
         {"run --wait nan true", 2, "--wait is a number of seconds"},

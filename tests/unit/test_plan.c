@@ -512,7 +512,7 @@ Test(explain, a_query_that_makes_no_sense_is_refused_with_words, .timeout = 5)
          "unknown backend \"tpc\": did you mean \"tcp\"?"},
         {{.members = 4, .operation = "all_reduce", .backend = "local=shm,remote=ucx"},
          TUTTI_ERR_INVALID_ARGUMENT,
-         "unknown backend \"ucx\""},
+         "backend \"ucx\" is known to tutti, but is not in this release"},
         {{.members = 4, .operation = "all_reduce", .backend = "inner=shm"},
          TUTTI_ERR_INVALID_ARGUMENT,
          "inner=shm"},

@@ -94,6 +94,8 @@ Test(plugin_loader, an_unknown_name_is_answered_with_the_nearest_and_the_known_o
     cr_assert_eq(plugin_find("../evil", &plugin), TUTTI_ERR_INVALID_ARGUMENT);
     check_words("unknown backend \"../evil\"");
     cr_assert_eq(plugin_find("", &plugin), TUTTI_ERR_INVALID_ARGUMENT);
+    cr_assert_eq(plugin_find("gold", &plugin), TUTTI_ERR_INVALID_ARGUMENT);
+    cr_expect_null(strstr(tutti_last_error(), "did you mean \"goods\""), "%s", tutti_last_error());
 
     plugin_known_names(known, sizeof known);
     cr_assert(!strncmp(known, "good, goods, lacks", 18), "%s", known);
@@ -316,6 +318,65 @@ Test(plugin_loader, a_provider_has_a_name_that_can_be_shown)
     }
     provider.name = "kürzer";
     cr_expect_eq(tutti_plugin_register(&own), TUTTI_OK, "%s", tutti_last_error());
+}
+
+Test(plugin_loader, a_known_plugin_that_is_not_here_is_told_with_what_to_do)
+{
+    static const struct {
+        const char *name, *words;
+    } cases[] = {
+        {"gloo", "backend \"gloo\" is known to tutti, but not installed here: apt-get install"},
+        {"mpi", "backend \"mpi\" is known to tutti, but not installed here: apt-get install"},
+        {"tcp", "backend \"tcp\" is known to tutti, but not installed here: install tutti again"},
+        {"ucx", "backend \"ucx\" is known to tutti, but is not in this release; installed: none"},
+        {"ucc", "is not in this release"},
+        {"nccl", "is not in this release"},
+    };
+    const tutti_plugin *plugin;
+
+    setenv("TUTTI_PLUGIN_PATH", "/nonexistent", 1);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cr_expect_eq(plugin_find(cases[i].name, &plugin), TUTTI_ERR_INVALID_ARGUMENT, "%s",
+                     cases[i].name);
+        check_words(cases[i].words);
+        cr_expect_null(strstr(tutti_last_error(), "did you mean"), "%s", tutti_last_error());
+    }
+    cr_expect_eq(plugin_find_wrapper("check", &plugin), TUTTI_ERR_INVALID_ARGUMENT);
+    check_words("wrapper \"check\" is known to tutti, but not installed here");
+}
+
+static void count_known(const tutti_known_plugin *known, void *user)
+{
+    int *count = user;
+
+    ++*count;
+    cr_expect(*known->name && *known->provides && *known->purpose && *known->get, "%s",
+              known->name);
+}
+
+Test(plugin_loader, known_plugins_are_listed_with_how_to_get_them)
+{
+    int count = 0;
+
+    cr_expect_eq(tutti_plugins_known(count_known, &count), TUTTI_OK);
+    cr_expect_eq(count, 10);
+    cr_expect_eq(tutti_plugins_known(NULL, NULL), TUTTI_ERR_INVALID_ARGUMENT);
+}
+
+Test(plugin_loader, a_guess_is_one_change_away)
+{
+    static const struct {
+        const char *word, *candidate;
+        bool near;
+    } cases[] = {{"tpc", "tcp", true},         {"ucx", "tcp", false},  {"trace", "grace", false},
+                 {"hsm", "shm", true},         {"sh", "shm", false},   {"", "shm", false},
+                 {"rnu", "run", true},         {"xun", "run", false},  {"jsn", "json", true},
+                 {"mpi", "mpi", false},        {"gold", "good", true}, {"goad", "goods", false},
+                 {"barriers", "barrier", true}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        cr_expect_eq(word_is_near(cases[i].word, cases[i].candidate), cases[i].near, "%s %s",
+                     cases[i].word, cases[i].candidate);
 }
 
 Test(plugin_loader, distance_counts_changes)
