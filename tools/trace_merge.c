@@ -204,6 +204,9 @@ static void say(GPtrArray *timelines, const char *path)
         say_offset(t, first->clock);
         if (t->cut)
             printf("%-6s the file ends in the middle: the rank was killed, or runs on\n", "");
+        if (t->damaged)
+            printf("%-6s the file is damaged: %u event%s left out\n", "", t->damaged,
+                   t->damaged == 1 ? " is" : "s are");
         calls += t->calls;
     }
     for (int r = 0, missing = 0; r < first->size; r++) {

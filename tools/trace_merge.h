@@ -15,7 +15,7 @@ struct timeline {
     JsonObject *about; /* in it: what the rank says of itself */
     int rank, size, init;
     const char *host, *run, *clock_name;
-    guint calls;
+    guint calls, damaged; /* damaged: events that are left out */
     bool cut; /* the file ends in the middle */
     struct clock *clock;
 };

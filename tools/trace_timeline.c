@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading what the wrapper `trace` wrote. A rank that was killed leaves a file that ends anywhere. */
+/*
+ * Reading what the wrapper `trace` wrote. A rank that was killed leaves a file that ends anywhere, and a
+ * file may be damaged: an event that cannot be written as JSON again is left out and counted.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -71,6 +74,54 @@ static JsonNode *parse(char *text, gsize size, bool *ret_cut, GError **error)
     return json_parser_steal_root(parser);
 }
 
+static bool is_sound_text(const char *text)
+{
+    bool sound = g_utf8_validate(text, -1, NULL);
+
+    for (; sound && *text; text++)
+        sound = !g_ascii_iscntrl(*text) || g_ascii_isspace(*text);
+    return sound;
+}
+
+/* Whether it can be written as JSON again. The parser takes text and numbers that JSON has not, and its
+ * generator writes them as they are. Its depth is bounded: trace_file_nests_deep(). */
+static bool is_sound(JsonNode *node)
+{
+    JsonArray *array = JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
+    JsonObjectIter members;
+    const char *name;
+    bool sound = true;
+
+    if (JSON_NODE_HOLDS_VALUE(node))
+        return json_node_get_value_type(node) == G_TYPE_STRING
+                   ? is_sound_text(json_node_get_string(node))
+                   : isfinite(json_node_get_double(node));
+    for (guint i = 0; array && sound && i < json_array_get_length(array); i++)
+        sound = is_sound(json_array_get_element(array, i));
+    if (!JSON_NODE_HOLDS_OBJECT(node))
+        return sound;
+    json_object_iter_init(&members, json_node_get_object(node));
+    while (sound && json_object_iter_next(&members, &name, &node))
+        sound = is_sound_text(name) && is_sound(node);
+    return sound;
+}
+
+/* Leaves out what a damaged file has in place of events. */
+static void drop_damaged(struct timeline *t)
+{
+    JsonArray *events = json_node_get_array(t->root), *sound = json_array_new();
+
+    for (guint i = 0; i < json_array_get_length(events); i++) {
+        JsonNode *event = json_array_get_element(events, i);
+
+        if (JSON_NODE_HOLDS_OBJECT(event) && is_sound(event))
+            json_array_add_element(sound, json_node_ref(event));
+        else
+            t->damaged++;
+    }
+    json_node_take_array(t->root, sound);
+}
+
 /* Finds the event by which the rank says who it is; counts the others. */
 static void look_through(struct timeline *t)
 {
@@ -132,6 +183,7 @@ struct timeline *timeline_read(const char *path, char **ret_words)
     } else if (!JSON_NODE_HOLDS_ARRAY(t->root)) {
         words = "it is no array of events";
     } else {
+        drop_damaged(t);
         look_through(t);
         words = introduce(t);
     }

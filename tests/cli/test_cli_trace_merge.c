@@ -155,6 +155,35 @@ Test(trace_merge, a_killed_ranks_file_is_read_as_far_as_it_goes, .init = make_fo
     ran_free(&r);
 }
 
+/* What the parser takes and JSON does not have: it would come out as it went in. */
+Test(trace_merge, damaged_events_are_left_out_and_the_result_is_json, .init = make_folder,
+     .fini = remove_folder)
+{
+    static const char *const damaged[] = {
+        ",\"root\":1e999",
+        ",\"x\":\"\\ud800 in\"",
+        ",\"x\":[\"\\u001f\"]",
+        ",\"\\udc00 in\":0",
+    };
+    GString *zero = begin(0, 1, "a", 1e9);
+    g_autofree char *path = g_build_filename(folder, "out.json", NULL), *text = NULL;
+
+    add(zero, 0, "barrier", 1, 1000, 110, "");
+    for (size_t i = 0; i < G_N_ELEMENTS(damaged); i++)
+        add(zero, 0, "barrier", (int)i + 2, 2000, 110, damaged[i]);
+    write_file(0, zero, "\n]\n");
+    struct ran r = ran("$TUTTI trace merge -o %s %s", path, folder);
+
+    cr_expect_eq(r.code, 0, "%s", r.err);
+    cr_expect_not_null(strstr(r.out, "the file is damaged: 4 events are left out"), "%s", r.out);
+    cr_expect_not_null(strstr(r.out, "1 calls are in"), "%s", r.out);
+    ran_free(&r);
+    cr_assert(g_file_get_contents(path, &text, NULL, NULL));
+    cr_expect(g_utf8_validate(text, -1, NULL) && !strchr(text, '\x1f') && !strstr(text, "inf"),
+              "%s", text);
+    g_object_unref(merged());
+}
+
 Test(trace_merge, clocks_without_a_bound_are_told_from_the_wall_clocks, .init = make_folder,
      .fini = remove_folder)
 {
