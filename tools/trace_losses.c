@@ -2,8 +2,10 @@
 /*
  * Members that are gone, and processes that do not run, as their mates saw it.
  *
- * Who was lost and has dumped the loss of somebody else lives: the network between the two is cut. Who
- * was lost and is silent is dead, unless its host is known not to answer. Who left in order is neither.
+ * A member that was lost and has dumped the loss of another one lives: the network between the two is cut.
+ * A member that was lost and is silent is dead, unless its host is known not to answer. A member that left
+ * in order is neither, and so is one that ended after its group had failed: it ended because of that. Its
+ * own dump of the failure shows this, or the dump of a member that knew of the failure before the loss.
  */
 #include <string.h>
 
@@ -51,6 +53,18 @@ static bool lost_somebody(const struct trace_group *group)
            strcmp(group->verdict, "TUTTI_ERR_PEER_LOST") == 0;
 }
 
+/* Whether the rank lived when the group failed, so its end is no reason for that. The kernel tells of an end
+ * at once: a group that failed for another reason had not lost it. */
+static bool outlived_failure(const struct trace_verdict *v, int rank, const struct trace_group *by)
+{
+    const struct trace_group *own = v->by_rank[rank];
+
+    if (own && own->verdict)
+        return !lost_somebody(own) ||
+               (own->culprit != rank && g_strcmp0(own->verdict_words, by->verdict_words) == 0);
+    return by->verdict && (by->members[rank].lost_after_failure || !lost_somebody(by));
+}
+
 /* What others saw of it, or heard from one whose dump is not here. Who knows that its host does not
  * answer knows more than who only knows that a connection is over; the kernel knows most. */
 static enum trace_lost lost(const struct trace_verdict *v, int rank)
@@ -65,8 +79,10 @@ static enum trace_lost lost(const struct trace_verdict *v, int rank)
 
         if (!seen)
             continue;
-        dead |= g_strcmp0(seen->process, "dead") == 0;
         vanished |= seen->lost == TRACE_VANISHED;
+        if (outlived_failure(v, rank, group))
+            continue;
+        dead |= g_strcmp0(seen->process, "dead") == 0;
         ended |= seen->lost == TRACE_ENDED || (lost_somebody(group) && group->culprit == rank);
     }
     if (vanished && !dead)

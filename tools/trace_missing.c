@@ -56,9 +56,10 @@ void judge_missing(struct trace_verdict *v, int rank)
                            "reached");
 
     judge_add(v, TRACE_MISSING, judge_ranks(rank), v->sequence,
-              g_strdup_printf("%s %s, and there is no dump of it%s, or its file was not collected "
-                              "or never written",
-                              who, owes, why));
+              g_strdup_printf(
+                  "%s %s, and there is no dump of it%s%s, or its file was not collected "
+                  "or never written",
+                  who, owes, why, v->status ? ", or its process was ended after the failure" : ""));
 }
 
 /* For whom the others wait, where that may be waiting itself. */

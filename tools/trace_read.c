@@ -236,6 +236,7 @@ static void read_member(const struct object *object, guint index, void *user)
     member->lost = !*lost                          ? TRACE_NOT_LOST
                    : strcmp(lost, "vanished") == 0 ? TRACE_VANISHED
                                                    : TRACE_ENDED;
+    member->lost_after_failure = truth_or(object, "lost_after_failure", false);
 }
 
 static void read_not_called(const struct object *waits, struct trace_call *call, int size)

@@ -18,6 +18,7 @@ struct trace_member {
     int pid, layout, world_rank;
     gint64 left_after; /* -1: it has not left */
     enum trace_lost lost;
+    bool lost_after_failure; /* of the group, so it did not cause that */
 };
 
 /* A call in flight. */

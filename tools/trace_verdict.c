@@ -15,7 +15,8 @@
  *               collectives, are a circle
  *
  * Dumps are not taken at one moment. A wait of less than a second may be one that was about to end,
- * and a dump that is much older than the newest counts as none.
+ * and a dump that is much older than the newest counts as none, unless its group had failed: nothing changes
+ * in such a one, and a process that was stopped dumps the failure when it goes on.
  */
 #include "trace_verdict.h"
 
@@ -222,7 +223,7 @@ static void collect(struct trace_verdict *v, const GPtrArray *groups)
     for (int r = 0; r < v->size; r++) {
         const struct trace_group *group = v->by_rank[r];
 
-        if (group && newest - group->dump->wall_ns > OLD_NS)
+        if (group && !group->verdict && newest - group->dump->wall_ns > OLD_NS)
             v->by_rank[r] = NULL;
         if (!v->by_rank[r]) {
             g_array_append_val(v->missing, r);

@@ -190,6 +190,7 @@ void control_lost(struct control *control, int rank, const char *words)
     if (member->dead || member->left)
         return;
     member->dead = true;
+    member->dead_after = control->verdict.status != TUTTI_OK;
     if (control->leaving) /* it is no loss to this one, which waits for byes at most */
         return;
     control_describe(control, rank, who, sizeof who);

@@ -66,6 +66,7 @@ struct control_member {
     bool dead;
     _Atomic bool left; /* written under the lock, read anywhere */
     bool vanished;     /* its host does not answer: so it may live on */
+    bool dead_after;   /* the group had failed before it died, as far as is known here */
     bool passed_over;  /* did not answer a proposal */
     char unreachable[64];
     int64_t unreachable_ns; /* when dialing it failed; 0: never. Its bye may be on the way */

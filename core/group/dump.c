@@ -92,6 +92,8 @@ static void write_members(struct json *json, const struct tutti_group *group)
             json_uint(json, "left_after", m->last.sequence);
         if (m->dead)
             json_string(json, "lost", m->vanished ? "vanished" : "ended");
+        if (m->dead && m->dead_after)
+            json_bool(json, "lost_after_failure", true);
         if (process)
             json_string(json, "process", process);
         json_end_object(json);

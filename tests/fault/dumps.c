@@ -80,16 +80,24 @@ void dumps_expect(const struct dumps *f, const char *words)
     cr_expect_gt(looked_at, 0, "there is no dump in %s", f->path);
 }
 
-void dumps_analyze(const struct dumps *f, int code, const char *const *parts)
+int dumps_verdict(const struct dumps *f, char *ret_words, size_t capacity)
 {
-    char command[PATH_BYTES], words[16384];
+    char command[PATH_BYTES];
 
     snprintf(command, sizeof command, "%s trace analyze %s 2>&1", TUTTI_COMMAND, f->path);
     FILE *answer = popen(command, "r");
     cr_assert_not_null(answer);
-    words[fread(words, 1, sizeof words - 1, answer)] = 0;
+    ret_words[fread(ret_words, 1, capacity - 1, answer)] = 0;
     int how = pclose(answer);
-    cr_expect(WIFEXITED(how) && WEXITSTATUS(how) == code, "exit %d: %s", WEXITSTATUS(how), words);
+    return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
+}
+
+void dumps_analyze(const struct dumps *f, int code, const char *const *parts)
+{
+    char words[16384];
+    const int exit_code = dumps_verdict(f, words, sizeof words);
+
+    cr_expect_eq(exit_code, code, "exit %d: %s", exit_code, words);
     for (; *parts; parts++)
         cr_expect_not_null(strstr(words, *parts), "no «%s» in:\n%s", *parts, words);
 }

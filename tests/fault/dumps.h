@@ -17,6 +17,8 @@ int dumps_count(const struct dumps *f, const char *end);
 bool dumps_await(const struct dumps *f, int count);
 /* Every dump contains the words. */
 void dumps_expect(const struct dumps *f, const char *words);
+/* What `tutti trace analyze` says of the folder, and its exit code; -1: it crashed. */
+int dumps_verdict(const struct dumps *f, char *ret_words, size_t capacity);
 /* Runs `tutti trace analyze`: its exit code is `code`, its words contain each of `parts` (NULL
  * ends them). */
 void dumps_analyze(const struct dumps *f, int code, const char *const *parts);

@@ -153,6 +153,20 @@ RANK_CASE(one_stays_away)
     finish(world, call(world, rank, size));
 }
 
+/* The victim hangs outside of tutti; the others end as soon as they hear of it, and leave nothing. */
+RANK_CASE(one_hangs_and_the_others_exit)
+{
+    tutti_group *world = join();
+
+    check_ok(tutti_barrier(world, 0, 0));
+    rank_point("open");
+    if (rank == victim())
+        rank_await("never");
+    rank_point("calling");
+    tell(call(world, rank, size));
+    exit(1);
+}
+
 /* The victim waits for a message that nobody sends while the others are in a call. */
 RANK_CASE(one_waits_elsewhere)
 {
