@@ -3,7 +3,7 @@
  * The plugin template with one fault that `tutti check` has to name: FAULT_ORDER, FAULT_TRUNCATES,
  * FAULT_LOSES, FAULT_SIZE (of a struct), FAULT_NAME (of the provider), FAULT_CAPABILITIES, FAULT_OPEN
  * (for strangers), FAULT_MORE (is exported), FAULT_PIECES (their bytes),
- * FAULT_SHORTENS (messages of more than 1 MiB), or a statement: FAULT_WHEN_LOADED, FAULT_WHEN_OPENED,
+ * FAULT_REACH (of other hosts, which it has not), FAULT_SHORTENS (messages of more than 1 MiB), or a statement: FAULT_WHEN_LOADED, FAULT_WHEN_OPENED,
  * FAULT_WHEN_CONNECTED, FAULT_WHEN_CLOSED. The template's file is untouched: its functions are wrapped here.
  */
 #define _GNU_SOURCE 1
@@ -174,14 +174,16 @@ __attribute__((constructor)) static void when_loaded(void)
 #define FAULT_PIECES 0
 #endif
 
-#ifndef FAULT_CAPABILITIES
+#ifdef FAULT_REACH
 #define FAULT_CAPABILITIES 0
+#elif !defined(FAULT_CAPABILITIES)
+#define FAULT_CAPABILITIES TUTTI_CAP_HOST_ONLY
 #endif
 
 static const tutti_transport_ops faulty_ops = {
     .struct_size = FAULT_SIZE,
     .threads = TUTTI_THREADS_ONE_AT_A_TIME,
-    .capabilities = TUTTI_CAP_HOST_ONLY | FAULT_CAPABILITIES,
+    .capabilities = FAULT_CAPABILITIES,
     .lanes = 1,
     .open = faulty_open,
     .address = template_address,

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plugins with one defect each (broken.h, engine.c): `tutti check` names it, in the check where an author
+ * looks for it. The default run tries that check alone; with TUTTI_KIT_WHOLE set, all checks are run.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+
+enum { AT_ONCE = 2, ONE_S = 60, WHOLE_S = 180 };
+
+TestSuite(broken, .timeout = 3600);
+
+enum { FAILS, REMARKS };
+
+#define TRANSPORT "broken/libtutti-broken.so"
+#define ENGINE "broken/libtutti-unsound.so"
+
+static const struct broken {
+    const char *name, *file, *check, *words;
+    int how;
+} plugins[] = {
+    /* messages */
+    {"reorders", TRANSPORT, "transport.order", "wrong order", FAILS},
+    {"loses-some", TRANSPORT, "transport.order", "never arrived", FAILS},
+    {"loses-few", TRANSPORT, "transport.flood", "lost", FAILS},
+    {"loses-empty", TRANSPORT, "transport.sizes", "lost", FAILS},
+    {"repeats", TRANSPORT, "transport.flood", "twice", FAILS},
+    {"corrupts-1000th", TRANSPORT, "transport.flood", "arrived where", FAILS},
+    {"corrupts-long", TRANSPORT, "transport.sizes", "is not what was sent", FAILS},
+    {"lengthens", TRANSPORT, "transport.sizes", "too long", FAILS},
+    {"truncates", TRANSPORT, "transport.order", "truncated", FAILS},
+    {"counts-in-16-bits", TRANSPORT, "transport.sizes", "truncated", FAILS},
+    {"busy-though-taken", TRANSPORT, "transport.flood", "twice", FAILS},
+    {"claims-map", TRANSPORT, "plugin.descriptor", "TUTTI_CAP_MAP needs map_start", FAILS},
+    {"arm-lies", TRANSPORT, "transport.wakes", "a receive does not end", FAILS},
+    {"ignores-token", TRANSPORT, "transport.stranger", "another token", FAILS},
+    {"takes-cut-address", TRANSPORT, "transport.bad_address", "connect takes the first 0", FAILS},
+    {"peer-lost-untold", TRANSPORT, "transport.killed_peer", "was called 0 times", FAILS},
+    {"peer-lost-twice", TRANSPORT, "transport.killed_peer", "was called 2 times", FAILS},
+    {"peer-lost-label", TRANSPORT, "transport.killed_peer", "that of no peer", FAILS},
+    {"dead-peer-unseen", TRANSPORT, "transport.killed_peer", "does not notice", REMARKS},
+    {"moves-by-thread", TRANSPORT, "transport.order", "", FAILS},
+
+    /* time */
+    {"isend-blocks", TRANSPORT, "transport.sizes", "lost", FAILS},
+    {"progress-hangs", TRANSPORT, "transport.sizes", "no end after", FAILS},
+
+    /* what is kept */
+    {"leaks-memory", TRANSPORT, "transport.gives_back", "are not released", FAILS},
+    {"leaks-descriptor", TRANSPORT, "transport.gives_back", "descriptors more", FAILS},
+    {"leaves-thread", TRANSPORT, "process.unchanged", "1 threads more", FAILS},
+
+    /* the descriptor, the file */
+    {"major", "broken/major/libtutti-broken.so", "plugin.*", "ABI 7", FAILS},
+    {"export", "broken/export/libtutti-broken.so", "file.exports", "another_name", FAILS},
+    {"size", TRANSPORT, "plugin.descriptor", "struct_size is 64", FAILS},
+    {"misses-function", TRANSPORT, "plugin.descriptor", "irecv is NULL", FAILS},
+
+    /* the process */
+    {"open-crashes", TRANSPORT, "process.unchanged", "died of signal 11", FAILS},
+    {"open-exits", TRANSPORT, "process.unchanged", "does the plugin call exit", FAILS},
+    {"open-aborts", TRANSPORT, "process.unchanged", "died of signal 6", FAILS},
+    {"isend-crashes", TRANSPORT, "transport.sizes", "died of signal 11", FAILS},
+    {"isend-exits", TRANSPORT, "transport.sizes", "does the plugin call exit", FAILS},
+    {"signals", TRANSPORT, "process.unchanged", "what happens on signal 10", FAILS},
+    {"folder", TRANSPORT, "process.unchanged", "the working directory is /", FAILS},
+    {"rounding", TRANSPORT, "process.unchanged", "floating-point environment", FAILS},
+    {"prints", TRANSPORT, "process.unchanged", "it has printed 6 bytes", FAILS},
+    {"constructor", TRANSPORT, "process.unchanged", "the umask is 000", FAILS},
+
+    /* engines */
+    {"max-sums", ENGINE, "ranks.types", "max (largest): element", FAILS},
+    {"mixes-blocks", ENGINE, "ranks.blocks", "element", FAILS},
+    {"changes-mind", ENGINE, "collectives.serves", "both yes and no to broadcast", FAILS},
+    {"i16", ENGINE, "ranks.types", "all_reduce of 37 i16", FAILS},
+    {"bf16", ENGINE, "ranks.types", "reduce of 37 bf16", FAILS},
+    {"f64", ENGINE, "ranks.types", "all_reduce of 37 f64", FAILS},
+    {"f64-reduce", ENGINE, "ranks.types", "reduce of 37 f64", FAILS},
+};
+
+static bool is_whole(void)
+{
+    return getenv("TUTTI_KIT_WHOLE") != NULL;
+}
+
+static pid_t start(const struct broken *broken, const char *output)
+{
+    g_autofree char *only =
+        is_whole() ? g_strdup("") : g_strdup_printf("--only '%s' ", broken->check);
+    g_autofree char *words =
+        g_strdup_printf("check %s" TUTTI_KIT_PLUGINS "/%s", only, broken->file);
+
+    g_setenv("KIT_DEFECT", broken->name, TRUE);
+    return command_start(words, output);
+}
+
+/* The check's own line and the next, which says why. */
+static char *said_by(const char *report, const char *check)
+{
+    const bool any = strchr(check, '*') != NULL;
+    g_autofree char *failed = g_strdup_printf("failed    %s", check);
+    g_autofree char *remark = g_strdup_printf("remark    %s", check);
+    const char *line = any ? report : strstr(report, failed);
+    const char *end;
+
+    line = line ? line : strstr(report, remark);
+    if (!line || any)
+        return g_strdup(line ? line : "");
+    end = strchr(line, '\n');
+    end = end ? strchr(end + 1, '\n') : NULL;
+    return end ? g_strndup(line, (gsize)(end - line)) : g_strdup(line);
+}
+
+static void judge(const struct broken *broken, int code, const char *report)
+{
+    g_autofree char *said = said_by(report, broken->check);
+    const int right = broken->how == FAILS ? 1 : 0;
+
+    cr_expect_eq(code, right, "%s: exit code %d: %s", broken->name, code, report);
+    cr_expect(*said && strstr(said, broken->words), "%s: \"%s\" is not in: %s", broken->name,
+              broken->words, report);
+}
+
+Test(broken, each_plugin_fails_in_the_right_check_with_the_right_words)
+{
+    struct {
+        const struct broken *broken; /* NULL: free */
+        pid_t pid;
+    } running[AT_ONCE] = {{NULL, 0}};
+    char *folder = folder_new();
+    size_t next = 0, judged = 0;
+
+    while (judged < G_N_ELEMENTS(plugins)) {
+        for (int i = 0; i < AT_ONCE; i++) {
+            if (running[i].broken) {
+                const struct broken *broken = running[i].broken;
+                const int code = command_wait(running[i].pid, is_whole() ? WHOLE_S : ONE_S);
+                g_autofree char *report = folder_read(folder, broken->name);
+
+                judge(broken, code, report);
+                running[i].broken = NULL;
+                judged++;
+            }
+            if (next < G_N_ELEMENTS(plugins)) {
+                g_autofree char *output = g_build_filename(folder, plugins[next].name, NULL);
+
+                running[i].broken = &plugins[next];
+                running[i].pid = start(&plugins[next++], output);
+            }
+        }
+    }
+    folder_remove(folder);
+}
+
+Test(broken, without_their_defects_they_pass)
+{
+    static const char *const sound[] = {TRANSPORT, ENGINE};
+
+    g_unsetenv("KIT_DEFECT");
+    for (size_t i = 0; i < G_N_ELEMENTS(sound); i++) {
+        struct ran checked = ran("$TUTTI check " TUTTI_KIT_PLUGINS "/%s", sound[i]);
+
+        cr_expect_eq(checked.code, 0, "%s%s", checked.out, checked.err);
+        cr_expect_not_null(strstr(checked.out, " 0 failed"), "%s", checked.out);
+        ran_free(&checked);
+    }
+}
