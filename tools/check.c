@@ -31,9 +31,10 @@ static const char description[] =
     "Examples:\n"
     "  tutti check ./libtutti-mine.so\n"
     "  tutti check --json ./libtutti-mine.so > report.json\n"
-    "  tutti check --only 'transport.*' ./libtutti-mine.so\n";
+    "  tutti check --only 'transport.*' ./libtutti-mine.so\n"
+    "  tutti check --thorough ./libtutti-mine.so\n";
 
-enum { QUICK_S = 20, RANKS_S = 60, RANKS = 4, FILE_MAX_MIB = 1024 };
+enum { QUICK_S = 20, RANKS_S = 60, THOROUGH_TIMES = 10, RANKS = 4, FILE_MAX_MIB = 1024 };
 
 static const struct check {
     const char *name; /* PART.NAME */
@@ -53,6 +54,7 @@ static const struct check {
      check_core_accepts, 1, QUICK_S},
     {"plugin.descriptor", "has sizes, names and functions as its minor says", NULL,
      check_descriptor, 1, QUICK_S},
+    {"transport.opens", "opens and closes an endpoint at once", NULL, check_opens, 1, QUICK_S},
     {"process.unchanged", "changes nothing of it while loaded, used and unloaded", NULL,
      check_effects, 1, QUICK_S},
     {"transport.sizes", "delivers messages of every size, one at a time", NULL, check_sizes, 2,
@@ -63,6 +65,18 @@ static const struct check {
     {"transport.late_receives", "waits for receives that come after the sends", NULL,
      check_late_receives, 2, QUICK_S},
     {"transport.flood", "passes thousands of small messages", NULL, check_flood, 2, QUICK_S},
+    {"transport.latency", "takes no milliseconds for a small message", NULL, check_latency, 2,
+     QUICK_S},
+    {"transport.memory", "touches no memory but that of what is under way", NULL, check_memory, 2,
+     QUICK_S},
+    {"transport.host_memory", "uses nothing of the host's that it has released", NULL,
+     check_host_memory, 2, QUICK_S},
+    {"transport.cancel", "leaves the memory of what was cancelled alone", NULL, check_cancel, 2,
+     QUICK_S},
+    {"transport.two_endpoints", "keeps two endpoints of a process apart", NULL, check_two_endpoints,
+     2, QUICK_S},
+    {"transport.lanes", "keeps its lanes apart", NULL, check_lanes, 2, QUICK_S},
+    {"transport.reach", "reaches what it says that it reaches", NULL, check_reach, 2, QUICK_S},
     {"transport.too_long", "ends a receive with an error when the message is longer", NULL,
      check_too_long, 2, QUICK_S},
     {"transport.bad_address", "refuses addresses that are cut off", NULL, check_bad_address, 2,
@@ -86,6 +100,8 @@ static const struct check {
      check_rank_blocks, RANKS, RANKS_S},
     {"ranks.types", "reductions of every type, each with the core's own result", NULL,
      check_rank_types, RANKS, RANKS_S},
+    {"ranks.lengths", "reductions of all lengths around powers of two, of each type", NULL,
+     check_rank_lengths, RANKS, RANKS_S},
     {"ranks.uneven", "blocks of different sizes and of none, from and to every root", NULL,
      check_rank_uneven, RANKS, RANKS_S},
     {"ranks.messages", "messages around a ring, and from any source", NULL, check_rank_messages,
@@ -125,8 +141,9 @@ static size_t part_length(const struct check *check)
     return strcspn(check->name, ".");
 }
 
-/* The check of an earlier part whose failure makes this one meaningless, NULL: none. A rule that a
- * file or a process sees broken says nothing about messages. */
+/* The check whose failure makes this one meaningless, NULL: none. What has ended or blocked a process would do
+ * so again; otherwise a failure of an earlier part does. A rule that a file or a process sees broken
+ * says nothing about messages. */
 static const char *spoiled_by(const struct report *report, const struct check *check)
 {
     for (int i = 0; i < report->count; i++) {
@@ -135,6 +152,8 @@ static const char *spoiled_by(const struct report *report, const struct check *c
                              g_str_has_prefix(other->name, "transport.") ||
                              g_str_has_prefix(other->name, "collectives.");
 
+        if (report->rows[i].finding.ended)
+            return other->name;
         if (decides && report->rows[i].finding.result == CHECK_FAILED &&
             (part_length(other) != part_length(check) ||
              strncmp(other->name, check->name, part_length(check)) != 0))
@@ -149,12 +168,15 @@ static struct check_finding run(const struct report *report, const struct check 
     const bool has_name = report->subject.name || check->look;
 
     if (spoiled)
-        return (struct check_finding){CHECK_SKIPPED, g_strdup_printf("%s has failed", spoiled)};
+        return (struct check_finding){CHECK_SKIPPED, g_strdup_printf("%s has failed", spoiled),
+                                      false};
     if (!has_name)
-        return (struct check_finding){CHECK_SKIPPED, g_strdup("the file's name is no plugin's")};
+        return (struct check_finding){CHECK_SKIPPED, g_strdup("the file's name is no plugin's"),
+                                      false};
     if (check->look)
         return check->look(&report->subject);
-    return check_in_children(&report->subject, check->body, check->members, check->deadline_s);
+    return check_in_children(&report->subject, check->body, check->members,
+                             check->deadline_s * (report->subject.thorough ? THOROUGH_TIMES : 1));
 }
 
 static void run_all(struct report *report, const char *only,
@@ -181,7 +203,8 @@ static char *again(const struct report *report, const struct check *check)
 {
     g_autofree char *path = g_shell_quote(report->subject.path);
 
-    return g_strdup_printf("tutti check --only %s %s", check->name, path);
+    return g_strdup_printf("tutti check %s--only %s %s",
+                           report->subject.thorough ? "--thorough " : "", check->name, path);
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -387,9 +410,9 @@ static void report_free(struct report *report)
     g_free(report->subject.name);
 }
 
-static int check_plugin(const char *path, const char *only, bool json)
+static int check_plugin(const char *path, const char *only, bool thorough, bool json)
 {
-    struct report report = {.count = 0};
+    struct report report = {.subject.thorough = thorough};
 
     if (!find_subject(path, &report))
         return EXIT_FAILED;
@@ -409,12 +432,14 @@ static int check_plugin(const char *path, const char *only, bool json)
 
 int check_main(int argc, char **argv)
 {
-    gboolean json = FALSE, list = FALSE;
+    gboolean json = FALSE, list = FALSE, thorough = FALSE;
     g_autofree char *only = NULL;
     const GOptionEntry entries[] = {
         {"json", 0, 0, G_OPTION_ARG_NONE, &json, "One JSON document instead of text", NULL},
         {"only", 0, 0, G_OPTION_ARG_STRING, &only, "Only the checks with this name; * and ? match",
          "NAME"},
+        {"thorough", 0, 0, G_OPTION_ARG_NONE, &thorough,
+         "Many more messages and lengths: for what goes wrong rarely", NULL},
         {"list", 0, 0, G_OPTION_ARG_NONE, &list, "List the checks, and run none", NULL},
         {NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL}};
 
@@ -424,5 +449,5 @@ int check_main(int argc, char **argv)
         return list_checks();
     if (argc != 1)
         return cli_usage("check", argc ? "one plugin at a time" : "no plugin given");
-    return check_plugin(argv[0], only, json);
+    return check_plugin(argv[0], only, thorough, json);
 }

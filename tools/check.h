@@ -8,6 +8,8 @@
  *   check_core.c      a small core: host services, two members, requests
  *   check_mates.c     the services of that core for host-mates: descriptors and doorbells
  *   check_messages.c  what a transport does between two processes
+ *   check_memory.c    whether a transport keeps to the memory that is its own for the moment
+ *   check_traits.c    what it claims: two endpoints at once, lanes, reach, promptness
  *   check_sleep.c     memory that both map, and sleeping until something comes
  *   check_engine.c    collectives of the plugin's own: what it says that it serves
  *   check_join.c      a group of several ranks over the plugin
@@ -34,6 +36,7 @@ enum { CHECK_MEMBERS_MAX = 4 };
 struct check_subject {
     char *path, *folder; /* real ones */
     char *name;          /* NAME of libtutti-NAME.so */
+    bool thorough;       /* more of what happens rarely */
 };
 
 enum check_result { CHECK_PASSED, CHECK_REMARK, CHECK_FAILED, CHECK_SKIPPED };
@@ -41,6 +44,7 @@ enum check_result { CHECK_PASSED, CHECK_REMARK, CHECK_FAILED, CHECK_SKIPPED };
 struct check_finding {
     enum check_result result;
     char *words; /* g_free() it; NULL: nothing to say */
+    bool ended;  /* a process of the check died or hung: another check would only say so again */
 };
 
 /* ---- check_child.c --------------------------------------------------------------------------- */
@@ -79,6 +83,9 @@ _Noreturn void check_skips(const char *format, ...) G_GNUC_PRINTF(1, 2);
 _Noreturn void check_remarks(const char *format, ...) G_GNUC_PRINTF(1, 2);
 /* What is being done, for the words about a process that crashes or hangs. */
 void check_doing(const char *format, ...) G_GNUC_PRINTF(1, 2);
+/* Around each call of the plugin; one that blocks is noticed by the parent, which ends the check. */
+void check_enters(const char *function);
+void check_leaves(void);
 /* Waits until every member of the check is here. */
 void check_meet(void);
 /* This process is going to die, and that is right. */
@@ -126,6 +133,14 @@ check_body check_core_accepts, check_descriptor, check_effects;
 check_body check_sizes, check_order, check_both_ways, check_late_receives, check_flood,
     check_too_long, check_bad_address, check_killed_peer, check_stranger, check_gives_back;
 
+/* ---- check_memory.c -------------------------------------------------------------------------- */
+
+check_body check_memory, check_cancel, check_host_memory;
+
+/* ---- check_traits.c -------------------------------------------------------------------------- */
+
+check_body check_opens, check_two_endpoints, check_lanes, check_reach, check_latency;
+
 /* ---- check_sleep.c --------------------------------------------------------------------------- */
 
 check_body check_map, check_wakes;
@@ -141,6 +156,6 @@ check_body check_rank_all_reduce, check_rank_broadcast, check_rank_barrier, chec
 
 /* ---- check_types.c --------------------------------------------------------------------------- */
 
-check_body check_rank_types, check_rank_uneven;
+check_body check_rank_types, check_rank_lengths, check_rank_uneven;
 
 #endif

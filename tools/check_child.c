@@ -26,6 +26,8 @@ enum {
     GIVEN_MAX = 64 << 10,
     LOOK_US = 2000,
     COUNTS_US = 100000,
+    CALL_MS = 1000, /* inside one function of a transport, of which none may block */
+    CALL_LOOK_US = 20000,
     TAIL_MAX = 400 /* bytes quoted of what a crashed process printed */
 };
 
@@ -42,6 +44,8 @@ struct world {
     int sockets[CHECK_MEMBERS_MAX][CHECK_MEMBERS_MAX]; /* [of][to] */
     int doorbells[CHECK_MEMBERS_MAX];
     _Atomic bool asleep[CHECK_MEMBERS_MAX];
+    const char *_Atomic inside[CHECK_MEMBERS_MAX]; /* the function; NULL: none */
+    _Atomic uint64_t calls[CHECK_MEMBERS_MAX];
 };
 
 static struct world *world; /* of the check that runs */
@@ -105,6 +109,17 @@ void check_doing(const char *format, ...)
     va_start(args, format);
     vsnprintf(world->doing[self], DOING_MAX, format, args);
     va_end(args);
+}
+
+void check_enters(const char *function)
+{
+    atomic_fetch_add_explicit(&world->calls[self], 1, memory_order_relaxed);
+    atomic_store_explicit(&world->inside[self], function, memory_order_release);
+}
+
+void check_leaves(void)
+{
+    atomic_store_explicit(&world->inside[self], NULL, memory_order_release);
 }
 
 void check_meet(void)
@@ -187,9 +202,58 @@ static struct check_finding failed(const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    struct check_finding finding = {CHECK_FAILED, g_strdup_vprintf(format, args)};
+    struct check_finding finding = {CHECK_FAILED, g_strdup_vprintf(format, args), true};
     va_end(args);
     return finding;
+}
+
+/* ---- calls that block ------------------------------------------------------------------------ */
+
+/* How long a process has been inside one call, less what it waited for a CPU. */
+struct stay {
+    uint64_t call, waited_ns;
+    gint64 us, looked_us;
+};
+
+/* What the kernel has let it wait for a CPU, 0: not known. */
+static uint64_t waited_ns(pid_t pid)
+{
+    g_autofree char *path = g_strdup_printf("/proc/%d/schedstat", (int)pid);
+    g_autofree char *text = NULL;
+    unsigned long long waited = 0;
+
+    if (!g_file_get_contents(path, &text, NULL, NULL) || sscanf(text, "%*u %llu", &waited) != 1)
+        return 0;
+    return waited;
+}
+
+static bool stays_too_long(struct stay *stay, int index, pid_t pid)
+{
+    const gint64 now = g_get_monotonic_time();
+    const uint64_t call = atomic_load(&world->calls[index]);
+
+    if (!atomic_load(&world->inside[index]) || call != stay->call) {
+        *stay = (struct stay){.call = call, .looked_us = now};
+        return false;
+    }
+    if (now - stay->looked_us < CALL_LOOK_US)
+        return false;
+    const uint64_t waited = waited_ns(pid);
+    const gint64 withheld = stay->waited_ns ? (gint64)(waited - stay->waited_ns) / 1000 : 0;
+    stay->us += MAX(MIN(now - stay->looked_us, COUNTS_US) - withheld, 0);
+    stay->looked_us = now;
+    stay->waited_ns = waited;
+    return stay->us > CALL_MS * G_GINT64_CONSTANT(1000);
+}
+
+static struct check_finding why_blocked(int index)
+{
+    const char *function = atomic_load(&world->inside[index]);
+
+    return failed(
+        "process %d has been inside %s() for %d s, while %s: it blocks, which no function "
+        "of a transport may",
+        index, function ? function : "a function", CALL_MS / 1000, world->doing[index]);
 }
 
 /* The end of what the processes printed, on one line. */
@@ -241,6 +305,7 @@ static struct check_finding why_late(const pid_t *pids, int count, int deadline_
 static struct check_finding follow(pid_t *pids, int count, int deadline_s, int output)
 {
     struct check_time time = check_time_of(deadline_s * 1000);
+    struct stay stays[CHECK_MEMBERS_MAX] = {{0}};
 
     for (;;) {
         int left = 0;
@@ -252,6 +317,8 @@ static struct check_finding follow(pid_t *pids, int count, int deadline_s, int o
                 continue;
             if (waitpid(pids[i], &status, WNOHANG) != pids[i]) {
                 left++;
+                if (!atomic_load(&world->told) && stays_too_long(&stays[i], i, pids[i]))
+                    return why_blocked(i);
                 continue;
             }
             pids[i] = 0;
@@ -262,9 +329,9 @@ static struct check_finding follow(pid_t *pids, int count, int deadline_s, int o
         }
         if (atomic_load(&world->complete))
             return (struct check_finding){(enum check_result)(atomic_load(&world->told) - 1),
-                                          g_strdup(world->words)};
+                                          g_strdup(world->words), false};
         if (!left)
-            return (struct check_finding){CHECK_PASSED, NULL};
+            return (struct check_finding){CHECK_PASSED, NULL, false};
         if (!check_time_is_left(&time))
             return why_late(pids, count, deadline_s);
         g_usleep(LOOK_US);
@@ -349,7 +416,7 @@ struct check_finding check_in_children(const struct check_subject *subject, chec
     int output = memfd_create("tutti-check", MFD_CLOEXEC);
     const pid_t parent = getpid();
     pid_t pids[CHECK_MEMBERS_MAX] = {0};
-    struct check_finding finding = {CHECK_FAILED, NULL};
+    struct check_finding finding = {CHECK_FAILED, NULL, false};
 
     if (!folder || output < 0 || !make_world(count)) {
         finding = failed("cannot be tried: %s", strerror(errno));

@@ -5,12 +5,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "plain_host.h"
 
-enum { ADDRESS_MAX = 64 << 10, PAUSE_US = 50, REPORTS = 4 };
+enum {
+    ADDRESS_MAX = 64 << 10,
+    PAUSE_US = 50,
+    REPORTS = 4,
+    FENCE = 4096, /* a page */
+    CANARY_BYTES = 64,
+    CANARY = 0xc9,
+    PREPARED = 0xa5,
+    TAKEN_BACK = 0x96
+};
 
 /* ---- host services --------------------------------------------------------------------------- */
 
@@ -20,10 +30,34 @@ static void host_log(void *self, int32_t level, const char *words)
     fprintf(stderr, "log %d: %s\n", level, words);
 }
 
+/* Ends where a page ends; the page before it has its length, and nothing is behind it. */
+static void *allocate_fenced(uint64_t bytes)
+{
+    const uint64_t room = (MAX(bytes, 1) + 15) / 16 * 16;
+    const uint64_t all = (room + FENCE - 1) / FENCE * FENCE + 2 * FENCE;
+    uint8_t *base = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (base == MAP_FAILED)
+        return NULL;
+    memcpy(base, &all, sizeof all);
+    mprotect(base + all - FENCE, FENCE, PROT_NONE);
+    return base + all - FENCE - room;
+}
+
+/* The addresses are not used again. */
+static void release_fenced(void *memory)
+{
+    uint8_t *base = (uint8_t *)memory - (uintptr_t)memory % FENCE - FENCE;
+    uint64_t all;
+
+    memcpy(&all, base, sizeof all);
+    mprotect(base, all, PROT_NONE);
+}
+
 static void *host_allocate(void *self, uint64_t bytes)
 {
     struct core *core = self;
-    void *memory = calloc(1, bytes ? bytes : 1);
+    void *memory = core->fenced ? allocate_fenced(bytes) : calloc(1, bytes ? bytes : 1);
 
     if (memory)
         core->pieces++;
@@ -34,9 +68,13 @@ static void host_release(void *self, void *memory)
 {
     struct core *core = self;
 
-    if (memory)
-        core->pieces--;
-    plain_release(self, memory);
+    if (!memory)
+        return;
+    core->pieces--;
+    if (core->fenced)
+        release_fenced(memory);
+    else
+        plain_release(self, memory);
 }
 
 static tutti_status host_error(void *self, tutti_status status, int32_t system_errno,
@@ -107,11 +145,17 @@ static void open_endpoint(struct core *core, const tutti_transport_ops *ops, int
                                       .size = 2};
     const uint8_t token = core->token ? core->token : 0x5a;
 
-    *core = (struct core){
-        .ops = ops, .host = services, .index = index, .token = token, .mates = {core}};
+    *core = (struct core){.ops = ops,
+                          .host = services,
+                          .index = index,
+                          .token = token,
+                          .fenced = core->fenced,
+                          .mates = {core}};
     memset(options.token, token, sizeof options.token);
     check_doing("opening an endpoint");
+    check_enters("open");
     tutti_status status = ops->open(&core->host, core, &options, &core->endpoint);
+    check_leaves();
     if (status)
         check_fails("open says %s", status_words(core, status));
 }
@@ -121,38 +165,68 @@ void core_open_alone(struct core *core, const tutti_transport_ops *ops)
     open_endpoint(core, ops, 0);
 }
 
-void core_open(struct core *core, const struct check_member *member)
+static void give_address(struct core *core)
 {
     static uint8_t address[ADDRESS_MAX];
     uint64_t bytes = 0;
 
-    open_endpoint(core, check_transport(member->subject), member->index);
+    check_enters("address");
     tutti_status status = core->ops->address(core->endpoint, address, sizeof address, &bytes);
+    check_leaves();
     if (status || bytes > sizeof address)
         check_fails("address says %s, %llu bytes", status_words(core, status),
                     (unsigned long long)bytes);
     check_give(address, bytes);
 }
 
+void core_open(struct core *core, const struct check_member *member)
+{
+    open_endpoint(core, check_transport(member->subject), member->index);
+    give_address(core);
+}
+
 tutti_status core_connect(struct core *core, const void *address, uint64_t bytes)
 {
     check_doing("connecting");
-    return core->ops->connect(core->endpoint, address, bytes,
-                              CORE_LABEL + (uint64_t)(1 - core->index), &core->peer);
+    check_enters("connect");
+    tutti_status status = core->ops->connect(core->endpoint, address, bytes,
+                                             CORE_LABEL + (uint64_t)(1 - core->index), &core->peer);
+    check_leaves();
+    return status;
 }
 
-void core_start(struct core *core, const struct check_member *member)
+/* The other's address is given. */
+static void join(struct core *core)
 {
     uint64_t bytes;
 
-    core_open(core, member);
     check_meet();
-    const uint8_t *address = check_take(1 - member->index, &bytes);
+    const uint8_t *address = check_take(1 - core->index, &bytes);
     tutti_status status = core_connect(core, address, bytes);
     if (status)
         check_fails("connect says %s", status_words(core, status));
     if (core_maps(core))
         core_map(core, CORE_MAP_BYTES, &core->memory);
+}
+
+void core_start(struct core *core, const struct check_member *member)
+{
+    core_open(core, member);
+    join(core);
+}
+
+/* Both are open before either knows a peer. */
+void core_start_two(struct core cores[2], const struct check_member *member)
+{
+    for (int i = 0; i < 2; i++) {
+        cores[i].token = (uint8_t)(0x5a + i);
+        open_endpoint(&cores[i], check_transport(member->subject), member->index);
+    }
+    for (int i = 0; i < 2; i++) {
+        give_address(&cores[i]);
+        join(&cores[i]);
+        check_meet(); /* nobody reads the address any more */
+    }
 }
 
 bool core_maps(const struct core *core)
@@ -170,8 +244,10 @@ void core_map(struct core *core, uint64_t bytes, struct core_memory *ret_memory)
     tutti_status status;
 
     check_doing("mapping %llu bytes of each process", (unsigned long long)bytes);
+    check_enters("map_start");
     status = core->ops->map_start(core->endpoint, &core->mates, peers, CORE_MEMBERS,
                                   (uint32_t)core->index, bytes, &memory.map);
+    check_leaves();
     if (status)
         check_fails("map_start says %s", status_words(core, status));
     while ((status = core->ops->map_test(core->endpoint, memory.map, bases)) ==
@@ -193,8 +269,11 @@ void core_close(struct core *core)
         check_doing("unmapping memory");
         core->ops->map_close(core->endpoint, core->memory.map);
     }
-    check_doing("closing the endpoint");
+    check_doing("closing the endpoint%s",
+                core->fenced ? ", where memory that it has released is gone" : "");
+    check_enters("close");
     core->ops->close(core->endpoint);
+    check_leaves();
     check_doing("ending");
 }
 
@@ -202,18 +281,22 @@ void core_close(struct core *core)
 
 static void prepare(struct transfer *transfer)
 {
-    memset(transfer, 0xa5, sizeof *transfer); /* nothing may depend on what was there */
+    memset(transfer, PREPARED, sizeof *transfer); /* nothing may depend on what was there */
     transfer->reported = 0;
-    transfer->at_once = false;
+    transfer->at_once = transfer->cancelled = false;
     transfer->request.user = transfer;
 }
 
-static void posted(struct core *core, const char *what, struct transfer *transfer,
-                   tutti_status status)
+tutti_status core_try_send(struct core *core, const void *data, uint64_t bytes, uint32_t flags,
+                           struct transfer *ret_transfer)
 {
-    if (status)
-        check_fails("%s says %s", what, status_words(core, status));
-    transfer->at_once = transfer->request.status != TUTTI_ERR_NOT_READY;
+    prepare(ret_transfer);
+    check_enters("isend");
+    tutti_status status = core->ops->isend(core->endpoint, core->peer, core->lane, data, bytes,
+                                           flags, &ret_transfer->request);
+    check_leaves();
+    ret_transfer->at_once = !status && ret_transfer->request.status != TUTTI_ERR_NOT_READY;
+    return status;
 }
 
 void core_send(struct core *core, const void *data, uint64_t bytes, uint32_t flags,
@@ -222,23 +305,27 @@ void core_send(struct core *core, const void *data, uint64_t bytes, uint32_t fla
     struct check_time time = check_time_of(CORE_WAIT_MS);
     tutti_status status;
 
-    prepare(ret_transfer);
-    while ((status = core->ops->isend(core->endpoint, core->peer, 0, data, bytes, flags,
-                                      &ret_transfer->request)) == TUTTI_ERR_BUSY) {
+    while ((status = core_try_send(core, data, bytes, flags, ret_transfer)) == TUTTI_ERR_BUSY) {
         if (!check_time_is_left(&time))
             check_fails("isend says TUTTI_ERR_BUSY for %d s, while the other side receives",
                         CORE_WAIT_MS / 1000);
         core_turn(core, NULL, 0);
         g_usleep(PAUSE_US);
     }
-    posted(core, "isend", ret_transfer, status);
+    if (status)
+        check_fails("isend says %s", status_words(core, status));
 }
 
 void core_receive(struct core *core, void *data, uint64_t capacity, struct transfer *ret_transfer)
 {
     prepare(ret_transfer);
-    posted(core, "irecv", ret_transfer,
-           core->ops->irecv(core->endpoint, core->peer, 0, data, capacity, &ret_transfer->request));
+    check_enters("irecv");
+    tutti_status status = core->ops->irecv(core->endpoint, core->peer, core->lane, data, capacity,
+                                           &ret_transfer->request);
+    check_leaves();
+    if (status)
+        check_fails("irecv says %s", status_words(core, status));
+    ret_transfer->at_once = ret_transfer->request.status != TUTTI_ERR_NOT_READY;
 }
 
 void core_turn(struct core *core, struct transfer *const *transfers, int count)
@@ -246,17 +333,23 @@ void core_turn(struct core *core, struct transfer *const *transfers, int count)
     tutti_request *done[REPORTS];
 
     if (!TUTTI_HAS(core->ops, progress)) {
+        check_enters("test");
         for (int i = 0; i < count; i++)
             if (transfers[i]->request.status == TUTTI_ERR_NOT_READY)
                 core->ops->test(core->endpoint, &transfers[i]->request);
+        check_leaves();
         return;
     }
+    check_enters("progress");
     uint32_t n = core->ops->progress(core->endpoint, done, REPORTS);
+    check_leaves();
     if (n > REPORTS)
         check_fails("progress reports %u requests where %d have room", n, REPORTS);
     for (uint32_t i = 0; i < n; i++) {
         struct transfer *transfer = done[i]->user;
 
+        if (transfer->cancelled)
+            check_fails("progress reports a request after cancel() of it has returned");
         if (done[i]->status == TUTTI_ERR_NOT_READY)
             check_fails("progress reports a request that is not complete");
         if (transfer->at_once)
@@ -286,7 +379,69 @@ tutti_status core_wait(struct core *core, struct transfer *transfer)
     if (!core_is_over(core, transfer) && transfer->request.status != TUTTI_ERR_NOT_READY)
         check_fails("a request is complete, and progress does not report it within %d s",
                     CORE_WAIT_MS / 1000);
+    core_expect_intact(transfer);
     return transfer->request.status;
+}
+
+static void expect_filled(const void *data, size_t bytes, uint8_t with, const char *where)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (((const uint8_t *)data)[i] != with)
+            check_fails("it writes %s", where);
+}
+
+void core_expect_intact(const struct transfer *transfer)
+{
+    const tutti_request *request = &transfer->request;
+    const char *beside = "into memory beside a request, which is not its own";
+
+    expect_filled(transfer->before, sizeof transfer->before, PREPARED, beside);
+    expect_filled(transfer->after, sizeof transfer->after, PREPARED, beside);
+    if (request->user != transfer)
+        check_fails("it writes into user of a request, which is the core's");
+    if (!transfer->cancelled)
+        return;
+    expect_filled(&request->status, sizeof request->status, TAKEN_BACK,
+                  "into a request after cancel() of it has returned");
+    expect_filled(request->opaque, sizeof request->opaque, TAKEN_BACK,
+                  "into a request after cancel() of it has returned");
+}
+
+void core_cancel(struct core *core, struct transfer *transfer)
+{
+    check_enters("cancel");
+    core->ops->cancel(core->endpoint, &transfer->request);
+    check_leaves();
+    memset(&transfer->request, TAKEN_BACK, sizeof transfer->request);
+    transfer->request.user = transfer;
+    transfer->cancelled = true;
+}
+
+/* ---- memory of messages ---------------------------------------------------------------------- */
+
+void *core_buffer(uint64_t bytes)
+{
+    uint8_t *base = calloc(1, bytes + 2 * CANARY_BYTES);
+
+    if (!base)
+        check_fails("no memory to try it");
+    memset(base, CANARY, CANARY_BYTES);
+    memcpy(base, &bytes, sizeof bytes);
+    memset(base + CANARY_BYTES + bytes, CANARY, CANARY_BYTES);
+    return base + CANARY_BYTES;
+}
+
+void core_buffer_free(void *buffer)
+{
+    uint8_t *base = (uint8_t *)buffer - CANARY_BYTES;
+    uint64_t bytes;
+
+    memcpy(&bytes, base, sizeof bytes);
+    expect_filled(base + sizeof bytes, CANARY_BYTES - sizeof bytes, CANARY,
+                  "before the beginning of the memory of a message");
+    expect_filled(base + CANARY_BYTES + bytes, CANARY_BYTES, CANARY,
+                  "behind the end of the memory of a message");
+    free(base);
 }
 
 /* ---- contents -------------------------------------------------------------------------------- */

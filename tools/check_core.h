@@ -8,6 +8,8 @@
 
 #include "check.h"
 
+#include <stdatomic.h>
+
 enum { CORE_WAIT_MS = 2000, CORE_LABEL = 1000, CORE_MAP_BYTES = 4096, CORE_MEMBERS = 2 };
 
 /* The two processes, as transports that map memory are given them. */
@@ -28,7 +30,9 @@ struct core {
     tutti_endpoint *endpoint;
     tutti_peer *peer;
     int index;              /* of this process: 0 or 1 */
-    uint8_t token;          /* repeated 16 times */
+    uint8_t token;          /* repeated 16 times; 0: that of the check */
+    uint32_t lane;          /* of sends and receives */
+    bool fenced;            /* memory that the host gives is gone once it is released */
     int times_lost;         /* that it said so of the peer */
     char words[512];        /* of its last error */
     _Atomic int64_t pieces; /* of memory that it has allocated and not released */
@@ -38,11 +42,16 @@ struct core {
     uint32_t exchanges_started, exchanges_over;
 };
 
-/* A request, and how often `progress` has reported it. */
+enum { CORE_CANARY = 4 };
+
+/* A request with what may not be touched on both sides, and how often `progress` has reported it. */
 struct transfer {
+    uint64_t before[CORE_CANARY];
     tutti_request request;
+    uint64_t after[CORE_CANARY];
     int reported;
     bool at_once; /* complete when the call returned */
+    bool cancelled;
 };
 
 /* Opens an endpoint of a transport of which nothing else is asked. */
@@ -53,6 +62,8 @@ void core_open(struct core *core, const struct check_member *member);
 tutti_status core_connect(struct core *core, const void *address, uint64_t bytes);
 /* Opens, meets, connects to the other member, and maps memory where the transport does. */
 void core_start(struct core *core, const struct check_member *member);
+/* The same for two endpoints at once, of different tokens. */
+void core_start_two(struct core cores[2], const struct check_member *member);
 void core_close(struct core *core);
 bool core_maps(const struct core *core);
 /* Maps `bytes` of each member; all map in the same order. */
@@ -60,6 +71,9 @@ void core_map(struct core *core, uint64_t bytes, struct core_memory *ret_memory)
 
 void core_send(struct core *core, const void *data, uint64_t bytes, uint32_t flags,
                struct transfer *ret_transfer);
+/* Where isend may refuse. */
+tutti_status core_try_send(struct core *core, const void *data, uint64_t bytes, uint32_t flags,
+                           struct transfer *ret_transfer);
 void core_receive(struct core *core, void *data, uint64_t capacity, struct transfer *ret_transfer);
 /* Moves everything once, as the core does: by `progress` where it is there. */
 void core_turn(struct core *core, struct transfer *const *transfers, int count);
@@ -67,6 +81,16 @@ void core_turn(struct core *core, struct transfer *const *transfers, int count);
 bool core_is_over(const struct core *core, const struct transfer *transfer);
 /* Until it is complete; its status, NOT_READY when CORE_WAIT_MS have passed. */
 tutti_status core_wait(struct core *core, struct transfer *transfer);
+/* Takes it back; the request is its owner's again, and is overwritten. */
+void core_cancel(struct core *core, struct transfer *transfer);
+/* Ends the check when something was written beside the request or, after it was cancelled, into it. */
+void core_expect_intact(const struct transfer *transfer);
+
+/* ---- memory of messages ---------------------------------------------------------------------- */
+
+/* Zeroed, with canaries on both sides; giving it back ends the check when they are not what they were. */
+void *core_buffer(uint64_t bytes);
+void core_buffer_free(void *buffer);
 
 /* ---- check_mates.c --------------------------------------------------------------------------- */
 

@@ -18,7 +18,7 @@ struct image {
 
 static struct check_finding passed(void)
 {
-    return (struct check_finding){CHECK_PASSED, NULL};
+    return (struct check_finding){CHECK_PASSED, NULL, false};
 }
 
 static struct check_finding found(enum check_result result, const char *format, ...)
@@ -29,7 +29,7 @@ static struct check_finding found(enum check_result result, const char *format, 
     va_list args;
 
     va_start(args, format);
-    struct check_finding finding = {result, g_strdup_vprintf(format, args)};
+    struct check_finding finding = {result, g_strdup_vprintf(format, args), false};
     va_end(args);
     return finding;
 }

@@ -9,14 +9,24 @@
  */
 #include "check_core.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define MAGIC UINT64_C(0x7475747469636865)
+#define FACTOR UINT64_C(0x9e3779b97f4a7c15)
 
-enum { NUMBERED = 96, LARGEST = 1 << 20, SMALL_MESSAGES = 4000, SMALL_AT_ONCE = 50 };
+enum {
+    NUMBERED = 96,
+    LARGEST = 1 << 20,
+    SMALL_MESSAGES = 12000,
+    SMALL_THOROUGH = 300000,
+    SMALL_AT_ONCE = 50,
+    KEPT_MESSAGES = 2000,
+    KEPT_BYTES = 8 /* a message that leaves so much has an allocation of its own */
+};
 
 struct numbered {
     uint64_t magic, number, bytes;
@@ -25,15 +35,6 @@ struct numbered {
 static const uint64_t sizes[] = {0,    1,    7,     8,     63,    64,     65,     1000,   4095,
                                  4096, 4097, 16384, 65535, 65536, 262145, 999999, LARGEST};
 enum { SIZES = G_N_ELEMENTS(sizes) };
-
-static void *memory(uint64_t bytes)
-{
-    void *data = calloc(1, bytes ? bytes : 1);
-
-    if (!data)
-        check_fails("no memory to try it");
-    return data;
-}
 
 /* What is wrong with one received message, if anything is. */
 static void expect_arrived(struct core *core, struct transfer *transfer, const uint8_t *data,
@@ -55,9 +56,20 @@ static void expect_arrived(struct core *core, struct transfer *transfer, const u
                     transfer->request.bytes < bytes ? "truncated" : "too long");
     uint64_t place = core_differs(data, 0, bytes, number);
     if (place < bytes)
-        check_fails("byte %llu of message %llu, %llu bytes, is not what was sent",
+        check_fails("byte %llu of message %llu, %llu bytes, is not what was sent: corrupted",
                     (unsigned long long)place, (unsigned long long)number,
                     (unsigned long long)bytes);
+}
+
+/* Who sends still has what was given. */
+static void expect_unwritten(const uint8_t *data, uint64_t from, uint64_t bytes, uint64_t number)
+{
+    const uint64_t place = core_differs(data, from, bytes, number);
+
+    if (place < bytes)
+        check_fails("byte %llu of the memory of a send of %llu bytes is another after it: a "
+                    "transport writes into the memory of receives alone",
+                    (unsigned long long)place, (unsigned long long)bytes);
 }
 
 static void expect_sent(struct core *core, struct transfer *transfer, uint64_t bytes)
@@ -77,26 +89,27 @@ static void expect_sent(struct core *core, struct transfer *transfer, uint64_t b
 
 static void send_one(struct core *core, uint64_t bytes, uint64_t number)
 {
-    uint8_t *data = memory(bytes);
+    uint8_t *data = core_buffer(bytes);
     struct transfer transfer;
 
     check_doing("sending %llu bytes", (unsigned long long)bytes);
     core_fill(data, bytes, number);
     core_send(core, data, bytes, 0, &transfer);
     expect_sent(core, &transfer, bytes);
-    free(data);
+    expect_unwritten(data, 0, bytes, number);
+    core_buffer_free(data);
 }
 
 /* With more room than is needed, so that a length of its own arrives. */
 static void receive_one(struct core *core, uint64_t bytes, uint64_t number)
 {
-    uint8_t *data = memory(bytes + 64);
+    uint8_t *data = core_buffer(bytes + 64);
     struct transfer transfer;
 
     check_doing("receiving %llu bytes", (unsigned long long)bytes);
     core_receive(core, data, bytes + number % 2 * 64, &transfer);
     expect_arrived(core, &transfer, data, bytes, number);
-    free(data);
+    core_buffer_free(data);
 }
 
 /* The last is a piece as long as the transport has asked for. */
@@ -137,14 +150,16 @@ static void send_numbered(struct core *core)
     for (uint64_t i = 0; i < NUMBERED; i++) {
         const struct numbered head = {MAGIC, i, numbered_bytes(i)};
 
-        data[i] = memory(head.bytes);
+        data[i] = core_buffer(head.bytes);
         core_fill(data[i], head.bytes, i);
         memcpy(data[i], &head, sizeof head);
         core_send(core, data[i], head.bytes, i % 3 ? 0 : TUTTI_SEND_MORE, &transfers[i]);
     }
     for (int i = 0; i < NUMBERED; i++) {
         expect_sent(core, &transfers[i], numbered_bytes((uint64_t)i));
-        free(data[i]);
+        expect_unwritten(data[i], sizeof(struct numbered), numbered_bytes((uint64_t)i),
+                         (uint64_t)i);
+        core_buffer_free(data[i]);
     }
 }
 
@@ -156,16 +171,16 @@ static uint64_t number_of(const struct transfer *transfer, const uint8_t *data, 
 
     memcpy(&head, data, sizeof head);
     if (arrived < sizeof head || head.magic != MAGIC || head.number >= NUMBERED)
-        check_fails(
-            "where message %llu was due, %llu bytes arrived that are no message's beginning",
-            (unsigned long long)due, (unsigned long long)arrived);
+        check_fails("where message %llu was due, %llu bytes arrived that are no message's "
+                    "beginning: corrupted",
+                    (unsigned long long)due, (unsigned long long)arrived);
     if (arrived != head.bytes)
         check_fails("message %llu was sent with %llu bytes and arrived with %llu: %s",
                     (unsigned long long)head.number, (unsigned long long)head.bytes,
                     (unsigned long long)arrived, arrived < head.bytes ? "truncated" : "too long");
     uint64_t place = core_differs(data, sizeof head, head.bytes, head.number);
     if (place < head.bytes)
-        check_fails("byte %llu of message %llu, %llu bytes, is not what was sent",
+        check_fails("byte %llu of message %llu, %llu bytes, is not what was sent: corrupted",
                     (unsigned long long)place, (unsigned long long)head.number,
                     (unsigned long long)head.bytes);
     return head.number;
@@ -218,7 +233,7 @@ static void receive_numbered(struct core *core)
         for (; started < NUMBERED && started < due + POSTED; started++) {
             uint8_t **at = &data[started % POSTED];
 
-            *at = started < POSTED ? memory(LARGEST) : *at;
+            *at = started < POSTED ? core_buffer(LARGEST) : *at;
             core_receive(core, *at, LARGEST, &transfers[started % POSTED]);
         }
         struct transfer *transfer = &transfers[due % POSTED];
@@ -233,7 +248,7 @@ static void receive_numbered(struct core *core)
     }
     judge_arrivals(&arrivals);
     for (int i = 0; i < POSTED; i++)
-        free(data[i]);
+        core_buffer_free(data[i]);
 }
 
 void check_order(const struct check_member *member)
@@ -261,7 +276,7 @@ struct both {
 static void start_receives(struct core *core, struct both *both)
 {
     for (int i = 0; i < SIZES; i++) {
-        both->in[i] = memory(sizes[i]);
+        both->in[i] = core_buffer(sizes[i]);
         core_receive(core, both->in[i], sizes[i], &both->receive[i]);
     }
 }
@@ -276,7 +291,7 @@ static void exchange(const struct check_member *member, bool late)
     if (!late)
         start_receives(&core, &both);
     for (int i = 0; i < SIZES; i++) {
-        both.out[i] = memory(sizes[i]);
+        both.out[i] = core_buffer(sizes[i]);
         core_fill(both.out[i], sizes[i], (uint64_t)i);
         core_send(&core, both.out[i], sizes[i], 0, &both.send[i]);
     }
@@ -292,8 +307,9 @@ static void exchange(const struct check_member *member, bool late)
         expect_arrived(&core, &both.receive[i], both.in[i], sizes[i], (uint64_t)i);
     for (int i = 0; i < SIZES; i++) {
         expect_sent(&core, &both.send[i], sizes[i]);
-        free(both.in[i]);
-        free(both.out[i]);
+        expect_unwritten(both.out[i], 0, sizes[i], (uint64_t)i);
+        core_buffer_free(both.in[i]);
+        core_buffer_free(both.out[i]);
     }
     check_meet();
     core_close(&core);
@@ -311,17 +327,55 @@ void check_late_receives(const struct check_member *member)
 
 /* ---- many small ones ------------------------------------------------------------------------- */
 
+/* A number that no other small message has, even with some bits changed. */
+static uint64_t small_word(uint64_t number)
+{
+    return number * FACTOR;
+}
+
+static void expect_word(uint64_t word, uint64_t due, uint64_t count)
+{
+    uint64_t is = 0;
+
+    if (word == small_word(due))
+        return;
+    while (is < count && small_word(is) != word)
+        is++;
+    if (is == count)
+        check_fails("small message %llu arrived as 0x%016llx instead of 0x%016llx, which was no "
+                    "message: corrupted",
+                    (unsigned long long)due, (unsigned long long)word,
+                    (unsigned long long)small_word(due));
+    check_fails("small message %llu arrived where %llu was due: %s", (unsigned long long)is,
+                (unsigned long long)due,
+                is > due ? "lost, or wrong order" : "wrong order, or twice");
+}
+
+static void expect_small(struct core *core, struct transfer *transfer, uint64_t number,
+                         const char *what)
+{
+    tutti_status status = core_wait(core, transfer);
+
+    if (status == TUTTI_ERR_NOT_READY)
+        check_fails("small message %llu: its %s is not complete after %d s: lost",
+                    (unsigned long long)number, what, CORE_WAIT_MS / 1000);
+    if (status)
+        check_fails("small message %llu: its %s ends with %s", (unsigned long long)number, what,
+                    tutti_status_name(status));
+}
+
 void check_flood(const struct check_member *member)
 {
     struct core core = {0};
     struct transfer transfers[SMALL_AT_ONCE];
     uint64_t words[SMALL_AT_ONCE];
+    const uint64_t count = member->subject->thorough ? SMALL_THOROUGH : SMALL_MESSAGES;
 
     core_start(&core, member);
-    check_doing("passing %d small messages", SMALL_MESSAGES);
-    for (uint64_t first = 0; first < SMALL_MESSAGES; first += SMALL_AT_ONCE) {
+    check_doing("passing %llu small messages", (unsigned long long)count);
+    for (uint64_t first = 0; first < count; first += SMALL_AT_ONCE) {
         for (uint64_t i = 0; i < SMALL_AT_ONCE; i++) {
-            words[i] = member->index ? UINT64_MAX : first + i;
+            words[i] = member->index ? 0 : small_word(first + i);
             if (member->index)
                 core_receive(&core, &words[i], sizeof words[i], &transfers[i]);
             else
@@ -329,20 +383,8 @@ void check_flood(const struct check_member *member)
                           i % 2 && i + 1 < SMALL_AT_ONCE ? TUTTI_SEND_MORE : 0, &transfers[i]);
         }
         for (uint64_t i = 0; i < SMALL_AT_ONCE; i++) {
-            const char *what = member->index ? "receive" : "send";
-            tutti_status status = core_wait(&core, &transfers[i]);
-
-            if (status == TUTTI_ERR_NOT_READY)
-                check_fails("small message %llu: its %s is not complete after %d s: lost",
-                            (unsigned long long)(first + i), what, CORE_WAIT_MS / 1000);
-            if (status)
-                check_fails("small message %llu: its %s ends with %s",
-                            (unsigned long long)(first + i), what, tutti_status_name(status));
-            if (words[i] != first + i)
-                check_fails("small message %llu arrived where %llu was due: %s",
-                            (unsigned long long)words[i], (unsigned long long)(first + i),
-                            words[i] > first + i ? "lost, or wrong order"
-                                                 : "wrong order, or twice");
+            expect_small(&core, &transfers[i], first + i, member->index ? "receive" : "send");
+            expect_word(words[i], first + i, count);
         }
     }
     check_meet();
@@ -412,7 +454,7 @@ void check_killed_peer(const struct check_member *member)
 {
     struct core core = {0};
     struct transfer transfer;
-    uint8_t *data = memory(LARGEST);
+    uint8_t *data = core_buffer(LARGEST);
 
     core_start(&core, member);
     if (member->index == 1) {
@@ -456,14 +498,9 @@ void check_stranger(const struct check_member *member)
     core_start(&core, member);
     check_doing("talking to a process that has another token");
     if (member->index) {
-        memset(&transfer, 0, sizeof transfer);
-        transfer.request.user = &transfer;
         /* It may be refused at once, later, or never hear of it. */
-        if (core.ops->isend(core.endpoint, core.peer, 0, data, sizeof data, 0, &transfer.request) ==
-            TUTTI_OK) {
-            transfer.at_once = transfer.request.status != TUTTI_ERR_NOT_READY;
+        if (core_try_send(&core, data, sizeof data, 0, &transfer) == TUTTI_OK)
             core_wait(&core, &transfer);
-        }
     } else {
         core_receive(&core, data, sizeof data, &transfer);
         if (core_wait(&core, &transfer) == TUTTI_OK)
@@ -471,6 +508,47 @@ void check_stranger(const struct check_member *member)
     }
     check_meet();
     core_close(&core);
+}
+
+/* Bytes that malloc() has given out, 0: not known. */
+static int64_t allocated(void)
+{
+    const struct mallinfo2 about = mallinfo2();
+
+    return (int64_t)(about.uordblks + about.hblkhd);
+}
+
+static void pass_small(struct core *core, const struct check_member *member, int count)
+{
+    uint64_t word = 0;
+    struct transfer transfer;
+
+    for (int i = 0; i < count; i++) {
+        if (i % 2 == member->index)
+            core_send(core, &word, sizeof word, 0, &transfer);
+        else
+            core_receive(core, &word, sizeof word, &transfer);
+        expect_small(core, &transfer, (uint64_t)i, i % 2 == member->index ? "send" : "receive");
+    }
+}
+
+/* The first messages may make what the others use again. */
+static void expect_nothing_kept(struct core *core, const struct check_member *member)
+{
+    check_doing("passing messages that leave nothing behind");
+    pass_small(core, member, KEPT_MESSAGES / 4);
+    const int64_t before = allocated(), pieces = core->pieces;
+    pass_small(core, member, KEPT_MESSAGES);
+    const int64_t kept = allocated() - before;
+    if (kept >= KEPT_MESSAGES / 2 * KEPT_BYTES)
+        check_fails("after %d messages there are %lld bytes of memory more: %lld for each message "
+                    "of one direction are never freed",
+                    KEPT_MESSAGES, (long long)kept, (long long)kept * 2 / KEPT_MESSAGES);
+    if (core->pieces - pieces >= KEPT_MESSAGES / 2)
+        check_fails(
+            "after %d messages there are %lld pieces of the host's memory more: each message "
+            "leaves one",
+            KEPT_MESSAGES, (long long)(core->pieces - pieces));
 }
 
 /* Of each connection too, and of what has passed over it. */
@@ -487,6 +565,7 @@ void check_gives_back(const struct check_member *member)
         else
             receive_one(&core, LARGEST, i);
     }
+    expect_nothing_kept(&core, member);
     check_meet();
     core_close(&core);
     const int left = check_count_in("/proc/self/fd") - descriptors;

@@ -272,6 +272,11 @@ void check_descriptor(const struct check_member *member)
             check_fails("provider %s has no kind or no operations", provider->name);
         expect_operations(provider, plugin->abi_minor);
     }
+    if (plugin->abi_minor > TUTTI_PLUGIN_ABI_MINOR)
+        check_remarks(
+            "it is built for minor %u of the ABI, and this tutti has %d: what is newer is "
+            "neither used nor checked",
+            plugin->abi_minor, TUTTI_PLUGIN_ABI_MINOR);
 }
 
 /* ---- what belongs to the program ------------------------------------------------------------- */

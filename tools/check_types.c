@@ -10,7 +10,15 @@
 #include <math.h>
 #include <string.h>
 
-enum { COUNT = 37, MEMBERS = CHECK_MEMBERS_MAX, ELEMENT_MAX = 16, VALUES = 4, NAN_AT = 5 };
+enum {
+    COUNT = 37,
+    LENGTH_MAX = (1 << 13) + 1,
+    LENGTH_THOROUGH = (1 << 16) + 1,
+    MEMBERS = CHECK_MEMBERS_MAX,
+    ELEMENT_MAX = 16,
+    VALUES = 4,
+    NAN_AT = 5
+};
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
@@ -78,14 +86,14 @@ static void write_value(void *to, tutti_dtype dtype, int which)
     memcpy(to, from, bytes);
 }
 
-static void fill_typed(const struct rank *rank, tutti_dtype dtype, bool with_nan)
+static void fill_typed(const struct rank *rank, tutti_dtype dtype, int count, bool with_nan)
 {
     const size_t bytes = tutti_dtype_size(dtype);
     const float quiet = NAN;
     const double wide_quiet = NAN;
     char *at = (char *)rank->in;
 
-    for (int i = 0; i < COUNT * rank->size; i++)
+    for (int i = 0; i < count; i++)
         write_value(at + (size_t)i * bytes, dtype, (i * 7 + rank->rank * 3 + i / 11) % VALUES);
     if (with_nan && rank->rank == 1)
         memcpy(at + NAN_AT * bytes,
@@ -164,49 +172,73 @@ static const struct reduction {
 };
 
 static void try_reduction(struct rank *rank, const struct reduction *reduction, tutti_dtype dtype,
-                          tutti_reduce_op op)
+                          tutti_reduce_op op, int count)
 {
-    static char right[COUNT * ELEMENT_MAX];
+    static char right[LENGTH_THOROUGH * ELEMENT_MAX];
     const tutti_options fixed = {.struct_size = sizeof fixed, .flags = TUTTI_FIXED_ORDER};
     const bool with_nan = (dtype == TUTTI_F32 || dtype == TUTTI_F64) &&
                           (op == TUTTI_MIN || op == TUTTI_MAX) && !rank->wrapped;
     const size_t bytes = tutti_dtype_size(dtype);
     char is[2 * ELEMENT_MAX + 1], should[2 * ELEMENT_MAX + 1];
+    const int all = reduction->blocks ? count * rank->size : count;
     int64_t shapes[3];
-    const tutti_tensor in = tutti_tensor_1d(rank->in, dtype, &shapes[0],
-                                            reduction->blocks ? COUNT * rank->size : COUNT);
-    const tutti_tensor expected = tutti_tensor_1d(right, dtype, &shapes[1], COUNT);
-    const tutti_tensor out = tutti_tensor_1d(rank->out, dtype, &shapes[2], COUNT);
+    const tutti_tensor in = tutti_tensor_1d(rank->in, dtype, &shapes[0], all);
+    const tutti_tensor expected = tutti_tensor_1d(right, dtype, &shapes[1], count);
+    const tutti_tensor out = tutti_tensor_1d(rank->out, dtype, &shapes[2], count);
 
-    check_doing("in %s of %d %s, %s", reduction->name, COUNT, tutti_dtype_name(dtype),
+    check_doing("in %s of %d %s, %s", reduction->name, count, tutti_dtype_name(dtype),
                 tutti_reduce_op_name(op));
-    fill_typed(rank, dtype, with_nan);
+    fill_typed(rank, dtype, all, with_nan);
     rank_expect_ok(rank, reduction->call(rank, &in, &expected, op, &fixed), reduction->name);
     rank_expect_ok(rank, reduction->call(rank, &in, &out, op, NULL), reduction->name);
-    for (size_t i = 0; (!reduction->at_root || rank->rank == 0) && i < COUNT; i++) {
+    for (size_t i = 0; (!reduction->at_root || rank->rank == 0) && i < (size_t)count; i++) {
         const void *one = (const char *)rank->out + i * bytes, *other = right + i * bytes;
 
         if (!is_same(dtype, one, other))
             check_fails("rank %d: %s of %d %s, %s (%s): element %zu has the bytes %s, and in the "
                         "fixed order, which the core makes itself, %s",
-                        rank->rank, reduction->name, COUNT, tutti_dtype_name(dtype),
+                        rank->rank, reduction->name, count, tutti_dtype_name(dtype),
                         tutti_reduce_op_name(op), tutti_reduce_op_meaning(op, dtype), i,
                         hex(one, bytes, is), hex(other, bytes, should));
     }
 }
 
+#define DTYPE(NAME, name, code, bits) TUTTI_##NAME,
+static const tutti_dtype dtypes[] = {TUTTI_DTYPE_LIST(DTYPE)};
+#undef DTYPE
+
 void check_rank_types(const struct check_member *member)
 {
-#define DTYPE(NAME, name, code, bits) TUTTI_##NAME,
-    static const tutti_dtype dtypes[] = {TUTTI_DTYPE_LIST(DTYPE)};
-#undef DTYPE
     struct rank rank = rank_join(member);
 
     for (size_t d = 0; d < G_N_ELEMENTS(dtypes); d++)
         for (tutti_reduce_op op = TUTTI_SUM; op <= TUTTI_BXOR; op++)
             for (size_t r = 0;
                  tutti_reduce_op_meaning(op, dtypes[d]) && r < G_N_ELEMENTS(reductions); r++)
-                try_reduction(&rank, &reductions[r], dtypes[d], op);
+                try_reduction(&rank, &reductions[r], dtypes[d], op, COUNT);
+    rank_leave(&rank);
+}
+
+/* One operation of each type, with lengths on both sides of where a kernel, a message or an algorithm changes. */
+static void try_lengths(struct rank *rank, tutti_dtype dtype, bool thorough)
+{
+    const int most = thorough ? LENGTH_THOROUGH : LENGTH_MAX;
+    tutti_reduce_op op = TUTTI_SUM;
+
+    while (!tutti_reduce_op_meaning(op, dtype) && op < TUTTI_BXOR)
+        op++;
+    for (int power = 1; power < most; power *= 2)
+        for (int count = MAX(power - 1, 1); count <= power + 1; count++)
+            for (size_t r = 0; r < (thorough ? 2 : 1); r++)
+                try_reduction(rank, &reductions[r], dtype, op, count);
+}
+
+void check_rank_lengths(const struct check_member *member)
+{
+    struct rank rank = rank_join(member);
+
+    for (size_t d = 0; d < G_N_ELEMENTS(dtypes); d++)
+        try_lengths(&rank, dtypes[d], member->subject->thorough);
     rank_leave(&rank);
 }
 

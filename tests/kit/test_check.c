@@ -21,20 +21,22 @@ static void expect_passes(const char *path, int untried)
 
 Test(check, the_template_passes)
 {
-    /* mapped memory, sleeping, collectives */
-    expect_passes(TUTTI_KIT_PLUGINS "/libtutti-template.so", 3);
+    /* mapped memory, sleeping, cancel, lanes, reach, collectives */
+    expect_passes(TUTTI_KIT_PLUGINS "/libtutti-template.so", 6);
 }
 
 Test(check, the_plugins_of_this_build_pass)
 {
-    expect_passes(TUTTI_BUILD_PLUGINS "/libtutti-tcp.so", 2); /* mapped memory, collectives */
-    expect_passes(TUTTI_BUILD_PLUGINS "/libtutti-shm.so", 2); /* strangers, collectives */
+    expect_passes(TUTTI_BUILD_PLUGINS "/libtutti-tcp.so",
+                  3); /* mapped memory, lanes, collectives */
+    expect_passes(TUTTI_BUILD_PLUGINS "/libtutti-shm.so",
+                  4); /* strangers, lanes, reach, collectives */
 }
 
 /* Its ranks are served by it, and by shm and tcp. */
 Test(check, an_engine_with_collectives_alone_passes)
 {
-    expect_passes(TUTTI_KIT_PLUGINS "/no-mistake/libtutti-engine.so", 12); /* transport.* */
+    expect_passes(TUTTI_KIT_PLUGINS "/no-mistake/libtutti-engine.so", 20); /* transport.* */
 }
 
 /* What `tutti check` has to say of a fault: in which check, and in these words. */

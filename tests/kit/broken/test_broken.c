@@ -28,14 +28,23 @@ static const struct broken {
     {"loses-few", TRANSPORT, "transport.flood", "lost", FAILS},
     {"loses-empty", TRANSPORT, "transport.sizes", "lost", FAILS},
     {"repeats", TRANSPORT, "transport.flood", "twice", FAILS},
-    {"corrupts-1000th", TRANSPORT, "transport.flood", "arrived where", FAILS},
-    {"corrupts-long", TRANSPORT, "transport.sizes", "is not what was sent", FAILS},
+    {"corrupts-1000th", TRANSPORT, "transport.flood", "corrupted", FAILS},
+    {"corrupts-10000th", TRANSPORT, "transport.flood", "corrupted", FAILS},
+    {"corrupts-long", TRANSPORT, "transport.sizes", "corrupted", FAILS},
     {"lengthens", TRANSPORT, "transport.sizes", "too long", FAILS},
+    {"completes-early", TRANSPORT, "transport.memory", "corrupted", FAILS},
     {"truncates", TRANSPORT, "transport.order", "truncated", FAILS},
     {"counts-in-16-bits", TRANSPORT, "transport.sizes", "truncated", FAILS},
     {"busy-though-taken", TRANSPORT, "transport.flood", "twice", FAILS},
+    {"isend-writes", TRANSPORT, "transport.memory", "that must not be written", FAILS},
+    {"isend-writes", TRANSPORT, "transport.sizes", "of the memory of a send", FAILS},
+    {"isend-writes-and-restores", TRANSPORT, "transport.memory", "that must not be written", FAILS},
+    {"cancels-nothing", TRANSPORT, "transport.cancel", "after cancel", FAILS},
+    {"shares-state", TRANSPORT, "transport.two_endpoints", "another endpoint", FAILS},
+    {"claims-lanes", TRANSPORT, "transport.lanes", "lane", FAILS},
+    {"template", "reach/libtutti-template.so", "transport.reach", "TUTTI_CAP_HOST_ONLY", FAILS},
     {"claims-map", TRANSPORT, "plugin.descriptor", "TUTTI_CAP_MAP needs map_start", FAILS},
-    {"arm-lies", TRANSPORT, "transport.wakes", "a receive does not end", FAILS},
+    {"arm-lies", TRANSPORT, "transport.wakes", "was not woken", FAILS},
     {"ignores-token", TRANSPORT, "transport.stranger", "another token", FAILS},
     {"takes-cut-address", TRANSPORT, "transport.bad_address", "connect takes the first 0", FAILS},
     {"peer-lost-untold", TRANSPORT, "transport.killed_peer", "was called 0 times", FAILS},
@@ -45,24 +54,30 @@ static const struct broken {
     {"moves-by-thread", TRANSPORT, "transport.order", "", FAILS},
 
     /* time */
-    {"isend-blocks", TRANSPORT, "transport.sizes", "lost", FAILS},
-    {"progress-hangs", TRANSPORT, "transport.sizes", "no end after", FAILS},
+    {"open-takes-8-s", TRANSPORT, "transport.opens", "open() for 1 s", FAILS},
+    {"isend-takes-2-s", TRANSPORT, "transport.sizes", "isend() for 1 s", FAILS},
+    {"isend-takes-3-ms", TRANSPORT, "transport.latency", "ms at best", FAILS},
+    {"isend-blocks", TRANSPORT, "transport.sizes", "it blocks", FAILS},
+    {"progress-hangs", TRANSPORT, "transport.sizes", "it blocks", FAILS},
 
     /* what is kept */
     {"leaks-memory", TRANSPORT, "transport.gives_back", "are not released", FAILS},
     {"leaks-descriptor", TRANSPORT, "transport.gives_back", "descriptors more", FAILS},
+    {"leaks-per-message", TRANSPORT, "transport.gives_back", "each message", FAILS},
     {"leaves-thread", TRANSPORT, "process.unchanged", "1 threads more", FAILS},
+    {"uses-after-close", TRANSPORT, "transport.host_memory", "that it has released", FAILS},
 
     /* the descriptor, the file */
     {"major", "broken/major/libtutti-broken.so", "plugin.*", "ABI 7", FAILS},
+    {"minor", "broken/minor/libtutti-broken.so", "plugin.descriptor", "minor 99", REMARKS},
     {"export", "broken/export/libtutti-broken.so", "file.exports", "another_name", FAILS},
     {"size", TRANSPORT, "plugin.descriptor", "struct_size is 64", FAILS},
     {"misses-function", TRANSPORT, "plugin.descriptor", "irecv is NULL", FAILS},
 
     /* the process */
-    {"open-crashes", TRANSPORT, "process.unchanged", "died of signal 11", FAILS},
-    {"open-exits", TRANSPORT, "process.unchanged", "does the plugin call exit", FAILS},
-    {"open-aborts", TRANSPORT, "process.unchanged", "died of signal 6", FAILS},
+    {"open-crashes", TRANSPORT, "transport.opens", "died of signal 11", FAILS},
+    {"open-exits", TRANSPORT, "transport.opens", "does the plugin call exit", FAILS},
+    {"open-aborts", TRANSPORT, "transport.opens", "died of signal 6", FAILS},
     {"isend-crashes", TRANSPORT, "transport.sizes", "died of signal 11", FAILS},
     {"isend-exits", TRANSPORT, "transport.sizes", "does the plugin call exit", FAILS},
     {"signals", TRANSPORT, "process.unchanged", "what happens on signal 10", FAILS},
@@ -79,6 +94,7 @@ static const struct broken {
     {"bf16", ENGINE, "ranks.types", "reduce of 37 bf16", FAILS},
     {"f64", ENGINE, "ranks.types", "all_reduce of 37 f64", FAILS},
     {"f64-reduce", ENGINE, "ranks.types", "reduce of 37 f64", FAILS},
+    {"long-i16", ENGINE, "ranks.lengths", "i16, sum", FAILS},
 };
 
 static bool is_whole(void)
@@ -153,6 +169,26 @@ Test(broken, each_plugin_fails_in_the_right_check_with_the_right_words)
         }
     }
     folder_remove(folder);
+}
+
+/* Not once for each check that opens an endpoint. */
+Test(broken, what_ends_or_blocks_every_process_is_told_once)
+{
+    static const char *const defects[][2] = {{"open-crashes", "died of signal 11"},
+                                             {"open-takes-8-s", "it blocks"},
+                                             {"isend-blocks", "it blocks"}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(defects); i++) {
+        g_setenv("KIT_DEFECT", defects[i][0], TRUE);
+        struct ran checked = ran("$TUTTI check " TUTTI_KIT_PLUGINS "/" TRANSPORT);
+        const char *told = strstr(checked.out, defects[i][1]);
+
+        cr_expect_eq(checked.code, 1, "%s", checked.out);
+        cr_assert_not_null(told, "%s", checked.out);
+        cr_expect_null(strstr(told + 1, defects[i][1]), "%s", checked.out);
+        cr_expect_lt(checked.seconds, 40, "%s: %g s", defects[i][0], checked.seconds);
+        ran_free(&checked);
+    }
 }
 
 Test(broken, without_their_defects_they_pass)
