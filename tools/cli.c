@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/distance.h"
+#include "wrap.h"
 
 static void say(const char *verb, const char *format, va_list args)
 {
@@ -188,6 +189,42 @@ static void split_values(const GOptionEntry *entries, bool stop_early, int *argc
     *argv = (char **)words->pdata;
 }
 
+/* An option's line, wrapped behind its name; any other line that is indented stays as it is. */
+static void print_indented(const char *line)
+{
+    const char *gap = g_str_has_prefix(line, "  -") ? strstr(line + 2, "  ") : NULL;
+    g_autofree char *name = NULL;
+
+    if (!gap || wrap_width(line) <= wrap_columns()) {
+        puts(line);
+        return;
+    }
+    name = g_strndup(line, (gsize)(gap - line) + strspn(gap, " "));
+    printf("%s", name);
+    wrap_print(wrap_width(name), wrap_width(name), line + strlen(name));
+}
+
+/* GOption's text, its paragraphs filled to the width there is. */
+static void print_help(GOptionContext *context)
+{
+    g_autofree char *help = g_option_context_get_help(context, FALSE, NULL);
+    g_auto(GStrv) lines = g_strsplit(g_strchomp(help), "\n", -1);
+    g_autoptr(GString) paragraph = g_string_new(NULL);
+
+    for (char **line = lines; *line; line++) {
+        const bool flows = **line && **line != ' ';
+
+        if (flows)
+            g_string_append_printf(paragraph, "%s%s", paragraph->len ? " " : "", *line);
+        if (paragraph->len && (!flows || !line[1] || g_str_has_suffix(*line, ":"))) {
+            wrap_print(0, 0, paragraph->str);
+            g_string_truncate(paragraph, 0);
+        }
+        if (!flows)
+            print_indented(*line);
+    }
+}
+
 bool cli_parse(const char *verb, const char *parameters, const char *summary,
                const char *description, const GOptionEntry *entries, bool stop_early, int *argc,
                char ***argv)
@@ -195,6 +232,11 @@ bool cli_parse(const char *verb, const char *parameters, const char *summary,
     g_autoptr(GOptionContext) context = g_option_context_new(parameters);
     g_autoptr(GError) error = NULL;
     g_autofree char *name = g_strdup_printf("tutti %s", verb);
+
+    gboolean help = FALSE;
+    const GOptionEntry help_entries[] = {
+        {"help", 'h', 0, G_OPTION_ARG_NONE, &help, "Print this help", NULL},
+        {NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL}};
 
     if (watcher.fn) {
         watcher.fn(verb, entries, watcher.user);
@@ -208,10 +250,16 @@ bool cli_parse(const char *verb, const char *parameters, const char *summary,
     g_option_context_set_summary(context, summary);
     g_option_context_set_description(context, description);
     g_option_context_set_strict_posix(context, stop_early);
+    g_option_context_set_help_enabled(context, FALSE); /* its options would come first */
     g_option_context_add_main_entries(context, entries, NULL);
+    g_option_context_add_main_entries(context, help_entries, NULL);
     if (!g_option_context_parse(context, argc, argv, &error)) {
         say_bad_option(verb, entries, before, error);
         return false;
+    }
+    if (help) {
+        print_help(context);
+        exit(EXIT_OK);
     }
     (*argc)--;
     (*argv)++;

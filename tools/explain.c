@@ -10,7 +10,9 @@
 #include <tutti/tensor.h>
 
 #include "cli.h"
+#include "probe.h"
 #include "verbs.h"
+#include "wrap.h"
 
 static const char summary[] =
     "Shows which backend and which algorithm a call of OPERATION would take, with the cost that\n"
@@ -225,7 +227,6 @@ static bool parse_question(const struct given *given, const char *operation,
 /* Rows are kept until the widths of their columns are known. */
 struct line {
     char *provider, *algorithm, *reason, *rule;
-    double estimated_us;
     int chosen, steps;
 };
 
@@ -248,40 +249,65 @@ static void keep_row(const tutti_explain_row *row, void *user)
                           .algorithm = g_strdup(row->algorithm),
                           .reason = g_strdup(row->reason),
                           .rule = g_strdup(row->rule),
-                          .estimated_us = row->estimated_us,
                           .chosen = row->chosen,
                           .steps = row->steps};
     g_ptr_array_add(user, line);
 }
 
+enum { PROVIDERS = 8 }; /* the column where they begin */
+
+static char *words_of(const struct line *line)
+{
+    return line->chosen && line->rule ? g_strdup_printf("%s; by rule %s", line->reason, line->rule)
+                                      : g_strdup(line->reason);
+}
+
+/* "chosen  shm   all_reduce_staged_parts  72 steps" */
+static char *beginning_of(const struct line *line, int provider, int algorithm)
+{
+    g_autofree char *steps = line->steps > 0 ? g_strdup_printf("%5d steps", line->steps) : NULL;
+
+    return g_strdup_printf("%-*s%-*s  %-*s  %11s", PROVIDERS, line->chosen ? "chosen" : "",
+                           provider, *line->provider ? line->provider : "-", algorithm,
+                           line->algorithm, steps ? steps : "");
+}
+
+/* Reasons stand behind the rest where all of them have room there, else below it. The cost model's
+ * estimates are left to JSON: they seldom decide, so they would confuse. */
 static void print_lines(const GPtrArray *lines)
 {
-    int provider = 0, algorithm = 0;
+    int provider = 0, algorithm = 0, reason = 0;
 
     for (guint i = 0; i < lines->len; i++) {
         const struct line *line = lines->pdata[i];
+        g_autofree char *words = words_of(line);
 
         provider = MAX(provider, (int)strlen(line->provider));
         algorithm = MAX(algorithm, (int)strlen(line->algorithm));
+        reason = MAX(reason, wrap_width(words));
     }
     for (guint i = 0; i < lines->len; i++) {
         const struct line *line = lines->pdata[i];
+        g_autofree char *words = words_of(line);
+        g_autofree char *beginning = beginning_of(line, provider, algorithm);
+        const int behind = (int)strlen(beginning) + 2, below = PROVIDERS + provider + 2;
 
-        printf("%-6s  %-*s  %-*s", line->chosen ? "chosen" : "", provider,
-               *line->provider ? line->provider : "-", algorithm, line->algorithm);
-        if (line->estimated_us > 0)
-            printf("  %9.1f us", line->estimated_us);
-        else
-            printf("  %9s   ", "-");
-        if (line->steps > 0)
-            printf("  %5d steps", line->steps);
-        else
-            printf("  %11s", "");
-        printf("  %s", line->reason);
-        if (line->chosen && line->rule)
-            printf("; by rule %s", line->rule);
-        putchar('\n');
+        if (behind + reason <= wrap_columns()) {
+            printf("%s  %s\n", beginning, words);
+        } else {
+            printf("%s\n%*s", g_strchomp(beginning), below, "");
+            wrap_print(below, below, words);
+        }
     }
+}
+
+/* "1.0 MiB"; GLib has a space in it that does not break, which no search finds. */
+static char *size_of(uint64_t bytes)
+{
+    g_autofree char *size = g_format_size_full(bytes, G_FORMAT_SIZE_IEC_UNITS);
+    g_auto(GStrv) parts = g_strsplit(size, "\u00a0", -1);
+
+    return g_strjoinv(" ", parts);
 }
 
 static void print_question(const struct question *question)
@@ -290,7 +316,7 @@ static void print_question(const struct question *question)
 
     printf("%s", query->operation);
     if (question->traits & TUTTI_OPERATION_MOVES) {
-        g_autofree char *size = g_format_size_full(query->bytes, G_FORMAT_SIZE_IEC_UNITS);
+        g_autofree char *size = size_of(query->bytes);
 
         printf(" of %s of %s", size, question->dtype);
     }
@@ -316,7 +342,10 @@ static void build_row(const tutti_explain_row *row, void *user)
     cli_json_string(builder, "algorithm", row->algorithm);
     cli_json_bool(builder, "chosen", row->chosen != 0);
     json_builder_set_member_name(builder, "estimated_us");
-    json_builder_add_double_value(builder, row->estimated_us);
+    if (row->estimated_us > 0)
+        json_builder_add_double_value(builder, row->estimated_us);
+    else
+        json_builder_add_null_value(builder);
     cli_json_int(builder, "steps", row->steps);
     cli_json_string(builder, "reason", row->reason);
     cli_json_string(builder, "rule", row->rule);
@@ -412,7 +441,9 @@ int explain_main(int argc, char **argv)
         } else if (argc > 1) {
             cli_usage("explain", "one operation only, not '%s' as well", argv[1]);
         } else if (parse_question(&given, argv[0], &question)) {
-            code = given.json ? explain_json(&question) : explain_text(&question);
+            code = !probe_backend("explain", given.backend) ? EXIT_FAILED
+                   : given.json                             ? explain_json(&question)
+                                                            : explain_text(&question);
         }
     }
     g_free(given.bytes);

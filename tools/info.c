@@ -13,11 +13,12 @@
 #include "info_matrix.h"
 #include "probe.h"
 #include "verbs.h"
+#include "wrap.h"
 
 static const char summary[] =
     "Shows what this installation is and what it finds here: version and build, CPUs, plugins\n"
-    "that are ready and those that were refused with the reason, network interfaces with the\n"
-    "address that would be chosen, and limits. Each plugin is opened in a process of its own.";
+    "that are ready, those that are not with the reason and what to do, network interfaces with\n"
+    "the address that would be chosen, and limits. Each plugin is opened in a process of its own.";
 
 static const char description[] = "Examples:\n"
                                   "  tutti info\n"
@@ -27,6 +28,8 @@ static const char description[] = "Examples:\n"
                                   "  TUTTI_PLUGIN_PATH=$PWD/mine tutti info\n";
 
 /* ---- text ---- */
+
+enum { VALUES = 21 }; /* the column where they begin */
 
 struct text {
     const char *section; /* the one whose rows are being printed */
@@ -39,17 +42,22 @@ static void print_row(const char *section, const char *name, const char *value, 
     if (g_strcmp0(text->section, section) != 0)
         printf("\n%s\n", section);
     text->section = section;
-    printf("  %-18s %s\n", name, value);
+    printf("  %-18s ", name);
+    wrap_print(VALUES, VALUES, value);
 }
 
 static void print_plugin(const struct probed *plugin)
 {
-    if (plugin->ready)
-        printf("  %-18s ready, %s, version %s, ABI %u.%u, %s\n", plugin->name, plugin->provides,
-               plugin->version, plugin->abi_major, plugin->abi_minor, plugin->license);
-    else
-        printf("  %-18s refused: %s\n", plugin->name, plugin->reason);
-    printf("  %-18s %s\n", "", plugin->path);
+    g_autofree char *line =
+        plugin->ready ? g_strdup_printf("ready, %s, version %s, ABI %u.%u, %s", plugin->provides,
+                                        plugin->version, plugin->abi_major, plugin->abi_minor,
+                                        plugin->license)
+                      : g_strdup_printf("%s: %s", plugin->state, plugin->reason);
+
+    printf("  %-18s ", plugin->name);
+    wrap_print(VALUES, VALUES, line);
+    if (*plugin->path)
+        printf("%*s%s\n", VALUES, "", plugin->path);
 }
 
 static int print_text(void)
@@ -108,6 +116,7 @@ static void build_plugin(JsonBuilder *builder, const struct probed *plugin)
     cli_json_string(builder, "name", plugin->name);
     cli_json_string(builder, "path", plugin->path);
     cli_json_bool(builder, "ready", plugin->ready);
+    cli_json_string(builder, "state", plugin->state);
     cli_json_string(builder, "reason", or_nothing(plugin->reason));
     cli_json_string(builder, "provides", or_nothing(plugin->provides));
     cli_json_string(builder, "version", or_nothing(plugin->version));
@@ -145,21 +154,25 @@ static int print_json(void)
 
 int info_main(int argc, char **argv)
 {
-    gboolean json = FALSE, env = FALSE, matrix = FALSE;
+    gboolean json = FALSE, env = FALSE, matrix = FALSE, markdown = FALSE;
     const GOptionEntry entries[] = {
         {"env", 0, 0, G_OPTION_ARG_NONE, &env,
          "The variables of the environment instead: value, source, default, meaning", NULL},
         {"matrix", 0, 0, G_OPTION_ARG_NONE, &matrix,
          "What each BACKEND serves instead: operations, dtypes, reductions", NULL},
+        {"markdown", 0, 0, G_OPTION_ARG_NONE, &markdown,
+         "With --matrix: tables for a document, of any width", NULL},
         {"json", 0, 0, G_OPTION_ARG_NONE, &json, "Print one JSON document", NULL},
         {NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL}};
 
     if (!cli_parse("info", "[BACKEND…]", summary, description, entries, false, &argc, &argv))
         return EXIT_USAGE;
     if (matrix && !env)
-        return info_matrix(argv, json);
+        return info_matrix(argv, json ? MATRIX_JSON : markdown ? MATRIX_MARKDOWN : MATRIX_TEXT);
     if (matrix)
         return cli_usage("info", "one of --env and --matrix only");
+    if (markdown)
+        return cli_usage("info", "--markdown is a form of --matrix");
     if (argc > 0)
         return cli_usage("info", "unexpected word '%s'", argv[0]);
     if (env)

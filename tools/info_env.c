@@ -8,6 +8,9 @@
 #include <tutti/info.h>
 
 #include "cli.h"
+#include "wrap.h"
+
+enum { VALUES = 29, MEANINGS = 4 }; /* the columns where they begin */
 
 static void print_variable(const tutti_variable_info *variable, void *user)
 {
@@ -16,14 +19,20 @@ static void print_variable(const tutti_variable_info *variable, void *user)
     if (*own != variable->own)
         printf("\n");
     *own = variable->own;
-    printf("%-28s %s", variable->name, *variable->value ? variable->value : "-");
-    printf("  (%s", variable->source);
-    if (g_strcmp0(variable->source, "default") != 0 && *variable->standard)
-        printf("; default %s", variable->standard);
-    printf(")\n    %s", *variable->meaning ? variable->meaning : variable->problem);
-    if (*variable->meaning && *variable->problem)
-        printf("\n    Problem: %s", variable->problem);
-    printf("\n");
+    const bool with_default = g_strcmp0(variable->source, "default") != 0 && *variable->standard;
+    g_autofree char *value =
+        g_strdup_printf("%s (%s%s%s)", *variable->value ? variable->value : "-", variable->source,
+                        with_default ? "; default " : "", with_default ? variable->standard : "");
+    g_autofree char *problem = g_strconcat("Problem: ", variable->problem, NULL);
+
+    printf("%-28s ", variable->name);
+    wrap_print(VALUES, VALUES, value);
+    printf("%*s", MEANINGS, "");
+    wrap_print(MEANINGS, MEANINGS, *variable->meaning ? variable->meaning : variable->problem);
+    if (!*variable->meaning || !*variable->problem)
+        return;
+    printf("%*s", MEANINGS, "");
+    wrap_print(MEANINGS, MEANINGS, problem);
 }
 
 static void build_variable(const tutti_variable_info *variable, void *user)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `tutti info --matrix`: the cells of tutti_matrix_list(), as Markdown tables or as one JSON
- * document. The tables fold what is the same everywhere: a line for each operation says who carries
+ * `tutti info --matrix`: the cells of tutti_matrix_list(), as text that fits the terminal, as Markdown
+ * tables for documents, which are as wide as they are, or as one JSON document. The tables fold what is the same everywhere: a line for each operation says who carries
  * it and by which algorithms, and a table of dtypes and reductions stands for all operations that
  * take the same ones. What an engine does itself is an algorithm that ends with "native".
  */
@@ -16,6 +16,7 @@
 
 #include "cli.h"
 #include "probe.h"
+#include "wrap.h"
 
 struct cell {
     const char *backend, *operation, *dtype, *op, *layout, *provider, *algorithms, *refusal;
@@ -26,6 +27,7 @@ struct matrix {
     GArray *cells;
     GPtrArray *backends, *operations, *layouts, *dtypes, *ops; /* in the order of the cells */
     const char *backend;                                       /* whose cells are being taken */
+    bool markdown;
 };
 
 static const char *word(const char *text)
@@ -78,7 +80,7 @@ static int take_backends(struct matrix *matrix, char *const *names)
     int code = EXIT_OK;
 
     for (; *names && !code; names++)
-        code = take_or_say(matrix, *names);
+        code = probe_backend("info", *names) ? take_or_say(matrix, *names) : EXIT_FAILED;
     if (!plugins)
         return code || matrix->backends->len ? code : EXIT_FAILED;
     for (guint i = 0; i < plugins->len; i++) {
@@ -202,9 +204,47 @@ static char *way_of(const struct matrix *matrix, const char *layout, const char 
     return ways->len ? words_of(ways) : g_strdup_printf("refused: %s", refusal);
 }
 
+static void print_heading(const struct matrix *matrix, int level, const char *text)
+{
+    if (matrix->markdown) {
+        printf("\n%.*s %s\n", level, "###", text);
+        return;
+    }
+    putchar('\n');
+    wrap_print(0, 0, text);
+}
+
+/* A line for each backend below each operation. */
+static void list_ways(const struct matrix *matrix, const char *layout)
+{
+    int names = 0;
+
+    for (guint b = 0; b < matrix->backends->len; b++)
+        names = MAX(names, wrap_width(matrix->backends->pdata[b]));
+    for (guint o = 0; o < matrix->operations->len; o++) {
+        const char *operation = matrix->operations->pdata[o];
+
+        printf("  %s\n", operation);
+        for (guint b = 0; b < matrix->backends->len; b++) {
+            const char *backend = matrix->backends->pdata[b];
+            g_autofree char *way = way_of(matrix, layout, operation, backend);
+
+            printf("    %-*s  ", names, backend);
+            wrap_print(names + 6, names + 6, way);
+        }
+    }
+}
+
 static void print_ways(const struct matrix *matrix, const char *layout)
 {
-    printf("\n## Members: %s\n\n| operation |", layout);
+    g_autofree char *heading = g_strdup_printf("Members: %s", layout);
+
+    print_heading(matrix, 2, heading);
+    if (!matrix->markdown) {
+        list_ways(matrix, layout);
+        return;
+    }
+    printf("\n| operation |");
     for (guint b = 0; b < matrix->backends->len; b++)
         printf(" %s |", (const char *)matrix->backends->pdata[b]);
     printf("\n| --- |");
@@ -250,12 +290,38 @@ static bool operation_reduces(const struct matrix *matrix, const char *operation
     return false;
 }
 
+enum { OPS_MAX = 64 };
+
+static void list_elements(const struct matrix *matrix, const char *served, bool reduces,
+                          const char *(*words_of_letter)(char letter))
+{
+    const guint columns = reduces ? matrix->ops->len : 1;
+    int widths[OPS_MAX];
+
+    printf("  %-8s", "dtype");
+    for (guint o = 0; o < MIN(columns, OPS_MAX); o++)
+        widths[o] = printf(" %6s", reduces ? (const char *)matrix->ops->pdata[o] : "served");
+    for (guint d = 0; d < matrix->dtypes->len; d++) {
+        printf("\n  %-8s", (const char *)matrix->dtypes->pdata[d]);
+        for (guint o = 0; o < MIN(columns, OPS_MAX); o++) {
+            const char letter = served[d * columns + o];
+
+            printf("%*s", widths[o], letter == REFUSED ? "-" : words_of_letter(letter));
+        }
+    }
+    printf("\n");
+}
+
 /* `served` has a letter for each dtype and reduction; `words_of_letter` says what stands there. */
 static void print_elements(const struct matrix *matrix, const char *served, bool reduces,
                            const char *(*words_of_letter)(char letter))
 {
     const guint columns = reduces ? matrix->ops->len : 1;
 
+    if (!matrix->markdown) {
+        list_elements(matrix, served, reduces, words_of_letter);
+        return;
+    }
     printf("\n| dtype |");
     for (guint o = 0; o < columns; o++)
         printf(" %s |", reduces ? (const char *)matrix->ops->pdata[o] : "served");
@@ -326,10 +392,19 @@ static GPtrArray *all_alike(const struct matrix *matrix, bool engines)
     return all;
 }
 
-static void print_list(const GPtrArray *words)
+static char *list_of(const GPtrArray *words)
 {
+    GString *list = g_string_new(NULL);
+
     for (guint i = 0; i < words->len; i++)
-        printf("%s%s", i ? ", " : "", (const char *)words->pdata[i]);
+        g_string_append_printf(list, "%s%s", i ? ", " : "", (const char *)words->pdata[i]);
+    return g_string_free(list, FALSE);
+}
+
+/* A paragraph, which is a line of its own in Markdown. */
+static void print_sentence(const struct matrix *matrix, const char *text)
+{
+    printf("%s%s\n", matrix->markdown ? "\n" : "  ", text);
 }
 
 static bool is_all(const char *served, char letter)
@@ -351,18 +426,18 @@ static void print_taken(const struct matrix *matrix)
 {
     g_autoptr(GPtrArray) all = all_alike(matrix, false);
 
-    printf("\n## Dtypes and reductions\n");
+    print_heading(matrix, 2, "Dtypes and reductions");
     for (guint i = 0; i < all->len; i++) {
         const struct alike *alike = all->pdata[i];
         const bool reduces = operation_reduces(matrix, alike->operations->pdata[0]);
 
-        printf("\n### ");
-        print_list(alike->operations);
-        printf("\n");
+        g_autofree char *operations = list_of(alike->operations);
+
+        print_heading(matrix, 3, operations);
         if (strlen(alike->served) < matrix->dtypes->len)
-            printf("\nThey take no elements.\n");
+            print_sentence(matrix, "They take no elements.");
         else if (!reduces && is_all(alike->served, BY_CORE))
-            printf("\nThey take every dtype.\n");
+            print_sentence(matrix, "They take every dtype.");
         else
             print_elements(matrix, alike->served, reduces, whether_taken);
     }
@@ -374,18 +449,18 @@ static void print_engines(const struct matrix *matrix)
     g_autoptr(GPtrArray) all = all_alike(matrix, true);
 
     if (all->len)
-        printf("\n## What an engine does itself\n");
+        print_heading(matrix, 2, "What an engine does itself");
     for (guint i = 0; i < all->len; i++) {
         const struct alike *alike = all->pdata[i];
 
-        printf("\n### ");
-        print_list(alike->operations);
-        printf(" over ");
-        print_list(alike->backends);
-        printf("\n");
+        g_autofree char *operations = list_of(alike->operations);
+        g_autofree char *backends = list_of(alike->backends);
+        g_autofree char *heading = g_strdup_printf("%s over %s", operations, backends);
+
+        print_heading(matrix, 3, heading);
         if (is_all(alike->served, BY_ENGINE))
-            printf("\n%s\n",
-                   strlen(alike->served) < matrix->dtypes->len ? "All of it." : "Every dtype.");
+            print_sentence(matrix, strlen(alike->served) < matrix->dtypes->len ? "All of it."
+                                                                               : "Every dtype.");
         else
             print_elements(matrix, alike->served,
                            operation_reduces(matrix, alike->operations->pdata[0]), who_serves);
@@ -394,8 +469,14 @@ static void print_engines(const struct matrix *matrix)
 
 static void print_counts(const struct matrix *matrix)
 {
-    printf("\n## Cells\n\n| backend | served by an engine | served by the core | not taken by the "
-           "reduction | members not reached |\n| --- | --- | --- | --- | --- |\n");
+    print_heading(matrix, 2, "Cells");
+    if (matrix->markdown)
+        printf(
+            "\n| backend | served by an engine | served by the core | not taken by the reduction | "
+            "members not reached |\n| --- | --- | --- | --- | --- |\n");
+    else
+        printf("  %-31s %9s %9s %9s %9s\n  %-31s %9s %9s %9s %9s\n", "", "served by", "served by",
+               "dtype not", "members", "backend", "an engine", "the core", "reduced", "not met");
     for (guint b = 0; b < matrix->backends->len; b++) {
         guint engine = 0, core = 0, elements = 0, ways = 0;
 
@@ -409,8 +490,8 @@ static void print_counts(const struct matrix *matrix)
             elements += strstr(cell->refusal, " does not take ") != NULL;
             ways += *cell->refusal && !strstr(cell->refusal, " does not take ");
         }
-        printf("| %s | %u | %u | %u | %u |\n", (const char *)matrix->backends->pdata[b], engine,
-               core, elements, ways);
+        printf(matrix->markdown ? "| %s | %u | %u | %u | %u |\n" : "  %-31s %9u %9u %9u %9u\n",
+               (const char *)matrix->backends->pdata[b], engine, core, elements, ways);
     }
 }
 
@@ -451,17 +532,18 @@ static void print_json(const struct matrix *matrix)
     cli_print_json(builder);
 }
 
-int info_matrix(char *const *backends, bool json)
+int info_matrix(char *const *backends, enum matrix_form form)
 {
     struct matrix matrix = {.cells = g_array_new(FALSE, FALSE, sizeof(struct cell)),
                             .backends = g_ptr_array_new(),
                             .operations = g_ptr_array_new(),
                             .layouts = g_ptr_array_new(),
                             .dtypes = g_ptr_array_new(),
-                            .ops = g_ptr_array_new()};
+                            .ops = g_ptr_array_new(),
+                            .markdown = form == MATRIX_MARKDOWN};
     const int code = take_backends(&matrix, backends);
 
-    if (!code && json)
+    if (!code && form == MATRIX_JSON)
         print_json(&matrix);
     else if (!code)
         print_text(&matrix);

@@ -4,7 +4,9 @@
 
 #include <stdbool.h>
 
+enum matrix_form { MATRIX_TEXT, MATRIX_MARKDOWN, MATRIX_JSON };
+
 /* Prints what the backends serve; none given: all that are found. Returns the exit code. */
-int info_matrix(char *const *backends, bool json);
+int info_matrix(char *const *backends, enum matrix_form form);
 
 #endif

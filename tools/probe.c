@@ -15,8 +15,9 @@
 
 #include "cli.h"
 
-/* What a child answers: version, license, reason, what it provides, ABI major and minor, ready. */
-#define ANSWER "(ssssuub)"
+/* What a child answers: version, license, reason, what it provides, ABI major and minor, whether it is
+ * ready, and whether it lacks a library. */
+#define ANSWER "(ssssuubb)"
 
 enum {
     DEADLINE_MS = 10000,
@@ -51,9 +52,9 @@ static void answer(const tutti_plugin_info *info, void *user)
 {
     g_autofree char *version = words(info->version), *license = words(info->license);
     g_autofree char *reason = words(info->reason);
-    g_autoptr(GVariant) value = g_variant_ref_sink(
-        g_variant_new(ANSWER, version, license, reason, info->provides, info->abi_major,
-                      info->abi_minor, (gboolean)(info->ready != 0)));
+    g_autoptr(GVariant) value = g_variant_ref_sink(g_variant_new(
+        ANSWER, version, license, reason, info->provides, info->abi_major, info->abi_minor,
+        (gboolean)(info->ready != 0), (gboolean)(info->lacks_library != 0)));
     const int *fd = user;
     const char *data = g_variant_get_data(value);
     size_t size = g_variant_get_size(value);
@@ -125,7 +126,8 @@ static bool understand(const GByteArray *bytes, struct probed *probed)
     if (!bytes->len || !g_variant_is_normal_form(value))
         return false;
     g_variant_get(value, ANSWER, &probed->version, &probed->license, &probed->reason,
-                  &probed->provides, &probed->abi_major, &probed->abi_minor, &probed->ready);
+                  &probed->provides, &probed->abi_major, &probed->abi_minor, &probed->ready,
+                  &probed->lacks_library);
     return true;
 }
 
@@ -139,7 +141,7 @@ static char *why_no_answer(bool in_time, int status)
     return g_strdup_printf("ended the process while loading: exit code %d", WEXITSTATUS(status));
 }
 
-static void probe(struct probed *probed)
+static void try_in_child(struct probed *probed)
 {
     g_autoptr(GByteArray) bytes = g_byte_array_new();
     gint64 deadline = now_ms() + DEADLINE_MS;
@@ -173,6 +175,12 @@ static void probe(struct probed *probed)
         probed->reason = why_no_answer(in_time, status);
 }
 
+static void probe(struct probed *probed)
+{
+    try_in_child(probed);
+    probed->state = probed->ready ? "ready" : probed->lacks_library ? "library missing" : "refused";
+}
+
 static void collect(const tutti_plugin_info *info, void *user)
 {
     struct probed *probed = g_new0(struct probed, 1);
@@ -180,6 +188,7 @@ static void collect(const tutti_plugin_info *info, void *user)
     probed->name = words(info->name);
     probed->path = g_strdup(info->path);
     probed->reason = *info->reason ? words(info->reason) : NULL;
+    probed->state = "refused";
     g_ptr_array_add(user, probed);
 }
 
@@ -191,6 +200,27 @@ struct probed *probe_file(const char *path)
     probed->path = g_strdup(path);
     probe(probed);
     return probed;
+}
+
+static gboolean is_called(gconstpointer probed, gconstpointer name)
+{
+    return strcmp(((const struct probed *)probed)->name, name) == 0;
+}
+
+/* What no file was found of. */
+static void add_absent(const tutti_known_plugin *known, void *user)
+{
+    struct probed *probed;
+
+    if (g_ptr_array_find_with_equal_func(user, known->name, is_called, NULL))
+        return;
+    probed = g_new0(struct probed, 1);
+    probed->name = g_strdup(known->name);
+    probed->path = g_strdup("");
+    probed->provides = g_strdup(known->provides);
+    probed->reason = g_strconcat(known->purpose, *known->get ? "; " : "", known->get, NULL);
+    probed->state = known->released ? "not built" : "not in this release";
+    g_ptr_array_add(user, probed);
 }
 
 GPtrArray *probe_plugins(void)
@@ -208,5 +238,35 @@ GPtrArray *probe_plugins(void)
         if (!probed->reason)
             probe(probed);
     }
+    tutti_plugins_known(add_absent, plugins);
     return plugins;
+}
+
+/* Whether the name stands in the words of a backend, between its signs: "local=shm,remote=tcp". */
+static bool names(const char *words, const char *name)
+{
+    g_auto(GStrv) parts = g_strsplit_set(words, ":;,=", -1);
+
+    return g_strv_contains((const char *const *)parts, name);
+}
+
+bool probe_backend(const char *verb, const char *backend)
+{
+    g_autoptr(GPtrArray) plugins = g_ptr_array_new_with_free_func(probed_free);
+    const char *text = backend ? backend : g_getenv("TUTTI_BACKEND");
+    bool is_here = true;
+
+    if (!text || tutti_plugin_files(collect, plugins) != TUTTI_OK)
+        return true;
+    for (guint i = 0; i < plugins->len && is_here; i++) {
+        struct probed *probed = plugins->pdata[i];
+
+        if (probed->reason || !names(text, probed->name))
+            continue;
+        probe(probed);
+        is_here = !probed->lacks_library;
+        if (!is_here)
+            cli_say(verb, "backend \"%s\" is not usable here: %s", probed->name, probed->reason);
+    }
+    return is_here;
 }

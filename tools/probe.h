@@ -1,23 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens each plugin's file in a child process of its own: loading runs the plugin's code, which may
- * crash, hang, print, or not get on with the engine of the plugin before it.
+ * crash, hang, print, or not get on with the engine of the plugin before it. A plugin that tutti knows and
+ * that has no file is listed, too.
  */
 #ifndef TUTTI_TOOLS_PROBE_H
 #define TUTTI_TOOLS_PROBE_H
 
 #include <glib.h>
+#include <stdbool.h>
 
 struct probed {
     char *name, *path, *version, *license;
     char *reason; /* "" when ready */
     char *provides;
+    const char
+        *state; /* "ready", "not built", "library missing", "refused", "not in this release" */
     unsigned abi_major, abi_minor;
-    gboolean ready;
+    gboolean ready, lacks_library;
 };
 
-/* An array of struct probed *, in the order of the search; NULL after having said what is wrong. */
+/* An array of struct probed *: the files in the order of the search, then what is known and has none;
+ * NULL after having said what is wrong. */
 GPtrArray *probe_plugins(void);
+
+/* Says on stderr, for `verb`, whose library is missing among the plugins that a backend's words name, and
+ * returns false; NULL stands for TUTTI_BACKEND. What else is wrong with them is the library's to say. */
+bool probe_backend(const char *verb, const char *words);
 
 /* What the one at `path` is, or why it was refused; its name is the file's. */
 struct probed *probe_file(const char *path);

@@ -24,7 +24,7 @@ typedef struct tutti_plugin_info {
     const char *reason;            /* "" when ready; else why it was refused, with the cure */
     uint32_t abi_major, abi_minor; /* of its note, 0 when that could not be read */
     int32_t ready;                 /* 1: usable */
-    int32_t reserved;
+    int32_t lacks_library;         /* 1: not ready, since a library of others is not installed */
     const char *provides; /* "transport", "wrapper", "collectives, bootstrap"; "" when refused */
 } tutti_plugin_info;
 
@@ -44,7 +44,8 @@ TUTTI_API tutti_status tutti_plugins_list(tutti_plugin_info_fn fn, void *user);
 TUTTI_API tutti_status tutti_plugin_files(tutti_plugin_info_fn fn, void *user);
 
 /** Opens the file at `path` in this process and calls fn once, with what it is or with the reason
- * for which it was refused. */
+ * for which it was refused. A plugin that drives an engine, such as an MPI, is ready only where that is
+ * installed: the plugin may load it to find out, so a program calls this in a process of its own. */
 TUTTI_API tutti_status tutti_plugin_probe(const char *path, tutti_plugin_info_fn fn, void *user);
 
 /* One plugin that tutti knows by its name, whether it is installed here or not. */
@@ -53,8 +54,9 @@ typedef struct tutti_known_plugin {
     const char *provides;  /* "transport", "wrapper", "transport, collectives" */
     const char *purpose;   /* in a few words */
     const char *libraries; /* shared libraries of others that it needs; "": none */
-    const char *get;       /* what to do where it is not here: "apt-get install …" */
-    int32_t released;      /* 1: part of this release; 0: a name that is kept for it */
+    const char *get; /* what to do where it is not here: "apt-get install …"; "": nothing helps */
+    const char *install; /* what to do where its libraries are not; "": it needs none */
+    int32_t released;    /* 1: part of this release; 0: a name that is kept for it */
 } tutti_known_plugin;
 
 /** Called for each known plugin; the strings are static. */
@@ -163,7 +165,7 @@ typedef struct tutti_explain_row {
 typedef void (*tutti_explain_fn)(const tutti_explain_row *row, void *user);
 
 /** Calls fn for each candidate, the chosen one first. Needs no group, and opens the plugins that the
- * backend names; an unknown one is TUTTI_ERR_INVALID_ARGUMENT. */
+ * backend names, but no engine behind them: tutti_plugin_probe() says whether that is there; an unknown one is TUTTI_ERR_INVALID_ARGUMENT. */
 TUTTI_API tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn,
                                      void *user);
 

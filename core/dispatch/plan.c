@@ -109,7 +109,7 @@ static const char *why_not(const struct algorithm *algorithm, const struct algor
 {
     if (algorithm->kind == chosen->kind)
         return !moves             ? "there is nothing to move"
-               : estimated_faster ? "a measured threshold decides by size, not this estimate"
+               : estimated_faster ? "a measured threshold decides by size, not the cost model"
                                   : "no faster at this size";
     switch (chosen->kind) {
     case ALGORITHM_NATIVE:
@@ -122,8 +122,8 @@ static const char *why_not(const struct algorithm *algorithm, const struct algor
         return estimated_faster ? "a measured threshold takes messages another way, which is slower"
                                 : "would send more between hosts";
     default:
-        return estimated_faster ? "shared memory comes first by rule, not by this estimate, which "
-                                  "has no waiting for a partner's turn"
+        return estimated_faster ? "shared memory comes first by rule, not by the cost model, "
+                                  "which leaves out waiting for a partner's turn"
                                 : "mapped memory is faster";
     }
 }

@@ -5,6 +5,7 @@
 #include <tutti/info.h>
 
 #include "base/error.h"
+#include "plugin/host.h"
 #include "plugin/loaded.h"
 #include "plugin/plugin.h"
 #include "plugin/search.h"
@@ -22,7 +23,7 @@ static void report(tutti_plugin_info_fn fn, void *user, const tutti_plugin *plug
         info.license = plugin->license;
         info.abi_major = plugin->abi_major;
         info.abi_minor = plugin->abi_minor;
-        info.ready = 1;
+        info.ready = !info.lacks_library;
     }
     if (!info.provides)
         info.provides = provides;
@@ -40,6 +41,39 @@ static void report_opened(tutti_plugin_info_fn fn, void *user, const char *path,
            (tutti_plugin_info){.name = name,
                                .path = path,
                                .reason = reason,
+                               .lacks_library = inspection.lacks_library,
+                               .abi_major = inspection.major,
+                               .abi_minor = inspection.minor});
+}
+
+/* Whether the engine that the plugin drives is not installed. Another failure than PLUGIN says nothing of
+ * that: no launcher may have started this process. */
+static bool lacks_engine(const tutti_plugin *plugin)
+{
+    const tutti_collectives_ops *ops = plugin_collectives(plugin);
+    tutti_engine_version version = {.struct_size = sizeof version};
+
+    return ops && TUTTI_HAS(ops, engine) &&
+           ops->engine(&host_bare, host_self_of(plugin->name), &version) == TUTTI_ERR_PLUGIN;
+}
+
+static void report_probed(tutti_plugin_info_fn fn, void *user, const char *path, const char *name)
+{
+    struct inspection inspection = {.plugin = NULL};
+    char reason[ERROR_MESSAGE_MAX] = "";
+    bool lacks = false;
+
+    if (loaded_inspect(path, name, &inspection))
+        lacks = inspection.lacks_library;
+    else
+        lacks = lacks_engine(inspection.plugin);
+    if (!inspection.plugin || lacks)
+        snprintf(reason, sizeof reason, "%s", error_message());
+    report(fn, user, inspection.plugin,
+           (tutti_plugin_info){.name = name,
+                               .path = path,
+                               .reason = reason,
+                               .lacks_library = lacks,
                                .abi_major = inspection.major,
                                .abi_minor = inspection.minor});
 }
@@ -131,14 +165,17 @@ tutti_status tutti_plugin_files(tutti_plugin_info_fn fn, void *user)
 
 tutti_status tutti_plugin_probe(const char *path, tutti_plugin_info_fn fn, void *user)
 {
-    char reason[ERROR_MESSAGE_MAX] = "", name[PLUGIN_NAME_MAX + 1];
-    const tutti_plugin *plugin = NULL;
+    char name[PLUGIN_NAME_MAX + 1];
+    const tutti_plugin *plugin;
 
     if (!path || !fn)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s is NULL", path ? "fn" : "path");
-    search_name_of(path, name);
-    if (plugin_open(path, &plugin) != TUTTI_OK)
-        snprintf(reason, sizeof reason, "%s", error_message());
-    report(fn, user, plugin, (tutti_plugin_info){.name = name, .path = path, .reason = reason});
+    if (search_name_of(path, name)) {
+        report_probed(fn, user, path, name);
+        return TUTTI_OK;
+    }
+    plugin_open(path, &plugin); /* for its words: it refuses the name */
+    report(fn, user, NULL,
+           (tutti_plugin_info){.name = "", .path = path, .reason = error_message()});
     return TUTTI_OK;
 }

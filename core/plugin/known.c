@@ -7,25 +7,25 @@
 #include "base/error.h"
 
 #define REINSTALL "install tutti again: it is part of every installation"
-#define LATER "nothing to install yet: it is not in this release"
 
 const tutti_known_plugin known_plugins[] = {
-    {"shm", "transport", "memory that the ranks of one host share", "", REINSTALL, 1},
-    {"tcp", "transport", "TCP between all hosts", "", REINSTALL, 1},
+    {"shm", "transport", "memory that the ranks of one host share", "", REINSTALL, "", 1},
+    {"tcp", "transport", "TCP between all hosts", "", REINSTALL, "", 1},
     {"gloo", "transport, collectives", "Gloo's messages and collectives", "libgloo.so.0",
-     "apt-get install libgloo-dev g++, then build and install tutti again", 1},
+     "apt-get install libgloo-dev g++, then build and install tutti again",
+     "apt-get install libgloo0", 1},
     {"mpi", "transport, collectives, bootstrap", "Open MPI, MPICH or an MPI with the standard ABI",
      "libmpi.so.40, libmpich.so.12 or libmpi_abi.so.1",
      "apt-get install libopenmpi-dev openmpi-bin (or libmpich-dev mpich), then build and install "
      "tutti again",
-     1},
-    {"ucx", "transport", "UCX: InfiniBand, RoCE and shared memory", "", LATER, 0},
-    {"ucc", "collectives", "UCC's collectives", "", LATER, 0},
-    {"nccl", "collectives", "NCCL between NVIDIA GPUs", "", LATER, 0},
-    {"check", "wrapper", "finds NaN, infinities and corrupted results", "", REINSTALL, 1},
-    {"fault", "wrapper", "delays, drops and corrupts messages, for tests", "", REINSTALL, 1},
-    {"trace", "wrapper", "writes what each rank calls to a file", "", REINSTALL, 1},
-    {NULL, NULL, NULL, NULL, NULL, 0},
+     "apt-get install openmpi-bin (or mpich)", 1},
+    {"ucx", "transport", "UCX: InfiniBand, RoCE and shared memory", "", "", "", 0},
+    {"ucc", "collectives", "UCC's collectives", "", "", "", 0},
+    {"nccl", "collectives", "NCCL between NVIDIA GPUs", "", "", "", 0},
+    {"check", "wrapper", "finds NaN, infinities and corrupted results", "", REINSTALL, "", 1},
+    {"fault", "wrapper", "delays, drops and corrupts messages, for tests", "", REINSTALL, "", 1},
+    {"trace", "wrapper", "writes what each rank calls to a file", "", REINSTALL, "", 1},
+    {NULL, NULL, NULL, NULL, NULL, NULL, 0},
 };
 
 const tutti_known_plugin *known_plugin(const char *name)

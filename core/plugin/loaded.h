@@ -27,6 +27,7 @@ struct inspection {
     char real[PATH_MAX];
     uint32_t major, minor; /* of the note */
     const tutti_plugin *plugin;
+    bool lacks_library; /* refused, since a library that it is linked with is not installed */
 };
 
 /* Judges the file at `path`, which must be the plugin `name`, opens it and adds it to the list. */

@@ -21,6 +21,7 @@
 
 #include "base/error.h"
 #include "plugin/descriptor.h"
+#include "plugin/known.h"
 #include "plugin/loaded.h"
 #include "plugin/names.h"
 #include "plugin/note.h"
@@ -96,16 +97,27 @@ static tutti_status read_note(const char *real, struct inspection *inspection)
     return status ? status : descriptor_check_major(inspection->major);
 }
 
-static tutti_status run_and_check(const char *real, const char *name,
+/* `missing`: a library that the plugin is linked with is not installed. */
+static tutti_status refused_by_loader(const char *name, bool *missing)
+{
+    const char *words = dlerror();
+    const tutti_known_plugin *known = known_plugin(name);
+
+    *missing = words && strstr(words, "cannot open shared object file");
+    if (*missing)
+        return error_set(TUTTI_ERR_PLUGIN, "a library that it needs is not installed: %s%s%s",
+                         words, known && *known->install ? "; " : "", known ? known->install : "");
+    return error_set(TUTTI_ERR_PLUGIN, "the dynamic loader refuses it: %s",
+                     words ? words : "no reason given");
+}
+
+static tutti_status run_and_check(const char *real, const char *name, struct inspection *inspection,
                                   const tutti_plugin **ret_plugin)
 {
     void *handle = dlopen(real, RTLD_NOW | RTLD_LOCAL);
 
-    if (!handle) {
-        const char *words = dlerror();
-        return error_set(TUTTI_ERR_PLUGIN, "the dynamic loader refuses it: %s",
-                         words ? words : "no reason given");
-    }
+    if (!handle)
+        return refused_by_loader(name, &inspection->lacks_library);
     const tutti_plugin *plugin = dlsym(handle, TUTTI_PLUGIN_SYMBOL);
     if (!plugin)
         return error_set(TUTTI_ERR_PLUGIN,
@@ -138,7 +150,7 @@ tutti_status loaded_inspect(const char *path, const char *name, struct inspectio
     if (plugin)
         status = descriptor_check(plugin, name); /* a link to it may be called otherwise */
     else
-        status = run_and_check(inspection->real, name, &plugin);
+        status = run_and_check(inspection->real, name, inspection, &plugin);
     if (status)
         return status;
     inspection->plugin = keep(plugin, inspection->real);

@@ -135,6 +135,34 @@ static bool is_built(const struct family *family)
     return engine_path(family, path) && access(path, R_OK) == 0;
 }
 
+/* Whether the family's engine opens, for which its library must be installed. Leaves nothing open, or the
+ * process would have this MPI and no other; except for the standard ABI's, which is one of last resort. */
+static bool is_here(const struct family *family)
+{
+    char path[PATH_BYTES];
+
+    if (!is_built(family) || (family == &families[ABI] && !abi_library_is_there()))
+        return false;
+    void *handle = engine_path(family, path) ? dlopen(path, RTLD_LAZY | RTLD_LOCAL) : NULL;
+    if (handle)
+        dlclose(handle);
+    return handle;
+}
+
+static tutti_status not_launched(const struct caller *c)
+{
+    for (int i = 0; i < FAMILIES; i++)
+        if (is_here(&families[i]))
+            return refuse(
+                c, TUTTI_ERR_INVALID_ARGUMENT,
+                "no MPI launcher started this process (neither OMPI_COMM_WORLD_SIZE nor PMI_RANK "
+                "is set); start the program with `tutti run -n 4 --backend mpi PROGRAM`, "
+                "`mpirun.openmpi -n 4 PROGRAM` or `mpirun.mpich -n 4 PROGRAM`");
+    return refuse(c, TUTTI_ERR_PLUGIN,
+                  "no MPI that this plugin was built for is installed: apt-get install openmpi-bin "
+                  "(or mpich), or `pip install mpich` for an MPI with the standard ABI");
+}
+
 static tutti_status choose(const struct caller *c, const struct family **ret_family)
 {
     const char *variable = c->host->config(c->host_self, "");
@@ -148,10 +176,7 @@ static tutti_status choose(const struct caller *c, const struct family **ret_fam
         return status;
     status = the_only(c, "two MPI launchers started this process", launched_by, ret_family);
     if (!status && !*ret_family)
-        status = refuse(c, TUTTI_ERR_INVALID_ARGUMENT,
-                        "no MPI launcher started this process (neither OMPI_COMM_WORLD_SIZE nor "
-                        "PMI_RANK is set); start the program with `tutti run -n 4 --backend mpi "
-                        "PROGRAM`, `mpirun.openmpi -n 4 PROGRAM` or `mpirun.mpich -n 4 PROGRAM`");
+        status = not_launched(c);
     if (*ret_family == &families[MPICH] &&
         (abi_library_is_launchers() || (!is_built(&families[MPICH]) && abi_library_is_there())))
         *ret_family = &families[ABI];

@@ -110,7 +110,7 @@ Test(info, a_plugin_that_another_one_hides_is_listed_with_the_reason, .timeout =
 {
     char *folder = folder_new();
     struct ran r = ran("mkdir %s/a %s/b && for d in a b; do echo words > %s/$d/libtutti-x.so; done;"
-                       "TUTTI_PLUGIN_PATH=%s/a:%s/b $TUTTI info",
+                       "COLUMNS=200 TUTTI_PLUGIN_PATH=%s/a:%s/b $TUTTI info",
                        folder, folder, folder, folder, folder);
 
     cr_assert_eq(r.code, 0);
@@ -163,7 +163,7 @@ Test(info, env_tells_value_source_and_what_is_wrong, .timeout = 30)
     struct ran r = ran("TUTTI_BAKEND=shm TUTTI_HOST=h $TUTTI info --env");
 
     cr_assert_eq(r.code, 0);
-    CONTAINS(r.out, "TUTTI_HOST                   h  (environment)\n    Ranks with different");
+    CONTAINS(r.out, "TUTTI_HOST                   h (environment)\n    Ranks with different");
     CONTAINS(r.err, "tutti: TUTTI_BAKEND is set, which nothing reads; did you mean TUTTI_BACKEND?");
     ran_free(&r);
 }
@@ -188,9 +188,60 @@ Test(info, what_is_idle_without_ranks_is_told_by_info_env_alone, .timeout = 60)
     }
 }
 
+/* Paths, which nothing can break, stand on lines of their own. */
+Test(info, lines_fit_80_columns_where_no_terminal_says_otherwise, .timeout = 60)
+{
+    static const char *const words[] = {"info",
+                                        "info --env",
+                                        "info --matrix",
+                                        "info --help",
+                                        "run --help",
+                                        "explain --help",
+                                        "trace --help",
+                                        "trace analyze --help",
+                                        "trace merge --help",
+                                        "check --help",
+                                        "completion --help",
+                                        "--help",
+                                        "explain all_reduce --bytes 1M -n 4",
+                                        "explain all_reduce --bytes 64K --layout 4,4",
+                                        "explain all_reduce --bytes 8 -n 4 --backend mpi"};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(words); i++) {
+        struct ran r = ran("env -u COLUMNS -u TUTTI_BACKEND $TUTTI %s", words[i]);
+        g_auto(GStrv) lines = g_strsplit(r.out, "\n", -1);
+
+        cr_expect_eq(r.code, 0, "%s: %s", words[i], r.err);
+        for (char **line = lines; *line; line++)
+            cr_expect(g_utf8_strlen(*line, -1) <= 80 || !strchr(g_strchug(*line), ' '),
+                      "tutti %s: %s", words[i], *line);
+        cr_expect_null(strstr(r.out, "\u00a0"), "%s", words[i]);
+        ran_free(&r);
+    }
+}
+
+Test(info, a_wider_line_is_used_where_columns_says_so, .timeout = 30)
+{
+    struct ran r = ran("COLUMNS=200 $TUTTI explain all_reduce --bytes 64K -n 8 --layout 4,4");
+
+    CONTAINS(r.out, " steps  memory inside hosts");
+    ran_free(&r);
+}
+
+Test(info, help_lists_the_options_of_the_verb_before_help, .timeout = 30)
+{
+    struct ran r = ran("$TUTTI explain -h");
+
+    CONTAINS(r.out, "--bytes=SIZE");
+    CONTAINS(r.out, "-h, --help");
+    cr_expect_lt(strstr(r.out, "--bytes=SIZE"), strstr(r.out, "-h, --help"), "%s", r.out);
+    ran_free(&r);
+}
+
 Test(info, matrix_is_a_document_and_takes_backends_that_are_there, .timeout = 60)
 {
-    struct ran r = ran("$TUTTI info --matrix --json tcp"), all = ran("$TUTTI info --matrix");
+    struct ran r = ran("$TUTTI info --matrix --json tcp"),
+               all = ran("$TUTTI info --matrix --markdown");
     struct ran wrong = ran("$TUTTI info --matrix tpc"), both = ran("$TUTTI info --matrix --env");
     g_autoptr(JsonParser) parser = json_parser_new();
 
@@ -216,8 +267,8 @@ Test(info, matrix_is_a_document_and_takes_backends_that_are_there, .timeout = 60
 
 Test(info, matrix_tells_what_an_engine_does_itself, .timeout = 60)
 {
-    struct ran r =
-        ran("TUTTI_PLUGIN_PATH=%s $TUTTI info --matrix fake fakesolo", TUTTI_FAKE_ENGINES);
+    struct ran r = ran("TUTTI_PLUGIN_PATH=%s $TUTTI info --matrix --markdown fake fakesolo",
+                       TUTTI_FAKE_ENGINES);
 
     cr_assert_eq(r.code, 0, "%s", r.err);
     CONTAINS(r.out,
