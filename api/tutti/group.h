@@ -58,10 +58,16 @@ typedef struct tutti_init_options {
  * Collective: every member calls it. Returns when all have committed, or with the same error on
  * all. options may be NULL: everything from the environment (RANK, WORLD_SIZE, MASTER_ADDR, …).
  *
- * Errors: INVALID_ARGUMENT (bad options or environment, unknown backend with the names that are there),
+ * May be called again after tutti_group_destroy(), at once, in the same store and also where rank 0 serves it.
+ * Worlds of one name in one store are told apart by how often each process has made one as that rank; so worlds of
+ * other members in the same store each need a name (`group_name`), or a run_id.
+ *
+ * Errors: INVALID_ARGUMENT (bad options or environment, unknown backend with the names that are
+ * there),
  * PLUGIN, DENIED (a plugin's file is not trusted), STORE, TIMEOUT (names the members that did not
- * come), STALE (this member belongs to an earlier attempt), MISMATCH (settings that must agree
- * differ, with both sides' values), UNSUPPORTED, SYSTEM.
+ * come), PEER_LOST (a member died, or rank 0, which serves the store, did not come), STALE (this member
+ * belongs to an earlier attempt), MISMATCH (settings that must agree differ, with both sides' values),
+ * UNSUPPORTED, SYSTEM.
  */
 TUTTI_API tutti_status tutti_init(const tutti_init_options *options, tutti_group **ret_world);
 

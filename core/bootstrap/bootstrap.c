@@ -24,6 +24,7 @@
 #include "store/store.h"
 
 enum {
+    GONE_MS = 300,      /* for a server that lives to answer */
     DRAIN_MS = 2000,    /* for others to read how a group ended that never was */
     DRAIN_LAST_MS = 500 /* the same after the deadline, which theirs is not far from */
 };
@@ -81,7 +82,9 @@ static tutti_status open_tcp(const struct identity *identity, struct bootstrap *
     if (!status)
         status = time_left(bootstrap->deadline_ns, &ms);
     if (!status)
-        status = tutti_store_open_tcp(store->host, store->port, ms, &bootstrap->store);
+        status =
+            store_open_member(store->host, store->port,
+                              *bootstrap->keeper ? bootstrap->keeper : NULL, ms, &bootstrap->store);
     return status;
 }
 
@@ -105,6 +108,17 @@ static tutti_status open_store(const tutti_init_options *options, const struct i
     }
     return identity->store.kind == URL_TCP ? open_tcp(identity, bootstrap)
                                            : open_file(identity, bootstrap);
+}
+
+static void say_keeper(const struct identity *identity, struct bootstrap *bootstrap)
+{
+    if (identity->given || identity->store.kind != URL_TCP)
+        return;
+    bootstrap->port = identity->store.port;
+    snprintf(bootstrap->host, sizeof bootstrap->host, "%s", identity->store.host);
+    if (identity->served_by_0)
+        snprintf(bootstrap->keeper, sizeof bootstrap->keeper,
+                 "rank 0, which serves the store at %s:%u", bootstrap->host, bootstrap->port);
 }
 
 static tutti_status identify(const tutti_init_options *options, tutti_init_options *ret_known,
@@ -144,16 +158,13 @@ tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadli
     if (status)
         return status;
     bootstrap.deadline_ns = deadline_ns;
-    if (!identity.given && identity.store.kind == URL_TCP)
-        snprintf(bootstrap.place, sizeof bootstrap.place, "%s %u", identity.store.host,
-                 identity.store.port);
-    else if (!identity.given)
-        snprintf(bootstrap.place, sizeof bootstrap.place, "%.*s", (int)sizeof bootstrap.place - 1,
-                 identity.store.path);
+    say_keeper(&identity, &bootstrap);
     status = open_store(&known, &identity, &bootstrap);
     if (status) {
         bootstrap_release(&bootstrap);
-        error_where(identity.rank, -1, 0, NULL);
+        error_where(identity.rank, status == TUTTI_ERR_PEER_LOST ? 0 : -1, 0, NULL);
+        if (status == TUTTI_ERR_PEER_LOST) /* the same on all members that miss it */
+            return status;
         return error_prefix("rank %d of %d (%s)", identity.rank, identity.size, identity.source);
     }
     address_of_route(bootstrap.store, bootstrap.bind_address);
@@ -177,19 +188,33 @@ tutti_status bootstrap_adopt(struct bootstrap *bootstrap, tutti_store_server *se
     return TUTTI_OK;
 }
 
-bool bootstrap_claim(const struct bootstrap *bootstrap, const char *key)
+bool bootstrap_is_outlived(const struct bootstrap *bootstrap)
 {
-    static struct tally claims = TALLY_INIT;
-    char what[1024];
-    uint64_t before = 0;
+    return *bootstrap->keeper && !bootstrap->server && bootstrap->was_here &&
+           store_is_gone(bootstrap->store, GONE_MS);
+}
 
-    /* A child of fork() begins anew. */
-    int n = snprintf(what, sizeof what, "%d %d %s %s", (int)getpid(), bootstrap->rank, key,
-                     bootstrap->place);
-    size_t bytes = (size_t)n < sizeof what ? (size_t)n : sizeof what - 1;
-    tutti_status status =
-        tally_count(*bootstrap->place ? &claims : &bootstrap->store->claims, what, bytes, &before);
-    return status || !before;
+bool bootstrap_lost_rank_0(const struct bootstrap *bootstrap)
+{
+    if (!*bootstrap->keeper || bootstrap->server || !store_is_gone(bootstrap->store, GONE_MS))
+        return false;
+    store_server_lost(bootstrap->keeper);
+    return true;
+}
+
+tutti_status bootstrap_reopen(struct bootstrap *bootstrap)
+{
+    tutti_store *store;
+    int64_t ms = 0;
+    tutti_status status = time_left(bootstrap->deadline_ns, &ms);
+
+    if (!status)
+        status = store_open_member(bootstrap->host, bootstrap->port, bootstrap->keeper, ms, &store);
+    if (status)
+        return status;
+    tutti_store_unref(bootstrap->store);
+    bootstrap->store = store;
+    return TUTTI_OK;
 }
 
 void bootstrap_inherit(const struct bootstrap *parent, int rank, int size, int64_t deadline_ns,

@@ -27,8 +27,12 @@ struct bootstrap {
     int restart;                     /* attempt of the launcher, 0 first */
     char source[256];                /* in words: where rank, size and store came from */
     char bind_address[46];           /* numeric; the local end of the route to the rendezvous */
-    char place[320];                 /* where the store is, as it was said; "": it was given */
-    int64_t deadline_ns;             /* CLOCK_MONOTONIC; as given to bootstrap_resolve() */
+    char host[256];                  /* of a tcp store; "": it was given, or is a file */
+    uint16_t port;
+    char keeper[320]; /* which member serves the store, in words; "": none, as far as is known */
+    int64_t earlier;  /* how often this process has met under that name before; bootstrap_count() */
+    bool was_here;    /* this rank has met in this very store before, in whatever process */
+    int64_t deadline_ns; /* CLOCK_MONOTONIC; as given to bootstrap_resolve() */
 };
 
 /*
@@ -37,7 +41,7 @@ struct bootstrap {
  * that is not there yet. The caller ends with bootstrap_release().
  *
  * INVALID_ARGUMENT: options or environment; NEWER_CALLER; STORE, TIMEOUT: the store cannot be
- * reached; SYSTEM: the server's port cannot be bound.
+ * reached; PEER_LOST: rank 0 should serve it, and does not; SYSTEM: the server's port cannot be bound.
  */
 tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadline_ns,
                                struct bootstrap *ret_bootstrap);
@@ -51,9 +55,21 @@ tutti_status bootstrap_identify(const tutti_init_options *options, struct bootst
 tutti_status bootstrap_adopt(struct bootstrap *bootstrap, tutti_store_server *server,
                              const char *source);
 
-/* False: this process has had that key in that store as this rank before; so what others would find
- * under it may be the earlier one's. */
-bool bootstrap_claim(const struct bootstrap *bootstrap, const char *key);
+/*
+ * Counts in the store how often this process has met there as this rank under that name (one part of
+ * keys), so that keys of worlds that follow each other differ, on all members alike. Another process
+ * that had the rank before leaves its count as it is: keys of an earlier attempt are not to be passed
+ * by unnoticed. Waits until the deadline.
+ */
+tutti_status bootstrap_count(struct bootstrap *bootstrap, const char *name);
+
+/* Whether the server of the store has ended, and was the one of a world that this rank has left: who
+ * serves the next one may not have come yet. */
+bool bootstrap_is_outlived(const struct bootstrap *bootstrap);
+/* Whether rank 0 is gone with the store that it served; then that is the thread's error. */
+bool bootstrap_lost_rank_0(const struct bootstrap *bootstrap);
+/* Opens the store again, until the deadline. */
+tutti_status bootstrap_reopen(struct bootstrap *bootstrap);
 
 /*
  * What a group that is made from another one begins with: the same store and server, a rank and a

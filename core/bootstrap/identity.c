@@ -253,14 +253,14 @@ static tutti_status who_serves(const struct reader *reader, bool from_variable,
     int host = -1;
     tutti_status status = get_number(reader, "TUTTI_STORE_HOST", 0, 1, &host);
 
-    if (status || identity->store.kind != URL_TCP || identity->rank)
+    if (status || identity->store.kind != URL_TCP)
         return status;
-    if (host >= 0)
-        identity->hosts = host;
-    else
-        identity->hosts = !from_variable && !launcher_serves(reader, &identity->store);
-    identity->may_be_client =
-        identity->hosts && host < 0 && launcher_uses_port(reader, &identity->store);
+    const bool serves =
+        host >= 0 ? host : !from_variable && !launcher_serves(reader, &identity->store);
+    const bool may_be_client = serves && host < 0 && launcher_uses_port(reader, &identity->store);
+    identity->served_by_0 = serves && !may_be_client;
+    identity->hosts = serves && !identity->rank;
+    identity->may_be_client = may_be_client && !identity->rank;
     return TUTTI_OK;
 }
 

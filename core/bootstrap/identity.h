@@ -25,6 +25,7 @@ struct identity {
     bool given;         /* the store is the options' own; `store` says nothing */
     struct url store;   /* tcp or file */
     bool hosts;         /* this process serves the tcp store */
+    bool served_by_0;   /* rank 0 of the job does, as far as this rank can tell */
     bool may_be_client; /* when it cannot bind: somebody else on this host may be serving already */
     char run_id[IDENTITY_RUN_ID_MAX + 1];
     char source[IDENTITY_SOURCE_MAX + 1];

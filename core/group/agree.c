@@ -422,7 +422,7 @@ static void agreement_begin(struct agreement *a, struct tutti_group *group, tutt
 
     *a = (struct agreement){.group = group,
                             .choice = &group->choice,
-                            .store = store,
+                            .store = tutti_store_ref(store),
                             .from = group->forming,
                             .deadline_ns = group->bootstrap.deadline_ns +
                                            (group->rank ? LEADER_FIRST_MS * CLOCK_NS_PER_MS : 0),
@@ -473,18 +473,25 @@ static void agreement_end(struct agreement *a)
     if (a->listener >= 0)
         close(a->listener);
     decision_free(&a->decision);
+    tutti_store_unref(a->store);
 }
 
 static tutti_status agree_with(struct agreement *a, const char *choice_words)
 {
     struct tutti_group *group = a->group;
 
-    tutti_status status = agree_offer(a, choice_words);
-    if (!status && !group->rank)
-        status = lead_begin(a);
-    if (!status)
-        status = play(a);
-    status = agree_parent_knows(a, status);
+    tutti_status status;
+
+    do {
+        status = a->from ? TUTTI_OK : group_name_key(group);
+        if (!status)
+            status = agree_offer(a, choice_words);
+        if (!status && !group->rank)
+            status = lead_begin(a);
+        if (!status)
+            status = play(a);
+    } while (agree_store_reopened(a, status));
+    status = agree_parent_knows(a, agree_server_lost(a, status));
     release_control(a, status);
     if (!status)
         status = layout_init(&group->layout, group->size, group->rank, a->decision.host_of);

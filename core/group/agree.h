@@ -63,6 +63,12 @@ tutti_status agree_give_up(struct agreement *a, tutti_status status, int culprit
 void agree_store_begin(struct agreement *a);
 /* TIMEOUT, with words: the store has not answered until the deadline. */
 tutti_status agree_store_silent(const struct agreement *a);
+/* Whether what failed may be tried from the beginning: this world's store was one that it has left, and
+ * another is open now. */
+bool agree_store_reopened(struct agreement *a, tutti_status status);
+/* The error of a member for which rank 0 is gone, with the store that it served; else `status`, with its
+ * words. */
+tutti_status agree_server_lost(struct agreement *a, tutti_status status);
 /* One try. TIMEOUT: no answer so far; it may be repeated. */
 tutti_status agree_check(struct agreement *a, const char *const *keys, size_t count,
                          bool *ret_present);

@@ -80,7 +80,8 @@ tutti_status agree_offer(struct agreement *a, const char *choice_words)
         if (*names[level] && look_at_plugin(names[level], &offer->engines[level]))
             snprintf(offer->reasons[level], sizeof offer->reasons[level], "%.*s",
                      TEXT_CUT(error_message(), 900));
-    tutti_status status = mates_listen(offer->socket_name, &a->listener);
+    tutti_status status =
+        a->listener < 0 ? mates_listen(offer->socket_name, &a->listener) : TUTTI_OK;
     if (status)
         return status;
     offer_encode(&w, offer);

@@ -165,6 +165,52 @@ tutti_status agree_put(struct agreement *a, const char *key, const void *data, s
                                                        .ret_values = ret_value});
 }
 
+/*
+ * After tutti_group_destroy() the first to come back may meet the server of the world before, which then
+ * ends. It begins again with the next one; what it has written is gone with the old one.
+ */
+bool agree_store_reopened(struct agreement *a, tutti_status status)
+{
+    struct bootstrap *bootstrap = &a->group->bootstrap;
+    struct kept_error kept = {0};
+
+    if (status != TUTTI_ERR_STORE || a->from || a->decision.kind)
+        return false;
+    error_keep(&kept);
+    const bool reopened = bootstrap_is_outlived(bootstrap) && !bootstrap_reopen(bootstrap);
+    if (reopened) {
+        tutti_store_unref(a->store);
+        a->store = tutti_store_ref(bootstrap->store);
+        agree_probe_end(a);
+        a->leader_seen = false;
+        a->outcome.kind = OUTCOME_NONE;
+        agree_store_begin(a);
+    } else {
+        error_give(status, &kept);
+    }
+    error_forget(&kept);
+    return reopened;
+}
+
+tutti_status agree_server_lost(struct agreement *a, tutti_status status)
+{
+    const struct bootstrap *bootstrap = &a->group->bootstrap;
+    struct kept_error kept = {0};
+
+    if (a->from ||
+        (status != TUTTI_ERR_STORE && status != TUTTI_ERR_PEER_LOST && status != TUTTI_ERR_TIMEOUT))
+        return status;
+    error_keep(&kept);
+    if (bootstrap_lost_rank_0(bootstrap)) {
+        status = TUTTI_ERR_PEER_LOST;
+        error_where(a->group->rank, 0, 0, "init");
+    } else {
+        error_give(status, &kept);
+    }
+    error_forget(&kept);
+    return status;
+}
+
 void agree_delete(struct agreement *a, const char *key)
 {
     int32_t existed;

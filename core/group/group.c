@@ -182,11 +182,26 @@ static tutti_status meet(struct tutti_group *group)
     return status;
 }
 
+tutti_status group_name_key(struct tutti_group *world)
+{
+    struct bootstrap *bootstrap = &world->bootstrap;
+    tutti_status status = bootstrap->size > 1 ? bootstrap_count(bootstrap, world->name) : TUTTI_OK;
+
+    if (status)
+        return status;
+    snprintf(world->key, sizeof world->key, "tutti/%s/%d/%lld/%s", bootstrap->run_id,
+             bootstrap->restart, (long long)bootstrap->earlier, world->name);
+    world->lineage.world_key_size = strlen(world->key);
+    return TUTTI_OK;
+}
+
 static tutti_status be_alone(struct tutti_group *group)
 {
     int alone = 0;
     tutti_status status = check_names(&group->choice);
 
+    if (!status && group->lineage.is_world)
+        status = group_name_key(group);
     snprintf(group->backend, sizeof group->backend, "self");
     if (!status)
         status = layout_init(&group->layout, 1, 0, &alone);
@@ -351,7 +366,6 @@ static void take_settings(struct tutti_group *world, const tutti_init_options *o
 
 static tutti_status form_world(struct tutti_group *world, const tutti_init_options *options)
 {
-    int64_t init_count = atomic_fetch_add(&world->context->inits, 1);
     int64_t deadline = clock_deadline_ms(world->timeout_ms);
 
     take_settings(world, options);
@@ -365,14 +379,7 @@ static tutti_status form_world(struct tutti_group *world, const tutti_init_optio
         status = lineage_begin(world);
     if (!status && !refused)
         status = wrappers_open(world, options->wrap);
-    if (status)
-        return status;
-    do /* contexts that are the same member of worlds of the same name have one after the other */
-        snprintf(world->key, sizeof world->key, "tutti/%s/%d/%lld/%s", world->bootstrap.run_id,
-                 world->bootstrap.restart, (long long)init_count++, world->name);
-    while (!bootstrap_claim(&world->bootstrap, world->key));
-    world->lineage.world_key_size = strlen(world->key);
-    return group_form(world);
+    return status ? status : group_form(world);
 }
 
 tutti_status tutti_init(const tutti_init_options *caller_options, tutti_group **ret_world)

@@ -67,7 +67,6 @@ struct tutti_context {
     struct joining joining;     /* with the baton */
     struct tutti_context *next; /* all contexts of the process */
     _Atomic int32_t groups;
-    _Atomic int64_t inits; /* tutti_init calls, part of the keys in the store */
     uint32_t fork_generation;
     uint32_t number; /* among the contexts of this process, from 0 */
     bool is_default;
@@ -423,6 +422,8 @@ tutti_status group_create(struct tutti_context *context, const char *name, int64
                           struct tutti_group **ret_group);
 /* The members, of which bootstrap, lineage and key tell, agree; calls may be made afterwards. */
 tutti_status group_form(struct tutti_group *group);
+/* Begins a world's keys in the store as its bootstrap is now; asks that, if there are others. */
+tutti_status group_name_key(struct tutti_group *world);
 void group_free(struct tutti_group *group);
 
 /* ---- subgroup.c ---- */

@@ -18,7 +18,6 @@ void store_init(tutti_store *store, const struct store_ops *ops)
     store->ops = ops;
     store->pid = getpid();
     atomic_init(&store->references, 1);
-    tally_init(&store->claims);
 }
 
 tutti_status store_time_start(int64_t timeout_ms, struct store_time *ret_time)
@@ -155,7 +154,6 @@ void tutti_store_unref(tutti_store *store)
         return;
     if (atomic_fetch_sub_explicit(&store->references, 1, memory_order_acq_rel) != 1)
         return;
-    tally_free(&store->claims);
     store->ops->close(store);
 }
 
@@ -170,6 +168,19 @@ tutti_status store_clone(tutti_store *store, int64_t timeout_ms, tutti_store **r
         return store->ops->clone(store, &time, ret_store);
     *ret_store = tutti_store_ref(store);
     return TUTTI_OK;
+}
+
+tutti_status store_server_lost(const char *server)
+{
+    return error_set(TUTTI_ERR_PEER_LOST, "%s, was lost or never came", server);
+}
+
+bool store_is_gone(tutti_store *store, int64_t ms)
+{
+    static const char *const any = "tutti";
+    int32_t present;
+
+    return tutti_store_check(store, &any, 1, ms, &present) == TUTTI_ERR_STORE;
 }
 
 static tutti_status enter_to_write(tutti_store *store, const char *key, const void *data,

@@ -17,7 +17,6 @@
 
 #include <tutti/store.h>
 
-#include "base/tally.h"
 #include "store/store_buffer.h"
 
 /* A call's time-out: the number for messages, the point of time for waiting. */
@@ -62,8 +61,7 @@ struct store_ops {
 struct tutti_store { /* the first member of every kind */
     const struct store_ops *ops;
     atomic_int references;
-    pid_t pid;           /* who may use it */
-    struct tally claims; /* keys that groups of this process have had in it */
+    pid_t pid; /* who may use it */
 };
 
 enum {
@@ -81,6 +79,15 @@ void store_local_address(tutti_store *store, char ret_address[STORE_ADDRESS_ROOM
  * drops it with tutti_store_unref().
  */
 tutti_status store_clone(tutti_store *store, int64_t timeout_ms, tutti_store **ret_store);
+/* tutti_store_open_tcp() of a server that a member has, `server` in words. PEER_LOST, as below:
+ * nobody serves it until the deadline. */
+tutti_status store_open_member(const char *host, uint16_t port, const char *server,
+                               int64_t timeout_ms, tutti_store **ret_store);
+/* The error of all members when the one that serves the store is not there, in the same words
+ * whether it never was, or was and died. */
+tutti_status store_server_lost(const char *server);
+/* Whether the service is gone, and not only slow; waits at most `ms`. */
+bool store_is_gone(tutti_store *store, int64_t ms);
 /* Checks a public time-out and starts its clock; 0 is 300 s. */
 tutti_status store_time_start(int64_t timeout_ms, struct store_time *ret_time);
 /* Copies bytes into a value of the user's. */

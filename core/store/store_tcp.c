@@ -256,8 +256,24 @@ static void pause_before_retry(int *pause_ms, int64_t deadline_ns)
         *pause_ms = LAST_PAUSE_MS;
 }
 
-tutti_status store_tcp_connect(const char *host, uint16_t port, const struct store_time *time,
-                               int *ret_fd)
+/* Whether the server's end is not there, rather than the way to it. */
+static bool nobody_serves(int error)
+{
+    return error == ECONNREFUSED || error == ECONNRESET || error == EPIPE ||
+           error == STORE_TCP_ENDED;
+}
+
+/* What a user takes for the address of another host. */
+static const char *hint(const char *host)
+{
+    return strncmp(host, "127.", 4) != 0 && strcmp(host, "localhost") != 0 &&
+                   strcmp(host, "::1") != 0
+               ? ""
+               : " (this host itself; on another host give an address of the one that serves)";
+}
+
+tutti_status store_tcp_connect(const char *host, uint16_t port, const char *server,
+                               const struct store_time *time, int *ret_fd)
 {
     const int64_t warn_ns = clock_deadline_ms(WARN_AFTER_MS);
     int pause_ms = FIRST_PAUSE_MS, error;
@@ -273,6 +289,8 @@ tutti_status store_tcp_connect(const char *host, uint16_t port, const struct sto
         }
         if (!worth_retrying(error))
             return error_set(TUTTI_ERR_SYSTEM, "store at %s:%u: %s", host, port, words);
+        if (clock_now_ns() >= time->deadline_ns && server && nobody_serves(error))
+            return store_server_lost(server);
         if (clock_now_ns() >= time->deadline_ns)
             return error_set(
                 TUTTI_ERR_TIMEOUT,
@@ -280,8 +298,8 @@ tutti_status store_tcp_connect(const char *host, uint16_t port, const struct sto
                 " ms; the last try: %s. Is its server running, and is this its address?",
                 host, port, time->ms, words);
         if (!warned && clock_now_ns() >= warn_ns) {
-            log_line(LOG_WARN, -1, "still trying to reach the store at %s:%u: %s", host, port,
-                     words);
+            log_line(LOG_WARN, -1, "still trying to reach the store at %s:%u%s: %s", host, port,
+                     hint(host), words);
             warned = true;
         }
         pause_before_retry(&pause_ms, time->deadline_ns);

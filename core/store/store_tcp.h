@@ -20,10 +20,11 @@ const char *store_tcp_words(int result);
 /*
  * Connects to a store server, shows the magic and sees the answer to a ping. Starts over, after a
  * pause, while the server is not there or refuses, until the deadline; so a client may start before
- * its server.
+ * its server. PEER_LOST: nothing listened there, or what did ended the connection, and `server`,
+ * who serves it in words, was known; NULL: not known, and that is a TIMEOUT as others are.
  */
-tutti_status store_tcp_connect(const char *host, uint16_t port, const struct store_time *time,
-                               int *ret_fd);
+tutti_status store_tcp_connect(const char *host, uint16_t port, const char *server,
+                               const struct store_time *time, int *ret_fd);
 
 /* TCP_NODELAY, and keepalive so that the end of the peer's host is seen. */
 void store_tcp_tune(int fd);

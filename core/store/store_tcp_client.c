@@ -489,7 +489,8 @@ static void tcp_local_address(tutti_store *store, char ret_address[STORE_ADDRESS
 }
 
 static tutti_status open_client(const struct store_ops *ops, const char *host, uint16_t port,
-                                const struct store_time *time, tutti_store **ret_store)
+                                const char *server, const struct store_time *time,
+                                tutti_store **ret_store)
 {
     struct tcp_store *tcp = calloc(1, sizeof *tcp);
 
@@ -501,7 +502,7 @@ static tutti_status open_client(const struct store_ops *ops, const char *host, u
     memcpy(tcp->host, host, strlen(host) + 1);
     tutti_status status = store_turn_init(&tcp->turn);
     if (!status) {
-        status = store_tcp_connect(host, port, time, &tcp->fd);
+        status = store_tcp_connect(host, port, server, time, &tcp->fd);
         if (status)
             store_turn_destroy(&tcp->turn);
     }
@@ -518,7 +519,7 @@ static tutti_status tcp_clone(tutti_store *store, const struct store_time *time,
 {
     const struct tcp_store *tcp = (struct tcp_store *)store;
 
-    return open_client(store->ops, tcp->host, tcp->port, time, ret_store);
+    return open_client(store->ops, tcp->host, tcp->port, NULL, time, ret_store);
 }
 
 static const struct store_ops tcp_ops = {
@@ -537,11 +538,11 @@ static const struct store_ops tcp_ops = {
     .local_address = tcp_local_address,
 };
 
-tutti_status tutti_store_open_tcp(const char *host, uint16_t port, int64_t timeout_ms,
-                                  tutti_store **ret_store)
+tutti_status store_open_member(const char *host, uint16_t port, const char *server,
+                               int64_t timeout_ms, tutti_store **ret_store)
 {
     struct store_time time;
-    tutti_status status = error_named(store_time_start(timeout_ms, &time));
+    tutti_status status = store_time_start(timeout_ms, &time);
 
     if (status)
         return status;
@@ -552,5 +553,11 @@ tutti_status tutti_store_open_tcp(const char *host, uint16_t port, int64_t timeo
     if (strlen(host) >= HOST_ROOM)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the host name \"%.*s…\" is too long",
                          TEXT_CUT(host, 32));
-    return open_client(&tcp_ops, host, port, &time, ret_store);
+    return open_client(&tcp_ops, host, port, server, &time, ret_store);
+}
+
+tutti_status tutti_store_open_tcp(const char *host, uint16_t port, int64_t timeout_ms,
+                                  tutti_store **ret_store)
+{
+    return error_named(store_open_member(host, port, NULL, timeout_ms, ret_store));
 }

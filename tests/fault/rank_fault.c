@@ -243,6 +243,19 @@ RANK_CASE(in_init)
     finish(world, status);
 }
 
+/* The last rank waits to be told before it joins. */
+RANK_CASE(one_late_in_init)
+{
+    tutti_group *world = 0;
+
+    if (rank == size - 1)
+        rank_await("go");
+    rank_point("in_init");
+    tutti_status status = init(&world);
+    tell(status);
+    check(status != TUTTI_OK);
+}
+
 /* The victim does not call init at all. */
 RANK_CASE(one_never_joins)
 {

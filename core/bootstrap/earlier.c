@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How often this process has met in a store under a name before.
+ *
+ * The count is part of the keys of a world, so that worlds which follow each other in one store do not
+ * read each other's. It is kept in the store, under the rank, with the process that wrote it: so it
+ * outlives handles, contexts and this library's code, and ends with the store. All members of a job do
+ * the same things, so they count alike.
+ *
+ * Invariant: only the process that wrote the count raises it. Another process with that rank takes the
+ * place of the one before, or is a second one by mistake; both have to see that the keys are taken.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/number.h"
+#include "bootstrap/bootstrap.h"
+
+enum { PROCESS_ROOM = 128, VALUE_ROOM = PROCESS_ROOM + 64, KEY_ROOM = 512, TRIES = 1000 };
+
+/* No two processes have the same, not even one after the other: boot, id and start. */
+static void describe_process(char ret_process[PROCESS_ROOM])
+{
+    char boot[40] = "", stat[1024] = "";
+    unsigned long long start = 0;
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+    if (file) {
+        if (!fgets(boot, sizeof boot, file))
+            *boot = 0;
+        fclose(file);
+    }
+    boot[strcspn(boot, "\n")] = 0;
+    file = fopen("/proc/self/stat", "re");
+    if (file) {
+        const char *after = fgets(stat, sizeof stat, file) ? strrchr(stat, ')') : NULL;
+
+        /* The fields behind the name are the 3rd and later ones; the start is the 22nd. */
+        if (after)
+            (void)sscanf(after + 1,
+                         " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                         "%*s %llu",
+                         &start);
+        fclose(file);
+    }
+    (void)snprintf(ret_process, PROCESS_ROOM, "%s/%d/%llu", boot, (int)getpid(), start);
+}
+
+/* "COUNT PROCESS NONCE", the last so that no two writes are alike. */
+static bool read_value(const tutti_store_value *value, int64_t *ret_count,
+                       char ret_process[PROCESS_ROOM])
+{
+    char text[VALUE_ROOM];
+    char *space, *last;
+
+    if (!value->size || value->size >= sizeof text)
+        return false;
+    memcpy(text, value->data, value->size);
+    text[value->size] = 0;
+    space = strchr(text, ' ');
+    last = strrchr(text, ' ');
+    if (!space || space == last || last - space > PROCESS_ROOM)
+        return false;
+    *space = *last = 0;
+    strcpy(ret_process, space + 1);
+    return number_parse(text, 0, INT64_MAX - 1, ret_count);
+}
+
+tutti_status bootstrap_count(struct bootstrap *bootstrap, const char *name)
+{
+    static _Atomic bool has_met;
+    char key[KEY_ROOM], own[PROCESS_ROOM], process[PROCESS_ROOM], text[VALUE_ROOM];
+    tutti_store_value expected = {0}, found = {0};
+    uint64_t nonce;
+    int64_t count = 0;
+    tutti_status status = TUTTI_OK;
+
+    /* A store that ends before it has answered may be the one that was left. */
+    bootstrap->was_here = atomic_load(&has_met);
+    if (getrandom(&nonce, sizeof nonce, 0) != sizeof nonce)
+        return error_set_errno(TUTTI_ERR_SYSTEM, errno, "no random numbers");
+    describe_process(own);
+    snprintf(key, sizeof key, "tutti/%s/%d/met/%s/%d", bootstrap->run_id, bootstrap->restart, name,
+             bootstrap->rank);
+    for (int i = 0; i < TRIES && !status; i++) {
+        const int64_t left = clock_left_ms(bootstrap->deadline_ns, INT_MAX);
+        const int n = snprintf(text, sizeof text, "%" PRId64 " %s %016" PRIx64, count, own, nonce);
+
+        status = tutti_store_compare_set(bootstrap->store, key, expected.data, expected.size, text,
+                                         (size_t)n, left ? left : 1, &found);
+        tutti_store_value_free(&expected);
+        if (status)
+            break;
+        const bool is_own = found.size == (size_t)n && !memcmp(found.data, text, (size_t)n);
+        bootstrap->was_here = i > 0 || !is_own;
+        if (is_own) {
+            tutti_store_value_free(&found);
+            bootstrap->earlier = count;
+            atomic_store(&has_met, true);
+            return TUTTI_OK;
+        }
+        if (!read_value(&found, &count, process))
+            status = error_set(TUTTI_ERR_STORE, "the key \"/%s\" in the store is damaged", key);
+        else
+            count += !strcmp(process, own);
+        expected = found;
+        found = (tutti_store_value){0};
+    }
+    tutti_store_value_free(&expected);
+    return status ? status
+                  : error_set(TUTTI_ERR_STORE, "the key \"/%s\" in the store keeps changing", key);
+}
