@@ -106,13 +106,15 @@ static tutti_status open_store(const tutti_init_options *options, const struct i
         bootstrap->shared = true;
         return TUTTI_OK;
     }
+    if (identity->alone)
+        return tutti_store_open_hash(&bootstrap->store);
     return identity->store.kind == URL_TCP ? open_tcp(identity, bootstrap)
                                            : open_file(identity, bootstrap);
 }
 
 static void say_keeper(const struct identity *identity, struct bootstrap *bootstrap)
 {
-    if (identity->given || identity->store.kind != URL_TCP)
+    if (identity->given || identity->alone || identity->store.kind != URL_TCP)
         return;
     bootstrap->port = identity->store.port;
     snprintf(bootstrap->host, sizeof bootstrap->host, "%s", identity->store.host);

@@ -89,10 +89,10 @@ static tutti_status nothing_known(const struct reader *reader)
             strncmp(name, "SLURM_", 6) ? ""
                                        : "give srun --mpi=pmi2 (where MPICH is installed) or "
                                          "--mpi=pmix (Open MPI), by which tutti asks it, ");
-    return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                     "who this process is was not said: RANK and WORLD_SIZE are not set; start the "
-                     "program with `tutti run -n 4 PROGRAM`, or give rank, world_size and init_url "
-                     "in the options");
+    return error_set(
+        TUTTI_ERR_INVALID_ARGUMENT,
+        "cannot tell which rank this is: RANK and WORLD_SIZE are not set. Start it with: "
+        "tutti run -n 4 PROGRAM");
 }
 
 static tutti_status one_of_two_missing(const char *there, const char *missing)
@@ -196,11 +196,8 @@ static tutti_status store_from_master(const struct reader *reader, struct identi
     if (status)
         return status;
     if (!address && !port)
-        return error_set(
-            TUTTI_ERR_INVALID_ARGUMENT,
-            "where the members meet was not said: neither TUTTI_STORE nor MASTER_ADDR "
-            "and MASTER_PORT are set; start the program with `tutti run -n 4 PROGRAM`, "
-            "or give init_url or store in the options");
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "no meeting place: set MASTER_ADDR and MASTER_PORT (or TUTTI_STORE)");
     if (!address)
         return one_of_two_missing("MASTER_PORT", "MASTER_ADDR");
     if (!port)
@@ -277,9 +274,11 @@ static tutti_status where_to_meet(const struct reader *reader, struct identity *
         identity->store = reader->url;
     else if (variable)
         status = identity_store(variable, &identity->store);
+    else if (identity->size == 1 && !get(reader, "MASTER_ADDR") && !get(reader, "MASTER_PORT"))
+        identity->alone = true;
     else
         status = store_from_master(reader, identity);
-    return status ? status : who_serves(reader, !by_url && variable, identity);
+    return status || identity->alone ? status : who_serves(reader, !by_url && variable, identity);
 }
 
 /* ---- run and attempt ---- */
@@ -336,6 +335,8 @@ static void say_source(const struct reader *reader, struct identity *identity)
 
     if (identity->given)
         snprintf(where, sizeof where, "of the options");
+    else if (identity->alone)
+        snprintf(where, sizeof where, "in this process");
     else if (store->kind == URL_FILE)
         snprintf(where, sizeof where, "file://%.140s", store->path);
     else

@@ -23,6 +23,7 @@ typedef const char *(*identity_variable_fn)(const char *name, void *user);
 struct identity {
     int rank, size, restart;
     bool given;         /* the store is the options' own; `store` says nothing */
+    bool alone;         /* nobody to meet: a store in this process serves; `store` says nothing */
     struct url store;   /* tcp or file */
     bool hosts;         /* this process serves the tcp store */
     bool served_by_0;   /* rank 0 of the job does, as far as this rank can tell */

@@ -92,7 +92,8 @@ Test(bootstrap, a_bad_environment_is_an_error_naming_variable_and_value, .timeou
     static const struct {
         const char *environment, *words;
     } cases[] = {
-        {"", "`tutti run -n 4 PROGRAM`"},
+        {"", "cannot tell which rank this is: RANK and WORLD_SIZE are not set. Start it with: "
+             "tutti run"},
         {MASTER, "RANK and WORLD_SIZE are not set"},
         {"RANK=0 " MASTER, "RANK is set and WORLD_SIZE is not"},
         {"WORLD_SIZE=2 " MASTER, "WORLD_SIZE is set and RANK is not"},
@@ -102,7 +103,9 @@ Test(bootstrap, a_bad_environment_is_an_error_naming_variable_and_value, .timeou
         {"RANK=0 WORLD_SIZE=0 " MASTER, "WORLD_SIZE=0: not a number of 1 to 65535"},
         {"RANK=0 WORLD_SIZE=99999999999999999999 " MASTER, "WORLD_SIZE=99999999999999999999: not"},
         {"RANK=2 WORLD_SIZE=2 " MASTER, "RANK=2 and WORLD_SIZE=2"},
-        {"RANK=0 WORLD_SIZE=2", "neither TUTTI_STORE nor MASTER_ADDR"},
+        {"RANK=0 WORLD_SIZE=2",
+         "no meeting place: set MASTER_ADDR and MASTER_PORT (or TUTTI_STORE)"},
+        {"RANK=0 WORLD_SIZE=1 MASTER_PORT=1", "MASTER_PORT is set and MASTER_ADDR is not"},
         {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h", "MASTER_ADDR is set and MASTER_PORT is not"},
         {"RANK=0 WORLD_SIZE=2 MASTER_PORT=1", "MASTER_PORT is set and MASTER_ADDR is not"},
         {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=65536", "MASTER_PORT=65536: not a number"},
@@ -379,6 +382,28 @@ Test(bootstrap, ranks_meet_in_a_file_or_a_given_store, .timeout = 30)
     cr_expect_eq(bootstrap_resolve(&options, clock_deadline_ms(10000), &one),
                  TUTTI_ERR_INVALID_ARGUMENT);
     tutti_store_unref(options.store);
+}
+
+Test(bootstrap, a_world_of_one_needs_no_meeting_place, .timeout = 30)
+{
+    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
+    struct identity identity;
+    tutti_group *world, *again;
+
+    cr_assert_eq(resolve("RANK=0 WORLD_SIZE=1", NULL, &identity), TUTTI_OK, "%s",
+                 tutti_last_error());
+    cr_expect(identity.alone);
+    unsetenv("MASTER_ADDR");
+    unsetenv("MASTER_PORT");
+    unsetenv("TUTTI_STORE");
+    options.world_size = 1;
+    for (int lap = 0; lap < 2; lap++) {
+        cr_assert_eq(tutti_init(&options, &world), TUTTI_OK, "%s", tutti_last_error());
+        cr_expect_eq(tutti_group_new(world, NULL, 0, NULL, &again), TUTTI_OK, "%s",
+                     tutti_last_error());
+        cr_expect_eq(tutti_group_destroy(again), TUTTI_OK);
+        cr_expect_eq(tutti_group_destroy(world), TUTTI_OK);
+    }
 }
 
 Test(bootstrap, a_store_that_is_not_there_ends_at_the_deadline_and_is_named, .timeout = 30)
