@@ -110,7 +110,7 @@ tutti_status agree_read_decision(struct agreement *a)
     tutti_store_value_free(&value);
     if (!good)
         return error_set(TUTTI_ERR_STORE, "the decision in the store is damaged, or of a job with "
-                                          "another number of members");
+                                          "another number of members, or version of tutti");
     if (a->decision.kind == DECISION_ABORT) {
         a->outcome = (struct outcome){.kind = OUTCOME_ABORT,
                                       .round = a->round,

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include <tutti/version.h>
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -57,16 +59,18 @@ tutti_status lead_begin(struct agreement *a)
     return TUTTI_OK;
 }
 
-/* "rank 1, 2, 5" of the ranks for which has[r] is false; "rank 1 (world rank 4), 2 (…)" where those
- * are not the world's. */
+/* "ranks 1, 2 and 5" of the ranks for which has[r] is false; "ranks 1 (world rank 4) and 2 (…)" where
+ * those are not the world's. */
 static int list_missing(const struct agreement *a, const bool *has, char *ret_words,
                         size_t capacity)
 {
     const int32_t *world_ranks = a->from ? a->group->lineage.world_ranks : NULL;
     size_t used = 0;
-    int missing = 0;
+    int missing = 0, said = 0;
 
     *ret_words = 0;
+    for (int r = 0; r < a->group->size; r++)
+        missing += !has[r];
     for (int r = 0; r < a->group->size; r++) {
         char world[32] = "";
 
@@ -74,8 +78,11 @@ static int list_missing(const struct agreement *a, const bool *has, char *ret_wo
             continue;
         if (world_ranks)
             snprintf(world, sizeof world, " (world rank %d)", world_ranks[r]);
-        int n = snprintf(ret_words + used, capacity - used, "%s%d%s", missing++ ? ", " : "rank ", r,
-                         world);
+        const char *before = !said ? "" : said == missing - 1 ? " and " : ", ";
+        const char *noun = said ? "" : missing > 1 ? "ranks " : "rank ";
+        int n = snprintf(ret_words + used, capacity - used, "%s%s%d%s", before, noun, r, world);
+
+        said++;
         if (n < 0 || (size_t)n >= capacity - used)
             break;
         used += (size_t)n;
@@ -201,6 +208,27 @@ static tutti_status await_offers(struct agreement *a, const char *const *keys, i
     }
 }
 
+/* Members of different protocols cannot work together; those of different versions can. */
+static tutti_status compare_versions(const struct agreement *a, const tutti_store_value *offers,
+                                     int *ret_culprit)
+{
+    for (int r = 0; r < a->group->size; r++) {
+        struct offer_version other;
+
+        if (!offer_decode_version(offers[r].data, offers[r].size, &other) ||
+            other.protocol == AGREE_PROTOCOL)
+            continue;
+        *ret_culprit = r;
+        return error_set(
+            TUTTI_ERR_MISMATCH,
+            "group %s: members use versions of tutti that cannot work together: rank 0: "
+            "%s (protocol %d); rank %d: %s (protocol %u); run the same version on all",
+            a->group->name, tutti_version(), AGREE_PROTOCOL, r,
+            *other.text ? other.text : "an older one", other.protocol);
+    }
+    return TUTTI_OK;
+}
+
 static tutti_status read_offers(struct agreement *a, int *ret_culprit)
 {
     int size = a->group->size;
@@ -220,12 +248,12 @@ static tutti_status read_offers(struct agreement *a, int *ret_culprit)
     bool read = !status && !a->lead->overruled;
     if (read)
         status = agree_multi_get(a, keys, (size_t)size, values);
+    if (read && !status)
+        status = compare_versions(a, values, ret_culprit);
     for (int r = 0; r < size && read && !status; r++)
         if (!offer_decode(values[r].data, values[r].size, &a->lead->offers[r])) {
             *ret_culprit = r;
-            status = error_set(TUTTI_ERR_STORE,
-                               "group %s: the offer of rank %d is damaged, or of another version "
-                               "of tutti",
+            status = error_set(TUTTI_ERR_STORE, "group %s: the offer of rank %d is damaged",
                                a->group->name, r);
         }
     for (int r = 0; r < size && values; r++)

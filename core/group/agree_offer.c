@@ -71,7 +71,7 @@ tutti_status agree_offer(struct agreement *a, const char *choice_words)
     offer->size = (uint32_t)a->group->size;
     offer->address = a->group->control->address;
     snprintf(offer->backend, sizeof offer->backend, "%s", choice_words);
-    settings_describe(offer->settings);
+    environment_settings(offer->settings);
     describe_host(offer->host_key);
     offer->refused = a->group->refusal.info.status;
     snprintf(offer->refusal, sizeof offer->refusal, "%.*s",

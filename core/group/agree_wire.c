@@ -4,7 +4,11 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 
+#include <tutti/version.h>
+
 #include "base/error.h"
+
+enum { FIRST_WITH_VERSION = 4 };
 
 /* family 4 or 6, port, 16 bytes of address */
 void address_encode(struct writer *w, const struct sockaddr_storage *address)
@@ -64,6 +68,7 @@ socklen_t address_bytes(const struct sockaddr_storage *address)
 void offer_encode(struct writer *w, const struct offer *offer)
 {
     write_u32(w, AGREE_PROTOCOL);
+    write_string(w, tutti_version());
     write_u64(w, offer->nonce);
     write_u32(w, offer->size);
     write_string(w, offer->backend);
@@ -84,12 +89,24 @@ void offer_encode(struct writer *w, const struct offer *offer)
     }
 }
 
-bool offer_decode(const void *data, size_t size, struct offer *ret_offer)
+bool offer_decode_version(const void *data, size_t size, struct offer_version *ret_version)
 {
     struct reader r = {.data = data, .size = size};
 
+    *ret_version = (struct offer_version){.protocol = read_u32(&r)};
+    if (ret_version->protocol >= FIRST_WITH_VERSION)
+        read_string(&r, ret_version->text, sizeof ret_version->text);
+    return !r.bad && ret_version->protocol;
+}
+
+bool offer_decode(const void *data, size_t size, struct offer *ret_offer)
+{
+    struct reader r = {.data = data, .size = size};
+    char version[AGREE_VERSION_MAX];
+
     if (read_u32(&r) != AGREE_PROTOCOL)
         return false;
+    read_string(&r, version, sizeof version);
     ret_offer->nonce = read_u64(&r);
     ret_offer->size = read_u32(&r);
     read_string(&r, ret_offer->backend, sizeof ret_offer->backend);
@@ -187,12 +204,11 @@ bool decision_decode(const void *data, size_t bytes, int size, struct decision *
     struct reader r = {.data = data, .size = bytes};
 
     memset(d, 0, sizeof *d);
-    if (read_u32(&r) != AGREE_PROTOCOL)
-        return false;
+    const uint32_t protocol = read_u32(&r);
     d->kind = (enum decision_kind)read_u8(&r);
     if (d->kind == DECISION_ABORT)
         return decode_abort(&r, size, d);
-    if (d->kind != DECISION_GO)
+    if (d->kind != DECISION_GO || protocol != AGREE_PROTOCOL)
         return false;
     const uint8_t *token = read_bytes(&r, CONTROL_TOKEN_BYTES);
     if (token)

@@ -3,6 +3,9 @@
  * What members tell each other while a group forms: offers and decisions lie in the store, reports
  * go up the control tree, the roster and the outcome come down it. All of it comes from outside, so
  * every decoder checks each length and number before use and answers false for nonsense.
+ *
+ * Two things are the same in every protocol from 4 on, so that members of different ones can tell why
+ * they do not meet: the begin of an offer, protocol and version, and the whole of a decision to abort.
  */
 #ifndef TUTTI_GROUP_AGREE_WIRE_H
 #define TUTTI_GROUP_AGREE_WIRE_H
@@ -20,7 +23,11 @@
 #include "plugin/plugin.h"
 
 enum {
-    AGREE_PROTOCOL = 3,
+    AGREE_PROTOCOL =
+        4, /* raised with every change of what members of a group tell each other, here,
+                           in the control plane, in shared memory or in our transports, and of what
+                           all have to do alike: which algorithm a call takes, and its steps */
+    AGREE_VERSION_MAX = 64,
     AGREE_WORDS_MAX = CONTROL_WORDS_MAX,
     AGREE_HOST_KEY_MAX = 256,
     AGREE_BACKEND_MAX = BACKEND_WORDS_MAX + 2 * PLUGIN_NAME_MAX,
@@ -32,6 +39,12 @@ enum {
 struct engine_offer {
     char name[AGREE_ENGINE_MAX]; /* "": it has none that it names */
     uint32_t major, minor, patch;
+};
+
+/* Which tutti a member is of. */
+struct offer_version {
+    uint32_t protocol;
+    char text[AGREE_VERSION_MAX]; /* "0.1.0"; "": its protocol does not tell */
 };
 
 /* What a member brings. */
@@ -97,6 +110,8 @@ struct outcome {
 
 void offer_encode(struct writer *w, const struct offer *offer);
 bool offer_decode(const void *data, size_t size, struct offer *ret_offer);
+/* Of an offer of whatever protocol. False: it is none. */
+bool offer_decode_version(const void *data, size_t size, struct offer_version *ret_version);
 
 size_t decision_bytes(int size, int hosts);
 void decision_encode(struct writer *w, const struct decision *decision);

@@ -12,8 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <tutti/version.h>
-
 #include "base/error.h"
 #include "base/log.h"
 #include "base/number.h"
@@ -144,15 +142,6 @@ tutti_status settings_check(const char *wrap)
     return status ? status : check_grammars();
 }
 
-void settings_describe(char ret_settings[ENVIRONMENT_SETTINGS_MAX])
-{
-    char variables[ENVIRONMENT_SETTINGS_MAX];
-
-    environment_settings(variables);
-    snprintf(ret_settings, ENVIRONMENT_SETTINGS_MAX, "the version of libtutti=%s\n%.*s",
-             tutti_version(), TEXT_CUT(variables, 900));
-}
-
 tutti_status settings_compare(const char *group, const char *first, int rank, const char *other)
 {
     while (*first || *other) {
@@ -170,7 +159,7 @@ tutti_status settings_compare(const char *group, const char *first, int rank, co
                                  m - name - 1, other + name + 1);
             return error_set(TUTTI_ERR_MISMATCH,
                              "group %s: members have different settings: rank 0: «%.*s»; rank %d: "
-                             "«%.*s»; run the same version of tutti on all",
+                             "«%.*s»; set the same on all",
                              group, n, first, rank, m, other);
         }
         first += n + (first[n] == '\n');

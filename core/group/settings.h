@@ -11,9 +11,6 @@
  * makes no sense. */
 tutti_status settings_check(const char *wrap);
 
-/* "NAME=VALUE\n" of all that members must have in common, for the offer. */
-void settings_describe(char ret_settings[ENVIRONMENT_SETTINGS_MAX]);
-
 /* MISMATCH with both sides' values where `other`, of member `rank`, differs from `first`, of rank 0.
  * Both come from an offer. */
 tutti_status settings_compare(const char *group, const char *first, int rank, const char *other);

@@ -2,6 +2,7 @@
 /* tutti_init() after tutti_group_destroy(), as programs that make their world anew do it. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "harness/rank.h"
 
@@ -97,5 +98,90 @@ RANK_CASE(pairs_of_three_ranks_meet_by_their_names)
             require_ok(tutti_group_destroy(world));
         }
     }
+    tutti_store_unref(store);
+}
+
+/* ---- members of another version, played by the store ------------------------------------------- */
+
+enum { OTHER_PROTOCOL = 9 };
+
+static void world_key(char ret_key[256], const char *name)
+{
+    snprintf(ret_key, 256, "tutti/%s/0/0/world/%s", getenv("TUTTI_RUN_ID"), name);
+}
+
+static size_t put_u32(uint8_t *at, uint32_t value)
+{
+    for (int i = 0; i < 4; i++)
+        at[i] = (uint8_t)(value >> 8 * i);
+    return 4;
+}
+
+static size_t put_text(uint8_t *at, const char *text)
+{
+    const size_t size = strlen(text);
+
+    memcpy(at + put_u32(at, (uint32_t)size), text, size);
+    return 4 + size;
+}
+
+static void expect_both_versions(const char *words)
+{
+    check_contains(words, "versions of tutti that cannot work together: rank 0: " TUTTI_VERSION);
+    check_contains(words, "; rank 2: 9.8.7 (protocol 9)");
+}
+
+/* What follows the version in its offer is nobody's business. */
+RANK_CASE(a_member_of_another_protocol_is_told_with_both_versions)
+{
+    uint8_t offer[64];
+    char key[256];
+    tutti_group *world;
+    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
+
+    options.timeout_ms = 20000;
+    if (rank < 2) {
+        check_status(tutti_init(&options, &world), TUTTI_ERR_MISMATCH);
+        expect_both_versions(tutti_last_error());
+        return;
+    }
+    tutti_store *store = open_store();
+    tutti_store_value decision;
+    size_t size_of_offer = put_u32(offer, OTHER_PROTOCOL);
+
+    size_of_offer += put_text(offer + size_of_offer, "9.8.7");
+    world_key(key, "offer/2");
+    require_ok(tutti_store_set(store, key, offer, size_of_offer, 10000));
+    world_key(key, "decision/1");
+    require_ok(tutti_store_get(store, key, 20000, &decision));
+    require(decision.size > 17 && ((uint8_t *)decision.data)[4] == 2); /* to abort */
+    expect_both_versions((const char *)decision.data + 17);
+    tutti_store_value_free(&decision);
+    tutti_store_unref(store);
+}
+
+RANK_CASE(a_decision_to_abort_is_understood_in_every_protocol)
+{
+    uint8_t decision[128];
+    char key[256];
+    tutti_group *world;
+    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
+
+    options.timeout_ms = 20000;
+    if (rank > 0) {
+        check_status(tutti_init(&options, &world), TUTTI_ERR_MISMATCH);
+        check_contains(tutti_last_error(), "rank 0: 9.8.7; rank 1: an older one");
+        return;
+    }
+    tutti_store *store = open_store();
+    size_t used = put_u32(decision, OTHER_PROTOCOL);
+
+    decision[used++] = 2;
+    used += put_u32(decision + used, (uint32_t)TUTTI_ERR_MISMATCH);
+    used += put_u32(decision + used, 1);
+    used += put_text(decision + used, "rank 0: 9.8.7; rank 1: an older one");
+    world_key(key, "decision/1");
+    require_ok(tutti_store_set(store, key, decision, used, 10000));
+    rank_sleep_ms(500); /* the store is the test's */
     tutti_store_unref(store);
 }

@@ -69,3 +69,13 @@ Test(init, pairs_of_three_ranks_meet_by_their_names)
 {
     run("pairs_of_three_ranks_meet_by_their_names");
 }
+
+Test(init, a_member_of_another_protocol_is_told_with_both_versions)
+{
+    run("a_member_of_another_protocol_is_told_with_both_versions");
+}
+
+Test(init, a_decision_to_abort_is_understood_in_every_protocol)
+{
+    run("a_decision_to_abort_is_understood_in_every_protocol");
+}
