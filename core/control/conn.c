@@ -222,8 +222,11 @@ static tutti_status make_room(struct control *control, struct control_conn *conn
         return TUTTI_OK;
     size_t capacity = (conn->out_size + size) * 2;
     uint8_t *out = realloc(conn->out, capacity);
-    if (!out)
+    if (!out) { /* whoever waits for it must not wait for ever */
+        snprintf(words, sizeof words, "rank %d has no memory for a message to it", control->rank);
+        conn_failed(control, conn, 0, words);
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message of %zu bytes", size);
+    }
     conn->out = out;
     conn->out_capacity = capacity;
     return TUTTI_OK;

@@ -81,6 +81,7 @@ struct mates {
     bool all_light;         /* publishing to any mate needs no full fence */
     char words[256];        /* why FAILED, or broken */
     int64_t suspect_ns;     /* when a mate's connection ended while FORMING; 0: none has */
+    int64_t cut_ns;         /* when one ended at any time */
     struct mates_listener { /* the leader's, while forming */
         struct control_watch watch;
         struct mates *mates;
@@ -223,6 +224,8 @@ void mates_message(struct mates *mates, struct mates_link *link, const uint8_t *
                    int *descriptors, int count);
 void mates_fail(struct mates *mates, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void mates_suspect(struct mates *mates); /* a mate's connection has ended */
+/* Whether one ended so long ago that its death would have been told, if that was the reason. */
+bool mates_is_cut_off(const struct mates *mates);
 void mates_share_message(struct mates *mates, struct mates_link *link, enum mates_message type,
                          const uint8_t *data, size_t size, int *descriptors, int count);
 void mates_share_free(struct mates *mates);

@@ -121,8 +121,14 @@ int mates_half_open(const struct mates *mates)
 
 void mates_suspect(struct mates *mates)
 {
+    mates->cut_ns = clock_now_ns();
     if (mates->state == MATES_FORMING)
-        mates->suspect_ns = clock_now_ns();
+        mates->suspect_ns = mates->cut_ns;
+}
+
+bool mates_is_cut_off(const struct mates *mates)
+{
+    return mates->cut_ns && clock_now_ns() >= mates->cut_ns + DEATH_MS * CLOCK_NS_PER_MS;
 }
 
 bool mates_settled(const struct mates *mates)

@@ -101,13 +101,13 @@ static tutti_status pass_on(struct mates *mates, struct tutti_exchange *e)
 {
     if (mates->self || e->passed_on || e->received < mates->count)
         return TUTTI_OK;
-    e->passed_on = true;
     for (int to = 1; to < mates->count; to++)
         for (int source = 0; source < mates->count; source++) {
             tutti_status status = source == to ? TUTTI_OK : send_shared(mates, e, to, source);
             if (status)
                 return status;
         }
+    e->passed_on = true;
     return TUTTI_OK;
 }
 
@@ -183,9 +183,21 @@ tutti_status mates_share_start(struct mates *mates, const int32_t *descriptors, 
     return status;
 }
 
+/* A mate from whom descriptors would come by a connection that is no more; -1: there is none. */
+static int find_cut_off(const struct mates *mates, const struct tutti_exchange *e)
+{
+    if (mates->self)
+        return mates->peers[0].link ? -1 : 0;
+    for (int i = 1; i < mates->count; i++)
+        if (!e->have[i] && !mates->peers[i].link)
+            return i;
+    return -1;
+}
+
 tutti_status mates_share_test(struct mates *mates, tutti_exchange *exchange,
                               int32_t *ret_descriptors)
 {
+    int missing;
     tutti_status status = TUTTI_ERR_NOT_READY;
 
     control_poll(mates->control);
@@ -202,6 +214,9 @@ tutti_status mates_share_test(struct mates *mates, tutti_exchange *exchange,
     } else if (mates->state == MATES_FAILED || mates->broken) {
         status =
             error_set(mates->broken ? TUTTI_ERR_SYSTEM : TUTTI_ERR_PEER_LOST, "%s", mates->words);
+    } else if (mates_is_cut_off(mates) && (missing = find_cut_off(mates, exchange)) >= 0) {
+        status = error_set(TUTTI_ERR_SYSTEM, "the connection to rank %d of this host has ended",
+                           mates->peers[missing].rank);
     }
     if (status != TUTTI_ERR_NOT_READY)
         exchange_free(mates, exchange);
