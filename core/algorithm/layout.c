@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/error.h"
+
 /* Numbers hosts by their lowest rank; returns how many there are. Quadratic in hosts, made once. */
 static int number_hosts(struct layout *layout, const int *host_of)
 {
@@ -55,7 +57,7 @@ tutti_status layout_init(struct layout *layout, int size, int rank, const int *h
         return TUTTI_ERR_INVALID_ARGUMENT;
     memory = calloc(5 * n + 1, sizeof *memory); /* leaders * hosts is at most size */
     if (!memory)
-        return TUTTI_ERR_NO_MEMORY;
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the layout of %d members", size);
     *layout = (struct layout){.size = size,
                               .rank = rank,
                               .host_of = memory,

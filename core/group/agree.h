@@ -30,6 +30,7 @@ struct agreement {
     struct outcome outcome;                    /* of this round, once known */
     struct outcome told[AGREE_ROUNDS_MAX + 1]; /* [round] that was sent down; the control lock's */
     struct agree_note *notes, **notes_tail;
+    bool note_lost; /* there was no memory for one: the agreement fails */
     bool have_roster;
     int leader_fd;    /* a bare connection to the leader's listener until it has decided, or -1 */
     bool leader_seen; /* that was once made */

@@ -479,6 +479,7 @@ static tutti_status keep(struct leading *lead, const struct report *report)
     for (int level = 0; level < PROVIDERS; level++)
         free((void *)kept->provider_address[level]);
     *kept = *report;
+    memset(kept->provider_address, 0, sizeof kept->provider_address); /* they lie in a frame */
     for (int level = 0; level < PROVIDERS; level++) {
         uint8_t *copy = malloc(report->provider_address_size[level] + 1);
 

@@ -17,8 +17,10 @@ static void note(struct agreement *a, enum frame_type type, int rank, const void
 {
     struct agree_note *n = malloc(sizeof *n + size + 1);
 
-    if (!n)
-        return; /* the deadline will say that something is missing */
+    if (!n) {
+        a->note_lost = true;
+        return;
+    }
     *n = (struct agree_note){.type = type, .rank = rank, .size = size};
     memcpy(n->data, data, size);
     n->data[size] = 0;
@@ -233,7 +235,12 @@ tutti_status agree_take_notes(struct agreement *a)
             if (!a->notes)
                 a->notes_tail = &a->notes;
         }
+        const bool lost = a->note_lost;
         pthread_mutex_unlock(&control->lock);
+        if (lost && !status && !a->outcome.kind)
+            status = error_set(TUTTI_ERR_NO_MEMORY,
+                               "group %s: rank %d has no memory for a message of the agreement",
+                               a->group->name, a->group->rank);
         if (!n)
             return status;
         if (!status)
