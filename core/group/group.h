@@ -399,9 +399,6 @@ const char *route_carrier(const struct tutti_group *group, int route, int rank);
 
 /* ---- group.c ---- */
 
-/* Whether every group of several members that this process began to make was destroyed without a
- * verdict. */
-bool groups_ended_well(void);
 /* INVALID_ARGUMENT for NULL, FORKED in a child. */
 tutti_status group_check(const struct tutti_group *group);
 #define group_check(group) error_named((group_check)(group))
@@ -425,6 +422,14 @@ tutti_status group_form(struct tutti_group *group);
 /* Begins a world's keys in the store as its bootstrap is now; asks that, if there are others. */
 tutti_status group_name_key(struct tutti_group *world);
 void group_free(struct tutti_group *group);
+
+/* ---- leave.c ---- */
+
+/* This process begins to make it. */
+void groups_begin(const struct tutti_group *group);
+/* Whether every group of several members that this process began to make was destroyed without a
+ * verdict. */
+bool groups_ended_well(void);
 
 /* ---- subgroup.c ---- */
 
