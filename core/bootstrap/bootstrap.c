@@ -249,6 +249,23 @@ tutti_status bootstrap_meet(const struct bootstrap *bootstrap, int64_t ms, tutti
     return status ? error_prefix("the store in which groups are made cannot be reached") : TUTTI_OK;
 }
 
+tutti_status bootstrap_connect_again(tutti_store *store, int64_t ms, tutti_store **ret_store)
+{
+    return store_clone(store, ms, ret_store);
+}
+
+void bootstrap_tell(const struct bootstrap *bootstrap, const char *key, const void *data,
+                    size_t size, int64_t ms)
+{
+    tutti_store *fresh;
+
+    if (!tutti_store_set(bootstrap->store, key, data, size, ms) ||
+        store_clone(bootstrap->store, ms, &fresh))
+        return;
+    (void)tutti_store_set(fresh, key, data, size, ms);
+    tutti_store_unref(fresh);
+}
+
 tutti_store_server *bootstrap_take_server(struct bootstrap *bootstrap)
 {
     struct bootstrap_server *shared = bootstrap->server;

@@ -84,6 +84,14 @@ void bootstrap_inherit(const struct bootstrap *parent, int rank, int size, int64
  */
 tutti_status bootstrap_meet(const struct bootstrap *bootstrap, int64_t ms, tutti_store **ret_store);
 
+/* Another connection to the place of `store`, within `ms`; to be asked whether the same store is there. */
+tutti_status bootstrap_connect_again(tutti_store *store, int64_t ms, tutti_store **ret_store);
+
+/* Sets a key in the store, by a new connection where the one that is there has ended. Waits twice `ms` at
+ * most, and says nothing of a store that cannot be reached. */
+void bootstrap_tell(const struct bootstrap *bootstrap, const char *key, const void *data,
+                    size_t size, int64_t ms);
+
 /* Drops the store and, where this is the last that holds it, stops the server once its clients have
  * left, or after two seconds, or half a second when the deadline has passed; zeroes the struct. */
 void bootstrap_release(struct bootstrap *bootstrap);

@@ -196,12 +196,7 @@ static tutti_status join_tree(struct agreement *a)
 /* The member of this group as the group that it is made from knows it. */
 static struct mates_process *known_process(const struct agreement *a, int rank)
 {
-    const struct tutti_group *parent = a->from->parent;
-
-    for (int r = 0; r < parent->size; r++)
-        if (parent->lineage.world_ranks[r] == a->group->lineage.world_ranks[rank])
-            return mates_process_of(parent->mates, r);
-    return NULL;
+    return mates_process_of(a->from->parent->mates, agree_parent_rank(a, rank));
 }
 
 static tutti_status begin_mates(struct agreement *a)
@@ -488,6 +483,7 @@ static tutti_status agree_with(struct agreement *a, const char *choice_words)
             status = agree_offer(a, choice_words);
         if (!status && !group->rank)
             status = lead_begin(a);
+        group->offered = !status;
         if (!status)
             status = play(a);
     } while (agree_store_reopened(a, status));

@@ -21,6 +21,7 @@ struct agreement {
     struct tutti_group *group;
     const struct backend_choice *choice;
     tutti_store *store;
+    bool store_reconnected;
     int64_t store_try_ms; /* how long its answer is awaited before others are looked at */
     int64_t deadline_ns;
     uint32_t round;
@@ -70,6 +71,9 @@ bool agree_store_reopened(struct agreement *a, tutti_status status);
 /* The error of a member for which rank 0 is gone, with the store that it served; else `status`, with its
  * words. */
 tutti_status agree_server_lost(struct agreement *a, tutti_status status);
+/* Whether a call of a->store that failed may be made again: its connection was reset, and there is a new
+ * one to the same store. Once in an agreement. */
+bool agree_store_reconnected(struct agreement *a, tutti_status status);
 /* One try. TIMEOUT: no answer so far; it may be repeated. */
 tutti_status agree_check(struct agreement *a, const char *const *keys, size_t count,
                          bool *ret_present);
@@ -144,6 +148,11 @@ void agree_probe_late(struct agreement *a);
 
 /* OK; or the parent has ended, and its words are the thread's error. */
 tutti_status agree_parent(struct agreement *a);
+/* OK; or a member has left the parent and will not come, in words: the leader looks at all, the others at
+ * the leader, while they wait for it. */
+tutti_status agree_left(struct agreement *a, int *ret_culprit);
+/* What the member of this group is called in the parent. */
+int agree_parent_rank(const struct agreement *a, int rank);
 /* A store that is gone may be the least of what happened: `status`, or the parent's, with words. */
 tutti_status agree_parent_knows(struct agreement *a, tutti_status status);
 /* While offers or the decision are awaited. Members that wait for each other get a decision. */

@@ -49,6 +49,7 @@ static tutti_status await_decision(struct agreement *a, tutti_store_value *ret_v
     char key[AGREE_KEY_MAX];
     const char *keys[1] = {key};
     bool near_leader = control_parent(a->group->rank) == 0;
+    int culprit = -1;
 
     agree_key(a, key, "decision/%u", a->round);
     while (near_leader || a->from) {
@@ -67,13 +68,20 @@ static tutti_status await_decision(struct agreement *a, tutti_store_value *ret_v
             return status;
         agree_stalled(a, a->leader_fd >= 0);
         status = agree_parent(a);
+        if (!status)
+            status = agree_left(a, &culprit);
         if (status)
-            return agree_give_up(a, status, -1);
+            return agree_give_up(a, status, culprit);
     }
     if (a->lead) /* it has published it */
         return agree_get(a, key, ret_value);
-    int64_t left = agree_left_ms(a);
-    return tutti_store_get(a->store, key, left ? left : 1, ret_value);
+    for (;;) {
+        int64_t left = agree_left_ms(a);
+        tutti_status status = tutti_store_get(a->store, key, left ? left : 1, ret_value);
+
+        if (!agree_store_reconnected(a, status))
+            return status;
+    }
 }
 
 /* Its deadline ended: the leader's silence may be another member's fault. */

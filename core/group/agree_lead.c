@@ -179,9 +179,13 @@ static tutti_status await_offers(struct agreement *a, const char *const *keys, i
             a->from ? agree_await_keys(a, keys, (size_t)size, slice)
                     : tutti_store_wait(a->store, keys, (size_t)size, slice > 0 ? slice : 1);
 
+        if (agree_store_reconnected(a, status))
+            continue;
         if (status != TUTTI_ERR_TIMEOUT)
             return status;
         status = agree_parent(a);
+        if (!status)
+            status = agree_left(a, ret_culprit);
         if (status)
             return status;
         agree_stalled(a, true);
@@ -317,10 +321,12 @@ static void lay_out(struct agreement *a)
 
 /* In a group that is made from another, members that are stuck may have decided already: what is
  * there stays, and is read back with everybody. In a world it is of an earlier attempt. */
-static tutti_status put_decision(struct agreement *a, const char *key, const struct writer *w)
+static tutti_status put_decision(struct agreement *a, const struct writer *w)
 {
+    char key[AGREE_KEY_MAX];
     tutti_store_value value;
 
+    agree_key(a, key, "decision/%u", a->round);
     if (!a->from)
         return agree_set(a, key, w->data, w->size);
     tutti_status status = agree_put(a, key, w->data, w->size, &value);
@@ -331,16 +337,14 @@ static tutti_status put_decision(struct agreement *a, const char *key, const str
 
 static tutti_status publish(struct agreement *a, const struct decision *d)
 {
-    size_t capacity = decision_bytes(a->group->size, a->lead->hosts ? a->lead->hosts : 1);
+    size_t capacity = decision_bytes(a->group->size, a->lead->hosts);
     struct writer w = {.data = malloc(capacity), .capacity = capacity};
-    char key[AGREE_KEY_MAX];
 
     if (!w.data)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the decision");
     decision_encode(&w, d);
-    agree_key(a, key, "decision/%u", a->round);
-    tutti_status status = w.bad ? error_set(TUTTI_ERR_INTERNAL, "the decision is too large")
-                                : put_decision(a, key, &w);
+    tutti_status status =
+        w.bad ? error_set(TUTTI_ERR_INTERNAL, "the decision is too large") : put_decision(a, &w);
     free(w.data);
     return status;
 }
@@ -348,23 +352,17 @@ static tutti_status publish(struct agreement *a, const struct decision *d)
 /* Nobody has the token yet, so the store is the only way to tell the others. */
 static tutti_status publish_abort(struct agreement *a, tutti_status status, int culprit)
 {
-    struct decision *d = calloc(1, sizeof *d);
+    uint8_t bytes[DECISION_ABORT_MAX];
+    struct writer w = {.data = bytes, .capacity = sizeof bytes};
     char words[AGREE_WORDS_MAX];
 
     snprintf(words, sizeof words, "%.*s", TEXT_CUT(error_message(), 900));
     tutti_status settled = agree_settle(a, OUTCOME_ABORT, status, culprit, words);
-    if (settled || !d) {
-        free(d);
+    if (settled)
         return settled;
-    }
-    d->kind = DECISION_ABORT;
-    d->status = a->outcome.status;
-    d->culprit = a->outcome.culprit;
-    memcpy(d->words, a->outcome.words, sizeof d->words);
-    settled = publish(a, d);
-    if (!settled)
+    decision_encode_abort(&w, a->outcome.status, a->outcome.culprit, a->outcome.words);
+    if (!put_decision(a, &w))
         a->outcome.kind = OUTCOME_NONE; /* read back with everybody */
-    free(d);
     return TUTTI_OK;
 }
 
@@ -422,7 +420,10 @@ tutti_status lead_decide(struct agreement *a)
     memset(a->lead->has_connected, 0, (size_t)a->group->size * sizeof(bool));
     if (!status)
         know_addresses(a);
-    status = status ? publish_abort(a, status, culprit) : publish(a, d);
+    if (!status)
+        status = publish(a, d);
+    if (status)
+        status = publish_abort(a, status, culprit);
     if (d)
         decision_free(d);
     free(d);

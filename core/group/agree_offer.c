@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a member brings to the agreement: who it is, where it is reached, which plugins it has. */
+/*
+ * What a member brings to the agreement: who it is, where it is reached, which plugins it has; or why it
+ * cannot take part. The others wait for an offer of each member, so one that fails before it has made its
+ * own writes a refusal in its place, and the first member, for which nobody else decides, a decision.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,12 +12,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "group/agree.h"
 #include "group/settings.h"
 #include "plugin/host.h"
 #include "plugin/plugin.h"
+
+enum { REFUSE_MS = 500 };
 
 /* Members that agree in this may be host-mates: kernel, user, network namespace, TUTTI_HOST. */
 static void describe_host(char ret_key[AGREE_HOST_KEY_MAX])
@@ -87,4 +94,69 @@ tutti_status agree_offer(struct agreement *a, const char *choice_words)
     offer_encode(&w, offer);
     agree_key(a, key, "offer/%d", a->group->rank);
     return agree_set(a, key, bytes, w.size);
+}
+
+static void tell_refusal(const struct bootstrap *bootstrap, const char *group_key,
+                         tutti_status status, const char *words)
+{
+    struct offer offer = {.size = (uint32_t)bootstrap->size, .refused = status};
+    uint8_t bytes[AGREE_OFFER_MAX];
+    struct writer w = {.data = bytes, .capacity = sizeof bytes};
+    char key[AGREE_KEY_MAX];
+
+    if (bootstrap->rank) {
+        offer.address.ss_family = AF_INET; /* nobody dials it */
+        snprintf(offer.refusal, sizeof offer.refusal, "%s", words);
+        snprintf(key, sizeof key, "%s/offer/%d", group_key, bootstrap->rank);
+        offer_encode(&w, &offer);
+    } else {
+        snprintf(key, sizeof key, "%s/decision/1", group_key);
+        decision_encode_abort(&w, status, 0, words);
+    }
+    bootstrap_tell(bootstrap, key, w.data, w.size, REFUSE_MS);
+}
+
+/* Where the reason is not this member's own, the others find it too. */
+static bool is_own(tutti_status status)
+{
+    return status != TUTTI_ERR_TIMEOUT && status != TUTTI_ERR_PEER_LOST &&
+           status != TUTTI_ERR_ABORTED;
+}
+
+/* A world's key is known once the store has told its number; also by a new connection. */
+static bool has_key(struct tutti_group *group)
+{
+    struct bootstrap *bootstrap = &group->bootstrap;
+    tutti_store *fresh;
+
+    if (*group->key || !group_name_key(group))
+        return true;
+    if (bootstrap_connect_again(bootstrap->store, REFUSE_MS, &fresh))
+        return false;
+    tutti_store_unref(bootstrap->store);
+    bootstrap->store = fresh;
+    return !group_name_key(group);
+}
+
+tutti_status agree_refuse(struct tutti_group *group, tutti_status status)
+{
+    struct bootstrap *bootstrap = &group->bootstrap;
+    const int64_t deadline = bootstrap->deadline_ns, soon = clock_deadline_ms(REFUSE_MS);
+    struct kept_error kept = {0};
+    char words[AGREE_WORDS_MAX];
+
+    if (!is_own(status) || bootstrap->size < 2 || !bootstrap->store)
+        return status;
+    snprintf(words, sizeof words, "group %s: rank %d cannot take part: %.*s", group->name,
+             bootstrap->rank, TEXT_CUT(error_message(), 800));
+    error_keep(&kept);
+    bootstrap->deadline_ns = deadline < soon ? deadline : soon;
+    if (has_key(group))
+        tell_refusal(bootstrap, group->key, status,
+                     bootstrap->rank && kept.message ? kept.message : words);
+    bootstrap->deadline_ns = deadline;
+    error_forget(&kept);
+    error_restore(status, bootstrap->rank, words);
+    error_where(bootstrap->rank, -1, 0, "init");
+    return status;
 }

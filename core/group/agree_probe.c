@@ -58,26 +58,16 @@ static void connect_to_leader(struct agreement *a)
 /* Says that the leader is gone where its decision would be, unless that is there. */
 static tutti_status publish_its_end(struct agreement *a)
 {
-    size_t capacity = decision_bytes(a->group->size, 1);
-    struct writer w = {.data = malloc(capacity), .capacity = capacity};
-    struct decision *d = calloc(1, sizeof *d);
+    uint8_t bytes[DECISION_ABORT_MAX];
+    struct writer w = {.data = bytes, .capacity = sizeof bytes};
     char key[AGREE_KEY_MAX];
     tutti_store_value value;
-    tutti_status status = TUTTI_ERR_NO_MEMORY;
 
-    if (w.data && d) {
-        d->kind = DECISION_ABORT;
-        d->status = a->outcome.status;
-        d->culprit = a->outcome.culprit;
-        memcpy(d->words, a->outcome.words, sizeof d->words);
-        decision_encode(&w, d);
-        agree_key(a, key, "decision/%u", a->round);
-        status = agree_put(a, key, w.data, w.size, &value);
-    }
+    decision_encode_abort(&w, a->outcome.status, a->outcome.culprit, a->outcome.words);
+    agree_key(a, key, "decision/%u", a->round);
+    tutti_status status = agree_put(a, key, w.data, w.size, &value);
     if (!status)
         tutti_store_value_free(&value);
-    free(d);
-    free(w.data);
     return status;
 }
 

@@ -61,6 +61,47 @@ tutti_status agree_parent_knows(struct agreement *a, tutti_status status)
     return better ? better : status;
 }
 
+int agree_parent_rank(const struct agreement *a, int rank)
+{
+    const struct tutti_group *parent = a->from->parent;
+
+    for (int r = 0; r < parent->size; r++)
+        if (parent->lineage.world_ranks[r] == a->group->lineage.world_ranks[rank])
+            return r;
+    return -1;
+}
+
+/* Whether `rank` has left the parent without having written `key` of this group. */
+static bool has_left_without(struct agreement *a, int rank, const char *key)
+{
+    struct control_farewell farewell;
+    bool present = false;
+
+    return control_has_left(a->from->parent->control, agree_parent_rank(a, rank), &farewell) &&
+           !agree_check(a, &key, 1, &present) && !present;
+}
+
+tutti_status agree_left(struct agreement *a, int *ret_culprit)
+{
+    const int end = !a->from ? 0 : a->lead ? a->group->size : 1;
+    char key[AGREE_KEY_MAX];
+
+    for (int r = 0; r < end; r++) {
+        if (a->lead)
+            agree_key(a, key, "offer/%d", r);
+        else
+            agree_key(a, key, "decision/%u", a->round);
+        if (!has_left_without(a, r, key))
+            continue;
+        *ret_culprit = r;
+        return error_set(TUTTI_ERR_PEER_LOST,
+                         "group %s: rank %d (world rank %d) left group %s before this one was made",
+                         a->group->name, r, a->group->lineage.world_ranks[r],
+                         a->from->parent->name);
+    }
+    return TUTTI_OK;
+}
+
 /* ---- notes ---- */
 
 static void note_key(const struct agreement *a, int32_t world_rank, char ret_key[AGREE_KEY_MAX])
@@ -190,20 +231,12 @@ static void describe(const struct waiting_list *lists, int count, const char *na
 /* Where the decision of that group would be. */
 static void end_list(struct agreement *a, const struct waiting_list *list, const char *words)
 {
-    struct decision *d = calloc(1, sizeof *d);
-    uint8_t bytes[AGREE_WORDS_MAX + 64];
+    uint8_t bytes[DECISION_ABORT_MAX];
     struct writer w = {.data = bytes, .capacity = sizeof bytes};
     char key[AGREE_KEY_MAX];
     tutti_store_value value;
 
-    if (!d)
-        return;
-    d->kind = DECISION_ABORT;
-    d->status = TUTTI_ERR_MISMATCH;
-    d->culprit = -1;
-    snprintf(d->words, sizeof d->words, "%s", words);
-    decision_encode(&w, d);
-    free(d);
+    decision_encode_abort(&w, TUTTI_ERR_MISMATCH, -1, words);
     snprintf(key, sizeof key, "%s/decision/1", list->key);
     if (!agree_put(a, key, w.data, w.size, &value))
         tutti_store_value_free(&value);

@@ -6,7 +6,8 @@
  * that is gone says so at once, and ends the agreement. No call waits for the deadline in one go, as
  * what else the members wait for may end meanwhile: each try is given twice the time of the one that
  * was in vain before it, so that a slow store comes to its answer, and in between the parent of the
- * group is looked at. A try that is made again does no harm: what it writes is the same.
+ * group is looked at. A try that is made again does no harm: what it writes is the same. So a connection
+ * that is reset costs no more than a new one, if that leads to a store with this member's offer.
  *
  * After the deadline there is a moment more, in which the others are told.
  */
@@ -19,6 +20,7 @@
 
 enum {
     FIRST_TRY_MS = 1000,
+    RECONNECT_MS = 200,  /* for a store that is there to take a connection */
     WARN_FROM_MS = 8000, /* a try of that time comes after 7 s of silence */
     LAST_MS = 250        /* after the deadline */
 };
@@ -89,11 +91,50 @@ static tutti_status call_once(struct agreement *a, const struct store_call *call
     return tutti_store_multi_get(a->store, call->keys, call->count, ms, call->ret_values);
 }
 
+static bool has_own_offer(const struct agreement *a, tutti_store *store)
+{
+    char key[AGREE_KEY_MAX];
+    const char *keys[1] = {key};
+    int32_t present = 0;
+
+    agree_key(a, key, "offer/%d", a->group->rank);
+    return !tutti_store_check(store, keys, 1, RECONNECT_MS, &present) && present;
+}
+
+bool agree_store_reconnected(struct agreement *a, tutti_status status)
+{
+    struct bootstrap *bootstrap = &a->group->bootstrap;
+    struct kept_error kept = {0};
+    tutti_store *fresh = NULL;
+
+    if (status != TUTTI_ERR_STORE || a->store_reconnected || !a->group->offered)
+        return false;
+    a->store_reconnected = true;
+    error_keep(&kept);
+    const bool same =
+        !bootstrap_connect_again(a->store, RECONNECT_MS, &fresh) && has_own_offer(a, fresh);
+    if (same) {
+        if (bootstrap->store == a->store) {
+            tutti_store_unref(bootstrap->store);
+            bootstrap->store = tutti_store_ref(fresh);
+        }
+        tutti_store_unref(a->store);
+        a->store = fresh;
+    } else {
+        tutti_store_unref(fresh);
+        error_give(status, &kept);
+    }
+    error_forget(&kept);
+    return same;
+}
+
 static tutti_status call_until_answered(struct agreement *a, const struct store_call *call)
 {
     for (;;) {
         tutti_status status = call_once(a, call);
 
+        if (call->kind != STORE_CALL_MEET && agree_store_reconnected(a, status))
+            continue;
         if (status != TUTTI_ERR_TIMEOUT)
             return status;
         was_silent(a);
@@ -124,6 +165,8 @@ tutti_status agree_check(struct agreement *a, const char *const *keys, size_t co
     int32_t present = 0;
     tutti_status status = tutti_store_check(a->store, keys, count, try_ms(a), &present);
 
+    if (agree_store_reconnected(a, status))
+        status = tutti_store_check(a->store, keys, count, try_ms(a), &present);
     if (status == TUTTI_ERR_TIMEOUT)
         was_silent(a);
     if (!status)

@@ -166,16 +166,23 @@ void decision_free(struct decision *decision)
     decision->addresses = NULL;
 }
 
-void decision_encode(struct writer *w, const struct decision *d)
+void decision_encode_abort(struct writer *w, tutti_status status, int culprit, const char *words)
 {
     write_u32(w, AGREE_PROTOCOL);
-    write_u8(w, (uint8_t)d->kind);
+    write_u8(w, DECISION_ABORT);
+    write_u32(w, (uint32_t)status);
+    write_u32(w, (uint32_t)culprit);
+    write_string(w, words);
+}
+
+void decision_encode(struct writer *w, const struct decision *d)
+{
     if (d->kind == DECISION_ABORT) {
-        write_u32(w, (uint32_t)d->status);
-        write_u32(w, (uint32_t)d->culprit);
-        write_string(w, d->words);
+        decision_encode_abort(w, d->status, d->culprit, d->words);
         return;
     }
+    write_u32(w, AGREE_PROTOCOL);
+    write_u8(w, (uint8_t)d->kind);
     write_bytes(w, d->token, CONTROL_TOKEN_BYTES);
     for (int level = 0; level < CONTROL_PROVIDERS; level++)
         write_string(w, d->provider[level]);

@@ -32,7 +32,8 @@ enum {
     AGREE_HOST_KEY_MAX = 256,
     AGREE_BACKEND_MAX = BACKEND_WORDS_MAX + 2 * PLUGIN_NAME_MAX,
     AGREE_ENGINE_MAX = 64,
-    AGREE_OFFER_MAX = 12288
+    AGREE_OFFER_MAX = 12288,
+    DECISION_ABORT_MAX = AGREE_WORDS_MAX + 64
 };
 
 /* The engine that a backend drives, as this member found it. */
@@ -115,6 +116,8 @@ bool offer_decode_version(const void *data, size_t size, struct offer_version *r
 
 size_t decision_bytes(int size, int hosts);
 void decision_encode(struct writer *w, const struct decision *decision);
+/* One that ends the group; into DECISION_ABORT_MAX bytes. */
+void decision_encode_abort(struct writer *w, tutti_status status, int culprit, const char *words);
 /* `size` is the world's, which the decision must agree with. */
 bool decision_decode(const void *data, size_t bytes, int size, struct decision *ret_decision);
 tutti_status decision_allocate(struct decision *decision, int size, int hosts);

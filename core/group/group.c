@@ -4,7 +4,8 @@
  *
  * A group is created empty, told its members (by bootstrap here, by its parent in subgroup.c),
  * formed by their agreement, and freed; group_free() takes what was made so far, wherever forming
- * ended.
+ * ended. A member that cannot form it says so in the store, so that the others fail with its reason instead
+ * of waiting for it.
  */
 #include "group/group.h"
 
@@ -29,7 +30,8 @@
 
 enum {
     DEFAULT_TIMEOUT_MS = 30 * 60 * 1000,
-    VERDICT_WAITS_MS = 2000
+    VERDICT_WAITS_MS = 2000,
+    REFUSE_MS = 1000 /* to reach a store only to say why this member does not come */
 };
 
 tutti_status(group_check)(const struct tutti_group *group)
@@ -259,12 +261,25 @@ tutti_status group_create(struct tutti_context *context, const char *name, int64
     return TUTTI_OK;
 }
 
-tutti_status group_form(struct tutti_group *group)
+/* This member fails when the others have what they waited for: they hear of it by the verdict. */
+static tutti_status end_formed(struct tutti_group *group, tutti_status status)
+{
+    struct kept_error kept = {0};
+    char words[CONTROL_WORDS_MAX];
+
+    snprintf(words, sizeof words, "rank %d: %.*s", group->rank, TEXT_CUT(error_message(), 900));
+    error_keep(&kept);
+    control_propose(group->control, status, group->rank, words);
+    control_await_verdict(group->control, VERDICT_WAITS_MS);
+    error_give(status, &kept);
+    error_forget(&kept);
+    return status;
+}
+
+static tutti_status form(struct tutti_group *group)
 {
     const int32_t *world_ranks = group->lineage.is_world ? NULL : group->lineage.world_ranks;
 
-    group->rank = group->bootstrap.rank;
-    group->size = group->bootstrap.size;
     groups_begin(group);
     tutti_status status = allocate(group);
     if (!status)
@@ -284,6 +299,18 @@ tutti_status group_form(struct tutti_group *group)
     engine_add(&group->context->engine, &group->source);
     say_choice(group);
     return TUTTI_OK;
+}
+
+tutti_status group_form(struct tutti_group *group)
+{
+    group->rank = group->bootstrap.rank;
+    group->size = group->bootstrap.size;
+    tutti_status status = form(group);
+    if (!status)
+        return TUTTI_OK;
+    if (!group->offered)
+        return agree_refuse(group, status);
+    return group->control->ready ? end_formed(group, status) : status;
 }
 
 /* Who this process is going to be, for dumps while it waits for the store or for others. */
@@ -315,6 +342,18 @@ static void end_joining(struct tutti_context *context)
     engine_release(&context->engine);
 }
 
+/* What this process lacks (memory, a descriptor) may be there at the second try; the others would else not
+ * hear why this member has not come. */
+static tutti_status resolve(const tutti_init_options *options, int64_t deadline,
+                            struct bootstrap *ret_bootstrap)
+{
+    tutti_status status = bootstrap_resolve(options, deadline, ret_bootstrap);
+
+    if (status == TUTTI_ERR_NO_MEMORY || status == TUTTI_ERR_SYSTEM)
+        status = bootstrap_resolve(options, deadline, ret_bootstrap);
+    return status;
+}
+
 /* Who this process is and where it meets the others, as options, environment or a launcher say. */
 static tutti_status find_members(struct tutti_group *world, const tutti_init_options *options,
                                  int64_t deadline)
@@ -326,7 +365,7 @@ static tutti_status find_members(struct tutti_group *world, const tutti_init_opt
     if (!status)
         status = begin_joining(world, &told);
     if (!status)
-        status = bootstrap_resolve(&told, deadline, &world->bootstrap);
+        status = resolve(&told, deadline, &world->bootstrap);
     if (!status && launcher.store) {
         status = bootstrap_adopt(&world->bootstrap, launcher.server, launcher.source);
         if (!status)
@@ -350,6 +389,30 @@ static void take_settings(struct tutti_group *world, const tutti_init_options *o
     world->choice = (struct backend_choice){.is_auto = true};
 }
 
+/* There is not even a group that could be formed; the others shall hear why. */
+static tutti_status refuse_world(const tutti_init_options *options, const char *name,
+                                 tutti_status status)
+{
+    struct tutti_group *world = calloc(1, sizeof *world);
+    struct kept_error kept = {0};
+
+    if (!world || (status != TUTTI_ERR_NO_MEMORY && status != TUTTI_ERR_SYSTEM)) {
+        free(world);
+        return status;
+    }
+    error_keep(&kept);
+    snprintf(world->name, sizeof world->name, "%.*s", CONTROL_HOST_MAX - 1, name);
+    const bool known = !bootstrap_resolve(options, clock_deadline_ms(REFUSE_MS), &world->bootstrap);
+    error_give(status, &kept);
+    error_forget(&kept);
+    if (known) {
+        (void)agree_refuse(world, status);
+        bootstrap_release(&world->bootstrap);
+    }
+    free(world);
+    return status;
+}
+
 static tutti_status form_world(struct tutti_group *world, const tutti_init_options *options)
 {
     int64_t deadline = clock_deadline_ms(world->timeout_ms);
@@ -361,11 +424,13 @@ static tutti_status form_world(struct tutti_group *world, const tutti_init_optio
         error_give(refused, &world->refusal);
         return refused;
     }
+    if (!world->bootstrap.store)
+        return status;
     if (!status)
         status = lineage_begin(world);
     if (!status && !refused)
         status = wrappers_open(world, options->wrap);
-    return status ? status : group_form(world);
+    return status ? agree_refuse(world, status) : group_form(world);
 }
 
 tutti_status tutti_init(const tutti_init_options *caller_options, tutti_group **ret_world)
@@ -378,16 +443,16 @@ tutti_status tutti_init(const tutti_init_options *caller_options, tutti_group **
         return status;
     if (!ret_world)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_world is NULL");
+    const char *name = options.group_name ? options.group_name : "world";
     tutti_context *context;
     status = context_find(options.context, &context);
     if (status)
-        return status;
+        return error_named(refuse_world(&options, name, status));
     dump_watch_start();
-    const char *name = options.group_name ? options.group_name : "world";
     struct tutti_group *world;
     status = group_create(context, name, options.timeout_ms, &world);
     if (status)
-        return error_named(status);
+        return error_named(refuse_world(&options, name, status));
     status = form_world(world, &options);
     end_joining(context);
     if (status) {

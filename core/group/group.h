@@ -293,6 +293,7 @@ struct tutti_group {
 
     /* how it ended */
     struct kept_error refusal; /* a world that forms: why this member cannot take part */
+    bool offered;              /* the others hear from the agreement how it ends */
     _Atomic int32_t failed;    /* every call returns the verdict */
     bool dumped;               /* because it failed */
     bool told_end;             /* a call has returned the verdict to the program */
@@ -336,6 +337,12 @@ tutti_status agree(struct tutti_group *group, tutti_store *store, const char *ch
 /* A store object for that, which the caller drops. A store that does not answer is waited for until the
  * deadline, unless the group that this one is made from ends. */
 tutti_status agree_meet(struct tutti_group *group, tutti_store **ret_store);
+/*
+ * This member has failed before it could make an offer, with `status` and words: says so in the store in its
+ * place, so that all fail with these words instead of waiting for it. Returns the status; the words are
+ * those of all.
+ */
+tutti_status agree_refuse(struct tutti_group *group, tutti_status status);
 
 /* ---- endpoints.c ---- */
 
