@@ -13,13 +13,13 @@
 
 const struct verb verbs[] = {
     {"run", "start a program as several ranks on this host", run_main, "<program>"},
-    {"info", "what this installation is, finds and would choose", info_main, ""},
-    {"explain", "which backend and algorithm a call would take, and why", explain_main,
+    {"info", "show version, plugins, network and limits", info_main, ""},
+    {"explain", "show which backend and algorithm a call would take, and why", explain_main,
      "<operation>"},
-    {"trace", "who is late, stuck or different in a job's dumps; timelines as one", trace_main,
+    {"trace", "find the late or stuck rank in a job's dumps; merge timelines", trace_main,
      "analyze merge <file>"},
-    {"check", "whether a plugin keeps the rules and does what it promises", check_main, "<file>"},
-    {"completion", "the completion of these words for a shell", completion_main, "bash zsh fish"},
+    {"check", "check that a plugin keeps the rules and its promises", check_main, "<file>"},
+    {"completion", "print a shell-completion script", completion_main, "bash zsh fish"},
     {NULL, NULL, NULL, NULL},
 };
 

@@ -74,7 +74,7 @@ static bool are_words(const char *text)
     return strlen(text) <= ENVIRONMENT_VALUE_MAX && text_is_printable(text);
 }
 
-/* What is wrong with a value that is no choice of words; NULL: nothing. */
+/* What to use instead of a value that is no choice of words; NULL: it is valid. */
 static const char *kind_problem(const char *values, const char *value)
 {
     int64_t seconds;
@@ -82,13 +82,11 @@ static const char *kind_problem(const char *values, const char *value)
     if (!strcmp(values, "<seconds>"))
         return number_parse(value, 0, ENVIRONMENT_SECONDS_MAX, &seconds)
                    ? NULL
-                   : "not a number of 0 to 1000000 seconds";
+                   : "use a number of seconds, 0 to 1000000";
     if (!strcmp(values, "<name>"))
-        return is_name(value) ? NULL : "not the name of a plugin, such as mpi";
+        return is_name(value) ? NULL : "use the name of a plugin, such as mpi";
     if (!strcmp(values, "<words>"))
-        return are_words(value)
-                   ? NULL
-                   : "longer than 125 bytes, no UTF-8, or with a control character in it";
+        return are_words(value) ? NULL : "use UTF-8 without control characters, 125 bytes at most";
     return NULL;
 }
 
@@ -106,11 +104,22 @@ static bool has_no_beginning(const char *values, const char *value)
     return true;
 }
 
+/* "use OFF, WARN, INFO or DETAIL" */
+static void use_words(const struct environment_variable *row, char *ret_words, size_t size)
+{
+    struct text text = text_in(ret_words, size);
+    char word[DISTANCE_WORD_MAX + 1];
+    const char *at = row->values;
+
+    while (next_word(&at, word))
+        text_add(&text, "%s%s", !text.used ? "use " : *at ? ", " : " or ", word);
+}
+
 static void choice_problem(const struct environment_variable *row, const char *value,
                            char *ret_words, size_t size)
 {
     char word[DISTANCE_WORD_MAX + 1], nearest[DISTANCE_WORD_MAX + 1] = "";
-    char upper[DISTANCE_WORD_MAX + 1];
+    char upper[DISTANCE_WORD_MAX + 1], use[128];
     const char *at = row->values;
 
     snprintf(upper, sizeof upper, "%s", value);
@@ -121,8 +130,8 @@ static void choice_problem(const struct environment_variable *row, const char *v
         if (word_is_near(upper, word))
             memcpy(nearest, word, sizeof nearest);
     }
-    snprintf(ret_words, size, "%s=%.*s: %s%s%s%s%s", row->name, TEXT_CUT(value, 64),
-             strstr(row->values, BETWEEN) ? "not one of " : "the only value is ", row->values,
+    use_words(row, use, sizeof use);
+    snprintf(ret_words, size, "%s=%.*s is not valid: %s%s%s%s", row->name, TEXT_CUT(value, 64), use,
              *nearest ? "; did you mean " : "", nearest, *nearest ? "?" : "");
 }
 
@@ -139,12 +148,15 @@ void environment_problem(const struct environment_variable *row, const char *val
             choice_problem(row, value, ret_words, size);
         return;
     }
-    const char *why = kind_problem(row->values, value);
-    if (why)
-        snprintf(ret_words, size, "%s=%.*s: %s", row->name, TEXT_CUT(value, 64), why);
-    else if (has_no_beginning(row->values, value))
-        snprintf(ret_words, size, "%s=%.*s: not one of %s", row->name, TEXT_CUT(value, 64),
-                 row->values);
+    const char *problem = kind_problem(row->values, value);
+    char use[128];
+
+    use_words(row, use, sizeof use);
+    if (!problem && has_no_beginning(row->values, value))
+        problem = use;
+    if (problem)
+        snprintf(ret_words, size, "%s=%.*s is not valid: %s", row->name, TEXT_CUT(value, 64),
+                 problem);
 }
 
 tutti_status environment_check(void)
@@ -316,7 +328,7 @@ void environment_strangers(const char *plugins,
             if (row->own && word_is_near(name + strlen(PREFIX), row->name + strlen(PREFIX)))
                 nearest = row->name;
         snprintf(words, sizeof words,
-                 "%s is set, which nothing reads; %s%s%s`tutti info --env` lists what is read",
+                 "%s is set, but nothing reads it; %s%s%s`tutti info --env` lists what is read",
                  name, nearest ? "did you mean " : "", nearest ? nearest : "", nearest ? "? " : "");
         fn(name, words, user);
     }

@@ -18,7 +18,7 @@
 
 enum environment_agreement {
     ENV_MAY_DIFFER,
-    ENV_TO_MEET, /* ranks with different values look for each other in vain, so nobody compares */
+    ENV_TO_MEET, /* ranks with different values never meet, so nobody compares */
     ENV_COMPARED /* tutti_init() fails with both sides' values where they differ */
 };
 
@@ -34,29 +34,29 @@ enum environment_agreement {
     X(TUTTI_BACKEND, "auto | <name> | local=<name>,remote=<name> | <rules>", "auto", ENV_COMPARED, \
       "The backend, where the options of tutti_init() name none. `tutti run --backend` sets it.")  \
     X(TUTTI_BOOTSTRAP, "<name>", "", ENV_TO_MEET,                                                  \
-      "The plugin that asks the launcher who this process is, where RANK and WORLD_SIZE are not "  \
-      "set. Not set: that of the backend, or the one that knows the launcher.")                    \
+      "The plugin that asks the launcher for this process's rank when RANK and WORLD_SIZE are "    \
+      "not set. Not set: the backend's plugin, or the one that knows the launcher.")               \
     X(TUTTI_CHECK, "<what>=<do>,<what>=<do>…", "nan=fail,inf=warn,checksum=fail", ENV_MAY_DIFFER,  \
       "What the wrapper check looks for, and whether it does nothing (off), warns (warn) or ends " \
       "the group (fail). Set-id programs ignore it.")                                              \
     X(TUTTI_DEBUG, "OFF | WARN | INFO | DETAIL", "WARN", ENV_MAY_DIFFER,                           \
-      "What libtutti says on stderr. DETAIL also has this rank ask its neighbours, before an "     \
-      "engine (mpi, gloo) begins a collective, whether they call the same.")                       \
+      "What libtutti prints on stderr. With DETAIL this rank also compares each collective with "  \
+      "its neighbours before an engine (mpi, gloo) begins it.")                                    \
     X(TUTTI_DUMP_DIR, "<directory>", "", ENV_MAY_DIFFER,                                           \
-      "A folder for dumps: each rank writes one on SIGUSR2 and when a group fails. Not set: "      \
-      "neither. Set-id programs ignore it.")                                                       \
+      "A folder for dumps: each rank writes one on SIGUSR2 and when a group fails. Not set: no "   \
+      "dumps. Set-id programs ignore it.")                                                         \
     X(TUTTI_FAULT, "<rule>;<rule>…", "", ENV_MAY_DIFFER,                                           \
       "What the wrapper fault delays, drops, corrupts, closes and kills, and a seed. Set-id "      \
       "programs ignore it.")                                                                       \
     X(TUTTI_HOST, "<words>", "", ENV_MAY_DIFFER,                                                   \
       "Ranks with different values never share memory, as if on different hosts. For tests.")      \
     X(TUTTI_MPI, "openmpi | mpich | abi", "", ENV_COMPARED,                                        \
-      "The MPI of the backend mpi; `abi`: one with the standard's own ABI. Not set: the one that " \
-      "is loaded, else whose launcher started the process; for `tutti run` the first that is "     \
-      "installed.")                                                                                \
+      "The MPI of the backend mpi; `abi`: an MPI with the standard ABI. Not set: the MPI that is " \
+      "loaded already, else the one whose launcher started the process; `tutti run` takes the "    \
+      "first that is installed.")                                                                  \
     X(TUTTI_MPI_BLOCKING, "0 | 1", "0", ENV_COMPARED,                                              \
-      "`1`: the backend mpi takes MPI's blocking collectives, which neither deadlines nor aborts " \
-      "nor deaths end. Without them short ones take longer.")                                      \
+      "`1`: the backend mpi calls MPI's blocking collectives. They are faster for short vectors, " \
+      "but no deadline, abort or death of a rank ends them.")                                      \
     X(TUTTI_PLUGIN_PATH, "<directory>:<directory>…", "", ENV_MAY_DIFFER,                           \
       "Directories in which plugins are looked for first. Set-id programs ignore it.")             \
     X(TUTTI_PLUGIN_TRUST, "any", "", ENV_MAY_DIFFER,                                               \
@@ -65,15 +65,15 @@ enum environment_agreement {
       "`1`: every reduction takes the fixed order, so that its bits depend on the number of "      \
       "ranks alone.")                                                                              \
     X(TUTTI_RUN_ID, "<words>", "none", ENV_TO_MEET,                                                \
-      "The job's name, part of all keys in the store; before TORCHELASTIC_RUN_ID. `tutti run` "    \
+      "The job's name, part of all keys in the store; overrides TORCHELASTIC_RUN_ID. `tutti run` " \
       "sets it.")                                                                                  \
     X(TUTTI_RUN_TERMINAL, "<anything>", "", ENV_MAY_DIFFER,                                        \
       "For programs. Set by `tutti run` where what this rank prints ends on a terminal, so that "  \
       "a progress bar may move.")                                                                  \
     X(TUTTI_STALL_WARNING, "<seconds>", "30", ENV_MAY_DIFFER,                                      \
-      "When a call that waits is warned of, once. `0`: never.")                                    \
+      "A call that waits this long prints one warning. `0`: never.")                               \
     X(TUTTI_STORE, "tcp://<host>:<port> | file:///<path>", "", ENV_TO_MEET,                        \
-      "Where the ranks meet; before MASTER_ADDR. `tutti run` sets it.")                            \
+      "Where the ranks meet; overrides MASTER_ADDR. `tutti run` sets it.")                         \
     X(TUTTI_STORE_HOST, "0 | 1", "", ENV_MAY_DIFFER,                                               \
       "`1`: rank 0 serves the tcp store; `0`: somebody else does. Not set: rank 0 serves that of " \
       "MASTER_ADDR unless TORCHELASTIC_USE_AGENT_STORE says otherwise, and not that of "           \
@@ -90,7 +90,7 @@ enum environment_agreement {
     X(LOCAL_RANK, "<number>", "", ENV_MAY_DIFFER,                                                  \
       "The rank among those of this host. Warnings about the environment come from 0 only.")       \
     X(MASTER_ADDR, "<host>", "", ENV_TO_MEET,                                                      \
-      "Where the tcp store is, and the route to it decides the address that others are told.")     \
+      "The host of the tcp store. The route to it decides which address this rank tells others.")  \
     X(MASTER_PORT, "<port>", "", ENV_TO_MEET, "The tcp store's port.")                             \
     X(TORCHELASTIC_USE_AGENT_STORE, "True | False", "", ENV_MAY_DIFFER,                            \
       "`True`: the launcher serves the store at MASTER_ADDR, not rank 0.")                         \
@@ -110,12 +110,11 @@ enum environment_agreement {
     X(TERM, "<words>", "", ENV_MAY_DIFFER,                                                         \
       "The command `tutti` colours on terminals only, and not on `dumb` ones.")
 
-#define ENVIRONMENT_CONTRADICTS                                                                    \
-    "Only contradicts: more than one process here and a world of one is an error."
+#define ENVIRONMENT_CONTRADICTS "Only a cross-check: a value above 1 with a world of 1 is an error."
 
 #define ENVIRONMENT_ASKS                                                                           \
-    "Where RANK and WORLD_SIZE are not set, the plugin `mpi` asks this launcher. Else it only "    \
-    "contradicts, as the others do."
+    "When RANK and WORLD_SIZE are not set, the plugin `mpi` asks this launcher. Otherwise only a " \
+    "cross-check: more than one process with a world of 1 is an error."
 
 struct environment_variable {
     const char *name, *values, *standard, *meaning;

@@ -141,7 +141,7 @@ static tutti_status time_out(struct agreement *a, const char *what)
         snprintf(missing, sizeof missing, "no answer from %s", leader);
     }
 
-    error_set(TUTTI_ERR_TIMEOUT, "group %s: rank %d waited in vain for %s: %s", a->group->name,
+    error_set(TUTTI_ERR_TIMEOUT, "group %s: rank %d timed out waiting for %s: %s", a->group->name,
               a->group->rank, what, missing);
     return agree_give_up(a, TUTTI_ERR_TIMEOUT, culprit);
 }

@@ -91,15 +91,15 @@ static tutti_status no_decision(struct agreement *a)
     int came, first;
 
     if (agree_missing_offers(a, missing, sizeof missing, &came, &first)) {
-        snprintf(missing, sizeof missing, "; nor does the store answer: is it in that process?");
+        snprintf(missing, sizeof missing,
+                 "; the store does not answer either: is it in that process?");
         *where = 0;
         first = -1;
     } else {
         agree_where_is(a, first, where, sizeof where);
     }
-    error_set(TUTTI_ERR_TIMEOUT,
-              "group %s: rank %d waited in vain for the decision of rank 0%s%s%s", a->group->name,
-              a->group->rank, first < 0 ? "" : "; missing: ", missing, where);
+    error_set(TUTTI_ERR_TIMEOUT, "group %s: rank %d timed out waiting for rank 0 to decide%s%s%s",
+              a->group->name, a->group->rank, first < 0 ? "" : "; missing: ", missing, where);
     return agree_give_up(a, TUTTI_ERR_TIMEOUT, first < 0 ? 0 : first);
 }
 

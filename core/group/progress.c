@@ -124,7 +124,7 @@ void group_call_failed(struct tutti_group *group, struct call *call, tutti_statu
         return;
     }
     if (status == TUTTI_ERR_INTERNAL && group->has_mapped && group->mapped.culprit >= 0)
-        error_set(status, "the memory that it shares with rank %d holds what no member writes",
+        error_set(status, "shared memory with rank %d is corrupt",
                   group->mapped.ranks[group->mapped.culprit]);
     if (status == TUTTI_ERR_PEER_LOST)
         return; /* suspected already: the control plane knows more about it */

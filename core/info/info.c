@@ -77,7 +77,7 @@ static void info_cpu(const struct info_rows *rows)
     info_row(rows, "online", "%ld", sysconf(_SC_NPROCESSORS_ONLN));
     info_row(rows, "affinity", "%d", cpu_affinity());
     if (limits.cpus > 0)
-        info_row(rows, "quota", "%.2f CPUs of the control group", limits.cpus);
+        info_row(rows, "quota", "%.2f CPUs, the cgroup's quota", limits.cpus);
     else
         info_row(rows, "quota", "none");
     info_row(rows, "kernels", "%s", reduce_isa());

@@ -55,7 +55,8 @@ static void processes(const struct info_rows *rows)
     int pid_max = 0;
 
     if (getrlimit(RLIMIT_NPROC, &limit) == 0)
-        info_row(rows, "processes", "%s of this user", limit_text(limit.rlim_cur, false, soft));
+        info_row(rows, "max processes", "%s for this user",
+                 limit_text(limit.rlim_cur, false, soft));
     if (file) {
         if (fscanf(file, "%d", &pid_max) == 1)
             info_row(rows, "process numbers", "%d on this host", pid_max);
@@ -71,10 +72,10 @@ static void memory(const struct info_rows *rows)
 
     cgroup_limits_read(&limits);
     if (limits.memory_bytes)
-        info_row(rows, "memory", "%s of the control group; shared segments count against it",
+        info_row(rows, "memory", "%s, the cgroup's limit; shared segments count against it",
                  info_size(limits.memory_bytes, text));
     else
-        info_row(rows, "memory", "no limit of a control group");
+        info_row(rows, "memory", "no cgroup limit");
     if (statvfs("/dev/shm", &shm) == 0)
         info_row(rows, "/dev/shm", "%s; its size does not matter: segments are memfds",
                  info_size((unsigned long long)shm.f_blocks * shm.f_frsize, text));

@@ -377,7 +377,7 @@ tutti_status tutti_store_open_file(const char *path, int32_t world_size, int64_t
         return status;
     if (!path || !*path || !ret_store)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "a file store wants a path and a place for the result");
+                         "path and ret_store must not be NULL, nor path empty");
 
     struct file_store *file = calloc(1, sizeof *file + strlen(path) + 1);
 

@@ -38,8 +38,8 @@ static tutti_status await(tutti_bootstrap *b, MPI_Request *request, int64_t dead
             return TUTTI_OK;
         if (b->host->now_ns(b->host_self) > deadline_ns)
             return b->host->error(b->host_self, TUTTI_ERR_TIMEOUT, 0,
-                                  "waited in vain for the other processes of the MPI job: have all "
-                                  "of them called tutti_init()?");
+                                  "timed out waiting for the other processes of the MPI job: have "
+                                  "all of them called tutti_init()?");
         sched_yield();
     }
 }

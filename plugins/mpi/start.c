@@ -142,7 +142,7 @@ static tutti_status tell(const struct caller *c)
     int length = 0;
 
     if (!state.done)
-        return refuse(c, TUTTI_ERR_TIMEOUT, "waited in vain %s", in_init(where));
+        return refuse(c, TUTTI_ERR_TIMEOUT, "timed out %s", in_init(where));
     if (state.code != MPI_SUCCESS) {
         if (MPI_Error_string(state.code, words, &length) != MPI_SUCCESS)
             snprintf(words, sizeof words, "error %d", state.code);

@@ -274,7 +274,7 @@ FAULT_TEST(stopped, rank_0_in_init_before_its_decision_is_named)
     fault_expect(ranks, &(struct fault_expected){.size = RANKS,
                                                  .gone = 1u,
                                                  .status = "TUTTI_ERR_TIMEOUT",
-                                                 .parts = {"in vain for the decision of rank 0"}});
+                                                 .parts = {"timed out waiting for rank 0 to decide"}});
     ranks_signal(ranks, 0, SIGKILL);
     fault_finish(ranks);
 }
