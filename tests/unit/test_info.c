@@ -131,7 +131,7 @@ Test(info, plugins_of_ours_are_known_unopened_as_what_they_are, .timeout = 20)
     setenv("TUTTI_PLUGIN_PATH", TUTTI_BINARY_DIR "/lib/tutti/0", 1);
     cr_assert_eq(tutti_plugins_list(note_provided, &opened), TUTTI_OK);
     cr_assert_eq(tutti_plugin_files(compare_provided, &opened), TUTTI_OK);
-    cr_expect_eq(opened.known, 5, "%s", opened.words);
+    cr_expect_geq(opened.known, 6, "%s", opened.words); /* gloo is not in every build */
     cr_expect_not_null(strstr(opened.words, "trace: wrapper; "));
 }
 
@@ -146,7 +146,7 @@ Test(info, a_single_plugin_is_opened_or_refused_with_the_reason, .timeout = 20)
     cr_assert_str_empty(good.value);
     cr_assert_eq(tutti_plugin_probe("/nowhere/libtutti-x.so", keep_plugin, &bad), TUTTI_OK);
     cr_assert_eq(bad.found, 1);
-    cr_assert_not_null(strstr(bad.value, "/nowhere/libtutti-x.so"), "%s", bad.value);
+    cr_assert_not_null(strstr(bad.value, "cannot resolve its path: No such file"), "%s", bad.value);
 
     setenv("TUTTI_PLUGIN_PATH", TUTTI_BINARY_DIR "/tests/plugins", 1);
     cr_assert_eq(tutti_plugin_files(keep_plugin, &files), TUTTI_OK);
