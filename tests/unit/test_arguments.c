@@ -202,6 +202,7 @@ static void check_the_rest(void)
     bad(tutti_environment_list, "fn", NULL, NULL);
     bad(tutti_matrix_list, "fn", "shm", NULL, NULL);
     bad(tutti_plugins_list, "fn", NULL, NULL);
+    bad(tutti_plugins_known, "fn", NULL, NULL);
     bad(tutti_plugin_files, "fn", NULL, NULL);
     bad(tutti_plugin_probe, "path", NULL, NULL, NULL);
     bad(tutti_plugin_register, "plugin", NULL);
