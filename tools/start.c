@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -20,6 +21,14 @@ static char **set_number(char **environment, const char *name, int value)
     g_autofree char *text = g_strdup_printf("%d", value);
 
     return set(environment, name, text);
+}
+
+/* Of stderr, which is a terminal. */
+static int terminal_columns(void)
+{
+    struct winsize size;
+
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
 }
 
 char **start_environment(const struct start_job *job, int rank)
@@ -47,7 +56,7 @@ char **start_environment(const struct start_job *job, int rank)
     environment = set(environment, "TUTTI_STORE", store);
     /* A rank's stderr is a pipe; this tells it that a person is watching. */
     if (isatty(STDERR_FILENO))
-        environment = set(environment, "TUTTI_RUN_TERMINAL", "1");
+        environment = set_number(environment, "TUTTI_RUN_TERMINAL", terminal_columns());
     if (job->backend)
         environment = set(environment, "TUTTI_BACKEND", job->backend);
     if (!job->stand_ins)

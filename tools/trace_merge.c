@@ -8,6 +8,7 @@
 
 #include "cli.h"
 #include "trace.h"
+#include "wrap.h"
 
 enum { INIT_PIDS = 10000000 /* between the numbers of a rank in one tutti_init() and the next */ };
 
@@ -174,21 +175,22 @@ static bool write_merged(GPtrArray *timelines, const char *path)
 
 /* ---- telling ---- */
 
-static void say_offset(const struct timeline *t, const struct clock *reference)
+static char *offset_words(const struct timeline *t, const struct clock *reference)
 {
     const struct clock *c = t->clock;
 
     if (c == reference)
-        printf("0 us\n");
-    else if (c->drifts)
-        printf("%+.3f us, from %u collectives; the clocks drifted by %.3f us\n", c->offset_us,
-               c->calls, 2 * c->within_us);
-    else if (c->within_us >= 0)
-        printf("%+.3f us within %.3f us, from %u collectives\n", c->offset_us, c->within_us,
-               c->calls);
-    else
-        printf("%+.3f us, from the wall clocks: no collectives bound it\n", c->offset_us);
+        return g_strdup("0 us");
+    if (c->drifts)
+        return g_strdup_printf("%+.3f us, from %u collectives; the clocks drifted by %.3f us",
+                               c->offset_us, c->calls, 2 * c->within_us);
+    if (c->within_us >= 0)
+        return g_strdup_printf("%+.3f us within %.3f us, from %u collectives", c->offset_us,
+                               c->within_us, c->calls);
+    return g_strdup_printf("%+.3f us, from the wall clocks: no collectives bound it", c->offset_us);
 }
+
+enum { CLOCKS = 34 }; /* the column where they begin */
 
 static void say(GPtrArray *timelines, const char *path)
 {
@@ -200,8 +202,10 @@ static void say(GPtrArray *timelines, const char *path)
         const struct timeline *t = timelines->pdata[i];
         g_autofree char *host = g_strescape(t->host, NULL);
 
-        printf("%-6d %-16s %8u  ", t->rank, host, t->calls);
-        say_offset(t, first->clock);
+        g_autofree char *offset = offset_words(t, first->clock);
+        const int used = printf("%-6d %-16s %8u  ", t->rank, host, t->calls);
+
+        wrap_print(used, CLOCKS, offset);
         if (t->cut)
             printf("%-6s the file ends in the middle: the rank was killed, or runs on\n", "");
         if (t->damaged)

@@ -68,8 +68,8 @@ enum environment_agreement {
       "The job's name, part of all keys in the store; overrides TORCHELASTIC_RUN_ID. `tutti run` " \
       "sets it.")                                                                                  \
     X(TUTTI_RUN_TERMINAL, "<anything>", "", ENV_MAY_DIFFER,                                        \
-      "For programs. Set by `tutti run` where what this rank prints ends on a terminal, so that "  \
-      "a progress bar may move.")                                                                  \
+      "For programs. Set by `tutti run` to the terminal's columns where what this rank prints "    \
+      "ends on a terminal, so that a progress bar may move.")                                      \
     X(TUTTI_STALL_WARNING, "<seconds>", "30", ENV_MAY_DIFFER,                                      \
       "A call that waits this long prints one warning. `0`: never.")                               \
     X(TUTTI_STORE, "tcp://<host>:<port> | file:///<path>", "", ENV_TO_MEET,                        \

@@ -10,6 +10,8 @@ struct progress {
     bool shown;
     uint64_t total;
     double drawn_at;
+    int width; /* of the bar, so that the line fits the terminal */
+    int drawn; /* characters of the line and its "\r", 0: none yet */
 };
 
 struct progress progress_begin(bool wanted, uint64_t total);

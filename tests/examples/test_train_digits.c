@@ -118,6 +118,21 @@ static void check_same(const char *a_path, const char *b_path, const char *what)
                  different, count, apart / largest);
 }
 
+/* A line that wraps is not drawn over by the next one. */
+Test(train_digits, the_progress_bar_fits_a_narrow_terminal)
+{
+    static char output[OUTPUT_BYTES];
+    const int code = run(output,
+                         "script -qec 'stty cols 50; %s run -n 2 --backend tcp %s --epochs 2' "
+                         "/dev/null </dev/null | tr '\\r' '\\n' | sed 's/\\x1b\\[[0-9;]*[mK]//g' | "
+                         "grep -E '\\] [0-9]+/[0-9]+ steps$'",
+                         TUTTI_COMMAND, TRAIN_DIGITS);
+
+    cr_assert_eq(code, 0, "no bar was drawn: %d, %s", code, output);
+    for (char *line = strtok(output, "\n"); line; line = strtok(NULL, "\n"))
+        cr_expect_leq(strlen(line), 50, "%s", line);
+}
+
 Test(train_digits, one_two_and_four_ranks_reach_the_same_weights)
 {
     static char output[OUTPUT_BYTES];
