@@ -16,7 +16,7 @@ struct timeline {
     int rank, size, init;
     const char *host, *run, *clock_name;
     guint calls, damaged; /* damaged: events that are left out */
-    bool cut; /* the file ends in the middle */
+    bool cut;             /* the file ends in the middle */
     struct clock *clock;
 };
 

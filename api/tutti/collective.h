@@ -58,9 +58,9 @@ typedef struct tutti_options {
  *          caller frees with tutti_work_free().
  *
  * Returns TUTTI_OK; INVALID_ARGUMENT, UNSUPPORTED, MISMATCH (members disagree about the call;
- * every member still in the call gets it, the others from their next call), TIMEOUT, PEER_LOST,
- * ABORTED. tutti_last_error() names the member and the cause. After an error the tensor's contents
- * are undefined and the memory is the caller's again.
+ * every member still in the call gets it, the others from their next call or as they leave),
+ * TIMEOUT, PEER_LOST, ABORTED. tutti_last_error() names the members and the cause. After an error
+ * the tensor's contents are undefined and the memory is the caller's again.
  *
  * Semantics: torch.distributed.all_reduce; MPI_Allreduce with MPI_IN_PLACE.
  */

@@ -154,9 +154,10 @@ TUTTI_API tutti_status tutti_group_translate(const tutti_group *from, const int3
 /**
  * Leaves the group: says bye to the other members, releases what the group holds and frees the
  * handle, whatever the status is. Blocks until this member's own operations are complete or
- * failed, not for the other members (the host of a tcp store waits at most 5 s for them). Over an
- * engine of whole operations (mpi, gloo) it waits half a second at most until the others have
- * compared its last collective with theirs, and after a difference 2 s for the verdict.
+ * failed, not for the other members (the host of a tcp store waits at most 5 s for them). If its
+ * last collective had a root it waits 200 ms at most, and over an engine of whole operations (mpi,
+ * gloo) after any collective half a second at most, until the others have made it, too, or have
+ * left; after a difference 2 s at most for the verdict.
  * Returns the group's verdict if it had failed, which may be that this member left while others
  * called on: what it had called itself was complete. TUTTI_ERR_MISMATCH also where that comparison
  * found a difference. NULL is allowed.

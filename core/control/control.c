@@ -74,6 +74,7 @@ void control_close(struct control *control)
     free(control->members);
     free(control->timeouts);
     free(control->answers);
+    free(control->sides);
     pthread_mutex_destroy(&control->lock);
     control_notes_free(control);
     free(control);
@@ -217,6 +218,9 @@ void control_disconnected(struct control *control, int rank, const char *words)
     control_lost(control, rank, words);
     if (control->members[rank].left)
         ensure_uplink(control);
+    if (control->fixer == rank && control->pass_over_at_ns)
+        control->pass_over_at_ns =
+            1; /* it was about to leave, and does not fix the verdict any more */
 }
 
 void control_unreachable(struct control *control, int rank, const char *words)
@@ -247,18 +251,9 @@ static void give_up_unreachable(struct control *control)
 static size_t write_bye(uint8_t body[BYE_BYTES], int rank, const struct announce *last)
 {
     struct writer w = {.data = body, .capacity = BYE_BYTES};
-    const struct call_words *words = &last->words;
 
     write_u32(&w, (uint32_t)rank);
-    write_u64(&w, last->sequence);
-    write_u64(&w, last->signature);
-    write_u64(&w, words->count);
-    write_u32(&w, words->dtype);
-    write_u32(&w, (uint32_t)words->op);
-    write_u32(&w, (uint32_t)words->root);
-    write_u8(&w, words->operation);
-    write_u8(&w, words->flags);
-    write_u16(&w, words->sizes);
+    sides_write_call(&w, last);
     return w.size;
 }
 
@@ -269,15 +264,7 @@ static bool read_bye(const struct control *control, const uint8_t *body, size_t 
     struct reader r = {.data = body, .size = size};
 
     *ret_rank = (int)read_u32(&r);
-    ret_last->sequence = read_u64(&r);
-    ret_last->signature = read_u64(&r);
-    ret_last->words.count = read_u64(&r);
-    ret_last->words.dtype = read_u32(&r);
-    ret_last->words.op = (int32_t)read_u32(&r);
-    ret_last->words.root = (int32_t)read_u32(&r);
-    ret_last->words.operation = read_u8(&r);
-    ret_last->words.flags = read_u8(&r);
-    ret_last->words.sizes = read_u16(&r);
+    sides_read_call(&r, ret_last);
     return !r.bad && *ret_rank >= 0 && *ret_rank < control->size;
 }
 
@@ -301,11 +288,25 @@ void control_bye(struct control *control, const struct announce *last)
     control_flush(control, BYE_FLUSH_MS);
 }
 
+/* Members leave such a call without having met all others, which may have called something else. */
+static bool needs_comparison(const struct control *control, const struct announce *last)
+{
+    return control->compares || operation_has_root(last->words.operation);
+}
+
 static bool has_heard(struct control *control, int rank)
 {
     const struct control_conn *conn = control_conn_to(control, rank);
 
-    return rank == control->rank || is_gone(&control->members[rank]) || (conn && conn->heard);
+    return rank == control->rank || is_gone(&control->members[rank]) ||
+           control->members[rank].agrees || (conn && conn->heard);
+}
+
+void control_agrees(struct control *control, int rank)
+{
+    pthread_mutex_lock(&control->lock);
+    control->members[rank].agrees = true;
+    pthread_mutex_unlock(&control->lock);
 }
 
 bool control_bye_is_known(struct control *control)
@@ -315,7 +316,7 @@ bool control_bye_is_known(struct control *control)
     pthread_mutex_lock(&control->lock);
     for (struct control_conn *c = control->connections; c; c = c->next)
         known &= c->closing || c->rank < 0 || has_heard(control, c->rank);
-    const bool compares = control->compares && !control->verdict.status;
+    const bool compares = needs_comparison(control, &control->last) && !control->verdict.status;
     for (int r = 0; compares && known && r < control->size; r++)
         known &= has_heard(control, r);
     pthread_mutex_unlock(&control->lock);
@@ -341,6 +342,9 @@ void control_compared(struct control *control, int rank)
 {
     pthread_mutex_lock(&control->lock);
     struct control_conn *conn = control_conn_to(control, rank);
+    if (!control->members[rank].compared &&
+        operation_has_root(control->members[rank].last.words.operation))
+        atomic_fetch_sub(&control->uncompared, 1);
     control->members[rank].compared = true;
     if (conn && conn->owed && !control->leaving)
         (void)control_conn_send(control, conn, FRAME_HEARD, NULL, 0);
@@ -350,7 +354,8 @@ void control_compared(struct control *control, int rank)
 bool control_has_proposed(struct control *control)
 {
     pthread_mutex_lock(&control->lock);
-    bool proposed = control->proposal.status && !control->verdict.status;
+    bool proposed =
+        (control->proposal.status || control->expects_verdict) && !control->verdict.status;
     pthread_mutex_unlock(&control->lock);
     return proposed;
 }
@@ -397,7 +402,10 @@ void control_left(struct control *control, int rank, const struct announce *last
     member->last = *last;
     if (last->words.operation >= OPERATION_COUNT)
         member->last.words.operation = OPERATION_NONE;
+    if (operation_has_root(member->last.words.operation))
+        atomic_fetch_add(&control->uncompared, 1);
     member->left = true;
+    sides_left(control, rank);
     control_flood(control, except, FRAME_BYE, body, write_bye(body, rank, &member->last));
     if (!control->ready && control->handlers && control->handlers->gone) {
         char words[CONTROL_WORDS_MAX];
@@ -420,7 +428,7 @@ static void on_bye(struct control *control, struct control_conn *from, const uin
     control_left(control, rank, &last, from);
     if (rank != from->rank || control->leaving)
         return;
-    from->owed = control->compares && !control->members[rank].compared;
+    from->owed = needs_comparison(control, &last) && !control->members[rank].compared;
     if (!from->owed)
         (void)control_conn_send(control, from, FRAME_HEARD, NULL, 0);
 }
@@ -525,7 +533,7 @@ void control_frame(struct control *control, struct control_conn *conn, enum fram
         control_on_note(control, body, size);
         break;
     case FRAME_ROLL:
-        roll_on_call(control, conn);
+        roll_on_call(control, conn, body, size);
         break;
     case FRAME_HERE:
         roll_on_answer(control, conn, body, size);
@@ -544,6 +552,15 @@ void control_propose(struct control *control, tutti_status status, int culprit, 
     control_poll(control);
     pthread_mutex_lock(&control->lock);
     verdict_propose(control, status, culprit, words);
+    pthread_mutex_unlock(&control->lock);
+}
+
+void control_differ(struct control *control, int culprit,
+                    const struct control_difference *difference, const char *words)
+{
+    control_poll(control);
+    pthread_mutex_lock(&control->lock);
+    verdict_differ(control, culprit, difference, words);
     pthread_mutex_unlock(&control->lock);
 }
 

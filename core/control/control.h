@@ -25,6 +25,7 @@
 #include <tutti/status.h>
 
 #include "base/call.h"
+#include "base/codec.h"
 #include "control/frame.h"
 
 enum {
@@ -43,7 +44,8 @@ enum {
     CONTROL_OUT_MAX =
         4 << 20, /* bytes that may wait for a reader, besides one message of any size */
     CONTROL_NOTE_MAX = 256,
-    CONTROL_NO_CALL = 1 /* the signature of who leaves without any collective */
+    SIDES_CALL_BYTES = 40, /* of a call in a frame */
+    CONTROL_NO_CALL = 1    /* the signature of who leaves without any collective */
 };
 
 struct control;
@@ -72,6 +74,7 @@ struct control_member {
     int64_t unreachable_ns; /* when dialing it failed; 0: never. Its bye may be on the way */
     struct announce last;   /* left: its last collective; no operation: only its number is known */
     bool compared;          /* that one, with this member's */
+    bool agrees;            /* it has made the same last call as this member, which leaves */
 };
 
 /* The reason why a group ended. */
@@ -86,6 +89,20 @@ struct control_timeout {
     struct control_verdict verdict; /* status TUTTI_OK: nothing */
     uint64_t sequence;              /* of the collective; 0: it was a message */
     int32_t heard[2];               /* members that are known to have called it; -1: none */
+};
+
+/* Two members that called different things, as one of them saw it. */
+struct control_difference {
+    uint64_t sequence; /* of the collective; 0: none */
+    int rank[2];
+    struct announce call[2]; /* sequence 0: not known */
+};
+
+/* What a member called as the collective in which members differ; sides.c. */
+struct control_side {
+    bool answered;
+    uint64_t called;      /* answered: its last collective */
+    struct announce call; /* sequence 0: not known */
 };
 
 /* Of a member that was asked how far it has called. */
@@ -134,9 +151,10 @@ struct control {
     char name[CONTROL_HOST_MAX]; /* the group's */
     uint8_t token[CONTROL_TOKEN_BYTES];
     bool started, leaving;
-    struct announce last; /* leaving: the last collective */
-    bool compares;        /* control_compared() says that a bye is known */
-    bool ready;           /* the group has committed: losses become verdicts */
+    struct announce last;   /* leaving: the last collective */
+    bool compares;          /* control_compared() says that a bye is known */
+    _Atomic int uncompared; /* byes after a call with a root, for control_compared() */
+    bool ready;             /* the group has committed: losses become verdicts */
     int epoll_fd;
     struct control_watch listener;
     int64_t accept_retry_ns; /* not now: accept again then */
@@ -153,15 +171,21 @@ struct control {
     bool takes_notes; /* somebody here wants them */
 
     _Atomic tutti_status verdict_status;
-    struct control_verdict verdict;   /* fixed */
-    struct control_verdict proposal;  /* the best cause known here, while not fixed */
-    struct control_timeout *timeouts; /* [size] that members proposed; NULL: none */
-    struct control_answer *answers;   /* [size]; NULL: nobody was asked */
-    _Atomic int asked_by;    /* who wants to know how far this member has called; -1: nobody */
-    int64_t roll_at_ns;      /* I ask then; 0: not */
-    int64_t fix_at_ns;       /* I fix then; 0: not me or nothing to fix */
-    int64_t pass_over_at_ns; /* the fixer is passed over then; 0: none asked */
-    int fixer;               /* who was asked, -1: nobody */
+    struct control_verdict verdict;       /* fixed */
+    struct control_verdict proposal;      /* the best cause known here, while not fixed */
+    struct control_timeout *timeouts;     /* [size] that members proposed; NULL: none */
+    struct control_answer *answers;       /* [size]; NULL: nobody was asked */
+    struct control_difference difference; /* of a proposal of a mismatch */
+    struct control_side *sides;           /* [size]; NULL: I gather no calls */
+    /* How a call is told; NULL: only as the member that proposes tells it. */
+    void (*call_text)(const struct call_words *words, char *ret_text, size_t capacity);
+    bool expects_verdict;        /* who fixes it has asked for this member's call */
+    _Atomic int asked_by;        /* who wants to know how far this member has called; -1: nobody */
+    _Atomic uint64_t asked_call; /* and what it called under this number; 0: nothing */
+    int64_t roll_at_ns;          /* I ask then; 0: not */
+    int64_t fix_at_ns;           /* I fix then; 0: not me or nothing to fix */
+    int64_t pass_over_at_ns;     /* the fixer is passed over then; 0: none asked */
+    int fixer;                   /* who was asked, -1: nobody */
 };
 
 /* Binds the listener to `bind_address` (numeric). `world_ranks`, of [size]: what the members are
@@ -192,16 +216,25 @@ tutti_status control_send_down(struct control *control, enum frame_type type, co
 /* Proposes a cause; returns at once. The verdict shows in control_verdict_status() later. */
 void control_propose(struct control *control, tutti_status status, int culprit, const char *words);
 
+/* The same for members that called different things: before it becomes the verdict, the calls of all
+ * members are gathered for its words. Where they cannot be, `words` stay. */
+void control_differ(struct control *control, int culprit,
+                    const struct control_difference *difference, const char *words);
+
 /* The same for the end of a deadline; its verdict has no status, and words without the group's name. */
 void control_time_out(struct control *control, const struct control_timeout *timeout);
 
 /* Whether somebody wants to know how far this member has called; then control_answer(), with its last
- * collective. */
+ * collective, and its call of the number control_asked_call(); NULL: not made or not known. */
 static inline bool control_is_asked(const struct control *control)
 {
     return atomic_load_explicit(&((struct control *)control)->asked_by, memory_order_relaxed) >= 0;
 }
-void control_answer(struct control *control, uint64_t called);
+static inline uint64_t control_asked_call(const struct control *control)
+{
+    return atomic_load_explicit(&((struct control *)control)->asked_call, memory_order_relaxed);
+}
+void control_answer(struct control *control, uint64_t called, const struct announce *call);
 
 /* TUTTI_OK while the group is fine. */
 static inline tutti_status control_verdict_status(const struct control *control)
@@ -230,7 +263,16 @@ struct control_farewell {
 bool control_has_left(struct control *control, int rank, struct control_farewell *ret);
 /* The last collective of `rank`, which has left, was compared with this member's. */
 void control_compared(struct control *control, int rank);
-/* Whether this member has proposed a cause, and no verdict is known. */
+/* Whether the last call of a member that has left is still to be compared. */
+static inline bool control_has_uncompared(const struct control *control)
+{
+    return control->compares ||
+           atomic_load_explicit(&((struct control *)control)->uncompared, memory_order_relaxed) > 0;
+}
+/* This member leaves; `rank` has made the same last call. */
+void control_agrees(struct control *control, int rank);
+/* Whether this member has proposed a cause, or was asked for its call because of one, and no verdict is
+ * known. */
 bool control_has_proposed(struct control *control);
 /* Waits until what was said has left this process, at most `ms`. */
 void control_flush(struct control *control, int64_t ms);
@@ -305,14 +347,34 @@ void roll_call(struct control *control);
 /* Asks one member; whether it has answered. */
 void roll_ask(struct control *control, int rank);
 bool roll_has_answered(const struct control *control, int rank);
-void roll_on_call(struct control *control, const struct control_conn *from);
+void roll_on_call(struct control *control, const struct control_conn *from, const uint8_t *body,
+                  size_t size);
 void roll_on_answer(struct control *control, const struct control_conn *from, const uint8_t *body,
                     size_t size);
 /* Adds to a time-out of that collective what was answered, and whom it shows. */
 void roll_judge(const struct control *control, uint64_t sequence, struct control_verdict *verdict);
 
+/* ---- sides.c ---- */
+
+void sides_write_call(struct writer *writer, const struct announce *call);
+void sides_read_call(struct reader *reader, struct announce *ret_call);
+/* Asks all members for their call of the difference's number. */
+void sides_gather(struct control *control);
+/* What the pair of a difference called, if it is of the number that is gathered. */
+void sides_note_pair(struct control *control, const struct control_difference *difference);
+/* `rank` has left. */
+void sides_left(struct control *control, int rank);
+void sides_answered(struct control *control, int rank, uint64_t called,
+                    const struct announce *call);
+/* Whether every member that can answer has. */
+bool sides_complete(const struct control *control);
+/* Puts the sets of members with the same call into the words. */
+void sides_tell(const struct control *control, struct control_verdict *verdict);
+
 /* ---- verdict.c ---- */
 
+void verdict_differ(struct control *control, int culprit,
+                    const struct control_difference *difference, const char *words);
 void verdict_propose(struct control *control, tutti_status status, int culprit, const char *words);
 void verdict_time_out(struct control *control, const struct control_timeout *timeout);
 void verdict_on_propose(struct control *control, const struct control_conn *from,

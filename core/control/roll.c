@@ -46,14 +46,24 @@ void roll_call(struct control *control)
             roll_ask(control, r);
 }
 
-void roll_on_call(struct control *control, const struct control_conn *from)
+/* With a number where members differ: then a verdict is on its way, and this member stays for it. */
+void roll_on_call(struct control *control, const struct control_conn *from, const uint8_t *body,
+                  size_t size)
 {
+    struct reader r = {.data = body, .size = size};
+    const uint64_t sequence = size ? read_u64(&r) : 0;
+
+    if (r.bad)
+        return;
+    control->expects_verdict |= sequence != 0;
+    atomic_store_explicit(&control->asked_call, sequence, memory_order_relaxed);
     atomic_store_explicit(&control->asked_by, from->rank, memory_order_relaxed);
 }
 
-void control_answer(struct control *control, uint64_t called)
+void control_answer(struct control *control, uint64_t called, const struct announce *call)
 {
-    uint8_t body[8];
+    static const struct announce none;
+    uint8_t body[8 + SIDES_CALL_BYTES];
     struct writer w = {.data = body, .capacity = sizeof body};
     struct control_conn *conn;
 
@@ -61,7 +71,10 @@ void control_answer(struct control *control, uint64_t called)
     int rank = atomic_exchange(&control->asked_by, -1);
     conn = rank >= 0 ? control_conn_to(control, rank) : NULL;
     write_u64(&w, called);
-    if (conn)
+    sides_write_call(&w, call ? call : &none);
+    if (rank == control->rank)
+        sides_answered(control, rank, called, call ? call : &none);
+    else if (conn)
         (void)control_conn_send(control, conn, FRAME_HERE, body, w.size);
     pthread_mutex_unlock(&control->lock);
 }
@@ -71,9 +84,14 @@ void roll_on_answer(struct control *control, const struct control_conn *from, co
 {
     struct reader r = {.data = body, .size = size};
     uint64_t called = read_u64(&r);
+    struct announce call;
 
-    if (!r.bad && control->answers)
+    sides_read_call(&r, &call);
+    if (r.bad)
+        return;
+    if (control->answers)
         control->answers[from->rank] = (struct control_answer){.has_come = true, .called = called};
+    sides_answered(control, from->rank, called, &call);
 }
 
 /* ---- what it says --------------------------------------------------------------------------- */

@@ -2,8 +2,8 @@
 /*
  * The verdict: one reason, in the same words on all survivors.
  *
- * Whoever sees a cause proposes it to the lowest living member. That one fixes it: lost, mismatch
- * and aborted at once, a time-out after 200 ms, since a better cause may be on its way: whoever is
+ * Whoever sees a cause proposes it to the lowest living member. That one fixes it: lost and aborted at
+ * once, a mismatch when all members have told their call, within 200 ms (sides.c), a time-out after 200 ms, since a better cause may be on its way: whoever is
  * waited for may be waiting itself, and the one that has nothing to say is the one to name; who has
  * said nothing is asked meanwhile (roll.c). Who hears nothing 500 ms after proposing passes over that
  * member to the next; with an abort after 60 ms, as it is promised within 100 ms. A fixed verdict is
@@ -24,10 +24,11 @@
 
 enum {
     TIMEOUT_WAITS_MS = 200,
+    SIDES_WAIT_MS = 200,
     ROLL_AFTER_MS = 50, /* of these: members that called together time out together */
     FIXER_ANSWERS_MS = 500,
     FIXER_ANSWERS_ABORT_MS = 60,
-    BODY_MAX = CONTROL_WORDS_MAX + 48
+    BODY_MAX = CONTROL_WORDS_MAX + 160
 };
 
 /* Lower is the better cause. */
@@ -66,6 +67,29 @@ static bool decode(const struct control *control, struct reader *r,
            ret_verdict->culprit < control->size;
 }
 
+static void write_difference(struct writer *w, const struct control_difference *difference)
+{
+    write_u64(w, difference->sequence);
+    for (int i = 0; i < 2; i++) {
+        write_u32(w, (uint32_t)difference->rank[i]);
+        sides_write_call(w, &difference->call[i]);
+    }
+}
+
+static bool read_difference(const struct control *control, struct reader *r,
+                            struct control_difference *ret_difference)
+{
+    bool valid = true;
+
+    ret_difference->sequence = read_u64(r);
+    for (int i = 0; i < 2; i++) {
+        ret_difference->rank[i] = (int)read_u32(r);
+        sides_read_call(r, &ret_difference->call[i]);
+        valid &= ret_difference->rank[i] >= 0 && ret_difference->rank[i] < control->size;
+    }
+    return valid && !r->bad;
+}
+
 /* A proposal: the verdict that it would be and, of a time-out, what its member knows besides. */
 static size_t encode_proposal(const struct control *control, uint8_t body[BODY_MAX])
 {
@@ -78,11 +102,13 @@ static size_t encode_proposal(const struct control *control, uint8_t body[BODY_M
     write_u64(&w, own->sequence);
     write_u32(&w, (uint32_t)own->heard[0]);
     write_u32(&w, (uint32_t)own->heard[1]);
+    write_difference(&w, &control->difference);
     return w.size;
 }
 
 static bool decode_proposal(const struct control *control, const uint8_t *body, size_t size,
-                            struct control_timeout *ret_proposal)
+                            struct control_timeout *ret_proposal,
+                            struct control_difference *ret_difference)
 {
     struct reader r = {.data = body, .size = size};
 
@@ -91,7 +117,7 @@ static bool decode_proposal(const struct control *control, const uint8_t *body, 
     ret_proposal->sequence = read_u64(&r);
     ret_proposal->heard[0] = (int32_t)read_u32(&r);
     ret_proposal->heard[1] = (int32_t)read_u32(&r);
-    return !r.bad;
+    return read_difference(control, &r, ret_difference);
 }
 
 void verdict_adopt(struct control *control, const struct control_verdict *verdict,
@@ -158,11 +184,28 @@ static void fix(struct control *control)
 
     if (verdict.status == TUTTI_ERR_TIMEOUT)
         judge_timeouts(control, &verdict);
+    else if (verdict.status == TUTTI_ERR_MISMATCH)
+        sides_tell(control, &verdict);
     if (control->rank)
         for (int r = 0; r < control->size; r++)
             if (r != control->rank && !control->members[r].dead && !control->members[r].left)
                 (void)control_dial(control, r);
     verdict_adopt(control, &verdict, NULL);
+}
+
+static bool is_gathering(const struct control *control)
+{
+    return control->sides && control->proposal.status == TUTTI_ERR_MISMATCH;
+}
+
+/* When all have told what they called, or this is over: verdict_timers(). */
+static void fix_when_gathered(struct control *control)
+{
+    sides_gather(control);
+    if (control->sides)
+        control->fix_at_ns = clock_now_ns() + SIDES_WAIT_MS * CLOCK_NS_PER_MS;
+    else
+        fix(control);
 }
 
 static void fix_later(struct control *control)
@@ -175,15 +218,43 @@ static void fix_later(struct control *control)
     control->roll_at_ns = now + ROLL_AFTER_MS * CLOCK_NS_PER_MS;
 }
 
+/* This member is who fixes the verdict. */
+static void fix_in_time(struct control *control)
+{
+    const tutti_status status = control->proposal.status;
+
+    if (status == TUTTI_ERR_TIMEOUT)
+        fix_later(control);
+    else if (status == TUTTI_ERR_MISMATCH && control->difference.sequence && control->call_text)
+        fix_when_gathered(control);
+    else
+        fix(control);
+}
+
 static bool all_read_one_page(const struct control *control)
 {
     return control->mates && control->mates->state == MATES_READY &&
            control->mates->count == control->size;
 }
 
+/* The lowest living member, or one below it that leaves and is still connected: it stays for the verdict.
+ * Where all leave, they would else fix one each. */
+static int fixer_of(struct control *control)
+{
+    const int living = control_lowest_living(control);
+
+    for (int r = 0; r < living; r++) {
+        const struct control_member *m = &control->members[r];
+
+        if (m->left && !m->dead && !m->passed_over && control_conn_to(control, r))
+            return r;
+    }
+    return living;
+}
+
 static void ask_or_fix(struct control *control)
 {
-    int fixer = control_lowest_living(control);
+    int fixer = fixer_of(control);
     const bool abort = control->proposal.status == TUTTI_ERR_ABORTED;
     const int64_t answers_ms = abort ? FIXER_ANSWERS_ABORT_MS : FIXER_ANSWERS_MS;
     uint8_t body[BODY_MAX];
@@ -194,10 +265,7 @@ static void ask_or_fix(struct control *control)
     }
     if (fixer == control->rank) {
         control->pass_over_at_ns = 0;
-        if (control->proposal.status != TUTTI_ERR_TIMEOUT)
-            fix(control);
-        else
-            fix_later(control);
+        fix_in_time(control);
         return;
     }
     struct control_conn *conn = control_dial(control, fixer);
@@ -208,28 +276,67 @@ static void ask_or_fix(struct control *control)
     control->fixer = fixer;
 }
 
-static void propose(struct control *control, struct control_timeout *mine)
+/* Whether a proposal explains more than the best that is known. Whoever gathers the calls of a mismatch
+ * keeps to it: what comes then may well come of it. */
+static bool is_better(const struct control *control, const struct control_verdict *verdict,
+                      const struct control_difference *difference)
+{
+    if (!control->proposal.status)
+        return true;
+    if (is_gathering(control))
+        return verdict->status == TUTTI_ERR_MISMATCH && difference->sequence &&
+               difference->sequence < control->difference.sequence;
+    return order_of(verdict->status) < order_of(control->proposal.status);
+}
+
+static bool take_over(struct control *control, const struct control_timeout *cause,
+                      const struct control_difference *difference)
+{
+    const bool better = is_better(control, &cause->verdict, difference);
+
+    if (better) {
+        control->proposal = cause->verdict;
+        control->difference = *difference;
+    } else {
+        sides_note_pair(control, difference);
+    }
+    return better;
+}
+
+static void propose(struct control *control, struct control_timeout *mine,
+                    const struct control_difference *difference)
 {
     if (control->verdict.status)
         return;
     text_make_printable(mine->verdict.words); /* as a program's reason to abort may be anything */
     note_timeout(control, control->rank, mine);
-    bool better = !control->proposal.status ||
-                  order_of(mine->verdict.status) < order_of(control->proposal.status);
-    if (better)
-        control->proposal = mine->verdict;
+    const bool better = take_over(control, mine, difference);
     /* A death may also have taken the member that was asked. */
-    if (better || control->fixer != control_lowest_living(control))
+    if (better || (control->fixer != fixer_of(control) && !is_gathering(control)))
         ask_or_fix(control);
 }
 
-void verdict_propose(struct control *control, tutti_status status, int culprit, const char *words)
+static const struct control_difference no_difference;
+
+static void propose_words(struct control *control, tutti_status status, int culprit,
+                          const struct control_difference *difference, const char *words)
 {
     struct control_timeout mine = {.verdict = {.status = status, .culprit = culprit},
                                    .heard = {-1, -1}};
 
     snprintf(mine.verdict.words, sizeof mine.verdict.words, "group %s: %s", control->name, words);
-    propose(control, &mine);
+    propose(control, &mine, difference);
+}
+
+void verdict_propose(struct control *control, tutti_status status, int culprit, const char *words)
+{
+    propose_words(control, status, culprit, &no_difference, words);
+}
+
+void verdict_differ(struct control *control, int culprit,
+                    const struct control_difference *difference, const char *words)
+{
+    propose_words(control, TUTTI_ERR_MISMATCH, culprit, difference, words);
 }
 
 void verdict_time_out(struct control *control, const struct control_timeout *timeout)
@@ -239,25 +346,21 @@ void verdict_time_out(struct control *control, const struct control_timeout *tim
     mine.verdict.status = TUTTI_ERR_TIMEOUT;
     snprintf(mine.verdict.words, sizeof mine.verdict.words, "group %s: %.*s", control->name,
              TEXT_CUT(timeout->verdict.words, 900));
-    propose(control, &mine);
+    propose(control, &mine, &no_difference);
 }
 
 void verdict_on_propose(struct control *control, const struct control_conn *from,
                         const uint8_t *body, size_t size)
 {
     struct control_timeout theirs;
+    struct control_difference difference;
 
-    if (!decode_proposal(control, body, size, &theirs) || control->verdict.status)
+    if (!decode_proposal(control, body, size, &theirs, &difference) || control->verdict.status)
         return;
     note_timeout(control, from->rank, &theirs);
-    if (!control->proposal.status ||
-        order_of(theirs.verdict.status) < order_of(control->proposal.status))
-        control->proposal = theirs.verdict;
     /* Who asks me has found everybody below me wanting. */
-    if (control->proposal.status != TUTTI_ERR_TIMEOUT)
-        fix(control);
-    else
-        fix_later(control);
+    if (take_over(control, &theirs, &difference) || !control->fix_at_ns)
+        fix_in_time(control);
 }
 
 void verdict_on_verdict(struct control *control, const struct control_conn *from,
@@ -279,7 +382,8 @@ void verdict_timers(struct control *control)
         control->roll_at_ns = 0;
         roll_call(control);
     }
-    if (control->fix_at_ns && now >= control->fix_at_ns) {
+    if (control->fix_at_ns &&
+        (now >= control->fix_at_ns || (is_gathering(control) && sides_complete(control)))) {
         fix(control);
     } else if (control->pass_over_at_ns && now >= control->pass_over_at_ns) {
         control->members[control->fixer].passed_over = true;

@@ -166,7 +166,7 @@ static tutti_status wait_for(struct agreement *a, tutti_status (*done)(struct ag
             return status;
         agree_probe_late(a);
         if (control_is_asked(control))
-            control_answer(control, 0);
+            control_answer(control, 0, NULL);
         status = agree_parent(a);
         if (status)
             return agree_give_up(a, status, -1);

@@ -11,32 +11,39 @@
 #include "group/group.h"
 #include "group/recorder.h"
 
-/* In this group's words; the call under way could end well with the other's message. */
-static void propose(struct tutti_group *group, int source, const char *words)
+/* The call under way could end well with the other's message. */
+static void doom(struct tutti_group *group)
 {
     if (group->queue.first)
         group->queue.first->doomed = true;
-    control_propose(group->control, TUTTI_ERR_MISMATCH, source, words);
 }
 
+/* `mine` and `theirs` as far as they are known, else NULL. */
 static void propose_mismatch(struct tutti_group *group, int source, uint64_t sequence,
-                             const struct call_words *mine, const struct call_words *theirs)
+                             const struct announce *mine, const struct announce *theirs)
 {
+    static const struct announce forgotten;
     char own[128], other[128], words[CONTROL_WORDS_MAX];
     int low = source < group->rank ? source : group->rank;
 
-    call_words_text(mine, own, sizeof own);
+    mine = mine ? mine : &forgotten;
+    call_words_text(&mine->words, own, sizeof own);
     if (theirs)
-        call_words_text(theirs, other, sizeof other);
+        call_words_text(&theirs->words, other, sizeof other);
     else
         snprintf(other, sizeof other, "another call");
-    bool same = theirs && !memcmp(mine, theirs, sizeof *mine);
+    bool same = theirs && !memcmp(&mine->words, &theirs->words, sizeof mine->words);
     snprintf(words, sizeof words,
              "members called different things as #%llu: rank %d: %s; rank %d: %s%s",
              (unsigned long long)sequence, low, low == source ? other : own,
              low == source ? group->rank : source, low == source ? own : other,
              same ? " (the same now, but not all calls before it were)" : "");
-    propose(group, source, words);
+    const struct control_difference difference = {.sequence = sequence,
+                                                  .rank = {group->rank, source},
+                                                  .call = {*mine, theirs ? *theirs : forgotten}};
+
+    doom(group);
+    control_differ(group->control, source, &difference, words);
 }
 
 const struct announce *group_own_call(const struct tutti_group *group, uint64_t sequence)
@@ -63,7 +70,7 @@ void group_compare(struct tutti_group *group, int source, const struct announce 
 
     if (mine) {
         if (mine->signature != theirs->signature)
-            propose_mismatch(group, source, theirs->sequence, &mine->words, &theirs->words);
+            propose_mismatch(group, source, theirs->sequence, mine, theirs);
         else
             announced_same(group, source, theirs->sequence);
     } else if (theirs->sequence > group->sequence) {
@@ -85,7 +92,7 @@ bool group_compare_futures(struct tutti_group *group, const struct announce *cal
         if (theirs->signature == call->signature) {
             announced_same(group, r, call->sequence);
         } else {
-            propose_mismatch(group, r, call->sequence, &call->words, &theirs->words);
+            propose_mismatch(group, r, call->sequence, call, theirs);
             same = false;
         }
     }
@@ -118,7 +125,8 @@ static void propose_number(struct tutti_group *group, int source, const struct a
              "members left after different numbers of calls: rank %d %s; rank %d %s", low,
              low == source ? other : own, low == source ? group->rank : source,
              low == source ? own : other);
-    propose(group, source, words);
+    doom(group);
+    control_propose(group->control, TUTTI_ERR_MISMATCH, source, words);
 }
 
 void group_compare_last(struct tutti_group *group, bool leaves)
@@ -131,11 +139,30 @@ void group_compare_last(struct tutti_group *group, bool leaves)
         const struct announce *theirs = &bye.last;
         const struct announce *mine = group_own_call(group, theirs->sequence);
         if (theirs->sequence && bye.known && mine && mine->signature != theirs->signature)
-            propose_mismatch(group, r, theirs->sequence, &mine->words, &theirs->words);
-        else if (bye.known && leaves && theirs->sequence != group->sequence)
+            propose_mismatch(group, r, theirs->sequence, mine, theirs);
+        else if (group->native && bye.known && leaves && theirs->sequence != group->sequence)
             propose_number(group, r, theirs);
         else if (!bye.compared && theirs->sequence <= group->sequence) /* else once it is there */
             control_compared(group->control, r);
+    }
+}
+
+void group_compare_mates(struct tutti_group *group)
+{
+    const struct mapped *m = &group->mapped;
+    const struct announce *mine = group_own_call(group, group->sequence);
+    struct announce theirs;
+
+    if (!group->has_mapped || !mine || m->sequence != mine->sequence)
+        return;
+    for (int i = 0; i < m->mates; i++) {
+        if (i == m->self || !mapped_has_called(m, i) ||
+            !mapped_record(m, i, mine->sequence, &theirs))
+            continue;
+        if (theirs.signature == mine->signature)
+            control_agrees(group->control, m->ranks[i]);
+        else if (!control_verdict_status(group->control))
+            propose_mismatch(group, m->ranks[i], mine->sequence, mine, &theirs);
     }
 }
 
@@ -163,7 +190,6 @@ static uint64_t where_it_began(const struct tutti_group *group, uint64_t sequenc
 void group_mapped_mismatch(struct tutti_group *group)
 {
     const struct mapped *m = &group->mapped;
-    static const struct call_words forgotten;
     uint64_t sequence = m->culprit_sequence;
     struct announce theirs;
     bool known = mapped_record(m, m->culprit, sequence, &theirs);
@@ -172,6 +198,5 @@ void group_mapped_mismatch(struct tutti_group *group)
     const struct announce *mine = group_own_call(group, sequence);
     known |= sequence != m->culprit_sequence;
     /* Never silent: the call is doomed, and only a verdict ends it. */
-    propose_mismatch(group, m->ranks[m->culprit], sequence, mine ? &mine->words : &forgotten,
-                     known ? &theirs.words : NULL);
+    propose_mismatch(group, m->ranks[m->culprit], sequence, mine, known ? &theirs : NULL);
 }

@@ -24,6 +24,7 @@
 #include "group/dump.h"
 #include "group/launcher.h"
 #include "group/native.h"
+#include "group/recorder.h"
 #include "group/settings.h"
 #include "group/wrap.h"
 #include "plugin/plugin.h"
@@ -285,6 +286,8 @@ static tutti_status form(struct tutti_group *group)
     if (!status)
         status = control_open(group->rank, group->size, group->name, world_ranks,
                               group->bootstrap.bind_address, &group->control);
+    if (!status)
+        group->control->call_text = call_words_text;
     wrappers_know(group);
     if (!status)
         status = group->size > 1 ? meet(group) : be_alone(group);

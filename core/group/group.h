@@ -299,6 +299,7 @@ struct tutti_group {
     bool told_end;             /* a call has returned the verdict to the program */
     /* Complete when all know that this member leaves; NULL: it stays. */
     struct operation_state *farewell;
+    int64_t farewell_until_ns; /* unless a verdict is being made */
 };
 
 static inline void call_list_append(struct call_list *list, struct call *call)
@@ -502,6 +503,8 @@ bool group_compare_futures(struct tutti_group *group, const struct announce *cal
 /* Compares the last calls of members that have left; with `leaves`, which this one does, too, their numbers
  * as well. */
 void group_compare_last(struct tutti_group *group, bool leaves);
+/* This member leaves: its last call with those that mates have made, as their memory tells. */
+void group_compare_mates(struct tutti_group *group);
 /* A mate's line in mapped memory differs from what this member called. */
 void group_mapped_mismatch(struct tutti_group *group);
 

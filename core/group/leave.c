@@ -3,6 +3,10 @@
  * The end of a group on one member. Destroying waits for this member's own calls and for what it has sent to
  * leave, says bye, and returns the verdict if there is one; who serves the store gives the others time to say
  * bye.
+ *
+ * A member that leaves passes on what its neighbours tell in the same moment. Where its last call met not
+ * all members, it also stays until that call is compared with theirs. All of this has limits, so a member
+ * that computes holds nobody up for long.
  */
 #include <stdlib.h>
 
@@ -18,6 +22,7 @@ enum {
     VERDICT_WAITS_MS = 2000,
     SENDS_LEAVE_MS = 5000,
     LINGER_MS = 50,
+    COMPARE_ROOTED_MS = 200, /* instead, after a call with a root */
     COMPARE_MS = 500, /* instead, where last calls are compared: a busy host keeps 50 ms seldom */
     PASSED_ON_MS = 200
 };
@@ -61,9 +66,10 @@ static void finish_own_calls(struct tutti_group *group)
 
 /* Whether all members read the page in which this one has said bye, no notes pass through it, and nothing is
  * compared with the others' last calls. */
-static bool needs_nobody(const struct tutti_group *group)
+static bool needs_nobody(const struct tutti_group *group, const struct announce *last)
 {
-    return !group->wrappers && !group->native && group->mates && group->mates->count == group->size;
+    return !group->wrappers && !group->native && !operation_has_root(last->words.operation) &&
+           group->mates && group->mates->count == group->size;
 }
 
 /* Of a group that has ended only the number, as others may not know of the verdict yet. */
@@ -79,21 +85,32 @@ static struct announce last_call(const struct tutti_group *group)
     return own ? *own : (struct announce){.sequence = completed};
 }
 
-/* What an engine let pass is told by the last calls. Whoever finds it waits for the verdict. */
+/* What nobody has met in a call is told by the last calls. Whoever finds it waits for the verdict. */
 static void compare_last(struct tutti_group *group)
 {
-    if (!group->native)
-        return;
-    group_compare_last(group, true);
+    if (control_has_uncompared(group->control))
+        group_compare_last(group, true);
     if (control_has_proposed(group->control))
         control_await_verdict(group->control, VERDICT_WAITS_MS);
 }
 
+/* How long others may need to learn of the bye, and this member of theirs. */
+static int64_t farewell_ms(const struct tutti_group *group, const struct announce *last)
+{
+    if (control_verdict_status(group->control))
+        return LINGER_MS;
+    return group->native                               ? COMPARE_MS
+           : operation_has_root(last->words.operation) ? COMPARE_ROOTED_MS
+                                                       : LINGER_MS;
+}
+
 /*
  * Says bye, and is there for some 50 ms to pass on what comes from neighbours that leave in the same
- * moment; those who do not answer that they know, and will tell others then. Over an engine it is for 500 ms,
- * and all members, to compare last calls. All groups are moved meanwhile, as another member may leave them in
- * another order, and waits here for an answer there.
+ * moment; those who do not answer that they know, and will tell others then. After a call with a root it is
+ * for 200 ms, over an engine for 500 ms, and for all members, to compare last calls: a root only sends, and
+ * does not meet members that called something else. Whoever is asked for its call stays for the verdict. All
+ * groups are moved meanwhile, as another member may leave them in another order, and waits here for an answer
+ * there.
  */
 static void leave(struct tutti_group *group)
 {
@@ -102,12 +119,15 @@ static void leave(struct tutti_group *group)
 
     const struct announce last = last_call(group);
     control_bye(group->control, &last);
-    if (!needs_nobody(group) && !control_bye_is_known(group->control)) {
+    if (!needs_nobody(group, &last) && !control_bye_is_known(group->control)) {
+        const int64_t until = clock_deadline_ms(farewell_ms(group, &last));
+
         engine_take(engine);
         group->farewell = &known;
+        group->farewell_until_ns = until;
         engine_release(engine);
-        const bool compares = group->native && !control_verdict_status(group->control);
-        (void)engine_wait(engine, &known, clock_deadline_ms(compares ? COMPARE_MS : LINGER_MS));
+        if (!engine_wait(engine, &known, until) && control_has_proposed(group->control))
+            (void)engine_wait(engine, &known, clock_deadline_ms(VERDICT_WAITS_MS));
         control_flush(group->control, PASSED_ON_MS);
     }
     engine_remove(engine, &group->source);

@@ -479,13 +479,16 @@ static void look_at_transfers(struct tutti_group *group, int64_t now)
 }
 
 /* Nothing else is left to do. */
-static void look_at_farewell(struct tutti_group *group)
+static void look_at_farewell(struct tutti_group *group, int64_t now)
 {
     struct control *control = group->control;
 
-    if (group->native)
+    if (control_has_uncompared(control))
         group_compare_last(group, true);
-    if (!control_has_proposed(control) && control_bye_is_known(control))
+    if (!group->native)
+        group_compare_mates(group);
+    if (!control_has_proposed(control) &&
+        (control_bye_is_known(control) || now > group->farewell_until_ns))
         engine_complete(&group->context->engine, group->farewell, TUTTI_OK);
 }
 
@@ -500,15 +503,25 @@ void group_hear(struct tutti_group *group)
         group_compare_last(group, false);
 }
 
+/* A call that is only not made yet is waited for: members that differ in it may have been faster. */
+static void answer_roll(struct tutti_group *group)
+{
+    const uint64_t asked = control_asked_call(group->control);
+    const struct announce *call = asked ? group_own_call(group, asked) : NULL;
+
+    if (!asked || call || group->sequence >= asked || group->farewell)
+        control_answer(group->control, group->sequence, call);
+}
+
 static void look(struct engine_source *source, int64_t now)
 {
     struct tutti_group *group = (struct tutti_group *)source;
 
     control_poll(group->control);
     if (control_is_asked(group->control))
-        control_answer(group->control, group->sequence);
+        answer_roll(group);
     if (group->farewell) {
-        look_at_farewell(group);
+        look_at_farewell(group, now);
         return;
     }
     if (group->wrappers)
@@ -518,7 +531,7 @@ static void look(struct engine_source *source, int64_t now)
         return;
     }
     look_at_leavers(group, now);
-    if (group->native)
+    if (control_has_uncompared(group->control))
         group_compare_last(group, false);
     look_at_byes(group);
     look_at_suspects(group, now);

@@ -75,6 +75,24 @@ RANK_CASE(one_calls_something_else)
     check_status(tutti_group_destroy(world), status);
 }
 
+/* Rank by rank, the root of each in its last call. Those that only send learn it as they leave. */
+RANK_CASE(last_broadcasts_differ)
+{
+    tutti_group *world = rank_init(NULL);
+    const int count = number_of("TUTTI_TEST_COUNT", 8);
+    int64_t shape;
+    tutti_tensor t = tutti_tensor_1d(memory, TUTTI_F32, &shape, count);
+
+    require_ok(tutti_barrier(world, NULL, NULL));
+    rank_point("calling");
+    tutti_status status =
+        tutti_broadcast(world, &t, getenv("TUTTI_TEST_ROOTS")[rank] - '0', NULL, NULL);
+    tutti_status left = tutti_group_destroy(world);
+    if (status)
+        check_status(left, status);
+    tell(left);
+}
+
 RANK_CASE(one_asks_for_another_backend)
 {
     tutti_group *world = NULL;

@@ -4,11 +4,12 @@
  * sides in words: in this call, or, who had returned, in the barrier after it.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fault.h"
 
-enum { RANKS = 4, OTHER = 2, SOON_MS = 100 };
+enum { RANKS = 4, OTHER = 2, ALL = 8, SOON_MS = 100, RUNS = 3, RUNS_S = 7200 };
 
 static void expect_mismatch(const struct fault_way *way, int victim, const char *call,
                             const char *other)
@@ -117,6 +118,44 @@ FAULT_TEST_WITH_ENGINES(mismatch, of_a_root_that_reduces_and_members_that_broadc
 FAULT_TEST_WITH_ENGINES(mismatch, of_a_split_and_an_all_reduce_of_its_shape)
 {
     expect_mismatch(way, OTHER, "group_split", "all_reduce 8 x i32, sum");
+}
+
+/* Ranks 0-3 and 5 mean root 0. Whoever only sends has returned before it can know. */
+static void differ_at_the_end(const struct fault_way *way, const char *count, int runs)
+{
+    char sets[160];
+
+    snprintf(sets, sizeof sets,
+             "members called different things as #2: ranks 0-3 and 5: broadcast %s x f32, root 0; "
+             "ranks 4, 6 and 7: broadcast %s x f32, root 1",
+             count + strlen("TUTTI_TEST_COUNT="), count + strlen("TUTTI_TEST_COUNT="));
+    for (int i = 0; i < runs; i++) {
+        struct ranks *ranks =
+            fault_start(way, "rank_mismatch", "last_broadcasts_differ", ALL,
+                        (const char *[]){"TUTTI_TEST_ROOTS=00001011", count, NULL});
+
+        fault_expect(ranks, &(struct fault_expected){.size = ALL,
+                                                     .status = "TUTTI_ERR_MISMATCH",
+                                                     .parts = {sets, "group world"}});
+        fault_finish(ranks);
+    }
+}
+
+FAULT_TEST(mismatch, of_roots_in_the_last_call_is_told_to_all_with_the_sets)
+{
+    differ_at_the_end(way, "TUTTI_TEST_COUNT=8", RUNS);
+    differ_at_the_end(way, "TUTTI_TEST_COUNT=1000000", 1);
+}
+
+Test(mismatch, of_roots_in_the_last_call_is_told_every_time, .timeout = RUNS_S)
+{
+    static const struct fault_way *const ways[] = {&fault_shm, &fault_tcp, &fault_composed};
+    const char *runs = getenv("TUTTI_TEST_RUNS");
+
+    if (!runs)
+        cr_skip_test("TUTTI_TEST_RUNS is not set");
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+        differ_at_the_end(ways[w], "TUTTI_TEST_COUNT=8", atoi(runs));
 }
 
 FAULT_TEST_WITH_ENGINES(mismatch, members_that_differ_in_local_facts_succeed)

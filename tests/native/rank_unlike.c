@@ -130,7 +130,7 @@ RANK_CASE(who_asks_hears_before_anything_moves)
     const tutti_status status = tutti_all_reduce(world, &t, TUTTI_SUM, NULL, NULL);
     if (asks(rank)) {
         check_status(status, TUTTI_ERR_MISMATCH);
-        check_contains(tutti_last_error(), "as #11: rank ");
+        check_contains(tutti_last_error(), "as #11: rank");
         check_contains(tutti_last_error(), "rank 1: all_reduce 2 x i32, sum");
         check_eq(mine[0], 1 + rank);
     }
