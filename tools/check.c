@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `tutti check`: runs the checks of a plugin in their order and reports, as text or as JSON. What
  * would only tell of a fault that was found before is not tried. */
-#include "check.h"
+#include "check_trial.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -141,8 +141,8 @@ static size_t part_length(const struct check *check)
     return strcspn(check->name, ".");
 }
 
-/* The check whose failure makes this one meaningless, NULL: none. What has ended or blocked a process would do
- * so again; otherwise a failure of an earlier part does. A rule that a file or a process sees broken
+/* The check whose failure makes this one meaningless, NULL: none. What cannot be opened cannot be used; what has
+ * ended or blocked a process would do so again; otherwise a failure of an earlier part does. A rule that a file or a process sees broken
  * says nothing about messages. */
 static const char *spoiled_by(const struct report *report, const struct check *check)
 {
@@ -152,7 +152,8 @@ static const char *spoiled_by(const struct report *report, const struct check *c
                              g_str_has_prefix(other->name, "transport.") ||
                              g_str_has_prefix(other->name, "collectives.");
 
-        if (report->rows[i].finding.ended)
+        if (report->rows[i].finding.ended ||
+            (other->body == check_opens && report->rows[i].finding.result == CHECK_FAILED))
             return other->name;
         if (decides && report->rows[i].finding.result == CHECK_FAILED &&
             (part_length(other) != part_length(check) ||
@@ -408,6 +409,7 @@ static void report_free(struct report *report)
     g_free(report->subject.path);
     g_free(report->subject.folder);
     g_free(report->subject.name);
+    g_free(report->subject.launcher);
 }
 
 static int check_plugin(const char *path, const char *only, bool thorough, bool json)
@@ -418,6 +420,8 @@ static int check_plugin(const char *path, const char *only, bool thorough, bool 
         return EXIT_FAILED;
     if (!json)
         print_head(&report);
+    if (report.about->ready)
+        check_trial_read(&report.subject);
     run_all(&report, only, json ? NULL : print_row);
     const int count = report.count, failed = report.results[CHECK_FAILED];
     if (!count)

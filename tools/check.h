@@ -15,6 +15,7 @@
  *   check_join.c      a group of several ranks over the plugin
  *   check_ranks.c     calls of the public API by those ranks
  *   check_types.c     their reductions of each type, and blocks of different sizes
+ *   check_trial.c     what the plugin needs to be tried: variables, a launcher
  *   check_child.c     processes of their own for all that runs the plugin's code
  *
  * A check never runs the plugin in this process. It is a function that returns when all is well and
@@ -36,6 +37,7 @@ enum { CHECK_MEMBERS_MAX = 4 };
 struct check_subject {
     char *path, *folder; /* real ones */
     char *name;          /* NAME of libtutti-NAME.so */
+    char *launcher;      /* that its processes need; NULL: none */
     bool thorough;       /* more of what happens rarely */
 };
 

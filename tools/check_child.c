@@ -4,7 +4,7 @@
  * parent, and write what they print into a file without a name, whose end is quoted when one crashes.
  * Between any two of them there is a socket for descriptors, and each has a doorbell to sleep on.
  */
-#include "check.h"
+#include "check_trial.h"
 
 #include <errno.h>
 #include <glib/gstdio.h>
@@ -180,14 +180,15 @@ void check_ring(int member)
 }
 
 /* The parent ends it at the deadline. */
-static _Noreturn void run(check_body *body, const struct check_member *member, int output,
-                          pid_t parent)
+static _Noreturn void run(check_body *body, const struct check_member *member,
+                          const struct check_job *job, int output, pid_t parent)
 {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
         _exit(1);
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
     self = member->index;
+    check_trial_enter(job, self);
     body(member);
     check_over();
     _exit(0);
@@ -409,8 +410,8 @@ static void remove_folder(const char *folder)
     g_rmdir(folder);
 }
 
-struct check_finding check_in_children(const struct check_subject *subject, check_body *body,
-                                       int count, int deadline_s)
+static struct check_finding run_all(const struct check_subject *subject, check_body *body,
+                                    int count, int deadline_s, const struct check_job *job)
 {
     g_autofree char *folder = g_dir_make_tmp("tutti-check-XXXXXX", NULL);
     int output = memfd_create("tutti-check", MFD_CLOEXEC);
@@ -427,7 +428,7 @@ struct check_finding check_in_children(const struct check_subject *subject, chec
 
             pids[i] = fork();
             if (pids[i] == 0)
-                run(body, &member, output, parent);
+                run(body, &member, job, output, parent);
         }
         finding = follow(pids, count, deadline_s, output);
         end_all(pids, count);
@@ -437,5 +438,18 @@ struct check_finding check_in_children(const struct check_subject *subject, chec
         close(output);
     if (folder)
         remove_folder(folder);
+    return finding;
+}
+
+struct check_finding check_in_children(const struct check_subject *subject, check_body *body,
+                                       int count, int deadline_s)
+{
+    struct check_finding finding = {CHECK_SKIPPED, NULL, false};
+    struct check_job job;
+
+    if (!check_trial_start(subject, count, &job, &finding.words))
+        return finding;
+    finding = run_all(subject, body, count, deadline_s, &job);
+    check_trial_stop(&job);
     return finding;
 }

@@ -316,16 +316,35 @@ void core_send(struct core *core, const void *data, uint64_t bytes, uint32_t fla
         check_fails("isend says %s", status_words(core, status));
 }
 
+tutti_status core_try_receive(struct core *core, void *data, uint64_t capacity,
+                              struct transfer *ret_transfer)
+{
+    struct check_time time = check_time_of(CORE_WAIT_MS);
+    tutti_status status;
+
+    for (;;) {
+        prepare(ret_transfer);
+        check_enters("irecv");
+        status = core->ops->irecv(core->endpoint, core->peer, core->lane, data, capacity,
+                                  &ret_transfer->request);
+        check_leaves();
+        if (status != TUTTI_ERR_BUSY || !check_time_is_left(&time))
+            break;
+        core_turn(core, NULL, 0);
+        g_usleep(PAUSE_US);
+    }
+    ret_transfer->at_once = !status && ret_transfer->request.status != TUTTI_ERR_NOT_READY;
+    return status;
+}
+
 void core_receive(struct core *core, void *data, uint64_t capacity, struct transfer *ret_transfer)
 {
-    prepare(ret_transfer);
-    check_enters("irecv");
-    tutti_status status = core->ops->irecv(core->endpoint, core->peer, core->lane, data, capacity,
-                                           &ret_transfer->request);
-    check_leaves();
+    const tutti_status status = core_try_receive(core, data, capacity, ret_transfer);
+
+    if (status == TUTTI_ERR_BUSY)
+        check_fails("irecv says TUTTI_ERR_BUSY for %d s", CORE_WAIT_MS / 1000);
     if (status)
         check_fails("irecv says %s", status_words(core, status));
-    ret_transfer->at_once = ret_transfer->request.status != TUTTI_ERR_NOT_READY;
 }
 
 void core_turn(struct core *core, struct transfer *const *transfers, int count)

@@ -74,6 +74,9 @@ void core_send(struct core *core, const void *data, uint64_t bytes, uint32_t fla
 /* Where isend may refuse. */
 tutti_status core_try_send(struct core *core, const void *data, uint64_t bytes, uint32_t flags,
                            struct transfer *ret_transfer);
+/* Tries again while it says TUTTI_ERR_BUSY, CORE_WAIT_MS at most. */
+tutti_status core_try_receive(struct core *core, void *data, uint64_t capacity,
+                              struct transfer *ret_transfer);
 void core_receive(struct core *core, void *data, uint64_t capacity, struct transfer *ret_transfer);
 /* Moves everything once, as the core does: by `progress` where it is there. */
 void core_turn(struct core *core, struct transfer *const *transfers, int count);

@@ -13,6 +13,7 @@ struct rank {
     tutti_group *world;
     int rank, size;
     bool wrapped;    /* the plugin stands in front of another backend's calls */
+    bool launched;   /* by the launcher of an engine, which changes the process in its own way */
     float *in, *out; /* [RANK_FLOATS] */
 };
 

@@ -242,8 +242,8 @@ static void cancel_half_way(struct core *core, bool cancels)
     check_meet();
 }
 
-/* A send is taken back, and its memory is another's. The other side may get nothing, or all of it as
- * it was, but not what the memory holds now. */
+/* A send that the other side receives is taken back, and its memory is another's. That side may get nothing, or all
+ * of it as it was, but not what the memory holds now. */
 static void cancel_a_send(struct core *core, bool cancels)
 {
     static struct transfer transfer;
@@ -251,16 +251,16 @@ static void cancel_a_send(struct core *core, bool cancels)
 
     check_doing("cancelling a send that is half-way");
     core_fill(data, VERY_LONG, 2);
+    if (!cancels) {
+        memset(data, 0, VERY_LONG);
+        core_receive(core, data, VERY_LONG, &transfer);
+    }
+    check_meet();
     if (cancels) {
         core_send(core, data, VERY_LONG, 0, &transfer);
         if (!core_is_over(core, &transfer))
             core_cancel(core, &transfer);
         memset(data, GIVEN_BACK, VERY_LONG);
-    }
-    check_meet();
-    if (!cancels) {
-        memset(data, 0, VERY_LONG);
-        core_receive(core, data, VERY_LONG, &transfer);
     }
     turn_for_a_while(core, &transfer);
     if (transfer.cancelled)
@@ -283,6 +283,8 @@ void check_cancel(const struct check_member *member)
         core_start(&cores[i], member);
         if (!TUTTI_HAS(cores[i].ops, cancel))
             check_skips("it has no cancel(): the core gives it copies");
+        for (int k = 0; k < 2; k++) /* both are connected */
+            pass_fenced(&cores[i], k == member->index, 100);
         tries[i](&cores[i], member->index == 1);
         core_close(&cores[i]);
         check_meet();

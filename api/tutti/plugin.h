@@ -33,7 +33,7 @@ extern "C" {
 /** The ABI of this header: a major that differs is refused, a minor only appends. */
 #define TUTTI_PLUGIN_ABI_MAJOR 0
 /** See TUTTI_PLUGIN_ABI_MAJOR. */
-#define TUTTI_PLUGIN_ABI_MINOR 3
+#define TUTTI_PLUGIN_ABI_MINOR 4
 #define TUTTI_PLUGIN_MAGIC UINT64_C(0x6e696c7069747475) /* "uttiplin" */
 /** The one symbol that a plugin exports. */
 #define TUTTI_PLUGIN_SYMBOL "tutti_plugin_v0"
@@ -389,6 +389,11 @@ typedef struct tutti_plugin {
      * process that was forked off or that ends otherwise than by exit(3). Must not wait for others
      * when `clean` is 0. */
     void (*leave)(int32_t clean);
+
+    /* since minor 4; optional */
+    /** What `tutti check` gives the plugin to try it, up to a NULL: "TUTTI_NAME=VALUE" is a variable that is
+     * set where it is not, "launcher=mpi" makes the processes of a check a job of an MPI. */
+    const char *const *trial;
 } tutti_plugin;
 
 /* The ELF note: owner "tutti", type 1, two words {major, minor}. */
@@ -406,6 +411,12 @@ typedef struct tutti_plugin_note {
 /* As TUTTI_PLUGIN_EXPORT, with tutti_plugin.leave. */
 #define TUTTI_PLUGIN_EXPORT_LEAVE(plugin_name, plugin_version, plugin_license, plugin_providers,   \
                                   count, plugin_leave)                                             \
+    TUTTI_PLUGIN_EXPORT_TRIAL(plugin_name, plugin_version, plugin_license, plugin_providers,       \
+                              count, plugin_leave, 0)
+
+/* As TUTTI_PLUGIN_EXPORT, with tutti_plugin.leave, which may be NULL, and tutti_plugin.trial. */
+#define TUTTI_PLUGIN_EXPORT_TRIAL(plugin_name, plugin_version, plugin_license, plugin_providers,   \
+                                  count, plugin_leave, plugin_trial)                               \
     __attribute__((section(".note.tutti"), used, aligned(4)))                                      \
     static const tutti_plugin_note tutti_plugin_note_v0 = {                                        \
         6, 8, 1, "tutti", {TUTTI_PLUGIN_ABI_MAJOR, TUTTI_PLUGIN_ABI_MINOR}};                       \
@@ -413,7 +424,7 @@ typedef struct tutti_plugin_note {
     const tutti_plugin tutti_plugin_v0 = {                                                         \
         TUTTI_PLUGIN_MAGIC, sizeof(tutti_plugin), TUTTI_PLUGIN_ABI_MAJOR, TUTTI_PLUGIN_ABI_MINOR,  \
         (count),            (plugin_name),        (plugin_version),       (plugin_license),        \
-        (plugin_providers), (plugin_leave)}
+        (plugin_providers), (plugin_leave),     (plugin_trial)}
 /* clang-format on */
 
 /**

@@ -179,4 +179,7 @@ static const tutti_provider fault_wrapper = {.struct_size = sizeof(tutti_provide
                                              .ops = &fault_ops};
 static const tutti_provider *const providers[] = {&fault_wrapper};
 
-TUTTI_PLUGIN_EXPORT("fault", TUTTI_VERSION ", faults by rule and seed", "Apache-2.0", providers, 1);
+static const char *const trial[] = {"TUTTI_FAULT=rank=1,op=barrier:delay=1ms", NULL};
+
+TUTTI_PLUGIN_EXPORT_TRIAL("fault", TUTTI_VERSION ", faults by rule and seed", "Apache-2.0",
+                          providers, 1, NULL, trial);

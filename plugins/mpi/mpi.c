@@ -330,5 +330,7 @@ static const tutti_provider mpi_bootstrap = {.struct_size = sizeof(tutti_provide
                                              .ops = &mpi_bootstrap_table};
 static const tutti_provider *const providers[] = {&mpi_transport, &mpi_collectives, &mpi_bootstrap};
 
-TUTTI_PLUGIN_EXPORT_LEAVE("mpi", TUTTI_VERSION ", Open MPI 4, MPICH 4 and the standard MPI ABI",
-                          "Apache-2.0", providers, 3, mpi_leave);
+static const char *const trial[] = {"launcher=mpi", NULL};
+
+TUTTI_PLUGIN_EXPORT_TRIAL("mpi", TUTTI_VERSION ", Open MPI 4, MPICH 4 and the standard MPI ABI",
+                          "Apache-2.0", providers, 3, mpi_leave, trial);

@@ -33,6 +33,56 @@ Test(check, the_plugins_of_this_build_pass)
                   4); /* strangers, lanes, reach, collectives */
 }
 
+/* Wrappers: ranks over tcp. fault says itself what it is tried with. */
+Test(check, the_wrappers_of_this_build_pass)
+{
+    static const char *const names[] = {"trace", "check", "fault"};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+        g_autofree char *path = g_strdup_printf(TUTTI_BUILD_PLUGINS "/libtutti-%s.so", names[i]);
+
+        expect_passes(path, 21); /* transport.*, collectives.serves */
+    }
+}
+
+/* Two checks, or with TUTTI_KIT_WHOLE all; by each MPI that is here. */
+Test(check, mpi_is_tried_in_a_job_of_its_launcher)
+{
+    static const char *const families[] = {"openmpi", "mpich"};
+    static const char *const only[] = {"--only transport.sizes", "--only ranks.broadcast"};
+    const bool whole = g_getenv("TUTTI_KIT_WHOLE") != NULL;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(families); i++) {
+        g_autofree char *launcher = g_strdup_printf("mpirun.%s", families[i]);
+        g_autofree char *here = g_find_program_in_path(launcher);
+
+        for (size_t k = 0; here && k < (whole ? 1 : G_N_ELEMENTS(only)); k++) {
+            struct ran checked =
+                ran("! test -e " TUTTI_BUILD_PLUGINS "/libtutti-mpi.so || "
+                    "TUTTI_MPI=%s $TUTTI check %s " TUTTI_BUILD_PLUGINS "/libtutti-mpi.so",
+                    families[i], whole ? "" : only[k]);
+
+            cr_expect_eq(checked.code, 0, "%s: %s%s", families[i], checked.out, checked.err);
+            cr_expect_null(strstr(checked.out, "has to be started"), "%s", checked.out);
+            ran_free(&checked);
+        }
+    }
+}
+
+Test(check, what_needs_a_launcher_that_is_not_here_is_not_tried)
+{
+    struct ran checked =
+        ran("! test -e " TUTTI_BUILD_PLUGINS "/libtutti-mpi.so || "
+            "PATH=/nonexistent $TUTTI check --only 'transport.*' " TUTTI_BUILD_PLUGINS
+            "/libtutti-mpi.so");
+
+    cr_expect_eq(checked.code, 0, "%s%s", checked.out, checked.err);
+    if (*checked.out)
+        cr_expect_not_null(strstr(checked.out, "it has to be started by the launcher \"mpi\""),
+                           "%s", checked.out);
+    ran_free(&checked);
+}
+
 /* Its ranks are served by it, and by shm and tcp. */
 Test(check, an_engine_with_collectives_alone_passes)
 {
