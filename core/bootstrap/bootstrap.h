@@ -31,6 +31,7 @@ struct bootstrap {
     uint16_t port;
     char keeper[320]; /* which member serves the store, in words; "": none, as far as is known */
     int64_t earlier;  /* how often this process has met under that name before; bootstrap_count() */
+    uint64_t nonce;   /* of a count that was not answered; 0: none */
     bool was_here;    /* this rank has met in this very store before, in whatever process */
     int64_t deadline_ns; /* CLOCK_MONOTONIC; as given to bootstrap_resolve() */
 };

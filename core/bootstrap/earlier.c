@@ -24,7 +24,13 @@
 #include "base/number.h"
 #include "bootstrap/bootstrap.h"
 
-enum { PROCESS_ROOM = 128, VALUE_ROOM = PROCESS_ROOM + 64, KEY_ROOM = 512, TRIES = 1000 };
+enum {
+    PROCESS_ROOM = 128,
+    VALUE_ROOM = PROCESS_ROOM + 64,
+    KEY_ROOM = 512,
+    NONCE_ROOM = 17,
+    TRIES = 1000
+};
 
 /* No two processes have the same, not even one after the other: boot, id and start. */
 static void describe_process(char ret_process[PROCESS_ROOM])
@@ -74,43 +80,55 @@ static bool read_value(const tutti_store_value *value, int64_t *ret_count,
     return number_parse(text, 0, INT64_MAX - 1, ret_count);
 }
 
+static bool ends_with(const tutti_store_value *value, const char *text)
+{
+    const size_t size = strlen(text);
+
+    return value->size >= size &&
+           !memcmp((const char *)value->data + value->size - size, text, size);
+}
+
 tutti_status bootstrap_count(struct bootstrap *bootstrap, const char *name)
 {
     static _Atomic bool has_met;
     char key[KEY_ROOM], own[PROCESS_ROOM], process[PROCESS_ROOM], text[VALUE_ROOM];
     tutti_store_value expected = {0}, found = {0};
-    uint64_t nonce;
+    char nonce[NONCE_ROOM];
     int64_t count = 0;
     tutti_status status = TUTTI_OK;
 
     /* A store that ends before it has answered may be the one that was left. */
     bootstrap->was_here = atomic_load(&has_met);
-    if (getrandom(&nonce, sizeof nonce, 0) != sizeof nonce)
+    /* A write whose answer was lost is known by its nonce when the count is asked for again. */
+    if (!bootstrap->nonce &&
+        getrandom(&bootstrap->nonce, sizeof bootstrap->nonce, 0) != sizeof bootstrap->nonce)
         return error_set_errno(TUTTI_ERR_SYSTEM, errno, "no random numbers");
+    snprintf(nonce, sizeof nonce, "%016" PRIx64, bootstrap->nonce);
     describe_process(own);
     snprintf(key, sizeof key, "tutti/%s/%d/met/%s/%d", bootstrap->run_id, bootstrap->restart, name,
              bootstrap->rank);
     for (int i = 0; i < TRIES && !status; i++) {
         const int64_t left = clock_left_ms(bootstrap->deadline_ns, INT_MAX);
-        const int n = snprintf(text, sizeof text, "%" PRId64 " %s %016" PRIx64, count, own, nonce);
+        const int n = snprintf(text, sizeof text, "%" PRId64 " %s %s", count, own, nonce);
 
         status = tutti_store_compare_set(bootstrap->store, key, expected.data, expected.size, text,
                                          (size_t)n, left ? left : 1, &found);
         tutti_store_value_free(&expected);
         if (status)
             break;
-        const bool is_own = found.size == (size_t)n && !memcmp(found.data, text, (size_t)n);
-        bootstrap->was_here = i > 0 || !is_own;
-        if (is_own) {
+        const bool is_own = ends_with(&found, nonce);
+        if (!read_value(&found, &count, process))
+            status = error_set(TUTTI_ERR_STORE, "the key \"/%s\" in the store is damaged", key);
+        else if (!is_own)
+            count += !strcmp(process, own);
+        bootstrap->was_here = i > 0 || !is_own || count;
+        if (is_own && !status) {
             tutti_store_value_free(&found);
             bootstrap->earlier = count;
+            bootstrap->nonce = 0;
             atomic_store(&has_met, true);
             return TUTTI_OK;
         }
-        if (!read_value(&found, &count, process))
-            status = error_set(TUTTI_ERR_STORE, "the key \"/%s\" in the store is damaged", key);
-        else
-            count += !strcmp(process, own);
         expected = found;
         found = (tutti_store_value){0};
     }
