@@ -168,6 +168,7 @@ static bool has_vanished(int error)
 static void conn_failed(struct control *control, struct control_conn *conn, int error,
                         const char *why)
 {
+    const bool forming = control->handlers && !conn->dialing;
     int rank = conn->rank;
 
     if (conn->closing)
@@ -176,7 +177,11 @@ static void conn_failed(struct control *control, struct control_conn *conn, int 
     if (rank < 0)
         return;
     control->members[rank].vanished |= has_vanished(error);
-    control_unreachable(control, rank, error ? strerror(error) : why);
+    /* A new connection would not bring what was lost with this one: no message of an agreement comes twice. */
+    if (forming)
+        control_lost(control, rank, error ? strerror(error) : why);
+    else
+        control_unreachable(control, rank, error ? strerror(error) : why);
 }
 
 static void conn_flush(struct control *control, struct control_conn *conn)

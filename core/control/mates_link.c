@@ -164,6 +164,9 @@ static void link_ready(struct control *control, struct control_watch *watch, uin
                 mates_suspect(mates);
             if (leader_left && mates->state == MATES_FORMING)
                 mates_fail(mates, "the first member of this host closed its socket");
+            else if (link->index >= 0 && mates->state == MATES_FORMING)
+                mates_fail(mates, "rank %d is not connected any more",
+                           mates->peers[link->index].rank);
             return;
         }
         if (cut) {
