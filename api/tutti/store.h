@@ -54,6 +54,68 @@ TUTTI_API tutti_status tutti_store_open_tcp(const char *host, uint16_t port, int
 TUTTI_API tutti_status tutti_store_open_prefix(tutti_store *store, const char *prefix,
                                                tutti_store **ret_store);
 
+/**
+ * What a store of the program's own does, for tutti_store_create(). Zeroed members at the end are left
+ * out; members are only appended.
+ *
+ * `self` is what tutti_store_create() was given. Keys end with NUL and are as the caller of tutti_store_set()
+ * and its like gave them. No function waits for a key: tutti looks again after a pause. `timeout_ms` is what
+ * is left of the call's deadline, 0 when it has passed; a function that cannot be done by then returns
+ * TUTTI_ERR_TIMEOUT. tutti calls one function at a time, from those threads that call tutti_init(),
+ * tutti_group_new() and the functions of this store. None calls this store again.
+ *
+ * Results: TUTTI_OK; TUTTI_ERR_TIMEOUT and TUTTI_ERR_NO_MEMORY are passed on; any other is TUTTI_ERR_STORE to
+ * the caller, which ends what it was doing.
+ */
+typedef struct tutti_store_ops {
+    uint32_t struct_size; /* of this struct, as the program was compiled with it */
+    uint32_t reserved;    /* 0 */
+    /** Stores `size` bytes under the key, over what was there; they are the caller's. */
+    tutti_status (*set)(void *self, const char *key, const void *data, size_t size,
+                        int64_t timeout_ms);
+    /** Gives the bytes under the key by tutti_store_value_set(); tutti frees them. TUTTI_ERR_NOT_READY, at
+     * once: the key is not there. */
+    tutti_status (*get)(void *self, const char *key, int64_t timeout_ms,
+                        tutti_store_value *ret_value);
+    /** As tutti_store_compare_set(), in one step for all members. */
+    tutti_status (*compare_set)(void *self, const char *key, const void *expected,
+                                size_t expected_size, const void *desired, size_t desired_size,
+                                int64_t timeout_ms, tutti_store_value *ret_value);
+    /** Whether all of `count` keys are there now. NULL: each is asked for by get(). */
+    tutti_status (*check)(void *self, const char *const *keys, size_t count, int64_t timeout_ms,
+                          int32_t *ret_present);
+    /** As tutti_store_add(), which is UNSUPPORTED when this is NULL; tutti itself does not need it. So
+     * are the functions below. */
+    tutti_status (*add)(void *self, const char *key, int64_t delta, int64_t timeout_ms,
+                        int64_t *ret_value);
+    /** As tutti_store_append(). */
+    tutti_status (*append)(void *self, const char *key, const void *data, size_t size,
+                           int64_t timeout_ms);
+    /** Removes the key, and tells whether it was there. NULL: also tutti's own keys stay. */
+    tutti_status (*remove)(void *self, const char *key, int64_t timeout_ms, int32_t *ret_existed);
+    /** As tutti_store_num_keys(). */
+    tutti_status (*num_keys)(void *self, int64_t timeout_ms, int64_t *ret_count);
+    /** The last reference is gone; nothing is called any more. NULL: nothing is to be done. */
+    void (*close)(void *self);
+} tutti_store_ops;
+
+/**
+ * A store by functions of the program's own: what it has already (c10d::Store, etcd, a shared dictionary).
+ *
+ * ops        copied. struct_size, set, get and compare_set must be there.
+ * self       handed to each function; may be NULL. Has to live until close().
+ * ret_store  dropped by tutti_store_unref().
+ *
+ * Errors: INVALID_ARGUMENT, NEWER_CALLER, NO_MEMORY.
+ */
+TUTTI_API tutti_status tutti_store_create(const tutti_store_ops *ops, void *self,
+                                          tutti_store **ret_store);
+
+/** Makes `value` a copy of `size` bytes at `data`; for the functions of tutti_store_ops. What it had
+ * before is not freed. Errors: INVALID_ARGUMENT, NO_MEMORY. */
+TUTTI_API tutti_status tutti_store_value_set(tutti_store_value *value, const void *data,
+                                             size_t size);
+
 /** Takes one more reference, and returns `store`. */
 TUTTI_API tutti_store *tutti_store_ref(tutti_store *store);
 /** Drops a reference; the last one closes. NULL is allowed. */

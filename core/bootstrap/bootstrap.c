@@ -4,8 +4,9 @@
  * held for as long as somebody may still read from it.
  *
  * The server of a world is shared with the groups that are made from it; whoever drops it last stops
- * it. A store that is used for other things too, given or inherited, is cloned for the agreement,
- * since calls of one store queue behind each other.
+ * it. A store that is used for other things too, given or inherited, is used as it is: connections cost
+ * their server, and some look each up by name. Its calls queue behind each other, so who meets there does not
+ * wait in it, but looks again and again.
  */
 #include "bootstrap/bootstrap.h"
 
@@ -241,12 +242,12 @@ tutti_status bootstrap_meet(const struct bootstrap *bootstrap, int64_t ms, tutti
         *ret_store = tutti_store_ref(bootstrap->store);
         return TUTTI_OK;
     }
-    /* A store that is gone says so at once on the connection that is there; a new one would be
-     * tried until the deadline. */
+    /* A store that is gone says so before anything is begun. */
     tutti_status status = tutti_store_check(bootstrap->store, &any, 1, ms, &present);
-    if (!status)
-        status = store_clone(bootstrap->store, ms, ret_store);
-    return status ? error_prefix("the store in which groups are made cannot be reached") : TUTTI_OK;
+    if (status)
+        return error_prefix("the store in which groups are made cannot be reached");
+    *ret_store = tutti_store_ref(bootstrap->store);
+    return TUTTI_OK;
 }
 
 tutti_status bootstrap_connect_again(tutti_store *store, int64_t ms, tutti_store **ret_store)

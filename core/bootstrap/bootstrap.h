@@ -20,8 +20,8 @@
 
 struct bootstrap {
     int rank, size;
-    tutti_store *store;              /* holds a reference */
-    bool shared;                     /* other threads may use that object, too */
+    tutti_store *store; /* holds a reference */
+    bool shared; /* other threads may use that object, too: no call may wait in it for a key */
     struct bootstrap_server *server; /* this process hosts the store; NULL: somebody else does */
     char run_id[128];                /* no '/' in it: it becomes a part of keys */
     int restart;                     /* attempt of the launcher, 0 first */
@@ -80,8 +80,8 @@ void bootstrap_inherit(const struct bootstrap *parent, int rank, int size, int64
                        struct bootstrap *ret_bootstrap);
 
 /*
- * A store object for one agreement, whose waits hold no other thread back; the caller drops it. Waits
- * twice `ms` at most. STORE: the store is gone. TIMEOUT: it has not answered so far; may be repeated.
+ * The store for one agreement, if it is there still; the caller drops it. Waits `ms` at most. STORE: the
+ * store is gone. TIMEOUT: it has not answered so far; may be repeated.
  */
 tutti_status bootstrap_meet(const struct bootstrap *bootstrap, int64_t ms, tutti_store **ret_store);
 

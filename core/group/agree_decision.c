@@ -40,8 +40,8 @@ tutti_status agree_await_keys(struct agreement *a, const char *const *keys, size
 }
 
 /*
- * Those that have to look at something else meanwhile, at the leader or at a parent, look for the
- * decision again and again; the others are waited for by the store. OK without a value: a->outcome
+ * Those that have to look at something else meanwhile, at the leader or at a parent, and those whose store
+ * others use, look for the decision again and again; the others are waited for by the store. OK without a value: a->outcome
  * tells.
  */
 static tutti_status await_decision(struct agreement *a, tutti_store_value *ret_value)
@@ -52,7 +52,7 @@ static tutti_status await_decision(struct agreement *a, tutti_store_value *ret_v
     int culprit = -1;
 
     agree_key(a, key, "decision/%u", a->round);
-    while (near_leader || a->from) {
+    while (near_leader || a->from || a->group->bootstrap.shared) {
         int64_t left = agree_left_ms(a);
         tutti_status status =
             agree_await_keys(a, keys, 1, left < STORE_POLL_MS ? left : STORE_POLL_MS);

@@ -171,13 +171,14 @@ static tutti_status await_offers(struct agreement *a, const char *const *keys, i
     int size = a->group->size, came;
     char missing[512], where[CONTROL_HOST_MAX + 64];
     int64_t started = clock_now_ns(), remind_ns = started;
+    const bool looks = a->from || a->group->bootstrap.shared;
 
     for (;;) {
-        int64_t left = agree_left_ms(a), look = a->from ? LATE_MS : REMIND_MS;
+        int64_t left = agree_left_ms(a), look = looks ? LATE_MS : REMIND_MS;
         int64_t slice = left < look ? left : look;
         tutti_status status =
-            a->from ? agree_await_keys(a, keys, (size_t)size, slice)
-                    : tutti_store_wait(a->store, keys, (size_t)size, slice > 0 ? slice : 1);
+            looks ? agree_await_keys(a, keys, (size_t)size, slice)
+                  : tutti_store_wait(a->store, keys, (size_t)size, slice > 0 ? slice : 1);
 
         if (agree_store_reconnected(a, status))
             continue;

@@ -50,8 +50,7 @@ struct store_ops {
     tutti_status (*remove)(tutti_store *store, const char *key, const struct store_time *time,
                            bool *ret_existed);
     tutti_status (*num_keys)(tutti_store *store, const struct store_time *time, int64_t *ret_count);
-    /* Another object for the same keys, whose calls do not queue behind this one's. NULL: calls of
-     * this kind never queue behind a wait. */
+    /* Another connection to the same keys. NULL: this kind has none. */
     tutti_status (*clone)(tutti_store *store, const struct store_time *time,
                           tutti_store **ret_store);
     /* As store_local_address(). NULL: "". */
@@ -74,9 +73,8 @@ void store_init(tutti_store *store, const struct store_ops *ops);
  * process; "" when the service is reached by no address (a file). */
 void store_local_address(tutti_store *store, char ret_address[STORE_ADDRESS_ROOM]);
 /*
- * A store with the same keys for one thread's long waits: calls of a tcp store queue behind each
- * other, and so one thread's wait would hold back the call of another that ends it. The caller
- * drops it with tutti_store_unref().
+ * Another connection to the keys of a tcp store, where the one that is there was lost; any other store as it
+ * is. The caller drops it with tutti_store_unref().
  */
 tutti_status store_clone(tutti_store *store, int64_t timeout_ms, tutti_store **ret_store);
 /* tutti_store_open_tcp() of a server that a member has, `server` in words. PEER_LOST, as below:

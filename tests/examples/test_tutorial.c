@@ -177,3 +177,11 @@ Test(tutorial, a_store_of_ones_own_serves_program_and_group)
     contains(output, "rank 1 of 2: 2 came\n");
     rmdir(folder);
 }
+
+Test(tutorial, a_store_of_functions_is_where_threads_meet)
+{
+    const char *output = output_of("'%s/store_of_functions'", PROGRAMS);
+
+    contains(output, "rank 0 of 2\n");
+    contains(output, "rank 1 of 2\n");
+}

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti_init() after tutti_group_destroy(), as programs that make their world anew do it. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "harness/rank.h"
 
@@ -41,14 +45,20 @@ RANK_CASE(init_and_destroy_without_a_pause)
     }
 }
 
-static tutti_store *open_store(void)
+static unsigned store_port(void)
 {
     const char *url = getenv("TUTTI_STORE");
     unsigned port = 0;
-    tutti_store *store = NULL;
 
     require(url && sscanf(url, "tcp://127.0.0.1:%u", &port) == 1);
-    require_ok(tutti_store_open_tcp("127.0.0.1", (uint16_t)port, 10000, &store));
+    return port;
+}
+
+static tutti_store *open_store(void)
+{
+    tutti_store *store = NULL;
+
+    require_ok(tutti_store_open_tcp("127.0.0.1", (uint16_t)store_port(), 10000, &store));
     return store;
 }
 
@@ -184,4 +194,132 @@ RANK_CASE(a_decision_to_abort_is_understood_in_every_protocol)
     require_ok(tutti_store_set(store, key, decision, used, 10000));
     rank_sleep_ms(500); /* the store is the test's */
     tutti_store_unref(store);
+}
+
+/* ---- a store of the program's own ---------------------------------------------------------------- */
+
+static tutti_status own_set(void *self, const char *key, const void *data, size_t size,
+                            int64_t timeout_ms)
+{
+    return tutti_store_set(self, key, data, size, timeout_ms ? timeout_ms : 1);
+}
+
+static tutti_status own_get(void *self, const char *key, int64_t timeout_ms,
+                            tutti_store_value *ret_value)
+{
+    int32_t present;
+    tutti_status status = tutti_store_check(self, &key, 1, timeout_ms ? timeout_ms : 1, &present);
+
+    if (status)
+        return status;
+    return present ? tutti_store_get(self, key, 10000, ret_value) : TUTTI_ERR_NOT_READY;
+}
+
+static tutti_status own_compare_set(void *self, const char *key, const void *expected,
+                                    size_t expected_size, const void *desired, size_t desired_size,
+                                    int64_t timeout_ms, tutti_store_value *ret_value)
+{
+    return tutti_store_compare_set(self, key, expected, expected_size, desired, desired_size,
+                                   timeout_ms ? timeout_ms : 1, ret_value);
+}
+
+static void own_close(void *self)
+{
+    tutti_store_unref(self);
+    rank_point("closed");
+}
+
+static int connections_to_the_store(void)
+{
+    const unsigned port = store_port();
+    int count = 0;
+
+    for (int fd = 0; fd < 256; fd++) {
+        struct sockaddr_in peer = {.sin_family = 0};
+        socklen_t bytes = sizeof peer;
+
+        count += !getpeername(fd, (struct sockaddr *)&peer, &bytes) && peer.sin_family == AF_INET &&
+                 ntohs(peer.sin_port) == port;
+    }
+    return count;
+}
+
+RANK_CASE(a_store_of_ones_own_makes_worlds_and_groups)
+{
+    const tutti_store_ops ops = {.struct_size = sizeof ops,
+                                 .set = own_set,
+                                 .get = own_get,
+                                 .compare_set = own_compare_set,
+                                 .close = own_close};
+    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
+
+    require_ok(tutti_store_create(&ops, open_store(), &options.store));
+    options.rank = rank;
+    options.world_size = size;
+    options.timeout_ms = 20000;
+    for (int lap = 0; lap < 2; lap++) {
+        tutti_group *world = rank_init(&options), *all;
+
+        sum_ranks(world, rank, size);
+        require_ok(tutti_group_new(world, NULL, 0, NULL, &all));
+        sum_ranks(all, rank, size);
+        check_ok(tutti_group_destroy(all));
+        check_ok(tutti_group_destroy(world));
+    }
+    check_eq(connections_to_the_store(), 1);
+    tutti_store_unref(options.store);
+    check_eq(connections_to_the_store(), 0);
+}
+
+/* The late one is late for one group; a second thread of the others makes another one meanwhile. */
+struct maker {
+    tutti_group *world, *group;
+    tutti_status status;
+};
+
+static void *make_pair(void *argument)
+{
+    struct maker *maker = argument;
+    static const int32_t pair[] = {0, 1};
+    tutti_group_options options = TUTTI_GROUP_OPTIONS_INIT;
+
+    options.name = "pair";
+    maker->status = tutti_group_new(maker->world, pair, 2, &options, &maker->group);
+    return NULL;
+}
+
+RANK_CASE(groups_share_the_connection_of_a_given_store)
+{
+    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
+    tutti_group *all;
+
+    options.store = open_store();
+    options.rank = rank;
+    options.world_size = size;
+    options.timeout_ms = 20000;
+    tutti_group *world = rank_init(&options);
+    struct maker maker = {.world = world};
+    pthread_t thread;
+    tutti_group_options named = TUTTI_GROUP_OPTIONS_INIT;
+
+    named.name = "all";
+    if (rank < 2) {
+        require(!pthread_create(&thread, NULL, make_pair, &maker));
+        const int64_t began = rank_now_ns();
+
+        rank_sleep_ms(100);
+        check_eq(connections_to_the_store(), 1);
+        require_ok(tutti_group_new(world, NULL, 0, &named, &all));
+        check(rank_now_ns() - began > 1000000000);
+        pthread_join(thread, NULL);
+        check_ok(maker.status);
+        check_ok(tutti_group_destroy(maker.group));
+    } else {
+        rank_sleep_ms(2000);
+        require_ok(tutti_group_new(world, NULL, 0, &named, &all));
+    }
+    sum_ranks(all, rank, size);
+    check_ok(tutti_group_destroy(all));
+    check_ok(tutti_group_destroy(world));
+    tutti_store_unref(options.store);
 }

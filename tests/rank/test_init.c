@@ -79,3 +79,13 @@ Test(init, a_decision_to_abort_is_understood_in_every_protocol)
 {
     run("a_decision_to_abort_is_understood_in_every_protocol");
 }
+
+Test(init, a_store_of_ones_own_makes_worlds_and_groups)
+{
+    run("a_store_of_ones_own_makes_worlds_and_groups");
+}
+
+Test(init, groups_share_the_connection_of_a_given_store)
+{
+    run("groups_share_the_connection_of_a_given_store");
+}

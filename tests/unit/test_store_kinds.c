@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every kind of store has in common: each case runs over hash, file, tcp and prefix stores. */
+/* What every kind of store has in common: each case runs over hash, file, tcp and prefix stores, and a program's own. */
 #include <criterion/criterion.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -20,6 +20,84 @@ struct kind {
     char path[64];
 };
 
+/* ---- a program's own store, of a dictionary that it has ---- */
+
+static tutti_status dictionary_set(void *self, const char *key, const void *data, size_t size,
+                                   int64_t timeout_ms)
+{
+    return tutti_store_set(self, key, data, size, timeout_ms ? timeout_ms : 1);
+}
+
+static tutti_status dictionary_get(void *self, const char *key, int64_t timeout_ms,
+                                   tutti_store_value *ret_value)
+{
+    tutti_store_value value;
+    int32_t present;
+
+    (void)timeout_ms;
+    if (tutti_store_check(self, &key, 1, 1000, &present) || !present)
+        return TUTTI_ERR_NOT_READY;
+    if (tutti_store_get(self, key, 1000, &value))
+        return TUTTI_ERR_INTERNAL;
+    tutti_status status = tutti_store_value_set(ret_value, value.data, value.size);
+    tutti_store_value_free(&value);
+    return status;
+}
+
+static tutti_status dictionary_compare_set(void *self, const char *key, const void *expected,
+                                           size_t expected_size, const void *desired,
+                                           size_t desired_size, int64_t timeout_ms,
+                                           tutti_store_value *ret_value)
+{
+    (void)timeout_ms;
+    return tutti_store_compare_set(self, key, expected, expected_size, desired, desired_size, 1000,
+                                   ret_value);
+}
+
+static tutti_status dictionary_add(void *self, const char *key, int64_t delta, int64_t timeout_ms,
+                                   int64_t *ret_value)
+{
+    (void)timeout_ms;
+    return tutti_store_add(self, key, delta, 1000, ret_value);
+}
+
+static tutti_status dictionary_append(void *self, const char *key, const void *data, size_t size,
+                                      int64_t timeout_ms)
+{
+    (void)timeout_ms;
+    return tutti_store_append(self, key, data, size, 1000);
+}
+
+static tutti_status dictionary_remove(void *self, const char *key, int64_t timeout_ms,
+                                      int32_t *ret_existed)
+{
+    (void)timeout_ms;
+    return tutti_store_delete(self, key, 1000, ret_existed);
+}
+
+static tutti_status dictionary_num_keys(void *self, int64_t timeout_ms, int64_t *ret_count)
+{
+    (void)timeout_ms;
+    return tutti_store_num_keys(self, 1000, ret_count);
+}
+
+static void dictionary_close(void *self)
+{
+    tutti_store_unref(self);
+}
+
+static const tutti_store_ops dictionary = {
+    .struct_size = sizeof dictionary,
+    .set = dictionary_set,
+    .get = dictionary_get,
+    .compare_set = dictionary_compare_set,
+    .add = dictionary_add,
+    .append = dictionary_append,
+    .remove = dictionary_remove,
+    .num_keys = dictionary_num_keys,
+    .close = dictionary_close,
+};
+
 static void open_kind(struct kind *kind, const char *name)
 {
     *kind = (struct kind){.name = name};
@@ -35,6 +113,10 @@ static void open_kind(struct kind *kind, const char *name)
                      TUTTI_OK, "%s", tutti_last_error());
     } else {
         cr_assert_eq(tutti_store_open_hash(&kind->store), TUTTI_OK);
+    }
+    if (!strcmp(name, "own")) {
+        cr_assert_eq(tutti_store_create(&dictionary, kind->store, &kind->store), TUTTI_OK, "%s",
+                     tutti_last_error());
     }
     if (!strcmp(name, "prefix")) {
         tutti_store *inner = kind->store;
@@ -57,7 +139,7 @@ static void close_kind(struct kind *kind)
         for (struct kind kind = {0}; !kind.name && (open_kind(&kind, *kind_name), 1);              \
              close_kind(&kind))
 
-static const char *const kind_names[] = {"hash", "file", "tcp", "prefix", NULL};
+static const char *const kind_names[] = {"hash", "file", "tcp", "prefix", "own", NULL};
 
 static void check_value(struct kind *kind, const char *key, const void *data, size_t size)
 {
@@ -373,4 +455,40 @@ Test(store_kinds, prefixes_nest_with_the_inner_one_first, .timeout = 20)
     tutti_store_unref(hash);
     tutti_store_unref(inner);
     tutti_store_unref(outer);
+}
+
+static tutti_status refuse_set(void *self, const char *key, const void *data, size_t size,
+                               int64_t timeout_ms)
+{
+    (void)self, (void)key, (void)data, (void)size, (void)timeout_ms;
+    return TUTTI_ERR_DENIED;
+}
+
+Test(store_kinds, what_a_store_of_ones_own_lacks_or_refuses_is_said, .timeout = 30)
+{
+    tutti_store_ops ops = {.struct_size = sizeof ops,
+                           .set = refuse_set,
+                           .get = dictionary_get,
+                           .compare_set = dictionary_compare_set};
+    tutti_store *inner, *store;
+    tutti_store_value value;
+    int64_t sum;
+
+    cr_assert_eq(tutti_store_open_hash(&inner), TUTTI_OK);
+    cr_assert_eq(tutti_store_create(&ops, inner, &store), TUTTI_OK, "%s", tutti_last_error());
+    cr_expect_eq(tutti_store_set(store, "k", "v", 1, 1000), TUTTI_ERR_STORE);
+    cr_expect_not_null(strstr(tutti_last_error(), "set of the key \"k\" returned TUTTI_ERR_DENIED"),
+                       "%s", tutti_last_error());
+    cr_expect_eq(tutti_store_get(store, "k", 50, &value), TUTTI_ERR_TIMEOUT);
+    cr_expect_not_null(strstr(tutti_last_error(), "\"/k\" in the program's own store"), "%s",
+                       tutti_last_error());
+    cr_expect_eq(tutti_store_add(store, "k", 1, 1000, &sum), TUTTI_ERR_UNSUPPORTED);
+    cr_expect_not_null(strstr(tutti_last_error(), "has no function \"add\""), "%s",
+                       tutti_last_error());
+    tutti_store_unref(store);
+    tutti_store_unref(inner); /* there was no close() */
+    ops.get = NULL;
+    cr_expect_eq(tutti_store_create(&ops, NULL, &store), TUTTI_ERR_INVALID_ARGUMENT);
+    ops.struct_size = 0;
+    cr_expect_eq(tutti_store_create(&ops, NULL, &store), TUTTI_ERR_INVALID_ARGUMENT);
 }
