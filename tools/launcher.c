@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launcher.h"
+#include "launcher_inside.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,32 +31,6 @@ enum {
     KILL_ROUND_MS = 10,
     KILL_GIVE_UP_MS = 3000, /* uninterruptible sleep: say so and go */
     QUIET_MS = 200,         /* a pipe that a process outside the job holds open never ends */
-    TAIL_LINES = 20,
-};
-
-enum phase { RUNNING, WAITING, ENDING, PRINTING };
-
-struct launcher {
-    const struct launch_options *options;
-    tutti_store_server *store;
-    struct stand_ins *stand_ins; /* NULL: none, or not needed any more */
-    struct output *output;
-    struct rank *ranks;
-    int started, exited; /* ranks */
-    int exits;           /* epoll over the pidfds */
-    int exec_errors;     /* reading end: errno of children that could not exec */
-    int guard;           /* readable when the guard has died */
-    enum phase phase;
-    const struct rank *first; /* who failed first, NULL: nobody */
-    int interrupted;          /* the signal that ended the job, 0: none */
-    int exec_errno;
-    bool children_gone, killing, gave_up, reported, done;
-    guint grace_timer, print_timer;
-    unsigned long long quiet_bytes;
-    gint64 began_us, ending_us, killing_us;
-    struct oom_count oom_before;
-    sigset_t signals, mask_before;
-    struct rlimit files_before;
 };
 
 static void advance(struct launcher *l);
@@ -83,8 +57,8 @@ static void signal_all(struct launcher *l, int sig)
     for (int i = 0; i < l->started; i++) {
         struct rank *rank = &l->ranks[i];
 
-        if (rank->exited)
-            continue;
+        if (rank->exited || (sig == SIGTERM && !l->interrupted && record_is_leaving(rank)))
+            continue; /* what is leaving keeps its exit code */
         if (kill(-rank->pid, sig) < 0 && errno == ESRCH)
             kill(rank->pid, sig);  /* between fork and setsid() it leads no group yet */
         kill(-rank->pid, SIGCONT); /* a stopped process takes SIGTERM only once it goes on */
@@ -203,6 +177,7 @@ static void rank_exited(struct launcher *l, struct rank *rank)
 {
     int status;
 
+    records_read(l->records); /* while its number is its own */
     if (waitpid(rank->pid, &status, WNOHANG) != rank->pid)
         return;
     if (rank->pidfd >= 0)
@@ -281,44 +256,6 @@ static void collect_exits(struct launcher *l)
 
 /* ---- printing ---- */
 
-static void say_outcome(struct launcher *l)
-{
-    g_autofree char *text = NULL;
-
-    double seconds = (double)(g_get_monotonic_time() - l->began_us) / 1e6;
-
-    if (l->gave_up)
-        output_say(l->output, "tutti run: a process of the job survived SIGKILL and is left behind "
-                              "(uninterruptible sleep, or another user's)\n");
-    if (l->exec_errno) {
-        text = g_strdup_printf("tutti run: program '%s' cannot be started: %s%s\n",
-                               l->options->argv[0], strerror(l->exec_errno),
-                               l->exec_errno == ENOEXEC
-                                   ? " (built for another machine, or a script without a #! line)"
-                                   : "");
-    } else if (l->first) {
-        g_auto(GStrv) tail = output_tail(l->output, l->first->index, TAIL_LINES);
-        struct report report = {
-            .ranks = l->ranks,
-            .count = l->started,
-            .first = l->first,
-            .tail = tail,
-            .seconds = seconds,
-            .killed_after_s = (double)(l->killing_us - l->ending_us) / 1e6,
-            .before = l->oom_before,
-            .log_dir = l->options->log_dir,
-            .color = cli_color(STDERR_FILENO),
-        };
-
-        text = report_text(&report);
-    } else if (l->interrupted && l->interrupted != SIGPIPE) {
-        text = g_strdup_printf("tutti run: ended by SIG%s after %.1f s\n",
-                               sigabbrev_np(l->interrupted), seconds);
-    }
-    if (text)
-        output_say(l->output, text);
-}
-
 static gboolean print_over(gpointer user)
 {
     struct launcher *l = user;
@@ -362,7 +299,7 @@ static void advance(struct launcher *l)
     }
     if (l->phase == PRINTING && !l->reported && output_ended(l->output)) {
         l->reported = true;
-        say_outcome(l);
+        launcher_say_outcome(l);
     }
     if (l->phase == PRINTING && l->reported && output_drained(l->output))
         l->done = true;
@@ -403,81 +340,6 @@ static gboolean guard_died(gint fd, GIOCondition condition, gpointer user)
 }
 
 /* ---- starting ---- */
-
-/* A rank takes two pipes, two log files, a pidfd and a connection to the store here, and two
- * descriptors when it takes a stand-in's place. */
-static bool raise_file_limit(struct launcher *l)
-{
-    rlim_t wanted = 64 + 8 * (rlim_t)l->options->ranks;
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &l->files_before) < 0)
-        return true;
-    limit = l->files_before;
-    if (limit.rlim_max < wanted) {
-        cli_say("run", "%d ranks need %llu open files, and the hard limit is %llu (ulimit -Hn)",
-                l->options->ranks, (unsigned long long)wanted, (unsigned long long)limit.rlim_max);
-        return false;
-    }
-    if (limit.rlim_cur < wanted) {
-        limit.rlim_cur = wanted;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-    return true;
-}
-
-static void watch_exit(struct launcher *l, struct rank *rank)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = rank};
-
-    rank->pidfd = (int)syscall(SYS_pidfd_open, rank->pid, 0u);
-    if (rank->pidfd >= 0 && epoll_ctl(l->exits, EPOLL_CTL_ADD, rank->pidfd, &event) < 0) {
-        close(rank->pidfd);
-        rank->pidfd = -1;
-    }
-}
-
-static bool start_ranks(struct launcher *l)
-{
-    g_autofree char *run_id = g_uuid_string_random();
-    struct start_job job = {
-        .ranks = l->options->ranks,
-        .path = l->options->program,
-        .argv = l->options->argv,
-        .run_id = run_id,
-        .backend = l->options->backend,
-        .stand_ins = l->stand_ins,
-        .store_port = tutti_store_server_port(l->store),
-        .mask = l->mask_before,
-        .files = l->files_before,
-    };
-    int errors[2];
-
-    if (pipe2(errors, O_CLOEXEC | O_NONBLOCK) < 0) {
-        cli_say("run", "cannot make a pipe: %s", strerror(errno));
-        return false;
-    }
-    l->exec_errors = errors[0];
-    for (int i = 0; i < job.ranks; i++) {
-        struct start_result started;
-        struct rank *rank = &l->ranks[i];
-        int error = start_rank(&job, i, errors[1], &started);
-
-        if (error) {
-            cli_say("run", "cannot start rank %d of %d: %s%s", i, job.ranks, strerror(error),
-                    error == EAGAIN ? " (the limit of processes, ulimit -u)" : "");
-            close(errors[1]);
-            return false;
-        }
-        *rank = (struct rank){.index = i, .pid = started.pid};
-        watch_exit(l, rank);
-        output_attach(l->output, i, OUTPUT_STDOUT, started.out);
-        output_attach(l->output, i, OUTPUT_STDERR, started.err);
-        l->started++;
-    }
-    close(errors[1]);
-    return true;
-}
 
 /* Before any thread is made, so that all inherit the mask. */
 static bool watch_signals(struct launcher *l)
@@ -537,15 +399,6 @@ static bool start_stand_ins(struct launcher *l)
     return l->stand_ins;
 }
 
-static int exit_code(const struct launcher *l)
-{
-    if (l->exec_errno)
-        return l->exec_errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
-    if (l->first)
-        return report_exit_code(l->first->wait_status);
-    return l->interrupted ? 128 + l->interrupted : EXIT_OK;
-}
-
 int launcher_run(const struct launch_options *options, int guard_fd)
 {
     struct launcher l = {.options = options, .exec_errors = -1, .guard = guard_fd};
@@ -556,7 +409,7 @@ int launcher_run(const struct launch_options *options, int guard_fd)
                                     .user = &l};
     bool started = false;
 
-    if (!raise_file_limit(&l) || !watch_signals(&l))
+    if (!launcher_raise_file_limit(&l) || !watch_signals(&l))
         return EXIT_FAILED;
     l.output = output_new(&output);
     if (!l.output)
@@ -565,9 +418,11 @@ int launcher_run(const struct launch_options *options, int guard_fd)
         cli_say("run", "cannot serve the store on 127.0.0.1: %s", tutti_last_error());
     } else {
         l.ranks = g_new0(struct rank, options->ranks);
+        l.run_id = g_uuid_string_random();
+        l.records = records_new(l.run_id, l.ranks, options->ranks);
         l.began_us = g_get_monotonic_time();
         oom_count_read(&l.oom_before);
-        started = start_stand_ins(&l) && start_ranks(&l);
+        started = start_stand_ins(&l) && launcher_start_ranks(&l);
         if (!started)
             begin_ending(&l); /* those that did start */
         collect_exits(&l);
@@ -576,11 +431,13 @@ int launcher_run(const struct launch_options *options, int guard_fd)
             g_main_context_iteration(NULL, TRUE);
     }
 
-    int code = started || l.interrupted ? exit_code(&l) : EXIT_FAILED;
+    int code = started || l.interrupted ? launcher_exit_code(&l) : EXIT_FAILED;
 
     stand_ins_stop(l.stand_ins);
     tutti_store_server_stop(l.store);
     output_free(l.output);
+    records_free(l.records);
+    g_free(l.run_id);
     g_free(l.ranks);
     return code;
 }

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "cli.h"
+#include "records.h"
 
 /* Where a controller's file of this process may be: below the mount by our path, or, when the
  * path is not ours to see (a container), at the mount itself. */
@@ -90,9 +91,7 @@ static const char *who_killed(const struct report *report)
     if (now.on_host > report->before.on_host)
         return "perhaps out of memory: the kernel's out-of-memory killer was at work on this host "
                "during the job";
-    return "the rank itself or another process sent it, not the launcher, nor the kernel for want "
-           "of "
-           "memory";
+    return "sent by the rank or another process; not the launcher, not the OOM killer";
 }
 
 static bool launcher_ended_some(const struct report *report)
@@ -182,7 +181,8 @@ static void describe_others(const struct report *report, const struct block *blo
 
     for (int i = 0; i < report->count; i++) {
         const struct rank *rank = &report->ranks[i];
-        bool is_later = !rank->exited || rank->exit_order > report->first->exit_order;
+        bool is_later =
+            !rank->exited || record_is_victim(rank) || rank->exit_order > report->first->exit_order;
 
         if (rank == report->first || is_later != later)
             continue;
@@ -223,8 +223,9 @@ static void describe_first(const struct report *report, const struct block *bloc
         if (WTERMSIG(status) == SIGKILL)
             block_line(block, "", "%s", who_killed(report));
     } else {
-        block_line(block, "first", "rank %d (pid %d) exited with code %d", first->index, first->pid,
-                   WEXITSTATUS(status));
+        block_line(block, "first", "rank %d (pid %d) exited with code %d%s", first->index,
+                   first->pid, WEXITSTATUS(status),
+                   WEXITSTATUS(status) ? "" : ", without leaving its group; others failed by that");
     }
 
     int lines = (int)g_strv_length((char **)report->tail);
@@ -259,7 +260,7 @@ char *report_text(const struct report *report)
     append_edge(block.text, utf8 ? "┌" : "+", dash);
     g_string_append(block.text, report->color ? "\033[0m\n" : "\n");
     block_line(&block, "tutti", "the job failed after %.1f s; exit code %d", report->seconds,
-               report_exit_code(report->first->wait_status));
+               report->exit_code);
     describe_first(report, &block);
     describe_others(report, &block, false);
     describe_others(report, &block, true);

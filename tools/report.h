@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The last thing that a failed job prints: one block that says which rank was first, how, what it
- * said on stderr, and what became of the others. "First" is the order in which the launcher saw the
- * exits, so a rank that stops with an error of its own because it has lost the first one comes after
- * it, whatever its code; and who was only ended is told from who ended by itself.
+ * said on stderr, and what became of the others. Which one that is, records_culprit() decides by what
+ * the ranks said of their end, and the order in which they exited; a rank that stopped because of another
+ * one comes after it. A rank that the launcher ended is told from one that ended by itself.
  */
 #ifndef TUTTI_TOOLS_REPORT_H
 #define TUTTI_TOOLS_REPORT_H
@@ -24,12 +24,13 @@ void oom_count_read(struct oom_count *ret_count);
 struct report {
     const struct rank *ranks;
     int count;
-    const struct rank *first;
-    char *const *tail;       /* the last lines of its stderr */
-    double seconds;          /* from start to end */
-    double killed_after_s;   /* from SIGTERM to SIGKILL, if that was sent */
-    struct oom_count before; /* when the job began */
-    const char *log_dir;     /* NULL: none */
+    const struct rank *first; /* the one to blame */
+    int exit_code;            /* of the job */
+    char *const *tail;        /* the last lines of its stderr */
+    double seconds;           /* from start to end */
+    double killed_after_s;    /* from SIGTERM to SIGKILL, if that was sent */
+    struct oom_count before;  /* when the job began */
+    const char *log_dir;      /* NULL: none */
     bool color;
 };
 

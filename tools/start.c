@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "records.h"
 #include "stand_in.h"
 
 static char **set(char **environment, const char *name, const char *value)
@@ -54,6 +55,13 @@ char **start_environment(const struct start_job *job, int rank)
     environment = set(environment, "TORCHELASTIC_RUN_ID", job->run_id);
     environment = set(environment, "TUTTI_RUN_ID", job->run_id);
     environment = set(environment, "TUTTI_STORE", store);
+    if (job->records) {
+        g_autofree char *name = records_name(job->records, rank);
+
+        environment = set(environment, "TUTTI_RUN_SOCKET", name);
+    } else {
+        environment = g_environ_unsetenv(environment, "TUTTI_RUN_SOCKET");
+    }
     /* A rank's stderr is a pipe; this tells it that a person is watching. */
     if (isatty(STDERR_FILENO))
         environment = set_number(environment, "TUTTI_RUN_TERMINAL", terminal_columns());

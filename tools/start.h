@@ -19,6 +19,7 @@ struct start_job {
     const char *path;                  /* the file to execute */
     char *const *argv;                 /* its arguments */
     const char *run_id;                /* unique to this launch */
+    const struct records *records;     /* where they say why they end; NULL: nowhere */
     const char *backend;               /* NULL: what the environment says */
     const struct stand_ins *stand_ins; /* whose places the ranks take; NULL: nobody's */
     uint16_t store_port;               /* on 127.0.0.1 */

@@ -67,6 +67,9 @@ enum environment_agreement {
     X(TUTTI_RUN_ID, "<words>", "none", ENV_TO_MEET,                                                \
       "The job's name, part of all keys in the store; overrides TORCHELASTIC_RUN_ID. `tutti run` " \
       "sets it.")                                                                                  \
+    X(TUTTI_RUN_SOCKET, "<words>", "", ENV_MAY_DIFFER,                                             \
+      "Set by `tutti run`: the abstract Unix socket to which libtutti tells why this rank ends, "  \
+      "and the rank. Set-id programs ignore it.")                                                  \
     X(TUTTI_RUN_TERMINAL, "<anything>", "", ENV_MAY_DIFFER,                                        \
       "For programs. Set by `tutti run` to the terminal's columns where what this rank prints "    \
       "ends on a terminal, so that a progress bar may move.")                                      \

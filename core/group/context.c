@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "group/dump.h"
+#include "group/exit_record.h"
 #include "group/group.h"
 #include "plugin/plugin.h"
 
@@ -43,6 +44,36 @@ static void propose_exit(struct tutti_group *group)
     control_propose(group->control, TUTTI_ERR_PEER_LOST, group->rank, words);
 }
 
+/* Whether the group has failed, or does now by what this member has proposed. */
+static bool has_failed(struct tutti_group *group, int64_t until)
+{
+    if (!control_verdict_status(group->control) && control_has_proposed(group->control))
+        control_await_verdict(group->control, clock_left_ms(until, EXIT_WAITS_MS));
+    return control_verdict_status(group->control);
+}
+
+/* Before the others can hear of it: they may be gone before this process is. */
+static void tell_launcher(struct engine *engine, int64_t until)
+{
+    struct tutti_group *left = NULL;
+    bool failed = false;
+
+    for (struct engine_source *s = engine->sources; s; s = s->next) {
+        struct tutti_group *group = (struct tutti_group *)s;
+
+        if (group->size == 1)
+            continue;
+        if (has_failed(group, until)) {
+            exit_record_failed(group);
+            failed = true;
+        } else {
+            left = group;
+        }
+    }
+    if (left && !failed)
+        exit_record_leaving(left);
+}
+
 /*
  * exit(3) without tutti_group_destroy(): the others hear it at once, and in words. Threads of the
  * program may still run; so what is walked is locked, and the whole ends after EXIT_WAITS_MS. Where
@@ -59,6 +90,7 @@ static void say_unclean_bye(void)
         (void)engine_stop(&c->engine, until);
         if (!engine_take_until(&c->engine, until))
             continue;
+        tell_launcher(&c->engine, until);
         for (struct engine_source *s = c->engine.sources; s; s = s->next)
             if (((struct tutti_group *)s)->size > 1)
                 propose_exit((struct tutti_group *)s);

@@ -22,6 +22,7 @@
 #include "base/text.h"
 #include "group/agree_wire.h"
 #include "group/dump.h"
+#include "group/exit_record.h"
 #include "group/launcher.h"
 #include "group/native.h"
 #include "group/recorder.h"
@@ -458,6 +459,7 @@ tutti_status tutti_init(const tutti_init_options *caller_options, tutti_group **
         return error_named(refuse_world(&options, name, status));
     status = form_world(world, &options);
     end_joining(context);
+    exit_record_formed(world, status);
     if (status) {
         group_free(world);
         return error_named(status);

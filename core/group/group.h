@@ -296,6 +296,7 @@ struct tutti_group {
     bool offered;              /* the others hear from the agreement how it ends */
     _Atomic int32_t failed;    /* every call returns the verdict */
     bool dumped;               /* because it failed */
+    bool exit_recorded;        /* the launcher has heard of the failure */
     bool told_end;             /* a call has returned the verdict to the program */
     /* Complete when all know that this member leaves; NULL: it stays. */
     struct operation_state *farewell;

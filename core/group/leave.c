@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "group/dump.h"
+#include "group/exit_record.h"
 #include "group/group.h"
 #include "group/native.h"
 #include "group/wrap.h"
@@ -164,6 +165,7 @@ tutti_status tutti_group_destroy(tutti_group *group)
     wrappers_finish(group);
     if (control_verdict_status(group->control)) { /* nobody may have looked yet */
         engine_take(&group->context->engine);
+        exit_record_failed(group);
         dump_failure(group);
         engine_release(&group->context->engine);
     }

@@ -22,6 +22,7 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "group/dump.h"
+#include "group/exit_record.h"
 #include "group/group.h"
 #include "group/native.h"
 #include "group/recorder.h"
@@ -89,6 +90,7 @@ static void fail_all(struct tutti_group *group)
 
     group->told_end |= group->queue.first || group->messages.first;
     if (!atomic_exchange(&group->failed, 1)) {
+        exit_record_failed(group);
         dump_failure(group); /* before what the calls wait for is forgotten */
         if (group->p2p)
             p2p_group_fail(group->p2p, status);

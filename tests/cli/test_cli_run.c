@@ -224,7 +224,7 @@ Test(run, says_how_the_first_rank_failed_and_exits_as_it_did, .timeout = 60)
         {"kill -ABRT $$", 134, "was ended by signal 6 (SIGABRT, Aborted)"},
         {"kill -SEGV $$", 139, "was ended by signal 11 (SIGSEGV, Segmentation fault)"},
         {"kill -KILL $$", 137, "was ended by signal 9 (SIGKILL, Killed)"},
-        {"kill -KILL $$", 137, "not the launcher, nor the kernel"},
+        {"kill -KILL $$", 137, "not the launcher, not the OOM killer"},
         {"kill -TERM $$", 143, "was ended by signal 15 (SIGTERM, Terminated)"},
         {"exit 3", 3, "rank 1 printed nothing on stderr"},
         {"echo why >&2; exit 4", 4, "the last 1 line of rank 1:"},

@@ -100,7 +100,7 @@ static void check_apart(const char *folder, const char *shared)
         g_autoptr(GPtrArray) found = document_find(source, "^#include \"([^\"]*/[^\"]*)\"");
 
         for (guint k = 0; k < found->len; k++)
-            cr_expect_str_eq(found->pdata[k], shared, "%s includes \"%s\"",
+            cr_expect(strstr(shared, found->pdata[k]), "%s includes \"%s\"",
                              (char *)sources->pdata[i], (char *)found->pdata[k]);
     }
 }
@@ -112,5 +112,5 @@ Test(arrows, plugins_include_the_public_headers_and_their_own, .timeout = 10)
 
 Test(arrows, tools_include_the_public_headers_and_their_own, .timeout = 10)
 {
-    check_apart("tools", "base/distance.h");
+    check_apart("tools", "base/distance.h base/exit_record.h");
 }

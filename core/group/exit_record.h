@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tells `tutti run` why this process is about to end (base/exit_record.h). Each call sends at most one
+ * datagram to this host, which takes SEND_MS at most when the launcher is stopped; without
+ * TUTTI_RUN_SOCKET, or in a set-id program, none does anything. None changes the thread's error.
+ */
+#ifndef TUTTI_GROUP_EXIT_RECORD_H
+#define TUTTI_GROUP_EXIT_RECORD_H
+
+#include "group/group.h"
+
+/* The group has a verdict; with the baton, sent once a group. */
+void exit_record_failed(struct tutti_group *group);
+/* What came of making the world. It is there: an earlier failure is no reason to end any more. It is not:
+ * the thread's error says why. */
+void exit_record_formed(const struct tutti_group *world, tutti_status status);
+/* This process exits and leaves the group, which has not failed, without a bye. */
+void exit_record_leaving(const struct tutti_group *group);
+
+#endif

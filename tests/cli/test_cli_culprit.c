@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `tutti run` names the rank that is to blame, in whatever order the ranks exit. The default is a few runs
+ * of each kind; TUTTI_CULPRIT_RUNS is how many there are instead.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+
+#define CONTAINS(text, words)                                                                      \
+    cr_assert_not_null(strstr(text, words), "no \"%s\" in:\n%s", words, text)
+#define LACKS(text, words) cr_assert_null(strstr(text, words), "\"%s\" in:\n%s", words, text)
+
+enum { RUNS = 2 };
+
+static int runs_wanted(void)
+{
+    const char *given = getenv("TUTTI_CULPRIT_RUNS");
+
+    return given && atoi(given) > 0 ? atoi(given) : RUNS;
+}
+
+/* One job of the program leaver; two hosts with half of the ranks each where `backend` is composed. */
+static struct ran leave(int ranks, const char *backend, const char *options, int who,
+                        const char *how)
+{
+    if (!strcmp(backend, "composed"))
+        return ran("TUTTI_BACKEND=local=shm,remote=tcp $TUTTI run -n %d %s -- sh -c "
+                   "'TUTTI_HOST=h$((RANK * 2 / WORLD_SIZE)) exec %s/leaver %d %s'",
+                   ranks, options, TUTTI_TEST_PROGRAMS, who, how);
+    return ran("$TUTTI run -n %d --backend %s %s %s/leaver %d %s", ranks, backend, options,
+               TUTTI_TEST_PROGRAMS, who, how);
+}
+
+static bool is_here(const char *backend)
+{
+    struct ran r;
+    bool here;
+
+    if (!strcmp(backend, "composed"))
+        return true;
+    r = ran("$TUTTI run -n 2 --backend %s %s/hello", backend, TUTTI_TEST_PROGRAMS);
+    here = r.code == 0;
+    ran_free(&r);
+    return here;
+}
+
+/* Ranks that each end with `code`, and are to be blamed. */
+static void blames(const char *backend, const char *how, int code)
+{
+    static const int sizes[] = {2, 4, 8};
+
+    if (!is_here(backend))
+        cr_skip_test("the backend is not here");
+    for (int run = 0; run < runs_wanted(); run++)
+        for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++) {
+            const int who = (run + 1) % sizes[i];
+            struct ran r = leave(sizes[i], backend, "", who, how);
+            g_autofree char *first = g_strdup_printf("first    rank %d (pid ", who);
+
+            cr_assert_eq(r.code, code, "%d ranks, run %d: code %d\n%s", sizes[i], run, r.code,
+                         r.err);
+            CONTAINS(r.err, first);
+            LACKS(r.err, "before it:");
+            ran_free(&r);
+        }
+}
+
+#define ON_EACH_BACKEND(name, how, code)                                                           \
+    Test(culprit, name##_over_shm, .timeout = 7200)                                                \
+    {                                                                                              \
+        blames("shm", how, code);                                                                  \
+    }                                                                                              \
+    Test(culprit, name##_over_tcp, .timeout = 7200)                                                \
+    {                                                                                              \
+        blames("tcp", how, code);                                                                  \
+    }                                                                                              \
+    Test(culprit, name##_on_two_hosts, .timeout = 7200)                                            \
+    {                                                                                              \
+        blames("composed", how, code);                                                             \
+    }                                                                                              \
+    Test(culprit, name##_over_gloo, .timeout = 7200)                                               \
+    {                                                                                              \
+        blames("gloo", how, code);                                                                 \
+    }                                                                                              \
+    Test(culprit, name##_over_mpi, .timeout = 7200)                                                \
+    {                                                                                              \
+        blames("mpi", how, code);                                                                  \
+    }
+
+ON_EACH_BACKEND(a_rank_that_returns_without_destroy_is_first, "return", 3)
+
+Test(culprit, a_rank_is_first_however_it_ends, .timeout = 60)
+{
+    static const struct {
+        const char *how;
+        int code;
+        const char *words;
+    } cases[] = {
+        {"exit", 3, "exited with code 3\n"},
+        {"_exit", 3, "exited with code 3\n"},
+        {"kill", 137, "was ended by signal 9 (SIGKILL, Killed)\n"},
+        {"argument", 3, "    tutti_all_reduce: no operation takes the tensor's dtype"},
+        {"abort", 3, "exited with code 3\n"},
+        {"zero", 1, "exited with code 0, without leaving its group; others failed by that\n"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        struct ran r = leave(4, "tcp", "", 2, cases[i].how);
+
+        cr_assert_eq(r.code, cases[i].code, "%s gives %d\n%s", cases[i].how, r.code, r.err);
+        CONTAINS(r.err, "first    rank 2 (pid ");
+        CONTAINS(r.err, cases[i].words);
+        CONTAINS(r.err, "  ranks 0,1,3: exited with code 1\n");
+        ran_free(&r);
+    }
+}
+
+Test(culprit, a_rank_that_takes_its_time_to_exit_keeps_its_code, .timeout = 60)
+{
+    /* Its group hears of the end before a handler that was registered earlier has run. */
+    struct ran r = leave(3, "shm", "--wait 0", 1, "slow");
+
+    cr_assert_eq(r.code, 3, "%s", r.err);
+    CONTAINS(r.err, "first    rank 1 (pid ");
+    CONTAINS(r.err, "exited with code 3\n");
+    ran_free(&r);
+}
+
+Test(culprit, a_job_inside_a_job_blames_its_own_rank, .timeout = 60)
+{
+    struct ran r =
+        ran("$TUTTI run -n 2 -- sh -c '[ $RANK = 0 ] || exit 0; exec $TUTTI run -n 4 %s/leaver 2 "
+            "return'",
+            TUTTI_TEST_PROGRAMS);
+
+    cr_assert_eq(r.code, 3, "%s", r.err);
+    CONTAINS(r.err, "first    rank 2 (pid ");
+    CONTAINS(r.err, "first    rank 0 (pid ");
+    ran_free(&r);
+}
+
+Test(culprit, what_is_no_record_changes_nothing, .timeout = 60)
+{
+    g_autofree char *python = g_find_program_in_path("python3");
+
+    if (!python)
+        cr_skip_test("there is no python3");
+    /* Rank 1 fails first and says of itself what it likes; rank 0 fails half a second later. */
+    struct ran r = ran("cd /tmp; $TUTTI run -n 2 --wait 5 -- python3 -c '\n"
+                       "import os, random, socket, struct, sys, time\n"
+                       "if os.environ[\"RANK\"] == \"0\":\n"
+                       "    time.sleep(0.5); sys.exit(4)\n"
+                       "name = os.environ[\"TUTTI_RUN_SOCKET\"].rsplit(\"/\", 1)[0]\n"
+                       "s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+                       "head = lambda place, culprit, pid: struct.pack(\"<IBIiiiii\", 0x31525554, "
+                       "1, place, -5, 1, "
+                       "2, culprit, pid)\n"
+                       "full = head(1, 0, 0) + struct.pack(\"<I\", 3) + b\"why\"\n"
+                       "sent = [os.urandom(random.randrange(1, 2000)) for i in range(200)]\n"
+                       "sent += [full[:n] for n in range(len(full))] + [full + b\"x\"]\n"
+                       "sent += [head(2 ** 31, 0, 0) + bytes(4), head(2, 0, 0) + bytes(4)]\n"
+                       "sent += [head(1, 0, 0) + struct.pack(\"<I\", 2 ** 32 - 1) + b\"why\"]\n"
+                       "sent += [head(1, 99, 0) + bytes(4), head(1, 1, os.getpid()) + bytes(4)]\n"
+                       "for data in sent: s.sendto(data, b\"\\0\" + name.encode())\n"
+                       "sys.exit(5)'");
+
+    cr_assert_eq(r.code, 5, "%s", r.err);
+    CONTAINS(r.err, "first    rank 1 (pid ");
+    CONTAINS(r.err, "  rank 0: exited with code 4\n");
+    ran_free(&r);
+}

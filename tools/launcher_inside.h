@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One job, for the files of the launcher. */
+#ifndef TUTTI_TOOLS_LAUNCHER_INSIDE_H
+#define TUTTI_TOOLS_LAUNCHER_INSIDE_H
+
+#include <glib.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <tutti/store.h>
+
+#include "launcher.h"
+#include "output.h"
+#include "records.h"
+#include "report.h"
+#include "stand_in.h"
+
+enum phase { RUNNING, WAITING, ENDING, PRINTING };
+
+struct launcher {
+    const struct launch_options *options;
+    tutti_store_server *store;
+    struct stand_ins *stand_ins; /* NULL: none, or not needed any more */
+    struct output *output;
+    struct rank *ranks;
+    char *run_id;        /* unique to this launch */
+    int started, exited; /* ranks */
+    int exits;           /* epoll over the pidfds */
+    int exec_errors;     /* reading end: errno of children that could not exec */
+    int guard;           /* readable when the guard has died */
+    enum phase phase;
+    struct records *records;  /* what ranks say of their end; NULL: they cannot */
+    const struct rank *first; /* whose failure was seen first, NULL: nobody's */
+    int interrupted;          /* the signal that ended the job, 0: none */
+    int exec_errno;
+    bool children_gone, killing, gave_up, reported, done;
+    guint grace_timer, print_timer;
+    unsigned long long quiet_bytes;
+    gint64 began_us, ending_us, killing_us;
+    struct oom_count oom_before;
+    sigset_t signals, mask_before;
+    struct rlimit files_before;
+};
+
+/* ---- launcher_start.c ---- */
+
+/* False after having said why. */
+bool launcher_raise_file_limit(struct launcher *l);
+bool launcher_start_ranks(struct launcher *l);
+
+/* ---- launcher_say.c ---- */
+
+/* The last words of a job, when all that its ranks have printed is queued. */
+void launcher_say_outcome(struct launcher *l);
+/* What `tutti run` exits with. */
+int launcher_exit_code(const struct launcher *l);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a job ends with: the launcher's last words, and its exit code. */
+#include <errno.h>
+#include <string.h>
+
+#include "cli.h"
+#include "launcher_inside.h"
+
+enum { TAIL_LINES = 20 };
+
+void launcher_say_outcome(struct launcher *l)
+{
+    g_autofree char *text = NULL;
+
+    double seconds = (double)(g_get_monotonic_time() - l->began_us) / 1e6;
+
+    if (l->gave_up)
+        output_say(l->output, "tutti run: a process of the job survived SIGKILL and is left behind "
+                              "(uninterruptible sleep, or another user's)\n");
+    if (l->exec_errno) {
+        text = g_strdup_printf("tutti run: program '%s' cannot be started: %s%s\n",
+                               l->options->argv[0], strerror(l->exec_errno),
+                               l->exec_errno == ENOEXEC
+                                   ? " (built for another machine, or a script without a #! line)"
+                                   : "");
+    } else if (l->first) {
+        const struct rank *culprit = records_culprit(l->ranks, l->started, l->first);
+        g_auto(GStrv) tail = output_tail(l->output, culprit->index, TAIL_LINES);
+        struct report report = {
+            .ranks = l->ranks,
+            .count = l->started,
+            .first = culprit,
+            .exit_code = launcher_exit_code(l),
+            .tail = tail,
+            .seconds = seconds,
+            .killed_after_s = (double)(l->killing_us - l->ending_us) / 1e6,
+            .before = l->oom_before,
+            .log_dir = l->options->log_dir,
+            .color = cli_color(STDERR_FILENO),
+        };
+
+        text = report_text(&report);
+    } else if (l->interrupted && l->interrupted != SIGPIPE) {
+        text = g_strdup_printf("tutti run: ended by SIG%s after %.1f s\n",
+                               sigabbrev_np(l->interrupted), seconds);
+    }
+    if (text)
+        output_say(l->output, text);
+}
+
+int launcher_exit_code(const struct launcher *l)
+{
+    if (l->exec_errno)
+        return l->exec_errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+    if (l->first) {
+        const struct rank *culprit = records_culprit(l->ranks, l->started, l->first);
+
+        return report_exit_code((rank_failed(culprit) ? culprit : l->first)->wait_status);
+    }
+    return l->interrupted ? 128 + l->interrupted : EXIT_OK;
+}
