@@ -101,7 +101,7 @@ static void check_apart(const char *folder, const char *shared)
 
         for (guint k = 0; k < found->len; k++)
             cr_expect(strstr(shared, found->pdata[k]), "%s includes \"%s\"",
-                             (char *)sources->pdata[i], (char *)found->pdata[k]);
+                      (char *)sources->pdata[i], (char *)found->pdata[k]);
     }
 }
 
