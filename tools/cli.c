@@ -85,8 +85,8 @@ static void say_bad_option(const char *verb, const GOptionEntry *entries, char *
 
     if (g_error_matches(error, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION))
         name = unknown_option(entries, argv);
-    if (!name) {
-        cli_usage(verb, "%s", error->message);
+    if (!name) { /* GLib's words, in our style */
+        cli_usage(verb, "%c%s", g_ascii_tolower(error->message[0]), error->message + 1);
         return;
     }
 

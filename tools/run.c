@@ -45,8 +45,7 @@ enum { LONGEST_S = 86400 };
 
 /* What GOption fills in. */
 struct given {
-    char *ranks, *backend, *log_dir;
-    double wait_s, grace_s;
+    char *ranks, *backend, *log_dir, *wait, *grace;
     gboolean tee, ignored;
 };
 
@@ -64,6 +63,14 @@ static void find_usable_cpus(const char *section, const char *name, const char *
         cli_parse_int(value, 1, LAUNCHER_MAX_RANKS, user);
 }
 
+static bool is_number(const char *text)
+{
+    char *end;
+
+    g_ascii_strtoll(text, &end, 10);
+    return end != text && !*end;
+}
+
 static bool parse_ranks(const char *text, int *ret_ranks)
 {
     *ret_ranks = 1;
@@ -75,9 +82,48 @@ static bool parse_ranks(const char *text, int *ret_ranks)
     }
     if (cli_parse_int(text, 1, LAUNCHER_MAX_RANKS, ret_ranks))
         return true;
-    cli_usage("run", "-n '%s': the number of ranks is 1 to %d, or auto for one a usable CPU", text,
-              LAUNCHER_MAX_RANKS);
+    if (!is_number(text))
+        cli_usage("run", "-n needs a number, not '%s': 1 to %d, or auto for one per usable CPU",
+                  text, LAUNCHER_MAX_RANKS);
+    else
+        cli_usage("run", "-n '%s': the number of ranks is 1 to %d, or auto for one per usable CPU",
+                  text, LAUNCHER_MAX_RANKS);
     return false;
+}
+
+/* `text` NULL: `ret_seconds` stays. */
+static bool parse_seconds(const char *option, const char *text, double *ret_seconds)
+{
+    char *end;
+
+    if (!text)
+        return true;
+
+    double seconds = g_ascii_strtod(text, &end);
+
+    if (end == text || *end || g_ascii_isspace(*text)) {
+        cli_usage("run", "%s '%s' is not a number of seconds", option, text);
+        return false;
+    }
+    if (!(seconds >= 0 && seconds <= LONGEST_S)) {
+        cli_usage("run", "%s '%s': a number of seconds from 0 to %d", option, text, LONGEST_S);
+        return false;
+    }
+    *ret_seconds = seconds;
+    return true;
+}
+
+/* "-np" and the like, which GOption takes for -n with the value "p". */
+static const char *letters_behind_n(char *const *argv)
+{
+    for (char *const *arg = argv + 1; *arg && **arg == '-' && strcmp(*arg, "--") != 0; arg++) {
+        if (strcmp(*arg, "-n") == 0 && arg[1])
+            arg++; /* its value */
+        else if (g_str_has_prefix(*arg, "-n") && g_ascii_isalpha((*arg)[2]) &&
+                 strcmp(*arg + 2, "auto") != 0 && strcmp(*arg + 2, "cpu") != 0)
+            return *arg;
+    }
+    return NULL;
 }
 
 /* A folder of its own for each launch, so that nothing is overwritten; torchrun's layout below. */
@@ -101,29 +147,28 @@ static int launch(int guard_fd, void *user)
     return launcher_run(user, guard_fd);
 }
 
-static bool is_time(double seconds)
-{
-    return seconds >= 0 && seconds <= LONGEST_S;
-}
-
+/* `words`: the program and its arguments. */
 static int run_job(const struct given *given, char *const *words)
 {
     g_autofree char *log_dir = NULL, *program = NULL;
     g_auto(GStrv) argv = NULL;
     struct launch_options options = {
-        .wait_s = given->wait_s,
-        .grace_s = given->grace_s,
+        .wait_s = 1,
+        .grace_s = 5,
         .backend = given->backend,
         .mpi = mpirun_family(given->backend ? given->backend : getenv("TUTTI_BACKEND"),
                              getenv("TUTTI_MPI")),
         .console = given->tee || !given->log_dir,
     };
 
-    if (!parse_ranks(given->ranks, &options.ranks))
+    if (!parse_ranks(given->ranks, &options.ranks) ||
+        !parse_seconds("--wait", given->wait, &options.wait_s) ||
+        !parse_seconds("--grace", given->grace, &options.grace_s))
         return EXIT_USAGE;
-    if (!is_time(given->wait_s) || !is_time(given->grace_s))
-        return cli_usage("run", "--%s is a number of seconds, 0 to %d",
-                         is_time(given->wait_s) ? "grace" : "wait", LONGEST_S);
+    if (!*words)
+        return cli_usage("run", "no program given");
+    if (given->tee && is_number(*words) && access(*words, F_OK) < 0)
+        return cli_usage("run", "--tee takes no value, and there is no program '%s'", *words);
     if (options.mpi && !*options.mpi)
         return cli_usage("run",
                          "the backend mpi needs the launcher of an MPI, and neither "
@@ -144,18 +189,18 @@ static int run_job(const struct given *given, char *const *words)
 
 int run_main(int argc, char **argv)
 {
-    struct given given = {.wait_s = 1, .grace_s = 5};
+    struct given given = {.ranks = NULL};
     const GOptionEntry entries[] = {
         {"nproc-per-node", 'n', 0, G_OPTION_ARG_STRING, &given.ranks,
-         "Number of ranks, or auto: one a usable CPU (default 1)", "N"},
+         "Number of ranks, or auto: one per usable CPU (default 1)", "N"},
         {"backend", 0, 0, G_OPTION_ARG_STRING, &given.backend,
          "Sets TUTTI_BACKEND for the ranks: auto, shm, tcp, …", "NAME"},
         {"log-dir", 0, 0, G_OPTION_ARG_FILENAME, &given.log_dir,
          "Write what the ranks print to files in a new folder of DIR instead", "DIR"},
         {"tee", 0, 0, G_OPTION_ARG_NONE, &given.tee, "Write files, and print as well", NULL},
-        {"wait", 0, 0, G_OPTION_ARG_DOUBLE, &given.wait_s,
+        {"wait", 0, 0, G_OPTION_ARG_STRING, &given.wait,
          "Seconds for others to end by themselves after the first failure (default 1)", "S"},
-        {"grace", 0, 0, G_OPTION_ARG_DOUBLE, &given.grace_s,
+        {"grace", 0, 0, G_OPTION_ARG_STRING, &given.grace,
          "Seconds from SIGTERM to SIGKILL (default 5)", "S"},
         /* what torchrun's users type out of habit */
         {"nproc_per_node", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &given.ranks, "", "N"},
@@ -166,11 +211,18 @@ int run_main(int argc, char **argv)
     int code = EXIT_USAGE;
 
     open_standard_streams();
+
+    const char *letters = letters_behind_n(argv);
+
+    if (letters)
+        return cli_usage("run", "unknown option %s; did you mean -n?", letters);
     if (cli_parse("run", "[--] PROGRAM [ARGUMENTS…]", summary, description, entries, true, &argc,
                   &argv))
-        code = argc > 0 ? run_job(&given, argv) : cli_usage("run", "no program given");
+        code = run_job(&given, argv);
     g_free(given.ranks);
     g_free(given.backend);
     g_free(given.log_dir);
+    g_free(given.wait);
+    g_free(given.grace);
     return code;
 }
