@@ -99,7 +99,7 @@ static gboolean grace_over(gpointer user)
     return G_SOURCE_REMOVE;
 }
 
-static void begin_ending(struct launcher *l)
+void launcher_end(struct launcher *l)
 {
     if (l->phase >= ENDING)
         return;
@@ -116,7 +116,7 @@ static void begin_ending(struct launcher *l)
 
 static gboolean wait_over(gpointer user)
 {
-    begin_ending(user);
+    launcher_end(user);
     return G_SOURCE_REMOVE;
 }
 
@@ -127,7 +127,7 @@ static void begin_waiting(struct launcher *l)
     if (l->options->wait_s > 0)
         g_timeout_add((guint)(l->options->wait_s * 1000), wait_over, l);
     else
-        begin_ending(l);
+        launcher_end(l);
 }
 
 static void interrupt(struct launcher *l, int sig)
@@ -140,7 +140,7 @@ static void interrupt(struct launcher *l, int sig)
     } else if (l->phase < ENDING) {
         if (isatty(STDERR_FILENO))
             output_say(l->output, "tutti run: ending the ranks; Ctrl-C again kills them\n");
-        begin_ending(l);
+        launcher_end(l);
     } else if (l->grace_timer) { /* a failed job that takes its time to end */
         g_source_remove(l->grace_timer);
         l->grace_timer = g_timeout_add(INTERRUPT_GRACE_MS, grace_over, l);
@@ -287,10 +287,11 @@ static void advance(struct launcher *l)
         begin_waiting(l); /* after all exits of this round were seen: they were not our doing */
     if (l->phase < ENDING && l->exited == l->started) {
         if (!l->children_gone)
-            begin_ending(l); /* every rank is done, but something that they started is not */
+            launcher_end(l); /* every rank is done, but something that they started is not */
         else
             l->phase = ENDING;
     }
+    launcher_watch_stopped(l);
     if (l->phase == ENDING && (l->children_gone || l->gave_up)) {
         l->phase = PRINTING;
         l->quiet_bytes = output_bytes(l->output);
@@ -334,7 +335,7 @@ static gboolean guard_died(gint fd, GIOCondition condition, gpointer user)
     (void)fd;
     (void)condition;
     l->interrupted = SIGKILL;
-    begin_ending(l);
+    launcher_end(l);
     kill_now(l);
     return G_SOURCE_REMOVE;
 }
@@ -424,7 +425,7 @@ int launcher_run(const struct launch_options *options, int guard_fd)
         oom_count_read(&l.oom_before);
         started = start_stand_ins(&l) && launcher_start_ranks(&l);
         if (!started)
-            begin_ending(&l); /* those that did start */
+            launcher_end(&l); /* those that did start */
         collect_exits(&l);
         advance(&l);
         while (!l.done)

@@ -22,6 +22,7 @@ struct launch_options {
     int ranks;
     double wait_s;       /* from the first failure to SIGTERM, for ranks that end by themselves */
     double grace_s;      /* from SIGTERM to SIGKILL */
+    double stopped_s;    /* for ranks that are stopped when all others have ended */
     const char *backend; /* NULL: as the environment says */
     const char *mpi;     /* the MPI whose job the ranks shall be (mpirun.h); NULL: none */
     const char *log_dir; /* NULL: no files */

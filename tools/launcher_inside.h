@@ -34,13 +34,25 @@ struct launcher {
     int interrupted;          /* the signal that ended the job, 0: none */
     int exec_errno;
     bool children_gone, killing, gave_up, reported, done;
-    guint grace_timer, print_timer;
+    guint grace_timer, print_timer, stopped_timer;
+    int stopped_s;              /* for how long all that are left have been stopped */
+    const struct rank *stopped; /* the job was ended for it; NULL: it was not */
     unsigned long long quiet_bytes;
     gint64 began_us, ending_us, killing_us;
     struct oom_count oom_before;
     sigset_t signals, mask_before;
     struct rlimit files_before;
 };
+
+/* ---- launcher.c ---- */
+
+/* Ends the job, if it is not ending. */
+void launcher_end(struct launcher *l);
+
+/* ---- launcher_stopped.c ---- */
+
+/* A rank has exited: watches whether those that are left are stopped. */
+void launcher_watch_stopped(struct launcher *l);
 
 /* ---- launcher_start.c ---- */
 

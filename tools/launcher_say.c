@@ -40,6 +40,11 @@ void launcher_say_outcome(struct launcher *l)
         };
 
         text = report_text(&report);
+    } else if (l->stopped) {
+        text = g_strdup_printf(
+            "tutti run: the job was ended after %.1f s: rank %d (pid %d) stayed "
+            "stopped (SIGSTOP) for %d s, and all others had ended; exit code %d\n",
+            seconds, l->stopped->index, l->stopped->pid, l->stopped_s, launcher_exit_code(l));
     } else if (l->interrupted && l->interrupted != SIGPIPE) {
         text = g_strdup_printf("tutti run: ended by SIG%s after %.1f s\n",
                                sigabbrev_np(l->interrupted), seconds);
@@ -57,5 +62,7 @@ int launcher_exit_code(const struct launcher *l)
 
         return report_exit_code((rank_failed(culprit) ? culprit : l->first)->wait_status);
     }
+    if (l->stopped)
+        return EXIT_FAILED;
     return l->interrupted ? 128 + l->interrupted : EXIT_OK;
 }

@@ -45,7 +45,7 @@ enum { LONGEST_S = 86400 };
 
 /* What GOption fills in. */
 struct given {
-    char *ranks, *backend, *log_dir, *wait, *grace;
+    char *ranks, *backend, *log_dir, *wait, *grace, *stopped;
     gboolean tee, ignored;
 };
 
@@ -155,6 +155,7 @@ static int run_job(const struct given *given, char *const *words)
     struct launch_options options = {
         .wait_s = 1,
         .grace_s = 5,
+        .stopped_s = 30,
         .backend = given->backend,
         .mpi = mpirun_family(given->backend ? given->backend : getenv("TUTTI_BACKEND"),
                              getenv("TUTTI_MPI")),
@@ -163,7 +164,8 @@ static int run_job(const struct given *given, char *const *words)
 
     if (!parse_ranks(given->ranks, &options.ranks) ||
         !parse_seconds("--wait", given->wait, &options.wait_s) ||
-        !parse_seconds("--grace", given->grace, &options.grace_s))
+        !parse_seconds("--grace", given->grace, &options.grace_s) ||
+        !parse_seconds("--stopped", given->stopped, &options.stopped_s))
         return EXIT_USAGE;
     if (!*words)
         return cli_usage("run", "no program given");
@@ -202,6 +204,8 @@ int run_main(int argc, char **argv)
          "Seconds for others to end by themselves after the first failure (default 1)", "S"},
         {"grace", 0, 0, G_OPTION_ARG_STRING, &given.grace,
          "Seconds from SIGTERM to SIGKILL (default 5)", "S"},
+        {"stopped", 0, 0, G_OPTION_ARG_STRING, &given.stopped,
+         "Seconds for stopped ranks to go on when all others have ended (default 30)", "S"},
         /* what torchrun's users type out of habit */
         {"nproc_per_node", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &given.ranks, "", "N"},
         {"log_dir", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME, &given.log_dir, "", "DIR"},
@@ -224,5 +228,6 @@ int run_main(int argc, char **argv)
     g_free(given.log_dir);
     g_free(given.wait);
     g_free(given.grace);
+    g_free(given.stopped);
     return code;
 }

@@ -172,3 +172,30 @@ Test(culprit, what_is_no_record_changes_nothing, .timeout = 60)
     CONTAINS(r.err, "  rank 0: exited with code 4\n");
     ran_free(&r);
 }
+
+Test(culprit, a_rank_that_stays_stopped_when_all_others_have_ended_is_named, .timeout = 60)
+{
+    static const char *const ways[] = {"kill -STOP $$", "sh -c \"kill -STOP \\$\\$\"; true"};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(ways); i++) {
+        struct ran r =
+            ran("$TUTTI run -n 3 --stopped 1 -- sh -c '[ $RANK = 1 ] || exit 0; %s'", ways[i]);
+
+        cr_assert_eq(r.code, 1, "%s", r.err);
+        CONTAINS(r.err, "tutti run: rank 1 (pid ");
+        CONTAINS(r.err, " is stopped since 3 s (SIGSTOP), and all others have ended; it goes on ");
+        CONTAINS(r.err,
+                 ") stayed stopped (SIGSTOP) for 4 s, and all others had ended; exit code 1\n");
+        cr_assert_lt(r.seconds, 20);
+        ran_free(&r);
+    }
+}
+
+Test(culprit, a_rank_that_was_stopped_for_a_while_is_no_failure, .timeout = 60)
+{
+    struct ran r = ran("$TUTTI run -n 2 --stopped 20 -- sh -c '[ $RANK = 1 ] || exit 0;"
+                       "(sleep 4; kill -CONT $$) & kill -STOP $$; wait; exit 0'");
+
+    cr_assert_eq(r.code, 0, "%s", r.err);
+    ran_free(&r);
+}
