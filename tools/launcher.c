@@ -400,6 +400,15 @@ static bool start_stand_ins(struct launcher *l)
     return l->stand_ins;
 }
 
+static void record_came(const struct rank *rank, void *user)
+{
+    const struct launcher *l = user;
+    const char *message = record_message(rank);
+
+    if (message)
+        output_fold(l->output, message);
+}
+
 int launcher_run(const struct launch_options *options, int guard_fd)
 {
     struct launcher l = {.options = options, .exec_errors = -1, .guard = guard_fd};
@@ -420,7 +429,7 @@ int launcher_run(const struct launch_options *options, int guard_fd)
     } else {
         l.ranks = g_new0(struct rank, options->ranks);
         l.run_id = g_uuid_string_random();
-        l.records = records_new(l.run_id, l.ranks, options->ranks);
+        l.records = records_new(l.run_id, l.ranks, options->ranks, record_came, &l);
         l.began_us = g_get_monotonic_time();
         oom_count_read(&l.oom_before);
         started = start_stand_ins(&l) && launcher_start_ranks(&l);

@@ -4,12 +4,28 @@
 #include <string.h>
 
 #include "cli.h"
+#include "fold.h"
 #include "launcher_inside.h"
 
 enum { TAIL_LINES = 20 };
 
+/* Where no report does. */
+static void say_folded(struct launcher *l, const GPtrArray *folded)
+{
+    for (guint i = 0; i < folded->len; i++) {
+        const struct fold_line *line = folded->pdata[i];
+        g_autofree char *ranges = fold_ranges(line->ranks);
+        g_autofree char *text = g_strdup_printf("tutti run: ranks %s (%u): %s\n", ranges,
+                                                line->ranks->len, line->text->str);
+
+        if (line->ranks->len > 1)
+            output_say(l->output, text);
+    }
+}
+
 void launcher_say_outcome(struct launcher *l)
 {
+    const GPtrArray *folded = output_folded(l->output);
     g_autofree char *text = NULL;
 
     double seconds = (double)(g_get_monotonic_time() - l->began_us) / 1e6;
@@ -32,6 +48,7 @@ void launcher_say_outcome(struct launcher *l)
             .first = culprit,
             .exit_code = launcher_exit_code(l),
             .tail = tail,
+            .folded = folded,
             .seconds = seconds,
             .killed_after_s = (double)(l->killing_us - l->ending_us) / 1e6,
             .before = l->oom_before,
@@ -49,6 +66,8 @@ void launcher_say_outcome(struct launcher *l)
         text = g_strdup_printf("tutti run: ended by SIG%s after %.1f s\n",
                                sigabbrev_np(l->interrupted), seconds);
     }
+    if (!l->first || l->exec_errno)
+        say_folded(l, folded);
     if (text)
         output_say(l->output, text);
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "fold.h"
 
 enum {
     LINE_MAX_BYTES = 64 << 10,
@@ -17,7 +18,7 @@ enum {
     QUEUE_HIGH = 256 << 10, /* beyond, the ranks' pipes are left alone */
     QUEUE_LOW = 64 << 10,
     TAIL_BYTES = 32 << 10, /* kept of each rank's stderr for the report */
-    TAIL_LINE_BYTES = 400,
+    HOLD_MS = 1500, /* for ranks that fail alike to say so; a failed job ends before, by default */
 };
 
 /* A place that lines go to. */
@@ -43,6 +44,7 @@ struct stream {
     GString *partial; /* the line that has not ended yet */
     GString *tail;    /* NULL: not kept */
     char *prefix;
+    struct fold_line *held; /* printed by the rank, and not yet by us */
 };
 
 struct output {
@@ -52,6 +54,8 @@ struct output {
     bool paused, log_failed;
     unsigned long long bytes;
     struct stream *streams; /* 2 for each rank */
+    struct fold *fold;
+    guint hold_timer;
 };
 
 static gboolean stream_readable(gint fd, GIOCondition condition, gpointer user);
@@ -155,15 +159,53 @@ static void sink_add(struct sink *sink, const char *text, size_t size)
         pause_streams(sink->output, true);
 }
 
-static void stream_print(struct stream *stream, const char *line, size_t size)
+static void stream_put(struct stream *stream, const char *line, size_t size)
 {
-    if (!stream->sink)
-        return;
     if (stream->sink->redraw)
         sink_add(stream->sink, "\033[K", 3);
     stream->sink->redraw = line[size - 1] == '\r';
     sink_add(stream->sink, stream->prefix, strlen(stream->prefix));
     sink_add(stream->sink, line, size);
+}
+
+/* The line that waits is printed, unless it was for another rank. */
+static void stream_release(struct stream *stream)
+{
+    struct fold_line *line = g_steal_pointer(&stream->held);
+
+    if (!line || line->printed)
+        return;
+    line->printed = true;
+
+    g_autofree char *text = g_strconcat(line->text->str, "\n", NULL);
+
+    stream_put(stream, text, strlen(text));
+}
+
+static gboolean hold_over(gpointer user)
+{
+    struct output *output = user;
+
+    output->hold_timer = 0;
+    for (int i = 0; i < output->options.ranks; i++)
+        stream_release(&output->streams[2 * i + OUTPUT_STDERR]);
+    return G_SOURCE_REMOVE;
+}
+
+static void stream_print(struct stream *stream, const char *line, size_t size)
+{
+    struct output *output = stream->output;
+    struct stream *errors = &output->streams[2 * stream->rank + OUTPUT_STDERR];
+
+    if (!stream->sink)
+        return;
+    stream_release(errors);
+    if (stream == errors)
+        stream->held = fold_take(output->fold, stream->rank, line, size);
+    if (!stream->held)
+        stream_put(stream, line, size);
+    else if (!output->hold_timer)
+        output->hold_timer = g_timeout_add(HOLD_MS, hold_over, output);
 }
 
 static void stream_flush(struct stream *stream)
@@ -343,6 +385,7 @@ struct output *output_new(const struct output_options *options)
     bool ok = true;
 
     output->options = *options;
+    output->fold = fold_new();
     output->streams = g_new0(struct stream, 2 * (gsize)options->ranks);
     sink_open(output, OUTPUT_STDOUT, STDOUT_FILENO);
     sink_open(output, OUTPUT_STDERR, STDERR_FILENO);
@@ -379,6 +422,9 @@ void output_free(struct output *output)
             g_source_remove(output->sinks[i].source);
         g_byte_array_unref(output->sinks[i].queue);
     }
+    if (output->hold_timer)
+        g_source_remove(output->hold_timer);
+    fold_free(output->fold);
     g_free(output->streams);
     g_free(output);
 }
@@ -432,15 +478,32 @@ void output_say(struct output *output, const char *text)
     sink_add(sink_of(output, OUTPUT_STDERR), text, strlen(text));
 }
 
+void output_fold(struct output *output, const char *message)
+{
+    fold_message(output->fold, message);
+}
+
+const GPtrArray *output_folded(struct output *output)
+{
+    for (int i = 0; i < output->options.ranks; i++) {
+        struct stream *stream = &output->streams[2 * i + OUTPUT_STDERR];
+
+        if (stream->held && stream->held->ranks->len == 1)
+            stream_release(stream);
+        stream->held = NULL;
+    }
+    return fold_lines(output->fold);
+}
+
 /* What a terminal would show of the line in the end: the text after the last carriage return, no
  * control characters, valid UTF-8, bounded. */
-static char *readable_line(const char *line)
+char *output_readable(const char *line, size_t most)
 {
     g_autofree char *trimmed = g_strchomp(g_strdup(line));
     const char *shown = strrchr(trimmed, '\r');
     GString *out = g_string_new(NULL);
 
-    for (shown = shown ? shown + 1 : trimmed; *shown && out->len < TAIL_LINE_BYTES; shown++)
+    for (shown = shown ? shown + 1 : trimmed; *shown && out->len < most; shown++)
         if (*shown == '\t' || !g_ascii_iscntrl(*shown))
             g_string_append_c(out, *shown);
     if (*shown)
@@ -461,7 +524,7 @@ char **output_tail(const struct output *output, int rank, int lines)
     g_autoptr(GPtrArray) last = g_ptr_array_new();
 
     for (int i = first; i < count; i++)
-        g_ptr_array_add(last, readable_line(all[i]));
+        g_ptr_array_add(last, output_readable(all[i], OUTPUT_TAIL_LINE_BYTES));
     g_ptr_array_add(last, NULL);
     return (char **)g_ptr_array_free(g_steal_pointer(&last), FALSE);
 }

@@ -8,16 +8,21 @@
  * each with the prefix. Nothing is dropped: when the reader of our output is slow, the ranks' pipes
  * are left alone until it has caught up, so that the ranks wait in write(2) as they would without
  * a launcher. Our own writes never block, so Ctrl-C is answered all the same.
+ * A line of stderr that several ranks are known to print alike (fold.h) waits until its rank prints more,
+ * for HOLD_MS at most; then it is printed for the first rank alone, and the rest is for the report.
  * Where stdout and stderr are the same terminal, file or pipe they share one queue, so the order in
  * which the launcher saw the lines is kept.
  */
 #ifndef TUTTI_TOOLS_OUTPUT_H
 #define TUTTI_TOOLS_OUTPUT_H
 
+#include <glib.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
 struct output;
+
+enum { OUTPUT_TAIL_LINE_BYTES = 400 }; /* of a line in output_tail() */
 
 enum output_stream { OUTPUT_STDOUT, OUTPUT_STDERR };
 
@@ -52,6 +57,16 @@ void output_close_streams(struct output *output);
 
 /* Queues the launcher's own words behind what was read so far. */
 void output_say(struct output *output, const char *text);
+
+/* From now on lines of stderr that hold the message may be printed once for all ranks. */
+void output_fold(struct output *output, const char *message);
+/* Prints the lines that wait and that one rank alone has printed. All, struct fold_line *, with them; what
+ * several ranks have printed is for the caller to say. */
+const GPtrArray *output_folded(struct output *output);
+
+/* The beginning of a line as a terminal may show it: no control characters, valid UTF-8; freed with
+ * g_free(). */
+char *output_readable(const char *line, size_t most);
 
 /* The last lines of a rank's stderr, at most `lines`, made fit for a terminal; free with
  * g_strfreev(). */

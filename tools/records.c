@@ -36,13 +36,14 @@ static gboolean readable(gint fd, GIOCondition condition, gpointer user)
     return G_SOURCE_CONTINUE;
 }
 
-struct records *records_new(const char *run_id, struct rank *ranks, int count)
+struct records *records_new(const char *run_id, struct rank *ranks, int count, record_fn fn,
+                            void *user)
 {
     struct records *records = g_new0(struct records, 1);
     struct sockaddr_un address = {.sun_family = AF_UNIX}; /* begins with a NUL: abstract */
     const int on = 1;
 
-    *records = (struct records){.ranks = ranks, .count = count};
+    *records = (struct records){.ranks = ranks, .count = count, .fn = fn, .user = user};
     records->name = g_strdup_printf("tutti-run-%s", run_id);
     records->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -72,12 +73,6 @@ void records_free(struct records *records)
         g_clear_pointer(&records->ranks[i].record, g_free);
     g_free(records->name);
     g_free(records);
-}
-
-void records_watch(struct records *records, record_fn fn, void *user)
-{
-    records->fn = fn;
-    records->user = user;
 }
 
 char *records_name(const struct records *records, int rank)
@@ -113,8 +108,7 @@ static void keep(struct records *records, const struct exit_record *said, pid_t 
     rank->record->said = *said;
     rank->record->sender = sender;
     rank->record->culprit = said->kind == EXIT_RECORD_FAILED ? find_culprit(records, said) : NULL;
-    if (records->fn)
-        records->fn(rank, records->user);
+    records->fn(rank, records->user);
 }
 
 /* The kernel's word for who has sent it. 0: another user, or nobody's. */

@@ -18,9 +18,9 @@ typedef void (*record_fn)(const struct rank *rank, void *user);
 
 /* Listens for the job `run_id`, whose ranks are ranks[count]. NULL: it cannot; the order of the exits
  * decides then. */
-struct records *records_new(const char *run_id, struct rank *ranks, int count);
+struct records *records_new(const char *run_id, struct rank *ranks, int count, record_fn fn,
+                            void *user);
 void records_free(struct records *records);
-void records_watch(struct records *records, record_fn fn, void *user);
 
 /* What TUTTI_RUN_SOCKET is for a rank; freed with g_free(). */
 char *records_name(const struct records *records, int rank);

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 
 #include "cli.h"
+#include "fold.h"
+#include "output.h"
 #include "records.h"
 
 /* Where a controller's file of this process may be: below the mount by our path, or, when the
@@ -127,32 +129,6 @@ static char *fate_of(const struct report *report, const struct rank *rank)
                                                          : "");
 }
 
-static void append_range(GString *text, int from, int to)
-{
-    if (text->len)
-        g_string_append_c(text, ',');
-    if (from == to)
-        g_string_append_printf(text, "%d", from);
-    else
-        g_string_append_printf(text, "%d%c%d", from, to == from + 1 ? ',' : '-', to);
-}
-
-static char *ranges_of(const GArray *indices)
-{
-    GString *text = g_string_new(NULL);
-    int from = 0, count = (int)indices->len;
-
-    for (int i = 1; i <= count; i++) {
-        int before = g_array_index(indices, int, i - 1);
-
-        if (i < count && g_array_index(indices, int, i) == before + 1)
-            continue;
-        append_range(text, g_array_index(indices, int, from), before);
-        from = i;
-    }
-    return g_string_free(text, FALSE);
-}
-
 struct block {
     GString *text;
     const char *side;
@@ -201,12 +177,70 @@ static void describe_others(const struct report *report, const struct block *blo
     }
     for (guint i = 0; i < fates->len; i++) {
         const GArray *members = g_hash_table_lookup(by_fate, fates->pdata[i]);
-        g_autofree char *ranges = ranges_of(members);
+        g_autofree char *ranges = fold_ranges(members);
 
         if (i == 0)
             block_line(block, "others", later ? "after it:" : "before it:");
         block_line(block, "", "  rank%s %s: %s", members->len > 1 ? "s" : "", ranges,
                    (const char *)fates->pdata[i]);
+    }
+}
+
+/* The line that several ranks have printed alike, with them. */
+static void describe_fold(const struct block *block, const struct fold_line *line)
+{
+    g_autofree char *ranges = fold_ranges(line->ranks);
+    g_autofree char *text = output_readable(line->text->str, line->text->len);
+
+    block_line(block, "", "  ranks %s (%u): %s", ranges, line->ranks->len, text);
+}
+
+static bool is_folded(const struct fold_line *line)
+{
+    return line->ranks->len > 1;
+}
+
+/* The line's number in report->folded, -1: no other rank has printed it. */
+static int find_folded(const struct report *report, const char *shown)
+{
+    for (guint i = 0; i < report->folded->len; i++) {
+        const struct fold_line *line = report->folded->pdata[i];
+        g_autofree char *text = output_readable(line->text->str, OUTPUT_TAIL_LINE_BYTES);
+
+        if (is_folded(line) && strcmp(text, shown) == 0)
+            return (int)i;
+    }
+    return -1;
+}
+
+static void describe_stderr(const struct report *report, const struct block *block)
+{
+    const int lines = (int)g_strv_length((char **)report->tail), first = report->first->index;
+    g_autofree bool *shown = g_new0(bool, report->folded->len + 1);
+    bool more = false;
+
+    if (lines)
+        block_line(block, "stderr", "the last %d line%s of rank %d:", lines, lines == 1 ? "" : "s",
+                   first);
+    else
+        block_line(block, "stderr", "rank %d printed nothing on stderr", first);
+    for (int i = 0; i < lines; i++) {
+        const int folded = find_folded(report, report->tail[i]);
+
+        if (folded < 0)
+            block_line(block, "", "  %s", report->tail[i]);
+        else if (!shown[folded])
+            describe_fold(block, report->folded->pdata[folded]);
+        if (folded >= 0)
+            shown[folded] = true;
+    }
+    for (guint i = 0; i < report->folded->len; i++) {
+        if (shown[i] || !is_folded(report->folded->pdata[i]))
+            continue;
+        if (!more)
+            block_line(block, "", "several ranks printed alike:");
+        more = true;
+        describe_fold(block, report->folded->pdata[i]);
     }
 }
 
@@ -228,16 +262,7 @@ static void describe_first(const struct report *report, const struct block *bloc
                    WEXITSTATUS(status) ? "" : ", without leaving its group; others failed by that");
     }
 
-    int lines = (int)g_strv_length((char **)report->tail);
-
-    if (!lines) {
-        block_line(block, "stderr", "rank %d printed nothing on stderr", first->index);
-        return;
-    }
-    block_line(block, "stderr", "the last %d line%s of rank %d:", lines, lines == 1 ? "" : "s",
-               first->index);
-    for (int i = 0; i < lines; i++)
-        block_line(block, "", "  %s", report->tail[i]);
+    describe_stderr(report, block);
 }
 
 static void append_edge(GString *text, const char *corner, const char *dash)

@@ -8,6 +8,7 @@
 #ifndef TUTTI_TOOLS_REPORT_H
 #define TUTTI_TOOLS_REPORT_H
 
+#include <glib.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -27,6 +28,7 @@ struct report {
     const struct rank *first; /* the one to blame */
     int exit_code;            /* of the job */
     char *const *tail;        /* the last lines of its stderr */
+    const GPtrArray *folded;  /* struct fold_line *: what several ranks printed alike */
     double seconds;           /* from start to end */
     double killed_after_s;    /* from SIGTERM to SIGKILL, if that was sent */
     struct oom_count before;  /* when the job began */

@@ -16,6 +16,8 @@ enum { CALLS = 3, CODE = 3, CALLS_MAX = 1000000 };
 static int failed(void)
 {
     fprintf(stderr, "%s\n", tutti_last_error());
+    if (getenv("LEAVER_MORE"))
+        fprintf(stderr, "%s\n", getenv("LEAVER_MORE"));
     return 1;
 }
 

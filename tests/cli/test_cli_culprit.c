@@ -15,6 +15,15 @@
 
 enum { RUNS = 2 };
 
+static int count_of(const char *text, const char *words)
+{
+    int count = 0;
+
+    for (; (text = strstr(text, words)); text += strlen(words))
+        count++;
+    return count;
+}
+
 static int runs_wanted(void)
 {
     const char *given = getenv("TUTTI_CULPRIT_RUNS");
@@ -197,5 +206,49 @@ Test(culprit, a_rank_that_was_stopped_for_a_while_is_no_failure, .timeout = 60)
                        "(sleep 4; kill -CONT $$) & kill -STOP $$; wait; exit 0'");
 
     cr_assert_eq(r.code, 0, "%s", r.err);
+    ran_free(&r);
+}
+
+/* ---- messages that all ranks print ---- */
+
+Test(culprit, ranks_that_fail_alike_print_one_message_with_their_number, .timeout = 120)
+{
+    struct ran r =
+        ran("$TUTTI run -n 64 --wait 30 --backend nonesuch %s/hello", TUTTI_TEST_PROGRAMS);
+
+    cr_assert_eq(r.code, 1, "%s", r.err);
+    CONTAINS(r.err, "  ranks 0-63 (64): group world: backend nonesuch is not usable on rank 0");
+    cr_assert_eq(count_of(r.err, "group world: backend nonesuch"), 1, "%s", r.err);
+    ran_free(&r);
+}
+
+Test(culprit, those_that_lose_a_rank_print_one_message_for_all, .timeout = 60)
+{
+    struct ran r = leave(4, "tcp", "", 2, "return");
+
+    CONTAINS(r.err, "  ranks 0,1,3 (3): group world: rank 2 (host ");
+    cr_assert_eq(count_of(r.err, "group world: "), 1, "%s", r.err);
+    ran_free(&r);
+}
+
+Test(culprit, what_a_rank_prints_after_a_message_stays_behind_it, .timeout = 60)
+{
+    struct ran r = ran("LEAVER_MORE=more $TUTTI run -n 3 --backend tcp %s/leaver 2 return",
+                       TUTTI_TEST_PROGRAMS);
+    const char *message = strstr(r.err, "] group world: rank 2 (host "),
+               *more = strstr(r.err, "more\n");
+
+    cr_assert(message && more && message < more, "%s", r.err);
+    cr_assert_eq(count_of(r.err, "more\n"), 2, "%s", r.err);
+    CONTAINS(r.err, "  ranks 0,1 (2): group world: rank 2 (host ");
+    ran_free(&r);
+}
+
+Test(culprit, one_rank_that_prints_a_message_is_no_crowd, .timeout = 60)
+{
+    struct ran r = leave(2, "tcp", "", 1, "return");
+
+    CONTAINS(r.err, "[0] group world: rank 1 (host ");
+    cr_assert_eq(count_of(r.err, "group world: "), 1, "%s", r.err);
     ran_free(&r);
 }
