@@ -78,6 +78,9 @@ enum {
 #undef TUTTI_DTYPE_ENUM
 };
 
+/* Of a tensor that operations take. More than any framework has: what is beyond is no descriptor. */
+enum { TUTTI_NDIM_MAX = 1024 };
+
 /* Where the compiler knows it, the type may alias DLTensor, so that pointers may be cast. */
 #if defined(__GNUC__) || defined(__clang__)
 #define TUTTI_MAY_ALIAS __attribute__((may_alias))
@@ -89,7 +92,7 @@ enum {
 typedef struct TUTTI_MAY_ALIAS tutti_tensor {
     void *data;           /* of the caller; NULL where there are no elements */
     tutti_device device;  /* where the memory is */
-    int32_t ndim;         /* 0: a scalar of one element */
+    int32_t ndim;         /* 0: a scalar of one element; TUTTI_NDIM_MAX at most */
     tutti_dtype dtype;    /* DLDataType, seen as one number */
     int64_t *shape;       /* ndim entries; may be NULL when ndim is 0 */
     int64_t *strides;     /* in elements; NULL: C-contiguous */

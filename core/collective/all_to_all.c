@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * all_to_all of the public API. In place, input and output being the same blocks, is served from a
+ * all_to_all of the public API. In place, blocks of input and output being the same, is served from a
  * copy of the input: what goes out to one member would otherwise be overwritten by what comes from
  * it.
  */
@@ -21,21 +21,13 @@ static uint64_t block_bytes(const struct side *side, int i)
     return side_block_count(side, i) * tutti_dtype_size(side->dtype);
 }
 
-/* Whether each block lies where that of the other side does, and is as long. */
-static bool are_same(const struct tutti_group *group, const struct side *in, const struct side *out)
+/* Whether block `i` is the same memory on both sides. */
+static bool is_same(const struct side *in, const struct side *out, int i)
 {
-    bool any = false;
+    const uint64_t bytes = block_bytes(in, i);
 
-    for (int i = 0; i < group->size; i++) {
-        const uint64_t bytes = block_bytes(in, i);
-
-        if (bytes != block_bytes(out, i))
-            return false;
-        if (bytes && block_at(&in->blocks, (uint32_t)i) != block_at(&out->blocks, (uint32_t)i))
-            return false;
-        any = any || bytes;
-    }
-    return any;
+    return bytes && bytes == block_bytes(out, i) &&
+           block_at(&in->blocks, (uint32_t)i) == block_at(&out->blocks, (uint32_t)i);
 }
 
 /* The bytes from the first block's to the last one's in memory; nothing: from == to. */
@@ -59,7 +51,7 @@ static void range_of(const struct tutti_group *group, const struct side *side,
     *ret_to = to;
 }
 
-/* The output's block that the input's block `i` shares memory with, -1: none. */
+/* The output's block that the input's block `i` shares memory with, unless it is the same; -1: none. */
 static int met_by(const struct tutti_group *group, const struct side *in, int i,
                   const struct side *out)
 {
@@ -70,22 +62,23 @@ static int met_by(const struct tutti_group *group, const struct side *in, int i,
         const char *at = block_at(&out->blocks, (uint32_t)k);
         const uint64_t bytes = block_bytes(out, k);
 
-        if (bytes && at < to && from < at + bytes)
+        if (bytes && at < to && from < at + bytes && !(k == i && is_same(in, out, i)))
             return k;
     }
     return -1;
 }
 
-/* Whether the sides are the same blocks; other overlaps are the caller's mistake. Blocks are compared
- * one by one only where the sides as a whole reach into each other. */
+/*
+ * In place: some of the blocks are the same on both sides. Those of strided tensors are stand-ins, which
+ * share memory with none, so a list may have both. Other overlaps are the caller's mistake; blocks are
+ * compared one by one only where the sides as a whole reach into each other.
+ */
 static tutti_status look_for_overlap(const struct tutti_group *group, const struct side *in,
                                      const struct side *out, bool *ret_in_place)
 {
     const char *from, *to, *out_from, *out_to;
 
-    *ret_in_place = are_same(group, in, out);
-    if (*ret_in_place)
-        return TUTTI_OK;
+    *ret_in_place = false;
     range_of(group, in, &from, &to);
     range_of(group, out, &out_from, &out_to);
     if (from >= out_to || out_from >= to)
@@ -98,6 +91,7 @@ static tutti_status look_for_overlap(const struct tutti_group *group, const stru
                              "block %d of the input and block %d of the output overlap; give the "
                              "same blocks on both sides to work in place",
                              i, k);
+        *ret_in_place = *ret_in_place || is_same(in, out, i);
     }
     return TUTTI_OK;
 }
@@ -137,6 +131,8 @@ static tutti_status all_to_all(tutti_group *group, struct collective *c, tutti_s
                            "rank %d sends %llu elements to itself and expects %llu", group->rank,
                            (unsigned long long)side_block_count(in, group->rank),
                            (unsigned long long)side_block_count(out, group->rank));
+    if (!status)
+        status = side_check_distinct(group, c, out);
     if (!status)
         status = look_for_overlap(group, in, out, &in_place);
     if (!status && in_place)

@@ -10,13 +10,15 @@ static struct collective gather_call(const char *function, enum operation operat
 }
 
 /* What both have in common: my vector is one of the output's blocks. */
-static tutti_status check_sides(const struct tutti_group *group, const struct side *in,
-                                const struct side *out)
+static tutti_status check_sides(const struct tutti_group *group, struct collective *c,
+                                const struct side *in, const struct side *out)
 {
     tutti_status status = side_same_dtype(in, out);
 
     if (!status)
         status = side_check_block(in, out, group->rank);
+    if (!status)
+        status = side_check_distinct(group, c, out);
     return status ? status : side_check_overlap(group, in, out, group->rank);
 }
 
@@ -31,7 +33,7 @@ static tutti_status all_gather(tutti_group *group, struct collective *c, tutti_s
     if (!status)
         status = side_vector(c, tensor, "the input", TENSOR_READ, &in);
     if (!status)
-        status = check_sides(group, &in, out);
+        status = check_sides(group, c, &in, out);
     if (!status) {
         side_describe(c, group, SIDE_OUT, out, true, in.count);
         c->in = in.blocks;
@@ -88,7 +90,7 @@ static tutti_status gather(tutti_group *group, struct collective *c, tutti_statu
     const bool root = !status && group->rank == c->words.root;
 
     if (root)
-        status = check_sides(group, in, out);
+        status = check_sides(group, c, in, out);
     if (!status) {
         in->uneven = uneven;
         side_describe(c, group, SIDE_OUT, root ? out : in, false, in->count);

@@ -2,6 +2,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <stdlib.h>
+
 #include "base/error.h"
 #include "collective/call.h"
 #include "collective/side.h"
@@ -206,6 +208,63 @@ tutti_status side_same_dtype(const struct side *a, const struct side *b)
 static bool overlap(const char *a, uint64_t a_bytes, const char *b, uint64_t b_bytes)
 {
     return a_bytes && b_bytes && a < b + b_bytes && b < a + a_bytes;
+}
+
+struct extent {
+    const char *from, *to;
+    int block;
+};
+
+static int by_address(const void *a, const void *b)
+{
+    const struct extent *x = a, *y = b;
+
+    return (x->from > y->from) - (x->from < y->from);
+}
+
+/* The blocks that have bytes, in the order of the ranks; whether they lie in memory in that order. */
+static bool extents_of(const struct tutti_group *group, const struct side *blocks,
+                       struct extent *ret_extents, int *ret_count)
+{
+    const char *end = NULL;
+    bool rising = true;
+
+    *ret_count = 0;
+    for (int i = 0; i < group->size; i++) {
+        const char *at = blocks->blocks.each[i];
+
+        if (!blocks->sizes[i])
+            continue;
+        rising = rising && at >= end;
+        end = at + blocks->sizes[i];
+        if (ret_extents)
+            ret_extents[*ret_count] = (struct extent){at, end, i};
+        ++*ret_count;
+    }
+    return rising;
+}
+
+tutti_status side_check_distinct(const struct tutti_group *group, struct collective *c,
+                                 const struct side *blocks)
+{
+    int count;
+
+    if (!blocks->blocks.each || extents_of(group, blocks, NULL, &count))
+        return TUTTI_OK;
+    struct extent *extents = chain_allocate(&c->memory, (size_t)count * sizeof *extents);
+    if (!extents)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to compare %d blocks", count);
+    extents_of(group, blocks, extents, &count);
+    qsort(extents, (size_t)count, sizeof *extents, by_address);
+    for (int i = 1; i < count; i++) {
+        const int a = extents[i - 1].block, b = extents[i].block;
+
+        if (extents[i].from < extents[i - 1].to)
+            return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                             "%s: blocks %d and %d overlap; each needs memory of its own",
+                             blocks->what, a < b ? a : b, a < b ? b : a);
+    }
+    return TUTTI_OK;
 }
 
 tutti_status side_check_overlap(const struct tutti_group *group, const struct side *vector,

@@ -64,6 +64,11 @@ tutti_status side_check_block(const struct side *vector, const struct side *bloc
 /* INVALID_ARGUMENT unless both have the same dtype. */
 tutti_status side_same_dtype(const struct side *a, const struct side *b);
 
+/* INVALID_ARGUMENT when blocks of an output share memory. Costs one look at each block where they lie in
+ * the order of the ranks. */
+tutti_status side_check_distinct(const struct tutti_group *group, struct collective *c,
+                                 const struct side *blocks);
+
 /*
  * INVALID_ARGUMENT when input and output overlap, except that `in` is the very block `block` of the
  * other side (or the whole of it, where both are vectors): in place.

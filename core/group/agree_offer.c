@@ -52,10 +52,12 @@ static tutti_status look_at_plugin(const char *name, struct engine_offer *ret_en
 
     if (status || !ops || !TUTTI_HAS(ops, engine))
         return status;
-    error_set(TUTTI_ERR_PLUGIN, "%s does not say which engine it drives", name);
+    const uint64_t errors = error_number();
     status = ops->engine(&host_bare, host_self_of(name), &version);
     if (status)
-        return status;
+        return error_since(errors)
+                   ? status
+                   : error_set(status, "%s does not say which engine it drives", name);
     snprintf(ret_engine->name, sizeof ret_engine->name, "%.*s", (int)sizeof version.name,
              version.name);
     ret_engine->major = version.major;

@@ -85,20 +85,21 @@ static tutti_status parse_base(const char *source, const char *words, const char
                : bad(source, words, "one of local= and remote= is missing");
 }
 
-/* Rules begin from two backends, and what they say is kept: nothing falls back. */
-static tutti_status prepare_for_rules(const char *source, const char *words,
-                                      struct backend_choice *choice)
+/* Rules begin from a pair of names, which may be equal, and what they say is kept: nothing falls back. */
+static tutti_status prepare_for_rules(const char *source, const char *words, const char *base,
+                                      const char *rules, struct backend_choice *choice)
 {
     if (choice->is_auto) {
         choice->is_auto = false;
         memcpy(choice->local, "shm", sizeof "shm");
         memcpy(choice->remote, "tcp", sizeof "tcp");
+        return TUTTI_OK;
     }
-    return strcmp(choice->local, choice->remote) ? TUTTI_OK
-                                                 : bad(source, words,
-                                                       "rules begin from two backends, so auto or "
-                                                       "local=NAME,remote=NAME stands before "
-                                                       "them");
+    return rules == base || memchr(base, ',', (size_t)(rules - base))
+               ? TUTTI_OK
+               : bad(source, words,
+                     "auto or local=NAME,remote=NAME must stand before rules; the names may be "
+                     "equal");
 }
 
 /* Skips "cpu:"; no other device is served. */
@@ -134,7 +135,7 @@ tutti_status backend_parse(const char *source, const char *words, struct backend
             status = bad(source, words, "no rule follows the ';'");
     }
     if (!status && *rules)
-        status = prepare_for_rules(source, words, &choice);
+        status = prepare_for_rules(source, words, base, rules, &choice);
     if (!status)
         status = backend_parse_rules(source, words, rules, &choice);
     if (!status)
@@ -170,8 +171,8 @@ const char *backend_name(const struct backend_choice *choice, int number)
 void backend_candidates(const struct backend_choice *choice,
                         const char *ret_names[BACKEND_NAMES_MAX + 1])
 {
-    const bool engine = !choice->is_auto && !strcmp(choice->local, choice->remote) &&
-                        backend_is_engine(choice->local);
+    const bool engine = !choice->is_auto && !choice->rule_count &&
+                        !strcmp(choice->local, choice->remote) && backend_is_engine(choice->local);
 
     for (int i = 0; i < BACKEND_NAMES_MAX; i++)
         ret_names[i] = backend_name(choice, i);

@@ -54,9 +54,9 @@ struct backend_rule {
 struct backend_choice {
     bool is_auto; /* the names are empty then */
     char local[PLUGIN_NAME_MAX + 1];
-    char remote[PLUGIN_NAME_MAX + 1]; /* equal to `local` when one name was given */
+    char remote[PLUGIN_NAME_MAX + 1];                                 /* may be equal to `local` */
     char more[BACKEND_NAMES_MAX - BACKEND_MORE][PLUGIN_NAME_MAX + 1]; /* "": there is none */
-    uint32_t rule_count; /* there are two names when there are rules */
+    uint32_t rule_count;                                              /* not of one name alone */
     struct backend_rule rules[BACKEND_RULES_MAX];
 };
 

@@ -129,8 +129,6 @@ tutti_status tutti_reduce_op_premul(const tutti_tensor *factor, tutti_reduce_op 
     if (!status && !tutti_reduce_op_meaning(TUTTI_PREMUL_SUM, factor->dtype))
         status = error_set(TUTTI_ERR_UNSUPPORTED, "premul_sum does not take %s",
                            tutti_dtype_name(factor->dtype));
-    if (!status && !size.count)
-        status = error_set(TUTTI_ERR_INVALID_ARGUMENT, "the factor has no elements");
     if (!status && factor->device.type != TUTTI_DEVICE_CPU &&
         factor->device.type != TUTTI_DEVICE_CUDA_HOST)
         status = error_set(TUTTI_ERR_UNSUPPORTED,
@@ -144,8 +142,10 @@ tutti_status tutti_reduce_op_premul(const tutti_tensor *factor, tutti_reduce_op 
     op->in_words = TUTTI_PREMUL_SUM;
     op->dtype = factor->dtype;
     op->factors = size.count;
-    tensor_view(factor, &size, &view);
-    tensor_pack(&view, op->factor);
+    if (size.count) {
+        tensor_view(factor, &size, &view);
+        tensor_pack(&view, op->factor);
+    }
     return add(op, ret_op);
 }
 

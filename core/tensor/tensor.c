@@ -79,6 +79,10 @@ static tutti_status check_fields(const tutti_tensor *tensor, uint64_t *ret_eleme
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the tensor is NULL");
     if (tensor->ndim < 0)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the tensor's ndim is %" PRId32, tensor->ndim);
+    if (tensor->ndim > TUTTI_NDIM_MAX)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "the tensor's ndim is %" PRId32 "; %d dimensions are the most",
+                         tensor->ndim, TUTTI_NDIM_MAX);
     if (tensor->ndim > 0 && !tensor->shape)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "the tensor's shape is NULL, but its ndim is %" PRId32, tensor->ndim);

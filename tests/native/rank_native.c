@@ -46,6 +46,7 @@ RANK_CASE(served_by_the_engine_or_by_the_core)
     tutti_tensor t = vector(x, &four, TUTTI_F32);
     tutti_reduce_op mine;
 
+    check_str_eq(tutti_last_error(), "");
     require_ok(sum(world, x, 4, NULL));
     check_near(x[3], 4.0 * size, 0);
     check_contains(rank_served_by(world), "all_reduce_native");

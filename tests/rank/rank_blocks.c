@@ -401,6 +401,67 @@ RANK_CASE(all_to_all_of_blocks_that_partly_overlap_is_refused_in_words)
     check_ok(tutti_group_destroy(world));
 }
 
+RANK_CASE(output_blocks_that_overlap_are_refused_in_words)
+{
+    tutti_group *world = rank_init(NULL);
+    int64_t shapes[3], counts[MEMBERS_MAX], offsets[MEMBERS_MAX], apart[MEMBERS_MAX];
+    tutti_tensor four = vector_of(input, &shapes[0], 4), all = vector_of(output, &shapes[1], ROOM);
+    tutti_tensor whole = vector_of(input, &shapes[2], ROOM);
+    const tutti_tensor *list[MEMBERS_MAX];
+
+    for (int i = 0; i < size; i++) {
+        counts[i] = 4;
+        offsets[i] = 2 * i;
+        apart[i] = 4 * (size - 1 - i); /* the last one first */
+        list[i] = &four;
+    }
+    check_status(tutti_all_gather_v(world, &four, &all, counts, offsets, NULL, NULL),
+                 TUTTI_ERR_INVALID_ARGUMENT);
+    check_contains(tutti_last_error(), "the output: blocks 0 and 1 overlap");
+    check_status(
+        tutti_all_to_all_v(world, &whole, counts, apart, &all, counts, offsets, NULL, NULL),
+        TUTTI_ERR_INVALID_ARGUMENT);
+    check_contains(tutti_last_error(), "the output: blocks 0 and 1 overlap");
+    check_status(tutti_gather_list(world, &all, list, rank, NULL, NULL),
+                 TUTTI_ERR_INVALID_ARGUMENT);
+    four = vector_of(output, &shapes[0], 4);
+    fill(output, 4, rank, 0);
+    check_status(tutti_all_gather_list(world, &four, list, NULL, NULL), TUTTI_ERR_INVALID_ARGUMENT);
+    check_contains(tutti_last_error(), "the output: blocks 0 and 1 overlap");
+    four = vector_of(input, &shapes[0], 4);
+    fill(input, 4, rank, 0);
+    check_ok(tutti_all_gather_v(world, &four, &all, counts, apart, NULL, NULL));
+    for (int i = 0; i < size; i++)
+        check_block(apart[i], 4, i, 0);
+    check_ok(tutti_group_destroy(world));
+}
+
+/* In place: the first tensor is strided, the others lie one behind the other. */
+RANK_CASE(all_to_all_takes_a_list_in_place_of_which_some_are_strided)
+{
+    enum { COUNT = 5 };
+    tutti_group *world = rank_init(NULL);
+    int64_t shapes[MEMBERS_MAX], stride = 3;
+    tutti_tensor tensors[MEMBERS_MAX];
+    const tutti_tensor *list[MEMBERS_MAX];
+
+    for (int i = 0; i < size; i++) {
+        int32_t *at = output + i * 4 * COUNT;
+
+        tensors[i] = vector_of(at, &shapes[i], COUNT);
+        if (i == 0)
+            tensors[i].strides = &stride;
+        for (int k = 0; k < COUNT; k++)
+            at[k * (i ? 1 : 3)] = value(rank, i, k);
+        list[i] = &tensors[i];
+    }
+    require_ok(tutti_all_to_all_list(world, list, list, NULL, NULL));
+    for (int i = 0; i < size; i++)
+        for (int k = 0; k < COUNT; k++)
+            check_eq(output[i * 4 * COUNT + k * (i ? 1 : 3)], value(i, rank, k));
+    check_ok(tutti_group_destroy(world));
+}
+
 /* Rank 1 expects one element more of rank 0 than that has for it. */
 RANK_CASE(sizes_that_do_not_fit_together_are_a_mismatch)
 {

@@ -91,6 +91,23 @@ RANK_CASE(calls_in_any_order_take_the_backend_of_their_rule)
     check_ok(tutti_group_destroy(world));
 }
 
+RANK_CASE(one_backend_may_stand_for_both_levels_before_rules)
+{
+    tutti_group *world = rank_init(NULL);
+
+    for (int round = 0; round < 5; round++) {
+        reduce_and_check(world, 1024, rank, size, round);
+        check_record(world, "shm", "all_reduce:0-4k=shm");
+        reduce_and_check(world, LONGEST, rank, size, round);
+        check_record(world, "tcp", NULL);
+        broadcast_and_check(world, LONGEST, round % size, rank, round);
+        check_record(world, "tcp", "broadcast=tcp");
+        require_ok(tutti_barrier(world, NULL, NULL));
+        check_record(world, "tcp", NULL);
+    }
+    check_ok(tutti_group_destroy(world));
+}
+
 RANK_CASE(a_rule_leads_past_the_memory_of_hosts)
 {
     tutti_group *world = rank_init(NULL);

@@ -25,6 +25,8 @@ Test(blocks, short_blocks_of_many_members_arrive)
 
 CASE(wrong_blocks_are_refused_in_words, 3)
 CASE(all_to_all_of_blocks_that_partly_overlap_is_refused_in_words, 3)
+CASE(output_blocks_that_overlap_are_refused_in_words, 3)
+CASE(all_to_all_takes_a_list_in_place_of_which_some_are_strided, 3)
 CASE(sizes_that_do_not_fit_together_are_a_mismatch, 3)
 CASE(other_counts_of_the_same_sum_are_a_mismatch, 3)
 CASE(a_monitored_barrier_names_all_who_did_not_come, 4)

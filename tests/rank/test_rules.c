@@ -29,6 +29,12 @@ Test(rules, calls_in_any_order_take_the_backend_of_their_rule)
         "all_reduce:0-4k=shm;all_reduce=tcp;*:64k-=tcp;barrier=tcp", NULL);
 }
 
+Test(rules, one_backend_may_stand_for_both_levels_before_rules)
+{
+    run("one_backend_may_stand_for_both_levels_before_rules",
+        "local=tcp,remote=tcp;all_reduce:0-4k=shm;broadcast=tcp", NULL);
+}
+
 Test(rules, a_rule_leads_past_the_memory_of_hosts)
 {
     run("a_rule_leads_past_the_memory_of_hosts", "cpu:auto;all_reduce:64k-=tcp;broadcast=auto",

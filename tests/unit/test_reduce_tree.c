@@ -306,5 +306,7 @@ Test(reduce_op, a_factor_of_many_elements_meets_those_of_its_index, .timeout = 5
     cr_expect_not_null(strstr(error_message(), "f64"));
     tutti_reduce_op_free(op);
     shape[0] = 0;
-    cr_expect_eq(tutti_reduce_op_premul(&factor, &op), TUTTI_ERR_INVALID_ARGUMENT);
+    cr_assert_eq(tutti_reduce_op_premul(&factor, &op), TUTTI_OK);
+    cr_expect_eq(reduce_op_take(op, TUTTI_F32, 1, &choice), TUTTI_ERR_INVALID_ARGUMENT);
+    tutti_reduce_op_free(op);
 }
