@@ -52,7 +52,10 @@ typedef struct tutti_options {
  *          call returns; the memory must not be touched until the operation is complete.
  * op       applied element by element. Sums of 8- and 16-bit floats accumulate in 32 bits
  *          within one reduction step and are rounded once per step; 8-bit ones saturate. AVG of
- *          integers truncates toward zero. MIN and MAX give NaN when any member has NaN.
+ *          f16 and of 8-bit floats sums and divides in 32 bits and rounds once, so a mean never lies
+ *          outside its operands; AVG of bf16 does so too where one step meets all operands (inside
+ *          one host, and in the fixed order), else its sum is rounded per step. Sums of f32 and wider
+ *          may overflow before AVG divides them. AVG of integers truncates toward zero. MIN and MAX give NaN when any member has NaN.
  * options  NULL for defaults; `timeout_ms` overrides the group's.
  * work     NULL: returns when this member's result is ready. Otherwise receives a handle that the
  *          caller frees with tutti_work_free().
@@ -105,10 +108,12 @@ TUTTI_API tutti_status tutti_broadcast(tutti_group *group, const tutti_tensor *t
  * with n counts and n offsets in elements (offsets NULL: one block behind the other); elements
  * between the blocks are neither read nor written. Lists and arrays are read during the call only;
  * the memory behind the tensors must not be touched until the operation is complete. All blocks have
- * the same dtype on every member; output blocks must not overlap.
+ * the same dtype on every member; output blocks that overlap are INVALID_ARGUMENT (those of
+ * strided tensors in a list are not looked at).
  *
- * All members use the same form, except that the plain form and a list of equal tensors may meet
- * (and, for all_to_all, its list and `_v`). Sizes that do not fit together are TUTTI_ERR_MISMATCH.
+ * All members use the same form, except that the plain form and a list of equal tensors may meet.
+ * Of all_to_all the list and `_v` meet each other, and neither the plain form, since in them no member
+ * knows whether all blocks have one size. Sizes that do not fit together are TUTTI_ERR_MISMATCH.
  * In place: a vector that is exactly the member's own block of the other side is left where it is.
  * Other arguments and errors as for tutti_all_reduce().
  */
@@ -177,7 +182,7 @@ TUTTI_API tutti_status tutti_reduce_scatter_v(tutti_group *group, const tutti_te
                                               const tutti_options *options, tutti_work **work);
 
 /** Sends block i of `in` to rank i, and receives its block for this member as block i of `out`. In
- * place (each block of `in` is that of `out`) costs a copy of the input; any other overlap of the two
+ * place (a block of `in` is that of `out`) costs a copy of the input; any other overlap of the two
  * is INVALID_ARGUMENT, in every form. Semantics: torch.distributed.all_to_all_single; MPI_Alltoall. */
 TUTTI_API tutti_status tutti_all_to_all(tutti_group *group, const tutti_tensor *in,
                                         const tutti_tensor *out, const tutti_options *options,

@@ -140,13 +140,24 @@ static uint64_t payload_of(const struct layout *layout, uint8_t operation, uint6
     return blocks ? bytes * (uint64_t)layout->size : bytes;
 }
 
-/* Whether it reduces partial results of some members. */
-static bool reduces_in_turns(const struct algorithm *algorithm)
+bool choose_reduces_in_turns(const struct algorithm *algorithm)
 {
     return algorithm == &all_reduce_recursive_doubling_algorithm ||
            algorithm == &all_reduce_halving_doubling_algorithm ||
            algorithm == &all_reduce_ring_algorithm || algorithm == &reduce_binomial_algorithm ||
            (algorithm->kind == ALGORITHM_COMPOSED && operation_reduces(algorithm->operation));
+}
+
+/*
+ * Whether no partial result may be rounded on its way: in the fixed order, and where the sum of an average
+ * could leave the range of its dtype, so that the mean would lie outside its operands.
+ */
+static bool rounds_at_the_end(const struct call_words *words)
+{
+    return words->flags & CALL_ORDERED ||
+           (words->op == TUTTI_AVG &&
+            (words->dtype == TUTTI_F16 || words->dtype == TUTTI_F8E4M3FN ||
+             words->dtype == TUTTI_F8E5M2));
 }
 
 /* What every member answers alike: the words of the call, and what all know of the engine. */
@@ -158,6 +169,8 @@ static const char *native_objection(const struct group_facts *facts, const struc
 
     if (words->flags & CALL_ORDERED)
         return "engines have an order of their own, and the order is fixed";
+    if (rounds_at_the_end(words))
+        return "engines round on the way, where the sum may not fit";
     if (words->op >= REDUCE_OPS_MADE)
         return "engines do not know a reduction that was made at run time";
     if (operation_moves(words->operation) && !words->count && !(words->flags & CALL_UNEVEN))
@@ -191,8 +204,9 @@ const char *choose_objection(const struct group_facts *facts, const struct algor
     }
     if (words->flags & CALL_UNEVEN && puts_together(algorithm))
         return "blocks of different sizes go one by one";
-    if (words->flags & CALL_ORDERED && reduces_in_turns(algorithm))
-        return "rounds on the way, and the order is fixed";
+    if (rounds_at_the_end(words) && choose_reduces_in_turns(algorithm))
+        return words->flags & CALL_ORDERED ? "rounds on the way, and the order is fixed"
+                                           : "rounds on the way, where the sum may not fit";
     if (algorithm->kind == ALGORITHM_INLINE &&
         payload_of(facts->layout, words->operation, bytes) > MAPPED_PAYLOAD_MAX)
         return "too long for the announce line";
@@ -283,7 +297,7 @@ static const struct algorithm *all_reduce_messages(const struct thresholds *t, i
 static const struct algorithm *messages_of(const struct thresholds *t, int size,
                                            const struct call_words *words, uint64_t bytes)
 {
-    const bool ordered = words->flags & CALL_ORDERED, uneven = words->flags & CALL_UNEVEN;
+    const bool ordered = rounds_at_the_end(words), uneven = words->flags & CALL_UNEVEN;
 
     switch (words->operation) {
     case OPERATION_ALL_REDUCE:

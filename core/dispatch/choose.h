@@ -15,6 +15,9 @@ const char *choose_obstacle(const struct group_facts *facts, enum algorithm_kind
 const char *choose_objection(const struct group_facts *facts, const struct algorithm *algorithm,
                              const struct call_words *words, uint64_t bytes);
 
+/* Whether it reduces partial results of some members. */
+bool choose_reduces_in_turns(const struct algorithm *algorithm);
+
 /* The algorithm that the call takes, possible or not; NULL: there is no such operation. */
 const struct algorithm *choose_algorithm(const struct group_facts *facts,
                                          const struct call_words *words, uint64_t bytes);

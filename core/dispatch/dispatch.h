@@ -20,6 +20,7 @@
 #include "algorithm/algorithm.h"
 #include "algorithm/layout.h"
 #include "base/call.h"
+#include "work/runner.h"
 #include "work/schedule.h"
 
 /* The collectives of an engine that reaches all members. */
@@ -59,8 +60,16 @@ struct call_sizes {
 };
 
 /*
+ * What reduces in a call of the plan, whose op is built in; reduce_check() has passed. An average of
+ * 8- and 16-bit floats comes divided out of the reduction where the algorithm meets all operands at once,
+ * and then has no last step.
+ */
+struct kernels plan_kernels(const struct plan *plan, const struct call_words *words,
+                            uint32_t members, uint32_t element_bytes);
+
+/*
  * Emits this member's schedule for a plan that is not inline. `sizes`: NULL unless the call is
- * uneven. `finish`: the op has a last step (reduce_finish() is not NULL). The schedule may be kept
+ * uneven. `finish`: there is a last step (plan_kernels() has one). The schedule may be kept
  * and run again for every call with the same plan_key().
  */
 tutti_status plan_emit(const struct plan *plan, const struct group_facts *facts,

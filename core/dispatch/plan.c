@@ -53,6 +53,25 @@ tutti_status plan_choose(const struct group_facts *facts, const struct call_word
     return TUTTI_OK;
 }
 
+struct kernels plan_kernels(const struct plan *plan, const struct call_words *words,
+                            uint32_t members, uint32_t element_bytes)
+{
+    struct kernels kernels = {.reduce = reduce_kernel(words->dtype, words->op),
+                              .many = reduce_many(words->dtype, words->op),
+                              .finish = reduce_finish(words->dtype, words->op, members),
+                              .element_bytes = element_bytes,
+                              .members = members};
+
+    if (words->flags & CALL_ORDERED)
+        kernels.tree = reduce_tree_of(words->op, words->dtype);
+    if (members > 1 && reduce_averages_once(words->op, words->dtype) &&
+        !choose_reduces_in_turns(plan->algorithm)) {
+        kernels.tree = reduce_tree_of_average(words->dtype, members);
+        kernels.finish = NULL;
+    }
+    return kernels;
+}
+
 tutti_status plan_emit(const struct plan *plan, const struct group_facts *facts,
                        const struct call_words *words, uint32_t element_bytes,
                        const struct call_sizes *sizes, bool finish, struct schedule *sched)

@@ -62,21 +62,9 @@ static bool same_call(const struct plan_entry *entry, const struct call_words *w
 }
 
 /* None for an operation made at run time, which comes with each call. */
-static tutti_status take_kernels(const struct call_words *words, uint32_t members,
-                                 struct kernels *ret_kernels)
+static bool has_kernels(const struct call_words *words)
 {
-    if (!operation_reduces(words->operation) || words->op >= REDUCE_OPS_MADE)
-        return TUTTI_OK;
-    tutti_status status = reduce_check(words->op, words->dtype);
-    if (status)
-        return status;
-    ret_kernels->reduce = reduce_kernel(words->dtype, words->op);
-    ret_kernels->many = reduce_many(words->dtype, words->op);
-    ret_kernels->finish = reduce_finish(words->dtype, words->op, members);
-    ret_kernels->members = members;
-    if (words->flags & CALL_ORDERED)
-        ret_kernels->tree = reduce_tree_of(words->op, words->dtype);
-    return TUTTI_OK;
+    return operation_reduces(words->operation) && words->op < REDUCE_OPS_MADE;
 }
 
 static uint64_t bytes_to_mapped(const struct plan_entry *entry, uint64_t bytes)
@@ -133,9 +121,11 @@ static tutti_status plan_new(struct tutti_group *group, const struct call_words 
         backend_rule_of(&group->choice, words, words->count * element);
     entry->route = route_of(group, rule);
     const struct group_facts *facts = plan_facts(group, entry);
-    tutti_status status = take_kernels(words, (uint32_t)group->size, &entry->kernels);
+    tutti_status status = has_kernels(words) ? reduce_check(words->op, words->dtype) : TUTTI_OK;
     if (!status)
         status = plan_choose(facts, words, element, &entry->plan);
+    if (!status && has_kernels(words))
+        entry->kernels = plan_kernels(&entry->plan, words, (uint32_t)group->size, element);
     if (!status && entry->plan.algorithm->emit)
         status = plan_emit(&entry->plan, facts, words, element, sizes ? &entry->sizes : NULL,
                            entry->kernels.finish != NULL, &entry->schedule);

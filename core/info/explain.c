@@ -168,7 +168,7 @@ static tutti_status count_steps(const struct group_facts *facts,
     uint64_t *table = NULL;
     const bool finish =
         operation_reduces(words->operation) &&
-        reduce_finish(words->dtype, words->op, (uint32_t)facts->layout->size) != NULL;
+        plan_kernels(&candidate->plan, words, (uint32_t)members, question->element_bytes).finish;
 
     *ret_steps = 0;
     if (!candidate->possible || !candidate->plan.algorithm->emit)

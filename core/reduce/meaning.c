@@ -48,7 +48,7 @@ static const char *const meanings[CLASSES][OPS] = {
     [SMALL_FLOAT] =
         {
             [TUTTI_SUM] = "sum, in f32",
-            [TUTTI_AVG] = "sum, divided",
+            [TUTTI_AVG] = "sum, in f32, divided",
             [TUTTI_PRODUCT] = "product, in f32",
             [TUTTI_MIN] = "least, or NaN",
             [TUTTI_MAX] = "largest, or NaN",
@@ -57,7 +57,7 @@ static const char *const meanings[CLASSES][OPS] = {
     [EIGHT] =
         {
             [TUTTI_SUM] = "sum, in f32, saturates",
-            [TUTTI_AVG] = "sum, divided",
+            [TUTTI_AVG] = "sum, in f32, divided",
             [TUTTI_PRODUCT] = "product, in f32, saturates",
             [TUTTI_MIN] = "least, or NaN",
             [TUTTI_MAX] = "largest, or NaN",

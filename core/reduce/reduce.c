@@ -86,6 +86,20 @@ struct reduce_tree reduce_tree_of(tutti_reduce_op op, tutti_dtype dtype)
                                 .element_bytes = (uint32_t)tutti_dtype_size(dtype)};
 }
 
+bool reduce_averages_once(tutti_reduce_op op, tutti_dtype dtype)
+{
+    return op == TUTTI_AVG && tutti_reduce_op_meaning(op, dtype) && kernels()->widen[row_of(dtype)];
+}
+
+struct reduce_tree reduce_tree_of_average(tutti_dtype dtype, uint32_t members)
+{
+    struct reduce_tree tree = reduce_tree_of(TUTTI_AVG, dtype);
+
+    tree.divide = kernels()->average[REDUCE_F32];
+    tree.members = members;
+    return tree;
+}
+
 reduce_finish_fn reduce_finish(tutti_dtype dtype, tutti_reduce_op op, uint32_t members)
 {
     if (!tutti_reduce_op_meaning(op, dtype))

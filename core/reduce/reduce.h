@@ -7,7 +7,7 @@
  * changes a bit of the result (one exception: which of two NaNs' payloads a sum or product keeps).
  *
  * Semantics: as tutti_reduce_op_meaning() says. AVG is SUM, then one division by the number of
- * members; of equal values (0 and -0) MIN and MAX give the second. Floats of 8 and 16 bits compute
+ * members (tree.h: before the sum of small floats is rounded, where it is at hand); of equal values (0 and -0) MIN and MAX give the second. Floats of 8 and 16 bits compute
  * in f32 and round to nearest even; a NaN stays one and becomes quiet. Too large becomes infinite
  * in 16 bits and the largest finite number in 8, but an infinity stays one where the type has one.
  * Any byte but 0 is true; results of bools are 0 or 1. Pointers need no alignment.

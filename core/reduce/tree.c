@@ -53,6 +53,8 @@ static void join(struct walk *walk, void *to)
     void *result = to && !walk->tree->narrow ? to : walk->partials[left];
 
     reduce_tree_pair(walk->tree, result, operand(walk, left), operand(walk, left + 1), walk->count);
+    if (to && walk->tree->divide)
+        walk->tree->divide(result, walk->count, walk->tree->members);
     if (to && walk->tree->narrow)
         walk->tree->narrow(to, result, walk->count);
     walk->at[left] = result;

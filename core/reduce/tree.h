@@ -3,10 +3,13 @@
  * Reduction in a fixed order: a binary tree over the vectors, split at the largest power of two
  * below their number, the lower ones on the left. A function of n alone: not of sizes, of how a
  * vector is cut, or of who reduces. Floats of 8 and 16 bits keep f32 partials and are rounded once.
- * Operations made at run time take the same tree, in which operands keep their order.
+ * Operations made at run time take the same tree, in which operands keep their order. An average of
+ * small floats is divided before it is rounded.
  */
 #ifndef TUTTI_REDUCE_TREE_H
 #define TUTTI_REDUCE_TREE_H
+
+#include <stdbool.h>
 
 #include "reduce/reduce.h"
 
@@ -17,13 +20,19 @@ struct reduce_tree {
     reduce_fn pair;             /* of elements, or of f32 where they are widened; NULL: see op */
     reduce_widen_fn widen;      /* NULL: elements are their own partial results */
     reduce_narrow_fn narrow;    /* as widen */
+    reduce_finish_fn divide;    /* of partial results, once all are joined; NULL: not an average */
     const struct reduce_op *op; /* NULL: built in */
     tutti_dtype dtype;
+    uint32_t members; /* handed to divide */
     uint32_t element_bytes;
 };
 
 /* Of a combination that reduce_check() takes. */
 struct reduce_tree reduce_tree_of(tutti_reduce_op op, tutti_dtype dtype);
+/* Whether sums of the op's operands are kept in another type, from which its average is rounded once. */
+bool reduce_averages_once(tutti_reduce_op op, tutti_dtype dtype);
+/* Of such a combination: the average over `members`, finished. */
+struct reduce_tree reduce_tree_of_average(tutti_dtype dtype, uint32_t members);
 struct reduce_tree reduce_tree_of_op(const struct reduce_op *op, tutti_dtype dtype);
 
 /* As a reduce_many_fn. */

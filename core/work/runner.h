@@ -40,7 +40,7 @@ struct wire {
 };
 
 /* What reduces; from core/reduce by dtype and op (reduce_kernel, reduce_many, reduce_finish). Where
- * `tree` is not zeros it takes the place of `many`, and of `reduce` if it has an op. */
+ * `tree` is not zeros it takes the place of `many`, and of `reduce` if it has an op, or divides. */
 struct kernels {
     void (*reduce)(void *dst, const void *a, const void *b, size_t count);
     void (*many)(void *dst, const void *const *vectors, int n, size_t count);
@@ -55,6 +55,8 @@ static inline void kernels_reduce(const struct kernels *kernels, void *dst, cons
 {
     if (kernels->tree.op)
         reduce_tree_pair(&kernels->tree, dst, a, b, (size_t)count);
+    else if (kernels->tree.divide)
+        reduce_tree(&kernels->tree, dst, (const void *const[]){a, b}, 2, (size_t)count);
     else
         kernels->reduce(dst, a, b, (size_t)count);
 }

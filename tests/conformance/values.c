@@ -330,6 +330,8 @@ static reference_bits reduced_bits(const struct conformance_call *call, size_t i
         operands[member] = operand_bits(call, member, i);
     if (space_is_own(call->op_level))
         return combine(call, operands);
+    if (call->op == TUTTI_AVG && (call->ordered || reference_small(call->dtype)))
+        return reference_tree_average(call->dtype, operands, call->members);
     if (call->ordered) {
         bits = reference_tree(call->dtype, call->op, operands, call->members);
     } else {

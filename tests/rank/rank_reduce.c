@@ -58,9 +58,8 @@ static reference_bits expected(tutti_dtype dtype, tutti_reduce_op op, int size, 
 
     for (int rank = 0; rank < size; rank++)
         operands[rank] = element(dtype, rank, i);
-    const reference_bits sum = reference_tree(dtype, op, operands, size);
-
-    return op == TUTTI_AVG ? reference_average(dtype, sum, (uint32_t)size) : sum;
+    return op == TUTTI_AVG ? reference_tree_average(dtype, operands, size)
+                           : reference_tree(dtype, op, operands, size);
 }
 
 /* `at` has the elements from `first` on. */
@@ -138,6 +137,35 @@ RANK_CASE(the_fixed_order_gives_the_bits_of_the_tree)
 
     options.flags = TUTTI_FIXED_ORDER;
     fixed_order(world, rank, size, &options);
+    check_ok(tutti_group_destroy(world));
+}
+
+/* Where a partial sum would be rounded, or leave the range of its dtype. */
+RANK_CASE(a_mean_never_lies_outside_its_operands)
+{
+    static const tutti_dtype dtypes[] = {TUTTI_F16, TUTTI_F8E4M3FN, TUTTI_F8E5M2};
+    static const int64_t counts[] = {1, 700, 30000, BLOCK_BYTES / 2};
+    static const double of_dtype[][2] = {{65504, 0x1p-24}, {448, 0x1p-9}, {57344, 0x1p-16}};
+    tutti_group *world = rank_init(NULL);
+
+    for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++)
+        for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+            const struct job job = {world, rank, size, dtypes[d], TUTTI_AVG, NULL};
+
+            for (int i = 0; i < 2; i++) {
+                const reference_bits bits = reference_encode(dtypes[d], of_dtype[d][i]);
+                int64_t shape;
+                tutti_tensor t = tutti_tensor_1d(input, dtypes[d], &shape, counts[c]);
+
+                for (int64_t k = 0; k < counts[c]; k++)
+                    put(input, k, bits, tutti_dtype_size(dtypes[d]));
+                require_ok(tutti_all_reduce(world, &t, TUTTI_AVG, NULL, NULL));
+                check(!memcmp(input, &bits, tutti_dtype_size(dtypes[d])));
+                check(!memcmp(input, input + tutti_dtype_size(dtypes[d]),
+                              (size_t)(counts[c] - 1) * tutti_dtype_size(dtypes[d])));
+            }
+            all_forms(&job, counts[c]); /* rounded once, in the order of the tree */
+        }
     check_ok(tutti_group_destroy(world));
 }
 
@@ -475,6 +503,24 @@ static void reduce_bools(tutti_group *group, tutti_reduce_op op, int64_t count,
     require_ok(tutti_all_reduce(group, &in, op, options, NULL));
     check_bools(input, own, count, is_true, "all_reduce", op);
     free(own);
+}
+
+/* A bucket without elements, and its factor with one for each of them. */
+RANK_CASE(an_empty_input_takes_an_empty_factor)
+{
+    tutti_group *world = rank_init(NULL);
+    int64_t none, one;
+    tutti_tensor empty = tutti_tensor_1d(NULL, TUTTI_F32, &none, 0);
+    tutti_tensor full = tutti_tensor_1d(input, TUTTI_F32, &one, 1);
+    tutti_reduce_op op;
+
+    require_ok(tutti_reduce_op_premul(&empty, &op));
+    check_ok(tutti_all_reduce(world, &empty, op, NULL, NULL));
+    check_ok(tutti_reduce_scatter(world, &empty, &empty, op, NULL, NULL));
+    check_status(tutti_all_reduce(world, &full, op, NULL, NULL), TUTTI_ERR_INVALID_ARGUMENT);
+    check_contains(tutti_last_error(), "has 0 elements and the input 1");
+    tutti_reduce_op_free(op);
+    check_ok(tutti_group_destroy(world));
 }
 
 RANK_CASE(bools_are_0_or_1_in_a_group_of_one_too)

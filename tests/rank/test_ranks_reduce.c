@@ -32,11 +32,13 @@ static void run(const char *case_name, int size, const char *const *env)
     }
 
 CASE(the_fixed_order_gives_the_bits_of_the_tree, 5)
+CASE(a_mean_never_lies_outside_its_operands, 5)
 CASE(a_member_without_the_fixed_order_is_a_mismatch, 3)
 CASE(operands_of_an_operation_that_does_not_commute_keep_their_order, 5)
 CASE(an_operation_that_commutes_may_be_freed_at_once, 3)
 CASE(operations_of_different_names_are_a_mismatch, 3)
 CASE(each_member_multiplies_with_its_own_factor, 3)
+CASE(an_empty_input_takes_an_empty_factor, 3)
 CASE(bools_are_0_or_1_in_a_group_of_one_too, 3)
 
 Test(ranks_reduce, the_environment_asks_for_the_fixed_order)

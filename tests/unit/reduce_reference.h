@@ -300,6 +300,18 @@ static inline reference_bits reference_tree(tutti_dtype dtype, tutti_reduce_op o
                         reference_tree(dtype, op, operands + left, n - left));
 }
 
+/* AVG of n members in the fixed order: of small floats the sum is divided before it is rounded. */
+static inline reference_bits reference_tree_average(tutti_dtype dtype,
+                                                    const reference_bits *operands, int n)
+{
+    if (n > 1 && reference_small(dtype))
+        return reference_encode(
+            dtype,
+            reference_quotient(dtype, reference_tree_of_floats(dtype, TUTTI_SUM, operands, n),
+                               (uint32_t)n));
+    return reference_average(dtype, reference_tree(dtype, TUTTI_SUM, operands, n), (uint32_t)n);
+}
+
 /* Equal bits, or a NaN where one is due; a small float's must be quiet. */
 static inline bool reference_same(tutti_dtype dtype, reference_bits want, reference_bits got)
 {
