@@ -57,8 +57,11 @@ TUTTI_API tutti_status tutti_work_wait_any(tutti_work *const *works, uint32_t co
                                            int64_t timeout_ms, int32_t *ret_index);
 
 /**
- * Withdraws a receive that no message has matched, or a send of which nothing has left: the work is
- * complete with TUTTI_ERR_ABORTED, its tensor is the caller's again, and nobody else hears of it.
+ * Withdraws a receive that no message has matched, or a send of which nothing has left but its announcement
+ * (that of more than 64 KiB, which waits for its receive): the work is complete with TUTTI_ERR_ABORTED, its
+ * tensor is the caller's again, and nobody else hears of it. A receive that meets the announcement while it is
+ * taken back waits for the next message; where one that was sent later has met another receive meanwhile, it
+ * ends with TUTTI_ERR_ABORTED, too.
  * Anything else goes on and the answer is TUTTI_ERR_BUSY: what is under way or complete, and every
  * collective (tutti_group_abort() ends these with their group). Small sends are complete at once.
  * Semantics: MPI_Cancel, with its outcome told at once.

@@ -74,9 +74,13 @@ int group_missing_mates(const struct tutti_group *group, const struct call *call
 static const char *what_is_missing(const struct tutti_group *group, const struct call *call,
                                    struct waiting w)
 {
-    if (call->kind != CALL_COLLECTIVE)
-        return w.rank == group->rank ? "is this rank itself: start the other side first"
-                                     : "has not answered";
+    if (call->kind != CALL_COLLECTIVE && w.rank == group->rank)
+        return "is this rank itself: start the other side first";
+    if (call->kind == CALL_SEND)
+        return p2p_is_unmatched(&call->message) ? "has no receive for it"
+                                                : "has not taken all of it in";
+    if (call->kind == CALL_RECV)
+        return "has not sent it, or not all of it";
     if (w.kind == WAITING_CALL || w.kind == WAITING_ROOM || is_monitored(call))
         return "has not called it";
     return w.kind == WAITING_ANSWER ? "has not called it, or does not answer"

@@ -155,8 +155,10 @@ struct p2p_op {
     struct p2p_group *group;
     struct p2p_path *path; /* NULL while an any-source receive has not matched */
     void *buffer;
-    uint64_t capacity;
-    uint64_t tag; /* or sequence */
+    uint64_t capacity; /* of a receive that has met its message: that one's bytes */
+    uint64_t room;     /* of a receive: what the caller gave */
+    uint64_t met;      /* of a receive that has met its message: path->met then */
+    uint64_t tag;      /* or sequence */
     uint64_t order;
     uint64_t issued, moved; /* bytes given to the transport, and through it */
     void *packet;           /* of a send that still queues */
@@ -164,7 +166,7 @@ struct p2p_op {
     uint32_t id, peer_id;
     uint8_t state;
     uint8_t space;
-    uint8_t announced, has_id;
+    uint8_t announced, has_id, any_source;
     struct p2p_link queue, member, finished;
 };
 
@@ -202,10 +204,15 @@ tutti_status p2p_announce(struct p2p_group *group, int destination, const struct
                           bool answers);
 
 /*
- * Withdraws a receive that has not matched or a send of which nothing was given to the transport:
- * OK, its status is ABORTED, `done` is not called. BUSY otherwise.
+ * Withdraws a user's operation: a receive that has not matched, a send of which nothing was given to the
+ * transport, or a large one that was announced and of whose grant nothing has been heard: OK, its status is
+ * ABORTED, `done` is not called. BUSY otherwise. A receive that had met such a send takes the next message
+ * in its place; where later messages of the same path have met others meanwhile, it completes with ABORTED.
  */
 tutti_status p2p_cancel(struct p2p_op *op);
+
+/* Whether it is a send that was announced, and that no receive has met as far as is known here. */
+bool p2p_is_unmatched(const struct p2p_op *op);
 
 /* Makes the thread's error the words of a completed operation's failure and returns its status. */
 tutti_status p2p_op_error(const struct p2p_op *op);

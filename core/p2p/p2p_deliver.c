@@ -143,6 +143,7 @@ bool p2p_deliver_meet(struct p2p_op *op, struct p2p_path *path, const struct p2p
     op->path = path;
     if (op->capacity == h->bytes || (op->up_to && op->capacity > h->bytes)) {
         op->capacity = h->bytes;
+        op->met = path->met += op->space == SPACE_USER;
         return true;
     }
     op->bytes = h->bytes;
@@ -163,6 +164,7 @@ static void matched_request(struct p2p_op *op, struct p2p_path *path, const stru
         answer(path, P2P_REFUSE, group, h->id, 0);
     } else {
         op->state = OP_WAITING_DATA;
+        op->peer_id = h->id;
         group->engine->begun += op->capacity;
         if (!op->announced)
             answer(path, P2P_GRANT, group, h->id, op->id);
@@ -314,6 +316,64 @@ static void arrived_data(struct p2p_group *group, struct p2p_path *path, const s
     }
 }
 
+/* The receive that has met the send `id` of the path and has nothing of it; or NULL. */
+static struct p2p_op *receive_of(struct p2p_group *group, const struct p2p_path *path, uint32_t id)
+{
+    for (struct p2p_link *link = group->ops.next; link != &group->ops; link = link->next) {
+        struct p2p_op *op = P2P_OF(link, struct p2p_op, member);
+
+        if (op->state == OP_WAITING_DATA && op->space == SPACE_USER && op->path == path &&
+            op->peer_id == id)
+            return op;
+    }
+    return NULL;
+}
+
+/*
+ * The grant has met the withdrawal on its way. The receive takes the next message that it can, as if the
+ * one that was taken back had never been; unless one that was sent later has met another receive, since then
+ * it would get its messages in another order than they were sent.
+ */
+static void receive_again(struct p2p_op *op)
+{
+    struct p2p_group *group = op->group;
+    const int source = op->any_source ? P2P_ANY_SOURCE : op->source;
+
+    op->bytes = op->capacity;
+    if (op->met != op->path->met) {
+        p2p_op_complete(op, TUTTI_ERR_ABORTED);
+        return;
+    }
+    p2p_transfer_free(group->engine, op);
+    op->state = OP_POSTED;
+    op->capacity = op->room;
+    op->bytes = 0;
+    op->source = -1;
+    if (op->any_source)
+        op->path = NULL;
+
+    struct p2p_envelope *envelope = p2p_match_posted(group, SPACE_USER, source, op->tag);
+    if (envelope)
+        p2p_deliver_envelope(op, envelope);
+    else if (p2p_match_post(group, op, source) != TUTTI_OK)
+        p2p_op_complete(op, TUTTI_ERR_NO_MEMORY);
+}
+
+/* Of a send that is not known any more (its receive was of another size, and has refused it): nothing. */
+static void arrived_withdrawal(struct p2p_group *group, struct p2p_path *path,
+                               const struct p2p_header *h)
+{
+    struct p2p_envelope *envelope = p2p_match_request(group, path, (int)h->source, h->tag, h->id);
+    struct p2p_op *op = envelope ? NULL : receive_of(group, path, h->id);
+
+    if (envelope)
+        p2p_envelope_drop(envelope);
+    else if (op && op->issued)
+        nonsense(path, "a message that it sends is taken back");
+    else if (op)
+        receive_again(op);
+}
+
 static void arrived_announce(const struct p2p_group *group, const struct p2p_header *h)
 {
     group->events->announce(group->user, (int)h->source, &h->announce);
@@ -347,6 +407,9 @@ static void arrived(struct p2p_group *group, struct p2p_path *path, const struct
     case P2P_DATA:
         arrived_data(group, path, h);
         break;
+    case P2P_WITHDRAW:
+        arrived_withdrawal(group, path, h);
+        break;
     default:
         arrived_message(group, path, h, envelope);
     }
@@ -361,6 +424,23 @@ static void arrived_late(struct p2p_path *path, const struct p2p_header *h)
         drain(path, h);
 }
 
+/* Takes a request out that waits for its group. */
+static void withdraw_early(struct p2p_path *path, const struct p2p_header *h)
+{
+    struct p2p_link *link = path->engine->orphans.next;
+
+    for (; link != &path->engine->orphans; link = link->next) {
+        struct p2p_envelope *envelope = P2P_OF(link, struct p2p_envelope, by_source);
+
+        if (envelope->path == path && envelope->header.kind == P2P_REQUEST &&
+            envelope->header.group == h->group && envelope->header.id == h->id) {
+            p2p_link_remove(&envelope->by_source);
+            p2p_envelope_drop(envelope);
+            return;
+        }
+    }
+}
+
 /* A header of a group that this process has not made yet. */
 static void arrived_early(struct p2p_path *path, const struct p2p_header *h)
 {
@@ -368,6 +448,10 @@ static void arrived_early(struct p2p_path *path, const struct p2p_header *h)
 
     if (h->kind == P2P_GRANT || h->kind == P2P_REFUSE || h->kind == P2P_DATA) {
         nonsense(path, "an answer to a group that does not exist");
+        return;
+    }
+    if (h->kind == P2P_WITHDRAW) {
+        withdraw_early(path, h);
         return;
     }
     if (engine->envelopes >= P2P_ENVELOPES_MAX) {

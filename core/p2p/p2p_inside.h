@@ -41,7 +41,7 @@ enum p2p_op_state {
     OP_COMPLETE,
     OP_POSTED,        /* receive: in the bin `held_by` */
     OP_ARRIVING,      /* receive: an incoming names it, or the envelope `held_by` */
-    OP_WAITING_DATA,  /* receive: granted, `id` is its own */
+    OP_WAITING_DATA,  /* receive: granted, `id` is its own, `peer_id` the send's */
     OP_EAGER,         /* send: the packet has header and payload */
     OP_WAITING_GRANT, /* send: `id` is its own; a collective's is in the bin `held_by` */
     OP_STREAM,        /* send: in path->streams until all is issued; `peer_id` is the receive's */
@@ -190,6 +190,7 @@ struct p2p_path {
     uint32_t credit;    /* what may still be sent eagerly */
     uint32_t owed;      /* taken in here, not told yet */
     uint32_t peer_used; /* what the peer has spent of its credit */
+    uint64_t met;       /* user messages of the path that receives have met */
     bool credit_queued;
 
     struct p2p_link queue;   /* packets in the order of the wire; headers before pieces */
@@ -258,6 +259,9 @@ struct p2p_op *p2p_match_arrived(struct p2p_group *group, uint8_t space, int sou
 struct p2p_envelope *p2p_match_posted(struct p2p_group *group, uint8_t space, int source,
                                       uint64_t tag);
 tutti_status p2p_match_post(struct p2p_group *group, struct p2p_op *op, int source);
+/* The kept request `id` of the path, taken out; or NULL. */
+struct p2p_envelope *p2p_match_request(struct p2p_group *group, const struct p2p_path *path,
+                                       int source, uint64_t tag, uint32_t id);
 void p2p_match_withdraw(struct p2p_op *op);
 tutti_status p2p_match_keep(struct p2p_group *group, uint8_t space, struct p2p_envelope *envelope);
 /* Takes an envelope out that was kept. */

@@ -169,10 +169,30 @@ tutti_status p2p_match_post(struct p2p_group *group, struct p2p_op *op, int sour
 
     if (!bin)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory to post an operation");
-    op->order = group->order++;
+    struct p2p_link *before = bin->posted.prev; /* the last, unless the operation is posted again */
+    while (before != &bin->posted && P2P_OF(before, struct p2p_op, queue)->order > op->order)
+        before = before->prev;
     op->held_by = bin;
-    p2p_link_append(&bin->posted, &op->queue);
+    p2p_link_append(before->next, &op->queue);
     return TUTTI_OK;
+}
+
+struct p2p_envelope *p2p_match_request(struct p2p_group *group, const struct p2p_path *path,
+                                       int source, uint64_t tag, uint32_t id)
+{
+    struct p2p_bin *bin = find_bin(&group->table, SPACE_USER, source, tag);
+    struct p2p_link *link = bin ? bin->arrived.next : NULL;
+
+    for (; link && link != &bin->arrived; link = link->next) {
+        struct p2p_envelope *envelope = P2P_OF(link, struct p2p_envelope, by_source);
+
+        if (envelope->path != path || envelope->header.kind != P2P_REQUEST ||
+            envelope->header.id != id)
+            continue;
+        p2p_match_take(group, envelope);
+        return envelope;
+    }
+    return NULL;
 }
 
 tutti_status p2p_match_keep(struct p2p_group *group, uint8_t space, struct p2p_envelope *envelope)

@@ -34,13 +34,14 @@ void p2p_op_begin(struct p2p_op *op, struct p2p_group *group, struct p2p_path *p
     op->group = group;
     op->path = path;
     op->buffer = (void *)(uintptr_t)buffer; /* a send only reads it */
-    op->capacity = bytes;
+    op->capacity = op->room = bytes;
     op->tag = tag;
     op->issued = op->moved = 0;
     op->packet = op->held_by = NULL;
     op->state = state;
     op->space = space;
-    op->announced = op->has_id = 0;
+    op->announced = op->has_id = op->any_source = 0;
+    op->order = group->order++;
     p2p_link_init(&op->queue);
     p2p_link_init(&op->finished);
     p2p_link_append(&group->ops, &op->member);
@@ -146,8 +147,8 @@ static tutti_status send(struct p2p_group *group, struct p2p_op *op, int destina
         return refuse_failed(path);
 
     bool eager = bytes <= path->eager_max && bytes <= path->credit;
-    p2p_op_begin(op, group, path, eager ? OP_EAGER : OP_WAITING_GRANT, SPACE_READY, header->tag,
-                 buffer, bytes);
+    p2p_op_begin(op, group, path, eager ? OP_EAGER : OP_WAITING_GRANT,
+                 collective ? SPACE_READY : SPACE_USER, header->tag, buffer, bytes);
     header->group = group->id;
     header->source = (uint32_t)group->rank;
     if (!eager) {
@@ -250,6 +251,7 @@ static tutti_status receive(struct p2p_group *group, struct p2p_op *op, uint8_t 
     if (!envelope && path && path->failed)
         return refuse_failed(path);
     p2p_op_begin(op, group, path, OP_POSTED, space, tag, buffer, bytes);
+    op->any_source = any;
     if (envelope) {
         p2p_deliver_envelope(op, envelope);
         return TUTTI_OK;
@@ -275,15 +277,39 @@ tutti_status p2p_collective_recv(struct p2p_group *group, struct p2p_op *op, int
 
 /* ---- cancel, words ---- */
 
+bool p2p_is_unmatched(const struct p2p_op *op)
+{
+    return op->state == OP_WAITING_GRANT && op->space == SPACE_USER && !op->packet;
+}
+
+/* A grant that is on its way names an id that is over, and is dropped. */
+static tutti_status withdraw(const struct p2p_op *op)
+{
+    const struct p2p_header header = {.kind = P2P_WITHDRAW,
+                                      .group = op->group->id,
+                                      .source = (uint32_t)op->group->rank,
+                                      .id = op->id,
+                                      .tag = op->tag};
+
+    if (!p2p_packet_queue(op->path, &header, NULL, NULL))
+        return error_set(TUTTI_ERR_BUSY, "no memory to take an announced message back");
+    p2p_flow_send(op->path);
+    return TUTTI_OK;
+}
+
 tutti_status p2p_cancel(struct p2p_op *op)
 {
     struct p2p_packet *packet = op->packet;
     bool sends = op->state == OP_EAGER || op->state == OP_WAITING_GRANT;
 
-    if (sends && packet && packet->stage == PACKET_QUEUED)
+    if (p2p_is_unmatched(op)) {
+        if (withdraw(op))
+            return TUTTI_ERR_BUSY;
+    } else if (sends && packet && packet->stage == PACKET_QUEUED) {
         p2p_packet_drop(packet);
-    else if ((op->state != OP_POSTED && op->state != OP_SELF) || op->announced)
+    } else if ((op->state != OP_POSTED && op->state != OP_SELF) || op->announced) {
         return error_set(TUTTI_ERR_BUSY, "the operation is under way and cannot be withdrawn");
+    }
     unhook(op);
     op->status = TUTTI_ERR_ABORTED;
     return TUTTI_OK;
@@ -303,6 +329,12 @@ tutti_status p2p_op_error(const struct p2p_op *op)
                   op->space == SPACE_USER ? "tag" : "sequence", (unsigned long long)op->tag);
     else if (path && path->failed == op->status)
         error_set(op->status, "%s", path->words);
+    else if (op->status == TUTTI_ERR_ABORTED && op->source >= 0 && !op->group->failed)
+        error_set(
+            op->status,
+            "rank %d took back the message of %llu bytes (tag %llu) that this receive had met, and "
+            "later ones have met other receives",
+            op->source, (unsigned long long)op->bytes, (unsigned long long)op->tag);
     else
         error_set(op->status, "the operation ended with its group: %s",
                   tutti_status_string(op->status));

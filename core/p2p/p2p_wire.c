@@ -97,6 +97,8 @@ static const char *check_kind(const struct p2p_header *h, const uint8_t *wire)
     case P2P_ANNOUNCE:
     case P2P_ANSWER:
         return h->bytes || h->id ? "an announcement with a size" : NULL;
+    case P2P_WITHDRAW:
+        return h->bytes ? "a withdrawal with a size" : NULL;
     case P2P_REFUSE:
         return h->bytes || h->tag ? "impossible refusal" : NULL;
     default: /* P2P_CREDIT */

@@ -33,6 +33,7 @@ enum p2p_kind {
     P2P_CREDIT,             /* nothing but `credit` */
     P2P_ANNOUNCE,           /* announce, without a message: an engine does it, or it waits */
     P2P_ANSWER,             /* announce of the call that a P2P_ANNOUNCE asked about */
+    P2P_WITHDRAW,           /* the send `id`, tag, which has not heard of a grant, is taken back */
     P2P_KIND_END
 };
 

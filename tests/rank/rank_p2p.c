@@ -69,6 +69,77 @@ RANK_CASE(a_rank_sends_to_itself)
     check_ok(tutti_group_destroy(world));
 }
 
+/* What is over 64 KiB announces itself; nobody has a receive for it. */
+RANK_CASE(a_large_send_that_nobody_receives_ends_alone_at_its_deadline)
+{
+    tutti_group *world = rank_init(NULL);
+    tutti_options options = TUTTI_OPTIONS_INIT;
+    uint8_t *data = calloc(1, LARGE);
+    int64_t shape;
+    tutti_tensor t = bytes_of(data, &shape, LARGE);
+    tutti_work *work;
+
+    require(data);
+    options.timeout_ms = 200;
+    if (!rank) {
+        check_status(tutti_send(world, &t, 1, 1, &options), TUTTI_ERR_TIMEOUT);
+        check_contains(tutti_last_error(), "rank 1");
+        check_contains(tutti_last_error(), "which has no receive for it");
+        require_ok(tutti_isend(world, &t, 1, 1, &options, &work));
+        check_status(tutti_work_wait(work, 0), TUTTI_ERR_TIMEOUT);
+        tutti_work_free(work);
+        require_ok(tutti_isend(world, &t, 1, 1, NULL, &work));
+        rank_sleep_ms(50); /* announced by now */
+        check_ok(tutti_work_cancel(work));
+        check_status(tutti_work_wait(work, 0), TUTTI_ERR_ABORTED);
+        tutti_work_free(work);
+        data[LARGE - 1] = 3;
+    }
+    check_ok(tutti_barrier(world, NULL, NULL)); /* the group goes on */
+    if (!rank)
+        check_ok(tutti_send(world, &t, 1, 1, NULL));
+    if (rank == 1) {
+        check_ok(tutti_recv(world, &t, 0, 1, NULL, NULL));
+        check_eq(data[LARGE - 1], 3); /* of those that were taken back nothing is here */
+    }
+    check_ok(tutti_group_destroy(world));
+    free(data);
+}
+
+/* Grants and withdrawals meet on their way. */
+RANK_CASE(sends_that_are_cancelled_while_receives_come_lose_and_swap_nothing)
+{
+    enum { ROUNDS = 150, WORDS = 40000 };
+    tutti_group *world = rank_init(NULL);
+    int64_t *data = calloc(WORDS, sizeof *data), shape, cancelled = 0;
+    tutti_tensor t = tutti_tensor_1d(data, TUTTI_I64, &shape, WORDS);
+    tutti_work *work;
+
+    require(data);
+    for (int64_t round = 0; round < ROUNDS && rank < 2; round++) {
+        for (bool sent = false; !rank && !sent;) {
+            int32_t done;
+
+            data[0] = data[WORDS - 1] = round;
+            require_ok(tutti_isend(world, &t, 1, 1, NULL, &work));
+            for (int i = 0; i < round % 7 * 20; i++)
+                (void)tutti_work_test(work, &done);
+            sent = cancelled == 4 * ROUNDS || tutti_work_cancel(work) != TUTTI_OK;
+            cancelled += !sent;
+            check_status(tutti_work_wait(work, 0), sent ? TUTTI_OK : TUTTI_ERR_ABORTED);
+            tutti_work_free(work);
+        }
+        if (rank) {
+            require_ok(tutti_recv(world, &t, round % 3 ? 0 : TUTTI_ANY_SOURCE, 1, NULL, NULL));
+            check_eq(data[0], round);
+            check_eq(data[WORDS - 1], round);
+        }
+    }
+    check_ok(tutti_barrier(world, NULL, NULL));
+    check_ok(tutti_group_destroy(world));
+    free(data);
+}
+
 RANK_CASE(a_large_blocking_send_to_oneself_ends_at_its_deadline_and_says_why)
 {
     tutti_group *world = rank_init(NULL);

@@ -11,6 +11,8 @@ TestSuite(p2p, .timeout = 400);
 
 CASE(a_rank_sends_to_itself, 2)
 CASE(a_large_blocking_send_to_oneself_ends_at_its_deadline_and_says_why, 2)
+CASE(a_large_send_that_nobody_receives_ends_alone_at_its_deadline, 3)
+CASE(sends_that_are_cancelled_while_receives_come_lose_and_swap_nothing, 2)
 CASE(a_started_receive_from_any_source_may_be_met_by_oneself_when_all_others_have_left, 3)
 CASE(another_thread_may_receive_what_a_rank_sends_to_itself, 2)
 CASE(messages_around_every_limit_arrive_whole_whoever_comes_first, 2)

@@ -300,6 +300,7 @@ Test(p2p_fail, a_header_that_makes_no_sense_ends_its_path_and_no_other)
         {{.kind = P2P_REQUEST, .group = 1, .bytes = UINT64_MAX}, -1, 0, 64, "impossible size"},
         {{.kind = P2P_GRANT, .group = 1, .id = 12345}, -1, 0, 64, "never asked for"},
         {{.kind = P2P_GRANT, .group = 77}, -1, 0, 64, "does not exist"},
+        {{.kind = P2P_WITHDRAW, .group = 1, .bytes = 1}, -1, 0, 64, "a withdrawal with a size"},
         {{.kind = P2P_REFUSE, .group = 1, .bytes = 1}, -1, 0, 64, "impossible refusal"},
         {{.kind = P2P_DATA, .group = 1, .bytes = P2P_PIECE_MAX + 1}, -1, 0, 64, "too long"},
         {{.kind = P2P_DATA, .group = 1, .bytes = 8, .id = 70}, -1, 0, 64, "never asked for"},

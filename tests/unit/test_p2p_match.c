@@ -193,11 +193,124 @@ Test(p2p_match, only_what_has_not_begun_can_be_cancelled)
     cr_assert_eq(p2p_cancel(&send), TUTTI_OK);
     world->net.depth = 100;
     p2p_send(group(0), &send, 1, 2, large, sizeof large);
-    world_settle(world);
-    cr_assert_eq(p2p_cancel(&send), TUTTI_ERR_BUSY, "the other side has heard of it");
     p2p_recv(group(1), &recv, 0, 2, in, sizeof in);
+    for (int i = 0; i < 1000 && !world->net.links[0][1].kinds[P2P_DATA]; i++)
+        for (int rank = 0; rank < 2; rank++)
+            p2p_progress(world->members[rank].engine);
+    cr_assert_eq(p2p_cancel(&send), TUTTI_ERR_BUSY, "it moves");
     world_settle(world);
     cr_assert_eq(recv.status, TUTTI_OK);
+}
+
+/* ---- announced messages that are taken back ---- */
+
+enum { LONG = 1 << 20 };
+
+static uint8_t long_out[4][LONG], long_in[4][LONG];
+
+static void send_long(struct p2p_op *op, int to, uint64_t tag, unsigned seed)
+{
+    fill(long_out[seed], LONG, seed);
+    p2p_send(group(0), op, to, tag, long_out[seed], LONG);
+}
+
+Test(p2p_match, an_announced_message_that_nobody_received_is_as_if_never_sent)
+{
+    struct p2p_op sends[3] = {0}, recv = {0}, any = {0};
+    const uint32_t before = world->members[1].engine->envelopes;
+
+    for (unsigned i = 0; i < 3; i++)
+        send_long(&sends[i], 1, 4, i);
+    world_settle(world);
+    cr_assert_eq(world->members[1].engine->envelopes, before + 3);
+    cr_assert(p2p_is_unmatched(&sends[0]));
+    cr_assert_eq(p2p_cancel(&sends[0]), TUTTI_OK);
+    cr_assert_eq(sends[0].status, TUTTI_ERR_ABORTED);
+    cr_assert_eq(p2p_cancel(&sends[0]), TUTTI_ERR_BUSY, "it is over");
+    world_settle(world);
+    cr_assert_eq(world->members[1].engine->envelopes, before + 2);
+    p2p_recv(group(1), &recv, 0, 4, long_in[0], LONG);
+    p2p_recv(group(1), &any, P2P_ANY_SOURCE, 4, long_in[1], LONG);
+    world_settle(world);
+    cr_assert(recv.status == TUTTI_OK && filled(long_in[0], LONG, 1));
+    cr_assert(any.status == TUTTI_OK && filled(long_in[1], LONG, 2));
+    cr_assert_eq(world->members[1].failures + world->members[0].failures, 0);
+}
+
+/* The receive is posted before the withdrawal arrives, so its grant meets that on the way. */
+Test(p2p_match, a_receive_whose_message_is_taken_back_takes_the_next_one)
+{
+    for (int any = 0; any < 2; any++)
+        for (int kept = 0; kept < 2; kept++) {
+            struct p2p_op sends[3] = {0}, recv = {.up_to = true}, later = {0};
+            const int source = any ? P2P_ANY_SOURCE : 0;
+
+            send_long(&sends[0], 1, 5, 0);
+            world_settle(world);
+            if (kept) {
+                send_long(&sends[1], 1, 5, 1);
+                world_settle(world);
+            }
+            p2p_recv(group(1), &recv, source, 5, long_in[0], LONG);
+            p2p_recv(group(1), &later, 0, 6, long_in[1], LONG);
+            cr_assert_eq(recv.state, OP_WAITING_DATA);
+            cr_assert_eq(p2p_cancel(&sends[0]), TUTTI_OK);
+            world_settle(world);
+            cr_assert_eq(sends[0].status, TUTTI_ERR_ABORTED);
+            if (!kept) {
+                cr_assert_eq(recv.status, TUTTI_ERR_NOT_READY);
+                cr_assert_eq(recv.state, OP_POSTED);
+                send_value(0, 1, 5, 77);
+                world_settle(world);
+                cr_assert_eq(recv.bytes, sizeof(uint64_t));
+                cr_assert_eq(*(uint64_t *)(void *)long_in[0], 77);
+            } else {
+                cr_assert(filled(long_in[0], LONG, 1));
+            }
+            cr_assert_eq(recv.status, TUTTI_OK);
+            cr_assert_eq(p2p_cancel(&later), TUTTI_OK);
+        }
+    cr_assert_eq(world->members[1].failures + world->members[0].failures, 0);
+}
+
+Test(p2p_match, receives_posted_again_keep_their_order)
+{
+    struct p2p_op send = {0}, first = {0}, second = {0};
+    uint64_t a = 0, b = 0;
+
+    first.up_to = true;
+    send_long(&send, 1, 8, 0);
+    world_settle(world);
+    p2p_recv(group(1), &first, 0, 8, long_in[0], LONG);
+    p2p_recv(group(1), &second, 0, 8, &b, sizeof b);
+    cr_assert_eq(p2p_cancel(&send), TUTTI_OK);
+    world_settle(world);
+    send_value(0, 1, 8, 1);
+    send_value(0, 1, 8, 2);
+    world_settle(world);
+    memcpy(&a, long_in[0], sizeof a);
+    cr_assert(first.status == TUTTI_OK && second.status == TUTTI_OK);
+    cr_assert(a == 1 && b == 2);
+}
+
+Test(p2p_match, a_receive_that_later_messages_have_passed_ends_when_its_own_is_taken_back)
+{
+    struct p2p_op send = {0}, first = {0}, second = {0};
+    uint64_t b = 0;
+
+    send_long(&send, 1, 8, 0);
+    send_value(0, 1, 8, 2);
+    world_settle(world);
+    p2p_recv(group(1), &first, 0, 8, long_in[0], LONG);
+    p2p_recv(group(1), &second, 0, 8, &b, sizeof b);
+    cr_assert(second.status == TUTTI_OK && b == 2);
+    cr_assert_eq(p2p_cancel(&send), TUTTI_OK);
+    world_settle(world);
+    cr_assert_eq(first.status, TUTTI_ERR_ABORTED);
+    cr_assert_eq(p2p_op_error(&first), TUTTI_ERR_ABORTED);
+    cr_assert(strstr(error_message(), "rank 0 took back the message of 1048576 bytes (tag 8)"),
+              "%s", error_message());
+    cr_assert_eq(world->members[1].failures + world->members[0].failures, 0);
 }
 
 Test(p2p_match, ranks_that_cannot_be_the_other_side_are_refused)
