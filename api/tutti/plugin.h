@@ -162,8 +162,14 @@ typedef struct tutti_endpoint_options {
  * receive is posted. No function blocks, except that open and close may take some milliseconds.
  *
  * isend and irecv with 0 bytes are legal. A received message longer than the posted capacity
- * completes with TUTTI_ERR_INTERNAL, never truncated. A peer that is gone completes its requests
- * with TUTTI_ERR_PEER_LOST.
+ * completes with TUTTI_ERR_INTERNAL, never truncated.
+ *
+ * A peer that is gone completes its requests with TUTTI_ERR_PEER_LOST: the sends as soon as that is
+ * known, each receive only when everything that the peer had sent before its end was received, by
+ * receives that are posted later, too. A peer may leave as soon as it has what it needs, so a send
+ * often fails while its last messages still lie unread; TUTTI_ERR_PEER_LOST of a send therefore does
+ * not end the receives. A send whose bytes the transport has passed on is complete with TUTTI_OK,
+ * whatever becomes of the peer afterwards.
  */
 typedef struct tutti_transport_ops {
     uint32_t struct_size;
@@ -195,9 +201,11 @@ typedef struct tutti_transport_ops {
     /** As isend, for the next message of this peer on the lane. */
     tutti_status (*irecv)(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane, void *data,
                           uint64_t capacity, tutti_request *request);
-    /** Progresses the endpoint and returns request->status. */
+    /** Progresses the endpoint and returns request->status. Of other requests that became complete on
+     * the way the status is final, too. */
     tutti_status (*test)(tutti_endpoint *endpoint, tutti_request *request);
-    /** Frees everything, peers included; outstanding requests are dropped. */
+    /** Frees everything, peers included; outstanding requests are dropped. What a send that is complete
+     * has passed on still arrives. */
     void (*close)(tutti_endpoint *endpoint);
 
     /* optional: NULL, or not there in an older plugin */

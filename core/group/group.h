@@ -206,6 +206,7 @@ struct member {
     bool gone;            /* left in order, and its path was ended */
     int64_t suspected_ns; /* when a connection ended without a reason yet; 0: never */
     char *suspicion;      /* what its provider said of that; NULL: nothing */
+    uint64_t arrived;     /* of it, when it was looked at last */
     tutti_peer *peer;     /* NULL: this one itself */
     struct p2p_path *path;
 };
@@ -397,6 +398,8 @@ void routes_gather_facts(struct tutti_group *group);
 void routes_fail(struct tutti_group *group, tutti_status status);
 /* The ways to a member that left in order are ended. */
 void routes_end(struct tutti_group *group, int rank);
+/* What has come of the member over those that are not the group's own (p2p_path_arrived()). */
+uint64_t routes_arrived(const struct tutti_group *group, int rank);
 /* The route of a rule's calls; NULL, no rule: the group's own. */
 int route_of(const struct tutti_group *group, const struct backend_rule *rule);
 static inline struct p2p_group *route_space(const struct tutti_group *group, int route)

@@ -426,6 +426,29 @@ static void end_any_source(struct tutti_group *group)
     }
 }
 
+/* What has come of it over all ways. */
+static uint64_t arrived_from(const struct tutti_group *group, int rank)
+{
+    return p2p_path_arrived(group->members[rank].path) + routes_arrived(group, rank);
+}
+
+/* Whether nothing has arrived of a member since it was looked at. A process that got no processor for a while
+ * finds the time over and everything still unread: it looks before it judges. */
+static bool is_silent(struct tutti_group *group, int rank, int64_t now)
+{
+    struct member *member = &group->members[rank];
+
+    if (now <= member->suspected_ns + SUSPICION_MS * CLOCK_NS_PER_MS)
+        return false;
+    p2p_progress(group->p2p_engine);
+    const uint64_t arrived = arrived_from(group, rank);
+    const bool silent = arrived == member->arrived;
+    if (!silent)
+        member->suspected_ns = now;
+    member->arrived = arrived;
+    return silent;
+}
+
 /* The paths to members that left in order are ended, once what they had sent must have arrived. */
 static void look_at_leavers(struct tutti_group *group, int64_t now)
 {
@@ -436,8 +459,9 @@ static void look_at_leavers(struct tutti_group *group, int64_t now)
             continue;
         if (!member->suspected_ns) {
             member->suspected_ns = now;
+            member->arrived = arrived_from(group, r);
             group->any_suspect = true;
-        } else if (now > member->suspected_ns + SUSPICION_MS * CLOCK_NS_PER_MS) {
+        } else if (is_silent(group, r, now)) {
             member->gone = true;
             p2p_path_fail(member->path, TUTTI_ERR_PEER_LOST, "it left the group");
             routes_end(group, r);

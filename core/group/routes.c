@@ -199,15 +199,35 @@ void routes_fail(struct tutti_group *group, tutti_status status)
             p2p_group_fail(group->routes.each[route].p2p, status);
 }
 
+/* The way to the member by the transport of `level` that is not the group's own; NULL: none. */
+static struct p2p_path *other_path(const struct tutti_group *group, int level, int rank)
+{
+    const struct link *link = &group->routes.links[level];
+    struct p2p_path *path = link->paths ? link->paths[rank] : NULL;
+
+    return path == group->members[rank].path ? NULL : path;
+}
+
 void routes_end(struct tutti_group *group, int rank)
 {
     for (int level = 0; level < TRANSPORTS; level++) {
-        const struct link *link = &group->routes.links[level];
-        struct p2p_path *path = link->paths ? link->paths[rank] : NULL;
+        struct p2p_path *path = other_path(group, level, rank);
 
-        if (path && path != group->members[rank].path)
+        if (path)
             p2p_path_fail(path, TUTTI_ERR_PEER_LOST, "it left the group");
     }
+}
+
+uint64_t routes_arrived(const struct tutti_group *group, int rank)
+{
+    uint64_t arrived = 0;
+
+    for (int level = 0; level < TRANSPORTS; level++) {
+        const struct p2p_path *path = other_path(group, level, rank);
+
+        arrived += path ? p2p_path_arrived(path) : 0;
+    }
+    return arrived;
 }
 
 int route_of(const struct tutti_group *group, const struct backend_rule *rule)

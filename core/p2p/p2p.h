@@ -63,6 +63,9 @@ tutti_status p2p_engine_add_path(struct p2p_engine *engine, unsigned endpoint_in
  */
 void p2p_path_fail(struct p2p_path *path, tutti_status status, const char *words);
 
+/* How many headers and payloads have come over it: whether something still arrives. */
+uint64_t p2p_path_arrived(const struct p2p_path *path);
+
 /*
  * Moves everything that can move, calls events and `done` callbacks. Returns how many things moved;
  * 0: nothing did. Cost when idle: one call per endpoint.

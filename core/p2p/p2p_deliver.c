@@ -519,6 +519,7 @@ void p2p_deliver_header(struct p2p_path *path)
         return;
     }
     path->header_wanted = true;
+    path->arrived++;
     if (path->header.request.bytes != P2P_HEADER_BYTES)
         wrong = "its length";
     else if (!(wrong = p2p_wire_decode(path->wire, &header)))

@@ -5,7 +5,8 @@
  * Every request that a transport has is in its path's `held` list. What completes, at once or
  * later, goes through engine->ready and is looked at in p2p_progress() alone, so that no completion
  * is handled in the middle of another. A path that fails is taken apart there too, after everything
- * that had arrived on it was delivered.
+ * that had arrived on it was delivered. A send that ends with PEER_LOST does not fail its path: the
+ * receives go on until the transport ends them, which it does behind the peer's last message.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -201,18 +202,28 @@ static void io_ready(struct p2p_io *io)
     p2p_link_append(&io->path->engine->ready, &io->link);
 }
 
-/* The transport without `progress`: asks for each request. */
+/*
+ * The transport without `progress`: asks for each request, and then takes what is complete in the order in
+ * which it was posted. In one go a message would be passed over that completes while the one behind it is
+ * asked for, and the end of the connection would be heard before it.
+ */
 static void test_all(struct p2p_endpoint *at)
 {
     for (struct p2p_link *p = at->paths.next; p != &at->paths; p = p->next) {
-        struct p2p_path *path = P2P_OF(p, struct p2p_path, link);
+        const struct p2p_path *path = P2P_OF(p, struct p2p_path, link);
+
+        for (struct p2p_link *link = path->held.next; link != &path->held; link = link->next)
+            (void)at->ops->test(at->endpoint, &P2P_OF(link, struct p2p_io, link)->request);
+    }
+    for (struct p2p_link *p = at->paths.next; p != &at->paths; p = p->next) {
+        const struct p2p_path *path = P2P_OF(p, struct p2p_path, link);
         struct p2p_link *next, *link = path->held.next;
 
         for (; link != &path->held; link = next) {
             struct p2p_io *io = P2P_OF(link, struct p2p_io, link);
 
             next = link->next;
-            if (at->ops->test(at->endpoint, &io->request) != TUTTI_ERR_NOT_READY)
+            if (io->request.status != TUTTI_ERR_NOT_READY)
                 io_ready(io);
         }
     }
@@ -230,6 +241,12 @@ static void poll_endpoint(struct p2p_endpoint *at)
     uint32_t count = at->ops->progress(at->endpoint, done, REPORTS_MAX);
     for (uint32_t i = 0; i < count && i < REPORTS_MAX; i++)
         io_ready(done[i]->user);
+}
+
+static void poll_endpoints(struct p2p_engine *engine)
+{
+    for (struct p2p_endpoint *at = engine->endpoints; at; at = at->next)
+        poll_endpoint(at);
 }
 
 static void io_handle(struct p2p_io *io)
@@ -298,6 +315,19 @@ void p2p_path_fails(struct p2p_path *path, tutti_status status, const char *form
     va_end(args);
     p2p_link_remove(&path->blocked);
     p2p_link_append(&path->engine->failing, &path->failing);
+}
+
+void p2p_path_mutes(struct p2p_path *path, tutti_status status, const char *what, const char *words)
+{
+    if (status == TUTTI_ERR_PEER_LOST)
+        path->mute = true;
+    else
+        p2p_path_fails(path, status, "%s rank %d: %s", what, path->label_rank, words);
+}
+
+uint64_t p2p_path_arrived(const struct p2p_path *path)
+{
+    return path->arrived;
 }
 
 void p2p_path_fail(struct p2p_path *path, tutti_status status, const char *words)
@@ -396,16 +426,26 @@ static void tear_down(struct p2p_path *path)
     }
 }
 
+/*
+ * Of what a transport completed before the end of the path it may have reported the end alone, as a receive
+ * that was complete when it was posted. So everything is asked for once more, and only the paths that had
+ * failed before that are taken apart.
+ */
 static unsigned tear_down_failing(struct p2p_engine *engine)
 {
-    unsigned count = 0;
+    const struct p2p_link *last = engine->failing.prev;
+    struct p2p_link *link = NULL;
 
-    while (p2p_link_alone(&engine->ready) && !p2p_link_alone(&engine->failing)) {
+    if (last == &engine->failing)
+        return 0;
+    poll_endpoints(engine);
+    unsigned count = 1 + handle_ready(engine);
+    while (p2p_link_alone(&engine->ready) && link != last) {
         struct p2p_path *path = P2P_FIRST(&engine->failing, struct p2p_path, failing);
 
-        p2p_link_remove(&path->failing);
+        link = &path->failing;
+        p2p_link_remove(link);
         tear_down(path);
-        count++;
     }
     return count;
 }
@@ -418,8 +458,7 @@ unsigned p2p_progress(struct p2p_engine *engine)
 
     if (engine->adopting)
         p2p_deliver_orphans(engine);
-    for (struct p2p_endpoint *at = engine->endpoints; at; at = at->next)
-        poll_endpoint(at);
+    poll_endpoints(engine);
     moved += handle_ready(engine);
     moved += retry_blocked(engine);
     moved += tear_down_failing(engine);
@@ -468,8 +507,9 @@ bool p2p_idle(const struct p2p_engine *engine)
         for (struct p2p_link *p = at->paths.next; p != &at->paths; p = p->next) {
             const struct p2p_path *path = P2P_OF(p, struct p2p_path, link);
 
-            if (!path->failed && !(p2p_link_alone(&path->queue) && p2p_link_alone(&path->issued) &&
-                                   p2p_link_alone(&path->streams)))
+            if (!path->failed && !path->mute &&
+                !(p2p_link_alone(&path->queue) && p2p_link_alone(&path->issued) &&
+                  p2p_link_alone(&path->streams)))
                 return false;
         }
     }

@@ -111,8 +111,7 @@ static bool give_out(struct p2p_packet *packet, struct p2p_io *io, const void *d
     if (status == TUTTI_ERR_BUSY)
         p2p_path_blocked(path);
     else
-        p2p_path_fails(path, status, "cannot send to rank %d: %s", path->label_rank,
-                       words_since(said, status));
+        p2p_path_mutes(path, status, "cannot send to", words_since(said, status));
     return false;
 }
 
@@ -203,7 +202,7 @@ unsigned p2p_flow_send(struct p2p_path *path)
 {
     unsigned given = 0;
 
-    while (!path->failed) {
+    while (!path->failed && !path->mute) {
         struct p2p_packet *packet = P2P_FIRST(&path->queue, struct p2p_packet, link);
 
         if (!packet && !(packet = next_piece(path)))
@@ -227,6 +226,13 @@ void p2p_flow_stream(struct p2p_op *op, uint32_t peer_id)
     p2p_link_append(&op->path->streams, &op->queue);
 }
 
+/* The peer may have taken it and left before this side looks: then the end of the path is heard first. */
+static bool has_left(const struct p2p_packet *packet)
+{
+    return packet->head.request.status == TUTTI_OK &&
+           (!packet->data || packet->body.request.status == TUTTI_OK);
+}
+
 /* A header or payload has left; called for each, in any order. */
 void p2p_flow_sent(struct p2p_io *io)
 {
@@ -235,19 +241,18 @@ void p2p_flow_sent(struct p2p_io *io)
                                                           : P2P_OF(io, struct p2p_packet, body);
 
     if (io->request.status != TUTTI_OK)
-        p2p_path_fails(path, io->request.status, "sending to rank %d failed: %s", path->label_rank,
+        p2p_path_mutes(path, io->request.status, "sending failed to",
                        tutti_status_string(io->request.status));
     if (--packet->outstanding > 0 || packet->stage != PACKET_GIVEN)
         return;
 
     struct p2p_op *op = packet->op;
     uint64_t bytes = packet->header.bytes;
+    const bool left = has_left(packet);
 
     path->pieces -= packet->header.kind == P2P_DATA;
     p2p_packet_free(packet);
-    if (path->failed)
-        return;
-    if (op)
+    if (op && left)
         op_moved(op, bytes);
     p2p_flow_send(path);
 }
@@ -395,6 +400,7 @@ void p2p_flow_received(struct p2p_io *io)
         p2p_incoming_free(incoming);
         return;
     }
+    path->arrived++;
     if (incoming->envelope) {
         incoming->envelope->buffer = incoming->buffer;
         incoming->buffer = NULL;

@@ -184,6 +184,8 @@ struct p2p_path {
     struct p2p_link failing; /* in engine->failing */
     int label_rank;
     tutti_status failed;
+    bool mute; /* the peer takes nothing any more; what it had sent is still received */
+    uint64_t arrived;
     char words[480];
 
     uint32_t window, eager_max;
@@ -325,6 +327,10 @@ unsigned p2p_op_finish(struct p2p_engine *engine, const struct p2p_group *group)
 /* Marks the path as failed; p2p_progress() does the rest. */
 void p2p_path_fails(struct p2p_path *path, tutti_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Nothing can be sent any more, for `words`. That a peer is gone ends the path only when the receives
+ * have ended too: what it sent before may lie unread in the transport. */
+void p2p_path_mutes(struct p2p_path *path, tutti_status status, const char *what,
+                    const char *words);
 /* Takes back everything that the path's transport holds, if it can. */
 void p2p_path_withdraw(struct p2p_path *path);
 void p2p_path_blocked(struct p2p_path *path);

@@ -78,7 +78,8 @@ struct tutti_peer {
     identity id;
     source in_heard{source::kind::in, this}, out_heard{source::kind::out, this};
     descriptor in{}, out{};
-    bool readable = false, writable = false, lost = false;
+    bool readable = false, writable = false;
+    bool deaf = false, lost = false; /* nothing can be sent to it; nor received from it */
     request_queue sends{}, receives{};
     std::uint64_t frame = 0, frame_done = 0;
 
@@ -86,6 +87,7 @@ struct tutti_peer {
         : endpoint(owner), label(name), id(address)
     {
     }
+    void stop_sending(const char *words) noexcept;
     void lose(const char *words) noexcept;
     void move() noexcept;
 
@@ -183,16 +185,24 @@ descriptor stream_socket()
 
 /* ---- a peer --------------------------------------------------------------------------------- */
 
+/* What the peer sent before it closed its end may lie unread in the other connection. */
+void tutti_peer::stop_sending(const char *words) noexcept
+{
+    out = descriptor();
+    while (!sends.empty())
+        endpoint.complete(sends.pop(), TUTTI_ERR_PEER_LOST);
+    if (!std::exchange(deaf, true))
+        endpoint.host.peer_lost(endpoint.self, label, words);
+}
+
+/* Nothing that it sent is unread. */
 void tutti_peer::lose(const char *words) noexcept
 {
-    if (std::exchange(lost, true))
-        return;
+    lost = true;
     in = descriptor();
-    out = descriptor();
-    for (request_queue *queue : {&sends, &receives})
-        while (!queue->empty())
-            endpoint.complete(queue->pop(), TUTTI_ERR_PEER_LOST);
-    endpoint.host.peer_lost(endpoint.self, label, words);
+    stop_sending(words);
+    while (!receives.empty())
+        endpoint.complete(receives.pop(), TUTTI_ERR_PEER_LOST);
 }
 
 /* False when nothing more can be read now. */
@@ -260,7 +270,7 @@ bool tutti_peer::send_more() noexcept
         if (errno == EAGAIN)
             writable = false;
         else if (errno != EINTR)
-            lose(std::strerror(errno));
+            stop_sending(std::strerror(errno));
         return false;
     }
     s.done += static_cast<std::uint64_t>(n);
@@ -311,12 +321,12 @@ void tutti_endpoint::dial(tutti_peer &peer)
 
     if (connect(fd.get(), reinterpret_cast<const sockaddr *>(&name), bytes) != 0) {
         if (errno != EAGAIN && errno != EINTR)
-            peer.lose(std::strerror(errno));
+            peer.stop_sending(std::strerror(errno));
         return;
     }
     if (!same_user(fd.get()) || send(fd.get(), &greeting, sizeof greeting, MSG_NOSIGNAL) !=
                                     static_cast<ssize_t>(sizeof greeting)) {
-        peer.lose("who answers at its address is not it");
+        peer.stop_sending("who answers at its address is not it");
         return;
     }
     watch(fd.get(), peer.out_heard, EPOLLOUT | EPOLLRDHUP);
@@ -407,7 +417,10 @@ void tutti_endpoint::listen_to_events()
         full = full && guests.size() < guests_max; /* there is room for who still waits */
     }
     for (const auto &peer : peers) {
-        if (!peer->out && !peer->lost && !peer->sends.empty())
+        if (peer->deaf && !peer->in && !peer->lost)
+            peer->lose(
+                "it never connected"); /* all that had come until it closed was accepted above */
+        if (!peer->out && !peer->sends.empty())
             dial(*peer);
         peer->move();
     }
@@ -469,7 +482,7 @@ tutti_status post(tutti_endpoint &endpoint, tutti_peer &peer, std::uint32_t lane
 {
     if (lane != 0)
         return endpoint.fail({TUTTI_ERR_INVALID_ARGUMENT, 0, "there is one lane, number 0"});
-    if (peer.lost)
+    if (&queue == &peer.sends ? peer.deaf : peer.lost)
         return endpoint.fail({TUTTI_ERR_PEER_LOST, 0, "the connection has ended"});
     request.status = TUTTI_ERR_NOT_READY;
     of(request) =

@@ -10,7 +10,8 @@
  * message.
  *
  * Nothing here matches, reorders or keeps messages: the core does that. What must be right is the
- * order, the length, that no call blocks, and that a peer's end completes its requests.
+ * order, the length, that no call blocks, and that a peer's end completes its requests: its sends at
+ * once, its receives behind what the peer had sent.
  */
 #define _GNU_SOURCE 1
 
@@ -60,7 +61,10 @@ struct tutti_peer {
     uint64_t label; /* what the core calls it */
     uint8_t id[ID_BYTES];
     int fd; /* -1: not connected */
-    bool dials, lost;
+    bool dials;
+    bool told; /* the core, that it is gone */
+    bool deaf; /* nothing can be sent to it any more */
+    bool lost; /* nor received from it */
     struct queue sends, receives;
     uint64_t frame; /* of the message that arrives */
     uint64_t frame_done;
@@ -118,19 +122,32 @@ static void finish(struct queue *queue, tutti_status status)
     request->status = status;
 }
 
-static void lose(tutti_peer *peer, const char *words)
+/*
+ * The peer has closed its end: nothing can be sent to it. The connection stays open, because what the peer
+ * sent before may lie in it unread; only a read that finds the end of it ends the receives.
+ */
+static void stop_sending(tutti_peer *peer, const char *words)
 {
     tutti_endpoint *endpoint = peer->endpoint;
 
+    peer->deaf = true;
+    while (peer->sends.first)
+        finish(&peer->sends, TUTTI_ERR_PEER_LOST);
+    if (!peer->told)
+        endpoint->host->peer_lost(endpoint->self, peer->label, words);
+    peer->told = true;
+}
+
+/* The connection has ended, and nothing in it is unread. */
+static void lose(tutti_peer *peer, const char *words)
+{
     if (peer->fd >= 0)
         close(peer->fd);
     peer->fd = -1;
     peer->lost = true;
-    while (peer->sends.first)
-        finish(&peer->sends, TUTTI_ERR_PEER_LOST);
+    stop_sending(peer, words);
     while (peer->receives.first)
         finish(&peer->receives, TUTTI_ERR_PEER_LOST);
-    endpoint->host->peer_lost(endpoint->self, peer->label, words);
 }
 
 /* ---- the stream ---------------------------------------------------------------------------- */
@@ -193,7 +210,7 @@ static bool send_more(tutti_peer *peer)
 
     if (n < 0) {
         if (errno != EAGAIN && errno != EINTR)
-            lose(peer, strerror(errno));
+            stop_sending(peer, strerror(errno));
         return false;
     }
     p->done += (uint64_t)n;
@@ -419,11 +436,11 @@ static tutti_status template_connect(tutti_endpoint *endpoint, const void *addre
     return TUTTI_OK;
 }
 
-static tutti_status check(tutti_endpoint *endpoint, const tutti_peer *peer, uint32_t lane)
+static tutti_status check(tutti_endpoint *endpoint, bool ended, uint32_t lane)
 {
     if (lane != 0)
         return fail(endpoint, TUTTI_ERR_INVALID_ARGUMENT, 0, "there is one lane, number 0");
-    if (peer->lost)
+    if (ended)
         return fail(endpoint, TUTTI_ERR_PEER_LOST, 0, "the connection has ended");
     return TUTTI_OK;
 }
@@ -433,7 +450,7 @@ static tutti_status template_isend(tutti_endpoint *endpoint, tutti_peer *peer, u
                                    const void *data, uint64_t bytes, uint32_t flags,
                                    tutti_request *request)
 {
-    tutti_status status = check(endpoint, peer, lane);
+    tutti_status status = check(endpoint, peer->deaf, lane);
 
     (void)flags;
     if (status)
@@ -446,7 +463,7 @@ static tutti_status template_isend(tutti_endpoint *endpoint, tutti_peer *peer, u
 static tutti_status template_irecv(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
                                    void *data, uint64_t capacity, tutti_request *request)
 {
-    tutti_status status = check(endpoint, peer, lane);
+    tutti_status status = check(endpoint, peer->lost, lane);
 
     if (status)
         return status;

@@ -319,12 +319,12 @@ static void pump(tutti_endpoint *e)
             settle_request(e, done[i]);
         return;
     }
-    for (uint64_t i = e->posted_count; i > 0; i--) {
-        tutti_status status = e->inner_ops->test(e->inner, e->posted[i - 1].request);
-
-        if (status != TUTTI_ERR_NOT_READY)
-            settle(e, i - 1, status);
-    }
+    /* What completes while another is asked for must be told with it, as the core does (test_all()). */
+    for (uint64_t i = 0; i < e->posted_count; i++)
+        (void)e->inner_ops->test(e->inner, e->posted[i].request);
+    for (uint64_t i = e->posted_count; i > 0; i--)
+        if (e->posted[i - 1].request->status != TUTTI_ERR_NOT_READY)
+            settle(e, i - 1, e->posted[i - 1].request->status);
 }
 
 uint32_t fault_progress(tutti_endpoint *e, tutti_request **ret_done, uint32_t capacity)

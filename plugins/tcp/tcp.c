@@ -251,7 +251,7 @@ static tutti_status tcp_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32
         status = tcp_connect_dial(peer);
     if (status != TUTTI_OK)
         return status;
-    if (peer->state == TCP_LOST)
+    if (peer->deaf)
         return lost(peer);
     if (peer->cut)
         return tcp_error(endpoint, TUTTI_ERR_ABORTED, 0,

@@ -96,6 +96,7 @@ struct tutti_peer {
     char name[64]; /* "127.0.0.1:4321", for words */
     enum tcp_state state;
     bool cut;        /* a message was cancelled half-way: nothing can follow it */
+    bool deaf;       /* it takes nothing any more; what it had sent is still read */
     char words[256]; /* why it is lost */
     uint32_t answer_have;
     uint8_t answer[TCP_ANSWER_BYTES];
@@ -173,6 +174,9 @@ void tcp_connect_event(tutti_peer *peer);
 void tcp_connect_admit(tutti_peer *peer, int fd);
 /* Whether these are the first `bytes` of a hello for this endpoint, all of it when it is whole. */
 bool tcp_connect_hello_fits(const tutti_endpoint *endpoint, const uint8_t *hello, uint32_t bytes);
+/* Nothing can be sent any more: sends complete, the core will be told. What has come is still to be read:
+ * only a read that finds the end of it loses the peer. */
+void tcp_connect_deafen(tutti_peer *peer, int system_errno, const char *what);
 /* The connection is over: requests complete, the core will be told. system_errno may be 0. */
 void tcp_connect_lose(tutti_peer *peer, int system_errno, const char *what);
 /* Closes the peer's socket without telling anyone. */

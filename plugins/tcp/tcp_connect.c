@@ -136,13 +136,13 @@ static void fail_requests(tutti_peer *peer, struct request_queue *queue)
         request_finish(&peer->endpoint->done, queue->first, TUTTI_ERR_PEER_LOST, 0);
 }
 
-void tcp_connect_lose(tutti_peer *peer, int system_errno, const char *what)
+void tcp_connect_deafen(tutti_peer *peer, int system_errno, const char *what)
 {
     char why[128];
 
-    if (peer->state == TCP_LOST)
+    if (peer->deaf)
         return;
-    tcp_connect_drop(peer, TCP_LOST);
+    peer->deaf = true;
     snprintf(peer->words, sizeof peer->words, "%s %s%s%s", what, peer->name,
              system_errno ? ": " : "",
              system_errno ? strerror_r(system_errno, why, sizeof why) : "");
@@ -150,11 +150,19 @@ void tcp_connect_lose(tutti_peer *peer, int system_errno, const char *what)
     peer->held = peer->held_sent = 0;
     if (peer->endpoint->held == peer)
         peer->endpoint->held = NULL;
+    peer->next_lost = peer->endpoint->lost;
+    peer->endpoint->lost = peer;
+}
+
+void tcp_connect_lose(tutti_peer *peer, int system_errno, const char *what)
+{
+    if (peer->state == TCP_LOST)
+        return;
+    tcp_connect_drop(peer, TCP_LOST);
+    tcp_connect_deafen(peer, system_errno, what);
     tcp_stream_consume(peer); /* whole messages that came before the end are still good */
     fail_requests(peer, &peer->receives);
     peer->receiving = false;
-    peer->next_lost = peer->endpoint->lost;
-    peer->endpoint->lost = peer;
 }
 
 static void become_ready(tutti_peer *peer)

@@ -129,15 +129,10 @@ void tcp_stream_send(tutti_peer *peer)
         do
             sent = sendmsg(peer->source.fd, &message, MSG_NOSIGNAL);
         while (sent < 0 && errno == EINTR);
-        if (sent >= 0) {
+        if (sent >= 0)
             account(peer, (uint64_t)sent);
-        } else if (errno != EAGAIN) {
-            int error = errno;
-
-            tcp_stream_receive(peer); /* what came before the end is still good */
-            tcp_connect_lose(peer, error, "cannot send to");
-            return;
-        }
+        else if (errno != EAGAIN)
+            tcp_connect_deafen(peer, errno, "cannot send to");
     }
     tcp_stream_watch(peer);
 }

@@ -282,6 +282,41 @@ RANK_CASE(init_and_destroy_again_and_again)
     }
 }
 
+/* Ends with broadcasts, so that members leave while what they sent is still on its way to others, who
+ * send credit to members that have left. TUTTI_TEST_ROUNDS groups, one after the other. */
+static void broadcast_and_leave(int rank, uint32_t *values)
+{
+    enum { BROADCASTS = 5, ELEMENTS = 300000 };
+    tutti_group *world = rank_init(NULL);
+    int64_t shape;
+    uint32_t one = (uint32_t)rank;
+    tutti_tensor large = tensor_of(values, TUTTI_U32, &shape, ELEMENTS);
+
+    for (uint32_t b = 0; b < BROADCASTS; b++) {
+        for (uint32_t i = 0; i < ELEMENTS; i++)
+            values[i] = rank ? 0 : b * ELEMENTS + i;
+        require_ok(tutti_broadcast(world, &large, 0, NULL, NULL));
+        check_eq(values[0], b * ELEMENTS);
+        check_eq(values[ELEMENTS - 1], (b + 1) * ELEMENTS - 1);
+    }
+    int64_t shape_of_one;
+    tutti_tensor t = tensor_of(&one, TUTTI_U32, &shape_of_one, 1);
+    require_ok(tutti_all_reduce(world, &t, TUTTI_MAX, NULL, NULL));
+    require_ok(tutti_broadcast(world, &large, 0, NULL, NULL));
+    require_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(last_broadcasts_arrive_although_members_leave_at_once)
+{
+    const char *rounds = getenv("TUTTI_TEST_ROUNDS");
+    uint32_t *values = malloc(300000 * sizeof *values);
+
+    require(values != NULL);
+    for (int i = rounds ? atoi(rounds) : 1; i > 0; i--)
+        broadcast_and_leave(rank, values);
+    free(values);
+}
+
 /* One thread waits in a collective while another exchanges messages on the same group. */
 static void *talk(void *argument)
 {

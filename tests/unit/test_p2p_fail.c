@@ -58,6 +58,104 @@ Test(p2p_fail, operations_that_need_a_lost_peer_complete_and_others_go_on)
     free(large);
 }
 
+/* A peer that leaves closes its end: what this side still sends fails before what the peer sent is read. */
+Test(p2p_fail, what_a_peer_sent_arrives_although_sends_to_it_fail_first)
+{
+    enum { MESSAGES = 6, BYTES = 30000 };
+    struct world *world = world_new((struct world_options){.members = 2, .no_cancel = true});
+    struct p2p_op sends[MESSAGES] = {0}, receives[MESSAGES] = {0}, back = {0}, late = {0};
+    uint8_t *out = malloc(BYTES), *in = malloc((size_t)MESSAGES * BYTES);
+
+    fill(out, BYTES, 3);
+    p2p_send(group(world, 0), &back, 1, 1, out, BYTES);
+    for (int i = 0; i < MESSAGES; i++)
+        p2p_send(group(world, 1), &sends[i], 0, 1, out, BYTES);
+    fake_break(&world->net, 0, 1, TUTTI_ERR_PEER_LOST);
+    for (int i = 0; i < MESSAGES; i++)
+        p2p_recv(group(world, 0), &receives[i], 1, 1, in + (size_t)i * BYTES, BYTES);
+    world_settle(world);
+    for (int i = 0; i < MESSAGES; i++) {
+        cr_assert_eq(receives[i].status, TUTTI_OK);
+        cr_assert(filled(in + (size_t)i * BYTES, BYTES, 3));
+    }
+    cr_assert(p2p_idle(world->members[0].engine), "there is nobody to wait for");
+    p2p_recv(group(world, 0), &late, 1, 1, in, BYTES);
+    fake_break(&world->net, 1, 0, TUTTI_ERR_PEER_LOST);
+    world_settle(world);
+    cr_assert_eq(back.status, TUTTI_ERR_PEER_LOST);
+    cr_assert_eq(late.status, TUTTI_ERR_PEER_LOST);
+    cr_assert_eq(world->members[0].failures, 1);
+    world_free(world);
+    free(out);
+    free(in);
+}
+
+/* It took what it needed and was gone before the sender looked. */
+Test(p2p_fail, a_send_that_was_taken_is_complete_although_the_peer_left_since)
+{
+    enum { BYTES = 30000 };
+    struct world *world =
+        world_new((struct world_options){.members = 2, .no_cancel = true, .no_progress = true});
+    struct p2p_op send = {0}, receive = {0};
+    uint8_t *out = calloc(1, BYTES), *in = malloc(BYTES);
+
+    world_settle(world);
+    p2p_send(group(world, 0), &send, 1, 1, out, BYTES);
+    p2p_recv(group(world, 1), &receive, 0, 1, in, BYTES);
+    while (receive.status == TUTTI_ERR_NOT_READY)
+        p2p_progress(world->members[1].engine);
+    cr_assert_eq(receive.status, TUTTI_OK);
+    cr_assert_eq(send.status, TUTTI_ERR_NOT_READY);
+    fake_cut(&world->net, 0, 1);
+    world_settle(world);
+    cr_assert_eq(send.status, TUTTI_OK);
+    cr_assert_eq(world->members[0].failures, 1);
+    world_free(world);
+    free(out);
+    free(in);
+}
+
+static struct world *ending;
+
+/* The payload is moved, and the end of the connection found behind it, when the next header is asked for. */
+static tutti_status irecv_that_ends(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                                    void *data, uint64_t capacity, tutti_request *request)
+{
+    tutti_status status = fake_irecv(endpoint, peer, lane, data, capacity, request);
+
+    if (status == TUTTI_OK && capacity == P2P_HEADER_BYTES) {
+        fake_move(endpoint);
+        fake_break(&ending->net, peer->rank, endpoint->rank, TUTTI_ERR_PEER_LOST);
+    }
+    return status;
+}
+
+Test(p2p_fail, a_message_whose_end_is_found_with_the_end_of_the_connection_arrives)
+{
+    enum { BYTES = 30000 };
+    uint8_t *out = malloc(BYTES), *in = malloc(BYTES);
+
+    fill(out, BYTES, 3);
+    for (int polled = 0; polled < 2; polled++) {
+        struct p2p_op send = {0}, receive = {0};
+        struct world *world = world_new((struct world_options){
+            .members = 2, .no_cancel = polled == 1, .no_progress = polled == 1});
+
+        ending = world;
+        world_settle(world);
+        p2p_send(group(world, 1), &send, 0, 1, out, BYTES);
+        p2p_recv(group(world, 0), &receive, 1, 1, in, BYTES);
+        world->net.ops.irecv = irecv_that_ends;
+        world_settle(world);
+        cr_assert_eq(receive.status, TUTTI_OK);
+        cr_assert(filled(in, BYTES, 3));
+        cr_assert_eq(world->members[0].failures, 1);
+        world_free(world);
+    }
+    free(out);
+    free(in);
+}
+
 static struct world_options tempers[] = {
     {.members = 4},
     {.members = 4, .busy = 30, .lazy = 60, .at_once = 30, .depth = 3},
