@@ -471,11 +471,17 @@ void group_call_failed(struct tutti_group *group, struct call *call, tutti_statu
 /* Ends a call that is in a list; its memory may be gone afterwards. */
 void group_complete(struct tutti_group *group, struct call *call, tutti_status status);
 void group_message_done(struct p2p_op *op);
+/* A connection with the member has ended, as `provider` says in `words` (NULL: it has none). */
+void group_suspect(struct tutti_group *group, int rank, const char *provider, const char *words);
+/* The verdict is in: every call ends with it, and its memory is the caller's again. */
+void group_fail_all(struct tutti_group *group);
+
+/* ---- look.c ---- */
+
+void group_look(struct engine_source *source, int64_t now);
 /* Takes in what members have told, and answers it: where an engine has nobody wait, nobody else does. With
  * the baton, not from p2p's callbacks. */
 void group_hear(struct tutti_group *group);
-/* A connection with the member has ended, as `provider` says in `words` (NULL: it has none). */
-void group_suspect(struct tutti_group *group, int rank, const char *provider, const char *words);
 
 /* ---- waits.c ---- */
 

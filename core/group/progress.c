@@ -32,11 +32,8 @@
 #include "tensor/packed.h"
 
 enum {
-    SUSPICION_MS = 100,
     SUSPICION_MAX = 300, /* bytes of words that others wrote */
-    TELL_MS = 20,
-    IDLE_TURNS = 8,
-    STALL_WARNING_S = 30
+    IDLE_TURNS = 8
 };
 
 static const char *operation_of(const struct call *call)
@@ -84,7 +81,7 @@ void group_complete(struct tutti_group *group, struct call *call, tutti_status s
 /* ---- failure ---- */
 
 /* The verdict is in: every call ends with it, and its memory is the caller's again. */
-static void fail_all(struct tutti_group *group)
+void group_fail_all(struct tutti_group *group)
 {
     tutti_status status = control_verdict_status(group->control);
 
@@ -254,7 +251,7 @@ static unsigned progress(struct engine_source *source)
     unsigned moved = 0;
 
     if (control_verdict_status(group->control)) {
-        fail_all(group);
+        group_fail_all(group);
         return 0;
     }
     if (may_skip(group))
@@ -273,305 +270,6 @@ static unsigned progress(struct engine_source *source)
         moved++;
     }
     return moved;
-}
-
-static void time_out(struct tutti_group *group, struct call *call)
-{
-    struct control_timeout timeout = {
-        .sequence = call->kind == CALL_COLLECTIVE ? call->announce.sequence : 0};
-    char what[192], who[512];
-    const char *words = timeout.verdict.words;
-    int rank = group_describe_wait(group, call, who, sizeof who);
-
-    group_describe_call(call, what, sizeof what);
-    snprintf(timeout.verdict.words, sizeof timeout.verdict.words,
-             "%s timed out after %lld ms on rank %d: waiting for %s", what,
-             (long long)call->timeout_ms, group->rank, who);
-    /* A message that nothing has been exchanged for is withdrawn: the group goes on. */
-    if (call->kind != CALL_COLLECTIVE && p2p_cancel(&call->message) == TUTTI_OK) {
-        error_set(TUTTI_ERR_TIMEOUT, "group %s: %s", group->name, words);
-        error_where(group->rank, rank, 0, NULL);
-        group_complete(group, call, TUTTI_ERR_TIMEOUT);
-        return;
-    }
-    call->doomed = true;
-    timeout.verdict.culprit = rank;
-    group_heard_in(group, call, timeout.heard);
-    control_time_out(group->control, &timeout);
-}
-
-/* After how long a call that waits is warned of; INT64_MAX: never. */
-static int64_t stall_warning_ns(void)
-{
-    static _Atomic int64_t known;
-    int64_t ns = atomic_load_explicit(&known, memory_order_relaxed), seconds = STALL_WARNING_S;
-    const char *value;
-
-    if (ns)
-        return ns;
-    value = getenv("TUTTI_STALL_WARNING");
-    if (value && !number_parse(value, 0, ENVIRONMENT_SECONDS_MAX, &seconds))
-        seconds = STALL_WARNING_S; /* changed since tutti_init() looked at it */
-    ns = seconds ? seconds * CLOCK_NS_PER_S : INT64_MAX;
-    atomic_store_explicit(&known, ns, memory_order_relaxed);
-    return ns;
-}
-
-static void warn_of_stall(struct tutti_group *group, struct call *call, int64_t now)
-{
-    char what[192], who[512];
-
-    call->warned = true;
-    group_describe_call(call, what, sizeof what);
-    group_describe_wait(group, call, who, sizeof who);
-    log_line(LOG_WARN, group->rank, "group %s: %s has waited for %lld s for %s", group->name, what,
-             (long long)((now - call->since_ns) / CLOCK_NS_PER_S), who);
-}
-
-static void look_at_deadline(struct tutti_group *group, struct call *call, int64_t now)
-{
-    if (call->doomed)
-        return;
-    if (!call->deadline_ns) {
-        call->deadline_ns = clock_deadline_ms(call->timeout_ms);
-        call->since_ns = now;
-        call->warned = false;
-    } else if (now >= call->deadline_ns) {
-        time_out(group, call);
-    } else if (!call->warned && now - call->since_ns >= stall_warning_ns()) {
-        warn_of_stall(group, call, now);
-    }
-}
-
-/*
- * Members of which all wait for a message would never hear that they called different things. So who
- * has waited for a little tells whom it waits for what it is in, and hears whether that one is in it.
- */
-static void tell_what_waits(struct tutti_group *group, struct call *call, int64_t now)
-{
-    if (call->doomed || !call->begun || now - call->since_ns < TELL_MS * CLOCK_NS_PER_MS)
-        return;
-    const struct waiting waiting = group_waits_for(group, call);
-    if ((waiting.kind != WAITING_RECEIVE && waiting.kind != WAITING_SEND) || waiting.rank < 0 ||
-        waiting.rank == group->rank)
-        return;
-    announced_tell(group, waiting.rank, &call->announce);
-}
-
-/* A member that left in order cannot take part in what comes after its last call. */
-static void look_at_byes(struct tutti_group *group)
-{
-    char words[128], text[CONTROL_WORDS_MAX], what[192];
-    struct call *call = group->queue.first;
-
-    if (!call)
-        return;
-    int rank = control_left_before(group->control, call->announce.sequence, words, sizeof words);
-    if (rank < 0)
-        return;
-    group_describe_call(call, what, sizeof what);
-    snprintf(text, sizeof text, "%s, and %s needs it", words, what);
-    call->doomed = true;
-    control_propose(group->control, TUTTI_ERR_PEER_LOST, rank, text);
-}
-
-/* Ends the messages to and from a member that left in order. */
-static void end_messages_with(struct tutti_group *group, int rank)
-{
-    for (struct call *call = group->messages.first, *next; call; call = next) {
-        next = call->next;
-        if (!call->doomed || call->peer != rank)
-            continue;
-        error_set(TUTTI_ERR_PEER_LOST, "group %s: rank %d left the group before this message",
-                  group->name, rank);
-        error_where(group->rank, rank, 0, NULL);
-        group_complete(group, call, TUTTI_ERR_PEER_LOST);
-    }
-}
-
-/* It left after its part, yet ours needs something of it that has not arrived and never will. */
-static void propose_cut_off(struct tutti_group *group, int rank)
-{
-    char what[192], words[CONTROL_WORDS_MAX];
-
-    group_describe_call(group->queue.first, what, sizeof what);
-    snprintf(words, sizeof words, "rank %d left before rank %d had all that it sent for %s", rank,
-             group->rank, what);
-    control_propose(group->control, TUTTI_ERR_PEER_LOST, rank, words);
-}
-
-bool group_is_last(const struct tutti_group *group)
-{
-    for (int r = 0; r < group->size; r++)
-        if (r != group->rank && !group->members[r].gone)
-            return false;
-    return group->size > 1;
-}
-
-/* Nobody is left who could send to a receive from any source but this rank itself: who waits in the
- * call does not, who has only started it may. */
-static void end_any_source(struct tutti_group *group)
-{
-    if (!group_is_last(group))
-        return;
-    for (struct call *call = group->messages.first, *next; call; call = next) {
-        next = call->next;
-        if (call->kind != CALL_RECV || call->peer != TUTTI_ANY_SOURCE || call->state.work ||
-            p2p_cancel(&call->message))
-            continue;
-        error_set(TUTTI_ERR_PEER_LOST,
-                  "group %s: a receive from any source, tag %llu: every other member left",
-                  group->name, (unsigned long long)call->tag);
-        group_complete(group, call, TUTTI_ERR_PEER_LOST);
-    }
-}
-
-/* What has come of it over all ways. */
-static uint64_t arrived_from(const struct tutti_group *group, int rank)
-{
-    return p2p_path_arrived(group->members[rank].path) + routes_arrived(group, rank);
-}
-
-/* Whether nothing has arrived of a member since it was looked at. A process that got no processor for a while
- * finds the time over and everything still unread: it looks before it judges. */
-static bool is_silent(struct tutti_group *group, int rank, int64_t now)
-{
-    struct member *member = &group->members[rank];
-
-    if (now <= member->suspected_ns + SUSPICION_MS * CLOCK_NS_PER_MS)
-        return false;
-    p2p_progress(group->p2p_engine);
-    const uint64_t arrived = arrived_from(group, rank);
-    const bool silent = arrived == member->arrived;
-    if (!silent)
-        member->suspected_ns = now;
-    member->arrived = arrived;
-    return silent;
-}
-
-/* The paths to members that left in order are ended, once what they had sent must have arrived. */
-static void look_at_leavers(struct tutti_group *group, int64_t now)
-{
-    for (int r = 0; r < group->size && group->p2p; r++) {
-        struct member *member = &group->members[r];
-
-        if (!group->control->members[r].left || member->gone || r == group->rank)
-            continue;
-        if (!member->suspected_ns) {
-            member->suspected_ns = now;
-            member->arrived = arrived_from(group, r);
-            group->any_suspect = true;
-        } else if (is_silent(group, r, now)) {
-            member->gone = true;
-            p2p_path_fail(member->path, TUTTI_ERR_PEER_LOST, "it left the group");
-            routes_end(group, r);
-        }
-    }
-    if (group->messages.first && group->any_suspect)
-        end_any_source(group);
-}
-
-static void look_at_suspects(struct tutti_group *group, int64_t now)
-{
-    struct control *control = group->control;
-
-    if (!group->any_suspect)
-        return;
-    for (int r = 0; r < group->size; r++) {
-        if (!group->members[r].suspected_ns)
-            continue;
-        if (control->members[r].left) {
-            end_messages_with(group, r);
-            if (group->queue.first && group->queue.first->doomed)
-                propose_cut_off(group, r);
-        } else if (now > group->members[r].suspected_ns + SUSPICION_MS * CLOCK_NS_PER_MS) {
-            const char *said = group->members[r].suspicion;
-            char who[CONTROL_HOST_MAX + 64], words[CONTROL_WORDS_MAX];
-
-            control_describe(control, r, who, sizeof who);
-            snprintf(words, sizeof words, "%s was lost: its connection ended without a bye%s%s%s",
-                     who, said ? " (" : "", said ? said : "", said ? ")" : "");
-            control_propose(control, TUTTI_ERR_PEER_LOST, r, words);
-        }
-    }
-}
-
-static void look_at_transfers(struct tutti_group *group, int64_t now)
-{
-    const uint64_t begun = p2p_begun(group->p2p_engine);
-
-    if (begun && p2p_is_polled(group->p2p_engine))
-        engine_be_eager(&group->context->engine, now, begun);
-}
-
-/* Nothing else is left to do. */
-static void look_at_farewell(struct tutti_group *group, int64_t now)
-{
-    struct control *control = group->control;
-
-    if (control_has_uncompared(control))
-        group_compare_last(group, true);
-    if (!group->native)
-        group_compare_mates(group);
-    if (!control_has_proposed(control) &&
-        (control_bye_is_known(control) || now > group->farewell_until_ns))
-        engine_complete(&group->context->engine, group->farewell, TUTTI_OK);
-}
-
-void group_hear(struct tutti_group *group)
-{
-    control_poll(group->control);
-    if (group->p2p) {
-        p2p_progress(group->p2p_engine);
-        announced_answer(group);
-    }
-    if (group->native)
-        group_compare_last(group, false);
-}
-
-/* A call that is only not made yet is waited for: members that differ in it may have been faster. */
-static void answer_roll(struct tutti_group *group)
-{
-    const uint64_t asked = control_asked_call(group->control);
-    const struct announce *call = asked ? group_own_call(group, asked) : NULL;
-
-    if (!asked || call || group->sequence >= asked || group->farewell)
-        control_answer(group->control, group->sequence, call);
-}
-
-static void look(struct engine_source *source, int64_t now)
-{
-    struct tutti_group *group = (struct tutti_group *)source;
-
-    control_poll(group->control);
-    if (control_is_asked(group->control))
-        answer_roll(group);
-    if (group->farewell) {
-        look_at_farewell(group, now);
-        return;
-    }
-    if (group->wrappers)
-        wrappers_hear(group);
-    if (control_verdict_status(group->control)) {
-        fail_all(group);
-        return;
-    }
-    look_at_leavers(group, now);
-    if (control_has_uncompared(group->control))
-        group_compare_last(group, false);
-    look_at_byes(group);
-    look_at_suspects(group, now);
-    native_look(group, now);
-    if (group->p2p)
-        look_at_transfers(group, now);
-    if (group->queue.first)
-        look_at_deadline(group, group->queue.first, now);
-    if (group->queue.first && group->p2p)
-        tell_what_waits(group, group->queue.first, now);
-    for (struct call *call = group->messages.first, *next; call; call = next) {
-        next = call->next;
-        look_at_deadline(group, call, now);
-    }
 }
 
 static bool tell_sleep(struct engine_source *source)
@@ -602,7 +300,7 @@ void group_source_init(struct tutti_group *group)
 {
     group->source = (struct engine_source){
         .progress = progress,
-        .look = look,
+        .look = group_look,
         .sleep = tell_sleep,
         .may_sleep = may_sleep,
         .polled = (group->p2p && p2p_is_polled(group->p2p_engine)) || native_is_polled(group),

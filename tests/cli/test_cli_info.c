@@ -141,7 +141,8 @@ Test(info, env_tells_value_source_and_what_is_wrong, .timeout = 30)
         {"TUTTI_BACKEND=tcp", "TUTTI_BACKEND", "tcp", "environment", ""},
         {"env -u TUTTI_BACKEND", "TUTTI_BACKEND", "auto", "default", ""},
         {"TORCHELASTIC_RUN_ID=job", "TUTTI_RUN_ID", "job", "TORCHELASTIC_RUN_ID", ""},
-        {"TUTTI_DEBUG=loud", "TUTTI_DEBUG", "loud", "environment", "TUTTI_DEBUG=loud is not valid: use OFF"},
+        {"TUTTI_DEBUG=loud", "TUTTI_DEBUG", "loud", "environment",
+         "TUTTI_DEBUG=loud is not valid: use OFF"},
         {"TUTTI_DEBGU=INFO", "TUTTI_DEBGU", "INFO", "environment", "did you mean TUTTI_DEBUG?"},
         {"TUTTI_FAULT=drop", "TUTTI_FAULT", "drop", "environment",
          "TUTTI_WRAP does not name fault: nothing is injected"},
@@ -164,7 +165,8 @@ Test(info, env_tells_value_source_and_what_is_wrong, .timeout = 30)
 
     cr_assert_eq(r.code, 0);
     CONTAINS(r.out, "TUTTI_HOST                   h (environment)\n    Ranks with different");
-    CONTAINS(r.err, "tutti: TUTTI_BAKEND is set, but nothing reads it; did you mean TUTTI_BACKEND?");
+    CONTAINS(r.err,
+             "tutti: TUTTI_BAKEND is set, but nothing reads it; did you mean TUTTI_BACKEND?");
     ran_free(&r);
 }
 

@@ -271,10 +271,11 @@ FAULT_TEST(stopped, rank_0_in_init_before_its_decision_is_named)
     ranks_signal(ranks, 0, SIGSTOP);
     ranks_tell(ranks, RANKS - 1, "go");
     cr_assert(ranks_reach(ranks, RANKS - 1, "in_init"));
-    fault_expect(ranks, &(struct fault_expected){.size = RANKS,
-                                                 .gone = 1u,
-                                                 .status = "TUTTI_ERR_TIMEOUT",
-                                                 .parts = {"timed out waiting for rank 0 to decide"}});
+    fault_expect(ranks,
+                 &(struct fault_expected){.size = RANKS,
+                                          .gone = 1u,
+                                          .status = "TUTTI_ERR_TIMEOUT",
+                                          .parts = {"timed out waiting for rank 0 to decide"}});
     ranks_signal(ranks, 0, SIGKILL);
     fault_finish(ranks);
 }

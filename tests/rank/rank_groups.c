@@ -336,7 +336,7 @@ RANK_CASE(settings_that_differ_or_make_no_sense_are_told_on_all)
         {"WORLD_SIZE", "3", "4", "disagree about the size of the world: rank 0: 3; rank 2: 4",
          TUTTI_ERR_MISMATCH},
         {"TUTTI_STALL_WARNING", NULL, "soon",
-         "rank 2 cannot take part: TUTTI_STALL_WARNING=soon: not a number",
+         "rank 2 cannot take part: TUTTI_STALL_WARNING=soon is not valid",
          TUTTI_ERR_INVALID_ARGUMENT},
         {"TUTTI_BACKEND", "tcp", "local=tcp",
          "rank 2 cannot take part: TUTTI_BACKEND=local=tcp: one of local= and remote= is missing",
