@@ -17,9 +17,10 @@ extern "C" {
 
 /**
  * Begins a batch of the calling thread on `group`. Until tutti_batch_end() the thread's collectives,
- * sends and receives on this group are checked, kept, and return at once: with `work` and every
- * `ret_…` NULL, because nothing has happened yet (so not with tutti_batch_isend_irecv(), nor while
- * groups are split). Tensors must stay untouched until the batch is
+ * sends and receives on this group are checked, kept, and return at once: with `work` and `ret_work` NULL,
+ * because nothing has happened yet (so not with tutti_batch_isend_irecv(), nor while groups are split).
+ * `ret_source` and `ret_bytes` of a receive must stay until the batch is complete, and are written by then.
+ * Tensors must stay untouched until the batch is
  * complete; their descriptors are read during the call. Calls of other threads, and of this one on
  * other groups, are no part of it. TUTTI_ERR_BUSY when a batch of this thread is open on the group:
  * they do not nest.

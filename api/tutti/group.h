@@ -168,6 +168,17 @@ TUTTI_API tutti_status tutti_group_destroy(tutti_group *group);
 TUTTI_API int32_t tutti_group_rank(const tutti_group *group);
 /** The number of members; 0 for NULL. */
 TUTTI_API int32_t tutti_group_size(const tutti_group *group);
+/** The name, as messages have it: "world", "world{0,2-5}", or what was given. "" for NULL. Valid as long as the
+ * group. */
+TUTTI_API const char *tutti_group_name(const tutti_group *group);
+/** What the members are called in the world that the group was made from: `ret_ranks`, of the group's size. Also
+ * when the world was destroyed. Semantics: torch.distributed.get_process_group_ranks. */
+TUTTI_API tutti_status tutti_group_world_ranks(const tutti_group *group, int32_t *ret_ranks);
+/** The default time-out of calls, 0 for NULL. */
+TUTTI_API int64_t tutti_group_timeout(const tutti_group *group);
+/** Sets this member's default time-out of calls that are made from now on, and of groups that are made from
+ * this one; 1 or more. From any thread. Semantics: torch.distributed's ProcessGroup._set_default_timeout. */
+TUTTI_API tutti_status tutti_group_set_timeout(tutti_group *group, int64_t timeout_ms);
 /** The choice in words: "shm", "tcp", "shm+tcp", a plugin's name; "self" for one member. Valid as
  * long as the group. */
 TUTTI_API const char *tutti_group_backend(const tutti_group *group);

@@ -70,6 +70,12 @@ typedef struct tutti_error_info {
     uint64_t sequence;     /* of the collective, 0: none */
     const char *operation; /* static; "" when none */
     const char *message;   /* as tutti_last_error() */
+    /* Of a time-out: the ranks that this member waited for, as far as it knows; of a monitored barrier on rank 0
+     * all that had not come, of anything else mostly `peer` alone. At most 256; NULL: none. As long as
+     * tutti_last_error()'s string. */
+    const int32_t *missing;
+    uint32_t missing_count; /* how many `missing` has */
+    uint32_t reserved_2;    /* 0 */
 } tutti_error_info;
 
 /** Fills `ret_info` (whose struct_size the caller set) from this thread's last error. */

@@ -43,7 +43,7 @@ typedef struct tutti_device {
 
 /*
  * A dtype is a uint32_t whose bytes are DLPack's {code, bits, lanes}: code | bits << 8 | lanes << 16.
- * Codes: 0 int, 1 uint, 2 float, 4 bfloat, 5 complex (dlpack.h 0.6); 6 bool, in 8 bits (dlpack.h
+ * Codes: 0 int, 1 uint, 2 float, 3 opaque, 4 bfloat, 5 complex (dlpack.h 0.6); 6 bool, in 8 bits (dlpack.h
  * 0.8); 10 float8_e4m3fn, 12 float8_e5m2 (dlpack.h 1.1). The bits of a complex number are those of
  * both its parts.
  */
@@ -72,9 +72,21 @@ typedef uint32_t tutti_dtype;
     X(C64, "c64", 5, 64)                                                                           \
     X(C128, "c128", 5, 128)
 
+/*
+ * X(NAME, "name", code, bits): elements that are only moved, for dtypes that are not in the list above and for
+ * structs: DLPack's opaque handle. Built-in reductions refuse them, those of tutti_reduce_op_create() take
+ * them. Every backend moves them.
+ */
+#define TUTTI_MOVED_DTYPE_LIST(X)                                                                  \
+    X(BITS8, "bits8", 3, 8)                                                                        \
+    X(BITS16, "bits16", 3, 16)                                                                     \
+    X(BITS32, "bits32", 3, 32)                                                                     \
+    X(BITS64, "bits64", 3, 64)                                                                     \
+    X(BITS128, "bits128", 3, 128)
+
 enum {
 #define TUTTI_DTYPE_ENUM(NAME, name, code, bits) TUTTI_##NAME = (code) | (bits) << 8 | 1 << 16,
-    TUTTI_DTYPE_LIST(TUTTI_DTYPE_ENUM)
+    TUTTI_DTYPE_LIST(TUTTI_DTYPE_ENUM) TUTTI_MOVED_DTYPE_LIST(TUTTI_DTYPE_ENUM)
 #undef TUTTI_DTYPE_ENUM
 };
 
@@ -90,13 +102,13 @@ enum { TUTTI_NDIM_MAX = 1024 };
 
 /** Layout-identical to DLTensor: a pointer to one may be cast and passed. */
 typedef struct TUTTI_MAY_ALIAS tutti_tensor {
-    void *data;           /* of the caller; NULL where there are no elements */
-    tutti_device device;  /* where the memory is */
-    int32_t ndim;         /* 0: a scalar of one element; TUTTI_NDIM_MAX at most */
-    tutti_dtype dtype;    /* DLDataType, seen as one number */
-    int64_t *shape;       /* ndim entries; may be NULL when ndim is 0 */
-    int64_t *strides;     /* in elements; NULL: C-contiguous */
-    uint64_t byte_offset; /* of the first element from `data` */
+    void *data;             /* of the caller; NULL where there are no elements */
+    tutti_device device;    /* where the memory is */
+    int32_t ndim;           /* 0: a scalar of one element; TUTTI_NDIM_MAX at most */
+    tutti_dtype dtype;      /* DLDataType, seen as one number */
+    const int64_t *shape;   /* ndim entries; may be NULL when ndim is 0 */
+    const int64_t *strides; /* in elements; NULL: C-contiguous */
+    uint64_t byte_offset;   /* of the first element from `data` */
 } tutti_tensor;
 
 /**

@@ -57,6 +57,14 @@ TUTTI_API tutti_status tutti_work_wait_any(tutti_work *const *works, uint32_t co
                                            int64_t timeout_ms, int32_t *ret_index);
 
 /**
+ * Progresses, then tells whether any of `count` works is complete, and returns its status; TUTTI_OK with
+ * `ret_index` -1 when none is. Waits for nothing: for a loop that has other work. NULL entries are skipped.
+ * Semantics: MPI_Testany.
+ */
+TUTTI_API tutti_status tutti_work_test_any(tutti_work *const *works, uint32_t count,
+                                           int32_t *ret_index);
+
+/**
  * Withdraws a receive that no message has matched, or a send of which nothing has left but its announcement
  * (that of more than 64 KiB, which waits for its receive): the work is complete with TUTTI_ERR_ABORTED, its
  * tensor is the caller's again, and nobody else hears of it. A receive that meets the announcement while it is
@@ -101,6 +109,18 @@ typedef void (*tutti_work_fn)(tutti_work *work, tutti_status status, void *user)
  * a second is TUTTI_ERR_BUSY.
  */
 TUTTI_API tutti_status tutti_work_then(tutti_work *work, tutti_work_fn fn, void *user);
+
+/** See tutti_work_on_release(). */
+typedef void (*tutti_release_fn)(void *user);
+
+/**
+ * Calls fn(user) exactly once when tutti does not use the operation's tensors any more: after it is complete,
+ * well or badly, and after the function of tutti_work_then(); also when the handle was freed meanwhile. Where
+ * an engine cannot withdraw an operation that failed (a warning says so), that is when the group is destroyed.
+ * For a batch: when that holds for all its calls. On the threads of tutti_work_then(), with no lock held; fn
+ * may take locks of the caller's. A second function is TUTTI_ERR_BUSY. For bindings, which keep buffers alive.
+ */
+TUTTI_API tutti_status tutti_work_on_release(tutti_work *work, tutti_release_fn fn, void *user);
 
 /** Makes the context's descriptor (tutti_context_fd) readable when this work completes. */
 TUTTI_API tutti_status tutti_work_watch(tutti_work *work);

@@ -266,6 +266,7 @@ static bool has_row(const char *name)
     return false;
 }
 
+/* TUTTI_X_ is for programs and bindings: no release of tutti reads such a name. */
 static bool is_left_to_others(const char *name)
 {
     static const char *const names[] = {PREFIX "ROOT", PREFIX "DIR", PREFIX "HOME"};
@@ -273,7 +274,8 @@ static bool is_left_to_others(const char *name)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (!strcmp(name, names[i]))
             return true;
-    return !strncmp(name, PREFIX "TEST_", strlen(PREFIX "TEST_")) ||
+    return !strncmp(name, PREFIX "X_", strlen(PREFIX "X_")) ||
+           !strncmp(name, PREFIX "TEST_", strlen(PREFIX "TEST_")) ||
            !strncmp(name, PREFIX "CONFORMANCE", strlen(PREFIX "CONFORMANCE"));
 }
 

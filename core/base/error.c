@@ -13,8 +13,9 @@
 struct thread_error {
     tutti_error_info info;
     char message[ERROR_MESSAGE_MAX];
-    bool named;      /* the message begins with the public function's name */
-    uint64_t number; /* among all threads' errors; 0: there was none */
+    int32_t missing[ERROR_MISSING_MAX]; /* info.missing_count */
+    bool named;                         /* the message begins with the public function's name */
+    uint64_t number;                    /* among all threads' errors; 0: there was none */
 };
 
 _Atomic uint64_t error_numbers;
@@ -119,6 +120,15 @@ void error_where(int rank, int peer, uint64_t sequence, const char *operation)
         last.info.operation = operation;
 }
 
+void error_missing(const int32_t *ranks, int count)
+{
+    const int kept = count < ERROR_MISSING_MAX ? count : ERROR_MISSING_MAX;
+
+    for (int i = 0; i < kept; i++)
+        last.missing[i] = ranks[i];
+    last.info.missing_count = (uint32_t)kept;
+}
+
 const char *error_message(void)
 {
     return last.message;
@@ -136,6 +146,10 @@ void error_keep(struct kept_error *ret_kept)
     error_forget(ret_kept);
     ret_kept->info = last.info;
     ret_kept->message = strdup(last.message);
+    const size_t bytes = last.info.missing_count * sizeof *last.missing;
+    ret_kept->missing = bytes ? malloc(bytes) : NULL;
+    if (ret_kept->missing)
+        memcpy(ret_kept->missing, last.missing, bytes);
 }
 
 tutti_status error_give(tutti_status status, const struct kept_error *kept)
@@ -143,13 +157,16 @@ tutti_status error_give(tutti_status status, const struct kept_error *kept)
     error_set(status, "%s", kept->message ? kept->message : tutti_status_string(status));
     last.info = kept->info;
     last.info.status = status;
+    error_missing(kept->missing, kept->missing ? (int)kept->info.missing_count : 0);
     return status;
 }
 
 void error_forget(struct kept_error *kept)
 {
     free(kept->message);
+    free(kept->missing);
     kept->message = NULL;
+    kept->missing = NULL;
 }
 
 const char *tutti_last_error(void)
@@ -165,6 +182,7 @@ tutti_status tutti_last_error_info(tutti_error_info *ret_info)
     tutti_error_info info = last.info;
 
     info.message = last.message;
+    info.missing = info.missing_count ? last.missing : NULL;
     if (!info.operation)
         info.operation = "";
     options_give(&info, sizeof info, ret_info);

@@ -18,7 +18,7 @@
 
 #include <tutti/status.h>
 
-enum { ERROR_MESSAGE_MAX = 2048 };
+enum { ERROR_MESSAGE_MAX = 2048, ERROR_MISSING_MAX = 256 };
 
 /* Sets the thread's error and returns `status`, so that callers write `return error_set(…)`. */
 #define error_set(...) error_set_in(__func__, __VA_ARGS__)
@@ -46,6 +46,10 @@ tutti_status error_prefix(const char *format, ...) __attribute__((format(printf,
 /* Adds fields to the error that error_set() has just set; -1, 0 and NULL leave a field as it is. */
 void error_where(int rank, int peer, uint64_t sequence, const char *operation);
 
+/* Adds the ranks that were waited for to the error that was just set; those beyond ERROR_MISSING_MAX are left
+ * out. */
+void error_missing(const int32_t *ranks, int count);
+
 /*
  * Whether a plugin's function has said why it failed: error_since(), in the same thread, with what
  * error_number() was before it was called. That is one load, and not the thread's own count, which takes a
@@ -67,7 +71,8 @@ tutti_status error_restore(tutti_status status, int peer, const char *message);
 /* An error that is kept for another thread, or for later. Zeroed: none. */
 struct kept_error {
     tutti_error_info info;
-    char *message; /* malloc; NULL when there was no memory for it */
+    char *message;    /* malloc; NULL when there was no memory for it */
+    int32_t *missing; /* info.missing_count; malloc; NULL when there is none, or no memory */
 };
 
 /* Keeps a copy of the thread's error. */

@@ -130,10 +130,9 @@ static struct entry *add(struct batch *batch, const char *function, bool wants,
                          tutti_status *status)
 {
     if (!*status && wants)
-        *status = error_of(function,
-                           error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                                     "in a batch a call has no work and tells nothing: pass NULL; "
-                                     "tutti_batch_end() gives one work for all"));
+        *status = error_of(function, error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                                               "in a batch a call has no work: pass NULL; "
+                                               "tutti_batch_end() gives one work for all"));
     struct entry *entry = *status ? NULL : calloc(1, sizeof *entry);
     if (!*status && !entry)
         *status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a call of a batch");
@@ -230,6 +229,11 @@ static void start(struct tutti_group *group, struct batch *batch, struct whole *
 {
     for (struct entry *entry = batch->first; entry; entry = entry->next) {
         struct call *call = &entry->async->call;
+
+        if (entry->is_message) {
+            entry->async->work.ret_source = entry->message.ret_source;
+            entry->async->work.ret_bytes = entry->message.ret_bytes;
+        }
         tutti_status status = entry->is_message ? message_post(group, &entry->message, call)
                                                 : collective_begin(group, &entry->collective, call);
 

@@ -21,8 +21,8 @@ static inline struct batch *batch_of(struct tutti_group *group)
 
 /*
  * Keeps a call until the batch ends, and returns `status`, which is what checking it came to; any
- * error makes the batch void. `wants` tells that the caller asks for a work or for what came, which
- * cannot be told yet. Takes the memory of `c` or `m` when it returns OK.
+ * error makes the batch void. `wants` tells that the caller asks for a work, of which a batch has one
+ * for all. Takes the memory of `c` or `m` when it returns OK.
  */
 tutti_status batch_add_collective(struct batch *batch, struct collective *c, tutti_status status,
                                   bool wants);

@@ -121,6 +121,7 @@ static tutti_status run_blocking(struct tutti_group *group, struct collective *c
     call.packed = NULL;
     call.op = NULL;
     call.error.message = NULL;
+    call.error.missing = NULL;
     engine_take(engine);
     tutti_status status = begin_or_refuse(group, c, &call);
     if (!status)

@@ -16,6 +16,9 @@ struct message {
     int32_t peer;
     int64_t timeout_ms;
     bool up_to; /* a shorter message is welcome */
+    /* In a batch: where the caller wants what is known when it is complete; or NULL. */
+    int32_t *ret_source;
+    uint64_t *ret_bytes;
 };
 
 /* Starts it, with the baton, and takes m->packed: afterwards the call is in the group's list, or

@@ -160,7 +160,9 @@ static tutti_status block(tutti_group *group, struct message m, const tutti_tens
     struct batch *batch = batch_of(group);
 
     if (batch) {
-        status = batch_add_message(batch, &m, status, ret_source || ret_bytes);
+        m.ret_source = ret_source;
+        m.ret_bytes = ret_bytes;
+        status = batch_add_message(batch, &m, status, false);
         packed_end(&m.packed, false);
         return status;
     }
@@ -279,7 +281,8 @@ tutti_status tutti_sendrecv(tutti_group *group, const tutti_tensor *send, int32_
         status = error_set(TUTTI_ERR_INVALID_ARGUMENT,
                            "the tensor that is sent and the one that is received into overlap");
     if (batch) {
-        status = batch_add_message(batch, &in, status, ret_source != NULL);
+        in.ret_source = ret_source;
+        status = batch_add_message(batch, &in, status, false);
         if (!status)
             status = batch_add_message(batch, &out, status, false);
     } else if (!status) {

@@ -160,6 +160,18 @@ static bool rounds_at_the_end(const struct call_words *words)
              words->dtype == TUTTI_F8E5M2));
 }
 
+static bool dtype_is_moved(uint32_t dtype)
+{
+    switch (dtype) {
+#define CASE(NAME, name, code, bits) case TUTTI_##NAME:
+        TUTTI_MOVED_DTYPE_LIST(CASE)
+#undef CASE
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* What every member answers alike: the words of the call, and what all know of the engine. */
 static const char *native_objection(const struct group_facts *facts, const struct call_words *words)
 {
@@ -171,6 +183,8 @@ static const char *native_objection(const struct group_facts *facts, const struc
         return "engines have an order of their own, and the order is fixed";
     if (rounds_at_the_end(words))
         return "engines round on the way, where the sum may not fit";
+    if (dtype_is_moved(words->dtype))
+        return "engines do not know elements that are only moved";
     if (words->op >= REDUCE_OPS_MADE)
         return "engines do not know a reduction that was made at run time";
     if (operation_moves(words->operation) && !words->count && !(words->flags & CALL_UNEVEN))

@@ -47,11 +47,26 @@ tutti_status(group_check)(const struct tutti_group *group)
     return TUTTI_OK;
 }
 
+/* Whether the verdict is about one of those for whom this member's own call waited. */
+static bool is_missing(const struct tutti_group *group, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (group->missing[i] == group->control->verdict.culprit)
+            return true;
+    return false;
+}
+
 tutti_status group_verdict(struct tutti_group *group)
 {
     if (!control_verdict_status(group->control))
         control_poll(group->control); /* a mate's page has told */
-    return control_verdict_error(group->control);
+    tutti_status status = control_verdict_error(group->control);
+    const int count = atomic_load_explicit(&group->missing_count, memory_order_acquire);
+    if (status == TUTTI_ERR_TIMEOUT && is_missing(group, count))
+        error_missing(group->missing, count);
+    else if (status == TUTTI_ERR_TIMEOUT && group->control->verdict.culprit >= 0)
+        error_missing(&(int32_t){group->control->verdict.culprit}, 1);
+    return status;
 }
 
 /* Those whose handles the program still has are left to the handles. */
@@ -467,21 +482,6 @@ tutti_status tutti_init(const tutti_init_options *caller_options, tutti_group **
     context_offer_default(world);
     *ret_world = world;
     return TUTTI_OK;
-}
-
-int32_t tutti_group_rank(const tutti_group *group)
-{
-    return group ? group->rank : -1;
-}
-
-int32_t tutti_group_size(const tutti_group *group)
-{
-    return group ? group->size : 0;
-}
-
-const char *tutti_group_backend(const tutti_group *group)
-{
-    return group ? group->backend : "";
 }
 
 tutti_status tutti_group_status(const tutti_group *group, tutti_group_info *ret_info)

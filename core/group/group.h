@@ -240,7 +240,10 @@ struct tutti_group {
 
     /* what was asked for */
     struct backend_choice choice;
-    int64_t timeout_ms;
+    _Atomic int64_t timeout_ms;
+    int32_t missing
+        [ERROR_MISSING_MAX]; /* for whom the call waited whose deadline ended here; with the baton */
+    _Atomic int missing_count;
     bool reproducible;         /* reductions take the fixed order */
     struct wrappers *wrappers; /* the world's; NULL: none */
     tutti_wrapped_group wrapped;
@@ -492,6 +495,8 @@ int group_missing_mates(const struct tutti_group *group, const struct call *call
                         int *ret_ranks, int capacity);
 /* Whether every other member has left in order, and what they had sent must have arrived. */
 bool group_is_last(const struct tutti_group *group);
+/* Keeps for the error of a time-out `rank`, which its words begin with, and those that have not come either. */
+void group_note_missing(struct tutti_group *group, const struct call *call, int rank);
 /* group_waits_for() and group_missing_mates() in words; the rank, or that of a mate that is stopped. */
 int group_describe_wait(struct tutti_group *group, const struct call *call, char *ret_text,
                         size_t capacity);

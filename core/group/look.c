@@ -46,10 +46,13 @@ static void time_out(struct tutti_group *group, struct call *call)
     if (call->kind != CALL_COLLECTIVE && p2p_cancel(&call->message) == TUTTI_OK) {
         error_set(TUTTI_ERR_TIMEOUT, "group %s: %s", group->name, words);
         error_where(group->rank, rank, 0, NULL);
+        if (rank >= 0)
+            error_missing(&(int32_t){rank}, 1);
         group_complete(group, call, TUTTI_ERR_TIMEOUT);
         return;
     }
     call->doomed = true;
+    group_note_missing(group, call, rank);
     timeout.verdict.culprit = rank;
     group_heard_in(group, call, timeout.heard);
     control_time_out(group->control, &timeout);

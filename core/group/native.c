@@ -48,6 +48,7 @@ struct native {
     /* Memory that the engine may write until the team is closed. */
     struct chain kept;
     struct packed *kept_packed;
+    struct tutti_work *kept_work; /* of a failed operation that the engine cannot withdraw */
 };
 
 /* ---- opening and closing ---- */
@@ -181,6 +182,8 @@ void native_close(struct tutti_group *group)
         n->ops->close(n->team);
     chain_free(&n->kept);
     packed_end(&n->kept_packed, false);
+    if (n->kept_work)
+        work_let_go(n->kept_work);
     free(n->addresses);
     free(n->address_bytes);
     free(n->host_of);
@@ -361,6 +364,10 @@ void native_fail(struct tutti_group *group, struct call *call)
         call->memory.first = NULL;
         n->kept_packed = call->packed;
         call->packed = NULL;
+        if (call->state.work) {
+            n->kept_work = call->state.work->part_of ? call->state.work->part_of : call->state.work;
+            work_hold(n->kept_work);
+        }
     }
     forget(n);
 }

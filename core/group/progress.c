@@ -16,10 +16,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/environment.h"
 #include "base/error.h"
-#include "base/log.h"
-#include "base/number.h"
 #include "base/text.h"
 #include "group/dump.h"
 #include "group/exit_record.h"

@@ -70,6 +70,19 @@ int group_missing_mates(const struct tutti_group *group, const struct call *call
     return count;
 }
 
+void group_note_missing(struct tutti_group *group, const struct call *call, int rank)
+{
+    int others[ERROR_MISSING_MAX - 1], count = 0;
+
+    if (rank < 0 || atomic_load(&group->missing_count))
+        return;
+    group->missing[count++] = rank;
+    const int more = group_missing_mates(group, call, rank, others, ERROR_MISSING_MAX - 1);
+    for (int i = 0; i < more; i++)
+        group->missing[count++] = others[i];
+    atomic_store_explicit(&group->missing_count, count, memory_order_release);
+}
+
 /* Of the member that `w` names. */
 static const char *what_is_missing(const struct tutti_group *group, const struct call *call,
                                    struct waiting w)

@@ -138,6 +138,11 @@ tutti_status reduce_check(tutti_reduce_op op, tutti_dtype dtype)
 
     if (op < 0 || op >= OPS)
         return error_set(TUTTI_ERR_UNSUPPORTED, "reduce op %d is not known", op);
+    if (class_of(dtype) == CLASSES)
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "elements of %s are only moved: %s does not take them; "
+                         "tutti_reduce_op_create() makes a reduction of one's own",
+                         tutti_dtype_name(dtype), tutti_reduce_op_name(op));
     if (!tutti_reduce_op_meaning(op, dtype)) {
         list_ops(dtype, taken, sizeof taken);
         return error_set(TUTTI_ERR_UNSUPPORTED, "%s does not take %s; what takes it: %s",

@@ -21,7 +21,7 @@ size_t tutti_dtype_size(tutti_dtype dtype)
 {
     static const uint8_t sizes[CODES][BYTES_MAX + 1] = {
 #define SIZE(NAME, name, code, bits) [code][(bits) / 8] = (bits) / 8,
-        TUTTI_DTYPE_LIST(SIZE)
+        TUTTI_DTYPE_LIST(SIZE) TUTTI_MOVED_DTYPE_LIST(SIZE)
 #undef SIZE
     };
     const uint32_t code = dtype & 0xff, bits = dtype >> 8 & 0xff, lanes = dtype >> 16;
@@ -38,6 +38,7 @@ const char *tutti_dtype_name(tutti_dtype dtype)
     case TUTTI_##NAME:                                                                             \
         return name;
         TUTTI_DTYPE_LIST(CASE)
+        TUTTI_MOVED_DTYPE_LIST(CASE)
 #undef CASE
     default:
         return "?";
@@ -48,7 +49,7 @@ tutti_dtype tutti_dtype_parse(const char *name)
 {
     static const tutti_dtype known[] = {
 #define ENTRY(NAME, name, code, bits) TUTTI_##NAME,
-        TUTTI_DTYPE_LIST(ENTRY)
+        TUTTI_DTYPE_LIST(ENTRY) TUTTI_MOVED_DTYPE_LIST(ENTRY)
 #undef ENTRY
     };
 

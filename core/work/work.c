@@ -49,13 +49,14 @@ static bool is_complete(const struct tutti_work *work)
     return status_of(work) != TUTTI_ERR_NOT_READY;
 }
 
-/* Queues the callback if there is one and it has not been queued; whether it did. */
+/* Queues the callbacks that have not run, if there are any; whether it did. */
 static bool queue_callback(struct tutti_work *work)
 {
     struct engine *engine = work->engine;
 
     pthread_mutex_lock(&engine->lock);
-    bool queue = work->fn && !work->due && is_complete(work);
+    const bool some = (work->fn && !work->fn_ran) || (work->on_release && !work->held);
+    bool queue = some && !work->due && is_complete(work);
     work->due |= queue;
     pthread_mutex_unlock(&engine->lock);
     if (queue) {
@@ -97,6 +98,11 @@ void work_completed(struct tutti_work *work)
     if (work->part_of) {
         tutti_status status = result(work); /* the thread's error from here on */
 
+        if (!status && work->ret_source)
+            *work->ret_source = work->source;
+        if (!status && work->ret_bytes)
+            *work->ret_bytes = work->bytes;
+
         work_part_ended(work->part_of, status);
     }
     if (queue_callback(work) || atomic_load(&work->watched))
@@ -106,7 +112,36 @@ void work_completed(struct tutti_work *work)
 
 void work_run_callback(struct tutti_work *work)
 {
-    work->fn(work, status_of(work), work->user);
+    pthread_mutex_lock(&work->engine->lock);
+    const tutti_work_fn fn = work->fn_ran ? NULL : work->fn;
+    const tutti_release_fn release = work->held ? NULL : work->on_release;
+    work->fn_ran |= fn != NULL;
+    if (release)
+        work->on_release = NULL;
+    work->due = false; /* what is set from here on is queued again */
+    pthread_mutex_unlock(&work->engine->lock);
+    if (fn)
+        fn(work, status_of(work), work->user);
+    if (release)
+        release(work->release_user);
+    work_drop(work);
+}
+
+void work_hold(struct tutti_work *work)
+{
+    atomic_fetch_add(&work->references, 1);
+    pthread_mutex_lock(&work->engine->lock);
+    work->held = true;
+    pthread_mutex_unlock(&work->engine->lock);
+}
+
+void work_let_go(struct tutti_work *work)
+{
+    pthread_mutex_lock(&work->engine->lock);
+    work->held = false;
+    pthread_mutex_unlock(&work->engine->lock);
+    if (queue_callback(work))
+        ring_event_fd(work->engine);
     work_drop(work);
 }
 
@@ -262,6 +297,33 @@ tutti_status tutti_work_wait_any(tutti_work *const *works, uint32_t count, int64
     return result(works[*ret_index]);
 }
 
+/* Lets each engine of the works move once. */
+static void help_all(tutti_work *const *works, uint32_t count)
+{
+    const struct engine *before = NULL;
+
+    for (uint32_t i = 0; i < count; i++)
+        if (works[i] && works[i]->engine != before) {
+            engine_help(works[i]->engine);
+            engine_callers_callbacks(works[i]->engine);
+            before = works[i]->engine;
+        }
+}
+
+tutti_status tutti_work_test_any(tutti_work *const *works, uint32_t count, int32_t *ret_index)
+{
+    tutti_status status = error_named(check_all(works, count));
+
+    if (!status && !ret_index)
+        status = error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_index is NULL");
+    if (status)
+        return status;
+    if (first_complete(works, count) < 0)
+        help_all(works, count);
+    *ret_index = first_complete(works, count);
+    return *ret_index < 0 ? TUTTI_OK : result(works[*ret_index]);
+}
+
 /* ---- what became of it ---- */
 
 tutti_status tutti_work_cancel(tutti_work *work)
@@ -329,6 +391,28 @@ tutti_status tutti_work_then(tutti_work *work, tutti_work_fn fn, void *user)
     pthread_mutex_unlock(&work->engine->lock);
     if (taken)
         return error_set(TUTTI_ERR_BUSY, "the work has a callback already");
+    queue_callback(work);
+    return TUTTI_OK;
+}
+
+tutti_status tutti_work_on_release(tutti_work *work, tutti_release_fn fn, void *user)
+{
+    tutti_status status = error_named(check(work));
+
+    if (status)
+        return status;
+    if (!fn)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the function is NULL");
+    pthread_mutex_lock(&work->engine->lock);
+    bool taken = work->has_release;
+    if (!taken) {
+        work->has_release = true;
+        work->release_user = user;
+        work->on_release = fn;
+    }
+    pthread_mutex_unlock(&work->engine->lock);
+    if (taken)
+        return error_set(TUTTI_ERR_BUSY, "the work has a function for its release already");
     queue_callback(work);
     return TUTTI_OK;
 }

@@ -24,12 +24,21 @@ struct tutti_work {
     _Atomic uint32_t references;
     uint32_t fork_generation;
     _Atomic bool watched;
-    bool due; /* its callback is queued or has run; under the engine's lock */
+    /* Under the engine's lock. */
+    bool due; /* in the engine's queue of callbacks */
+    bool fn_ran;
+    bool held; /* complete, but an engine may still use its tensors */
+    bool has_release;
     tutti_work_fn fn;
     void *user;
+    tutti_release_fn on_release; /* NULL: there is none, or it was called */
+    void *release_user;
     struct tutti_work *next_due;
     int32_t source; /* of a completed receive, else -1 */
     uint64_t bytes;
+    /* NULL, or where the caller of a batch wants these of its part; written when it ended well. */
+    int32_t *ret_source;
+    uint64_t *ret_bytes;
     uint64_t sequence;          /* of a collective, else 0 */
     struct tutti_work *part_of; /* the work of a batch, complete when its last part is; or NULL */
     uint32_t parts;             /* of a batch: not complete; under the baton */
@@ -41,6 +50,11 @@ struct tutti_work {
 void work_completed(struct tutti_work *work);
 void work_run_callback(struct tutti_work *work);
 void work_drop(struct tutti_work *work);
+
+/* For an engine that cannot let go of the tensors of a call that fails: holds the work's release back from before
+ * it is complete, with a reference, until work_let_go(). */
+void work_hold(struct tutti_work *work);
+void work_let_go(struct tutti_work *work);
 
 /* For the work of a batch, with the baton. The thread's error is why a part has failed. */
 void work_part_failed(struct tutti_work *whole, tutti_status status);

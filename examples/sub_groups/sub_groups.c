@@ -50,6 +50,8 @@ int main(void)
     require(tutti_group_split(world, rank / COLUMNS, rank, NULL, &row));
     require(tutti_group_split(world, rank % COLUMNS, rank, NULL, &column));
 
+    require(tutti_group_set_timeout(row, 60000)); /* of its calls from here on */
+
     /* Only those in the list have to call this one; the others get NULL. Counted downwards, so that
      * the last of them leads. The group has a name for messages, gives up after a minute, and goes by
      * tcp whatever carries the world. */

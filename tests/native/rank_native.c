@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cases over an engine that does whole operations (fake.c): who served what, and how it ends. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -228,6 +229,36 @@ RANK_CASE(what_an_engine_says_of_a_lost_member_stands_in_the_verdict)
     check_status(until_the_fault(world, NULL), TUTTI_ERR_PEER_LOST);
     check_contains(tutti_last_error(), getenv("FAKE_WORDS"));
     check_status(tutti_group_destroy(world), TUTTI_ERR_PEER_LOST);
+}
+
+static void count_release(void *user)
+{
+    atomic_fetch_add((atomic_int *)user, 1);
+}
+
+/* The engine may write the tensor until its team is closed. */
+RANK_CASE(an_operation_that_cannot_be_withdrawn_is_let_go_when_its_group_is_destroyed)
+{
+    tutti_group *world = rank_init(NULL);
+    const tutti_options short_time = {.struct_size = sizeof short_time, .timeout_ms = 400};
+    static atomic_int released;
+    static float x[4];
+    int64_t four = 4;
+    tutti_tensor t = vector(x, &four, TUTTI_F32);
+    tutti_work *work;
+
+    require_ok(sum(world, x, 4, NULL));
+    require_ok(sum(world, x, 4, NULL));
+    require_ok(tutti_all_reduce(world, &t, TUTTI_SUM, &short_time, &work)); /* hangs */
+    check_ok(tutti_work_on_release(work, count_release, &released));
+    check_status(tutti_work_wait(work, 0), TUTTI_ERR_TIMEOUT);
+    tutti_work_free(work);
+    rank_sleep_ms(50);
+    check_eq(atomic_load(&released), 0);
+    tutti_group_destroy(world);
+    for (int i = 0; i < 5000 && !atomic_load(&released); i++)
+        rank_sleep_ms(1);
+    check_eq(atomic_load(&released), 1);
 }
 
 RANK_CASE(an_operation_that_hangs_ends_at_its_deadline)

@@ -74,6 +74,9 @@ Test(native, what_engines_cannot_keep_is_kept_by_the_core)
         run("rank_reduce", of_reductions[i], "fake", NULL, NULL);
     run("rank_batch", "collectives_and_messages_of_a_batch_are_waited_for_together", "fake", NULL,
         NULL);
+    run("rank_api", "elements_of_no_known_dtype_are_moved_and_not_reduced", "fake", NULL, NULL);
+    run("rank_api", "elements_of_no_known_dtype_are_moved_and_not_reduced", "fake",
+        "TUTTI_WRAP=check", NULL);
     run("rank_native", "served_by_the_engine_or_by_the_core", "fake", "TUTTI_WRAP=check",
         "FAKE_CORE=fake ");
 }
@@ -117,6 +120,13 @@ Test(native, an_operation_that_hangs_ends_at_its_deadline)
     run("rank_native", "an_operation_that_hangs_ends_at_its_deadline", "fake",
         "TUTTI_FAKE_FAULT=hang 3", "TUTTI_FAKE_FAULT_RANK=1");
     run("rank_native", "an_operation_that_hangs_ends_at_its_deadline", "fake",
+        "TUTTI_FAKE_FAULT=hang 3", "TUTTI_FAKE_DRAIN=1");
+}
+
+Test(native, an_operation_that_cannot_be_withdrawn_is_let_go_when_its_group_is_destroyed)
+{
+    run("rank_native",
+        "an_operation_that_cannot_be_withdrawn_is_let_go_when_its_group_is_destroyed", "fake",
         "TUTTI_FAKE_FAULT=hang 3", "TUTTI_FAKE_DRAIN=1");
 }
 

@@ -17,6 +17,101 @@ static tutti_tensor tensor_of(void *data, tutti_dtype dtype, int64_t *shape, int
 }
 
 /* The ring that tutorials write by hand: send to the right, receive from the left, then wait. */
+/* Structs of 16 bytes through everything that moves them. */
+struct sixteen {
+    uint64_t index, bits;
+};
+
+enum { SIXTEENS = 9000 };
+
+static struct sixteen sixteen_of(int from, int to, int64_t i)
+{
+    const uint64_t index = (uint64_t)from << 40 | (uint64_t)to << 32 | (uint64_t)i;
+
+    return (struct sixteen){index, ~index * UINT64_C(0x9e3779b97f4a7c15)};
+}
+
+static void check_sixteens(const struct sixteen *at, int from, int to, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const struct sixteen want = sixteen_of(from, to, i);
+
+        if (at[i].index != want.index || at[i].bits != want.bits) {
+            check(!"the element as it was sent");
+            return;
+        }
+    }
+}
+
+static void move_sixteens(tutti_group *world, int rank, int size, int64_t count)
+{
+    static struct sixteen in[4 * SIXTEENS], out[4 * SIXTEENS];
+    int64_t shapes[3];
+    tutti_tensor one = tensor_of(in, TUTTI_BITS128, &shapes[0], count);
+    tutti_tensor all = tensor_of(out, TUTTI_BITS128, &shapes[1], count * size);
+    tutti_tensor each = tensor_of(in, TUTTI_BITS128, &shapes[2], count * size);
+    tutti_tensor own = one;
+
+    for (int to = 0; to < size; to++)
+        for (int64_t i = 0; i < count; i++)
+            in[to * count + i] = sixteen_of(rank, to, i);
+    require_ok(tutti_all_gather(world, &one, &all, NULL, NULL));
+    for (int from = 0; from < size; from++)
+        check_sixteens(out + from * count, from, 0, count);
+    require_ok(tutti_all_to_all(world, &each, &all, NULL, NULL));
+    for (int from = 0; from < size; from++)
+        check_sixteens(out + from * count, from, rank, count);
+    memset(out, 0, sizeof out);
+    require_ok(tutti_gather(world, &one, &all, 1, NULL, NULL));
+    for (int from = 0; from < size && rank == 1; from++)
+        check_sixteens(out + from * count, from, 0, count);
+    own.data = out;
+    require_ok(tutti_scatter(world, &each, &own, 1, NULL, NULL));
+    check_sixteens(out, 1, rank, count);
+    require_ok(tutti_sendrecv(world, &one, (rank + 1) % size, 3, &own, (rank + size - 1) % size, 3,
+                              NULL, NULL));
+    check_sixteens(out, (rank + size - 1) % size, 0, count);
+    require_ok(tutti_broadcast(world, &one, 1, NULL, NULL));
+    check_sixteens(in, 1, 0, count);
+}
+
+/* The element with the larger index, as MPI_MAXLOC. */
+static void larger(void *dst, const void *a, const void *b, uint64_t count, tutti_dtype dtype,
+                   void *user)
+{
+    const struct sixteen *x = a, *y = b;
+    struct sixteen *d = dst;
+
+    (void)user;
+    check_eq(dtype, TUTTI_BITS128);
+    for (uint64_t i = 0; i < count; i++)
+        d[i] = x[i].index > y[i].index ? x[i] : y[i];
+}
+
+RANK_CASE(elements_of_no_known_dtype_are_moved_and_not_reduced)
+{
+    tutti_group *world = rank_init(NULL);
+    static _Alignas(16) struct sixteen x[3];
+    tutti_reduce_op op;
+    int64_t shape;
+    tutti_tensor t = tensor_of(x, TUTTI_BITS128, &shape, 3);
+
+    move_sixteens(world, rank, size, 1);
+    move_sixteens(world, rank, size, 50);
+    move_sixteens(world, rank, size, SIXTEENS);
+    for (int i = 0; i < 3; i++)
+        x[i] = sixteen_of(rank, 0, i);
+    check_status(tutti_all_reduce(world, &t, TUTTI_SUM, NULL, NULL), TUTTI_ERR_UNSUPPORTED);
+    check_contains(tutti_last_error(),
+                   "elements of bits128 are only moved: sum does not take them");
+    require_ok(tutti_reduce_op_create("larger", larger, TUTTI_REDUCE_OP_COMMUTATIVE, NULL, &op));
+    require_ok(tutti_all_reduce(world, &t, op, NULL, NULL));
+    check_sixteens(x, size - 1, 0, 3);
+    tutti_reduce_op_free(op);
+    check_ok(tutti_barrier(world, NULL, NULL));
+    check_ok(tutti_group_destroy(world));
+}
+
 RANK_CASE(ring_by_hand_with_large_messages)
 {
     tutti_group *world = rank_init(NULL);

@@ -97,13 +97,46 @@ RANK_CASE(large_sends_of_a_batch_may_come_before_the_receives)
     free(in);
 }
 
+/* Any rank may be first, and what it sends may be shorter. */
+RANK_CASE(receives_of_a_batch_tell_their_source_and_size)
+{
+    enum { ROOM = 30000 };
+    tutti_group *world = rank_init(NULL);
+    static int64_t in[2][ROOM], out[ROOM];
+    int64_t shapes[3];
+    int32_t sources[2] = {-7, -7};
+    uint64_t bytes[2] = {0};
+    const int64_t count = rank == 1 ? 3 : ROOM;
+    tutti_tensor t = tutti_tensor_1d(out, TUTTI_I64, &shapes[2], count);
+
+    out[0] = 100 + rank;
+    require_ok(tutti_batch_begin(world));
+    for (int i = 0; i < 2 && !rank; i++) {
+        tutti_tensor each = tutti_tensor_1d(in[i], TUTTI_I64, &shapes[i], ROOM);
+
+        require_ok(
+            tutti_recv_up_to(world, &each, TUTTI_ANY_SOURCE, 5, NULL, &sources[i], &bytes[i]));
+        check_eq(sources[i], -7);
+    }
+    if (rank)
+        require_ok(tutti_send(world, &t, 0, 5, NULL));
+    require_ok(tutti_batch_end(world, NULL));
+    if (!rank) {
+        check_eq(sources[0] + sources[1], 1 + 2);
+        for (int i = 0; i < 2; i++) {
+            check_eq(in[i][0], 100 + sources[i]);
+            check_eq(bytes[i], (sources[i] == 1 ? 3 : ROOM) * sizeof(int64_t));
+        }
+    }
+    check_ok(tutti_group_destroy(world));
+}
+
 RANK_CASE(a_refused_call_makes_its_batch_void)
 {
     tutti_group *world = rank_init(NULL);
     int64_t word = 1, shape;
     tutti_tensor t = word_of(&word, &shape);
     tutti_work *work = NULL;
-    int32_t source;
 
     check_status(tutti_batch_end(world, NULL), TUTTI_ERR_INVALID_ARGUMENT);
     require_ok(tutti_batch_begin(world));
@@ -123,7 +156,7 @@ RANK_CASE(a_refused_call_makes_its_batch_void)
     check_contains(tutti_last_error(), "one work for all");
     check_status(tutti_batch_end(world, NULL), TUTTI_ERR_INVALID_ARGUMENT);
     require_ok(tutti_batch_begin(world));
-    check_status(tutti_recv(world, &t, 0, 1, NULL, &source), TUTTI_ERR_INVALID_ARGUMENT);
+    check_status(tutti_irecv(world, &t, 0, 1, NULL, &work), TUTTI_ERR_INVALID_ARGUMENT);
     check_status(tutti_batch_end(world, NULL), TUTTI_ERR_INVALID_ARGUMENT);
 
     /* It is over in any case, nothing had a number, and an empty one is fine. */

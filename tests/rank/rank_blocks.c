@@ -525,7 +525,12 @@ RANK_CASE(a_monitored_barrier_names_all_who_did_not_come)
         tutti_work_free(work);
     } else {
         require_ok(tutti_recv(world, &t, 2, 1, NULL, NULL));
+        tutti_error_info error = {.struct_size = sizeof error};
+
         check_status(tutti_monitored_barrier(world, &options, NULL), TUTTI_ERR_TIMEOUT);
+        check_ok(tutti_last_error_info(&error));
+        check_eq(error.missing_count, 2);
+        check(error.missing && error.missing[0] + error.missing[1] == 1 + 3);
     }
     check_contains(tutti_last_error(), "rank 1");
     check_contains(tutti_last_error(), "rank 3 has not called it either");

@@ -201,6 +201,44 @@ RANK_CASE(options_give_name_time_out_and_backend)
     check_ok(tutti_group_destroy(world));
 }
 
+RANK_CASE(a_group_tells_its_name_and_members_and_takes_another_time_out)
+{
+    tutti_group *world = rank_init(NULL), *group, *later;
+    const int32_t odd[] = {2, 1};
+    int32_t ranks[8] = {-1, -1, -1};
+    int64_t began;
+
+    check_str_eq(tutti_group_name(world), "world");
+    check_str_eq(tutti_group_name(NULL), "");
+    require_ok(tutti_group_world_ranks(world, ranks));
+    for (int i = 0; i < size; i++)
+        check_eq(ranks[i], i);
+    check_status(tutti_group_set_timeout(world, 0), TUTTI_ERR_INVALID_ARGUMENT);
+    check_contains(tutti_last_error(), "it must be 1 or more");
+    check_ok(tutti_group_set_timeout(world, 40000));
+    require_ok(tutti_group_new(world, odd, 2, NULL, &group));
+    if (rank) {
+        check_str_eq(tutti_group_name(group), "world{2,1}");
+        require_ok(tutti_group_world_ranks(group, ranks));
+        check_eq(ranks[0], 2);
+        check_eq(ranks[1], 1);
+        check_eq(tutti_group_timeout(group), 40000); /* its parent's */
+        check_ok(tutti_group_destroy(group));
+    }
+    require_ok(tutti_group_new(world, NULL, 0, NULL, &later));
+    check_ok(tutti_group_set_timeout(later, 300));
+    check_eq(tutti_group_timeout(later), 300);
+    if (rank) {
+        began = rank_now_ns();
+        check_status(tutti_barrier(later, NULL, NULL), TUTTI_ERR_TIMEOUT);
+        check(rank_now_ns() - began < 20000000000);
+        check_contains(tutti_last_error(), "timed out after 300 ms");
+    }
+    check_ok(tutti_barrier(world, NULL, NULL));
+    tutti_group_destroy(later);
+    check_ok(tutti_group_destroy(world));
+}
+
 RANK_CASE(the_default_group_is_the_first_world)
 {
     check(!tutti_is_initialized());

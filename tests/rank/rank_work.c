@@ -218,6 +218,123 @@ RANK_CASE(what_is_under_way_or_collective_cannot_be_cancelled)
     free(large);
 }
 
+/* ---- release --------------------------------------------------------------------------------- */
+
+static atomic_int released, called_back, released_first;
+
+static void count_release(void *user)
+{
+    atomic_fetch_add((atomic_int *)user, 1);
+}
+
+static void count_callback(tutti_work *work, tutti_status status, void *user)
+{
+    (void)work;
+    (void)status;
+    (void)user;
+    atomic_fetch_add(&called_back, 1);
+    atomic_fetch_add(&released_first, atomic_load(&released));
+}
+
+static void expect_released(int count)
+{
+    for (int i = 0; i < 20000 && atomic_load(&released) < count; i++)
+        rank_sleep_ms(1);
+    check_eq(atomic_load(&released), count);
+}
+
+/* However the operation ends, and whether or not the handle is still there. */
+RANK_CASE(what_a_work_keeps_alive_is_let_go_exactly_once)
+{
+    tutti_group *world = rank_init(NULL), *doomed;
+    int64_t shape, word = 1, got = 0, got_shape;
+    tutti_tensor t = word_of(&word, &shape), in = word_of(&got, &got_shape);
+    tutti_work *work;
+
+    require_ok(tutti_group_new(world, NULL, 0, NULL, &doomed));
+    require_ok(tutti_all_reduce(world, &t, TUTTI_SUM, NULL, &work));
+    check_ok(tutti_work_then(work, count_callback, NULL));
+    check_ok(tutti_work_on_release(work, count_release, &released));
+    check_status(tutti_work_on_release(work, count_release, &released), TUTTI_ERR_BUSY);
+    check_ok(tutti_work_wait(work, 0));
+    expect_released(1);
+    check_eq(atomic_load(&called_back), 1);
+    check_eq(atomic_load(&released_first), 0);
+    tutti_work_free(work);
+
+    require_ok(tutti_barrier(world, NULL, &work));
+    check_ok(tutti_work_wait(work, 0));
+    check_ok(tutti_work_on_release(work, count_release, &released)); /* it is complete */
+    expect_released(2);
+    tutti_work_free(work);
+
+    require_ok(tutti_irecv(world, &in, (rank + 1) % size, 5, NULL, &work)); /* cancelled */
+    check_ok(tutti_work_on_release(work, count_release, &released));
+    rank_sleep_ms(20);
+    check_eq(atomic_load(&released), 2);
+    check_ok(tutti_work_cancel(work));
+    tutti_work_free(work);
+    expect_released(3);
+
+    require_ok(tutti_batch_begin(world)); /* a batch, whose handle goes at once */
+    require_ok(tutti_all_reduce(world, &t, TUTTI_SUM, NULL, NULL));
+    require_ok(tutti_barrier(world, NULL, NULL));
+    require_ok(tutti_batch_end(world, &work));
+    check_ok(tutti_work_on_release(work, count_release, &released));
+    tutti_work_free(work);
+    expect_released(4);
+
+    require_ok(
+        tutti_irecv(doomed, &in, (rank + 1) % size, 6, NULL, &work)); /* ends with its group */
+    check_ok(tutti_work_on_release(work, count_release, &released));
+    tutti_work_free(work);
+    check_ok(tutti_barrier(world, NULL, NULL));
+    if (!rank)
+        check_ok(tutti_group_abort(doomed, "the test is over"));
+    expect_released(5);
+    tutti_group_destroy(doomed);
+    check_ok(tutti_group_destroy(world));
+    check_eq(atomic_load(&released), 5);
+}
+
+RANK_CASE(a_set_of_works_may_be_looked_at_without_waiting)
+{
+    tutti_group *world = rank_init(NULL);
+    int64_t shapes[2], word = 7, got[2] = {0};
+    tutti_tensor out = word_of(&word, &shapes[0]);
+    tutti_work *works[3] = {NULL};
+    int32_t index = 5;
+
+    check_ok(tutti_work_test_any(works, 3, &index));
+    check_eq(index, -1);
+    if (rank == 0) {
+        for (int i = 0; i < 2; i++) {
+            tutti_tensor in = word_of(&got[i], &shapes[i]);
+
+            require_ok(tutti_irecv(world, &in, 1, (uint64_t)i, NULL, &works[i + 1]));
+        }
+        check_ok(tutti_work_test_any(works, 3, &index));
+        check_eq(index, -1);
+        check_ok(tutti_barrier(world, NULL, NULL));
+        do
+            check_ok(tutti_work_test_any(works, 3, &index));
+        while (index < 0);
+        check_eq(index, 2);
+        check_eq(got[1], 7);
+        check_ok(tutti_work_cancel(works[1]));
+        check_status(tutti_work_test_any(works, 3, &index), TUTTI_ERR_ABORTED);
+        check_eq(index, 1);
+        tutti_work_free(works[1]);
+        tutti_work_free(works[2]);
+    } else {
+        check_ok(tutti_barrier(world, NULL, NULL));
+        if (rank == 1)
+            check_ok(tutti_send(world, &out, 0, 1, NULL));
+    }
+    check_ok(tutti_barrier(world, NULL, NULL));
+    check_ok(tutti_group_destroy(world));
+}
+
 RANK_CASE(wrong_arguments_about_works_are_refused_in_words)
 {
     tutti_group *world = rank_init(NULL);

@@ -20,6 +20,7 @@ static void run(const char *case_name, int size)
         run(#name, size);                                                                          \
     }
 
+CASE(elements_of_no_known_dtype_are_moved_and_not_reduced, 3)
 CASE(ring_by_hand_with_large_messages, 3)
 CASE(a_small_message_overtakes_a_large_one_that_nobody_receives, 2)
 CASE(what_was_sent_arrives_although_the_sender_leaves_at_once, 3)

@@ -11,6 +11,7 @@ TestSuite(batch, .timeout = 400);
 
 CASE(collectives_and_messages_of_a_batch_are_waited_for_together, 3)
 CASE(large_sends_of_a_batch_may_come_before_the_receives, 3)
+CASE(receives_of_a_batch_tell_their_source_and_size, 3)
 CASE(a_refused_call_makes_its_batch_void, 2)
 CASE(the_work_of_a_batch_has_the_first_failure_and_waits_for_all, 3)
 CASE(a_group_that_ends_ends_its_batches, 3)

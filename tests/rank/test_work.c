@@ -15,6 +15,8 @@ CASE(wait_all_tells_which_failed_and_which_are_not_complete, 2)
 CASE(wait_any_takes_works_of_several_contexts, 2)
 CASE(a_cancelled_receive_leaves_the_message_to_the_next_one, 2)
 CASE(what_is_under_way_or_collective_cannot_be_cancelled, 2)
+CASE(what_a_work_keeps_alive_is_let_go_exactly_once, 2)
+CASE(a_set_of_works_may_be_looked_at_without_waiting, 2)
 CASE(wrong_arguments_about_works_are_refused_in_words, 2)
 CASE(threads_share_groups_and_each_waits_for_its_own, 3)
 

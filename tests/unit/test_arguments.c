@@ -126,6 +126,8 @@ static void check_works(void)
     bad(tutti_work_cancel, "work", NULL);
     bad(tutti_work_result, "ret_info", work, NULL);
     bad(tutti_work_then, "callback", work, NULL, NULL);
+    bad(tutti_work_on_release, "function", work, NULL, NULL);
+    bad(tutti_work_test_any, "ret_index", &work, 1, NULL);
     bad(tutti_work_watch, "work", NULL);
     tutti_work_free(work);
 }
@@ -141,6 +143,8 @@ static void check_groups(void)
     bad(tutti_init, "a/b", &options, &group);
     options = (tutti_init_options){0};
     bad(tutti_init, "struct_size", &options, &group);
+    bad(tutti_group_set_timeout, "timeout_ms is -1", world, -1);
+    bad(tutti_group_world_ranks, "ret_ranks", world, NULL);
     bad(tutti_group_new, "ranks[0] is 4", world, ranks, 1, NULL, &group);
     bad(tutti_group_split, "ret_group", world, 0, 0, NULL, NULL);
     bad(tutti_group_translate, "ranks[0] is 4", world, ranks, 1, world, &translated);
@@ -172,6 +176,10 @@ static void check_stores(void)
     bad(tutti_store_open_file, "path", NULL, 1, 0, &other);
     bad(tutti_store_open_tcp, "host", NULL, 1, 0, &other);
     bad(tutti_store_open_tcp, "-1 ms", "here", 1, -1, &other);
+    bad(tutti_store_create, "ops", NULL, NULL, &other);
+    bad(tutti_store_create, "compare_set",
+        &(tutti_store_ops){.struct_size = sizeof(tutti_store_ops)}, NULL, &other);
+    bad(tutti_store_value_set, "value", NULL, "", 0);
     bad(tutti_store_open_prefix, "prefix", store, NULL, &other);
     bad(tutti_store_set, "the key", store, NULL, "x", 1, 0);
     bad(tutti_store_set, "the store", NULL, "k", "x", 1, 0);

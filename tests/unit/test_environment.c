@@ -44,6 +44,7 @@ Test(environment, an_unknown_name_is_warned_of_with_the_nearest_one)
         {"TUTTI_TRACE_DIRS", "did you mean TUTTI_TRACE_DIR?"},
         {"TUTTI_MY_WIRE_DEPTH", ""}, /* of plugin my-wire */
         {"TUTTI_TEST_ANYTHING", ""},
+        {"TUTTI_X_TORCH_NAME", ""},
         {"TUTTI_CONFORMANCE_SECONDS", ""},
         {"TUTTI_ROOT", ""},
         {"TUTTI_DEBUG", ""},
