@@ -273,12 +273,13 @@ Test(info, matrix_tells_what_an_engine_does_itself, .timeout = 60)
                        TUTTI_FAKE_ENGINES);
 
     cr_assert_eq(r.code, 0, "%s", r.err);
-    CONTAINS(r.out,
-             "\n| all_reduce | fake itself, else fake: recursive_doubling, halving_doubling | "
-             "fakesolo itself, else shm: inline, staged, staged_parts |\n");
+    CONTAINS(
+        r.out,
+        "\n| all_reduce | fake itself, else fake: recursive_doubling, halving_doubling, direct | "
+        "fakesolo itself, else shm: inline, staged, staged_parts |\n");
     CONTAINS(r.out, "\n| gather_v | fake: direct | shm: direct |\n");
     CONTAINS(r.out, "\n| all_reduce | refused: fake reaches members of one host only | "
-                    "fakesolo itself, else tcp: recursive_doubling, halving_doubling |\n");
+                    "fakesolo itself, else tcp: recursive_doubling, halving_doubling, direct |\n");
     CONTAINS(r.out,
              "\n## What an engine does itself\n\n"
              "### all_reduce, reduce, reduce_scatter, reduce_scatter_v over fake, fakesolo\n");

@@ -5,8 +5,8 @@
  * `from` to `to` bytes. A call that no row, or another row, foretells is an error: a change of the
  * table is a change of what users get, and is looked at. Messages to another host are operations of
  * their own: send_away, recv_away. So are calls with uneven blocks (`_v`, by the bytes of all blocks
- * where every member knows them, else of none), those in the fixed order (`_fixed`), and reductions that
- * the place's engine leaves to the core (`_core`).
+ * where every member knows them, else of none), those in the fixed order and averages of f16 and 8-bit
+ * floats (`_fixed`), and reductions that the place's engine leaves to the core (`_core`).
  */
 #ifndef TUTTI_TESTS_SERVED_H
 #define TUTTI_TESTS_SERVED_H
