@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `tutti run` names the rank that is to blame, in whatever order the ranks exit. The default is a few runs
- * of each kind; TUTTI_CULPRIT_RUNS is how many there are instead.
+ * of each kind; TUTTI_TEST_RUNS is how many there are instead.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static int count_of(const char *text, const char *words)
 
 static int runs_wanted(void)
 {
-    const char *given = getenv("TUTTI_CULPRIT_RUNS");
+    const char *given = getenv("TUTTI_TEST_RUNS");
 
     return given && atoi(given) > 0 ? atoi(given) : RUNS;
 }

@@ -45,12 +45,12 @@ Test(check, the_wrappers_of_this_build_pass)
     }
 }
 
-/* Two checks, or with TUTTI_KIT_WHOLE all; by each MPI that is here. */
+/* Two checks, or with TUTTI_TEST_WHOLE all; by each MPI that is here. */
 Test(check, mpi_is_tried_in_a_job_of_its_launcher)
 {
     static const char *const families[] = {"openmpi", "mpich"};
     static const char *const only[] = {"--only transport.sizes", "--only ranks.broadcast"};
-    const bool whole = g_getenv("TUTTI_KIT_WHOLE") != NULL;
+    const bool whole = g_getenv("TUTTI_TEST_WHOLE") != NULL;
 
     for (size_t i = 0; i < G_N_ELEMENTS(families); i++) {
         g_autofree char *launcher = g_strdup_printf("mpirun.%s", families[i]);

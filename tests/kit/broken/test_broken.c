@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Plugins with one defect each (broken.h, engine.c): `tutti check` names it, in the check where an author
- * looks for it. The default run tries that check alone; with TUTTI_KIT_WHOLE set, all checks are run.
+ * looks for it. The default run tries that check alone; with TUTTI_TEST_WHOLE set, all checks are run.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -99,7 +99,7 @@ static const struct broken {
 
 static bool is_whole(void)
 {
-    return getenv("TUTTI_KIT_WHOLE") != NULL;
+    return getenv("TUTTI_TEST_WHOLE") != NULL;
 }
 
 static pid_t start(const struct broken *broken, const char *output)
