@@ -19,9 +19,12 @@ static const struct trace_member *as_seen_by(const struct trace_group *group, in
     return group->rank != rank ? &group->members[rank] : NULL;
 }
 
-/* How a process is that does not run, as its mates saw it; NULL: none of them says so. */
+/* How a process is that does not run, as its mates saw it; NULL: none of them says so. What has dumped the
+ * failure itself was not held by a debugger then: a leak checker, for one, holds a process as it exits. */
 static const char *halted(const struct trace_verdict *v, int rank)
 {
+    const struct trace_group *own = v->by_rank[rank];
+
     for (guint by = 0; by < v->groups->len; by++) {
         const struct trace_member *seen = as_seen_by(v->groups->pdata[by], rank);
 
@@ -29,7 +32,7 @@ static const char *halted(const struct trace_verdict *v, int rank)
             continue;
         if (strcmp(seen->process, "stopped") == 0)
             return "is stopped by a signal (SIGCONT lets it go on)";
-        if (strcmp(seen->process, "traced") == 0)
+        if (strcmp(seen->process, "traced") == 0 && !(own && own->verdict))
             return "is held by a debugger";
     }
     return NULL;

@@ -101,6 +101,11 @@ typedef struct tutti_host {
      * where that member has no such wrapper, and may be where it takes in less than comes. From begin
      * and end only. */
     void (*tell)(void *self, const tutti_wrapped_group *group, const void *bytes, uint64_t count);
+
+    /* since minor 4 */
+    /** Instead of peer_lost, where the network does not answer any more (ETIMEDOUT, EHOSTUNREACH): the
+     * process behind `label` may be alive, and reach others. What is told to users names the connection. */
+    void (*link_lost)(void *self, uint64_t label, const char *words);
 } tutti_host;
 
 /* ---- transports ---- */

@@ -72,6 +72,15 @@ static void host_peer_lost(void *self, uint64_t label, const char *words)
         group_suspect(group, (int)label, endpoint->name, words);
 }
 
+static void host_link_lost(void *self, uint64_t label, const char *words)
+{
+    struct endpoint *endpoint = self;
+    struct tutti_group *group = endpoint->group;
+
+    if (label < (uint64_t)group->size)
+        group_suspect_link(group, (int)label, endpoint->name, words);
+}
+
 static tutti_status host_reduce_local(void *self, uint32_t dtype, int32_t op, void *dst,
                                       const void *a, const void *b, uint64_t count)
 {
@@ -96,6 +105,7 @@ const tutti_host endpoint_services = {
     .share_test = host_share_test,
     .wake_mate = host_wake_mate,
     .peer_lost = host_peer_lost,
+    .link_lost = host_link_lost,
     .reduce_local = host_reduce_local,
 };
 

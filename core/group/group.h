@@ -207,6 +207,7 @@ struct member {
     int64_t suspected_ns; /* when a connection ended without a reason yet; 0: never */
     char *suspicion;      /* what its provider said of that; NULL: nothing */
     uint64_t arrived;     /* of it, when it was looked at last */
+    bool link_lost;       /* suspected, since the network to it does not answer */
     tutti_peer *peer;     /* NULL: this one itself */
     struct p2p_path *path;
 };
@@ -474,8 +475,6 @@ void group_call_failed(struct tutti_group *group, struct call *call, tutti_statu
 /* Ends a call that is in a list; its memory may be gone afterwards. */
 void group_complete(struct tutti_group *group, struct call *call, tutti_status status);
 void group_message_done(struct p2p_op *op);
-/* A connection with the member has ended, as `provider` says in `words` (NULL: it has none). */
-void group_suspect(struct tutti_group *group, int rank, const char *provider, const char *words);
 /* The verdict is in: every call ends with it, and its memory is the caller's again. */
 void group_fail_all(struct tutti_group *group);
 
@@ -485,6 +484,19 @@ void group_look(struct engine_source *source, int64_t now);
 /* Takes in what members have told, and answers it: where an engine has nobody wait, nobody else does. With
  * the baton, not from p2p's callbacks. */
 void group_hear(struct tutti_group *group);
+
+/* ---- leavers.c ---- */
+
+/* A connection with the member has ended, as `provider` says in `words` (NULL: it has none). */
+void group_suspect(struct tutti_group *group, int rank, const char *provider, const char *words);
+/* The same of a connection that the network does not answer: its other end may be alive. */
+void group_suspect_link(struct tutti_group *group, int rank, const char *provider,
+                        const char *words);
+/* Ends the paths to members that left in order, once what they had sent must have arrived. */
+void leavers_look(struct tutti_group *group, int64_t now);
+/* What has become of members whose connection ended: they left in order, or it is proposed that they are
+ * lost. */
+void leavers_judge(struct tutti_group *group, int64_t now);
 
 /* ---- waits.c ---- */
 

@@ -24,11 +24,7 @@
 #include "group/native.h"
 #include "group/wrap.h"
 
-enum {
-    SUSPICION_MS = 100, /* for the bye of a member whose connection has ended to arrive */
-    TELL_MS = 20,
-    STALL_WARNING_S = 30
-};
+enum { TELL_MS = 20, STALL_WARNING_S = 30 };
 
 static void time_out(struct tutti_group *group, struct call *call)
 {
@@ -133,127 +129,6 @@ static void look_at_byes(struct tutti_group *group)
     control_propose(group->control, TUTTI_ERR_PEER_LOST, rank, text);
 }
 
-/* Ends the messages to and from a member that left in order. */
-static void end_messages_with(struct tutti_group *group, int rank)
-{
-    for (struct call *call = group->messages.first, *next; call; call = next) {
-        next = call->next;
-        if (!call->doomed || call->peer != rank)
-            continue;
-        error_set(TUTTI_ERR_PEER_LOST, "group %s: rank %d left the group before this message",
-                  group->name, rank);
-        error_where(group->rank, rank, 0, NULL);
-        group_complete(group, call, TUTTI_ERR_PEER_LOST);
-    }
-}
-
-/* It left after its part, yet ours needs something of it that has not arrived and never will. */
-static void propose_cut_off(struct tutti_group *group, int rank)
-{
-    char what[192], words[CONTROL_WORDS_MAX];
-
-    group_describe_call(group->queue.first, what, sizeof what);
-    snprintf(words, sizeof words, "rank %d left before rank %d had all that it sent for %s", rank,
-             group->rank, what);
-    control_propose(group->control, TUTTI_ERR_PEER_LOST, rank, words);
-}
-
-bool group_is_last(const struct tutti_group *group)
-{
-    for (int r = 0; r < group->size; r++)
-        if (r != group->rank && !group->members[r].gone)
-            return false;
-    return group->size > 1;
-}
-
-/* Nobody is left who could send to a receive from any source but this rank itself: who waits in the
- * call does not, who has only started it may. */
-static void end_any_source(struct tutti_group *group)
-{
-    if (!group_is_last(group))
-        return;
-    for (struct call *call = group->messages.first, *next; call; call = next) {
-        next = call->next;
-        if (call->kind != CALL_RECV || call->peer != TUTTI_ANY_SOURCE || call->state.work ||
-            p2p_cancel(&call->message))
-            continue;
-        error_set(TUTTI_ERR_PEER_LOST,
-                  "group %s: a receive from any source, tag %llu: every other member left",
-                  group->name, (unsigned long long)call->tag);
-        group_complete(group, call, TUTTI_ERR_PEER_LOST);
-    }
-}
-
-/* What has come of it over all ways. */
-static uint64_t arrived_from(const struct tutti_group *group, int rank)
-{
-    return p2p_path_arrived(group->members[rank].path) + routes_arrived(group, rank);
-}
-
-/* Whether nothing has arrived of a member since it was looked at. A process that got no processor for a while
- * finds the time over and everything still unread: it looks before it judges. */
-static bool is_silent(struct tutti_group *group, int rank, int64_t now)
-{
-    struct member *member = &group->members[rank];
-
-    if (now <= member->suspected_ns + SUSPICION_MS * CLOCK_NS_PER_MS)
-        return false;
-    p2p_progress(group->p2p_engine);
-    const uint64_t arrived = arrived_from(group, rank);
-    const bool silent = arrived == member->arrived;
-    if (!silent)
-        member->suspected_ns = now;
-    member->arrived = arrived;
-    return silent;
-}
-
-/* The paths to members that left in order are ended, once what they had sent must have arrived. */
-static void look_at_leavers(struct tutti_group *group, int64_t now)
-{
-    for (int r = 0; r < group->size && group->p2p; r++) {
-        struct member *member = &group->members[r];
-
-        if (!group->control->members[r].left || member->gone || r == group->rank)
-            continue;
-        if (!member->suspected_ns) {
-            member->suspected_ns = now;
-            member->arrived = arrived_from(group, r);
-            group->any_suspect = true;
-        } else if (is_silent(group, r, now)) {
-            member->gone = true;
-            p2p_path_fail(member->path, TUTTI_ERR_PEER_LOST, "it left the group");
-            routes_end(group, r);
-        }
-    }
-    if (group->messages.first && group->any_suspect)
-        end_any_source(group);
-}
-
-static void look_at_suspects(struct tutti_group *group, int64_t now)
-{
-    struct control *control = group->control;
-
-    if (!group->any_suspect)
-        return;
-    for (int r = 0; r < group->size; r++) {
-        if (!group->members[r].suspected_ns)
-            continue;
-        if (control->members[r].left) {
-            end_messages_with(group, r);
-            if (group->queue.first && group->queue.first->doomed)
-                propose_cut_off(group, r);
-        } else if (now > group->members[r].suspected_ns + SUSPICION_MS * CLOCK_NS_PER_MS) {
-            const char *said = group->members[r].suspicion;
-            char who[CONTROL_HOST_MAX + 64], words[CONTROL_WORDS_MAX];
-
-            control_describe(control, r, who, sizeof who);
-            snprintf(words, sizeof words, "%s was lost: its connection ended without a bye%s%s%s",
-                     who, said ? " (" : "", said ? said : "", said ? ")" : "");
-            control_propose(control, TUTTI_ERR_PEER_LOST, r, words);
-        }
-    }
-}
-
 static void look_at_transfers(struct tutti_group *group, int64_t now)
 {
     const uint64_t begun = p2p_begun(group->p2p_engine);
@@ -314,11 +189,11 @@ void group_look(struct engine_source *source, int64_t now)
         group_fail_all(group);
         return;
     }
-    look_at_leavers(group, now);
+    leavers_look(group, now);
     if (control_has_uncompared(group->control))
         group_compare_last(group, false);
     look_at_byes(group);
-    look_at_suspects(group, now);
+    leavers_judge(group, now);
     native_look(group, now);
     if (group->p2p)
         look_at_transfers(group, now);

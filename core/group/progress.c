@@ -5,9 +5,8 @@
  *
  * Collectives wait in a queue and run one at a time, in the order of their calls; messages run
  * beside them. When something goes wrong the cause is proposed to the control plane, and the calls
- * stay where they are until the verdict comes: it ends them all with the same words. A connection
- * that ends may overtake the bye of a member that left in order, so it is believed only a little
- * later.
+ * stay where they are until the verdict comes: it ends them all with the same words. What the end of
+ * a connection means is in leavers.c.
  */
 #include <tutti/p2p.h>
 
@@ -28,10 +27,7 @@
 #include "reduce/reduce.h"
 #include "tensor/packed.h"
 
-enum {
-    SUSPICION_MAX = 300, /* bytes of words that others wrote */
-    IDLE_TURNS = 8
-};
+enum { IDLE_TURNS = 8 };
 
 static const char *operation_of(const struct call *call)
 {
@@ -155,7 +151,7 @@ void group_message_done(struct p2p_op *op)
     if (atomic_load(&group->failed) || control_verdict_status(group->control))
         return; /* fail_all() ends it with the verdict's words */
     if (op->status == TUTTI_ERR_PEER_LOST && call->kind != CALL_COLLECTIVE) {
-        call->doomed = true; /* left in order, or lost: look_at_suspects() finds out */
+        call->doomed = true; /* left in order, or lost: leavers_judge() finds out */
         return;
     }
     if (op->status)
@@ -175,22 +171,6 @@ static void on_announce(void *user, int source, const struct announce *a)
 {
     announced_hear(user, source, a->sequence);
     group_compare(user, source, a);
-}
-
-/* It may overtake the bye of who left in order: look_at_suspects() decides a little later. Without memory
- * nothing is said of it. */
-void group_suspect(struct tutti_group *group, int rank, const char *provider, const char *words)
-{
-    struct member *member = &group->members[rank];
-    char said[SUSPICION_MAX];
-
-    if (!member->suspected_ns)
-        member->suspected_ns = clock_now_ns();
-    group->any_suspect = true;
-    if (!words || !*words || member->suspicion)
-        return;
-    snprintf(said, sizeof said, "%s: %s", provider, words);
-    member->suspicion = strdup(said);
 }
 
 static void on_peer_failed(void *user, int source, tutti_status status, const char *words)

@@ -22,6 +22,7 @@
 #include <tutti/version.h>
 
 enum { ASK_EVERY = 32, EVENTS_MAX = 32, CLOSE_MS = 100 };
+static const int64_t LOOK_NS = 1000000000;
 
 tutti_status tcp_error(tutti_endpoint *endpoint, tutti_status status, int32_t system_errno,
                        const char *format, ...)
@@ -353,6 +354,21 @@ static void advance_by_events(tutti_endpoint *endpoint)
     }
     tcp_listen_sweep(endpoint);
     endpoint->turns = 0;
+    const int64_t now = endpoint->host->now_ns(endpoint->host_self);
+    if (now - endpoint->looked_ns >= LOOK_NS) {
+        endpoint->looked_ns = now;
+        tcp_connect_look(endpoint);
+    }
+}
+
+static void tell_lost(const tutti_peer *peer)
+{
+    const tutti_host *host = peer->endpoint->host;
+
+    if (peer->unanswered && TUTTI_HAS(host, link_lost))
+        host->link_lost(peer->endpoint->host_self, peer->label, peer->words);
+    else
+        host->peer_lost(peer->endpoint->host_self, peer->label, peer->words);
 }
 
 static void advance(tutti_endpoint *endpoint)
@@ -368,7 +384,7 @@ static void advance(tutti_endpoint *endpoint)
         tutti_peer *peer = endpoint->lost;
 
         endpoint->lost = peer->next_lost;
-        endpoint->host->peer_lost(endpoint->host_self, peer->label, peer->words);
+        tell_lost(peer);
     }
 }
 

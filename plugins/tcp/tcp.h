@@ -97,6 +97,7 @@ struct tutti_peer {
     enum tcp_state state;
     bool cut;        /* a message was cancelled half-way: nothing can follow it */
     bool deaf;       /* it takes nothing any more; what it had sent is still read */
+    bool unanswered; /* lost, since the network does not answer */
     char words[256]; /* why it is lost */
     uint32_t answer_have;
     uint8_t answer[TCP_ANSWER_BYTES];
@@ -125,6 +126,7 @@ struct tutti_endpoint {
     tutti_peer *direct[TCP_DIRECT_PEERS]; /* all ready peers while they are so few */
     uint32_t ready, settling;             /* peers in state READY; on the way there */
     uint32_t turns;                       /* of progress since the set was asked */
+    int64_t looked_ns;                    /* when connections were last looked at */
     tutti_peer *held;                     /* whose held bytes wait for the next message */
     tutti_peer *lost;                     /* the core is still to be told */
     struct request_queue done;            /* complete, not yet reported */
@@ -179,6 +181,8 @@ bool tcp_connect_hello_fits(const tutti_endpoint *endpoint, const uint8_t *hello
 void tcp_connect_deafen(tutti_peer *peer, int system_errno, const char *what);
 /* The connection is over: requests complete, the core will be told. system_errno may be 0. */
 void tcp_connect_lose(tutti_peer *peer, int system_errno, const char *what);
+/* Loses the peers that have not answered for long; to be called each second. */
+void tcp_connect_look(tutti_endpoint *endpoint);
 /* Closes the peer's socket without telling anyone. */
 void tcp_connect_drop(tutti_peer *peer, enum tcp_state state);
 

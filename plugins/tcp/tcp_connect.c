@@ -23,6 +23,11 @@
 
 enum { PROTOCOL = 1, KEEP = 1, YIELD = 2 };
 
+/* The kernel of a stopped process answers these, also while it takes nothing in. A user time-out would end
+ * the connection to one that takes nothing in, so what is sent and not answered is looked at by
+ * tcp_connect_look(). */
+enum { PROBE_SECONDS = 1, PROBES = 4, UNANSWERED_MS = 5000, UNANSWERED_TIMES = 3 };
+
 static const char hello_magic[8] = "tutti-h";
 static const char answer_magic[8] = "tutti-a";
 
@@ -143,6 +148,8 @@ void tcp_connect_deafen(tutti_peer *peer, int system_errno, const char *what)
     if (peer->deaf)
         return;
     peer->deaf = true;
+    peer->unanswered = system_errno == ETIMEDOUT || system_errno == EHOSTUNREACH ||
+                       system_errno == ENETUNREACH || system_errno == ENETDOWN;
     snprintf(peer->words, sizeof peer->words, "%s %s%s%s", what, peer->name,
              system_errno ? ": " : "",
              system_errno ? strerror_r(system_errno, why, sizeof why) : "");
@@ -181,11 +188,33 @@ static void become_ready(tutti_peer *peer)
 
 /* ---- dialling ------------------------------------------------------------------------------ */
 
-static void set_no_delay(int fd)
+static void set_options(int fd)
 {
-    int on = 1;
+    int on = 1, seconds = PROBE_SECONDS, probes = PROBES;
 
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
+/* Something was sent again and again, and nothing has come for as long as keepalive would have waited. */
+static bool is_unanswered(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t bytes = sizeof info;
+
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
+           info.tcpi_last_ack_recv >= UNANSWERED_MS &&
+           info.tcpi_retransmits + info.tcpi_probes >= UNANSWERED_TIMES;
+}
+
+void tcp_connect_look(tutti_endpoint *endpoint)
+{
+    for (tutti_peer *peer = endpoint->peers; peer; peer = peer->next)
+        if (peer->state == TCP_READY && is_unanswered(peer->source.fd))
+            tcp_connect_lose(peer, ETIMEDOUT, "lost the connection with");
 }
 
 static void greet(tutti_peer *peer)
@@ -208,7 +237,7 @@ tutti_status tcp_connect_dial(tutti_peer *peer)
         return tcp_error(peer->endpoint, TUTTI_ERR_SYSTEM, errno,
                          "cannot open a socket to reach %s%s", peer->name,
                          errno == EMFILE || errno == ENFILE ? " (raise 'ulimit -n')" : "");
-    set_no_delay(fd);
+    set_options(fd);
     peer->source.fd = fd;
     set_state(peer, TCP_DIALING);
     if (connect(fd, to, peer->address.socket_bytes) == 0)
@@ -287,7 +316,7 @@ void tcp_connect_admit(tutti_peer *peer, int fd)
     }
     tcp_connect_drop(peer, peer->state);
     peer->source.fd = fd;
-    set_no_delay(fd);
+    set_options(fd);
     make_answer(peer, KEEP, answer);
     if (say(fd, answer, sizeof answer))
         become_ready(peer);

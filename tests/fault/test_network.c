@@ -100,6 +100,51 @@ Test(network, a_host_that_is_cut_off_is_lost_when_composed, .timeout = FAULT_TES
     cut("auto", "calls_for_ever", "running", "small");
 }
 
+/* Ranks 2 and 3 share no control connection: only their messages can find that they are cut off. */
+static void cut_link(const char *call)
+{
+    enum { HOSTS = 4, NOTICED_MS = 7500 };
+    char reason[256], call_is[32];
+    struct net *net = net_create(HOSTS, reason, sizeof reason);
+
+    if (!net)
+        cr_skip_test("%s", reason);
+    snprintf(call_is, sizeof call_is, "TUTTI_TEST_CALL=%s", call);
+    struct ranks *ranks = ranks_start(
+        &(struct ranks_options){.program = "rank_fault",
+                                .case_name = "calls_for_ever",
+                                .size = HOSTS,
+                                .backend = "tcp",
+                                .env = (const char *[]){call_is, NULL},
+                                .timeout_ms = (FAULT_TEST_S - 5) * 1000,
+                                .address = net_address(net, 0),
+                                .netns = (const char *[]){net_name(net, 0), net_name(net, 1),
+                                                          net_name(net, 2), net_name(net, 3)}});
+    cr_assert_not_null(ranks);
+    stalls_watch();
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
+    int64_t cut_ns = fault_now_ns();
+    cr_assert(net_cut_link(net, 2, 3));
+    fault_expect(ranks, &(struct fault_expected){.size = HOSTS,
+                                                 .status = "TUTTI_ERR_PEER_LOST",
+                                                 .parts = {"the connection between rank ",
+                                                           "rank 2 (", "rank 3 (", "may be alive"},
+                                                 .from_ns = cut_ns,
+                                                 .budget_ms = NOTICED_MS});
+    fault_finish(ranks);
+    net_destroy(net);
+}
+
+Test(network, a_link_that_is_cut_is_named_on_all_ranks_in_barriers, .timeout = FAULT_TEST_S)
+{
+    cut_link("barrier");
+}
+
+Test(network, a_link_that_is_cut_is_named_on_all_ranks_in_large_calls, .timeout = FAULT_TEST_S)
+{
+    cut_link("large");
+}
+
 /* Short: what was sent is sent again 0.2, 0.6, 1.4 and 3 s later, and then after the 5 s by which who
  * does not acknowledge is lost. So this leaves 1.5 s for what holds the test itself back. */
 Test(network, a_short_cut_changes_nothing, .timeout = FAULT_TEST_S)

@@ -106,6 +106,21 @@ bool net_mend(struct net *net, int host)
     return ip("-n %s link set port%d master hub", net->hub, host);
 }
 
+/* Each sends what is for the other to an address that no host has. */
+bool net_cut_link(struct net *net, int a, int b)
+{
+    return ip("-n %s neigh replace %s lladdr 02:00:00:00:00:01 nud permanent dev eth0",
+              net->name[a], net->address[b]) &&
+           ip("-n %s neigh replace %s lladdr 02:00:00:00:00:01 nud permanent dev eth0",
+              net->name[b], net->address[a]);
+}
+
+bool net_mend_link(struct net *net, int a, int b)
+{
+    return ip("-n %s neigh del %s dev eth0", net->name[a], net->address[b]) &&
+           ip("-n %s neigh del %s dev eth0", net->name[b], net->address[a]);
+}
+
 int net_open(const char *name)
 {
     char path[256];

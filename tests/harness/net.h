@@ -31,6 +31,10 @@ const char *net_address(const struct net *net, int host);
 bool net_cut(struct net *net, int host);
 bool net_mend(struct net *net, int host);
 
+/* Cuts the link between two hosts alone, in both directions and without either side being told; mends. */
+bool net_cut_link(struct net *net, int a, int b);
+bool net_mend_link(struct net *net, int a, int b);
+
 /* The namespace as a descriptor, -1: there is none. */
 int net_open(const char *name);
 /* Moves the calling thread there; returns what net_leave() takes, -1: it could not. */
