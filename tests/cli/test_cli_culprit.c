@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "harness/launch.h"
 
 #define CONTAINS(text, words)                                                                      \
     cr_assert_not_null(strstr(text, words), "no \"%s\" in:\n%s", words, text)
@@ -39,8 +40,9 @@ static struct ran leave(int ranks, const char *backend, const char *options, int
         return ran("TUTTI_BACKEND=local=shm,remote=tcp $TUTTI run -n %d %s -- sh -c "
                    "'TUTTI_HOST=h$((RANK * 2 / WORLD_SIZE)) exec %s/leaver %d %s'",
                    ranks, options, TUTTI_TEST_PROGRAMS, who, how);
-    return ran("$TUTTI run -n %d --backend %s %s %s/leaver %d %s", ranks, backend, options,
-               TUTTI_TEST_PROGRAMS, who, how);
+    return ran("%s $TUTTI run -n %d --backend %s %s %s/leaver %d %s",
+               strcmp(backend, "mpi") == 0 ? ranks_lsan_options("openmpi") : "", ranks, backend,
+               options, TUTTI_TEST_PROGRAMS, who, how);
 }
 
 static bool is_here(const char *backend)
