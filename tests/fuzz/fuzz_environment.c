@@ -37,6 +37,10 @@ static void check(const struct identity *identity)
         identity->size > URL_MEMBERS_MAX || identity->restart < 0 || !*identity->run_id ||
         strchr(identity->run_id, '/') || (identity->hosts && identity->rank))
         abort();
+    if (identity->alone && identity->size != 1)
+        abort();
+    if (identity->alone)
+        return;
     if (identity->store.kind == URL_TCP ? !*identity->store.host || !identity->store.port
                                         : identity->store.path[0] != '/')
         abort();
