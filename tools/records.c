@@ -57,7 +57,7 @@ struct records *records_new(const char *run_id, struct rank *ranks, int count, r
         return NULL;
     }
     records->source =
-        g_unix_fd_add_full(G_PRIORITY_HIGH - 10, records->fd, G_IO_IN, readable, records, NULL);
+        g_unix_fd_add_full(G_PRIORITY_HIGH, records->fd, G_IO_IN, readable, records, NULL);
     return records;
 }
 
@@ -128,7 +128,9 @@ static pid_t sender_of(struct msghdr *message)
 
 void records_read(struct records *records)
 {
-    enum { ROUND = 2 * LAUNCHER_MAX_RANKS }; /* a flood of them holds nothing up for ever */
+    enum {
+        ROUND = 2 * LAUNCHER_MAX_RANKS
+    }; /* signals have the same priority and are served between rounds */
 
     for (int i = 0; records && i < ROUND; i++) {
         uint8_t data[EXIT_RECORD_MAX + 1];

@@ -165,7 +165,8 @@ typedef struct tutti_explain_row {
 typedef void (*tutti_explain_fn)(const tutti_explain_row *row, void *user);
 
 /** Calls fn for each candidate, the chosen one first. Needs no group, and opens the plugins that the
- * backend names, but no engine behind them: tutti_plugin_probe() says whether that is there; an unknown one is TUTTI_ERR_INVALID_ARGUMENT. */
+ * backend names, but no engine behind them: tutti_plugin_probe() says whether that is there. An unknown
+ * backend is TUTTI_ERR_INVALID_ARGUMENT. */
 TUTTI_API tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn,
                                      void *user);
 
