@@ -32,6 +32,12 @@ static int runs_wanted(void)
     return given && atoi(given) > 0 ? atoi(given) : RUNS;
 }
 
+/* What goes before a command whose ranks load the library behind `backend`: its leaks are not ours. */
+static const char *environment_of(const char *backend)
+{
+    return strcmp(backend, "mpi") == 0 ? ranks_lsan_options("openmpi") : "";
+}
+
 /* One job of the program leaver; two hosts with half of the ranks each where `backend` is composed. */
 static struct ran leave(int ranks, const char *backend, const char *options, int who,
                         const char *how)
@@ -40,9 +46,8 @@ static struct ran leave(int ranks, const char *backend, const char *options, int
         return ran("TUTTI_BACKEND=local=shm,remote=tcp $TUTTI run -n %d %s -- sh -c "
                    "'TUTTI_HOST=h$((RANK * 2 / WORLD_SIZE)) exec %s/leaver %d %s'",
                    ranks, options, TUTTI_TEST_PROGRAMS, who, how);
-    return ran("%s $TUTTI run -n %d --backend %s %s %s/leaver %d %s",
-               strcmp(backend, "mpi") == 0 ? ranks_lsan_options("openmpi") : "", ranks, backend,
-               options, TUTTI_TEST_PROGRAMS, who, how);
+    return ran("%s $TUTTI run -n %d --backend %s %s %s/leaver %d %s", environment_of(backend),
+               ranks, backend, options, TUTTI_TEST_PROGRAMS, who, how);
 }
 
 static bool is_here(const char *backend)
@@ -52,7 +57,8 @@ static bool is_here(const char *backend)
 
     if (!strcmp(backend, "composed"))
         return true;
-    r = ran("$TUTTI run -n 2 --backend %s %s/hello", backend, TUTTI_TEST_PROGRAMS);
+    r = ran("%s $TUTTI run -n 2 --backend %s %s/hello", environment_of(backend), backend,
+            TUTTI_TEST_PROGRAMS);
     here = r.code == 0;
     ran_free(&r);
     return here;
