@@ -193,7 +193,7 @@ static bool has_name(const char *list, const char *name)
 
 struct environment_wrappers environment_wrappers(const char *option)
 {
-    const char *variable = getenv("TUTTI_WRAP");
+    const char *variable = secure_getenv("TUTTI_WRAP");
 
     if (option)
         return (struct environment_wrappers){option, "tutti_init_options.wrap"};

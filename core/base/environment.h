@@ -76,7 +76,8 @@ enum environment_agreement {
     X(TUTTI_STALL_WARNING, "<seconds>", "30", ENV_MAY_DIFFER,                                      \
       "A call that waits this long prints one warning. `0`: never.")                               \
     X(TUTTI_STORE, "tcp://<host>:<port> | file:///<path>", "", ENV_TO_MEET,                        \
-      "Where the ranks meet; overrides MASTER_ADDR. `tutti run` sets it.")                         \
+      "Where the ranks meet; overrides MASTER_ADDR. `tutti run` sets it. Set-id programs refuse "  \
+      "a file.")                                                                                   \
     X(TUTTI_STORE_HOST, "0 | 1", "", ENV_MAY_DIFFER,                                               \
       "`1`: rank 0 serves the tcp store; `0`: somebody else does. Not set: rank 0 serves that of " \
       "MASTER_ADDR unless TORCHELASTIC_USE_AGENT_STORE says otherwise, and not that of "           \
@@ -85,7 +86,8 @@ enum environment_agreement {
       "Where the wrapper trace writes its files. Not set: the current directory. Set-id programs " \
       "ignore it.")                                                                                \
     X(TUTTI_WRAP, "<name>,<name>…", "", ENV_MAY_DIFFER,                                            \
-      "Wrappers, the outermost first, where the options of tutti_init() name none.")
+      "Wrappers, the outermost first, where the options of tutti_init() name none. Set-id "        \
+      "programs ignore it.")
 
 #define ENVIRONMENT_OF_OTHERS(X)                                                                   \
     X(RANK, "<number>", "", ENV_MAY_DIFFER, "This process's rank.")                                \

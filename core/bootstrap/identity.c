@@ -12,6 +12,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "base/error.h"
 #include "base/number.h"
@@ -217,6 +218,11 @@ tutti_status identity_store(const char *value, struct url *ret_store)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "TUTTI_STORE=%.256s: write tcp://HOST:PORT or file:///PATH, without rank "
                          "and world_size",
+                         value);
+    if (ret_store->kind == URL_FILE && getauxval(AT_SECURE))
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "TUTTI_STORE=%.256s: a set-id program takes no file from its caller's "
+                         "environment; use tcp://HOST:PORT, or init_url in the program",
                          value);
     return TUTTI_OK;
 }

@@ -212,14 +212,14 @@ Test(plugin_file, a_link_is_judged_by_what_it_leads_to)
 }
 
 /* Runs a copy of plugins/secure.c, which has the set-id bit when `mode` says so. */
-static void run_secure(unsigned mode, char *ret_words, int size)
+static void run_secure(unsigned mode, const char *argument, char *ret_words, int size)
 {
     char command[128];
 
     copy(TUTTI_BINARY_DIR "/tests/plugins/secure", "secure", 1 << 30);
     cr_assert_eq(chown("secure", 65534, (gid_t)-1), 0);
     cr_assert_eq(chmod("secure", mode), 0);
-    snprintf(command, sizeof command, "%s/secure", directory);
+    snprintf(command, sizeof command, "%s/secure %s 2>&1", directory, argument);
     FILE *pipe = popen(command, "r");
     cr_assert_not_null(pipe);
     cr_assert_not_null(fgets(ret_words, size, pipe));
@@ -234,12 +234,42 @@ Test(plugin_file, a_set_id_program_does_not_believe_the_environment)
         cr_skip_test("only root may give a program to another user");
     setenv("TUTTI_PLUGIN_PATH", PLUGINS, 1);
     setenv("TUTTI_PLUGIN_TRUST", "any", 1);
-    run_secure(0755, words, sizeof words);
+    run_secure(0755, "", words, sizeof words);
     cr_assert_eq(strncmp(words, "0 any=1 good, goods", 19), 0, "%s", words);
-    run_secure(04755, words, sizeof words);
+    run_secure(04755, "", words, sizeof words);
     if (words[0] == '0')
         cr_skip_test("set-id programs have no effect in %s", directory);
     cr_assert_eq(strncmp(words, "1 any=0 none", 12), 0, "%s", words);
+}
+
+Test(plugin_file, a_set_id_program_touches_no_file_that_its_caller_names)
+{
+    char words[1024], file[96], store[128];
+
+    if (geteuid())
+        cr_skip_test("only root may give a program to another user");
+    snprintf(file, sizeof file, "%s/store", directory);
+    snprintf(store, sizeof store, "file://%s", file);
+    close(open(file, O_CREAT | O_WRONLY, 0666));
+    cr_assert_eq(chmod(file, 0666), 0);
+    setenv("RANK", "0", 1);
+    setenv("WORLD_SIZE", "1", 1);
+    setenv("TUTTI_STORE", store, 1);
+    run_secure(04755, "init", words, sizeof words);
+    if (words[0] == '0')
+        cr_skip_test("set-id programs have no effect in %s", directory);
+    cr_expect_not_null(strstr(words, "a set-id program takes no file from its caller's"), "%s",
+                       words);
+    cr_expect_eq(access(file, F_OK), 0, "the file was removed");
+    run_secure(0755, "init", words, sizeof words);
+    cr_expect_eq(strncmp(words, "0 TUTTI_OK", 10), 0, "%s", words);
+    cr_expect_eq(access(file, F_OK), -1);
+    unsetenv("TUTTI_STORE");
+    setenv("TUTTI_WRAP", "nothing-of-the-sort", 1);
+    run_secure(04755, "init", words, sizeof words);
+    cr_expect_eq(strncmp(words, "1 TUTTI_OK", 10), 0, "%s", words);
+    run_secure(0755, "init", words, sizeof words);
+    cr_expect_not_null(strstr(words, "nothing-of-the-sort"), "%s", words);
 }
 
 struct listing {

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints whether this is a set-id program, and what it makes of TUTTI_PLUGIN_TRUST and _PATH. */
+/*
+ * Prints whether this is a set-id program, and what it makes of TUTTI_PLUGIN_TRUST and _PATH; with an
+ * argument, what tutti_init() does, and the message of its failure.
+ */
 #include <stdio.h>
 #include <sys/auxv.h>
+
+#include <tutti/tutti.h>
 
 #include "plugin/plugin.h"
 #include "plugin/trust.h"
@@ -13,11 +18,27 @@ int __lsan_is_turned_off(void)
     return 1;
 }
 
-int main(void)
+static void print_init(void)
+{
+    tutti_group *world = NULL;
+    const tutti_status status = tutti_init(NULL, &world);
+
+    printf("%lu %s %s\n", getauxval(AT_SECURE), tutti_status_name(status),
+           status ? tutti_last_error() : "");
+    if (world)
+        (void)tutti_group_destroy(world);
+}
+
+int main(int argc, char **argv)
 {
     char known[512];
     struct trust_rules rules;
 
+    (void)argv;
+    if (argc > 1) {
+        print_init();
+        return 0;
+    }
     if (trust_rules_of_process(&rules))
         return 1;
     plugin_known_names(known, sizeof known);
