@@ -38,7 +38,7 @@ static void advance(struct launcher *l);
 /* ---- ending ---- */
 
 /* Those that have signals of their own. The stand-ins' launcher ends with them. */
-static bool is_spared(int pid, void *user)
+bool launcher_is_spared(int pid, void *user)
 {
     const struct launcher *l = user;
 
@@ -65,7 +65,7 @@ static void signal_all(struct launcher *l, int sig)
         rank->terminated = true;
         rank->killed = sig == SIGKILL;
     }
-    guard_signal_children(sig, is_spared, l);
+    guard_signal_children(sig, launcher_is_spared, l);
 }
 
 static gboolean kill_again(gpointer user)
@@ -193,6 +193,7 @@ static void rank_exited(struct launcher *l, struct rank *rank)
         read_exec_errors(l);
         l->first = rank;
     }
+    launcher_tell_exited(l, rank);
 }
 
 /* An orphan that came to us as its subreaper, or the MPI's launcher, which nobody has told to end. */
@@ -228,7 +229,7 @@ static struct rank *find_running(struct launcher *l, pid_t pid)
  * start; an epoll set keeps its ready descriptors in the order in which they became ready, which is
  * the order of the exits. Orphans that came to us as their subreaper have no pidfd.
  */
-static void collect_exits(struct launcher *l)
+static void collect(struct launcher *l)
 {
     for (;;) {
         struct epoll_event ready[64];
@@ -252,6 +253,12 @@ static void collect_exits(struct launcher *l)
         else if (rank->pidfd < 0)
             rank_exited(l, rank);
     }
+}
+
+static void collect_exits(struct launcher *l)
+{
+    collect(l);
+    launcher_tell_failures(l);
 }
 
 /* ---- printing ---- */
@@ -432,6 +439,7 @@ int launcher_run(const struct launch_options *options, int guard_fd)
         l.records = records_new(l.run_id, l.ranks, options->ranks, record_came, &l);
         l.began_us = g_get_monotonic_time();
         oom_count_read(&l.oom_before);
+        launcher_tell_begin(&l);
         started = start_stand_ins(&l) && launcher_start_ranks(&l);
         if (!started)
             launcher_end(&l); /* those that did start */
@@ -439,6 +447,7 @@ int launcher_run(const struct launch_options *options, int guard_fd)
         advance(&l);
         while (!l.done)
             g_main_context_iteration(NULL, TRUE);
+        launcher_tell_end(&l);
     }
 
     int code = started || l.interrupted ? launcher_exit_code(&l) : EXIT_FAILED;

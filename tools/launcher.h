@@ -38,6 +38,7 @@ struct rank {
     struct rank_record *record; /* what it said of its end (records.h); NULL: nothing */
     int pidfd;                  /* -1: none, its exit is found by waitid() alone */
     bool exited;                /* and was reaped: `pid` means nothing any more */
+    bool untold;                /* exited with 0, which the others have not been told */
     bool terminated, killed;    /* which signals it had got from us when it exited */
     int wait_status;
     int exit_order; /* 1 for the first */

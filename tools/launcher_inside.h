@@ -37,6 +37,9 @@ struct launcher {
     guint grace_timer, print_timer, stopped_timer;
     int stopped_s;              /* for how long all that are left have been stopped */
     const struct rank *stopped; /* the job was ended for it; NULL: it was not */
+    GByteArray *ended;          /* entries to be written (base/ended.h) */
+    guint quiet_timer;          /* for ranks that exited with 0 */
+    bool orphans;               /* the job has processes that are no ranks, and have no parent */
     unsigned long long quiet_bytes;
     gint64 began_us, ending_us, killing_us;
     struct oom_count oom_before;
@@ -48,11 +51,21 @@ struct launcher {
 
 /* Ends the job, if it is not ending. */
 void launcher_end(struct launcher *l);
+/* Whether the process is a rank that runs, or the MPI's launcher; `user`: the launcher. */
+bool launcher_is_spared(int pid, void *user);
 
 /* ---- launcher_stopped.c ---- */
 
 /* A rank has exited: watches whether those that are left are stopped. */
 void launcher_watch_stopped(struct launcher *l);
+
+/* ---- launcher_tell.c ---- */
+
+void launcher_tell_begin(struct launcher *l);
+void launcher_tell_end(struct launcher *l);
+/* A rank has exited; the others are told after launcher_tell_failures() at the latest, if it failed. */
+void launcher_tell_exited(struct launcher *l, struct rank *rank);
+void launcher_tell_failures(struct launcher *l);
 
 /* ---- launcher_start.c ---- */
 

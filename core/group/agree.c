@@ -427,6 +427,7 @@ static void agreement_begin(struct agreement *a, struct tutti_group *group, tutt
     a->notes_tail = &a->notes;
     agree_store_begin(a);
     agree_stall_begin(a);
+    agree_ended_begin(a);
     pthread_mutex_lock(&control->lock);
     control->handlers = &agree_handlers;
     control->handler_user = a;

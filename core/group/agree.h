@@ -41,6 +41,7 @@ struct agreement {
 
     const struct forming *from; /* NULL: a world */
     int64_t stall_ns;           /* looks then for what members wait for */
+    bool launched;              /* by `tutti run`, which tells of ranks that have ended */
     bool noted;                 /* where this member waits is in the store */
     int pause_ms;               /* between two looks for keys; 0: none was made */
 
@@ -138,11 +139,19 @@ bool lead_awaits(const struct agreement *a, int rank);
 
 /* ---- agree_probe.c ---- */
 
-/* While the decision is awaited: has the leader died? a->outcome tells. */
-tutti_status agree_probe_leader(struct agreement *a);
+/* While the decision is awaited: has the leader died? a->outcome tells. Members next to it look at their
+ * connection to it, all at what the launcher says. */
+tutti_status agree_probe_leader(struct agreement *a, bool near_leader);
 void agree_probe_end(struct agreement *a);
 /* The leader: have those died whose reports are late? The control plane tells. */
 void agree_probe_late(struct agreement *a);
+
+/* ---- agree_ended.c; nothing without `tutti run` ---- */
+
+void agree_ended_begin(struct agreement *a);
+/* OK; or one that is waited for has ended, in words. agree_ended_soon() waits `ms` for such news. */
+tutti_status agree_ended(struct agreement *a, int *ret_culprit);
+tutti_status agree_ended_soon(struct agreement *a, int ms, int *ret_culprit);
 
 /* ---- agree_stall.c; nothing in a world ---- */
 

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "group/agree.h"
 
-enum { STORE_POLL_MS = 50 };
+enum { STORE_POLL_MS = 50, LAUNCHER_POLL_MS = 500 };
 
 tutti_status agree_await_keys(struct agreement *a, const char *const *keys, size_t count,
                               int64_t ms)
@@ -62,8 +62,8 @@ static tutti_status await_decision(struct agreement *a, tutti_store_value *ret_v
         if (status != TUTTI_ERR_TIMEOUT || !left)
             return status;
         status = agree_take_notes(a);
-        if (!status && !a->outcome.kind && near_leader)
-            status = agree_probe_leader(a);
+        if (!status && !a->outcome.kind)
+            status = agree_probe_leader(a, near_leader);
         if (status || a->outcome.kind)
             return status;
         agree_stalled(a, a->leader_fd >= 0);
@@ -76,10 +76,16 @@ static tutti_status await_decision(struct agreement *a, tutti_store_value *ret_v
     if (a->lead) /* it has published it */
         return agree_get(a, key, ret_value);
     for (;;) {
-        int64_t left = agree_left_ms(a);
-        tutti_status status = tutti_store_get(a->store, key, left ? left : 1, ret_value);
+        const int64_t left = agree_left_ms(a);
+        const int64_t ms = a->launched && left > LAUNCHER_POLL_MS ? LAUNCHER_POLL_MS : left;
+        tutti_status status = tutti_store_get(a->store, key, ms ? ms : 1, ret_value);
 
-        if (!agree_store_reconnected(a, status))
+        if (agree_store_reconnected(a, status))
+            continue;
+        if (status != TUTTI_ERR_TIMEOUT || ms == left)
+            return status;
+        status = agree_probe_leader(a, false);
+        if (status || a->outcome.kind)
             return status;
     }
 }

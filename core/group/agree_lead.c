@@ -174,7 +174,7 @@ static tutti_status await_offers(struct agreement *a, const char *const *keys, i
     const bool looks = a->from || a->group->bootstrap.shared;
 
     for (;;) {
-        int64_t left = agree_left_ms(a), look = looks ? LATE_MS : REMIND_MS;
+        int64_t left = agree_left_ms(a), look = looks || a->launched ? LATE_MS : REMIND_MS;
         int64_t slice = left < look ? left : look;
         tutti_status status =
             looks ? agree_await_keys(a, keys, (size_t)size, slice)
@@ -187,6 +187,8 @@ static tutti_status await_offers(struct agreement *a, const char *const *keys, i
         status = agree_parent(a);
         if (!status)
             status = agree_left(a, ret_culprit);
+        if (!status)
+            status = agree_ended(a, ret_culprit);
         if (status)
             return status;
         agree_stalled(a, true);

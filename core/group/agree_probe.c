@@ -20,10 +20,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "group/agree.h"
 
 enum {
     LATE_MS = 200,
+    LAUNCHER_MS = 300,  /* for it to see an end of which a connection has told */
     ASK_BEFORE_MS = 150 /* the deadline: for the answer of whoever is there */
 };
 
@@ -81,30 +83,38 @@ static bool has_been_connected(int fd)
     return !getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) && (!error || error == ECONNRESET);
 }
 
-tutti_status agree_probe_leader(struct agreement *a)
+/* By its connection. */
+static bool has_ended(struct agreement *a)
 {
     struct pollfd fd = {.fd = a->leader_fd, .events = POLLIN | POLLOUT};
 
     if (a->leader_fd < 0) {
         connect_to_leader(a);
-        return TUTTI_OK;
+        return false;
     }
     if (poll(&fd, 1, 0) <= 0)
-        return TUTTI_OK;
+        return false;
     if (!(fd.revents & (POLLIN | POLLHUP | POLLERR))) {
         a->leader_seen = true;
-        return TUTTI_OK;
+        return false;
     }
-    bool was_there = a->leader_seen || has_been_connected(a->leader_fd);
-    close(a->leader_fd);
-    a->leader_fd = -1;
-    if (!was_there)
-        return TUTTI_OK;
-    char words[AGREE_WORDS_MAX];
+    const bool was_there = a->leader_seen || has_been_connected(a->leader_fd);
+    agree_probe_end(a);
+    return was_there;
+}
 
-    snprintf(words, sizeof words, "group %s: rank 0 was lost: it ended before it had decided",
-             a->group->name);
-    tutti_status status = agree_settle(a, OUTCOME_ABORT, TUTTI_ERR_PEER_LOST, 0, words);
+tutti_status agree_probe_leader(struct agreement *a, bool near_leader)
+{
+    const bool ended = near_leader && has_ended(a);
+    int culprit = 0;
+    tutti_status status = agree_ended_soon(a, ended ? LAUNCHER_MS : 0, &culprit);
+
+    if (!status && !ended)
+        return TUTTI_OK;
+    if (!status)
+        error_set(TUTTI_ERR_PEER_LOST, "group %s: rank 0 was lost: it ended before it had decided",
+                  a->group->name);
+    status = agree_give_up(a, TUTTI_ERR_PEER_LOST, culprit);
     return status ? status : publish_its_end(a);
 }
 

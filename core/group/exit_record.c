@@ -37,6 +37,14 @@ static bool parse_place(const char *value, struct sockaddr_un *ret_to, socklen_t
     return true;
 }
 
+bool exit_record_place(uint32_t *ret_place)
+{
+    struct sockaddr_un to;
+    socklen_t size;
+
+    return parse_place(secure_getenv("TUTTI_RUN_SOCKET"), &to, &size, ret_place);
+}
+
 static void send_record(struct exit_record *record)
 {
     const struct timeval patience = {.tv_usec = SEND_MS * 1000};

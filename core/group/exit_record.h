@@ -9,6 +9,9 @@
 
 #include "group/group.h"
 
+/* This process's place in the job of `tutti run`. False: it did not start it. */
+bool exit_record_place(uint32_t *ret_place);
+
 /* The group has a verdict; with the baton, sent once a group. */
 void exit_record_failed(struct tutti_group *group);
 /* What came of making the world. It is there: an earlier failure is no reason to end any more. It is not:

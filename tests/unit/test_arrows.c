@@ -112,5 +112,5 @@ Test(arrows, plugins_include_the_public_headers_and_their_own, .timeout = 10)
 
 Test(arrows, tools_include_the_public_headers_and_their_own, .timeout = 10)
 {
-    check_apart("tools", "base/distance.h base/exit_record.h");
+    check_apart("tools", "base/distance.h base/ended.h base/exit_record.h");
 }
