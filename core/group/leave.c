@@ -177,8 +177,10 @@ tutti_status tutti_group_destroy(tutti_group *group)
         await_byes(group);
     compare_last(group);
     status = control_verdict_status(group->control);
-    if (status)
+    if (status) {
+        exit_record_failed(group); /* the last calls may have brought it */
         status = group_verdict(group);
+    }
     atomic_fetch_add(&ended_well, group->size > 1 && !status);
     group_free(group);
     tutti_store_server_stop(server);

@@ -109,6 +109,20 @@ static void blames(const char *backend, const char *how, int code)
 
 ON_EACH_BACKEND(a_rank_that_returns_without_destroy_is_first, "return", 3)
 
+/* Ranks that learn of it only while they leave the group say so, too. Of two sides of the same size the
+ * later one is blamed. */
+Test(culprit, a_rank_with_a_wrong_root_in_the_last_call_is_first, .timeout = 7200)
+{
+    for (int run = 0; run < 10 * runs_wanted(); run++) {
+        struct ran r = leave(2 + run % 2, run % 4 < 2 ? "shm" : "composed", "", 1, "root");
+
+        cr_assert_eq(r.code, 1, "run %d: code %d\n%s", run, r.code, r.err);
+        CONTAINS(r.err, "first    rank 1 (pid ");
+        LACKS(r.err, "before it:");
+        ran_free(&r);
+    }
+}
+
 Test(culprit, a_rank_is_first_however_it_ends, .timeout = 60)
 {
     static const struct {
