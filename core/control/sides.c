@@ -55,9 +55,11 @@ void sides_read_call(struct reader *r, struct announce *ret_call)
 
 /* ---- gathering ---- */
 
+/* A member that leaves a failed group tells the number of its last call alone: that is no side. */
 static void note(struct control *control, int rank, const struct announce *call)
 {
-    if (call->sequence == control->difference.sequence && !control->sides[rank].call.sequence)
+    if (call->sequence == control->difference.sequence && call->words.operation != OPERATION_NONE &&
+        !control->sides[rank].call.sequence)
         control->sides[rank].call = *call;
 }
 

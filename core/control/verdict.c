@@ -3,14 +3,14 @@
  * The verdict: one reason, in the same words on all survivors.
  *
  * Whoever sees a cause proposes it to the lowest living member. That one fixes it: lost and aborted at
- * once, a mismatch when all members have told their call, within 200 ms (sides.c), a time-out after 200 ms, since a better cause may be on its way: whoever is
- * waited for may be waiting itself, and the one that has nothing to say is the one to name; who has
- * said nothing is asked meanwhile (roll.c). Who hears nothing 500 ms after proposing passes over that
- * member to the next; with an abort after 60 ms, as it is promised within 100 ms. A fixed verdict is
- * flooded, and written into the page of the host's mates, so that they need no socket to learn it;
- * whoever has none yet adopts the first that it meets, and nobody ever changes one. Where all members
- * read one page, the first that is written there is the verdict: so who aborts writes it at once, and
- * asks nobody.
+ * once, a mismatch when all members have told their call, within 200 ms (sides.c), a time-out after 200 ms,
+ * since a better cause may be on its way: whoever is waited for may be waiting itself, and the one that has
+ * nothing to say is the one to name; who has said nothing is asked meanwhile (roll.c). Who hears nothing
+ * 500 ms after proposing passes over that member to the next; with an abort after 60 ms, as it is promised
+ * within 100 ms. A fixed verdict is flooded, and written into the page of the host's mates, so that they
+ * need no socket to learn it; whoever has none yet adopts the first that it meets, and nobody ever changes
+ * one. Where all members read one page, the first that is written there is the verdict: so who aborts
+ * writes it at once, and asks nobody.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,6 +202,7 @@ static bool is_gathering(const struct control *control)
 static void fix_when_gathered(struct control *control)
 {
     sides_gather(control);
+    control->roll_at_ns = 0; /* it would ask the same members for less */
     if (control->sides)
         control->fix_at_ns = clock_now_ns() + SIDES_WAIT_MS * CLOCK_NS_PER_MS;
     else
