@@ -321,7 +321,10 @@ tutti_status tutti_work_test_any(tutti_work *const *works, uint32_t count, int32
     if (first_complete(works, count) < 0)
         help_all(works, count);
     *ret_index = first_complete(works, count);
-    return *ret_index < 0 ? TUTTI_OK : result(works[*ret_index]);
+    if (*ret_index < 0)
+        return TUTTI_OK;
+    engine_callers_callbacks(works[*ret_index]->engine);
+    return result(works[*ret_index]);
 }
 
 /* ---- what became of it ---- */

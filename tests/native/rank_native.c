@@ -175,6 +175,15 @@ RANK_CASE(works_of_callers_only_advance_in_the_programs_threads)
     check_ok(tutti_work_wait(works[0], 0));
     check(pthread_equal(called, pthread_self()));
     tutti_work_free(works[0]);
+
+    called = 0; /* a callback that came after the end */
+    require_ok(tutti_all_reduce(world, &t, TUTTI_SUM, NULL, &works[0]));
+    check_ok(tutti_work_wait(works[0], 0));
+    require_ok(tutti_work_then(works[0], note_thread, &called));
+    check_ok(tutti_work_test_any(works, 1, &done));
+    check_eq(done, 0);
+    check(pthread_equal(called, pthread_self()));
+    tutti_work_free(works[0]);
     check_ok(tutti_group_destroy(world));
 }
 
