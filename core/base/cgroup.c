@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 enum { TEXT_MAX = 4096 };
 
@@ -128,4 +131,15 @@ void cgroup_limits_read(struct cgroup_limits *ret_limits)
     for_each_group("cpu", "cpu.cfs_quota_us", cpu_v1, ret_limits);
     for_each_group("", "memory.max", memory, ret_limits);
     for_each_group("memory", "memory.limit_in_bytes", memory, ret_limits);
+}
+
+uint64_t cgroup_id(void)
+{
+    char text[TEXT_MAX] = "";
+    struct stat space = {0};
+
+    /* In a namespace of its own each container's path is "/". */
+    (void)stat("/proc/self/ns/cgroup", &space);
+    (void)read_text("/proc/self/cgroup", text);
+    return XXH3_64bits_withSeed(text, strlen(text), (uint64_t)space.st_ino);
 }

@@ -17,4 +17,7 @@ struct cgroup_limits {
 /* Reads a few files; never fails: what cannot be read is no limit. */
 void cgroup_limits_read(struct cgroup_limits *ret_limits);
 
+/* The same in processes of one control group, and other in those of another container. */
+uint64_t cgroup_id(void);
+
 #endif

@@ -3,31 +3,46 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <string.h>
 #include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
+#include "base/boot.h"
 #include "base/cgroup.h"
 
 enum { CPUS_MAX = 1 << 16 };
 
-int cpu_affinity(void)
+/* The number of CPUs in this thread's mask, 0: not known; and a hash of it. */
+static int read_mask(uint64_t *ret_hash)
 {
     /* The kernel refuses a mask shorter than its own, so ask with longer ones. */
     for (int cpus = CPU_SETSIZE; cpus <= CPUS_MAX; cpus *= 2) {
+        const size_t bytes = CPU_ALLOC_SIZE(cpus);
         cpu_set_t *set = CPU_ALLOC(cpus);
         int count = 0;
 
         if (!set)
             break;
-        if (sched_getaffinity(0, CPU_ALLOC_SIZE(cpus), set) == 0)
-            count = CPU_COUNT_S(CPU_ALLOC_SIZE(cpus), set);
-        else if (errno != EINVAL)
+        CPU_ZERO_S(bytes, set);
+        if (sched_getaffinity(0, bytes, set) == 0) {
+            count = CPU_COUNT_S(bytes, set);
+            *ret_hash = XXH3_64bits(set, bytes);
+        } else if (errno != EINVAL) {
             cpus = CPUS_MAX;
+        }
         CPU_FREE(set);
         if (count > 0)
             return count;
     }
+    return 0;
+}
 
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
+int cpu_affinity(void)
+{
+    uint64_t hash;
+    const int count = read_mask(&hash);
+    const long online = count ? count : sysconf(_SC_NPROCESSORS_ONLN);
 
     return online > 0 ? (int)online : 1;
 }
@@ -41,4 +56,19 @@ int cpu_usable(void)
     if (limits.cpus > 0 && limits.cpus < cpus)
         cpus = limits.cpus < 1 ? 1 : (int)limits.cpus;
     return cpus;
+}
+
+uint64_t cpu_set_id(void)
+{
+    char boot[BOOT_ID_ROOM];
+    uint64_t id = 0;
+    const int cpus = read_mask(&id);
+
+    boot_id(boot);
+    if (!*boot || !cpus)
+        return 0;
+    if (cpu_usable() < cpus)
+        id ^= cgroup_id();
+    id = XXH3_64bits_withSeed(boot, strlen(boot), id);
+    return id ? id : 1;
 }

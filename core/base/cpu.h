@@ -3,11 +3,17 @@
 #ifndef TUTTI_BASE_CPU_H
 #define TUTTI_BASE_CPU_H
 
+#include <stdint.h>
+
 /* CPUs of this thread's affinity mask; at least 1. */
 int cpu_affinity(void);
 
 /* CPUs of the affinity mask, less what the control group's quota takes (rounded down, since a part
  * of a CPU stalls who spins on it); at least 1. Reads files: ask once. */
 int cpu_usable(void);
+
+/* The same in processes that share the CPUs of cpu_usable(): those of one kernel with one affinity
+ * mask and, where a quota takes some of it, in one control group. 0: unknown. Reads files: ask once. */
+uint64_t cpu_set_id(void);
 
 #endif

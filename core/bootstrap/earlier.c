@@ -19,6 +19,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/boot.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/number.h"
@@ -35,17 +36,11 @@ enum {
 /* No two processes have the same, not even one after the other: boot, id and start. */
 static void describe_process(char ret_process[PROCESS_ROOM])
 {
-    char boot[40] = "", stat[1024] = "";
+    char boot[BOOT_ID_ROOM], stat[1024] = "";
     unsigned long long start = 0;
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    FILE *file = fopen("/proc/self/stat", "re");
 
-    if (file) {
-        if (!fgets(boot, sizeof boot, file))
-            *boot = 0;
-        fclose(file);
-    }
-    boot[strcspn(boot, "\n")] = 0;
-    file = fopen("/proc/self/stat", "re");
+    boot_id(boot);
     if (file) {
         const char *after = fgets(stat, sizeof stat, file) ? strrchr(stat, ')') : NULL;
 

@@ -472,6 +472,15 @@ static void agreement_end(struct agreement *a)
     tutti_store_unref(a->store);
 }
 
+/* Mates whose masks differ count as well: they may overlap. */
+static void count_neighbours(struct tutti_group *group, const struct decision *decision)
+{
+    const int mates = group->mates ? group->mates->count : 1;
+    const int sharers = decision->cpu_sharers[group->rank];
+
+    group->neighbours = mates > sharers ? mates : sharers;
+}
+
 static tutti_status agree_with(struct agreement *a, const char *choice_words)
 {
     struct tutti_group *group = a->group;
@@ -492,6 +501,8 @@ static tutti_status agree_with(struct agreement *a, const char *choice_words)
     release_control(a, status);
     if (!status)
         status = layout_init(&group->layout, group->size, group->rank, a->decision.host_of);
+    if (!status)
+        count_neighbours(group, &a->decision);
     if (status)
         undo(a, status);
     else

@@ -369,6 +369,17 @@ static tutti_status publish_abort(struct agreement *a, tutti_status status, int 
     return TUTTI_OK;
 }
 
+/* With the member itself. Hosts of the layout may be one machine: containers, or hosts by TUTTI_HOST. */
+static int count_cpu_sharers(const struct agreement *a, int rank)
+{
+    const struct offer *offers = a->lead->offers;
+    int count = 1;
+
+    for (int r = 0; r < a->group->size && offers[rank].cpus; r++)
+        count += r != rank && offers[r].cpus == offers[rank].cpus;
+    return count;
+}
+
 static tutti_status fill_decision(struct agreement *a, struct decision *d, int *ret_culprit)
 {
     struct leading *lead = a->lead;
@@ -382,6 +393,7 @@ static tutti_status fill_decision(struct agreement *a, struct decision *d, int *
     for (int r = a->group->size - 1; r >= 0; r--) { /* so that the first of a host remains */
         d->nonces[r] = lead->offers[r].nonce;
         d->host_of[r] = lead->host_of[r];
+        d->cpu_sharers[r] = count_cpu_sharers(a, r);
         memcpy(d->sockets[lead->host_of[r]], lead->offers[r].socket_name, MATES_NAME_MAX);
     }
     for (int i = 0; i < d->interior; i++)

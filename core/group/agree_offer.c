@@ -12,7 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/boot.h"
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "group/agree.h"
@@ -25,17 +27,11 @@ enum { REFUSE_MS = 500 };
 /* Members that agree in this may be host-mates: kernel, user, network namespace, TUTTI_HOST. */
 static void describe_host(char ret_key[AGREE_HOST_KEY_MAX])
 {
-    char boot[64] = "", space[64] = "";
+    char boot[BOOT_ID_ROOM], space[64] = "";
     const char *override = getenv("TUTTI_HOST");
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     struct stat info;
 
-    if (file) {
-        if (!fgets(boot, sizeof boot, file))
-            *boot = 0;
-        fclose(file);
-    }
-    boot[strcspn(boot, "\n")] = 0;
+    boot_id(boot);
     if (!stat("/proc/self/ns/net", &info))
         snprintf(space, sizeof space, "%llu", (unsigned long long)info.st_ino);
     snprintf(ret_key, AGREE_HOST_KEY_MAX, "%s/%u/%s/%.*s", boot, (unsigned)geteuid(), space,
@@ -82,6 +78,7 @@ tutti_status agree_offer(struct agreement *a, const char *choice_words)
     snprintf(offer->backend, sizeof offer->backend, "%s", choice_words);
     environment_settings(offer->settings);
     describe_host(offer->host_key);
+    offer->cpus = cpu_set_id();
     offer->refused = a->group->refusal.info.status;
     snprintf(offer->refusal, sizeof offer->refusal, "%.*s",
              TEXT_CUT(a->group->refusal.message ? a->group->refusal.message : "", 900));

@@ -74,6 +74,7 @@ void offer_encode(struct writer *w, const struct offer *offer)
     write_string(w, offer->backend);
     write_string(w, offer->settings);
     write_string(w, offer->host_key);
+    write_u64(w, offer->cpus);
     write_string(w, offer->socket_name);
     address_encode(w, &offer->address);
     write_u32(w, (uint32_t)offer->refused);
@@ -112,6 +113,7 @@ bool offer_decode(const void *data, size_t size, struct offer *ret_offer)
     read_string(&r, ret_offer->backend, sizeof ret_offer->backend);
     read_string(&r, ret_offer->settings, sizeof ret_offer->settings);
     read_string(&r, ret_offer->host_key, sizeof ret_offer->host_key);
+    ret_offer->cpus = read_u64(&r);
     read_string(&r, ret_offer->socket_name, sizeof ret_offer->socket_name);
     address_decode(&r, &ret_offer->address);
     ret_offer->refused = (tutti_status)read_u32(&r);
@@ -135,7 +137,7 @@ int decision_interior(int size)
 
 size_t decision_bytes(int size, int hosts)
 {
-    return 256 + AGREE_WORDS_MAX + CONTROL_PROVIDERS * (PLUGIN_NAME_MAX + 4) + (size_t)size * 12 +
+    return 256 + AGREE_WORDS_MAX + CONTROL_PROVIDERS * (PLUGIN_NAME_MAX + 4) + (size_t)size * 16 +
            (size_t)hosts * (MATES_NAME_MAX + 4) + (size_t)decision_interior(size) * 24;
 }
 
@@ -146,9 +148,11 @@ tutti_status decision_allocate(struct decision *decision, int size, int hosts)
     decision->interior = decision_interior(size);
     decision->nonces = calloc((size_t)size, sizeof *decision->nonces);
     decision->host_of = calloc((size_t)size, sizeof *decision->host_of);
+    decision->cpu_sharers = calloc((size_t)size, sizeof *decision->cpu_sharers);
     decision->sockets = calloc((size_t)hosts, sizeof *decision->sockets);
     decision->addresses = calloc((size_t)decision->interior + 1, sizeof *decision->addresses);
-    if (decision->nonces && decision->host_of && decision->sockets && decision->addresses)
+    if (decision->nonces && decision->host_of && decision->cpu_sharers && decision->sockets &&
+        decision->addresses)
         return TUTTI_OK;
     decision_free(decision);
     return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a decision about %d members", size);
@@ -158,10 +162,12 @@ void decision_free(struct decision *decision)
 {
     free(decision->nonces);
     free(decision->host_of);
+    free(decision->cpu_sharers);
     free(decision->sockets);
     free(decision->addresses);
     decision->nonces = NULL;
     decision->host_of = NULL;
+    decision->cpu_sharers = NULL;
     decision->sockets = NULL;
     decision->addresses = NULL;
 }
@@ -191,6 +197,7 @@ void decision_encode(struct writer *w, const struct decision *d)
     for (int r = 0; r < d->size; r++) {
         write_u64(w, d->nonces[r]);
         write_u32(w, (uint32_t)d->host_of[r]);
+        write_u32(w, (uint32_t)d->cpu_sharers[r]);
     }
     for (int h = 0; h < d->hosts; h++)
         write_string(w, d->sockets[h]);
@@ -229,9 +236,10 @@ bool decision_decode(const void *data, size_t bytes, int size, struct decision *
     bool good = true;
     for (int i = 0; i < size; i++) {
         d->nonces[i] = read_u64(&r);
-        uint32_t host = read_u32(&r);
-        good &= host < hosts;
+        uint32_t host = read_u32(&r), sharers = read_u32(&r);
+        good &= host < hosts && sharers >= 1 && sharers <= members;
         d->host_of[i] = (int)host;
+        d->cpu_sharers[i] = (int)sharers;
     }
     for (int h = 0; h < d->hosts; h++)
         read_string(&r, d->sockets[h], MATES_NAME_MAX);

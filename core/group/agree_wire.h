@@ -24,7 +24,7 @@
 
 enum {
     AGREE_PROTOCOL =
-        6, /* raised with every change of what members of a group tell each other, here,
+        7, /* raised with every change of what members of a group tell each other, here,
                            in the control plane, in shared memory or in our transports, and of what
                            all have to do alike: which algorithm a call takes, and its steps */
     AGREE_VERSION_MAX = 64,
@@ -55,9 +55,10 @@ struct offer {
     char backend[AGREE_BACKEND_MAX];         /* as asked for */
     char settings[ENVIRONMENT_SETTINGS_MAX]; /* that must be the same on all */
     char host_key[AGREE_HOST_KEY_MAX];       /* members with the same key may be host-mates */
-    char socket_name[MATES_NAME_MAX];        /* where its mates would meet */
-    struct sockaddr_storage address;         /* of its control listener */
-    tutti_status refused;                    /* it cannot take part, for `refusal` */
+    uint64_t cpus;                    /* members with the same share their CPUs; 0: unknown */
+    char socket_name[MATES_NAME_MAX]; /* where its mates would meet */
+    struct sockaddr_storage address;  /* of its control listener */
+    tutti_status refused;             /* it cannot take part, for `refusal` */
     char refusal[AGREE_WORDS_MAX];
     char reasons[CONTROL_PROVIDERS][AGREE_WORDS_MAX]; /* why a candidate is not there; "": it is */
     struct engine_offer engines[CONTROL_PROVIDERS];
@@ -77,6 +78,7 @@ struct decision {
     int size, hosts;
     uint64_t *nonces;                   /* [size] of the offers */
     int *host_of;                       /* [size] 0 .. hosts-1 by lowest rank */
+    int *cpu_sharers;                   /* [size] members on the same CPUs, with itself */
     char (*sockets)[MATES_NAME_MAX];    /* [hosts] of each host's first member */
     int interior;                       /* members with children in the tree */
     struct sockaddr_storage *addresses; /* [interior] */

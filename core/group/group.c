@@ -207,6 +207,7 @@ static tutti_status be_alone(struct tutti_group *group)
 
     if (!status && group->lineage.is_world)
         status = group_name_key(group);
+    group->neighbours = 1;
     snprintf(group->backend, sizeof group->backend, "self");
     if (!status)
         status = layout_init(&group->layout, 1, 0, &alone);
@@ -231,9 +232,8 @@ static void gather_facts(struct tutti_group *group)
         .native = native_facts(group),
     };
     routes_gather_facts(group);
-    /* The world has all mates that a group made from it can have. */
-    group->crowds =
-        group->lineage.is_world && (group->mates ? group->mates->count : 1) > cpu_usable();
+    /* The world has all neighbours that a group made from it can have. */
+    group->crowds = group->lineage.is_world && group->neighbours > cpu_usable();
     atomic_fetch_add(&group->context->engine.crowded, group->crowds);
     group->rests = native_needs_cores(group);
     group->barring = group->callers_only; /* counted from here on */
@@ -246,6 +246,9 @@ static void say_choice(const struct tutti_group *group)
         log_line(LOG_INFO, 0, "group %s: %d ranks, %d host%s -> %s (%s)", group->name, group->size,
                  group->layout.hosts, group->layout.hosts == 1 ? "" : "s", group->backend,
                  group->bootstrap.source);
+    if (group->rank == 0 && group->crowds)
+        log_line(LOG_INFO, 0, "group %s: %d ranks share the CPUs of rank 0, %d: waits do not spin",
+                 group->name, group->neighbours, cpu_usable());
 }
 
 tutti_status group_create(struct tutti_context *context, const char *name, int64_t timeout_ms,

@@ -269,7 +269,8 @@ struct tutti_group {
     /* what it wants of the engine */
     bool callers_only; /* a plugin of it wants the program's own threads alone */
     bool barring;      /* so the engine thread rests; counted in the engine */
-    bool crowds;       /* more members on this host than it has cores: nobody spins */
+    int neighbours;    /* members that run on this one's CPUs, with itself */
+    bool crowds;       /* they are more than the CPUs: nobody spins */
     bool rests;        /* its engine's threads need the cores: nobody spins for its calls */
 
     /* calls, under the baton */

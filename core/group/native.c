@@ -205,9 +205,7 @@ bool native_is_polled(const struct tutti_group *group)
 
 bool native_needs_cores(const struct tutti_group *group)
 {
-    const int mates = group->mates ? group->mates->count : 1;
-
-    return group->native && !native_is_polled(group) && 2 * mates > cpu_usable();
+    return group->native && !native_is_polled(group) && 2 * group->neighbours > cpu_usable();
 }
 
 static bool is_native(const struct call *call)

@@ -57,7 +57,7 @@ struct engine {
     _Atomic uint32_t unattended;   /* started works that are not complete */
     _Atomic uint32_t works;        /* whose memory is in use */
     _Atomic uint32_t callers_only; /* groups whose plugins want no thread of ours: it rests */
-    _Atomic uint32_t crowded;      /* groups with more members on this host than it has cores */
+    _Atomic uint32_t crowded;      /* groups with more members on these CPUs than there are */
     /* Until then who waits does not rest; CLOCK_MONOTONIC. */
     _Atomic int64_t eager_until_ns;
     struct engine_source *sources;

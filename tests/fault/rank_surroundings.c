@@ -111,6 +111,39 @@ RANK_CASE(dev_shm_is_small_or_missing)
     check_ok(tutti_group_destroy(world));
 }
 
+/* Onto the n-th of the CPUs that this process may use. */
+static bool pin(int n)
+{
+    cpu_set_t usable, one;
+    int cpu = 0;
+
+    CPU_ZERO(&one);
+    if (sched_getaffinity(0, sizeof usable, &usable) || n >= CPU_COUNT(&usable))
+        return false;
+    while (!CPU_ISSET(cpu, &usable) || n--)
+        cpu++;
+    CPU_SET(cpu, &one);
+    return !sched_setaffinity(0, sizeof one, &one);
+}
+
+static void join_from(int cpu, int size)
+{
+    check(pin(cpu));
+    tutti_group *world = rank_init(NULL);
+    sums_are_right(world, size, 2);
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(all_run_on_one_cpu)
+{
+    join_from(0, size);
+}
+
+RANK_CASE(each_runs_on_a_cpu_of_its_own)
+{
+    join_from(rank, size);
+}
+
 static double cpu_ms(void)
 {
     struct rusage use;

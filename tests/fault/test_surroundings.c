@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,6 +203,36 @@ FAULT_TEST_WITH_ENGINES(surroundings, a_barrier_that_waits_for_5_s_uses_little_c
 FAULT_TEST_WITH_ENGINES(surroundings, a_receive_that_waits_for_5_s_uses_little_cpu)
 {
     expect_little_cpu(way, "waits_in_a_receive");
+}
+
+/* Containers of one machine are hosts that share its CPUs. */
+static void expect_spinning(const char *case_name, bool spins)
+{
+    static const char *const env[] = {"TUTTI_DEBUG=INFO", NULL};
+    static const char words[] = "2 ranks share the CPUs of rank 0, 1: waits do not spin";
+    static const struct fault_way apart = {.name = "tcp", .backend = "tcp", .host_of = {"a", "b"}};
+    struct ranks *ranks = fault_start(&apart, "rank_surroundings", case_name, 2, env);
+
+    cr_expect(ranks_wait(ranks));
+    cr_expect(ranks_passed(ranks));
+    const char *said = ranks_result(ranks, 0)->err;
+    cr_expect_not_null(strstr(said, "2 ranks, 2 hosts -> tcp"), "%s", said);
+    cr_expect_eq(!strstr(said, words), spins, "%s", said);
+    fault_finish(ranks);
+}
+
+Test(surroundings, ranks_of_two_hosts_on_one_cpu_do_not_spin, .timeout = FAULT_TEST_S)
+{
+    expect_spinning("all_run_on_one_cpu", false);
+}
+
+Test(surroundings, ranks_of_two_hosts_on_a_cpu_each_may_spin, .timeout = FAULT_TEST_S)
+{
+    cpu_set_t usable;
+
+    if (sched_getaffinity(0, sizeof usable, &usable) || CPU_COUNT(&usable) < 2)
+        cr_skip_test("there is one CPU");
+    expect_spinning("each_runs_on_a_cpu_of_its_own", true);
 }
 
 /* Which one is a member is a matter of who came first; the other one hears why it is none. */

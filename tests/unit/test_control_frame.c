@@ -151,6 +151,7 @@ Test(agree_wire, decisions_survive_the_way_and_cut_ones_are_refused, .timeout = 
     for (int r = 0; r < 20; r++) {
         in.nonces[r] = 1000u + (unsigned)r;
         in.host_of[r] = r % 2;
+        in.cpu_sharers[r] = 1 + r;
     }
     for (int i = 0; i < in.interior; i++)
         in.addresses[i] = an_address();
@@ -159,6 +160,7 @@ Test(agree_wire, decisions_survive_the_way_and_cut_ones_are_refused, .timeout = 
     ROUND_TRIP(w, decision_decode(data, bytes, 20, &out));
     cr_assert_eq(out.nonces[19], 1019);
     cr_assert_eq(out.host_of[19], 1);
+    cr_assert_eq(out.cpu_sharers[19], 20);
     decision_free(&out);
     cr_assert_not(decision_decode(buffer, w.size, 19, &out), "of another size");
     decision_free(&in);
