@@ -39,8 +39,8 @@ typedef struct tutti_init_options {
                                ?rank=R&world_size=N where the environment does not tell */
     tutti_store *store;   /* instead of init_url; rank and world_size must be given; referenced */
     const char *run_id;   /* NULL: TUTTI_RUN_ID, TORCHELASTIC_RUN_ID, else "none" */
-    const char *group_name; /* NULL: "world"; used in messages; 63 bytes at most of UTF-8, no '/'
-                               and no control characters */
+    const char *group_name; /* NULL: "world"; used in messages; 255 bytes at most of UTF-8 without
+                               control characters */
     int64_t timeout_ms;     /* 0: 30 min; the group's default deadline, init's own included */
     tutti_context *context; /* NULL: the default context of this process */
     const char *wrap;       /* NULL: TUTTI_WRAP, else none. Wrappers by name, the outermost first:
@@ -89,8 +89,8 @@ typedef struct tutti_group_options {
     uint32_t reserved;   /* 0 */
     const char *backend; /* NULL: what the parent was asked for. As in tutti_init_options */
     const char *name; /* NULL: made of the world's name and ranks, "world{0,2-5}". Used in messages,
-                            and tells apart groups of the same members; 63 bytes at most of UTF-8, no
-                            '/' and no control characters */
+                            and tells apart groups of the same members; 255 bytes at most of UTF-8
+                            without control characters */
     int64_t timeout_ms; /* 0: the parent's; the group's default deadline, its making included */
 } tutti_group_options;
 

@@ -33,6 +33,7 @@ enum {
     CONTROL_TOKEN_BYTES = 16,
     CONTROL_WORDS_MAX = 1024, /* bytes of a verdict's words */
     CONTROL_HOST_MAX = 64,
+    CONTROL_NAME_MAX = 256, /* of a group, with the NUL */
     CONTROL_PROVIDERS =
         5, /* local, remote, two that rules name, and an engine of whole operations */
     CONTROL_PROVIDER_ADDRESS_MAX = 65536, /* bytes of one of them */
@@ -148,7 +149,7 @@ struct mates;
 struct control {
     pthread_mutex_t lock;
     int rank, size;
-    char name[CONTROL_HOST_MAX]; /* the group's */
+    char name[CONTROL_NAME_MAX]; /* the group's */
     uint8_t token[CONTROL_TOKEN_BYTES];
     bool started, leaving;
     struct announce last;   /* leaving: the last collective */

@@ -25,7 +25,7 @@ enum { STALL_MS = 2000, LOOK_MS = 500, PARENT_TELLS_MS = 500, LISTS_MAX = 16 };
 
 /* A group that is being made, as one of its members tells. */
 struct waiting_list {
-    char key[GROUP_KEY_MAX], name[CONTROL_HOST_MAX];
+    char key[GROUP_KEY_MAX], name[CONTROL_NAME_MAX];
     int32_t waiter; /* who told; world ranks, as below */
     int32_t missing;
     uint32_t size;

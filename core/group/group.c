@@ -190,12 +190,14 @@ static tutti_status meet(struct tutti_group *group)
 tutti_status group_name_key(struct tutti_group *world)
 {
     struct bootstrap *bootstrap = &world->bootstrap;
-    tutti_status status = bootstrap->size > 1 ? bootstrap_count(bootstrap, world->name) : TUTTI_OK;
+    char part[GROUP_KEY_PART_MAX];
 
+    lineage_key_part(world->name, part);
+    tutti_status status = bootstrap->size > 1 ? bootstrap_count(bootstrap, part) : TUTTI_OK;
     if (status)
         return status;
     snprintf(world->key, sizeof world->key, "tutti/%s/%d/%lld/%s", bootstrap->run_id,
-             bootstrap->restart, (long long)bootstrap->earlier, world->name);
+             bootstrap->restart, (long long)bootstrap->earlier, part);
     world->lineage.world_key_size = strlen(world->key);
     return TUTTI_OK;
 }
@@ -257,10 +259,10 @@ tutti_status group_create(struct tutti_context *context, const char *name, int64
     if (timeout_ms < 0)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "timeout_ms is %lld; it must not be negative",
                          (long long)timeout_ms);
-    if (!*name || strlen(name) >= CONTROL_HOST_MAX || strchr(name, '/'))
+    if (!*name || strlen(name) >= CONTROL_NAME_MAX)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "the group's name «%.*s» must have 1 to %d bytes and no '/'",
-                         TEXT_CUT(name, 80), CONTROL_HOST_MAX - 1);
+                         "the group's name «%.*s» must have 1 to %d bytes", TEXT_CUT(name, 80),
+                         CONTROL_NAME_MAX - 1);
     if (!text_is_printable(name))
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "the group's name «%s» holds control characters, or bytes that are no "
@@ -423,7 +425,7 @@ static tutti_status refuse_world(const tutti_init_options *options, const char *
         return status;
     }
     error_keep(&kept);
-    snprintf(world->name, sizeof world->name, "%.*s", CONTROL_HOST_MAX - 1, name);
+    snprintf(world->name, sizeof world->name, "%.*s", TEXT_CUT(name, CONTROL_NAME_MAX - 1));
     const bool known = !bootstrap_resolve(options, clock_deadline_ms(REFUSE_MS), &world->bootstrap);
     error_give(status, &kept);
     error_forget(&kept);

@@ -52,12 +52,13 @@ enum {
     GROUP_FUTURES_KEPT = 8, /* announcements a member that is ahead of us */
     GROUP_RECORDS = 4096,   /* power of two */
     GROUP_PLANS = 64,       /* power of two */
-    GROUP_KEY_MAX = 256
+    GROUP_KEY_MAX = 256,
+    GROUP_KEY_PART_MAX = 64, /* what a name becomes in it */
 };
 
 /* The world that tutti_init() is making: what dumps say of a process that has no group yet. */
 struct joining {
-    char name[CONTROL_HOST_MAX], run_id[128];
+    char name[CONTROL_NAME_MAX], run_id[128];
     int rank, size, restart; /* size 0: there is none */
     int64_t since_ns;
 };
@@ -171,7 +172,7 @@ struct lineage {
     bool is_world;
     uint64_t world;        /* number of the world, in this process */
     size_t world_key_size; /* the first bytes of the group's key are the world's key */
-    char world_name[CONTROL_HOST_MAX];
+    char world_name[CONTROL_NAME_MAX];
     int32_t *world_ranks; /* [size] each member's rank in the world */
     struct tally made;    /* how often each group was made from this one */
 };
@@ -232,7 +233,7 @@ struct tutti_group {
     struct tutti_context *context;
     uint32_t fork_generation;
     int rank, size;
-    char name[CONTROL_HOST_MAX];
+    char name[CONTROL_NAME_MAX];
     char backend[PROVIDERS * (PLUGIN_NAME_MAX + 1)]; /* "shm+tcp" */
     struct lineage lineage;
     const struct forming *forming; /* NULL: it is made, or a world */
@@ -453,6 +454,8 @@ bool groups_ended_well(void);
 /* The group is the process's next world. */
 tutti_status lineage_begin(struct tutti_group *world);
 void lineage_free(struct lineage *lineage);
+/* The part of a world's key that stands for its name. */
+void lineage_key_part(const char *name, char ret_part[GROUP_KEY_PART_MAX]);
 
 /* ---- plans.c ---- */
 

@@ -67,6 +67,30 @@ void lineage_free(struct lineage *lineage)
 
 /* ---- the key and the name ---- */
 
+/* A '/' would end the part, so it is written %2F, and a '%' %25. A name for which there is no room then becomes
+ * "%%" and its hash. */
+void lineage_key_part(const char *name, char ret_part[GROUP_KEY_PART_MAX])
+{
+    size_t n = 0;
+
+    for (const char *at = name; *at && n < GROUP_KEY_PART_MAX; at++)
+        n += *at == '/' || *at == '%' ? 3 : 1;
+    if (n >= GROUP_KEY_PART_MAX) {
+        const XXH128_hash_t hash = XXH3_128bits(name, strlen(name));
+
+        snprintf(ret_part, GROUP_KEY_PART_MAX, "%%%%%016llx%016llx",
+                 (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+        return;
+    }
+    for (; *name; name++) {
+        const char *escape = *name == '/' ? "%2F" : *name == '%' ? "%25" : NULL;
+
+        memcpy(ret_part, escape ? escape : name, escape ? 3 : 1);
+        ret_part += escape ? 3 : 1;
+    }
+    *ret_part = 0;
+}
+
 static XXH128_hash_t hash_of(const char *parent_key, const char *name, const int32_t *ranks,
                              int32_t n)
 {

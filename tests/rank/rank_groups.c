@@ -499,7 +499,7 @@ RANK_CASE(wrong_lists_are_refused_in_words)
     check_status(tutti_group_split(world, 0, 0, NULL, NULL), TUTTI_ERR_INVALID_ARGUMENT);
     check_status(tutti_group_translate(world, &far, 1, world, &translated),
                  TUTTI_ERR_INVALID_ARGUMENT);
-    options.name = "a/b";
+    options.name = "a\nb";
     check_status(tutti_group_new(world, NULL, 0, &options, &group), TUTTI_ERR_INVALID_ARGUMENT);
     options.name = NULL;
     options.timeout_ms = -1;

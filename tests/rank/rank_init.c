@@ -111,6 +111,42 @@ RANK_CASE(pairs_of_three_ranks_meet_by_their_names)
     tutti_store_unref(store);
 }
 
+/* The names of two of them would be one part of a key, or more, as they are. */
+RANK_CASE(worlds_and_groups_of_any_printable_name_meet)
+{
+    char long_one[256], long_other[256];
+    const char *names[] = {"tp/0", "tp%2F0", "tp", "0/met", long_one, long_other};
+    tutti_store *store = open_store();
+
+    memset(long_one, 'x', 255);
+    long_one[255] = 0;
+    memcpy(long_other, long_one, 256);
+    long_other[254] = 'y';
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
+        tutti_group_options named = TUTTI_GROUP_OPTIONS_INIT;
+        tutti_group *group;
+
+        options.store = store;
+        options.rank = rank;
+        options.world_size = size;
+        options.group_name = named.name = names[i];
+        options.timeout_ms = 10000;
+        tutti_group *world = rank_init(&options);
+
+        check_str_eq(tutti_group_name(world), names[i]);
+        require_ok(tutti_group_new(world, NULL, 0, &named, &group));
+        check_str_eq(tutti_group_name(group), names[i]);
+        sum_ranks(group, rank, size);
+        check_ok(tutti_group_abort(group, "for a test"));
+        check_status(tutti_barrier(group, NULL, NULL), TUTTI_ERR_ABORTED);
+        check_contains(tutti_last_error(), names[i]);
+        check_status(tutti_group_destroy(group), TUTTI_ERR_ABORTED);
+        require_ok(tutti_group_destroy(world));
+    }
+    tutti_store_unref(store);
+}
+
 /* ---- members of another version, played by the store ------------------------------------------- */
 
 enum { OTHER_PROTOCOL = 9 };

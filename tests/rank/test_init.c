@@ -65,6 +65,11 @@ Test(init, a_store_that_is_opened_anew_serves_another_world)
     run("a_store_that_is_opened_anew_serves_another_world");
 }
 
+Test(init, worlds_and_groups_of_any_printable_name_meet)
+{
+    run("worlds_and_groups_of_any_printable_name_meet");
+}
+
 Test(init, pairs_of_three_ranks_meet_by_their_names)
 {
     run("pairs_of_three_ranks_meet_by_their_names");
