@@ -14,6 +14,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <tutti/status.h>
@@ -74,6 +75,13 @@ struct kept_error {
     char *message;    /* malloc; NULL when there was no memory for it */
     int32_t *missing; /* info.missing_count; malloc; NULL when there is none, or no memory */
 };
+
+/* None, where zeroing all of it would cost too much. */
+static inline void error_init(struct kept_error *kept)
+{
+    kept->message = NULL;
+    kept->missing = NULL;
+}
 
 /* Keeps a copy of the thread's error. */
 void error_keep(struct kept_error *ret_kept);

@@ -200,6 +200,14 @@ static tutti_status whole_new(struct engine *engine, struct whole **ret_whole)
     return TUTTI_OK;
 }
 
+static bool has_collective(const struct batch *batch)
+{
+    for (const struct entry *entry = batch->first; entry; entry = entry->next)
+        if (!entry->is_message)
+            return true;
+    return false;
+}
+
 /* All memory first, so that hardly anything can fail between the first call and the last. */
 static tutti_status allocate(struct tutti_group *group, struct batch *batch, struct whole *whole)
 {
@@ -239,6 +247,8 @@ static void start(struct tutti_group *group, struct batch *batch, struct whole *
 
         if (status) {
             work_part_failed(&whole->work, status);
+            if (group_others_wait(group, status) && !entry->is_message)
+                group_propose_own(group, status);
             break;
         }
         whole->work.parts++;
@@ -272,6 +282,8 @@ tutti_status tutti_batch_end(tutti_group *group, tutti_work **work)
             start(group, batch, whole);
         engine_release(engine);
     }
+    if (!batch->refused && has_collective(batch) && group_others_wait(group, status))
+        status = group_end_by_own(group, status);
     batch_free(&batch->open);
     if (status && whole) {
         atomic_fetch_sub(&engine->unattended, 1);

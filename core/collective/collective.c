@@ -120,8 +120,7 @@ static tutti_status run_blocking(struct tutti_group *group, struct collective *c
     call.memory.first = NULL;
     call.packed = NULL;
     call.op = NULL;
-    call.error.message = NULL;
-    call.error.missing = NULL;
+    error_init(&call.error);
     engine_take(engine);
     tutti_status status = begin_or_refuse(group, c, &call);
     if (!status)
@@ -143,6 +142,15 @@ static tutti_status run_async(struct tutti_group *group, struct collective *c,
     return call_started(async, status, ret_work);
 }
 
+/*
+ * The others are in a call that this member has no memory to begin. They hear it at once: its number is not
+ * taken here, so a later call of the same kind would meet theirs, and nobody would notice.
+ */
+static tutti_status lacks_memory(struct tutti_group *group, const struct collective *c)
+{
+    return group_end_by_own(group, error_prefix("%s", call_name(&c->words)));
+}
+
 tutti_status collective_run(struct tutti_group *group, struct collective *c, tutti_status status,
                             tutti_work **work)
 {
@@ -153,6 +161,8 @@ tutti_status collective_run(struct tutti_group *group, struct collective *c, tut
         status = batch_add_collective(batch, c, status, work != NULL);
     else if (!status)
         status = work ? run_async(group, c, work) : run_blocking(group, c);
+    if (group_others_wait(group, status))
+        status = lacks_memory(group, c);
     chain_free(&c->memory);
     packed_end(&c->packed, false);
     reduce_op_release(c->op);

@@ -283,15 +283,20 @@ tutti_status group_create(struct tutti_context *context, const char *name, int64
     return TUTTI_OK;
 }
 
-/* This member fails when the others have what they waited for: they hear of it by the verdict. */
-static tutti_status end_formed(struct tutti_group *group, tutti_status status)
+void group_propose_own(struct tutti_group *group, tutti_status status)
 {
-    struct kept_error kept = {0};
     char words[CONTROL_WORDS_MAX];
 
     snprintf(words, sizeof words, "rank %d: %.*s", group->rank, TEXT_CUT(error_message(), 900));
-    error_keep(&kept);
     control_propose(group->control, status, group->rank, words);
+}
+
+tutti_status group_end_by_own(struct tutti_group *group, tutti_status status)
+{
+    struct kept_error kept = {0};
+
+    error_keep(&kept);
+    group_propose_own(group, status);
     control_await_verdict(group->control, VERDICT_WAITS_MS);
     error_give(status, &kept);
     error_forget(&kept);
@@ -334,7 +339,8 @@ tutti_status group_form(struct tutti_group *group)
         return TUTTI_OK;
     if (!group->offered)
         return agree_refuse(group, status);
-    return group->control->ready ? end_formed(group, status) : status;
+    /* The others have what they waited for: they hear of it by the verdict. */
+    return group->control->ready ? group_end_by_own(group, status) : status;
 }
 
 /* Who this process is going to be, for dumps while it waits for the store or for others. */

@@ -432,6 +432,17 @@ tutti_status group_verdict(struct tutti_group *group);
 tutti_status group_refuse(struct tutti_group *group, const struct call_words *words,
                           uint64_t bytes);
 
+/* This member cannot go on, for what the thread's error says: proposes that as the verdict. */
+void group_propose_own(struct tutti_group *group, tutti_status status);
+/* The same, and waits for the verdict. Returns the status, with its words. Without the baton. */
+tutti_status group_end_by_own(struct tutti_group *group, tutti_status status);
+/* Whether the others are to hear that this member could not begin a collective, in which they wait. Wrong
+ * arguments are the program's to correct. */
+static inline bool group_others_wait(const struct tutti_group *group, tutti_status status)
+{
+    return status == TUTTI_ERR_NO_MEMORY && group->size > 1 && !group_ended(group);
+}
+
 /* A group without members yet; ends with group_free(). `timeout_ms` 0: the default. */
 tutti_status group_create(struct tutti_context *context, const char *name, int64_t timeout_ms,
                           struct tutti_group **ret_group);

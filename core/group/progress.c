@@ -108,8 +108,6 @@ tutti_status group_refuse(struct tutti_group *group, const struct call_words *wo
 
 void group_call_failed(struct tutti_group *group, struct call *call, tutti_status status)
 {
-    char words[CONTROL_WORDS_MAX];
-
     call->doomed = true;
     if (status == TUTTI_ERR_MISMATCH && group->has_mapped && group->mapped.culprit >= 0) {
         group_mapped_mismatch(group);
@@ -120,8 +118,7 @@ void group_call_failed(struct tutti_group *group, struct call *call, tutti_statu
                   group->mapped.ranks[group->mapped.culprit]);
     if (status == TUTTI_ERR_PEER_LOST)
         return; /* suspected already: the control plane knows more about it */
-    snprintf(words, sizeof words, "rank %d: %.*s", group->rank, TEXT_CUT(error_message(), 900));
-    control_propose(group->control, status, group->rank, words);
+    group_propose_own(group, status);
 }
 
 /* ---- what moves ---- */

@@ -14,6 +14,8 @@
 
 #include "rank_tell.h"
 
+#include "unit/no_memory.h"
+
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/lsan_interface.h>
 #endif
@@ -483,6 +485,40 @@ RANK_CASE(one_aborts)
         rank_point("aborted");
     }
     finish(world, call(world, rank, size));
+}
+
+/* The victim's input is one element many times, of which no memory holds a copy. */
+RANK_CASE(one_lacks_memory)
+{
+    const int64_t one = 1, none = 0, huge = (int64_t)(NO_MEMORY_BYTES / sizeof(float) / 4);
+    const bool in_batch = number_of("TUTTI_TEST_BATCH", 0);
+    tutti_group *world = join();
+    int64_t all = size;
+    tutti_tensor in = {.data = memory,
+                       .device = {TUTTI_DEVICE_CPU, 0},
+                       .ndim = 1,
+                       .dtype = TUTTI_F32,
+                       .shape = rank == victim() ? &huge : &one,
+                       .strides = rank == victim() ? &none : NULL};
+    tutti_tensor out = floats(&all);
+
+    out.data = memory + 1;
+    check_ok(tutti_barrier(world, 0, 0));
+    rank_point("open");
+    rank_await("go");
+    if (rank == victim())
+        rank_point("lacking");
+    if (in_batch)
+        require_ok(tutti_batch_begin(world));
+    tutti_status status = tutti_all_gather(world, &in, &out, options(), 0);
+    if (rank == victim()) {
+        check_status(status, TUTTI_ERR_NO_MEMORY);
+        check_contains(tutti_last_error(), "all_gather: ");
+        rank_sleep_ms(number_of("TUTTI_TEST_STAY_MS", 0)); /* without a look at the group */
+    }
+    if (in_batch)
+        check_eq(tutti_batch_end(world, 0), TUTTI_ERR_NO_MEMORY);
+    finish(world, status && rank != victim() ? status : tutti_barrier(world, 0, 0));
 }
 
 /* Another thread of the victim ends what all wait for. */

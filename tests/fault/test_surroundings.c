@@ -236,6 +236,43 @@ Test(surroundings, ranks_of_two_hosts_on_a_cpu_each_may_spin, .timeout = FAULT_T
 }
 
 /* Which one is a member is a matter of who came first; the other one hears why it is none. */
+/* The one that lacks it computes afterwards: the others do not wait until it leaves. */
+static void lack_memory(const struct fault_way *way, const char *batch)
+{
+    struct ranks *ranks = fault_start(
+        way, "rank_fault", "one_lacks_memory", RANKS,
+        (const char *[]){"TUTTI_TEST_VICTIM=1", "TUTTI_TEST_STAY_MS=2500", batch, NULL});
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
+    for (int r = 0; r < RANKS; r++)
+        if (r != 1)
+            ranks_tell(ranks, r, "go");
+    usleep(100000); /* they wait in the call */
+    ranks_tell(ranks, 1, "go");
+    cr_assert(ranks_reach(ranks, 1, "lacking"));
+    struct fault_expected expected = {.size = RANKS,
+                                      .gone = 1u << 1,
+                                      .status = "TUTTI_ERR_NO_MEMORY",
+                                      .parts = {"rank 1: all_gather: "},
+                                      .from_ns = ranks_point_ns(ranks, 1, "lacking"),
+                                      .budget_ms = FAULT_BUDGET_MS};
+    fault_expect(ranks, &expected);
+    expected.gone = 0;
+    expected.budget_ms = 0;
+    fault_expect(ranks, &expected);
+    fault_finish(ranks);
+}
+
+FAULT_TEST_WITH_ENGINES(surroundings, who_lacks_memory_for_a_collective_is_named_at_once)
+{
+    lack_memory(way, NULL);
+}
+
+FAULT_TEST(surroundings, who_lacks_memory_for_a_batch_is_named_at_once)
+{
+    lack_memory(way, "TUTTI_TEST_BATCH=1");
+}
+
 FAULT_TEST(surroundings, who_has_the_rank_of_another_process_is_told_so)
 {
     struct ranks *ranks = fault_start(way, "rank_surroundings", "two_are_the_same_rank", 3, NULL);
