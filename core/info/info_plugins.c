@@ -30,44 +30,34 @@ static void report(tutti_plugin_info_fn fn, void *user, const tutti_plugin *plug
     fn(&info, user);
 }
 
-static void report_opened(tutti_plugin_info_fn fn, void *user, const char *path, const char *name)
-{
-    struct inspection inspection = {.plugin = NULL};
-    char reason[ERROR_MESSAGE_MAX] = "";
-
-    if (loaded_inspect(path, name, &inspection))
-        snprintf(reason, sizeof reason, "%s", error_message());
-    report(fn, user, inspection.plugin,
-           (tutti_plugin_info){.name = name,
-                               .path = path,
-                               .reason = reason,
-                               .lacks_library = inspection.lacks_library,
-                               .abi_major = inspection.major,
-                               .abi_minor = inspection.minor});
-}
-
-/* Whether the engine that the plugin drives is not installed. Another failure than PLUGIN says nothing of
- * that: no launcher may have started this process. */
+/* Whether the engine that the plugin drives is not installed; then with words. Another failure than PLUGIN
+ * says nothing of that: no launcher may have started this process. */
 static bool lacks_engine(const tutti_plugin *plugin)
 {
     const tutti_collectives_ops *ops = plugin_collectives(plugin);
     tutti_engine_version version = {.struct_size = sizeof version};
+    const uint64_t errors = error_number();
 
-    return ops && TUTTI_HAS(ops, engine) &&
-           ops->engine(&host_bare, host_self_of(plugin->name), &version) == TUTTI_ERR_PLUGIN;
+    if (!ops || !TUTTI_HAS(ops, engine) ||
+        ops->engine(&host_bare, host_self_of(plugin->name), &version) != TUTTI_ERR_PLUGIN)
+        return false;
+    if (!error_since(errors))
+        error_set(TUTTI_ERR_PLUGIN, "%s does not find its engine, and does not say why",
+                  plugin->name);
+    return true;
 }
 
-static void report_probed(tutti_plugin_info_fn fn, void *user, const char *path, const char *name)
+/* `probes`: a plugin without its engine is not ready. */
+static void report_file(tutti_plugin_info_fn fn, void *user, const char *path, const char *name,
+                        bool probes)
 {
     struct inspection inspection = {.plugin = NULL};
     char reason[ERROR_MESSAGE_MAX] = "";
-    bool lacks = false;
+    const bool refused = loaded_inspect(path, name, &inspection);
+    const bool lacks =
+        refused ? inspection.lacks_library : probes && lacks_engine(inspection.plugin);
 
-    if (loaded_inspect(path, name, &inspection))
-        lacks = inspection.lacks_library;
-    else
-        lacks = lacks_engine(inspection.plugin);
-    if (!inspection.plugin || lacks)
+    if (refused || lacks)
         snprintf(reason, sizeof reason, "%s", error_message());
     report(fn, user, inspection.plugin,
            (tutti_plugin_info){.name = name,
@@ -76,6 +66,11 @@ static void report_probed(tutti_plugin_info_fn fn, void *user, const char *path,
                                .lacks_library = lacks,
                                .abi_major = inspection.major,
                                .abi_minor = inspection.minor});
+}
+
+static void report_opened(tutti_plugin_info_fn fn, void *user, const char *path, const char *name)
+{
+    report_file(fn, user, path, name, false);
 }
 
 static void report_unopened(tutti_plugin_info_fn fn, void *user, const char *path, const char *name)
@@ -171,7 +166,7 @@ tutti_status tutti_plugin_probe(const char *path, tutti_plugin_info_fn fn, void 
     if (!path || !fn)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s is NULL", path ? "fn" : "path");
     if (search_name_of(path, name)) {
-        report_probed(fn, user, path, name);
+        report_file(fn, user, path, name, true);
         return TUTTI_OK;
     }
     plugin_open(path, &plugin); /* for its words: it refuses the name */
