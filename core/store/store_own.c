@@ -181,18 +181,29 @@ static tutti_status own_get(tutti_store *store, const char *key, const struct st
     }
 }
 
-static tutti_status own_set(tutti_store *store, const char *key, struct store_slice value,
-                            const struct store_time *time)
+/* By the table's set or append; `what` it is. */
+static tutti_status own_write(struct own_store *own,
+                              tutti_status (*write)(void *self, const char *key, const void *data,
+                                                    size_t size, int64_t timeout_ms),
+                              const char *what, const char *key, struct store_slice value,
+                              const struct store_time *time)
 {
-    struct own_store *own = self(store);
     uint64_t number;
     tutti_status status = begin(own, time, &number);
 
     if (status)
         return status;
-    status = own->table.set(own->self, key, value.data, value.size, left_ms(time));
+    status = write(own->self, key, value.data, value.size, left_ms(time));
     store_turn_give(&own->turn);
-    return status ? failed(status, "set", key, number) : TUTTI_OK;
+    return status ? failed(status, what, key, number) : TUTTI_OK;
+}
+
+static tutti_status own_set(tutti_store *store, const char *key, struct store_slice value,
+                            const struct store_time *time)
+{
+    struct own_store *own = self(store);
+
+    return own_write(own, own->table.set, "set", key, value, time);
 }
 
 static tutti_status own_compare_set(tutti_store *store, const char *key,
@@ -243,16 +254,9 @@ static tutti_status own_append(tutti_store *store, const char *key, struct store
                                const struct store_time *time)
 {
     struct own_store *own = self(store);
-    uint64_t number;
 
-    if (!own->table.append)
-        return lacks("append");
-    tutti_status status = begin(own, time, &number);
-    if (status)
-        return status;
-    status = own->table.append(own->self, key, value.data, value.size, left_ms(time));
-    store_turn_give(&own->turn);
-    return status ? failed(status, "append", key, number) : TUTTI_OK;
+    return own->table.append ? own_write(own, own->table.append, "append", key, value, time)
+                             : lacks("append");
 }
 
 static tutti_status own_remove(tutti_store *store, const char *key, const struct store_time *time,
