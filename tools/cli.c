@@ -61,20 +61,24 @@ const char *cli_nearest(const char *word, const char *const *candidates)
     return *candidates;
 }
 
+/* The entry of "--name" or "--name=value", NULL: none. */
+static const GOptionEntry *long_option(const GOptionEntry *entries, const char *arg)
+{
+    const size_t length = strcspn(arg + 2, "=");
+
+    for (; entries->long_name; entries++)
+        if (strlen(entries->long_name) == length &&
+            strncmp(entries->long_name, arg + 2, length) == 0)
+            return entries;
+    return NULL;
+}
+
 /* The first long option in argv that `entries` does not have, without its dashes and value. */
 static char *unknown_option(const GOptionEntry *entries, char *const *argv)
 {
-    for (char *const *arg = argv + 1; *arg && strcmp(*arg, "--") != 0; arg++) {
-        if (!g_str_has_prefix(*arg, "--"))
-            continue;
-        g_autofree char *name = g_strndup(*arg + 2, strcspn(*arg + 2, "="));
-        const GOptionEntry *entry = entries;
-
-        while (entry->long_name && strcmp(entry->long_name, name) != 0)
-            entry++;
-        if (!entry->long_name)
-            return g_steal_pointer(&name);
-    }
+    for (char *const *arg = argv + 1; *arg && strcmp(*arg, "--") != 0; arg++)
+        if (g_str_has_prefix(*arg, "--") && !long_option(entries, *arg))
+            return g_strndup(*arg + 2, strcspn(*arg + 2, "="));
     return NULL;
 }
 
@@ -131,12 +135,20 @@ static bool takes_value(const GOptionEntry *entries, char letter)
     return false;
 }
 
-static bool names_value(const GOptionEntry *entries, const char *name)
+/* Whether the value of "--name" is the next word. */
+static bool names_value(const GOptionEntry *entries, const char *arg)
 {
-    for (; entries->long_name; entries++)
-        if (strcmp(entries->long_name, name) == 0)
-            return entries->arg != G_OPTION_ARG_NONE;
-    return false;
+    const GOptionEntry *entry = strchr(arg, '=') ? NULL : long_option(entries, arg);
+
+    return entry && entry->arg != G_OPTION_ARG_NONE;
+}
+
+/* The entry of "--name=value" when it takes no value, which GOption would ignore; NULL: it does. */
+static const GOptionEntry *needless_value(const GOptionEntry *entries, const char *arg)
+{
+    const GOptionEntry *entry = strchr(arg, '=') ? long_option(entries, arg) : NULL;
+
+    return entry && entry->arg == G_OPTION_ARG_NONE ? entry : NULL;
 }
 
 /* How many bytes of "-n4" are the option, 0: it holds no value. */
@@ -150,9 +162,10 @@ static size_t option_length(const GOptionEntry *entries, const char *arg)
 
 /*
  * GOption knows "-n 4" only: "-n4" becomes two words, as getopt(3) would take it. The words stay for
- * the life of the process.
+ * the life of the process. False after having said that an option takes no value.
  */
-static void split_values(const GOptionEntry *entries, bool stop_early, int *argc, char ***argv)
+static bool split_values(const char *verb, const GOptionEntry *entries, bool stop_early, int *argc,
+                         char ***argv)
 {
     static GPtrArray *kept;
     GPtrArray *words = g_ptr_array_new();
@@ -169,7 +182,13 @@ static void split_values(const GOptionEntry *entries, bool stop_early, int *argc
         if (is_option && strcmp(arg, "--") == 0) {
             options = false;
         } else if (is_option && arg[1] == '-') {
-            value = names_value(entries, arg + 2);
+            const GOptionEntry *wrong = needless_value(entries, arg);
+
+            if (wrong) {
+                cli_usage(verb, "--%s takes no value: '%s'", wrong->long_name, arg);
+                return false;
+            }
+            value = names_value(entries, arg);
         } else if (is_option) {
             length = option_length(entries, arg);
             value = length && !arg[length];
@@ -187,6 +206,7 @@ static void split_values(const GOptionEntry *entries, bool stop_early, int *argc
     *argc = (int)words->len;
     g_ptr_array_add(words, NULL);
     *argv = (char **)words->pdata;
+    return true;
 }
 
 /* An option's line, wrapped behind its name; any other line that is indented stays as it is. */
@@ -242,7 +262,8 @@ bool cli_parse(const char *verb, const char *parameters, const char *summary,
         watcher.fn(verb, entries, watcher.user);
         return false;
     }
-    split_values(entries, stop_early, argc, argv);
+    if (!split_values(verb, entries, stop_early, argc, argv))
+        return false;
 
     g_autofree char **before = g_memdup2(*argv, ((gsize)*argc + 1) * sizeof **argv);
 

@@ -554,6 +554,8 @@ Test(run, wrong_command_lines_are_answered_with_words, .timeout = 60)
         {"run -m true", 2, "tutti run: unknown option -m\n"},
         {"run -n ./x", 2, "tutti run: -n needs a number, not './x'"},
         {"run --tee 3 true", 2, "tutti run: --tee takes no value, and there is no program '3'\n"},
+        {"run --tee=3 true", 2, "tutti run: --tee takes no value: '--tee=3'\n"},
+        {"info --json=yes", 2, "tutti info: --json takes no value: '--json=yes'\n"},
         {"run no-such-program", 127, "program 'no-such-program' was not found in PATH"},
         {"run ./no/such/program", 127, "cannot be started: No such file or directory"},
         {"run /tmp", 126, "it is a directory"},
