@@ -40,7 +40,7 @@ void launcher_say_outcome(struct launcher *l)
                                    ? " (built for another machine, or a script without a #! line)"
                                    : "");
     } else if (l->first) {
-        const struct rank *culprit = records_culprit(l->ranks, l->started, l->first);
+        const struct rank *culprit = records_culprit(l->records, l->first);
         g_auto(GStrv) tail = output_tail(l->output, culprit->index, TAIL_LINES);
         struct report report = {
             .ranks = l->ranks,
@@ -77,7 +77,7 @@ int launcher_exit_code(const struct launcher *l)
     if (l->exec_errno)
         return l->exec_errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
     if (l->first) {
-        const struct rank *culprit = records_culprit(l->ranks, l->started, l->first);
+        const struct rank *culprit = records_culprit(l->records, l->first);
 
         return report_exit_code((rank_failed(culprit) ? culprit : l->first)->wait_status);
     }

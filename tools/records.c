@@ -15,7 +15,7 @@
 struct rank_record {
     struct exit_record said;
     pid_t sender;
-    struct rank *culprit; /* NULL: none, or none of this job */
+    struct rank *culprit; /* once settled; NULL: none, or none of this job */
 };
 
 struct records {
@@ -24,6 +24,7 @@ struct records {
     char *name;
     struct rank *ranks;
     int count;
+    GHashTable *places; /* pid of each process that has said something -> its rank */
     record_fn fn;
     void *user;
 };
@@ -44,6 +45,7 @@ struct records *records_new(const char *run_id, struct rank *ranks, int count, r
     const int on = 1;
 
     *records = (struct records){.ranks = ranks, .count = count, .fn = fn, .user = user};
+    records->places = g_hash_table_new(NULL, NULL);
     records->name = g_strdup_printf("tutti-run-%s", run_id);
     records->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -71,6 +73,7 @@ void records_free(struct records *records)
         close(records->fd);
     for (int i = 0; i < records->count; i++)
         g_clear_pointer(&records->ranks[i].record, g_free);
+    g_hash_table_unref(records->places);
     g_free(records->name);
     g_free(records);
 }
@@ -80,23 +83,35 @@ char *records_name(const struct records *records, int rank)
     return g_strdup_printf("%s/%d", records->name, rank);
 }
 
-/* By its process; else by what it said to be; else, in a world of the job's size, by its number. */
+/* By its process, which the launcher has started, or which a wrapper has and that has sent a record; else,
+ * in a world of the job's size, by its number. */
 static struct rank *find_culprit(const struct records *records, const struct exit_record *said)
 {
     struct rank *found = NULL;
 
     if (said->culprit < 0 || said->culprit == said->rank)
         return NULL;
-    for (int i = 0; i < records->count && !found && said->culprit_pid; i++) {
-        struct rank *rank = &records->ranks[i];
-
-        if (rank->pid == said->culprit_pid ||
-            (rank->record && rank->record->sender == said->culprit_pid))
-            found = rank;
-    }
+    for (int i = 0; i < records->count && !found && said->culprit_pid; i++)
+        if (records->ranks[i].pid == said->culprit_pid)
+            found = &records->ranks[i];
+    if (!found && said->culprit_pid)
+        found = g_hash_table_lookup(records->places, GINT_TO_POINTER(said->culprit_pid));
     if (!found && said->size == records->count && said->culprit < records->count)
         found = &records->ranks[said->culprit];
     return found == &records->ranks[said->place] ? NULL : found;
+}
+
+/* Only when all have been read: a rank may be named before it has sent its own record. */
+static void settle(struct records *records)
+{
+    for (int i = 0; i < records->count; i++) {
+        struct rank_record *record = records->ranks[i].record;
+
+        if (record)
+            record->culprit = record->said.kind == EXIT_RECORD_FAILED
+                                  ? find_culprit(records, &record->said)
+                                  : NULL;
+    }
 }
 
 static void keep(struct records *records, const struct exit_record *said, pid_t sender)
@@ -107,7 +122,7 @@ static void keep(struct records *records, const struct exit_record *said, pid_t 
         rank->record = g_new0(struct rank_record, 1);
     rank->record->said = *said;
     rank->record->sender = sender;
-    rank->record->culprit = said->kind == EXIT_RECORD_FAILED ? find_culprit(records, said) : NULL;
+    g_hash_table_insert(records->places, GINT_TO_POINTER(sender), rank);
     records->fn(rank, records->user);
 }
 
@@ -202,11 +217,14 @@ static bool has_left_a_group(const struct rank *rank, const struct rank *victim)
     return rank->exited && !rank->terminated && victim->record->said.status == TUTTI_ERR_PEER_LOST;
 }
 
-const struct rank *records_culprit(const struct rank *ranks, int count, const struct rank *seen)
+const struct rank *records_culprit(struct records *records, const struct rank *seen)
 {
     const struct rank *at = seen, *best = NULL;
 
-    for (int hops = 0; hops < count && record_is_victim(at); hops++) {
+    if (!records)
+        return seen;
+    settle(records);
+    for (int hops = 0; hops < records->count && record_is_victim(at); hops++) {
         const struct rank *next = at->record->culprit;
 
         if (is_to_blame(next))
@@ -217,9 +235,12 @@ const struct rank *records_culprit(const struct rank *ranks, int count, const st
     }
     if (is_to_blame(at) && rank_failed(at))
         return at;
-    for (int i = 0; i < count; i++)
-        if (is_to_blame(&ranks[i]) && (!best || ranks[i].exit_order < best->exit_order))
-            best = &ranks[i];
+    for (int i = 0; i < records->count; i++) {
+        const struct rank *rank = &records->ranks[i];
+
+        if (is_to_blame(rank) && (!best || rank->exit_order < best->exit_order))
+            best = rank;
+    }
     if (best)
         return best;
     return at != seen && !rank_failed(at) ? at : seen;

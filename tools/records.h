@@ -32,7 +32,7 @@ void records_read(struct records *records);
 const char *record_message(const struct rank *rank);
 /* Whether the rank's own process is in its exit handlers and has left a group behind. */
 bool record_is_leaving(const struct rank *rank);
-/* Whether it ended because of another one. */
+/* Whether it ended because of another one, as far as records_culprit() knew when it was called last. */
 bool record_is_victim(const struct rank *rank);
 
 /* Whether the rank ended badly, and not because the launcher ended it. */
@@ -41,8 +41,9 @@ bool rank_failed(const struct rank *rank);
 /*
  * The rank that is to blame for the failure that the launcher saw first, in `seen`. A rank that names
  * another one as the reason is not, as long as that one, or one that names nobody, ended badly. A rank
- * that has left its group by exit(0) is, if there is no other.
+ * that has left its group by exit(0) is, if there is no other. It looks at all records that have come, in
+ * whatever order. Without `records` it is `seen`.
  */
-const struct rank *records_culprit(const struct rank *ranks, int count, const struct rank *seen);
+const struct rank *records_culprit(struct records *records, const struct rank *seen);
 
 #endif

@@ -157,8 +157,8 @@ static void describe_others(const struct report *report, const struct block *blo
 
     for (int i = 0; i < report->count; i++) {
         const struct rank *rank = &report->ranks[i];
-        bool is_later =
-            !rank->exited || record_is_victim(rank) || rank->exit_order > report->first->exit_order;
+        bool is_later = !rank->exited || rank->terminated || record_is_victim(rank) ||
+                        rank->exit_order > report->first->exit_order;
 
         if (rank == report->first || is_later != later)
             continue;
@@ -249,7 +249,15 @@ static void describe_first(const struct report *report, const struct block *bloc
     const struct rank *first = report->first;
     int status = first->wait_status;
 
-    if (WIFSIGNALED(status)) {
+    if (first->terminated || !first->exited) {
+        g_autofree char *fate = fate_of(report, first);
+
+        block_line(
+            block, "first",
+            "rank %d (pid %d) was exiting without tutti_group_destroy(); others failed by that",
+            first->index, first->pid);
+        block_line(block, "", "%s", fate);
+    } else if (WIFSIGNALED(status)) {
         g_autofree char *words = signal_words(WTERMSIG(status));
 
         block_line(block, "first", "rank %d (pid %d) was ended by %s%s", first->index, first->pid,

@@ -160,6 +160,86 @@ Test(culprit, a_rank_that_takes_its_time_to_exit_keeps_its_code, .timeout = 60)
     ran_free(&r);
 }
 
+/* A wrapper does not exit by itself in time: the launcher's own signal is not the cause of the failure. */
+Test(culprit, a_wrapper_that_the_launcher_ended_is_said_to_be_so, .timeout = 60)
+{
+    static const struct {
+        const char *options, *first, *fate;
+    } cases[] = {
+        {"--wait 0", "", " ended by the launcher (SIGTERM)\n"},
+        {"--wait 0 --grace 0.1", "trap \"\" TERM;", " killed by the launcher: still there "}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        struct ran r = ran("$TUTTI run -n 3 --backend shm %s -- sh -c '%s %s/leaver 1 return; [ "
+                           "$RANK != 1 ] && exit 1; sleep 20'",
+                           cases[i].options, cases[i].first, TUTTI_TEST_PROGRAMS);
+
+        CONTAINS(r.err, "first    rank 1 (pid ");
+        CONTAINS(r.err, ") was exiting without tutti_group_destroy(); others failed by that\n");
+        CONTAINS(r.err, cases[i].fate);
+        LACKS(r.err, "sent by the rank or another process");
+        LACKS(r.err, "was ended by signal");
+        cr_assert_eq(r.code, 1, "%s", r.err);
+        ran_free(&r);
+    }
+}
+
+/* Rank 1 names the process of rank 2, which its wrapper has started, before or after that one has sent a
+ * record of its own. The world is not as large as the job, so that numbers do not tell. */
+static const char teller[] =
+    "import os, socket, struct, sys, time\n"
+    "me = int(os.environ['RANK'])\n"
+    "path = os.environ['TUTTI_RUN_SOCKET'].rsplit('/', 1)[0]\n"
+    "s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+    "def done(name, text=''):\n"
+    "    open(name + '.new', 'w').write(text)\n"
+    "    os.rename(name + '.new', name)\n"
+    "def wait(name):\n"
+    "    end = time.monotonic() + 20\n"
+    "    while not os.path.exists(name) and time.monotonic() < end: time.sleep(0.01)\n"
+    "    return open(name).read()\n"
+    "def send(culprit, pid):\n"
+    "    s.sendto(struct.pack('<IBIiiiii', 0x31525554, 1, me, -5, me, 7, culprit, pid) + "
+    "bytes(4),\n"
+    "             b'\\0' + path.encode())\n"
+    "    done('sent%d' % me)\n"
+    "first = int(sys.argv[1])\n"
+    "if me == 0: sys.exit(0)\n"
+    "if me == 2:\n"
+    "    done('pid', str(os.getpid()))\n"
+    "    if first == 1: wait('sent1')\n"
+    "    send(-1, 0)\n"
+    "    wait('gone')\n"
+    "    time.sleep(0.3)\n"
+    "    sys.exit(5)\n"
+    "if first == 2: wait('sent2')\n"
+    "send(2, int(wait('pid')))\n"
+    "wait('sent2')\n"
+    "done('gone')\n"
+    "sys.exit(4)\n";
+
+Test(culprit, a_wrapped_rank_is_blamed_in_whatever_order_records_come, .timeout = 60)
+{
+    g_autofree char *python = g_find_program_in_path("python3");
+
+    if (!python)
+        cr_skip_test("there is no python3");
+    for (int first = 1; first <= 2; first++) {
+        char *folder = folder_new();
+        g_autofree char *script = g_build_filename(folder, "teller.py", NULL);
+
+        cr_assert(g_file_set_contents(script, teller, -1, NULL));
+        struct ran r = ran("cd '%s' && $TUTTI run -n 3 --wait 20 -- sh -c 'python3 teller.py %d; "
+                           "exit $?'",
+                           folder, first);
+
+        CONTAINS(r.err, "first    rank 2 (pid ");
+        cr_assert_eq(r.code, 5, "%s", r.err);
+        ran_free(&r);
+        folder_remove(folder);
+    }
+}
+
 Test(culprit, a_job_inside_a_job_blames_its_own_rank, .timeout = 60)
 {
     struct ran r =
