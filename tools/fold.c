@@ -130,3 +130,14 @@ char *fold_ranges(const GArray *ranks)
     }
     return g_string_free(text, FALSE);
 }
+
+GString *fold_words(const struct fold_line *line)
+{
+    GString *words = g_string_new(NULL);
+    g_autofree char *ranges = fold_ranges(line->ranks);
+
+    g_string_printf(words, "tutti run: ranks %s (%u): ", ranges, line->ranks->len);
+    g_string_append_len(words, line->text->str, (gssize)line->text->len);
+    g_string_append_c(words, '\n');
+    return words;
+}

@@ -2,7 +2,8 @@
 /*
  * Equal error lines of several ranks. When a group fails, each rank prints what tutti_last_error() says,
  * which is the same on all of them. A line of stderr with a message in it that libtutti has told the
- * launcher (records.h) is entered here instead of printed, and the report shows it once, with the ranks.
+ * launcher (records.h) is entered here instead of printed, and shown once, with the ranks: by the report of
+ * a job that fails, a moment later (output.c) in one that goes on.
  */
 #ifndef TUTTI_TOOLS_FOLD_H
 #define TUTTI_TOOLS_FOLD_H
@@ -14,9 +15,9 @@ struct fold;
 
 /* One line, and who has printed it. */
 struct fold_line {
-    GString *text; /* without its newline */
+    GString *text; /* without its newline; may hold NUL bytes */
     GArray *ranks; /* of int, ascending */
-    bool printed;  /* for one of them: the others' need not be */
+    guint told;    /* how many ranks had printed it when we printed it last, 0: not yet */
 };
 
 struct fold *fold_new(void);
@@ -30,6 +31,9 @@ struct fold_line *fold_take(struct fold *fold, int rank, const char *text, size_
 
 /* All of them, struct fold_line *, in the order in which they came. */
 const GPtrArray *fold_lines(const struct fold *fold);
+
+/* "tutti run: ranks 0,2-5 (5): TEXT" and a newline; freed with g_string_free(). */
+GString *fold_words(const struct fold_line *line);
 
 /* "0,2-5" of ascending numbers; freed with g_free(). */
 char *fold_ranges(const GArray *ranks);

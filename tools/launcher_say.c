@@ -4,28 +4,12 @@
 #include <string.h>
 
 #include "cli.h"
-#include "fold.h"
 #include "launcher_inside.h"
 
 enum { TAIL_LINES = 20 };
 
-/* Where no report does. */
-static void say_folded(struct launcher *l, const GPtrArray *folded)
-{
-    for (guint i = 0; i < folded->len; i++) {
-        const struct fold_line *line = folded->pdata[i];
-        g_autofree char *ranges = fold_ranges(line->ranks);
-        g_autofree char *text = g_strdup_printf("tutti run: ranks %s (%u): %s\n", ranges,
-                                                line->ranks->len, line->text->str);
-
-        if (line->ranks->len > 1)
-            output_say(l->output, text);
-    }
-}
-
 void launcher_say_outcome(struct launcher *l)
 {
-    const GPtrArray *folded = output_folded(l->output);
     g_autofree char *text = NULL;
 
     double seconds = (double)(g_get_monotonic_time() - l->began_us) / 1e6;
@@ -41,6 +25,7 @@ void launcher_say_outcome(struct launcher *l)
                                    : "");
     } else if (l->first) {
         const struct rank *culprit = records_culprit(l->records, l->first);
+        const GPtrArray *folded = output_folded(l->output);
         g_auto(GStrv) tail = output_tail(l->output, culprit->index, TAIL_LINES);
         struct report report = {
             .ranks = l->ranks,
@@ -67,7 +52,7 @@ void launcher_say_outcome(struct launcher *l)
                                sigabbrev_np(l->interrupted), seconds);
     }
     if (!l->first || l->exec_errno)
-        say_folded(l, folded);
+        output_print_held(l->output);
     if (text)
         output_say(l->output, text);
 }

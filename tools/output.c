@@ -173,13 +173,46 @@ static void stream_release(struct stream *stream)
 {
     struct fold_line *line = g_steal_pointer(&stream->held);
 
-    if (!line || line->printed)
+    if (!line || line->told)
         return;
-    line->printed = true;
+    line->told = 1;
 
-    g_autofree char *text = g_strconcat(line->text->str, "\n", NULL);
+    GString *text = g_string_new_len(line->text->str, (gssize)line->text->len);
 
-    stream_put(stream, text, strlen(text));
+    g_string_append_c(text, '\n');
+    stream_put(stream, text->str, text->len);
+    g_string_free(text, TRUE);
+}
+
+/* What one rank alone has printed stands on a line of its own. */
+static void release_single(struct output *output)
+{
+    for (int i = 0; i < output->options.ranks; i++) {
+        struct stream *stream = &output->streams[2 * i + OUTPUT_STDERR];
+
+        if (stream->held && stream->held->ranks->len == 1)
+            stream_release(stream);
+        stream->held = NULL;
+    }
+}
+
+void output_print_held(struct output *output)
+{
+    const GPtrArray *lines = fold_lines(output->fold);
+
+    release_single(output);
+    for (guint i = 0; i < lines->len; i++) {
+        struct fold_line *line = lines->pdata[i];
+
+        if (line->ranks->len == line->told)
+            continue;
+
+        GString *words = fold_words(line);
+
+        sink_add(sink_of(output, OUTPUT_STDERR), words->str, words->len);
+        g_string_free(words, TRUE);
+        line->told = line->ranks->len;
+    }
 }
 
 static gboolean hold_over(gpointer user)
@@ -187,8 +220,7 @@ static gboolean hold_over(gpointer user)
     struct output *output = user;
 
     output->hold_timer = 0;
-    for (int i = 0; i < output->options.ranks; i++)
-        stream_release(&output->streams[2 * i + OUTPUT_STDERR]);
+    output_print_held(output);
     return G_SOURCE_REMOVE;
 }
 
@@ -485,21 +517,28 @@ void output_fold(struct output *output, const char *message)
 
 const GPtrArray *output_folded(struct output *output)
 {
-    for (int i = 0; i < output->options.ranks; i++) {
-        struct stream *stream = &output->streams[2 * i + OUTPUT_STDERR];
-
-        if (stream->held && stream->held->ranks->len == 1)
-            stream_release(stream);
-        stream->held = NULL;
-    }
+    release_single(output);
     return fold_lines(output->fold);
+}
+
+/* A NUL ends no line. */
+static char *without_nuls(const char *text, size_t size)
+{
+    char *kept = g_malloc(size + 1);
+    size_t length = 0;
+
+    for (size_t i = 0; i < size; i++)
+        if (text[i])
+            kept[length++] = text[i];
+    kept[length] = 0;
+    return kept;
 }
 
 /* What a terminal would show of the line in the end: the text after the last carriage return, no
  * control characters, valid UTF-8, bounded. */
-char *output_readable(const char *line, size_t most)
+char *output_readable(const char *line, size_t size, size_t most)
 {
-    g_autofree char *trimmed = g_strchomp(g_strdup(line));
+    g_autofree char *trimmed = g_strchomp(without_nuls(line, size));
     const char *shown = strrchr(trimmed, '\r');
     GString *out = g_string_new(NULL);
 
@@ -518,13 +557,13 @@ char *output_readable(const char *line, size_t most)
 char **output_tail(const struct output *output, int rank, int lines)
 {
     const GString *tail = output->streams[2 * rank + OUTPUT_STDERR].tail;
-    g_autofree char *text = g_strchomp(g_strdup(tail->str));
+    g_autofree char *text = g_strchomp(without_nuls(tail->str, tail->len));
     g_auto(GStrv) all = g_strsplit(text, "\n", -1);
     int count = (int)g_strv_length(all), first = MAX(count - lines, 0);
     g_autoptr(GPtrArray) last = g_ptr_array_new();
 
     for (int i = first; i < count; i++)
-        g_ptr_array_add(last, output_readable(all[i], OUTPUT_TAIL_LINE_BYTES));
+        g_ptr_array_add(last, output_readable(all[i], strlen(all[i]), OUTPUT_TAIL_LINE_BYTES));
     g_ptr_array_add(last, NULL);
     return (char **)g_ptr_array_free(g_steal_pointer(&last), FALSE);
 }

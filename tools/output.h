@@ -60,13 +60,16 @@ void output_say(struct output *output, const char *text);
 
 /* From now on lines of stderr that hold the message may be printed once for all ranks. */
 void output_fold(struct output *output, const char *message);
+/* Prints the lines that wait; those of several ranks once, with the ranks. In a job that goes on this happens
+ * by itself, soon after a line has come. */
+void output_print_held(struct output *output);
 /* Prints the lines that wait and that one rank alone has printed. All, struct fold_line *, with them; what
  * several ranks have printed is for the caller to say. */
 const GPtrArray *output_folded(struct output *output);
 
 /* The beginning of a line as a terminal may show it: no control characters, valid UTF-8; freed with
  * g_free(). */
-char *output_readable(const char *line, size_t most);
+char *output_readable(const char *line, size_t size, size_t most);
 
 /* The last lines of a rank's stderr, at most `lines`, made fit for a terminal; free with
  * g_strfreev(). */

@@ -190,7 +190,7 @@ static void describe_others(const struct report *report, const struct block *blo
 static void describe_fold(const struct block *block, const struct fold_line *line)
 {
     g_autofree char *ranges = fold_ranges(line->ranks);
-    g_autofree char *text = output_readable(line->text->str, line->text->len);
+    g_autofree char *text = output_readable(line->text->str, line->text->len, line->text->len);
 
     block_line(block, "", "  ranks %s (%u): %s", ranges, line->ranks->len, text);
 }
@@ -205,7 +205,8 @@ static int find_folded(const struct report *report, const char *shown)
 {
     for (guint i = 0; i < report->folded->len; i++) {
         const struct fold_line *line = report->folded->pdata[i];
-        g_autofree char *text = output_readable(line->text->str, OUTPUT_TAIL_LINE_BYTES);
+        g_autofree char *text =
+            output_readable(line->text->str, line->text->len, OUTPUT_TAIL_LINE_BYTES);
 
         if (is_folded(line) && strcmp(text, shown) == 0)
             return (int)i;

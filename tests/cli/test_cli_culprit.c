@@ -4,6 +4,7 @@
  * of each kind; TUTTI_TEST_RUNS is how many there are instead.
  */
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -331,6 +332,43 @@ Test(culprit, those_that_lose_a_rank_print_one_message_for_all, .timeout = 60)
     CONTAINS(r.err, "  ranks 0,1,3 (3): group world: rank 2 (host ");
     cr_assert_eq(count_of(r.err, "group world: "), 1, "%s", r.err);
     ran_free(&r);
+}
+
+/* The ranks do not end: a service may go on for days after such a message. */
+Test(culprit, a_job_that_goes_on_prints_the_message_of_all_at_once, .timeout = 60)
+{
+    char *folder = folder_new();
+    g_autofree char *log = g_build_filename(folder, "log", NULL);
+    g_autofree char *words =
+        g_strdup_printf("run -n 3 -- sh -c 'cd %s; %s/leaver 9 return; sleep 40; exit 0'", folder,
+                        TUTTI_TEST_PROGRAMS);
+
+    g_setenv("TUTTI_BACKEND", "nonesuch", TRUE);
+    const pid_t job = command_start(words, log);
+    g_unsetenv("TUTTI_BACKEND");
+    cr_expect(wait_for_words(folder, "log",
+                             "tutti run: ranks 0-2 (3): group world: backend nonesuch is not", 25));
+    kill(job, SIGTERM);
+    cr_expect_eq(command_wait(job, 20), 128 + SIGTERM);
+    g_autofree char *text = folder_read(folder, "log");
+    cr_expect_eq(count_of(text, "ranks 0-2 (3): "), 1, "%s", text);
+    folder_remove(folder);
+}
+
+/* The message of tutti stands between two NUL bytes, in a job without a report and in one with it. */
+Test(culprit, bytes_after_a_nul_in_the_message_of_all_are_kept, .timeout = 60)
+{
+    static const char job[] = "$TUTTI run -n 2 --backend nonesuch -- sh -c 'said=$(%s/hello 2>&1); "
+                              "printf \"\\000a%%s\\000behind\\n\" \"$said\" >&2; exit %d' 2>&1 "
+                              "| tr '\\000' '#'";
+    struct ran ends = ran(job, TUTTI_TEST_PROGRAMS, 0), fails = ran(job, TUTTI_TEST_PROGRAMS, 1);
+
+    CONTAINS(ends.out, "tutti run: ranks 0,1 (2): #agroup world: ");
+    CONTAINS(ends.out, "#behind\n");
+    CONTAINS(fails.out, "  ranks 0,1 (2): agroup world: ");
+    CONTAINS(fails.out, "behind\n");
+    ran_free(&ends);
+    ran_free(&fails);
 }
 
 Test(culprit, what_a_rank_prints_after_a_message_stays_behind_it, .timeout = 60)
