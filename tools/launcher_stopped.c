@@ -6,6 +6,7 @@
  * with it, goes on. A rank that a debugger holds is not stopped in this sense.
  */
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -13,10 +14,10 @@
 
 enum { SAY_AFTER_S = 3 };
 
-/* The letter of /proc/PID/stat, 0: there is no such process. */
-static char state_of(pid_t pid)
+/* The letter of a stat file below /proc, 0: there is no such process or thread. */
+static char state_in(const char *path)
 {
-    g_autofree char *path = g_strdup_printf("/proc/%d/stat", pid), *text = NULL;
+    g_autofree char *text = NULL;
     const char *name_end;
 
     if (!g_file_get_contents(path, &text, NULL, NULL) || !(name_end = strrchr(text, ')')))
@@ -24,7 +25,60 @@ static char state_of(pid_t pid)
     return name_end[1] ? name_end[2] : 0;
 }
 
-/* Whether the rank's session has processes besides its own, and all are stopped. */
+/* How many threads of a process are stopped, and how many could run. One that has ended is neither. */
+struct threads {
+    int stopped, others;
+    char state; /* of one of the others */
+};
+
+static struct threads threads_of(pid_t pid)
+{
+    g_autofree char *folder = g_strdup_printf("/proc/%d/task", pid);
+    g_autoptr(GDir) tasks = g_dir_open(folder, 0, NULL);
+    struct threads threads = {0};
+    const char *task;
+
+    while (tasks && (task = g_dir_read_name(tasks))) {
+        g_autofree char *path = g_strdup_printf("%s/%s/stat", folder, task);
+        const char state = state_in(path);
+
+        if (state == 'T') {
+            threads.stopped++;
+        } else if (state && !strchr("ZXx", state)) {
+            threads.others++;
+            threads.state = state;
+        }
+    }
+    return threads;
+}
+
+/* Whether the process sleeps in a call that waits for a child. `unknown`: the answer where the kernel does not
+ * tell which call it is in. */
+static bool waits_for_child(pid_t pid, bool unknown)
+{
+    static const int calls[] = {SYS_wait4, SYS_waitid, SYS_rt_sigsuspend};
+    g_autofree char *path = g_strdup_printf("/proc/%d/syscall", pid), *text = NULL;
+
+    if (!g_file_get_contents(path, &text, NULL, NULL))
+        return unknown;
+    for (size_t i = 0; i < G_N_ELEMENTS(calls); i++) {
+        g_autofree char *number = g_strdup_printf("%d ", calls[i]);
+
+        if (g_str_has_prefix(text, number))
+            return true;
+    }
+    return false;
+}
+
+/* A shell, or another program without threads, that does nothing but wait for what it has started. */
+static bool is_waiting_wrapper(pid_t pid, struct threads threads, bool unknown)
+{
+    return !threads.stopped && threads.others == 1 && threads.state == 'S' &&
+           waits_for_child(pid, unknown);
+}
+
+/* Whether the rank's session has processes besides its own that are stopped, and the others are wrappers that
+ * wait for them. */
 static bool are_children_stopped(pid_t rank)
 {
     g_autoptr(GDir) processes = g_dir_open("/proc", 0, NULL);
@@ -36,19 +90,25 @@ static bool are_children_stopped(pid_t rank)
 
         if (!cli_parse_int(name, 1, G_MAXINT, &pid) || pid == rank || getsid(pid) != rank)
             continue;
-        if (state_of(pid) != 'T')
+
+        const struct threads threads = threads_of(pid);
+
+        if (threads.others && !is_waiting_wrapper(pid, threads, false))
             return false;
-        some = true;
+        some |= threads.stopped > 0;
     }
     return some;
 }
 
-/* A shell that waits for the program is stopped with it. */
+/* All of its threads are, or it is a wrapper around one of which all are. A rank that works while a process that
+ * it has started is stopped is not. */
 static bool is_stopped(pid_t rank)
 {
-    const char state = state_of(rank);
+    const struct threads threads = threads_of(rank);
 
-    return state == 'T' || (state == 'S' && are_children_stopped(rank));
+    if (threads.stopped)
+        return !threads.others;
+    return is_waiting_wrapper(rank, threads, true) && are_children_stopped(rank);
 }
 
 static struct rank *first_left(const struct launcher *l)

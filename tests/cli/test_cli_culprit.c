@@ -287,7 +287,10 @@ Test(culprit, what_is_no_record_changes_nothing, .timeout = 60)
 
 Test(culprit, a_rank_that_stays_stopped_when_all_others_have_ended_is_named, .timeout = 60)
 {
-    static const char *const ways[] = {"kill -STOP $$", "sh -c \"kill -STOP \\$\\$\"; true"};
+    /* The rank itself, what its wrapper waits for, and what the wrapper's wrapper waits for. */
+    static const char *const ways[] = {
+        "kill -STOP $$", "sh -c \"kill -STOP \\$\\$\"; true",
+        "sh -c \"sh -c \\\"kill -STOP \\\\\\$\\\\\\$\\\"; true\"; true"};
 
     for (size_t i = 0; i < G_N_ELEMENTS(ways); i++) {
         struct ran r =
@@ -310,6 +313,33 @@ Test(culprit, a_rank_that_was_stopped_for_a_while_is_no_failure, .timeout = 60)
 
     cr_assert_eq(r.code, 0, "%s", r.err);
     ran_free(&r);
+}
+
+/* Its first thread sleeps or waits for a process that is stopped, and another one works. */
+Test(culprit, a_rank_that_works_beside_a_stopped_child_is_not_stopped, .timeout = 60)
+{
+    static const char *const sleeps[] = {"time.sleep(5)", "child.wait()"};
+    g_autofree char *python = g_find_program_in_path("python3");
+
+    if (!python)
+        cr_skip_test("there is no python3");
+    for (size_t i = 0; i < G_N_ELEMENTS(sleeps); i++) {
+        struct ran r = ran("$TUTTI run -n 2 --stopped 1 -- python3 -c '\n"
+                           "import os, subprocess, threading, time\n"
+                           "if os.environ[\"RANK\"] == \"0\": os._exit(0)\n"
+                           "child = subprocess.Popen([\"sleep\", \"60\"])\n"
+                           "os.kill(child.pid, 19)\n"
+                           "def work():\n"
+                           "    time.sleep(5)\n"
+                           "    child.kill()\n"
+                           "threading.Thread(target=work).start()\n"
+                           "%s'",
+                           sleeps[i]);
+
+        cr_assert_eq(r.code, 0, "%s", r.err);
+        LACKS(r.err, "stopped");
+        ran_free(&r);
+    }
 }
 
 /* ---- messages that all ranks print ---- */
