@@ -8,6 +8,9 @@
  * connections may be half open. Keepalive (1 s idle, 1 s interval, 4 probes) and TCP_USER_TIMEOUT
  * make the kernel notice a host that vanished within 5 s, whatever this process is doing.
  *
+ * A connection that the network ends is dialed again at once, from both sides: the link may have been cut
+ * and work again. If it does not within 200 ms, the member is lost (control_unreachable()).
+ *
  * What a reader leaves unread waits here: as much as the largest message and 4 MiB, which is more
  * than a group has to say. A connection for which more would wait has failed.
  */
@@ -164,11 +167,20 @@ static bool has_vanished(int error)
            error == EHOSTDOWN || error == ENETDOWN;
 }
 
+/* Whether there is another connection to the member that works. */
+static bool is_connected(const struct control *control, int rank)
+{
+    for (const struct control_conn *c = control->connections; c; c = c->next)
+        if (c->rank == rank && !c->closing && !c->dialing)
+            return true;
+    return false;
+}
+
 /* `error`: an errno; 0: `why` has the words. */
 static void conn_failed(struct control *control, struct control_conn *conn, int error,
                         const char *why)
 {
-    const bool forming = control->handlers && !conn->dialing;
+    const bool worked = !conn->dialing, forming = control->handlers && worked;
     int rank = conn->rank;
 
     if (conn->closing)
@@ -180,8 +192,11 @@ static void conn_failed(struct control *control, struct control_conn *conn, int 
     /* A new connection would not bring what was lost with this one: no message of an agreement comes twice. */
     if (forming)
         control_lost(control, rank, error ? strerror(error) : why);
-    else
+    else if (!is_connected(control, rank))
         control_unreachable(control, rank, error ? strerror(error) : why);
+    /* Where the link works again nobody is lost, and a verdict reaches both sides. */
+    if (control->members[rank].unreachable_ns && worked && error && !control->leaving)
+        (void)control_dial(control, rank);
 }
 
 static void conn_flush(struct control *control, struct control_conn *conn)

@@ -164,6 +164,62 @@ Test(network, a_short_cut_changes_nothing, .timeout = FAULT_TEST_S)
     net_destroy(net);
 }
 
+/* All are between two calls, and the kernel gives connections up on both sides of the cut. Once it has healed, all can tell each other. */
+/* Rank r is on host `host_of[r]`. */
+static void heal(const char *backend, const int *host_of, int cut_off)
+{
+    enum { HOSTS = 4, CUT_MS = 10000, HEALED_MS = 500 };
+    const char *names[HOSTS];
+    char reason[256];
+    struct net *net = net_create(HOSTS, reason, sizeof reason);
+
+    if (!net)
+        cr_skip_test("%s", reason);
+    for (int r = 0; r < HOSTS; r++)
+        names[r] = net_name(net, host_of[r]);
+    struct ranks *ranks =
+        ranks_start(&(struct ranks_options){.program = "rank_fault",
+                                            .case_name = "idle_then_calls",
+                                            .size = HOSTS,
+                                            .backend = backend,
+                                            .timeout_ms = (FAULT_TEST_S - 5) * 1000,
+                                            .address = net_address(net, 0),
+                                            .netns = names});
+    cr_assert_not_null(ranks);
+    stalls_watch();
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
+    cr_assert(net_cut(net, cut_off));
+    usleep(CUT_MS * 1000);
+    cr_assert(net_mend(net, cut_off));
+    usleep(HEALED_MS * 1000);
+    ranks_tell(ranks, RANKS_ALL, "go");
+    fault_expect(ranks,
+                 &(struct fault_expected){.size = HOSTS,
+                                          .status = "TUTTI_ERR_PEER_LOST",
+                                          .parts = {"the connection between rank ", "may be alive"},
+                                          .from_ns = fault_now_ns(),
+                                          .budget_ms = LOST_MS});
+    fault_finish(ranks);
+    net_destroy(net);
+}
+
+static const int apart[] = {0, 1, 2, 3}, in_pairs[] = {0, 0, 1, 1};
+
+Test(network, a_host_cut_off_while_idle_and_back_is_one_verdict_over_tcp, .timeout = FAULT_TEST_S)
+{
+    heal("tcp", apart, 2);
+}
+
+Test(network, the_first_host_cut_off_while_idle_and_back_is_one_verdict, .timeout = FAULT_TEST_S)
+{
+    heal("tcp", apart, 0);
+}
+
+Test(network, a_host_cut_off_while_idle_and_back_is_one_verdict_composed, .timeout = FAULT_TEST_S)
+{
+    heal("auto", in_pairs, 1);
+}
+
 Test(network, who_computes_for_10_s_between_two_calls_is_not_lost, .timeout = FAULT_TEST_S)
 {
     struct net *net = make_net();
