@@ -156,9 +156,11 @@ static void propose_lost(struct tutti_group *group, int rank)
     control_describe(control, rank, who, sizeof who);
     control_describe(control, group->rank, own, sizeof own);
     if (member->link_lost)
-        snprintf(words, sizeof words,
-                 "the connection between %s and %s was lost, and both may be alive%s%s%s", own, who,
-                 said ? " (" : "", said ? said : "", said ? ")" : "");
+        snprintf(
+            words, sizeof words,
+            "the connection between %s and %s was lost, and both may be alive%s%s%s; check the "
+            "link, firewalls and routes between their hosts",
+            own, who, said ? " (" : "", said ? said : "", said ? ")" : "");
     else
         snprintf(words, sizeof words, "%s was lost: its connection ended without a bye%s%s%s", who,
                  said ? " (" : "", said ? said : "", said ? ")" : "");

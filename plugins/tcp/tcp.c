@@ -357,7 +357,7 @@ static void advance_by_events(tutti_endpoint *endpoint)
     const int64_t now = endpoint->host->now_ns(endpoint->host_self);
     if (now - endpoint->looked_ns >= LOOK_NS) {
         endpoint->looked_ns = now;
-        tcp_connect_look(endpoint);
+        tcp_connect_look(endpoint, now);
     }
 }
 

@@ -95,6 +95,7 @@ struct tutti_peer {
     struct tcp_address address;
     char name[64]; /* "127.0.0.1:4321", for words */
     enum tcp_state state;
+    int64_t dialed_ns;
     bool cut;        /* a message was cancelled half-way: nothing can follow it */
     bool deaf;       /* it takes nothing any more; what it had sent is still read */
     bool unanswered; /* lost, since the network does not answer */
@@ -181,8 +182,8 @@ bool tcp_connect_hello_fits(const tutti_endpoint *endpoint, const uint8_t *hello
 void tcp_connect_deafen(tutti_peer *peer, int system_errno, const char *what);
 /* The connection is over: requests complete, the core will be told. system_errno may be 0. */
 void tcp_connect_lose(tutti_peer *peer, int system_errno, const char *what);
-/* Loses the peers that have not answered for long; to be called each second. */
-void tcp_connect_look(tutti_endpoint *endpoint);
+/* Loses the peers whose network has not answered for long; to be called each second. */
+void tcp_connect_look(tutti_endpoint *endpoint, int64_t now_ns);
 /* Closes the peer's socket without telling anyone. */
 void tcp_connect_drop(tutti_peer *peer, enum tcp_state state);
 

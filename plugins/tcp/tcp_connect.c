@@ -28,6 +28,8 @@ enum { PROTOCOL = 1, KEEP = 1, YIELD = 2 };
  * tcp_connect_look(). */
 enum { PROBE_SECONDS = 1, PROBES = 4, UNANSWERED_MS = 5000, UNANSWERED_TIMES = 3 };
 
+static const int64_t NS_PER_MS = 1000000;
+
 static const char hello_magic[8] = "tutti-h";
 static const char answer_magic[8] = "tutti-a";
 
@@ -199,21 +201,40 @@ static void set_options(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 }
 
-/* Something was sent again and again, and nothing has come for as long as keepalive would have waited. */
-static bool is_unanswered(int fd)
+static bool read_info(const tutti_peer *peer, struct tcp_info *ret_info)
 {
-    struct tcp_info info = {0};
-    socklen_t bytes = sizeof info;
+    socklen_t bytes = sizeof *ret_info;
 
-    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
+    *ret_info = (struct tcp_info){0};
+    return getsockopt(peer->source.fd, IPPROTO_TCP, TCP_INFO, ret_info, &bytes) == 0;
+}
+
+/* Something was sent again and again, and nothing has come for as long as keepalive would have waited. */
+static bool is_unanswered(const tutti_peer *peer)
+{
+    struct tcp_info info;
+
+    return (peer->state == TCP_READY || peer->state == TCP_GREETING) && read_info(peer, &info) &&
            info.tcpi_last_ack_recv >= UNANSWERED_MS &&
            info.tcpi_retransmits + info.tcpi_probes >= UNANSWERED_TIMES;
 }
 
-void tcp_connect_look(tutti_endpoint *endpoint)
+/* The kernel would go on for two minutes. It connects to a process that is stopped or computes, unless as
+ * many as its listener's backlog holds wait there. */
+static bool is_dialed_too_long(const tutti_peer *peer, int64_t now_ns)
+{
+    struct tcp_info info;
+
+    return peer->state == TCP_DIALING && now_ns - peer->dialed_ns >= UNANSWERED_MS * NS_PER_MS &&
+           read_info(peer, &info) && info.tcpi_state == TCP_SYN_SENT;
+}
+
+void tcp_connect_look(tutti_endpoint *endpoint, int64_t now_ns)
 {
     for (tutti_peer *peer = endpoint->peers; peer; peer = peer->next)
-        if (peer->state == TCP_READY && is_unanswered(peer->source.fd))
+        if (is_dialed_too_long(peer, now_ns))
+            tcp_connect_lose(peer, ETIMEDOUT, "cannot connect to");
+        else if (is_unanswered(peer))
             tcp_connect_lose(peer, ETIMEDOUT, "lost the connection with");
 }
 
@@ -239,6 +260,7 @@ tutti_status tcp_connect_dial(tutti_peer *peer)
                          errno == EMFILE || errno == ENFILE ? " (raise 'ulimit -n')" : "");
     set_options(fd);
     peer->source.fd = fd;
+    peer->dialed_ns = peer->endpoint->host->now_ns(peer->endpoint->host_self);
     set_state(peer, TCP_DIALING);
     if (connect(fd, to, peer->address.socket_bytes) == 0)
         greet(peer);

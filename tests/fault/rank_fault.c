@@ -225,6 +225,16 @@ RANK_CASE(idle_then_calls)
     finish(world, call(world, rank, size));
 }
 
+/* The group is there, and nobody has called anything. */
+RANK_CASE(calls_when_told)
+{
+    tutti_group *world = join();
+
+    rank_point("open");
+    rank_await("go");
+    finish(world, call(world, rank, size));
+}
+
 /* The victim says when it has come into init; rank_await() holds back who is told so. */
 RANK_CASE(in_init)
 {

@@ -100,8 +100,8 @@ Test(network, a_host_that_is_cut_off_is_lost_when_composed, .timeout = FAULT_TES
     cut("auto", "calls_for_ever", "running", "small");
 }
 
-/* Ranks 2 and 3 share no control connection: only their messages can find that they are cut off. */
-static void cut_link(const char *call)
+/* At `point` nothing waits for "go", or all do. Ranks 2 and 3 share no control connection: only their messages can find that they are cut off. */
+static void cut_link(const char *case_name, const char *point, const char *call, const char *words)
 {
     enum { HOSTS = 4, NOTICED_MS = 7500 };
     char reason[256], call_is[32];
@@ -112,7 +112,7 @@ static void cut_link(const char *call)
     snprintf(call_is, sizeof call_is, "TUTTI_TEST_CALL=%s", call);
     struct ranks *ranks = ranks_start(
         &(struct ranks_options){.program = "rank_fault",
-                                .case_name = "calls_for_ever",
+                                .case_name = case_name,
                                 .size = HOSTS,
                                 .backend = "tcp",
                                 .env = (const char *[]){call_is, NULL},
@@ -122,13 +122,14 @@ static void cut_link(const char *call)
                                                           net_name(net, 2), net_name(net, 3)}});
     cr_assert_not_null(ranks);
     stalls_watch();
-    cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
+    cr_assert(ranks_reach(ranks, RANKS_ALL, point));
     int64_t cut_ns = fault_now_ns();
     cr_assert(net_cut_link(net, 2, 3));
+    ranks_tell(ranks, RANKS_ALL, "go");
     fault_expect(ranks, &(struct fault_expected){.size = HOSTS,
                                                  .status = "TUTTI_ERR_PEER_LOST",
                                                  .parts = {"the connection between rank ",
-                                                           "rank 2 (", "rank 3 (", "may be alive"},
+                                                           "rank 2 (", "rank 3 (", words},
                                                  .from_ns = cut_ns,
                                                  .budget_ms = NOTICED_MS});
     fault_finish(ranks);
@@ -137,12 +138,18 @@ static void cut_link(const char *call)
 
 Test(network, a_link_that_is_cut_is_named_on_all_ranks_in_barriers, .timeout = FAULT_TEST_S)
 {
-    cut_link("barrier");
+    cut_link("calls_for_ever", "running", "barrier", "may be alive");
 }
 
 Test(network, a_link_that_is_cut_is_named_on_all_ranks_in_large_calls, .timeout = FAULT_TEST_S)
 {
-    cut_link("large");
+    cut_link("calls_for_ever", "running", "large", "may be alive");
+}
+
+Test(network, a_link_that_is_cut_before_the_first_message_is_named_on_all_ranks,
+     .timeout = FAULT_TEST_S)
+{
+    cut_link("calls_when_told", "open", "barrier", "(tcp: cannot connect to 10.77.0.");
 }
 
 /* Short: what was sent is sent again 0.2, 0.6, 1.4 and 3 s later, and then after the 5 s by which who
@@ -164,8 +171,8 @@ Test(network, a_short_cut_changes_nothing, .timeout = FAULT_TEST_S)
     net_destroy(net);
 }
 
-/* All are between two calls, and the kernel gives connections up on both sides of the cut. Once it has healed, all can tell each other. */
-/* Rank r is on host `host_of[r]`. */
+/* All are between two calls, and the kernel gives connections up on both sides of the cut. Once it has
+ * healed, all can tell each other. Rank r is on host `host_of[r]`. */
 static void heal(const char *backend, const int *host_of, int cut_off)
 {
     enum { HOSTS = 4, CUT_MS = 10000, HEALED_MS = 500 };
