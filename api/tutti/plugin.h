@@ -106,6 +106,11 @@ typedef struct tutti_host {
     /** Instead of peer_lost, where the network does not answer any more (ETIMEDOUT, EHOSTUNREACH): the
      * process behind `label` may be alive, and reach others. What is told to users names the connection. */
     void (*link_lost)(void *self, uint64_t label, const char *words);
+    /** For an open that has no way but to wait for other processes: called every 50 ms or so meanwhile, it
+     * keeps the group's own connections going. TUTTI_OK: go on. Anything else: the group will not be made,
+     * as a member was lost, say; open returns that status, and needs no words. From inside open, on the
+     * thread that called it, only. */
+    tutti_status (*keep_waiting)(void *self);
 } tutti_host;
 
 /* ---- transports ---- */

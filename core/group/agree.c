@@ -146,6 +146,18 @@ static tutti_status time_out(struct agreement *a, const char *what)
     return agree_give_up(a, TUTTI_ERR_TIMEOUT, culprit);
 }
 
+/* What others ask of a member that waits, and what they may have come to; OK: go on, or a->outcome tells. */
+static tutti_status attend(struct agreement *a)
+{
+    struct control *control = a->group->control;
+
+    agree_probe_late(a);
+    if (control_is_asked(control))
+        control_answer(control, 0, NULL);
+    tutti_status status = agree_parent(a);
+    return status ? agree_give_up(a, status, -1) : TUTTI_OK;
+}
+
 /*
  * Goes on until done(a) answers something else than NOT_READY, or the round has an outcome (OK, and
  * a->outcome tells), or the deadline ends (the same, after everybody was told).
@@ -164,17 +176,32 @@ static tutti_status wait_for(struct agreement *a, tutti_status (*done)(struct ag
         status = done(a);
         if (status != TUTTI_ERR_NOT_READY)
             return status;
-        agree_probe_late(a);
-        if (control_is_asked(control))
-            control_answer(control, 0, NULL);
-        status = agree_parent(a);
-        if (status)
-            return agree_give_up(a, status, -1);
+        status = attend(a);
+        if (status || a->outcome.kind)
+            return status;
         if (is_over(a))
             return time_out(a, what);
         const int left = clock_left_ms(a->deadline_ns, POLL_MS);
         (void)epoll_wait(control->epoll_fd, &event, 1, left ? left : 1);
     }
+}
+
+/* The plugin's words say more of a deadline, unless there is a member that does not answer. */
+tutti_status agree_keep_waiting(struct tutti_group *group)
+{
+    struct agreement *a = group->agreement;
+    char missing[512];
+
+    if (!a)
+        return TUTTI_OK;
+    control_poll(group->control);
+    tutti_status status = agree_take_notes(a);
+    if (!status && !a->outcome.kind)
+        status = attend(a);
+    if (!status && !a->outcome.kind && a->lead && is_over(a) &&
+        lead_missing(a, missing, sizeof missing) >= 0)
+        status = time_out(a, "the other members to open their transports");
+    return status || !a->outcome.kind ? status : TUTTI_ERR_ABORTED;
 }
 
 /* ---- steps of a round ---- */
@@ -518,7 +545,9 @@ tutti_status agree(struct tutti_group *group, tutti_store *store, const char *ch
 
     if (a && offer) {
         agreement_begin(a, group, store, offer);
+        group->agreement = a;
         status = agree_with(a, choice_words);
+        group->agreement = NULL;
         agreement_end(a);
     } else {
         status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for the agreement");

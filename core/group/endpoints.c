@@ -81,6 +81,16 @@ static void host_link_lost(void *self, uint64_t label, const char *words)
         group_suspect_link(group, (int)label, endpoint->name, words);
 }
 
+static tutti_status host_keep_waiting(void *self)
+{
+    struct endpoint *endpoint = self;
+    const tutti_status status = agree_keep_waiting(endpoint->group);
+
+    if (status)
+        endpoint->status = status; /* it has words, or the agreement has */
+    return status;
+}
+
 static tutti_status host_reduce_local(void *self, uint32_t dtype, int32_t op, void *dst,
                                       const void *a, const void *b, uint64_t count)
 {
@@ -107,6 +117,7 @@ const tutti_host endpoint_services = {
     .peer_lost = host_peer_lost,
     .link_lost = host_link_lost,
     .reduce_local = host_reduce_local,
+    .keep_waiting = host_keep_waiting,
 };
 
 /* ---- opening and closing ---- */

@@ -299,12 +299,13 @@ struct tutti_group {
     _Atomic uint32_t open_batches;
 
     /* how it ended */
-    struct kept_error refusal; /* a world that forms: why this member cannot take part */
-    bool offered;              /* the others hear from the agreement how it ends */
-    _Atomic int32_t failed;    /* every call returns the verdict */
-    bool dumped;               /* because it failed */
-    bool exit_recorded;        /* the launcher has heard of the failure */
-    bool told_end;             /* a call has returned the verdict to the program */
+    struct kept_error refusal;   /* a world that forms: why this member cannot take part */
+    struct agreement *agreement; /* while it is made */
+    bool offered;                /* the others hear from the agreement how it ends */
+    _Atomic int32_t failed;      /* every call returns the verdict */
+    bool dumped;                 /* because it failed */
+    bool exit_recorded;          /* the launcher has heard of the failure */
+    bool told_end;               /* a call has returned the verdict to the program */
     /* Complete when all know that this member leaves; NULL: it stays. */
     struct operation_state *farewell;
     int64_t farewell_until_ns; /* unless a verdict is being made */
@@ -343,6 +344,9 @@ void contexts_each(void (*fn)(tutti_context *context, void *user), void *user);
 /* Agrees with all members, by way of `store`; afterwards the control tree, mates, endpoints and
  * mapped memory are up. */
 tutti_status agree(struct tutti_group *group, tutti_store *store, const char *choice_words);
+/* Serves the agreement while a plugin waits for other processes, on the thread of agree(). OK: go on; ABORTED,
+ * without words: the group is not made in this way; or what failed here. */
+tutti_status agree_keep_waiting(struct tutti_group *group);
 /* A store object for that, which the caller drops. A store that does not answer is waited for until the
  * deadline, unless the group that this one is made from ends. */
 tutti_status agree_meet(struct tutti_group *group, tutti_store **ret_store);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * MPI_Init returns once every process of the job has called it. One may have ended before, or lack the
- * plugin, and no MPI tells of that. So it is called on a thread, and whoever waits for it has a deadline.
- * Both MPIs let a process exit while a thread of it is in MPI_Init.
+ * plugin, and no MPI tells of that. So it is called on a thread, and whoever waits for it has a deadline,
+ * and looks after the group meanwhile, which may have lost a member. Both MPIs let a process exit while a thread of it is in MPI_Init.
  *
  * For MPI that thread is the main one (MPI_Is_thread_main). With MPI_THREAD_SERIALIZED and above, which
  * is all that is accepted here, that changes nothing: MPI is called, and finalized, from any.
@@ -17,7 +17,7 @@
 
 #include "launched.h"
 
-enum { STALL_WARNING_S = 30, PLACE_MAX = 128, WORDS_MAX = 512 };
+enum { STALL_WARNING_S = 30, PLACE_MAX = 128, WORDS_MAX = 512, LOOK_MS = 50 };
 
 static struct {
     pthread_mutex_t lock; /* of what is below */
@@ -88,32 +88,49 @@ static int warning_s(void)
     return value && *value ? atoi(value) : STALL_WARNING_S;
 }
 
-/* Until then (0: for ever), or the end. */
-static void await_until(int64_t until_ns)
+/* Whether the group may still be made; a core of before minor 4 does not say. */
+static tutti_status ask_the_core(const struct caller *c)
 {
-    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000),
-                                   .tv_nsec = (long)(until_ns % 1000000000)};
-    int error = 0;
-
-    while (!state.done && !error)
-        error = until_ns ? pthread_cond_timedwait(&state.ended, &state.lock, &until)
-                         : pthread_cond_wait(&state.ended, &state.lock);
+    if (!TUTTI_HAS(c->host, keep_waiting))
+        return TUTTI_OK;
+    pthread_mutex_unlock(&state.lock);
+    tutti_status status = c->host->keep_waiting(c->host_self);
+    pthread_mutex_lock(&state.lock);
+    return status;
 }
 
-static void await(const struct caller *c, int64_t deadline_ns)
+/* Until then (0: for ever), or the end, or until the group will not be made, which is not OK. */
+static tutti_status await_until(const struct caller *c, int64_t until_ns)
+{
+    for (;;) {
+        int64_t look_ns = c->host->now_ns(c->host_self) + LOOK_MS * INT64_C(1000000);
+
+        if (until_ns && look_ns > until_ns)
+            look_ns = until_ns;
+        const struct timespec look = {.tv_sec = (time_t)(look_ns / 1000000000),
+                                      .tv_nsec = (long)(look_ns % 1000000000)};
+        while (!state.done && !pthread_cond_timedwait(&state.ended, &state.lock, &look))
+            ;
+        tutti_status status = state.done ? TUTTI_OK : ask_the_core(c);
+        if (status || state.done || (until_ns && look_ns == until_ns))
+            return status;
+    }
+}
+
+static tutti_status await(const struct caller *c, int64_t deadline_ns)
 {
     const int seconds = warning_s();
     const int64_t warns_ns = c->host->now_ns(c->host_self) + seconds * INT64_C(1000000000);
     char where[WORDS_MAX], words[WORDS_MAX + 32];
 
     if (seconds > 0 && (!deadline_ns || warns_ns < deadline_ns)) {
-        await_until(warns_ns);
-        if (!state.done) {
-            snprintf(words, sizeof words, "has waited for %d s %s", seconds, in_init(where));
-            c->host->log(c->host_self, 1, words);
-        }
+        tutti_status status = await_until(c, warns_ns);
+        if (status || state.done)
+            return status;
+        snprintf(words, sizeof words, "has waited for %d s %s", seconds, in_init(where));
+        c->host->log(c->host_self, 1, words);
     }
-    await_until(deadline_ns);
+    return await_until(c, deadline_ns);
 }
 
 /* MPI reads variables and sets handlers long before it waits for others. */
@@ -128,7 +145,7 @@ static tutti_status begin_quietly(const struct caller *c, int64_t deadline_ns)
         setenv(ucx_transports, ucx_without_cma, 1);
     tutti_status status = begin(c);
     if (!status)
-        await(c, deadline_ns);
+        status = await(c, deadline_ns);
     if (!chosen)
         unsetenv(ucx_transports);
     for (int i = 0; i < SIGNALS; i++)
@@ -162,8 +179,9 @@ tutti_status start_mpi(const struct caller *c, int64_t deadline_ns)
 
     pthread_mutex_lock(&state.lock);
     if (state.begun) {
-        await(c, deadline_ns);
-        status = tell(c);
+        status = await(c, deadline_ns);
+        if (!status)
+            status = tell(c);
         pthread_mutex_unlock(&state.lock);
         return status;
     }

@@ -2,13 +2,16 @@
 /*
  * Ranks that end before they have joined the world, under `tutti run` with a long --wait: the launcher knows
  * of it, so the others do not wait for their deadline, and all say the same. TUTTI_TEST_MOMENTS is how many
- * moments of init there are, from 0 to 28 ms, in which a rank is killed.
+ * moments of init there are, from 0 to 28 ms, in which a rank is killed. Over MPI the ranks that are left are
+ * in MPI_Init, which never returns.
  */
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
+#include "harness/launch.h"
 
 #define CONTAINS(text, words)                                                                      \
     cr_assert_not_null(strstr(text, words), "no \"%s\" in:\n%s", words, text)
@@ -23,6 +26,29 @@ static const int victims[] = {0, 2};
 static const char *others_of(int victim)
 {
     return victim ? "ranks 0,1,3 (3): group world: " : "ranks 1-3 (3): group world: ";
+}
+
+/* Whether the three said the same of the victim, once for all or each for itself. */
+static bool all_named(const char *text, int victim)
+{
+    g_autofree char *folded = g_strdup_printf("%srank %d ", others_of(victim), victim);
+    g_autofree char *first = NULL;
+    int same = 0;
+
+    if (strstr(text, folded))
+        return true;
+    for (int rank = 0; rank < 4; rank++) {
+        g_autofree char *begin = g_strdup_printf("[%d] group world: rank %d ", rank, victim);
+        const char *said = strstr(text, begin);
+        g_autofree char *line = said ? g_strndup(said + 4, strcspn(said + 4, "\n")) : NULL;
+
+        if (!line)
+            continue;
+        if (!first)
+            first = g_strdup(line);
+        same += !strcmp(line, first);
+    }
+    return same == 3;
 }
 
 static struct ran end_before_init(const char *backend, int victim, const char *how)
@@ -71,11 +97,10 @@ Test(cli_init, a_rank_killed_during_init_is_named_by_all_at_once, .timeout = 600
                            "{ (sleep %.4f; kill -9 $$) & }; exec %s/hello'",
                            backends[i / 2 % (int)G_N_ELEMENTS(backends)], victim,
                            (double)i * MOMENTS_MS / (moments - 1) / 1000, TUTTI_TEST_PROGRAMS);
-        g_autofree char *lost = g_strdup_printf("%srank %d ", others_of(victim), victim);
 
         cr_expect_lt(r.seconds, BUDGET_S, "moment %d: %.1f s\n%s", i, r.seconds, r.err);
         if (!strstr(r.err, "finished with code 0") && r.code != 0) /* the world was there */
-            CONTAINS(r.err, lost);
+            cr_expect(all_named(r.err, victim), "moment %d:\n%s", i, r.err);
         ran_free(&r);
     }
 }
@@ -122,5 +147,68 @@ Test(cli_init, a_second_program_runs_in_ranks_after_one_that_some_have_left, .ti
 
     cr_assert_eq(r.code, 0, "%d\n%s", r.code, r.err);
     CONTAINS(r.out, "rank 2 of 3");
+    ran_free(&r);
+}
+
+/* ---- over MPI ---- */
+
+static void end_in_mpi_init(const char *family, int victim, int sig, const char *program,
+                            struct ran *ret_ran)
+{
+    struct ran probe = ran("%s TUTTI_MPI=%s $TUTTI run -n 2 --backend mpi %s/hello",
+                           ranks_lsan_options(family), family, TUTTI_TEST_PROGRAMS);
+    const bool is_here = probe.code == 0;
+
+    ran_free(&probe);
+    if (!is_here)
+        cr_skip_test("this MPI is not here");
+#ifdef __SANITIZE_ADDRESS__
+    cr_skip_test("AddressSanitizer wants to be loaded first");
+#endif
+    *ret_ran = ran("TUTTI_MPI=%s $TUTTI run -n 4 --wait 30 --stopped 0 --backend mpi -- sh -c "
+                   "'ENDS_RANK=%d ENDS_SIGNAL=%d LD_PRELOAD=%s exec %s/%s'",
+                   family, victim, sig, TUTTI_ENDS_IN_MPI_INIT, TUTTI_TEST_PROGRAMS, program);
+}
+
+static void is_killed_in_mpi_init(const char *family)
+{
+    static const int killed[] = {0, 1};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(killed); i++) {
+        g_autofree char *lost = g_strdup_printf("%s (3): group world: rank %d was lost",
+                                                killed[i] ? "ranks 0,2,3" : "ranks 1-3", killed[i]);
+        struct ran r;
+
+        end_in_mpi_init(family, killed[i], SIGKILL, "hello", &r);
+        cr_expect_eq(r.code, 137, "%d\n%s", r.code, r.err);
+        cr_expect_lt(r.seconds, BUDGET_S, "%.1f s\n%s", r.seconds, r.err);
+        CONTAINS(r.err, lost);
+        ran_free(&r);
+    }
+}
+
+Test(cli_init, a_rank_killed_in_mpi_init_is_named_by_all_over_open_mpi, .timeout = 120)
+{
+    is_killed_in_mpi_init("openmpi");
+}
+
+Test(cli_init, a_rank_killed_in_mpi_init_is_named_by_all_over_mpich, .timeout = 120)
+{
+    is_killed_in_mpi_init("mpich");
+}
+
+/* Nobody can tell before the deadline; then the others answer, and it does not. */
+Test(cli_init, a_rank_stopped_in_mpi_init_is_named_at_the_deadline, .timeout = 120)
+{
+    struct ran r;
+
+    end_in_mpi_init("openmpi", 1, SIGSTOP, "init_in_vain", &r);
+    for (int rank = 0; rank < 4; rank++) {
+        g_autofree char *said =
+            g_strdup_printf("[%d] TUTTI_ERR_TIMEOUT: group world: rank 0", rank);
+
+        cr_expect_eq(!strstr(r.out, said), rank == 1, "%s", r.out);
+    }
+    CONTAINS(r.out, "no answer from rank 1\n");
     ran_free(&r);
 }
