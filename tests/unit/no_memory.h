@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests that ask for more memory than any malloc() has: AddressSanitizer ends them unless it is told
- * to return NULL, as the C library does. */
+/* For tests that ask for more memory than any malloc() has: AddressSanitizer and ThreadSanitizer end them
+ * unless they are told to return NULL, as the C library does. */
 #ifndef TUTTI_TESTS_NO_MEMORY_H
 #define TUTTI_TESTS_NO_MEMORY_H
 
@@ -12,6 +12,13 @@
 #ifdef __SANITIZE_ADDRESS__
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
+{
+    return "allocator_may_return_null=1";
+}
+#endif
+#ifdef __SANITIZE_THREAD__
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
 {
     return "allocator_may_return_null=1";
 }
