@@ -4,10 +4,12 @@
 #include <json-glib/json-glib.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "trace.h"
 #include "trace_verdict.h"
+#include "wrap.h"
 
 enum { EXIT_TROUBLE = 3 };
 
@@ -187,34 +189,51 @@ static enum trace_class worst(const struct analysis *a)
 
 /* ---- text ---- */
 
+/* A sentence is filled to the width of a terminal, and further lines of it are indented by two more. Elsewhere it
+ * is one line, which grep(1) finds whole. */
+static void print_sentence(int indent, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+static void print_sentence(int indent, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    g_autofree char *text = g_strdup_vprintf(format, args);
+    va_end(args);
+    printf("%*s", indent, "");
+    if (isatty(STDOUT_FILENO))
+        wrap_print(indent, indent + 2, text);
+    else
+        puts(text);
+}
+
 static void print_verdict(const struct trace_verdict *v)
 {
-    printf("group %s: %d member%s, %s\n", v->name, v->size, v->size == 1 ? "" : "s",
-           v->in_init ? "being made" : v->backend);
+    print_sentence(0, "group %s: %d member%s, %s", v->name, v->size, v->size == 1 ? "" : "s",
+                   v->in_init ? "being made" : v->backend);
     if (v->waiting->len) {
         g_autofree char *ranks = trace_ranks_words(v->waiting);
         g_autofree char *call =
             v->in_init ? g_strdup("tutti_init()") : trace_call_words(v, v->sequence);
+        g_autofree char *time =
+            v->seconds > 0 ? g_strdup_printf(", for %.1f s", v->seconds) : g_strdup("");
 
-        printf("  %s wait%s in %s", ranks, v->waiting->len == 1 ? "s" : "", call);
-        if (v->seconds > 0)
-            printf(", for %.1f s", v->seconds);
-        puts("");
+        print_sentence(2, "%s wait%s in %s%s", ranks, v->waiting->len == 1 ? "s" : "", call, time);
     }
     for (guint i = 0; i < v->findings->len; i++) {
         const struct trace_finding *finding = v->findings->pdata[i];
 
-        printf("  %s: %s\n", trace_class_name(finding->class), finding->words);
+        print_sentence(2, "%s: %s", trace_class_name(finding->class), finding->words);
     }
     if (!v->findings->len)
-        puts("  fine: nobody has waited for a second");
+        print_sentence(2, "fine: nobody has waited for a second");
     if (v->missing->len) {
         g_autofree char *ranks = trace_ranks_words(v->missing);
 
-        printf("  no dump of %s\n", ranks);
+        print_sentence(2, "no dump of %s", ranks);
     }
     if (v->status)
-        printf("  the ranks say: %s: %s\n", v->status, v->status_words);
+        print_sentence(2, "the ranks say: %s: %s", v->status, v->status_words);
 }
 
 static void print_text(const struct analysis *a)
@@ -222,7 +241,8 @@ static void print_text(const struct analysis *a)
     for (guint i = 0; i < a->jobs->len; i++) {
         const struct job *job = a->jobs->pdata[i];
 
-        printf("run %s, attempt %d\n", job->dump->run ? job->dump->run : "?", job->dump->attempt);
+        print_sentence(0, "run %s, attempt %d", job->dump->run ? job->dump->run : "?",
+                       job->dump->attempt);
         for (guint k = 0; k < job->verdicts->len; k++)
             print_verdict(job->verdicts->pdata[k]);
     }
@@ -230,9 +250,10 @@ static void print_text(const struct analysis *a)
         const struct trace_dump *dump = a->dumps->pdata[i];
 
         if (!dump->groups->len && !dump->busy && !dump->joining)
-            printf("process %d on %s was in no group when it dumped\n", dump->pid, dump->host);
+            print_sentence(0, "process %d on %s was in no group when it dumped", dump->pid,
+                           dump->host);
     }
-    printf("verdict: %s\n", trace_class_name(worst(a)));
+    print_sentence(0, "verdict: %s", trace_class_name(worst(a)));
 }
 
 /* ---- JSON ---- */

@@ -162,6 +162,31 @@ Test(trace, two_that_differ_are_told_although_rank_0_is_behind_them, .timeout = 
     folder_remove(folder);
 }
 
+/* script(1) runs its command on a terminal of its own. */
+Test(trace, sentences_fit_a_terminal_and_are_one_line_elsewhere, .timeout = 30)
+{
+    enum { COLUMNS = 90 };
+    char *folder = folder_new();
+
+    put_dump(folder, 1, 4, 1, UNFINISHED(IN_BARRIER("-1")));
+    struct ran shown =
+        ran("script -qec \"stty cols %d; $TUTTI trace analyze %s\" /dev/null </dev/null", COLUMNS,
+            folder);
+    struct ran piped = analyzed(folder);
+    g_auto(GStrv) lines = g_strsplit(shown.out, "\r\n", -1);
+    size_t longest = 0;
+
+    for (char **line = lines; *line; line++)
+        longest = MAX(longest, strlen(*line));
+    cr_expect(longest > 80 && longest <= COLUMNS, "%s", shown.out);
+    CONTAINS(shown.out, "\r\n  missing: it cannot be told who holds up ");
+    CONTAINS(shown.out, "\r\n    ");
+    CONTAINS(piped.out, "there is no dump of ranks 0, 2 and 3: one of them is stopped, ");
+    ran_free(&shown);
+    ran_free(&piped);
+    folder_remove(folder);
+}
+
 /* A rank that waits for data of another knows nothing of whom that one waits for. */
 Test(trace, nobody_is_picked_out_of_several_that_gave_no_dump, .timeout = 20)
 {
