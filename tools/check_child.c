@@ -331,6 +331,8 @@ static struct check_finding follow(pid_t *pids, int count, int deadline_s, int o
         if (atomic_load(&world->complete))
             return (struct check_finding){(enum check_result)(atomic_load(&world->told) - 1),
                                           g_strdup(world->words), false};
+        if (!left && atomic_load(&world->told))
+            return failed("a process was killed while it said what it had found");
         if (!left)
             return (struct check_finding){CHECK_PASSED, NULL, false};
         if (!check_time_is_left(&time))
@@ -422,15 +424,22 @@ static struct check_finding run_all(const struct check_subject *subject, check_b
     if (!folder || output < 0 || !make_world(count)) {
         finding = failed("cannot be tried: %s", strerror(errno));
     } else {
-        fflush(NULL); /* else the children have our unwritten text too */
-        for (int i = 0; i < count; i++) {
-            const struct check_member member = {subject, folder, i, count};
+        int started = 0;
 
-            pids[i] = fork();
-            if (pids[i] == 0)
+        fflush(NULL); /* else the children have our unwritten text too */
+        for (; started < count; started++) {
+            const struct check_member member = {subject, folder, started, count};
+
+            pids[started] = fork();
+            if (pids[started] == 0)
                 run(body, &member, job, output, parent);
+            if (pids[started] < 0)
+                break;
         }
-        finding = follow(pids, count, deadline_s, output);
+        finding = started < count
+                      ? failed("cannot be tried: process %d of %d cannot be started: %s", started,
+                               count, strerror(errno))
+                      : follow(pids, count, deadline_s, output);
         end_all(pids, count);
         free_world(count);
     }

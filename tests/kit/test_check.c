@@ -69,6 +69,23 @@ Test(check, mpi_is_tried_in_a_job_of_its_launcher)
     }
 }
 
+/* The limit holds for other users than root only. */
+Test(check, processes_that_cannot_be_started_are_a_failure)
+{
+    struct ran checked =
+        ran("user=; [ $(id -u) != 0 ] || user='setpriv --reuid=65534 --clear-groups'; "
+            "$user test -x $TUTTI -a -r " TUTTI_KIT_PLUGINS "/libtutti-template.so || exit 77; "
+            "$user prlimit --nproc=0 $TUTTI check --only transport.sizes " TUTTI_KIT_PLUGINS
+            "/libtutti-template.so");
+
+    if (checked.code == 77)
+        cr_skip_test("another user cannot read the build");
+    cr_expect_eq(checked.code, 1, "%d: %s%s", checked.code, checked.out, checked.err);
+    cr_expect_not_null(strstr(checked.out, "process 0 of 2 cannot be started: "), "%s%s",
+                       checked.out, checked.err);
+    ran_free(&checked);
+}
+
 Test(check, what_needs_a_launcher_that_is_not_here_is_not_tried)
 {
     struct ran checked =
