@@ -373,8 +373,26 @@ void cli_print_json(JsonBuilder *builder)
     puts(text);
 }
 
+static enum { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER } color_choice;
+
+bool cli_choose_color(const char *when)
+{
+    static const char *const choices[] = {
+        [COLOR_AUTO] = "auto", [COLOR_ALWAYS] = "always", [COLOR_NEVER] = "never"};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(choices); i++)
+        if (strcmp(when, choices[i]) == 0) {
+            color_choice = i;
+            return true;
+        }
+    return false;
+}
+
 bool cli_color(int fd)
 {
+    if (color_choice != COLOR_AUTO)
+        return color_choice == COLOR_ALWAYS;
+
     const char *off = getenv("NO_COLOR"), *terminal = getenv("TERM");
 
     return isatty(fd) && !(off && *off) && terminal && strcmp(terminal, "dumb") != 0;

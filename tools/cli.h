@@ -73,7 +73,9 @@ void cli_json_array(JsonBuilder *builder, const char *name);
 /* Prints the document on stdout, indented. */
 void cli_print_json(JsonBuilder *builder);
 
-/* Whether to colour what goes to `fd`: a terminal that is not dumb, and no NO_COLOR. */
+/* "auto", "always" or "never", for cli_color(). False: it is none of these. */
+bool cli_choose_color(const char *when);
+/* Whether to colour what goes to `fd`: as chosen; else a terminal that is not dumb, and no NO_COLOR. */
 bool cli_color(int fd);
 
 /* Whether the locale can show box-drawing characters. */

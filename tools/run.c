@@ -45,7 +45,7 @@ enum { LONGEST_S = 86400 };
 
 /* What GOption fills in. */
 struct given {
-    char *ranks, *backend, *log_dir, *wait, *grace, *stopped;
+    char *ranks, *backend, *log_dir, *wait, *grace, *stopped, *color;
     gboolean tee, ignored;
 };
 
@@ -167,6 +167,8 @@ static int run_job(const struct given *given, char *const *words)
         !parse_seconds("--grace", given->grace, &options.grace_s) ||
         !parse_seconds("--stopped", given->stopped, &options.stopped_s))
         return EXIT_USAGE;
+    if (given->color && !cli_choose_color(given->color))
+        return cli_usage("run", "--color '%s': auto, always or never", given->color);
     if (!*words)
         return cli_usage("run", "no program given");
     if (given->tee && is_number(*words) && access(*words, F_OK) < 0)
@@ -206,6 +208,8 @@ int run_main(int argc, char **argv)
          "Seconds from SIGTERM to SIGKILL (default 5)", "S"},
         {"stopped", 0, 0, G_OPTION_ARG_STRING, &given.stopped,
          "Seconds for stopped ranks to go on when all others have ended (default 30)", "S"},
+        {"color", 0, 0, G_OPTION_ARG_STRING, &given.color,
+         "Colours: auto (on a terminal, without NO_COLOR), always or never", "WHEN"},
         /* what torchrun's users type out of habit */
         {"nproc_per_node", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &given.ranks, "", "N"},
         {"log_dir", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME, &given.log_dir, "", "DIR"},
@@ -229,5 +233,6 @@ int run_main(int argc, char **argv)
     g_free(given.wait);
     g_free(given.grace);
     g_free(given.stopped);
+    g_free(given.color);
     return code;
 }

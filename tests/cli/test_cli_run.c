@@ -190,11 +190,18 @@ Test(run, colours_on_a_terminal_only_and_not_with_no_color, .timeout = 30)
         "TERM=xterm %s script -qec \"$TUTTI run -n 1 -- echo words\" /dev/null </dev/null";
     struct ran with = ran(on_terminal, ""), without = ran(on_terminal, "NO_COLOR=1");
     struct ran piped = ran("TERM=xterm $TUTTI run -n 1 -- echo words");
+    struct ran always = ran("NO_COLOR=1 $TUTTI run --color=always -n 1 -- echo words");
+    struct ran never = ran("TERM=xterm script -qec \"$TUTTI run --color never -n 1 -- echo words\" "
+                           "/dev/null </dev/null");
 
     CONTAINS(with.out, "\033[36m[0]\033[0m words");
     CONTAINS(without.out, "[0] words");
     LACKS(without.out, "\033");
     cr_assert_str_eq(piped.out, "[0] words\n");
+    cr_assert_str_eq(always.out, "\033[36m[0]\033[0m words\n");
+    cr_assert_str_eq(never.out, "[0] words\r\n");
+    ran_free(&always);
+    ran_free(&never);
     ran_free(&with);
     ran_free(&without);
     ran_free(&piped);
@@ -554,6 +561,7 @@ Test(run, wrong_command_lines_are_answered_with_words, .timeout = 60)
         {"run -m true", 2, "tutti run: unknown option -m\n"},
         {"run -n ./x", 2, "tutti run: -n needs a number, not './x'"},
         {"run --tee 3 true", 2, "tutti run: --tee takes no value, and there is no program '3'\n"},
+        {"run --color=blue true", 2, "--color 'blue': auto, always or never"},
         {"run --tee=3 true", 2, "tutti run: --tee takes no value: '--tee=3'\n"},
         {"info --json=yes", 2, "tutti info: --json takes no value: '--json=yes'\n"},
         {"run no-such-program", 127, "program 'no-such-program' was not found in PATH"},
