@@ -229,7 +229,7 @@ void control_time_out(struct control *control, const struct control_timeout *tim
  * collective, and its call of the number control_asked_call(); NULL: not made or not known. */
 static inline bool control_is_asked(const struct control *control)
 {
-    return atomic_load_explicit(&((struct control *)control)->asked_by, memory_order_relaxed) >= 0;
+    return atomic_load_explicit(&((struct control *)control)->asked_by, memory_order_acquire) >= 0;
 }
 static inline uint64_t control_asked_call(const struct control *control)
 {

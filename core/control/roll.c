@@ -57,7 +57,7 @@ void roll_on_call(struct control *control, const struct control_conn *from, cons
         return;
     control->expects_verdict |= sequence != 0;
     atomic_store_explicit(&control->asked_call, sequence, memory_order_relaxed);
-    atomic_store_explicit(&control->asked_by, from->rank, memory_order_relaxed);
+    atomic_store_explicit(&control->asked_by, from->rank, memory_order_release);
 }
 
 void control_answer(struct control *control, uint64_t called, const struct announce *call)

@@ -119,7 +119,7 @@ void sides_gather(struct control *control)
         return;
     }
     atomic_store_explicit(&control->asked_call, difference->sequence, memory_order_relaxed);
-    atomic_store_explicit(&control->asked_by, control->rank, memory_order_relaxed);
+    atomic_store_explicit(&control->asked_by, control->rank, memory_order_release);
 }
 
 /* Whoever has left has told its last call, or does not know this one any more. */
