@@ -310,3 +310,32 @@ RANK_CASE(a_batch_is_of_its_thread_alone)
     check(caller.fine);
     check_ok(tutti_group_destroy(world));
 }
+
+/* As ncclGroupStart over two communicators. Odd ranks end them in the other order. */
+RANK_CASE(one_thread_may_have_batches_of_two_groups)
+{
+    tutti_group *groups[2] = {rank_init(NULL)};
+    tutti_work *works[2] = {NULL};
+    int64_t words[2] = {1, rank}, shapes[2];
+
+    require_ok(tutti_group_new(groups[0], NULL, 0, NULL, &groups[1]));
+    for (int g = 0; g < 2; g++)
+        require_ok(tutti_batch_begin(groups[g]));
+    for (int g = 0; g < 2; g++) {
+        tutti_tensor word = word_of(&words[g], &shapes[g]);
+
+        require_ok(tutti_all_reduce(groups[g], &word, TUTTI_SUM, NULL, NULL));
+    }
+    for (int i = 0; i < 2; i++) {
+        const int g = rank % 2 ? 1 - i : i;
+
+        require_ok(tutti_batch_end(groups[g], &works[g]));
+    }
+    require_ok(tutti_work_wait_all(works, 2, 0, NULL));
+    check_eq(words[0], size);
+    check_eq(words[1], size * (size - 1) / 2);
+    for (int g = 1; g >= 0; g--) {
+        tutti_work_free(works[g]);
+        check_ok(tutti_group_destroy(groups[g]));
+    }
+}
