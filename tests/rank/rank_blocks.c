@@ -485,6 +485,29 @@ RANK_CASE(sizes_that_do_not_fit_together_are_a_mismatch)
 }
 
 /* The same sum, cut in other places. */
+/* The one promises that all blocks have one size, which members of the other cannot know. */
+RANK_CASE(the_plain_form_and_a_list_of_all_to_all_are_a_mismatch)
+{
+    tutti_group *world = rank_init(NULL);
+    int64_t shapes[2];
+    int64_t counts[MEMBERS_MAX];
+    struct uneven ins, outs;
+
+    for (int i = 0; i < size; i++)
+        counts[i] = 3;
+    uneven_make(&ins, input, size, counts);
+    uneven_make(&outs, output, size, counts);
+    tutti_tensor in = vector_of(input, &shapes[0], 3 * size);
+    tutti_tensor out = vector_of(output, &shapes[1], 3 * size);
+    tutti_status status = rank == 1 ? tutti_all_to_all_list(world, ins.list, outs.list, NULL, NULL)
+                                    : tutti_all_to_all(world, &in, &out, NULL, NULL);
+
+    if (!status)
+        status = tutti_barrier(world, NULL, NULL);
+    check_eq(status, TUTTI_ERR_MISMATCH);
+    check_eq(tutti_group_destroy(world), TUTTI_ERR_MISMATCH);
+}
+
 RANK_CASE(other_counts_of_the_same_sum_are_a_mismatch)
 {
     tutti_group *world = rank_init(NULL);
