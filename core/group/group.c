@@ -330,11 +330,24 @@ static tutti_status form(struct tutti_group *group)
     return TUTTI_OK;
 }
 
+/* Some of what forming tries may fail, and the group come to be all the same. */
+static tutti_status form_and_keep_error(struct tutti_group *group)
+{
+    struct kept_error before = {0};
+
+    error_keep(&before);
+    tutti_status status = form(group);
+    if (!status && before.message && strcmp(before.message, error_message()))
+        error_give(before.info.status, &before);
+    error_forget(&before);
+    return status;
+}
+
 tutti_status group_form(struct tutti_group *group)
 {
     group->rank = group->bootstrap.rank;
     group->size = group->bootstrap.size;
-    tutti_status status = form(group);
+    tutti_status status = form_and_keep_error(group);
     if (!status)
         return TUTTI_OK;
     if (!group->offered)

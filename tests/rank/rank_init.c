@@ -111,6 +111,21 @@ RANK_CASE(pairs_of_three_ranks_meet_by_their_names)
     tutti_store_unref(store);
 }
 
+/* Rank 0 leaves as soon as it may: the others hear of it while they make the group. */
+RANK_CASE(a_good_init_leaves_the_last_error_alone)
+{
+    for (int lap = 0; lap < 8; lap++) {
+        tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
+        tutti_group *world = NULL;
+
+        options.timeout_ms = 20000;
+        require_ok(tutti_init(&options, &world));
+        check_str_eq(tutti_last_error(), lap ? "tutti_group_new: ret_group is NULL" : "");
+        check_status(tutti_group_new(world, NULL, 0, NULL, NULL), TUTTI_ERR_INVALID_ARGUMENT);
+        (void)tutti_group_destroy(world);
+    }
+}
+
 /* The names of two of them would be one part of a key, or more, as they are. */
 RANK_CASE(worlds_and_groups_of_any_printable_name_meet)
 {

@@ -65,6 +65,11 @@ Test(init, a_store_that_is_opened_anew_serves_another_world)
     run("a_store_that_is_opened_anew_serves_another_world");
 }
 
+Test(init, a_good_init_leaves_the_last_error_alone)
+{
+    run("a_good_init_leaves_the_last_error_alone");
+}
+
 Test(init, worlds_and_groups_of_any_printable_name_meet)
 {
     run("worlds_and_groups_of_any_printable_name_meet");
