@@ -11,10 +11,16 @@
 #include "reduce/kernels_half.h"
 #include "reduce/reduce.h"
 
+/*
+ * UNROLLED loops are independent, too. Those of common types and operations are unrolled, since vectors in L1 are
+ * reduced up to twice as fast by it; elsewhere it is code without a gain. Clang unrolls what it vectorises.
+ */
 #if defined(__clang__)
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define UNROLLED INDEPENDENT
 #else
 #define INDEPENDENT _Pragma("GCC ivdep")
+#define UNROLLED _Pragma("GCC ivdep") _Pragma("GCC unroll 4")
 #endif
 
 typedef float ANYWHERE any_f32;
@@ -99,7 +105,7 @@ static void fold(void *dst, const void *const *vectors, int n, size_t bytes, siz
         any_##type *d = dst;                                                                       \
         const any_##type *x = va, *y = vb;                                                         \
                                                                                                    \
-        INDEPENDENT                                                                                \
+        UNROLLED                                                                                   \
         for (size_t i = 0; i < count; i++) {                                                       \
             const any_##type a = x[i], b = y[i];                                                   \
                                                                                                    \
@@ -111,7 +117,7 @@ static void fold(void *dst, const void *const *vectors, int n, size_t bytes, siz
         any_##type *d = dst;                                                                       \
         const any_##type *x = va, *y = vb, *z = vc;                                                \
                                                                                                    \
-        INDEPENDENT                                                                                \
+        UNROLLED                                                                                   \
         for (size_t i = 0; i < count; i++) {                                                       \
             const any_##type a = x[i], b = y[i], c = z[i], ab = (any_##type)OP(a, b);              \
                                                                                                    \
