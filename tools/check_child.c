@@ -25,6 +25,7 @@ enum {
     DOING_MAX = 256,
     GIVEN_MAX = 64 << 10,
     LOOK_US = 2000,
+    TOLD_LOOKS = 10, /* after a failure was told, for a crash that caused it */
     COUNTS_US = 100000,
     CALL_MS = 1000, /* inside one function of a transport, of which none may block */
     CALL_LOOK_US = 20000,
@@ -302,11 +303,15 @@ static struct check_finding why_late(const pid_t *pids, int count, int deadline_
     return finding;
 }
 
-/* Until all have ended, one has told something, or the deadline. */
+/*
+ * Until all have ended, one has told something, or the deadline. A process that crashes closes its connections
+ * a moment before its end can be waited for; its peer may tell of their loss first, and the crash is the cause.
+ */
 static struct check_finding follow(pid_t *pids, int count, int deadline_s, int output)
 {
     struct check_time time = check_time_of(deadline_s * 1000);
     struct stay stays[CHECK_MEMBERS_MAX] = {{0}};
+    int looks = 0;
 
     for (;;) {
         int left = 0;
@@ -325,17 +330,18 @@ static struct check_finding follow(pid_t *pids, int count, int deadline_s, int o
             pids[i] = 0;
             const bool right =
                 atomic_load(&world->dies[i]) || (!status && atomic_load(&world->over[i]));
-            if (!right && !atomic_load(&world->told))
+            if (!right && (WIFSIGNALED(status) || !atomic_load(&world->told)))
                 return why_ended(i, count, status, output);
         }
-        if (atomic_load(&world->complete))
+        if (atomic_load(&world->complete) &&
+            (!left || atomic_load(&world->told) != 1 + CHECK_FAILED || looks++ == TOLD_LOOKS))
             return (struct check_finding){(enum check_result)(atomic_load(&world->told) - 1),
                                           g_strdup(world->words), false};
         if (!left && atomic_load(&world->told))
             return failed("a process was killed while it said what it had found");
         if (!left)
             return (struct check_finding){CHECK_PASSED, NULL, false};
-        if (!check_time_is_left(&time))
+        if (!atomic_load(&world->complete) && !check_time_is_left(&time))
             return why_late(pids, count, deadline_s);
         g_usleep(LOOK_US);
     }

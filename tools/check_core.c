@@ -128,11 +128,14 @@ static const tutti_host services = {
 
 /* ---- endpoint and peer ----------------------------------------------------------------------- */
 
-static const char *status_words(const struct core *core, tutti_status status)
+const char *core_says(const struct core *core, tutti_status status)
 {
     static char text[640];
 
-    snprintf(text, sizeof text, "%s (%s)", tutti_status_name(status), core->words);
+    if (core->words[0])
+        snprintf(text, sizeof text, "%s (%s)", tutti_status_name(status), core->words);
+    else
+        snprintf(text, sizeof text, "%s, without a message", tutti_status_name(status));
     return text;
 }
 
@@ -157,7 +160,7 @@ static void open_endpoint(struct core *core, const tutti_transport_ops *ops, int
     tutti_status status = ops->open(&core->host, core, &options, &core->endpoint);
     check_leaves();
     if (status)
-        check_fails("open says %s", status_words(core, status));
+        check_fails("open says %s", core_says(core, status));
 }
 
 void core_open_alone(struct core *core, const tutti_transport_ops *ops)
@@ -174,7 +177,7 @@ static void give_address(struct core *core)
     tutti_status status = core->ops->address(core->endpoint, address, sizeof address, &bytes);
     check_leaves();
     if (status || bytes > sizeof address)
-        check_fails("address says %s, %llu bytes", status_words(core, status),
+        check_fails("address says %s, %llu bytes", core_says(core, status),
                     (unsigned long long)bytes);
     check_give(address, bytes);
 }
@@ -204,7 +207,7 @@ static void join(struct core *core)
     const uint8_t *address = check_take(1 - core->index, &bytes);
     tutti_status status = core_connect(core, address, bytes);
     if (status)
-        check_fails("connect says %s", status_words(core, status));
+        check_fails("connect says %s", core_says(core, status));
     if (core_maps(core))
         core_map(core, CORE_MAP_BYTES, &core->memory);
 }
@@ -249,7 +252,7 @@ void core_map(struct core *core, uint64_t bytes, struct core_memory *ret_memory)
                                   (uint32_t)core->index, bytes, &memory.map);
     check_leaves();
     if (status)
-        check_fails("map_start says %s", status_words(core, status));
+        check_fails("map_start says %s", core_says(core, status));
     while ((status = core->ops->map_test(core->endpoint, memory.map, bases)) ==
            TUTTI_ERR_NOT_READY) {
         if (!check_time_is_left(&time))
@@ -258,7 +261,7 @@ void core_map(struct core *core, uint64_t bytes, struct core_memory *ret_memory)
         g_usleep(PAUSE_US);
     }
     if (status)
-        check_fails("map_test says %s", status_words(core, status));
+        check_fails("map_test says %s", core_says(core, status));
     memcpy(memory.bases, bases, sizeof bases);
     *ret_memory = memory;
 }
@@ -313,7 +316,7 @@ void core_send(struct core *core, const void *data, uint64_t bytes, uint32_t fla
         g_usleep(PAUSE_US);
     }
     if (status)
-        check_fails("isend says %s", status_words(core, status));
+        check_fails("isend says %s", core_says(core, status));
 }
 
 tutti_status core_try_receive(struct core *core, void *data, uint64_t capacity,
@@ -344,7 +347,7 @@ void core_receive(struct core *core, void *data, uint64_t capacity, struct trans
     if (status == TUTTI_ERR_BUSY)
         check_fails("irecv says TUTTI_ERR_BUSY for %d s", CORE_WAIT_MS / 1000);
     if (status)
-        check_fails("irecv says %s", status_words(core, status));
+        check_fails("irecv says %s", core_says(core, status));
 }
 
 void core_turn(struct core *core, struct transfer *const *transfers, int count)

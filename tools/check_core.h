@@ -82,6 +82,8 @@ void core_receive(struct core *core, void *data, uint64_t capacity, struct trans
 void core_turn(struct core *core, struct transfer *const *transfers, int count);
 /* Whether it is complete, and reported where the transport reports. */
 bool core_is_over(const struct core *core, const struct transfer *transfer);
+/* A status with the transport's last message, for the report. Valid until the next call. */
+const char *core_says(const struct core *core, tutti_status status);
 /* Until it is complete; its status, NOT_READY when CORE_WAIT_MS have passed. */
 tutti_status core_wait(struct core *core, struct transfer *transfer);
 /* Takes it back; the request is its owner's again, and is overwritten. */

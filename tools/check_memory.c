@@ -57,8 +57,8 @@ static void expect_ok(struct core *core, struct transfer *transfer, const char *
     const tutti_status status = core_wait(core, transfer);
 
     if (status)
-        check_fails("the %s of %llu bytes ends with %s (%s)", what, (unsigned long long)bytes,
-                    tutti_status_name(status), core->words);
+        check_fails("the %s of %llu bytes ends with %s", what, (unsigned long long)bytes,
+                    core_says(core, status));
 }
 
 static void expect_contents(const uint8_t *data, uint64_t bytes, uint64_t number)

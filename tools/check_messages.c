@@ -46,9 +46,8 @@ static void expect_arrived(struct core *core, struct transfer *transfer, const u
         check_fails("message %llu of %llu bytes did not arrive within %d s: lost",
                     (unsigned long long)number, (unsigned long long)bytes, CORE_WAIT_MS / 1000);
     if (status)
-        check_fails("the receive of message %llu, %llu bytes, ends with %s (%s)",
-                    (unsigned long long)number, (unsigned long long)bytes,
-                    tutti_status_name(status), core->words);
+        check_fails("the receive of message %llu, %llu bytes, ends with %s",
+                    (unsigned long long)number, (unsigned long long)bytes, core_says(core, status));
     if (transfer->request.bytes != bytes)
         check_fails("message %llu was sent with %llu bytes and arrived with %llu: %s",
                     (unsigned long long)number, (unsigned long long)bytes,
@@ -241,8 +240,7 @@ static void receive_numbered(struct core *core)
         if (status == TUTTI_ERR_NOT_READY)
             break;
         if (status)
-            check_fails("receive %d ends with %s (%s)", due, tutti_status_name(status),
-                        core->words);
+            check_fails("receive %d ends with %s", due, core_says(core, status));
         uint64_t number = number_of(transfer, data[due % POSTED], (uint64_t)due);
         note_arrival(&arrivals, due, (int)number);
     }

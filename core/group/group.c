@@ -249,8 +249,9 @@ static void say_choice(const struct tutti_group *group)
                  group->layout.hosts, group->layout.hosts == 1 ? "" : "s", group->backend,
                  group->bootstrap.source);
     if (group->rank == 0 && group->crowds)
-        log_line(LOG_INFO, 0, "group %s: %d ranks share the CPUs of rank 0, %d: waits do not spin",
-                 group->name, group->neighbours, cpu_usable());
+        log_line(LOG_INFO, 0,
+                 "group %s: %d ranks share the %d CPU%s that rank 0 may use: waits do not spin",
+                 group->name, group->neighbours, cpu_usable(), cpu_usable() == 1 ? "" : "s");
 }
 
 tutti_status group_create(struct tutti_context *context, const char *name, int64_t timeout_ms,

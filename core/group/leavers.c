@@ -9,6 +9,7 @@
  */
 #include <tutti/p2p.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,8 +53,11 @@ static void end_messages_with(struct tutti_group *group, int rank)
         next = call->next;
         if (!call->doomed || call->peer != rank)
             continue;
-        error_set(TUTTI_ERR_PEER_LOST, "group %s: rank %d left the group before this message",
-                  group->name, rank);
+        error_set(TUTTI_ERR_PEER_LOST, "group %s: rank %d left the group %s with tag %" PRIu64,
+                  group->name, rank,
+                  call->kind == CALL_SEND ? "before it received the message"
+                                          : "and sent no more messages",
+                  call->tag);
         error_where(group->rank, rank, 0, NULL);
         group_complete(group, call, TUTTI_ERR_PEER_LOST);
     }

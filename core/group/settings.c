@@ -47,7 +47,7 @@ static void warn_of_plugin_path(void)
             memcpy(path, at, length);
             path[length] = 0;
             if (!is_directory(path))
-                log_line(LOG_WARN, -1, "TUTTI_PLUGIN_PATH: %s is no directory, and is passed over",
+                log_line(LOG_WARN, -1, "TUTTI_PLUGIN_PATH: %s is not a directory; it is skipped",
                          path);
         }
         at += length + (at[length] == ':');
@@ -65,7 +65,7 @@ static void warn_of_dump_folder(void)
     if (!access(path, F_OK)) {
         if (!is_directory(path) || access(path, W_OK | X_OK))
             log_line(LOG_WARN, -1,
-                     "TUTTI_DUMP_DIR=%s: this is no directory that this process may write into; no "
+                     "TUTTI_DUMP_DIR=%s is not a directory that this process may write into; no "
                      "dumps will be made",
                      path);
         return;
@@ -76,8 +76,7 @@ static void warn_of_dump_folder(void)
         parent[last - path] = 0;
         if (last[1] && !is_directory(parent))
             log_line(LOG_WARN, -1,
-                     "TUTTI_DUMP_DIR=%s: %s is no directory, and it is not made; no dumps will be "
-                     "made",
+                     "TUTTI_DUMP_DIR=%s: %s is not a directory: create it; no dumps will be made",
                      path, parent);
     }
 }

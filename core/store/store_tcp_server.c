@@ -477,9 +477,8 @@ tutti_status tutti_store_server_start(const char *address, uint16_t port,
 
     freeaddrinfo(addresses);
     if (fd < 0)
-        return error_set_errno(TUTTI_ERR_STORE, error, "a store server cannot bind to %.*s:%u%s",
-                               TEXT_CUT(address, 200), port,
-                               error == EADDRINUSE ? " (port 0 picks a free one)" : "");
+        return error_set_errno(TUTTI_ERR_STORE, error, "a store server cannot bind to %.*s:%u",
+                               TEXT_CUT(address, 200), port);
     return store_server_start_on(fd, ret_server);
 }
 

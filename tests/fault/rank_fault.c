@@ -327,6 +327,19 @@ static void send_to_who_left(tutti_group *world, int peer)
     check_contains(tutti_last_error(), who);
 }
 
+/* It has sent nothing with this tag: the message names the tag, which may be the wrong one. */
+static void receive_what_was_not_sent(tutti_group *world, int peer)
+{
+    int64_t count = SMALL;
+    tutti_tensor few = floats(&count);
+    char who[80];
+
+    snprintf(who, sizeof who, "rank %d left the group and sent no more messages with tag %d", peer,
+             TAG + 1);
+    check_status(tutti_recv(world, &few, peer, TAG + 1, 0, 0), TUTTI_ERR_PEER_LOST);
+    check_contains(tutti_last_error(), who);
+}
+
 /* The others look for what the victim has sent when it is gone; with TUTTI_TEST_SEND_FIRST they find out before
  * that nothing can be sent to it any more. */
 RANK_CASE(one_sends_and_leaves)
@@ -340,6 +353,8 @@ RANK_CASE(one_sends_and_leaves)
         send_to_who_left(world, victim());
     for (int i = 0; i < SENT_BEFORE; i++)
         check_ok(call(world, rank, size));
+    if (rank != victim())
+        receive_what_was_not_sent(world, victim());
     check_ok(tutti_group_destroy(world));
     rank_point("left");
 }

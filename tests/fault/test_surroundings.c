@@ -209,7 +209,7 @@ FAULT_TEST_WITH_ENGINES(surroundings, a_receive_that_waits_for_5_s_uses_little_c
 static void expect_spinning(const char *case_name, bool spins)
 {
     static const char *const env[] = {"TUTTI_DEBUG=INFO", NULL};
-    static const char words[] = "2 ranks share the CPUs of rank 0, 1: waits do not spin";
+    static const char words[] = "2 ranks share the 1 CPU that rank 0 may use: waits do not spin";
     static const struct fault_way apart = {.name = "tcp", .backend = "tcp", .host_of = {"a", "b"}};
     struct ranks *ranks = fault_start(&apart, "rank_surroundings", case_name, 2, env);
 

@@ -13,7 +13,7 @@
         uint32_t flags, tutti_request *request
 #define THE_MESSAGE endpoint, peer, lane, data, bytes, flags, request
 
-enum { SHADOWS = 64, SMALL = 64 };
+enum { SHADOWS = 64, SMALL = 64, CRASH_BYTES = 100000 };
 
 /* True at each `period`-th call. */
 static bool each(unsigned period)
@@ -240,6 +240,14 @@ static tutti_status isend_crashes(MESSAGE)
     return TUTTI_OK;
 }
 
+/* Its peer has a receive waiting, and hears of the lost connection before anybody hears of the crash. */
+static tutti_status isend_crashes_late(MESSAGE)
+{
+    if (bytes > CRASH_BYTES)
+        raise(SIGSEGV);
+    return sound->isend(THE_MESSAGE);
+}
+
 static tutti_status isend_exits(MESSAGE)
 {
     (void)endpoint, (void)peer, (void)lane, (void)data, (void)bytes, (void)flags, (void)request;
@@ -405,6 +413,7 @@ const struct defect message_defects[] = {
      NULL,
      NULL},
     {"isend-crashes", {.isend = isend_crashes}, NULL, NULL},
+    {"isend-crashes-late", {.isend = isend_crashes_late}, NULL, NULL},
     {"isend-exits", {.isend = isend_exits}, NULL, NULL},
     {"isend-blocks", {.isend = isend_blocks}, NULL, NULL},
     {"isend-takes-2-s", {.isend = isend_blocks_for_seconds}, NULL, NULL},

@@ -79,6 +79,7 @@ static const struct broken {
     {"open-exits", TRANSPORT, "transport.opens", "does the plugin call exit", FAILS},
     {"open-aborts", TRANSPORT, "transport.opens", "died of signal 6", FAILS},
     {"isend-crashes", TRANSPORT, "transport.sizes", "died of signal 11", FAILS},
+    {"isend-crashes-late", TRANSPORT, "transport.sizes", "died of signal 11", FAILS},
     {"isend-exits", TRANSPORT, "transport.sizes", "does the plugin call exit", FAILS},
     {"signals", TRANSPORT, "process.unchanged", "what happens on signal 10", FAILS},
     {"folder", TRANSPORT, "process.unchanged", "the working directory is /", FAILS},
