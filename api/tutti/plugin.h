@@ -66,7 +66,7 @@ typedef struct tutti_host {
     void *(*allocate)(void *self, uint64_t bytes);
     /** Gives memory of allocate back; NULL is allowed. */
     void (*release)(void *self, void *memory);
-    /** The value of an option of this plugin ("interface": TUTTI_NAME_INTERFACE; "" since minor 2:
+    /** The value of an option of this plugin ("dir": TUTTI_NAME_DIR; "" since minor 2:
      * TUTTI_NAME itself), or NULL. Valid until close. */
     const char *(*config)(void *self, const char *key);
     /** Records the words of a failure for the caller and returns `status`. system_errno may be 0. */
