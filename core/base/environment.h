@@ -56,7 +56,8 @@ enum environment_agreement {
       "first that is installed.")                                                                  \
     X(TUTTI_MPI_BLOCKING, "0 | 1", "0", ENV_COMPARED,                                              \
       "`1`: the backend mpi calls MPI's blocking collectives. They are faster for short vectors, " \
-      "but no deadline, abort or death of a rank ends them.")                                      \
+      "but no deadline, abort or death of a rank ends them, and messages in flight rest "          \
+      "meanwhile.")                                                                                \
     X(TUTTI_PLUGIN_PATH, "<directory>:<directory>…", "", ENV_MAY_DIFFER,                           \
       "Directories in which plugins are looked for first. Set-id programs ignore it.")             \
     X(TUTTI_PLUGIN_TRUST, "any", "", ENV_MAY_DIFFER,                                               \
