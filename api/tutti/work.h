@@ -20,8 +20,9 @@ typedef struct tutti_work tutti_work;
 
 /**
  * Waits until the operation is complete and returns its status. `timeout_ms` 0 waits as long as
- * the operation's own deadline; when a positive time-out ends first the answer is
- * TUTTI_ERR_NOT_READY and nothing has changed. A negative one is refused.
+ * the operation's own deadline; tutti_work_test() is the call that does not wait. When a positive
+ * time-out ends first the answer is TUTTI_ERR_NOT_READY and nothing has changed. A negative one is
+ * refused.
  */
 TUTTI_API tutti_status tutti_work_wait(tutti_work *work, int64_t timeout_ms);
 
@@ -31,7 +32,7 @@ TUTTI_API tutti_status tutti_work_test(tutti_work *work, int32_t *ret_done);
 
 /**
  * Waits until all `count` works are complete, for at most `timeout_ms` together (0: as long as
- * their own deadlines). NULL entries are skipped and count as TUTTI_OK.
+ * their own deadlines; tutti_work_test_any() looks without waiting). NULL entries are skipped and count as TUTTI_OK.
  *
  * ret_statuses  NULL, or [count]: the status of each, TUTTI_ERR_NOT_READY of those that are not
  *               complete. Also written when a work has failed or the time was over.
@@ -105,7 +106,8 @@ typedef void (*tutti_work_fn)(tutti_work *work, tutti_status status, void *user)
 /**
  * Calls fn(work, status, user) exactly once when the operation completes, on tutti's own thread or
  * in tutti_dispatch(), whichever comes first, and with no lock held; also when it has completed
- * already. fn may issue operations and free works, it may not wait or destroy. One callback a work:
+ * already. fn may issue operations and free works, it may not wait or destroy: callbacks run one
+ * after another, and what takes long belongs on a thread of the program's own. One callback a work:
  * a second is TUTTI_ERR_BUSY.
  */
 TUTTI_API tutti_status tutti_work_then(tutti_work *work, tutti_work_fn fn, void *user);
