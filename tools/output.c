@@ -18,7 +18,8 @@ enum {
     QUEUE_HIGH = 256 << 10, /* beyond, the ranks' pipes are left alone */
     QUEUE_LOW = 64 << 10,
     TAIL_BYTES = 32 << 10, /* kept of each rank's stderr for the report */
-    HOLD_MS = 1500, /* for ranks that fail alike to say so; a failed job ends before, by default */
+    HOLD_MS = 1500,        /* for others to print the same message, from the last that did */
+    HOLD_MOST_MS = 10000   /* from the first */
 };
 
 /* A place that lines go to. */
@@ -56,6 +57,7 @@ struct output {
     struct stream *streams; /* 2 for each rank */
     struct fold *fold;
     guint hold_timer;
+    gint64 held_us, held_last_us; /* since when a message is held, and the last of its ranks came */
 };
 
 static gboolean stream_readable(gint fd, GIOCondition condition, gpointer user);
@@ -218,9 +220,16 @@ void output_print_held(struct output *output)
 static gboolean hold_over(gpointer user)
 {
     struct output *output = user;
+    const gint64 now = g_get_monotonic_time();
+    const gint64 until = MIN(output->held_last_us + HOLD_MS * G_TIME_SPAN_MILLISECOND,
+                             output->held_us + HOLD_MOST_MS * G_TIME_SPAN_MILLISECOND);
 
     output->hold_timer = 0;
-    output_print_held(output);
+    if (now < until)
+        output->hold_timer =
+            g_timeout_add((guint)((until - now) / G_TIME_SPAN_MILLISECOND) + 1, hold_over, output);
+    else
+        output_print_held(output);
     return G_SOURCE_REMOVE;
 }
 
@@ -234,10 +243,15 @@ static void stream_print(struct stream *stream, const char *line, size_t size)
     stream_release(errors);
     if (stream == errors)
         stream->held = fold_take(output->fold, stream->rank, line, size);
-    if (!stream->held)
+    if (!stream->held) {
         stream_put(stream, line, size);
-    else if (!output->hold_timer)
-        output->hold_timer = g_timeout_add(HOLD_MS, hold_over, output);
+        return;
+    }
+    output->held_last_us = g_get_monotonic_time();
+    if (output->hold_timer)
+        return;
+    output->held_us = output->held_last_us;
+    output->hold_timer = g_timeout_add(HOLD_MS, hold_over, output);
 }
 
 static void stream_flush(struct stream *stream)
