@@ -219,3 +219,12 @@ pid_t child_of(pid_t pid)
     any_process(is_child, &child);
     return child.found;
 }
+
+int count_of(const char *text, const char *words)
+{
+    int count = 0;
+
+    for (; (text = strstr(text, words)); text += strlen(words))
+        count++;
+    return count;
+}

@@ -42,4 +42,11 @@ bool wait_for_words(const char *folder, const char *name, const char *words, dou
 /* The first child of a process, 0 when it has none. */
 pid_t child_of(pid_t pid);
 
+/* In what a command printed; the file includes <criterion/criterion.h> and <string.h>. */
+#define CONTAINS(text, words)                                                                      \
+    cr_assert_not_null(strstr(text, words), "no \"%s\" in:\n%s", words, text)
+#define LACKS(text, words) cr_assert_null(strstr(text, words), "\"%s\" in:\n%s", words, text)
+/* How often the words are in it. */
+int count_of(const char *text, const char *words);
+
 #endif

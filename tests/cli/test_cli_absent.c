@@ -6,9 +6,6 @@
 
 #include "command.h"
 
-#define CONTAINS(text, words)                                                                      \
-    cr_assert_not_null(strstr(text, words), "no \"%s\" in:\n%s", words, text)
-
 /* The state of the plugin of that name in the output of `tutti info --json`; "": it is not listed. */
 static char *state_of(const char *json, const char *name)
 {

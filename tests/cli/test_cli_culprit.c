@@ -11,20 +11,7 @@
 #include "command.h"
 #include "harness/launch.h"
 
-#define CONTAINS(text, words)                                                                      \
-    cr_assert_not_null(strstr(text, words), "no \"%s\" in:\n%s", words, text)
-#define LACKS(text, words) cr_assert_null(strstr(text, words), "\"%s\" in:\n%s", words, text)
-
 enum { RUNS = 2 };
-
-static int count_of(const char *text, const char *words)
-{
-    int count = 0;
-
-    for (; (text = strstr(text, words)); text += strlen(words))
-        count++;
-    return count;
-}
 
 static int runs_wanted(void)
 {

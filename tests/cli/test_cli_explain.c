@@ -6,9 +6,6 @@
 
 #include "command.h"
 
-#define CONTAINS(text, words)                                                                      \
-    cr_assert_not_null(strstr(text, words), "no \"%s\" in:\n%s", words, text)
-
 Test(explain, the_chosen_candidate_comes_first_and_is_the_only_one, .timeout = 30)
 {
     static const char *const questions[] = {"all_reduce --bytes 1M -n 4",

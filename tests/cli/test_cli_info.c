@@ -7,9 +7,6 @@
 
 #include "command.h"
 
-#define CONTAINS(text, words)                                                                      \
-    cr_assert_not_null(strstr(text, words), "no \"%s\" in:\n%s", words, text)
-
 Test(info, shows_build_cpus_interfaces_and_limits, .timeout = 30)
 {
     struct ran r = ran("$TUTTI info");

@@ -13,9 +13,6 @@
 #include "command.h"
 #include "harness/launch.h"
 
-#define CONTAINS(text, words)                                                                      \
-    cr_assert_not_null(strstr(text, words), "no \"%s\" in:\n%s", words, text)
-
 enum { MOMENTS = 6, MOMENTS_MS = 28 };
 static const double BUDGET_S = 5;
 

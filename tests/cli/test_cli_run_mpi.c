@@ -8,19 +8,7 @@
 
 #include "command.h"
 
-#define CONTAINS(text, words)                                                                      \
-    cr_assert_not_null(strstr(text, words), "no \"%s\" in:\n%s", words, text)
-
 enum { SOON_S = 20 };
-
-static int count_of(const char *text, const char *words)
-{
-    int count = 0;
-
-    for (; (text = strstr(text, words)); text += strlen(words))
-        count++;
-    return count;
-}
 
 /* A launcher in a folder, and what it does instead of starting ranks. */
 static char *folder_with_launcher(const char *script)

@@ -10,9 +10,6 @@
 
 #include "command.h"
 
-#define CONTAINS(text, words)                                                                      \
-    cr_assert_not_null(strstr(text, words), "no \"%s\" in:\n%s", words, text)
-
 #define HEAD                                                                                       \
     "{\"schema\":\"tutti.trace/1\",\"cause\":\"signal\",\"run\":\"r\",\"attempt\":0,\"rank\":0,"   \
     "\"host\":\"h\",\"pid\":7,\"context\":0,\"wall_ns\":1,\"groups\":["

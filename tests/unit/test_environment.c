@@ -146,9 +146,11 @@ Test(environment, folders_that_are_not_there_are_warned_of)
 
     FILE *file = cr_get_redirected_stderr();
     cr_expect_gt(fread(said, 1, sizeof said - 1, file), 0);
-    cr_expect_not_null(strstr(said, "TUTTI_PLUGIN_PATH: /nowhere/plugins is not a directory; it is skipped"));
+    cr_expect_not_null(
+        strstr(said, "TUTTI_PLUGIN_PATH: /nowhere/plugins is not a directory; it is skipped"));
     cr_expect_null(strstr(said, "/tmp is"));
-    cr_expect_not_null(strstr(said, "TUTTI_DUMP_DIR=/nowhere/dumps: /nowhere is not a directory: create it"));
+    cr_expect_not_null(
+        strstr(said, "TUTTI_DUMP_DIR=/nowhere/dumps: /nowhere is not a directory: create it"));
     cr_expect_not_null(strstr(said, "LOCAL_RANK=first: not a rank"));
 }
 
