@@ -11,6 +11,9 @@
  * A connection that the network ends is dialed again at once, from both sides: the link may have been cut
  * and work again. If it does not within 200 ms, the member is lost (control_unreachable()).
  *
+ * A member that leaves closes its end behind its last messages. So a send that meets a closed end does not
+ * end the connection: what lies unread is read first.
+ *
  * What a reader leaves unread waits here: as much as the largest message and 4 MiB, which is more
  * than a group has to say. A connection for which more would wait has failed.
  */
@@ -210,6 +213,10 @@ static void conn_flush(struct control *control, struct control_conn *conn)
             control_watch_change(control, &conn->watch, EPOLLIN | EPOLLOUT);
             return;
         }
+        if (n < 0 && (errno == EPIPE || errno == ECONNRESET)) {
+            conn->deaf = errno;
+            break;
+        }
         if (n < 0) {
             conn_failed(control, conn, errno, NULL);
             return;
@@ -255,7 +262,7 @@ static tutti_status make_room(struct control *control, struct control_conn *conn
 tutti_status control_conn_send(struct control *control, struct control_conn *conn,
                                enum frame_type type, const void *body, size_t size)
 {
-    if (conn->closing)
+    if (conn->closing || conn->deaf)
         return error_set(TUTTI_ERR_PEER_LOST, "the control connection to rank %d is closed",
                          conn->rank);
     tutti_status status = make_room(control, conn, FRAME_HEADER + size);
@@ -367,7 +374,10 @@ static void conn_read(struct control *control, struct control_conn *conn)
         if (n < 0 && errno == EAGAIN)
             return;
         if (n <= 0) {
-            conn_failed(control, conn, n ? errno : 0, "its control connection ended without a bye");
+            const int reset = conn->deaf == ECONNRESET ? ECONNRESET : 0;
+
+            conn_failed(control, conn, n ? errno : reset,
+                        "its control connection ended without a bye");
             return;
         }
         frame_parser_filled(&conn->in, (size_t)n);

@@ -120,6 +120,7 @@ struct control_conn {
     bool dialing, closing;
     bool heard; /* leaving: the other side knows it */
     bool owed;  /* it left, and waits until its last collective was compared */
+    int deaf;   /* the errno of a send: it takes nothing any more, what it had sent is still read */
     int64_t hello_deadline_ns;
     struct frame_parser in;
     uint8_t *out;

@@ -31,8 +31,9 @@ static struct control *control_of(int size)
 
 static void called(struct control *control, int rank, int root)
 {
-    const struct announce call = {
-        .sequence = 7, .signature = 100u + (unsigned)root, .words = {.root = root}};
+    const struct announce call = {.sequence = 7,
+                                  .signature = 100u + (unsigned)root,
+                                  .words = {.operation = OPERATION_BROADCAST, .root = root}};
 
     sides_answered(control, rank, 7, &call);
 }

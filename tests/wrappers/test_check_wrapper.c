@@ -182,10 +182,11 @@ Test(check_wrapper, corrupted_messages_are_found_by_the_results)
 
 Test(check_wrapper, the_last_call_is_compared_before_the_first_member_leaves)
 {
-    for (int b = 0; b < 2; b++) {
+    /* Whoever tells has left when it is read, more often than not. */
+    for (int i = 0; i < 10; i++) {
         const char *const env[] = {"TUTTI_WRAP=check,spoil", "TUTTI_SPOIL=1",
                                    "TUTTI_PLUGIN_PATH=" TUTTI_TEST_WRAPPERS, NULL};
-        struct ranks *ranks = run("a_last_sum", backends[b], env);
+        struct ranks *ranks = run("a_last_sum", backends[i % 2], env);
 
         expect(ranks, 0, "TUTTI_ERR_INTERNAL", "rank 1 differs from most");
         ranks_free(ranks);
