@@ -107,9 +107,11 @@ typedef struct tutti_host {
      * process behind `label` may be alive, and reach others. What is told to users names the connection. */
     void (*link_lost)(void *self, uint64_t label, const char *words);
     /** For an open that has no way but to wait for other processes: called every 50 ms or so meanwhile, it
-     * keeps the group's own connections going. TUTTI_OK: go on. Anything else: the group will not be made,
-     * as a member was lost, say; open returns that status, and needs no words. From inside open, on the
-     * thread that called it, only. */
+     * keeps the group's own connections going. TUTTI_OK: go on. TUTTI_ERR_TIMEOUT: the deadline is over, and
+     * open is to say what it has waited for. Anything else: the group will not be made, as a member was lost,
+     * say; open returns that status, and needs no words. One member hears of the end of the deadline first,
+     * and tells the others; so open goes on for a second after its own. From inside open, on the thread that
+     * called it, only. */
     tutti_status (*keep_waiting)(void *self);
 } tutti_host;
 

@@ -198,9 +198,11 @@ tutti_status agree_keep_waiting(struct tutti_group *group)
     tutti_status status = agree_take_notes(a);
     if (!status && !a->outcome.kind)
         status = attend(a);
-    if (!status && !a->outcome.kind && a->lead && is_over(a) &&
-        lead_missing(a, missing, sizeof missing) >= 0)
+    if (!status && !a->outcome.kind && a->lead && is_over(a)) {
+        if (lead_missing(a, missing, sizeof missing) < 0)
+            return TUTTI_ERR_TIMEOUT;
         status = time_out(a, "the other members to open their transports");
+    }
     return status || !a->outcome.kind ? status : TUTTI_ERR_ABORTED;
 }
 

@@ -86,7 +86,7 @@ static tutti_status host_keep_waiting(void *self)
     struct endpoint *endpoint = self;
     const tutti_status status = agree_keep_waiting(endpoint->group);
 
-    if (status)
+    if (status && status != TUTTI_ERR_TIMEOUT)
         endpoint->status = status; /* it has words, or the agreement has */
     return status;
 }

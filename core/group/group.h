@@ -345,7 +345,8 @@ void contexts_each(void (*fn)(tutti_context *context, void *user), void *user);
  * mapped memory are up. */
 tutti_status agree(struct tutti_group *group, tutti_store *store, const char *choice_words);
 /* Serves the agreement while a plugin waits for other processes, on the thread of agree(). OK: go on; ABORTED,
- * without words: the group is not made in this way; or what failed here. */
+ * without words: the group is not made in this way; TIMEOUT, without words: all others answer, and the deadline
+ * is over; or what failed here. */
 tutti_status agree_keep_waiting(struct tutti_group *group);
 /* A store object for that, which the caller drops. A store that does not answer is waited for until the
  * deadline, unless the group that this one is made from ends. */

@@ -2,7 +2,8 @@
 /*
  * MPI_Init returns once every process of the job has called it. One may have ended before, or lack the
  * plugin, and no MPI tells of that. So it is called on a thread, and whoever waits for it has a deadline,
- * and looks after the group meanwhile, which may have lost a member. Both MPIs let a process exit while a thread of it is in MPI_Init.
+ * and looks after the group meanwhile, which may have lost a member. Both MPIs let a process exit while a
+ * thread of it is in MPI_Init.
  *
  * For MPI that thread is the main one (MPI_Is_thread_main). With MPI_THREAD_SERIALIZED and above, which
  * is all that is accepted here, that changes nothing: MPI is called, and finalized, from any.
@@ -18,6 +19,9 @@
 #include "launched.h"
 
 enum { STALL_WARNING_S = 30, PLACE_MAX = 128, WORDS_MAX = 512, LOOK_MS = 50 };
+
+/* For the core, which knows who does not answer, to say how the deadline ends. */
+static const int64_t AFTER_DEADLINE_NS = 1000000000;
 
 static struct {
     pthread_mutex_t lock; /* of what is below */
@@ -99,7 +103,7 @@ static tutti_status ask_the_core(const struct caller *c)
     return status;
 }
 
-/* Until then (0: for ever), or the end, or until the group will not be made, which is not OK. */
+/* Until then (0: for ever), or the end, or until the core wants no more: TIMEOUT: the deadline is over. */
 static tutti_status await_until(const struct caller *c, int64_t until_ns)
 {
     for (;;) {
@@ -130,6 +134,8 @@ static tutti_status await(const struct caller *c, int64_t deadline_ns)
         snprintf(words, sizeof words, "has waited for %d s %s", seconds, in_init(where));
         c->host->log(c->host_self, 1, words);
     }
+    if (deadline_ns && TUTTI_HAS(c->host, keep_waiting))
+        deadline_ns += AFTER_DEADLINE_NS;
     return await_until(c, deadline_ns);
 }
 
@@ -180,7 +186,7 @@ tutti_status start_mpi(const struct caller *c, int64_t deadline_ns)
     pthread_mutex_lock(&state.lock);
     if (state.begun) {
         status = await(c, deadline_ns);
-        if (!status)
+        if (!status || status == TUTTI_ERR_TIMEOUT)
             status = tell(c);
         pthread_mutex_unlock(&state.lock);
         return status;
@@ -191,7 +197,7 @@ tutti_status start_mpi(const struct caller *c, int64_t deadline_ns)
         status = launched_for_this_mpi(c);
         if (!status)
             status = begin_quietly(c, deadline_ns);
-        if (!status)
+        if (!status || status == TUTTI_ERR_TIMEOUT)
             status = tell(c);
     }
     pthread_mutex_unlock(&state.lock);

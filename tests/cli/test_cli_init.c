@@ -149,34 +149,38 @@ Test(cli_init, a_second_program_runs_in_ranks_after_one_that_some_have_left, .ti
 
 /* ---- over MPI ---- */
 
-static void end_in_mpi_init(const char *family, int victim, int sig, const char *program,
-                            struct ran *ret_ran)
+/* Skips the test where it cannot run; to be called before anything is allocated. */
+static void need_mpi(const char *family)
 {
-    struct ran probe = ran("%s TUTTI_MPI=%s $TUTTI run -n 2 --backend mpi %s/hello",
-                           ranks_lsan_options(family), family, TUTTI_TEST_PROGRAMS);
+#ifdef __SANITIZE_ADDRESS__
+    cr_skip_test("AddressSanitizer wants to be loaded before %s", family);
+#endif
+    struct ran probe =
+        ran("TUTTI_MPI=%s $TUTTI run -n 2 --backend mpi %s/hello", family, TUTTI_TEST_PROGRAMS);
     const bool is_here = probe.code == 0;
 
     ran_free(&probe);
     if (!is_here)
-        cr_skip_test("this MPI is not here");
-#ifdef __SANITIZE_ADDRESS__
-    cr_skip_test("AddressSanitizer wants to be loaded first");
-#endif
-    *ret_ran = ran("TUTTI_MPI=%s $TUTTI run -n 4 --wait 30 --stopped 0 --backend mpi -- sh -c "
-                   "'ENDS_RANK=%d ENDS_SIGNAL=%d LD_PRELOAD=%s exec %s/%s'",
-                   family, victim, sig, TUTTI_ENDS_IN_MPI_INIT, TUTTI_TEST_PROGRAMS, program);
+        cr_skip_test("%s is not here", family);
+}
+
+static struct ran end_in_mpi_init(const char *family, int victim, int sig, const char *program)
+{
+    return ran("TUTTI_MPI=%s $TUTTI run -n 4 --wait 30 --stopped 0 --backend mpi -- sh -c "
+               "'ENDS_RANK=%d ENDS_SIGNAL=%d LD_PRELOAD=%s exec %s/%s'",
+               family, victim, sig, TUTTI_ENDS_IN_MPI_INIT, TUTTI_TEST_PROGRAMS, program);
 }
 
 static void is_killed_in_mpi_init(const char *family)
 {
     static const int killed[] = {0, 1};
 
+    need_mpi(family);
     for (size_t i = 0; i < G_N_ELEMENTS(killed); i++) {
         g_autofree char *lost = g_strdup_printf("%s (3): group world: rank %d was lost",
                                                 killed[i] ? "ranks 0,2,3" : "ranks 1-3", killed[i]);
-        struct ran r;
+        struct ran r = end_in_mpi_init(family, killed[i], SIGKILL, "hello");
 
-        end_in_mpi_init(family, killed[i], SIGKILL, "hello", &r);
         cr_expect_eq(r.code, 137, "%d\n%s", r.code, r.err);
         cr_expect_lt(r.seconds, BUDGET_S, "%.1f s\n%s", r.seconds, r.err);
         CONTAINS(r.err, lost);
@@ -197,9 +201,9 @@ Test(cli_init, a_rank_killed_in_mpi_init_is_named_by_all_over_mpich, .timeout = 
 /* Nobody can tell before the deadline; then the others answer, and it does not. */
 Test(cli_init, a_rank_stopped_in_mpi_init_is_named_at_the_deadline, .timeout = 120)
 {
-    struct ran r;
+    need_mpi("openmpi");
+    struct ran r = end_in_mpi_init("openmpi", 1, SIGSTOP, "init_in_vain");
 
-    end_in_mpi_init("openmpi", 1, SIGSTOP, "init_in_vain", &r);
     for (int rank = 0; rank < 4; rank++) {
         g_autofree char *said =
             g_strdup_printf("[%d] TUTTI_ERR_TIMEOUT: group world: rank 0", rank);
