@@ -262,9 +262,11 @@ static tutti_status make_room(struct control *control, struct control_conn *conn
 tutti_status control_conn_send(struct control *control, struct control_conn *conn,
                                enum frame_type type, const void *body, size_t size)
 {
-    if (conn->closing || conn->deaf)
+    if (conn->closing)
         return error_set(TUTTI_ERR_PEER_LOST, "the control connection to rank %d is closed",
                          conn->rank);
+    if (conn->deaf) /* its end is read and told in a moment */
+        return TUTTI_OK;
     tutti_status status = make_room(control, conn, FRAME_HEADER + size);
     if (status)
         return status;
