@@ -215,6 +215,7 @@ static void conn_flush(struct control *control, struct control_conn *conn)
         }
         if (n < 0 && (errno == EPIPE || errno == ECONNRESET)) {
             conn->deaf = errno;
+            (void)shutdown(conn->watch.fd, SHUT_RDWR); /* its end is read behind what has come */
             break;
         }
         if (n < 0) {
@@ -265,7 +266,7 @@ tutti_status control_conn_send(struct control *control, struct control_conn *con
     if (conn->closing)
         return error_set(TUTTI_ERR_PEER_LOST, "the control connection to rank %d is closed",
                          conn->rank);
-    if (conn->deaf) /* its end is read and told in a moment */
+    if (conn->deaf) /* that is told when its end is read */
         return TUTTI_OK;
     tutti_status status = make_room(control, conn, FRAME_HEADER + size);
     if (status)
