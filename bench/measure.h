@@ -4,10 +4,10 @@
  * mean call, the result is the median (and the minimum) of the samples.
  *
  * Bytes are those of the vector, or of each block where there is one for every rank. «touched»: each
- * rank rewrites its input before each timed call, so that nothing stays in the cache of whoever
- * reduced it last; «hot» leaves it alone. Operations with a root begin with a barrier that is not
- * timed: else a root that only sends, or a member that does, would be calls ahead of who receives, and
- * the figure would be a rate.
+ * rank rewrites its input before each timed call, so that nothing stays in the cache of the rank
+ * that reduced it last; «hot» leaves it alone. Operations with a root begin with a barrier that is
+ * not timed: else a root that only sends, or a member that does, would be calls ahead of the
+ * receivers, and the figure would be a rate.
  *
  * With two ranks the link between their cores is probed before and after each sample, since a virtual
  * machine's cores may change their distance within seconds: a sample is tagged near or far (hand-over
@@ -216,7 +216,7 @@ static int measure_operation(const char *name)
     return -1;
 }
 
-/* Room for a block of `bytes` for each rank; NULL with words. */
+/* Room for a block of `bytes` for each rank; NULL with a message. */
 static float *measure_buffer(const struct subject *s, size_t bytes)
 {
     const size_t room = (bytes * (size_t)s->size + 4095) / 4096 * 4096;
@@ -239,7 +239,7 @@ static int measure_bytes(const char *text, size_t *ret_bytes)
     return *text >= '0' && *text <= '9' && !*end && !errno;
 }
 
-/* The largest of the sizes. 0, with words: the arguments are wrong. */
+/* The largest of the sizes. 0, with a message: the arguments are wrong. */
 static size_t measure_largest(int argc, char **argv)
 {
     size_t largest = sizeof(float), bytes;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck shell=bash disable=SC2034 # the lists are used by who sources this
+# shellcheck shell=bash disable=SC2034 # the lists are used by scripts that source this
 # What scripts/demo, scripts/test and scripts/clean-room share: the Debian packages (named here and
 # nowhere else), how they are installed, how a preset is built. Sourced by bash, from the root of
 # the tree.
@@ -32,7 +32,7 @@ test_packages=(
 # What scripts/test --all needs on top.
 long_packages=(
     "${test_packages[@]}"
-    clang-14 libclang-rt-14-dev llvm-14
+    clang-14 clang-tidy-14 libclang-rt-14-dev llvm-14
     dataset-fashion-mnist
     python3-venv # an MPI of the standard ABI from PyPI
     munge slurm-client slurmctld slurmd libpmix2 # a Slurm of one node, and what its plugin pmix opens

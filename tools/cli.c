@@ -380,7 +380,7 @@ bool cli_choose_color(const char *when)
     static const char *const choices[] = {
         [COLOR_AUTO] = "auto", [COLOR_ALWAYS] = "always", [COLOR_NEVER] = "never"};
 
-    for (size_t i = 0; i < G_N_ELEMENTS(choices); i++)
+    for (int i = COLOR_AUTO; i <= COLOR_NEVER; i++)
         if (strcmp(when, choices[i]) == 0) {
             color_choice = i;
             return true;
@@ -393,9 +393,14 @@ bool cli_color(int fd)
     if (color_choice != COLOR_AUTO)
         return color_choice == COLOR_ALWAYS;
 
-    const char *off = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    const char *off = getenv("NO_COLOR"), *on = getenv("CLICOLOR_FORCE"),
+               *terminal = getenv("TERM");
 
-    return isatty(fd) && !(off && *off) && terminal && strcmp(terminal, "dumb") != 0;
+    if (off && *off)
+        return false;
+    if (on && *on && strcmp(on, "0") != 0)
+        return true;
+    return isatty(fd) && terminal && strcmp(terminal, "dumb") != 0;
 }
 
 bool cli_utf8(void)

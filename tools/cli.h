@@ -23,13 +23,13 @@ enum {
     EXIT_NOT_FOUND = 127
 };
 
-/* Says "tutti VERB: words" on stderr, points at --help, and returns EXIT_USAGE. */
+/* Says "tutti VERB: message" on stderr, points at --help, and returns EXIT_USAGE. */
 int cli_usage(const char *verb, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
-/* Says "tutti VERB: words" on stderr. */
+/* Says "tutti VERB: message" on stderr. */
 void cli_say(const char *verb, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
-/* What the library says went wrong, without the name of its function: nobody here has called that. */
+/* The library's last message without the name of its function, which the user has not called. */
 const char *cli_last_error(void);
 
 /* Says on stderr what the library says went wrong with a request of the user's, and returns the exit
@@ -75,7 +75,8 @@ void cli_print_json(JsonBuilder *builder);
 
 /* "auto", "always" or "never", for cli_color(). False: it is none of these. */
 bool cli_choose_color(const char *when);
-/* Whether to colour what goes to `fd`: as chosen; else a terminal that is not dumb, and no NO_COLOR. */
+/* Whether to colour what goes to `fd`: as chosen; else without NO_COLOR, on a terminal that is not dumb or by
+ * CLICOLOR_FORCE. */
 bool cli_color(int fd);
 
 /* Whether the locale can show box-drawing characters. */

@@ -17,8 +17,8 @@
 #include "cli.h"
 #include "verbs.h"
 
-static const char summary[] = "Prints a script that completes the words of this command in SHELL:\n"
-                              "bash, zsh or fish.";
+static const char summary[] =
+    "Prints a completion script of this command for SHELL: bash, zsh or fish.";
 
 static const char description[] = "Examples:\n"
                                   "  source <(tutti completion bash)\n"
@@ -122,7 +122,7 @@ static GPtrArray *all_options(void)
     return options;
 }
 
-/* What follows the options of a verb, with the names of operations in place; g_free(). */
+/* The words that follow a verb's options, with the names of operations in place; g_free(). */
 static char *words_of(const struct verb *verb)
 {
     g_autoptr(GString) words = g_string_new(verb->words);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command `tutti`: finds the verb, prints help and version. */
+#include <errno.h>
 #include <locale.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <tutti/info.h>
 #include <tutti/version.h>
 
 #include "cli.h"
-#include "stand_in.h"
+#include "mpi/pmi_proxy.h"
 #include "verbs.h"
 
 const struct verb verbs[] = {
@@ -39,7 +42,8 @@ static void print_help(FILE *out)
           out);
 }
 
-/* What nothing uses is for ranks to tell: most verbs start none, and would not use it either. */
+/* Ranks report variables that nothing uses: most verbs start no ranks, and would not use such a
+ * variable either. */
 static void warn_of_variable(const tutti_variable_info *variable, void *user)
 {
     (void)user;
@@ -70,14 +74,26 @@ static int unknown_verb(const char *word)
     return cli_usage(NULL, "unknown %s '%s'", kind, word);
 }
 
+/* At exit: a script that redirects the output must hear of a full disk. */
+static void check_output(void)
+{
+    const bool failed = ferror(stdout);
+
+    if (!fflush(stdout) && !failed)
+        return;
+    cli_say(NULL, "the output could not be written: %s", strerror(errno));
+    _exit(EXIT_FAILED);
+}
+
 int main(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "";
     const struct verb *verb = find_verb(word);
 
-    if (strcmp(word, "stand-in") == 0 && argc == 3) /* by mpirun, which `tutti run` has started */
-        return stand_in_main(argv[2]);
+    if (strcmp(word, "pmi-proxy") == 0 && argc == 3) /* by mpirun, which `tutti run` has started */
+        return pmi_proxy_main(argv[2]);
     setlocale(LC_CTYPE, "");
+    (void)atexit(check_output);
     if (verb && verb->main != run_main) /* whose ranks tell it themselves */
         tutti_environment_list(warn_of_variable, NULL);
     if (verb)

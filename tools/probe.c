@@ -11,13 +11,14 @@
 #include <unistd.h>
 
 #include <tutti/info.h>
+#include <tutti/plugin.h>
 #include <tutti/status.h>
 
 #include "cli.h"
 
-/* What a child answers: version, license, reason, what it provides, ABI major and minor, whether it is
- * ready, and whether it lacks a library. */
-#define ANSWER "(ssssuubb)"
+/* A child's answer: version, license, reason, providers, ABI major and minor, whether it is ready,
+ * whether it lacks a library, its options and its cost. */
+#define ANSWER "(ssssuubba" PROBED_OPTION "ttt)"
 
 enum {
     DEADLINE_MS = 10000,
@@ -37,6 +38,7 @@ void probed_free(gpointer user)
     g_free(probed->license);
     g_free(probed->reason);
     g_free(probed->provides);
+    g_clear_pointer(&probed->options, g_variant_unref);
     g_free(probed);
 }
 
@@ -48,13 +50,30 @@ static char *words(const char *text)
 
 /* ---- in the child ---- */
 
+/* The descriptor was checked: the texts are UTF-8. */
+static GVariant *options_of(const tutti_plugin_info *info)
+{
+    GVariantBuilder builder;
+
+    g_variant_builder_init(&builder, G_VARIANT_TYPE("a" PROBED_OPTION));
+    for (const tutti_plugin_option *o = info->options; o && o->variable; o++)
+        g_variant_builder_add(&builder, PROBED_OPTION, o->variable, o->values, o->standard,
+                              o->meaning, (gboolean)(o->across == TUTTI_OPTION_COMPARED));
+    return g_variant_builder_end(&builder);
+}
+
 static void answer(const tutti_plugin_info *info, void *user)
 {
     g_autofree char *version = words(info->version), *license = words(info->license);
     g_autofree char *reason = words(info->reason);
-    g_autoptr(GVariant) value = g_variant_ref_sink(g_variant_new(
-        ANSWER, version, license, reason, info->provides, info->abi_major, info->abi_minor,
-        (gboolean)(info->ready != 0), (gboolean)(info->lacks_library != 0)));
+    const tutti_cost *cost = info->cost;
+    g_autoptr(GVariant) value = g_variant_ref_sink(
+        g_variant_new("(ssssuubb@a" PROBED_OPTION "ttt)", version, license, reason, info->provides,
+                      info->abi_major, info->abi_minor, (gboolean)(info->ready != 0),
+                      (gboolean)(info->lacks_library != 0), options_of(info),
+                      cost ? cost->message_ps : G_GUINT64_CONSTANT(0),
+                      cost ? cost->further_ps : G_GUINT64_CONSTANT(0),
+                      cost ? cost->byte_ps : G_GUINT64_CONSTANT(0)));
     const int *fd = user;
     const char *data = g_variant_get_data(value);
     size_t size = g_variant_get_size(value);
@@ -120,14 +139,16 @@ static bool ends(pid_t pid, gint64 deadline_ms, int *ret_status)
 
 static bool understand(const GByteArray *bytes, struct probed *probed)
 {
-    g_autoptr(GVariant) value = g_variant_ref_sink(g_variant_new_from_data(
-        G_VARIANT_TYPE(ANSWER), bytes->data, bytes->len, FALSE, NULL, NULL));
+    g_autoptr(GBytes) kept = g_bytes_new(bytes->data, bytes->len); /* as long as the options */
+    g_autoptr(GVariant) value =
+        g_variant_ref_sink(g_variant_new_from_bytes(G_VARIANT_TYPE(ANSWER), kept, FALSE));
 
     if (!bytes->len || !g_variant_is_normal_form(value))
         return false;
-    g_variant_get(value, ANSWER, &probed->version, &probed->license, &probed->reason,
-                  &probed->provides, &probed->abi_major, &probed->abi_minor, &probed->ready,
-                  &probed->lacks_library);
+    g_variant_get(value, "(ssssuubb@a" PROBED_OPTION "ttt)", &probed->version, &probed->license,
+                  &probed->reason, &probed->provides, &probed->abi_major, &probed->abi_minor,
+                  &probed->ready, &probed->lacks_library, &probed->options, &probed->message_ps,
+                  &probed->further_ps, &probed->byte_ps);
     return true;
 }
 
@@ -207,7 +228,7 @@ static gboolean is_called(gconstpointer probed, gconstpointer name)
     return strcmp(((const struct probed *)probed)->name, name) == 0;
 }
 
-/* What no file was found of. */
+/* Adds a known plugin without a file. */
 static void add_absent(const tutti_known_plugin *known, void *user)
 {
     struct probed *probed;

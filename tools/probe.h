@@ -18,7 +18,12 @@ struct probed {
         *state; /* "ready", "not built", "library missing", "refused", "not in this release" */
     unsigned abi_major, abi_minor;
     gboolean ready, lacks_library;
+    GVariant *options;                       /* of probed_option; NULL: it has not told */
+    guint64 message_ps, further_ps, byte_ps; /* the cost of its messages; all 0: it says none */
 };
+
+/* Variable, values, default, meaning, and whether it is compared between ranks. */
+#define PROBED_OPTION "(ssssb)"
 
 /* An array of struct probed *: the files in the order of the search, then what is known and has none;
  * NULL after having said what is wrong. */
@@ -28,8 +33,9 @@ GPtrArray *probe_plugins(void);
  * returns false; NULL stands for TUTTI_BACKEND. What else is wrong with them is the library's to say. */
 bool probe_backend(const char *verb, const char *words);
 
-/* What the one at `path` is, or why it was refused; its name is the file's. */
+/* Probes the file at `path`: its facts, or why it was refused; its name is the file's. */
 struct probed *probe_file(const char *path);
-void probed_free(gpointer probed); /* NULL is fine */
+/* `user` is a struct probed, or NULL. */
+void probed_free(gpointer user);
 
 #endif

@@ -7,9 +7,9 @@ struct verb {
     const char *name;
     const char *summary;
     int (*main)(int argc, char **argv);
-    /* What follows the options, for completion: words between blanks, of which one may be <file>
-     * for a path, <program> for a command with its own words or <operation> for a collective's
-     * name; "": nothing. */
+    /* The words that follow the options, for completion, between blanks: one may be <file> for a
+     * path, <program> for a command with its own words or <operation> for a collective's name; "":
+     * none. */
     const char *words;
 };
 

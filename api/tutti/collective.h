@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collective operations. Every member of the group calls the same operation in the same order.
- * Order: collectives of one group start, match and are reported in the order of their calls.
- * Deadlines count from the call for blocking calls, and for queued ones from the moment that they
- * are the oldest unfinished of their group.
+ * Collective operations. Every member of the group calls the same operations in the same order.
+ * Collectives of one group start, match and complete in the order of their calls.
+ * The deadline of a blocking call counts from the call. That of a queued call counts from the moment
+ * when it becomes the oldest unfinished collective of its group.
  */
 #ifndef TUTTI_COLLECTIVE_H
 #define TUTTI_COLLECTIVE_H
@@ -22,11 +22,11 @@ extern "C" {
 #endif
 
 /*
- * Reduce in a fixed order: a binary tree over the ranks, split at the largest power of two below
- * their number, lower ranks on the left. The bits of the result are then a function of operands and
- * number of ranks alone, not of sizes, hosts, backends or algorithms. Floats of 8 and 16 bits are
- * rounded once, at the end. All members must give it; TUTTI_REPRODUCIBLE=1 gives it to every call.
- * Operations that reduce nothing take no notice.
+ * Reduces in a fixed order: a binary tree over the ranks, split at the largest power of two below
+ * their number, with lower ranks on the left. The bits of the result then depend on the operands and
+ * the number of ranks alone, not on sizes, hosts, backends or algorithms. Floats of 8 and 16 bits are
+ * rounded once, at the end. All members must set it; TUTTI_REPRODUCIBLE=1 sets it for every call.
+ * Operations that do not reduce ignore it.
  */
 #define TUTTI_FIXED_ORDER UINT32_C(1)
 
@@ -48,22 +48,23 @@ typedef struct tutti_options {
  * Reduces `tensor` over all members of `group`, in place; every member gets the result.
  *
  * tensor   any shape and strides, the same number of elements and dtype on every member. Element k
- *          in row-major order meets the others' element k (tensor.h). The descriptor may go when the
- *          call returns; the memory must not be touched until the operation is complete.
- * op       applied element by element. Sums of 8- and 16-bit floats accumulate in 32 bits
- *          within one reduction step and are rounded once per step; 8-bit ones saturate. AVG of
- *          f16 and of 8-bit floats sums and divides in 32 bits and rounds once, so a mean never lies
- *          outside its operands; AVG of bf16 does so too where one step meets all operands (inside
- *          one host, and in the fixed order), else its sum is rounded per step. Sums of f32 and wider
- *          may overflow before AVG divides them. AVG of integers truncates toward zero. MIN and MAX give NaN when any member has NaN.
+ *          in row-major order corresponds to the others' element k (tensor.h). The descriptor is
+ *          read during the call only; do not touch the memory until the operation is complete.
+ * op       applied element by element. Sums of 8- and 16-bit floats accumulate in 32 bits within
+ *          one reduction step and are rounded once per step; 8-bit floats saturate. AVG of f16 and
+ *          of 8-bit floats sums and divides in 32 bits and rounds once, so a mean never lies outside
+ *          its operands. AVG of bf16 does the same if one step has all operands (inside one host, and
+ *          in the fixed order); otherwise its sum is rounded per step. Sums of f32 and wider may
+ *          overflow before AVG divides them. AVG of integers truncates toward zero. MIN and MAX
+ *          give NaN if any member has NaN.
  * options  NULL for defaults; `timeout_ms` overrides the group's.
  * work     NULL: returns when this member's result is ready. Otherwise receives a handle that the
  *          caller frees with tutti_work_free().
  *
- * Returns TUTTI_OK; INVALID_ARGUMENT, UNSUPPORTED, MISMATCH (members disagree about the call;
- * every member still in the call gets it, the others from their next call or as they leave),
+ * Returns TUTTI_OK; INVALID_ARGUMENT, UNSUPPORTED, MISMATCH (members called different things: every
+ * member still in the call gets this error, the others from their next call or when they leave),
  * TIMEOUT, PEER_LOST, ABORTED. tutti_last_error() names the members and the cause. After an error
- * the tensor's contents are undefined and the memory is the caller's again.
+ * the tensor's contents are undefined, and the memory is the caller's again.
  *
  * Semantics: torch.distributed.all_reduce; MPI_Allreduce with MPI_IN_PLACE.
  */
@@ -71,17 +72,17 @@ TUTTI_API tutti_status tutti_all_reduce(tutti_group *group, const tutti_tensor *
                                         tutti_reduce_op op, const tutti_options *options,
                                         tutti_work **work);
 
-/** As tutti_all_reduce(), from `in` to `out`: same dtype and element count; the same memory or
- * memory that does not overlap. `in` is not written. Semantics: MPI_Allreduce. */
+/** As tutti_all_reduce(), from `in` to `out`. Both have the same dtype and element count, and are the
+ * same memory or do not overlap. `in` is not written. Semantics: MPI_Allreduce. */
 TUTTI_API tutti_status tutti_all_reduce_into(tutti_group *group, const tutti_tensor *in,
                                              const tutti_tensor *out, tutti_reduce_op op,
                                              const tutti_options *options, tutti_work **work);
 
 /**
- * Reduces `tensor` over all members to rank `root`, in place there; the other members' tensors are
- * not written. Arguments and errors as for tutti_all_reduce(); a member other than the root may
- * return before the root has read. Semantics: torch.distributed.reduce (where the others' tensors
- * are undefined afterwards); MPI_Reduce.
+ * Reduces `tensor` over all members to rank `root`, in place there. The other members' tensors are
+ * not written. Arguments and errors are those of tutti_all_reduce(). A member other than the root may
+ * return before the root has read its tensor. Semantics: torch.distributed.reduce (which leaves the
+ * others' tensors undefined); MPI_Reduce.
  */
 TUTTI_API tutti_status tutti_reduce(tutti_group *group, const tutti_tensor *tensor,
                                     tutti_reduce_op op, int32_t root, const tutti_options *options,
@@ -93,33 +94,32 @@ TUTTI_API tutti_status tutti_reduce_into(tutti_group *group, const tutti_tensor 
                                          const tutti_tensor *out, tutti_reduce_op op, int32_t root,
                                          const tutti_options *options, tutti_work **work);
 
-/** Copies `tensor` of rank `root` to every member. Same element count and dtype on every member;
- * any strides. Arguments and errors as for tutti_all_reduce().
- * The root may return before the others have received. Semantics: torch.distributed.broadcast;
- * MPI_Bcast. */
+/** Copies `tensor` of rank `root` to every member. The element count and dtype are the same on every
+ * member; strides may differ. Arguments and errors are those of tutti_all_reduce(). The root may
+ * return before the others have received. Semantics: torch.distributed.broadcast; MPI_Bcast. */
 TUTTI_API tutti_status tutti_broadcast(tutti_group *group, const tutti_tensor *tensor, int32_t root,
                                        const tutti_options *options, tutti_work **work);
 
 /*
  * Operations with a block for every member. n is the group's size; block i belongs to rank i.
  *
- * Each has three forms. The plain one takes one tensor of n blocks of the same size, one behind the
- * other, in whatever shape. `_list` takes n tensors, which may lie anywhere. `_v` takes one tensor
- * with n counts and n offsets in elements (offsets NULL: one block behind the other); elements
- * between the blocks are neither read nor written. Lists and arrays are read during the call only;
- * the memory behind the tensors must not be touched until the operation is complete. All blocks have
- * the same dtype on every member; output blocks that overlap are INVALID_ARGUMENT (those of
- * strided tensors in a list are not looked at).
+ * Each operation has three forms. The plain form takes one tensor of n blocks of the same size, one
+ * after the other, in any shape. `_list` takes n tensors anywhere in memory. `_v` takes one tensor
+ * with n counts and n offsets in elements (offsets NULL: one block after the other); elements between
+ * the blocks are neither read nor written. Lists and arrays are read during the call only; do not
+ * touch the memory of the tensors until the operation is complete. All blocks have the same dtype on
+ * every member. Output blocks that overlap are INVALID_ARGUMENT (not checked for strided tensors in a
+ * list).
  *
- * All members use the same form, except that the plain form and a list of equal tensors may meet.
- * Of all_to_all the list and `_v` meet each other, and neither the plain form, since in them no member
- * knows whether all blocks have one size. Sizes that do not fit together are TUTTI_ERR_MISMATCH.
- * In place: a vector that is exactly the member's own block of the other side is left where it is.
- * Other arguments and errors as for tutti_all_reduce().
+ * All members use the same form, with two exceptions. The plain form and a list of equal tensors may
+ * meet, but not in all_to_all. In all_to_all, the list and `_v` may meet: there no member knows whether
+ * all blocks have one size. Sizes that do not match are TUTTI_ERR_MISMATCH.
+ * In place: if a vector is exactly the member's own block of the other side, it is not copied.
+ * Other arguments and errors are those of tutti_all_reduce().
  */
 
-/** Every member gets the blocks of all: `in` is this member's, of as many elements as its block of
- * `out`. Semantics: torch.distributed.all_gather_into_tensor; MPI_Allgather. */
+/** Every member gets the blocks of all members. `in` is this member's block, with as many elements as
+ * its block of `out`. Semantics: torch.distributed.all_gather_into_tensor; MPI_Allgather. */
 TUTTI_API tutti_status tutti_all_gather(tutti_group *group, const tutti_tensor *in,
                                         const tutti_tensor *out, const tutti_options *options,
                                         tutti_work **work);
@@ -134,12 +134,12 @@ TUTTI_API tutti_status tutti_all_gather_v(tutti_group *group, const tutti_tensor
                                           const int64_t *offsets, const tutti_options *options,
                                           tutti_work **work);
 
-/** Rank `root` gets the blocks of all; `out`, `outs`, `counts` and `offsets` are looked at there
- * alone. The others may return before the root has read. Semantics: MPI_Gather. */
+/** Rank `root` gets the blocks of all members. `out`, `outs`, `counts` and `offsets` are read on the
+ * root only. The others may return before the root has read. Semantics: MPI_Gather. */
 TUTTI_API tutti_status tutti_gather(tutti_group *group, const tutti_tensor *in,
                                     const tutti_tensor *out, int32_t root,
                                     const tutti_options *options, tutti_work **work);
-/** All of one size. Semantics: torch.distributed.gather. */
+/** All tensors have one size. Semantics: torch.distributed.gather. */
 TUTTI_API tutti_status tutti_gather_list(tutti_group *group, const tutti_tensor *in,
                                          const tutti_tensor *const *outs, int32_t root,
                                          const tutti_options *options, tutti_work **work);
@@ -149,13 +149,13 @@ TUTTI_API tutti_status tutti_gather_v(tutti_group *group, const tutti_tensor *in
                                       const int64_t *offsets, int32_t root,
                                       const tutti_options *options, tutti_work **work);
 
-/** Every member gets its block of what rank `root` has; `in`, `ins`, `counts` and `offsets` are
- * looked at there alone. The root may return before the others have received. Semantics:
+/** Every member gets its block of the input of rank `root`. `in`, `ins`, `counts` and `offsets` are
+ * read on the root only. The root may return before the others have received. Semantics:
  * MPI_Scatter. */
 TUTTI_API tutti_status tutti_scatter(tutti_group *group, const tutti_tensor *in,
                                      const tutti_tensor *out, int32_t root,
                                      const tutti_options *options, tutti_work **work);
-/** All of one size. Semantics: torch.distributed.scatter. */
+/** All tensors have one size. Semantics: torch.distributed.scatter. */
 TUTTI_API tutti_status tutti_scatter_list(tutti_group *group, const tutti_tensor *const *ins,
                                           const tutti_tensor *out, int32_t root,
                                           const tutti_options *options, tutti_work **work);
@@ -181,9 +181,9 @@ TUTTI_API tutti_status tutti_reduce_scatter_v(tutti_group *group, const tutti_te
                                               const tutti_tensor *out, tutti_reduce_op op,
                                               const tutti_options *options, tutti_work **work);
 
-/** Sends block i of `in` to rank i, and receives its block for this member as block i of `out`. In
- * place (a block of `in` is that of `out`) costs a copy of the input; any other overlap of the two
- * is INVALID_ARGUMENT, in every form. Semantics: torch.distributed.all_to_all_single; MPI_Alltoall. */
+/** Sends block i of `in` to rank i, and receives that rank's block for this member as block i of `out`.
+ * In place (each block of `in` is that of `out`) costs a copy of the input. Any other overlap of the
+ * two is INVALID_ARGUMENT, in every form. Semantics: torch.distributed.all_to_all_single; MPI_Alltoall. */
 TUTTI_API tutti_status tutti_all_to_all(tutti_group *group, const tutti_tensor *in,
                                         const tutti_tensor *out, const tutti_options *options,
                                         tutti_work **work);
@@ -199,13 +199,13 @@ TUTTI_API tutti_status tutti_all_to_all_v(tutti_group *group, const tutti_tensor
                                           const int64_t *out_offsets, const tutti_options *options,
                                           tutti_work **work);
 
-/** Returns (or completes) on no member before every member has called it. Semantics:
+/** Returns (or completes) only after every member has called it. Semantics:
  * torch.distributed.barrier; MPI_Barrier. */
 TUTTI_API tutti_status tutti_barrier(tutti_group *group, const tutti_options *options,
                                      tutti_work **work);
 
-/** As tutti_barrier(), and when the deadline of rank 0 passes the error names every rank that had
- * not come. Slower: all go by rank 0. Semantics: torch.distributed.monitored_barrier with
+/** As tutti_barrier(), but when the deadline of rank 0 passes, the error names every rank that has not
+ * called it. Slower, since all messages go through rank 0. Semantics: torch.distributed.monitored_barrier with
  * wait_all_ranks. */
 TUTTI_API tutti_status tutti_monitored_barrier(tutti_group *group, const tutti_options *options,
                                                tutti_work **work);

@@ -3,15 +3,15 @@
  * Import of DLPack's managed tensors: what `__dlpack__()` of NumPy, PyTorch, JAX and others gives.
  * A plain DLTensor needs no import; it is passed as a tutti_tensor.
  *
- * The two structs are DLPack's own and only named here, so this header stands beside any dlpack.h.
+ * The two structs are DLPack's own and only declared here, so this header works with any dlpack.h.
  * tutti reads their layout as of dlpack.h 1.1: DLManagedTensor {dl_tensor, manager_ctx, deleter},
  * unchanged since 0.2, and DLManagedTensorVersioned {version {major, minor}, manager_ctx, deleter,
  * flags, dl_tensor}, which any 1.x keeps.
  *
  * Ownership. A successful import moves the managed tensor to tutti, which calls its deleter exactly
- * once: in tutti_tensor_release(), on the thread that calls it. Python's protocol asks who imports
- * from a capsule to rename it then ("used_dltensor", "used_dltensor_versioned"). After a failed
- * import the managed tensor is the caller's as before, and its deleter has not been called.
+ * once: in tutti_tensor_release(), on the thread that calls it. In Python, rename the capsule after
+ * the import ("used_dltensor", "used_dltensor_versioned"), as its protocol requires. After a failed
+ * import the managed tensor is still the caller's, and its deleter has not been called.
  */
 #ifndef TUTTI_DLPACK_H
 #define TUTTI_DLPACK_H
@@ -28,9 +28,9 @@ struct DLManagedTensor;
 struct DLManagedTensorVersioned;
 
 /**
- * Imports an unversioned managed tensor ("dltensor"). The result is good for every call that takes a
- * tensor, and for copies of the descriptor, until it is released; release it after the last
- * operation that uses it has completed.
+ * Imports an unversioned managed tensor ("dltensor"). Every call that takes a tensor takes the result,
+ * and copies of its descriptor, until it is released. Release it after the last operation that uses it
+ * has completed.
  *
  * Errors: INVALID_ARGUMENT or UNSUPPORTED for what tutti_tensor_measure() refuses; NO_MEMORY.
  */
@@ -47,8 +47,8 @@ TUTTI_API tutti_status tutti_tensor_from_dlpack(struct DLManagedTensor *managed,
 TUTTI_API tutti_status tutti_tensor_from_dlpack_versioned(struct DLManagedTensorVersioned *managed,
                                                           tutti_tensor **ret_tensor);
 
-/** Gives an imported tensor back: calls its deleter, where it has one. NULL is allowed. Only for
- * tensors from the two functions above, once each. */
+/** Releases an imported tensor: calls its deleter, if it has one. NULL is allowed. Only for tensors
+ * from the two functions above, once each. */
 TUTTI_API void tutti_tensor_release(tutti_tensor *tensor);
 
 #ifdef __cplusplus

@@ -54,29 +54,28 @@ typedef struct tutti_init_options {
     }
 
 /**
- * Meets the other members, agrees with them on a backend and returns the world: a group of all.
- * Collective: every member calls it. Returns when all have committed, or with the same error on
- * all. options may be NULL: everything from the environment (RANK, WORLD_SIZE, MASTER_ADDR, …).
+ * Meets the other members, agrees with them on a backend and returns the world, a group of all ranks.
+ * Collective: every member calls it. Returns when all have joined, or with the same error on all.
+ * options NULL: everything comes from the environment (RANK, WORLD_SIZE, MASTER_ADDR, …).
  *
- * May be called again after tutti_group_destroy(), at once, in the same store and also where rank 0 serves it.
- * Worlds of one name in one store are told apart by how often each process has made one as that rank; so worlds of
- * other members in the same store each need a name (`group_name`), or a run_id.
+ * May be called again after tutti_group_destroy(), at once and in the same store, also if rank 0 serves
+ * it. Worlds of one name in one store are numbered by how often each process has made one as that rank.
+ * Worlds of different members in one store therefore each need a name (`group_name`) or a run_id.
  *
- * Errors: INVALID_ARGUMENT (bad options or environment, unknown backend with the names that are
- * there),
- * PLUGIN, DENIED (a plugin's file is not trusted), STORE, TIMEOUT (names the members that did not
- * come), PEER_LOST (a member died, or rank 0, which serves the store, did not come), STALE (this member
- * belongs to an earlier attempt), MISMATCH (settings that must agree differ, with both sides' values),
- * UNSUPPORTED, SYSTEM.
+ * Errors: INVALID_ARGUMENT (bad options or environment), PLUGIN (a backend is unknown or cannot be used;
+ * the message lists the available ones), DENIED (a plugin's file is not trusted), STORE, TIMEOUT (names
+ * the missing members), PEER_LOST (a member died, or rank 0, which serves the store, is missing), STALE
+ * (this member belongs to an earlier attempt), MISMATCH (settings that must agree differ; the message
+ * has both values), UNSUPPORTED, SYSTEM.
  */
 TUTTI_API tutti_status tutti_init(const tutti_init_options *options, tutti_group **ret_world);
 
 /**
- * The world that the first tutti_init() of the default context made, until it is destroyed; NULL:
- * there is none. Still its maker's: it is destroyed once. Other functions do not take NULL for it,
- * since NULL is what tutti_group_new() gives to those who are not in the group.
+ * The world that the first tutti_init() of the default context made, until it is destroyed. NULL:
+ * there is none. The caller does not own it: destroy the world once. Other functions do not take NULL
+ * for it, since NULL is the result of tutti_group_new() on ranks that are not in the group.
  *
- * Semantics: torch.distributed.group.WORLD, which stands for `group=None` there.
+ * Semantics: torch.distributed.group.WORLD, which is also `group=None` there.
  */
 TUTTI_API tutti_group *tutti_default_group(void);
 
@@ -110,16 +109,15 @@ typedef struct tutti_group_options {
  *          caller that is not in the list.
  *
  * Collective over the members of the list: each calls it with the same list, name and backend, and
- * returns when all have come. Other members of the parent may call it, and return at once. A
- * member's calls with the same list are matched in their order. Several threads may make groups at
- * once; where those have members in common they need names, as one thread's calls are expected in an
- * order that all its members can follow.
+ * returns when all have called. Other members of the parent may call it, and return at once. Calls
+ * with the same list match in their order. Several threads may make groups at once. If those groups
+ * have members in common, give them names.
  *
- * Members meet in the world's store, which has to be there still: it ends, where rank 0 serves it,
- * with the last of rank 0's groups.
+ * Members meet in the world's store, which must still exist. If rank 0 serves it, it ends with the last
+ * of rank 0's groups.
  *
- * Errors: INVALID_ARGUMENT; the parent's verdict, when it has failed; STORE; TIMEOUT (names those who
- * did not come); MISMATCH (the options differ); PEER_LOST; and those of tutti_init().
+ * Errors: INVALID_ARGUMENT; the parent's error, if it has failed; STORE; TIMEOUT (names the missing
+ * members); MISMATCH (the options differ); PEER_LOST; and those of tutti_init().
  *
  * Semantics: torch.distributed.new_group with use_local_synchronization; MPI_Comm_create_group.
  */
@@ -127,8 +125,9 @@ TUTTI_API tutti_status tutti_group_new(tutti_group *parent, const int32_t *ranks
                                        const tutti_group_options *options, tutti_group **ret_group);
 
 /**
- * Divides `parent`: members that bring the same `color` make a group, in the order of `key`, and of
- * their ranks where keys are equal. A negative color: this member is in none, and gets NULL.
+ * Divides `parent`: members with the same `color` make a group. `key` sets the order of the new ranks;
+ * equal keys keep the order of the parent's ranks. With a negative color a member joins no group and
+ * gets NULL.
  *
  * Collective over the parent, in the order of its collectives.
  *
@@ -141,8 +140,8 @@ TUTTI_API tutti_status tutti_group_split(tutti_group *parent, int32_t color, int
                                          tutti_group **ret_group);
 
 /**
- * What the members `ranks` of `from` are called in `to`: `ret_ranks`, of n, -1 where one is not in
- * `to`. Both groups come from the same world, which may be one of them. Local.
+ * Translates n `ranks` of the group `from` into ranks of the group `to`; -1 in `ret_ranks` means that
+ * the member is not in `to`. Both groups come from the same world, or are that world. Local.
  *
  * Errors: INVALID_ARGUMENT (a rank that `from` does not have, groups of different worlds).
  *
@@ -152,15 +151,15 @@ TUTTI_API tutti_status tutti_group_translate(const tutti_group *from, const int3
                                              int32_t n, const tutti_group *to, int32_t *ret_ranks);
 
 /**
- * Leaves the group: says bye to the other members, releases what the group holds and frees the
- * handle, whatever the status is. Blocks until this member's own operations are complete or
- * failed, not for the other members (the host of a tcp store waits at most 5 s for them). If its
- * last collective had a root it waits 200 ms at most, and over an engine of whole operations (mpi,
- * gloo) after any collective half a second at most, until the others have made it, too, or have
- * left; after a difference 2 s at most for the verdict.
- * Returns the group's verdict if it had failed, which may be that this member left while others
- * called on: what it had called itself was complete. TUTTI_ERR_MISMATCH also where that comparison
- * found a difference. NULL is allowed.
+ * Leaves the group, releases its resources and frees the handle, whatever the returned status is.
+ * Waits until this member's own operations have completed or failed, but not for the other members.
+ * A process that serves a tcp store waits up to 5 s for them. If the last collective had a root, the
+ * call waits up to 200 ms until the others have made it, too, or have left. Over an engine of whole
+ * operations (mpi, gloo), it waits up to half a second after any collective. If they called different
+ * things, it waits up to 2 s for the group's error.
+ * Returns the group's error if it failed. That may be that this member left while others made further
+ * calls; its own calls were complete then. Returns TUTTI_ERR_MISMATCH if the comparison found a
+ * difference. NULL is allowed.
  */
 TUTTI_API tutti_status tutti_group_destroy(tutti_group *group);
 
@@ -168,25 +167,25 @@ TUTTI_API tutti_status tutti_group_destroy(tutti_group *group);
 TUTTI_API int32_t tutti_group_rank(const tutti_group *group);
 /** The number of members; 0 for NULL. */
 TUTTI_API int32_t tutti_group_size(const tutti_group *group);
-/** The name, as messages have it: "world", "world{0,2-5}", or what was given. "" for NULL. Valid as long as the
- * group. */
+/** The group's name in messages: "world", "world{0,2-5}", or the given one. "" for NULL. Valid as long as
+ * the group. */
 TUTTI_API const char *tutti_group_name(const tutti_group *group);
-/** What the members are called in the world that the group was made from: `ret_ranks`, of the group's size. Also
- * when the world was destroyed. Semantics: torch.distributed.get_process_group_ranks. */
+/** Writes the members' ranks in the world to `ret_ranks`, which has room for the group's size. Also after
+ * the world was destroyed. Semantics: torch.distributed.get_process_group_ranks. */
 TUTTI_API tutti_status tutti_group_world_ranks(const tutti_group *group, int32_t *ret_ranks);
-/** The default time-out of calls, 0 for NULL. */
+/** The default timeout of calls in milliseconds, 0 for NULL. */
 TUTTI_API int64_t tutti_group_timeout(const tutti_group *group);
-/** Sets this member's default time-out of calls that are made from now on, and of groups that are made from
- * this one; 1 or more. From any thread. Semantics: torch.distributed's ProcessGroup._set_default_timeout. */
+/** Sets this member's default timeout in milliseconds, 1 or more, of later calls and of groups that are
+ * made from this one. From any thread. Semantics: torch.distributed's ProcessGroup._set_default_timeout. */
 TUTTI_API tutti_status tutti_group_set_timeout(tutti_group *group, int64_t timeout_ms);
-/** The choice in words: "shm", "tcp", "shm+tcp", a plugin's name; "self" for one member. Valid as
- * long as the group. */
+/** The chosen backend: "shm", "tcp", "shm+tcp", a plugin's name; "self" for one member. Valid as long as
+ * the group. */
 TUTTI_API const char *tutti_group_backend(const tutti_group *group);
 
 /** States in the order in which a group passes them. */
 enum { TUTTI_GROUP_READY = 1, TUTTI_GROUP_FAILED = 2 };
 
-/** What tutti_group_status() tells. */
+/** The result of tutti_group_status(). */
 typedef struct tutti_group_info {
     uint32_t struct_size; /* set by the caller */
     int32_t state;        /* TUTTI_GROUP_… */
@@ -197,36 +196,36 @@ typedef struct tutti_group_info {
     int32_t local_size;   /* members on this host */
     int32_t local_rank;   /* this member's place among those */
     int32_t reserved;
-    const char *words; /* the verdict in words, the same on all survivors; "" while ready */
+    const char *words; /* the error message, the same on all survivors; "" while ready */
 } tutti_group_info;
 
-/** How the group is, as far as this member has heard; takes in what has arrived, waits for nothing.
+/** The group's state, as far as this member knows. Reads what has arrived and never waits.
  * ret_info->struct_size must be set. */
 TUTTI_API tutti_status tutti_group_status(const tutti_group *group, tutti_group_info *ret_info);
 
 /**
- * Ends the group on all members: each call, also one that waits, returns TUTTI_ERR_ABORTED with `reason`
- * (copied, with '?' for control characters and what is no UTF-8; NULL: none given) within 100 ms; on several
- * hosts 60 ms later for each further one of the lowest ranks that does not answer, as it is stopped or
- * computes. From any thread, also while another waits.
+ * Ends the group on all members: every call, also one that waits, returns TUTTI_ERR_ABORTED with
+ * `reason` within 100 ms. On several hosts it takes 60 ms longer for each of the lowest ranks that does
+ * not answer because it is stopped or computes. `reason` is copied, with '?' for control characters and
+ * invalid UTF-8; NULL: no reason. From any thread, also while another waits.
  */
 TUTTI_API tutti_status tutti_group_abort(tutti_group *group, const char *reason);
 
-/** A context of its own, so that several sets of ranks live in one process. Destroyed by
+/** Makes a context, so that one process can hold several sets of ranks. Destroy it with
  * tutti_context_destroy(). Errors: NO_MEMORY, SYSTEM. */
 TUTTI_API tutti_status tutti_context_create(tutti_context **ret_context);
-/** All groups of the context must have been destroyed and all works freed, else BUSY. NULL is
+/** Destroys a context. First destroy all its groups and free all its works; otherwise BUSY. NULL is
  * allowed. */
 TUTTI_API tutti_status tutti_context_destroy(tutti_context *context);
 
 /**
- * One descriptor per context (an eventfd, NULL: the default context): readable when a work that was
- * started with a callback or watched with tutti_work_watch() has completed; tutti_dispatch()
- * empties it and runs the callbacks that are due. For epoll, GLib, libuv, asyncio. Owned by tutti.
+ * The context's descriptor, an eventfd (context NULL: the default context). It becomes readable when a
+ * work completes that has a callback or that tutti_work_watch() watches. tutti_dispatch() empties it
+ * and runs the callbacks that are due. For epoll, GLib, libuv, asyncio. tutti owns the descriptor.
  */
 TUTTI_API tutti_status tutti_context_fd(tutti_context *context, int *ret_fd);
-/** Runs the callbacks that are due in this thread, and empties the descriptor. NULL: the default
- * context. Waits for nothing. */
+/** Runs the callbacks that are due, in this thread, and empties the descriptor. NULL: the default
+ * context. Never waits. */
 TUTTI_API tutti_status tutti_dispatch(tutti_context *context);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this build is, which plugins it finds, and what it would choose. Everything is handed out as
- * rows, so that tools print tables or JSON as they like.
+ * The build, the plugins that it finds, and what it would choose. All functions return rows, which tools
+ * print as tables or JSON.
  */
 #ifndef TUTTI_INFO_H
 #define TUTTI_INFO_H
@@ -15,17 +15,22 @@
 extern "C" {
 #endif
 
+struct tutti_plugin_option; /* plugin.h */
+struct tutti_cost;
+
 /* One plugin file that was found. */
 typedef struct tutti_plugin_info {
     const char *name;              /* the backend's name: "shm" */
     const char *path;              /* where it was found */
-    const char *version;           /* the plugin's own words, "" when it was refused */
-    const char *license;           /* the plugin's own words, "" when it was refused */
-    const char *reason;            /* "" when ready; else why it was refused, with the cure */
+    const char *version;           /* as the plugin says, "" if it was refused */
+    const char *license;           /* as the plugin says, "" if it was refused */
+    const char *reason;            /* "" if ready; else why it was refused, and what to do */
     uint32_t abi_major, abi_minor; /* of its note, 0 when that could not be read */
     int32_t ready;                 /* 1: usable */
-    int32_t lacks_library;         /* 1: not ready, since a library of others is not installed */
+    int32_t lacks_library;         /* 1: not ready, since a library that it needs is missing */
     const char *provides; /* "transport", "wrapper", "collectives, bootstrap"; "" when refused */
+    const struct tutti_plugin_option *options; /* tutti_plugin.options, if it was opened, or NULL */
+    const struct tutti_cost *cost;             /* the same of tutti_plugin.cost */
 } tutti_plugin_info;
 
 /** Called for each plugin file; the strings are valid during the call. */
@@ -38,14 +43,14 @@ typedef void (*tutti_plugin_info_fn)(const tutti_plugin_info *info, void *user);
  */
 TUTTI_API tutti_status tutti_plugins_list(tutti_plugin_info_fn fn, void *user);
 
-/** As tutti_plugins_list() without opening any file: name, path, for a file that another one hides the
- * reason, and what it provides where its name is that of one of tutti's own plugins. For a caller
- * that wants to open each in a process of its own. */
+/** As tutti_plugins_list(), but opens no file. Each row has name and path; a reason if another file hides
+ * this one; and what the plugin provides if it is one of tutti's own. For callers that open each plugin
+ * in a separate process. */
 TUTTI_API tutti_status tutti_plugin_files(tutti_plugin_info_fn fn, void *user);
 
-/** Opens the file at `path` in this process and calls fn once, with what it is or with the reason
- * for which it was refused. A plugin that drives an engine, such as an MPI, is ready only where that is
- * installed: the plugin may load it to find out, so a program calls this in a process of its own. */
+/** Opens the file at `path` in this process and calls fn once, with its description or with the reason
+ * why it was refused. A plugin that drives an engine, such as an MPI, is ready only if the engine is
+ * installed. The plugin may load the engine to find out, so call this in a separate process. */
 TUTTI_API tutti_status tutti_plugin_probe(const char *path, tutti_plugin_info_fn fn, void *user);
 
 /* One plugin that tutti knows by its name, whether it is installed here or not. */
@@ -54,16 +59,16 @@ typedef struct tutti_known_plugin {
     const char *provides;  /* "transport", "wrapper", "transport, collectives" */
     const char *purpose;   /* in a few words */
     const char *libraries; /* shared libraries of others that it needs; "": none */
-    const char *get; /* what to do where it is not here: "apt-get install …"; "": nothing helps */
-    const char *install; /* what to do where its libraries are not; "": it needs none */
+    const char *get;     /* what to do if it is missing: "apt-get install …"; "": nothing helps */
+    const char *install; /* what to do if its libraries are missing; "": it needs none */
     int32_t released;    /* 1: part of this release; 0: a name that is kept for it */
 } tutti_known_plugin;
 
 /** Called for each known plugin; the strings are static. */
 typedef void (*tutti_known_plugin_fn)(const tutti_known_plugin *known, void *user);
 
-/** Calls fn for each plugin that tutti knows by its name. Looks for no file: tutti_plugin_files() says
- * which are here. */
+/** Calls fn for each plugin that tutti knows by its name. Looks for no file: tutti_plugin_files() lists
+ * those. */
 TUTTI_API tutti_status tutti_plugins_known(tutti_known_plugin_fn fn, void *user);
 
 /* One row of name and value. */
@@ -75,24 +80,24 @@ TUTTI_API tutti_status tutti_info_list(tutti_info_fn fn, void *user);
 /* One variable of the environment. */
 typedef struct tutti_variable_info {
     const char *name;     /* "TUTTI_BACKEND" */
-    const char *value;    /* that counts: as it is set, or what stands for it; "": nothing */
-    const char *source;   /* "environment", "default", or the variable that stands for it */
-    const char *standard; /* what counts when nothing is set; "": nothing */
+    const char *value;    /* in effect: as set, or from another variable; "": none */
+    const char *source;   /* "environment", "default", or the variable that has the value */
+    const char *standard; /* the default; "": none */
     const char *values;   /* "OFF | WARN | INFO | DETAIL", "<number>" */
     const char *across;   /* "may differ", "same on all ranks", "same, compared at init" */
     const char *meaning;  /* "" for a name that nothing reads */
-    const char *problem;  /* "", or in words why it is refused or of no effect */
+    const char *problem;  /* "", or why it is refused or has no effect */
     int32_t own;          /* 1: tutti's own, 0: set by launchers and others */
-    int32_t idle;         /* 1: `problem` is no refusal: the value is fine, and nothing uses it */
+    int32_t idle;         /* 1: the value is valid, but nothing uses it, as `problem` says */
 } tutti_variable_info;
 
 /** Called for each variable. */
 typedef void (*tutti_variable_fn)(const tutti_variable_info *variable, void *user);
 
 /**
- * Calls fn for each variable of the environment that tutti reads, its own first, and after them for
- * each that begins with TUTTI_ and that nothing reads. Strings are valid during the call, `meaning`
- * and `values` for ever. Reads the environment as getenv() does: no thread may change it meanwhile.
+ * Calls fn for each variable of the environment that tutti reads, its own first, and then for each
+ * variable that begins with TUTTI_ and that nothing reads. Strings are valid during the call; `meaning`
+ * and `values` are static. Reads the environment as getenv() does: no thread may change it meanwhile.
  */
 TUTTI_API tutti_status tutti_environment_list(tutti_variable_fn fn, void *user);
 
@@ -115,11 +120,11 @@ typedef struct tutti_matrix_cell {
     const char *dtype;     /* "f32"; "": it has none */
     const char *op;        /* "sum"; "": it reduces nothing */
     const char *layout;    /* "one host", "one member on each host", … */
-    const char *provider;  /* who carries it: "shm", "tcp", "shm+tcp"; "": refused */
-    /* Of the core, from small sizes to large ones; "…_native": the whole operation by the backend's
-     * engine. */
+    const char *provider;  /* the backend: "shm", "tcp", "shm+tcp"; "": refused */
+    /* The core's algorithms, from small sizes to large ones; "…_native": the backend's engine does
+     * the whole operation. */
     const char *algorithms;
-    const char *refusal; /* "" when it is served, else why not */
+    const char *refusal; /* "" if it is supported, else why not */
 } tutti_matrix_cell;
 
 /** Called for each cell. */
@@ -134,7 +139,7 @@ typedef void (*tutti_matrix_fn)(const tutti_matrix_cell *cell, void *user);
  */
 TUTTI_API tutti_status tutti_matrix_list(const char *backend, tutti_matrix_fn fn, void *user);
 
-/* What one call would take; see tutti_explain(). */
+/* The call that tutti_explain() explains. */
 typedef struct tutti_explain_query {
     uint32_t struct_size;
     int32_t members; /* 1 .. 65535 */
@@ -152,7 +157,7 @@ typedef struct tutti_explain_query {
 
 /* One candidate, best first. */
 typedef struct tutti_explain_row {
-    const char *provider;  /* who would carry it; "": nobody could */
+    const char *provider;  /* the backend; "": none can carry it */
     const char *algorithm; /* of the core; "message" for send and recv */
     const char *reason;    /* why it was chosen, or why not */
     double estimated_us;   /* of the built-in cost model */

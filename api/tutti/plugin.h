@@ -2,20 +2,20 @@
 /*
  * The plugin ABI: what a backend exports and what it is given.
  *
- * A plugin is one shared object, libtutti-NAME.so, that exports one const data symbol, `tutti_plugin_v0`
- * (TUTTI_PLUGIN_EXPORT writes it together with an ELF note that is read before any constructor
- * runs). It links nothing of tutti: the core hands it a table of host services. Everything that
- * crosses is fixed-width, opaque or bytes; structs that may grow begin with their size, a minor
- * version only appends, and TUTTI_HAS() guards each member that an older peer may lack.
+ * A plugin is one shared object, libtutti-NAME.so, that exports one const data symbol, `tutti_plugin_v0`.
+ * TUTTI_PLUGIN_EXPORT defines it, and an ELF note that the core reads before any constructor runs. A
+ * plugin does not link tutti: the core passes it a table of host services. All data that cross are
+ * fixed-width, opaque or bytes. Structs that may grow begin with their size, a minor version only
+ * appends, and TUTTI_HAS() guards each member that an older peer may lack.
  *
- * Backend or wrapper NAME is libtutti-NAME.so in the first of these directories that has it: those of
- * TUTTI_PLUGIN_PATH (colon separated), tutti/0 beside libtutti, the installation's. Only that file is
- * opened, and only when nobody could have written it but root, the user of the process or the owner
- * of libtutti: every directory on its path counts. TUTTI_PLUGIN_TRUST=any switches this check off;
- * set-id programs ignore both variables.
+ * The file of backend or wrapper NAME is libtutti-NAME.so in the first of these directories that has
+ * it: those of TUTTI_PLUGIN_PATH (colon separated), tutti/0 beside libtutti, the installation's. The
+ * core opens only that file, and only if no one but root, the user of the process or the owner of
+ * libtutti could have written it. Every directory on its path counts. TUTTI_PLUGIN_TRUST=any switches
+ * this check off; set-id programs ignore both variables.
  *
- * A plugin installs no signal handlers, atexit functions or malloc hooks, never aborts, and returns
- * failures as a status after tutti_host.error() has been given the words.
+ * A plugin installs no signal handlers, atexit functions or malloc hooks, and never aborts. To fail, it
+ * gives tutti_host.error() a message and returns the status.
  */
 #ifndef TUTTI_PLUGIN_H
 #define TUTTI_PLUGIN_H
@@ -46,7 +46,7 @@ extern "C" {
 /* ---- what the core gives ---- */
 
 typedef struct tutti_host_mates tutti_host_mates; /* the members on one host, proven by the core */
-typedef struct tutti_exchange tutti_exchange;     /* descriptors on their way between host-mates */
+typedef struct tutti_exchange tutti_exchange;     /* descriptors on their way between local peers */
 typedef struct tutti_wrapped_group tutti_wrapped_group; /* a group, as wrappers see it */
 
 /*
@@ -64,31 +64,32 @@ typedef struct tutti_host {
     int64_t (*now_ns)(void *self);
     /** Zeroed memory, or NULL. */
     void *(*allocate)(void *self, uint64_t bytes);
-    /** Gives memory of allocate back; NULL is allowed. */
+    /** Frees memory of allocate; NULL is allowed. */
     void (*release)(void *self, void *memory);
-    /** The value of an option of this plugin ("dir": TUTTI_NAME_DIR; "" since minor 2:
-     * TUTTI_NAME itself), or NULL. Valid until close. */
+    /** The value of an option of this plugin, or NULL. "dir" reads TUTTI_NAME_DIR, with _ for each - of
+     * the name; "" (since minor 2) reads TUTTI_NAME. Valid until close. */
     const char *(*config)(void *self, const char *key);
-    /** Records the words of a failure for the caller and returns `status`. system_errno may be 0. */
+    /** Records the message of a failure and returns `status`. system_errno may be 0. */
     tutti_status (*error)(void *self, tutti_status status, int32_t system_errno, const char *words);
 
     /**
-     * All-gather of descriptors among host-mates, in their order: each member gives `count`
+     * All-gather of descriptors among local peers, in their order: each member gives `count`
      * descriptors (the same number everywhere, at most 8; they stay the caller's) and receives
-     * mates * count of them, close-on-exec, which become the caller's. start/test: test answers
-     * TUTTI_ERR_NOT_READY until it is complete, then frees the exchange whatever it answers.
-     * Every mate starts its exchanges in the same order.
+     * count of them from each local peer, close-on-exec, which become the caller's. share_test returns
+     * TUTTI_ERR_NOT_READY until the exchange is complete. Then it frees the exchange, whatever it
+     * returns. Every local peer starts its exchanges in the same order.
      */
     tutti_status (*share_start)(void *self, tutti_host_mates *mates, const int32_t *descriptors,
                                 uint32_t count, tutti_exchange **ret_exchange);
     /** See share_start. */
     tutti_status (*share_test)(void *self, tutti_exchange *exchange, int32_t *ret_descriptors);
 
-    /** Wakes mate `index` if it sleeps. Called after something was published in memory that this
-     * mate maps; contains the fence that this needs. */
+    /** Wakes local peer `index` if it sleeps. Call it after you have published something in memory that
+     * this peer maps; it contains the necessary fence. */
     void (*wake_mate)(void *self, tutti_host_mates *mates, uint32_t index);
 
-    /** Tells the core that the process behind `label` (tutti_transport_ops.connect) is gone. */
+    /** Reports that the process with `label` (tutti_transport_ops.connect) is gone. Call it once, as soon as
+     * you know, also if no request fails. */
     void (*peer_lost)(void *self, uint64_t label, const char *words);
 
     /** dst[i] = a[i] op b[i]; dst may be a or b. UNSUPPORTED for an unknown combination. */
@@ -96,30 +97,29 @@ typedef struct tutti_host {
                                  const void *b, uint64_t count);
 
     /* since minor 2, for wrappers */
-    /** Sends at most 192 bytes to the wrapper of the same name on the group's first member, which
-     * hears of them some time later, in order (tutti_wrapper_ops.hear). Nobody waits: they are lost
-     * where that member has no such wrapper, and may be where it takes in less than comes. From begin
-     * and end only. */
+    /** Sends at most 192 bytes to the wrapper of the same name on the group's first member, which gets
+     * them later, in order (tutti_wrapper_ops.hear). The call does not wait. The bytes are lost if that
+     * member has no such wrapper, and may be lost if it reads too slowly. From begin and end only. */
     void (*tell)(void *self, const tutti_wrapped_group *group, const void *bytes, uint64_t count);
 
     /* since minor 4 */
-    /** Instead of peer_lost, where the network does not answer any more (ETIMEDOUT, EHOSTUNREACH): the
-     * process behind `label` may be alive, and reach others. What is told to users names the connection. */
+    /** Instead of peer_lost, if the network no longer answers (ETIMEDOUT, EHOSTUNREACH): the process with
+     * `label` may be alive and reach others. The message to users names the connection. */
     void (*link_lost)(void *self, uint64_t label, const char *words);
-    /** For an open that has no way but to wait for other processes: called every 50 ms or so meanwhile, it
-     * keeps the group's own connections going. TUTTI_OK: go on. TUTTI_ERR_TIMEOUT: the deadline is over, and
-     * open is to say what it has waited for. Anything else: the group will not be made, as a member was lost,
-     * say; open returns that status, and needs no words. One member hears of the end of the deadline first,
-     * and tells the others; so open goes on for a second after its own. From inside open, on the thread that
-     * called it, only. */
+    /** For an open that must wait for other processes. Call it every 50 ms or so while you wait: it makes
+     * progress on the group's own connections. TUTTI_OK: go on. TUTTI_ERR_TIMEOUT: the deadline has passed;
+     * open fails and names what it waited for. Anything else: the group will not be made, for instance since
+     * a member was lost; open returns that status, without a message. Continue to wait for a second after
+     * your own deadline, since one member reaches the deadline first and tells the others. Call it only from
+     * inside open, on the thread that called open. */
     tutti_status (*keep_waiting)(void *self);
 } tutti_host;
 
 /* ---- transports ---- */
 
 typedef struct tutti_endpoint tutti_endpoint; /* the transport's own */
-typedef struct tutti_peer tutti_peer;         /* the transport's own: the way to one process */
-typedef struct tutti_map tutti_map;           /* the transport's own: memory that mates see */
+typedef struct tutti_peer tutti_peer;         /* the transport's own: a connection to one process */
+typedef struct tutti_map tutti_map; /* the transport's own: memory that local peers share */
 
 /*
  * One send or receive. The memory is the core's; the transport keeps its state in `opaque` while the
@@ -136,7 +136,7 @@ typedef struct tutti_request {
 /* tutti_transport_ops.capabilities */
 enum {
     TUTTI_CAP_MAP = 1 << 0,      /* map_start … map_close are there */
-    TUTTI_CAP_HOST_ONLY = 1 << 1 /* reaches host-mates only */
+    TUTTI_CAP_HOST_ONLY = 1 << 1 /* reaches local peers only */
 };
 
 /* tutti_transport_ops.threads. Read again when open has returned: what an engine allows may be known
@@ -155,7 +155,7 @@ enum {
 
 enum { TUTTI_ARMED = 0, TUTTI_EVENTS_PENDING = 1 }; /* answers of arm */
 
-/** What a transport opens an endpoint with. */
+/** Options of tutti_transport_ops.open. */
 typedef struct tutti_endpoint_options {
     uint32_t struct_size;
     int32_t rank;             /* in the group */
@@ -164,7 +164,7 @@ typedef struct tutti_endpoint_options {
     uint8_t token[16];        /* shared by the members of the group; keeps strays out */
     int32_t size;             /* since minor 3: of the group */
     uint32_t reserved;
-    int64_t deadline_ns; /* since minor 3: when making the group is given up; 0: none */
+    int64_t deadline_ns; /* since minor 3: until when the group must be made; 0: no deadline */
 } tutti_endpoint_options;
 
 /*
@@ -176,12 +176,11 @@ typedef struct tutti_endpoint_options {
  * isend and irecv with 0 bytes are legal. A received message longer than the posted capacity
  * completes with TUTTI_ERR_INTERNAL, never truncated.
  *
- * A peer that is gone completes its requests with TUTTI_ERR_PEER_LOST: the sends as soon as that is
- * known, each receive only when everything that the peer had sent before its end was received, by
- * receives that are posted later, too. A peer may leave as soon as it has what it needs, so a send
- * often fails while its last messages still lie unread; TUTTI_ERR_PEER_LOST of a send therefore does
- * not end the receives. A send whose bytes the transport has passed on is complete with TUTTI_OK,
- * whatever becomes of the peer afterwards.
+ * If a peer is gone, its requests complete with TUTTI_ERR_PEER_LOST: sends as soon as the loss is known,
+ * receives only after everything that the peer had sent was received, also by receives that are posted
+ * later. A peer may leave as soon as it has what it needs, so a send often fails while the peer's last
+ * messages are still unread. TUTTI_ERR_PEER_LOST of a send therefore does not end the receives. A send
+ * whose bytes the transport has passed on completes with TUTTI_OK, even if the peer is lost afterwards.
  */
 typedef struct tutti_transport_ops {
     uint32_t struct_size;
@@ -196,18 +195,19 @@ typedef struct tutti_transport_ops {
      * `host_self` stay valid until close. */
     tutti_status (*open)(const tutti_host *host, void *host_self,
                          const tutti_endpoint_options *options, tutti_endpoint **ret_endpoint);
-    /** How other processes reach this endpoint; at most 64 KiB, TUTTI_ERR_INTERNAL when `capacity`
-     * is too small. Opaque to the core; contents are checked by who receives it. */
+    /** Returns how other processes reach this endpoint: at most 64 KiB, opaque to the core. Returns
+     * TUTTI_ERR_INTERNAL if `capacity` is too small. `connect` of the receiver checks the contents. */
     tutti_status (*address)(tutti_endpoint *endpoint, void *ret_address, uint64_t capacity,
                             uint64_t *ret_bytes);
-    /** Called on both sides with the other's address, before any request that names the peer. Makes
-     * an object; the transport dials when the first message is sent and settles who dials.
-     * `label` is what tutti_host.peer_lost() is told. */
+    /** Called on both sides with the other's address, before any request that names the peer. Makes an
+     * object. The transport dials when the first message is sent, and settles which side dials. `label`
+     * is the argument for tutti_host.peer_lost(). */
     tutti_status (*connect)(tutti_endpoint *endpoint, const void *address, uint64_t bytes,
                             uint64_t label, tutti_peer **ret_peer);
     /** TUTTI_OK: taken (request->status may be final at once, and is then not reported again by
      * progress); TUTTI_ERR_BUSY: nothing was taken, try again after progress. The memory is the
-     * transport's until the request is complete or cancel has returned. */
+     * transport's until the request is complete or cancel has returned. When the peer is gone:
+     * TUTTI_ERR_PEER_LOST, or the request is taken and completes with it. */
     tutti_status (*isend)(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
                           const void *data, uint64_t bytes, uint32_t flags, tutti_request *request);
     /** As isend, for the next message of this peer on the lane. */
@@ -222,15 +222,18 @@ typedef struct tutti_transport_ops {
 
     /* optional: NULL, or not there in an older plugin */
     /** Moves everything that can move. Stores up to `capacity` requests that became complete since
-     * (each is reported once) and returns how many. */
+     * (each is reported once) and returns how many. A request that is complete stays the transport's,
+     * its `opaque` member included, until it is reported here, or test has returned its status, or cancel
+     * takes it back. A transport without progress lets go of it when it sets the status. */
     uint32_t (*progress)(tutti_endpoint *endpoint, tutti_request **ret_done, uint32_t capacity);
-    /** Takes a request back: afterwards its memory is the caller's. The peer's stream may be
-     * unusable then, so the core cancels only when the peer or the group has failed. */
+    /** Takes a request back, also one that is complete and not reported. Afterwards its memory is the
+     * caller's. The peer's stream may be unusable then, so the core cancels only if the peer or the
+     * group has failed. */
     void (*cancel)(tutti_endpoint *endpoint, tutti_request *request);
     /** A descriptor that becomes readable when there is something to progress; the endpoint's. */
     tutti_status (*wait_fd)(tutti_endpoint *endpoint, int32_t *ret_fd);
-    /** To be called before sleeping on wait_fd: TUTTI_ARMED, or TUTTI_EVENTS_PENDING when there is
-     * something to progress first. */
+    /** The core calls it before it sleeps on wait_fd. TUTTI_ARMED: sleep. TUTTI_EVENTS_PENDING: make
+     * progress first. */
     int32_t (*arm)(tutti_endpoint *endpoint);
     /** Frees one peer and drops its requests. */
     void (*disconnect)(tutti_endpoint *endpoint, tutti_peer *peer);
@@ -239,23 +242,24 @@ typedef struct tutti_transport_ops {
      * messages, mapped bytes. */
     void (*traffic)(tutti_endpoint *endpoint, uint64_t ret_counters[5]);
 
-    /* TUTTI_CAP_MAP: memory of every host-mate, mapped by every host-mate. */
-    /** Starts mapping `bytes` zeroed bytes for each of `count` mates; `peers[i]` is the way to mate
-     * i (NULL at `self_index`); a transport may use the same segment for its messages to them. */
+    /* TUTTI_CAP_MAP: memory of every local peer, mapped by every local peer. */
+    /** Starts mapping `bytes` zeroed bytes for each of `count` local peers. `peers[i]` is the connection
+     * to local peer i (NULL at `self_index`). A transport may use the same segment for its messages to
+     * them. */
     tutti_status (*map_start)(tutti_endpoint *endpoint, tutti_host_mates *mates,
                               tutti_peer *const *peers, uint32_t count, uint32_t self_index,
                               uint64_t bytes, tutti_map **ret_map);
-    /** TUTTI_ERR_NOT_READY until mapped; ret_bases[count] receives each mate's memory, 4096-aligned. */
+    /** TUTTI_ERR_NOT_READY until mapped; ret_bases[count] receives each local peer's memory, 4096-aligned. */
     tutti_status (*map_test)(tutti_endpoint *endpoint, tutti_map *map, void **ret_bases);
-    /** Unmaps. The memory is not touched any more. */
+    /** Unmaps. The core does not touch the memory after this. */
     void (*map_close)(tutti_endpoint *endpoint, tutti_map *map);
 
     /* since minor 3; optional */
-    /** In what pieces the core hands over long messages, in bytes; 0: the core's choice, 1 MiB. Longer ones
-     * are for engines that pay for each message: what is short waits behind a piece, and cancel takes
-     * back a whole one. Heeded where there is `cancel`. What is not between 64 KiB and 64 MiB counts as
-     * the nearer of the two, and max_message bounds it. Each member sends in the pieces that its own
-     * plugin asks for, and takes those of any other. Read again when open has returned. */
+    /** The size in bytes of the pieces in which the core sends long messages; 0: the core's choice, 1 MiB.
+     * Longer pieces are for engines with a high cost per message. A short message waits behind a piece,
+     * and cancel takes back a whole piece. Only used if there is `cancel`. Limited to 64 KiB to 64 MiB,
+     * and to max_message. Each member sends pieces of its own plugin's size, and receives those of any
+     * other. Read again after open has returned. */
     uint64_t piece_bytes;
 } tutti_transport_ops;
 
@@ -275,13 +279,13 @@ struct tutti_wrapped_group {
     int32_t rank, size; /* of this member in the group */
     uint32_t reserved;
     const char *name;           /* "world" */
-    const int32_t *world_ranks; /* [size] what the members are called in the world */
+    const int32_t *world_ranks; /* [size] the members' ranks in the world */
     void *core;                 /* the core's */
 };
 
 /*
- * A collective or message as the program called it, in words and numbers of the public headers. Valid
- * until the function that was given it returns; the tensors' memory until `end` has returned.
+ * A collective or message as the program called it, with the names and numbers of the public headers.
+ * Valid until the function that gets it returns; the tensors' memory until `end` has returned.
  */
 typedef struct tutti_call {
     uint32_t struct_size;
@@ -298,7 +302,7 @@ typedef struct tutti_call {
     uint32_t reserved;
     const char *dtype_name; /* "f32"; "" when none */
     const char *op_name;    /* "sum"; "" when none */
-    const char *provider;   /* what carries it: "shm", "shm+tcp" */
+    const char *provider;   /* the backend: "shm", "shm+tcp" */
     const char *algorithm;  /* of the core: "all_reduce_ring" */
     const void *in;         /* contiguous; NULL when this member gives nothing, or in_blocks */
     uint64_t in_bytes;      /* of `in`, or of all in_blocks */
@@ -314,7 +318,7 @@ typedef struct tutti_call {
     const uint64_t *out_block_bytes; /* of each; NULL: out_bytes / group->size */
 } tutti_call;
 
-/** What a wrapper is opened with. */
+/** Options of tutti_wrapper_ops.open. */
 typedef struct tutti_wrapper_options {
     uint32_t struct_size;
     int32_t rank, size; /* of the world */
@@ -323,31 +327,31 @@ typedef struct tutti_wrapper_options {
 } tutti_wrapper_options;
 
 /*
- * A wrapper stands in front of calls, of transports, or of both. Those of TUTTI_WRAP nest in the order
- * given: the first sees a call begin first and end last, and its transport is the outermost.
+ * A wrapper intercepts calls, transports, or both. The wrappers of TUTTI_WRAP nest in the order given:
+ * the first sees a call begin first and end last, and its transport is the outermost.
  *
- * begin and end, and what it puts in front of transports, are called under the lock that orders all
- * calls of a context: they may take the time that looking at a tensor needs, and must not wait.
- * `transport` may be called beside them, when a thread makes a group. Times are CLOCK_MONOTONIC in ns.
+ * begin, end and the functions of a wrapped transport are called under the lock that orders all calls
+ * of a context. They may take the time to read a tensor, and must not wait. `transport` may run at the
+ * same time, when a thread makes a group. Times are CLOCK_MONOTONIC in ns.
  */
 typedef struct tutti_wrapper_ops {
     uint32_t struct_size;
     uint32_t reserved;
 
     /* required */
-    /** Options that make no sense are refused here: tutti_init() then fails on all members, with the
-     * words given to host->error(). */
+    /** Refuse invalid options here: tutti_init() then fails on all members, with the message given to
+     * host->error(). */
     tutti_status (*open)(const tutti_host *host, void *host_self,
                          const tutti_wrapper_options *options, tutti_wrapper **ret_wrapper);
     /** After the last call and the last transport. */
     void (*close)(tutti_wrapper *wrapper);
 
     /* optional */
-    /** Before anything of the call has left this member. An error fails the group, with the words
-     * given to host->error(). `ret_hold_ns` (0 before): how long a collective is held back first,
-     * while other groups and messages go on. */
+    /** Before anything of the call has left this member. An error fails the group, with the message given
+     * to host->error(). `ret_hold_ns` (preset to 0): how long to delay a collective, while other groups
+     * and messages go on. */
     tutti_status (*begin)(tutti_wrapper *wrapper, const tutti_call *call, int64_t *ret_hold_ns);
-    /** After it; `status` is what became of it. An error fails the group if the call had not failed. */
+    /** After the call, with its `status`. An error fails the group if the call had not failed. */
     tutti_status (*end)(tutti_wrapper *wrapper, const tutti_call *call, tutti_status status,
                         int64_t end_ns);
     /**
@@ -361,15 +365,15 @@ typedef struct tutti_wrapper_ops {
                               const char *name, const tutti_transport_ops *inner,
                               tutti_endpoint *inner_endpoint, const tutti_transport_ops **ret_ops,
                               tutti_endpoint **ret_endpoint);
-    /** On the group's first member: what the wrapper of member `rank` told (tutti_host.tell). The
-     * bytes come from another process. An error fails the group, with the words given to
+    /** On the group's first member: the bytes that the wrapper of member `rank` sent (tutti_host.tell).
+     * They come from another process: check them. An error fails the group, with the message given to
      * host->error(). */
     tutti_status (*hear)(tutti_wrapper *wrapper, const tutti_wrapped_group *group, int32_t rank,
                          const void *bytes, uint64_t count);
-    /** Whether more is to be heard from members that have not left: then destroying the group waits
-     * for it, two seconds at most. */
+    /** Whether members that have not left will send more. Destroying the group then waits for it, up to
+     * two seconds. */
     int32_t (*expects)(tutti_wrapper *wrapper, const tutti_wrapped_group *group);
-    /** The group ends; nothing of it comes any more. */
+    /** The group ends; no function is called for it after this. */
     void (*leave)(tutti_wrapper *wrapper, const tutti_wrapped_group *group);
 } tutti_wrapper_ops;
 
@@ -387,9 +391,52 @@ enum tutti_provider_kind {
 typedef struct tutti_provider {
     uint32_t struct_size;
     uint32_t kind;    /* TUTTI_PROVIDER_… */
-    const char *name; /* in words to users: one line of UTF-8, not empty */
+    const char *name; /* for messages: one line of UTF-8, not empty */
     const void *ops;  /* the operations of its kind */
 } tutti_provider;
+
+/* ---- what a plugin says of itself (since minor 4) ---- */
+
+/* tutti_plugin_option.across */
+enum {
+    TUTTI_OPTION_MAY_DIFFER = 0,
+    /** tutti_init() fails with both sides' values where members of a group over this plugin differ. */
+    TUTTI_OPTION_COMPARED = 1
+};
+
+/** A variable of the environment that the plugin reads by tutti_host.config(). */
+typedef struct tutti_plugin_option {
+    const char *variable; /* "TUTTI_NAME", or "TUTTI_NAME_" and more */
+    /** "fast | safe": one of these, in upper or lower case. The core checks "<words>", "<seconds>" and
+     * "<name>". Other text in angle brackets is for readers, and the plugin checks the value. */
+    const char *values;
+    const char *standard; /* the default; "": none */
+    const char *meaning;  /* a sentence or two */
+    /** Of a wrapper: the effect if the variable is set and nothing names the wrapper, such as "nothing is
+     * injected". NULL: not a wrapper's option, or no warning. */
+    const char *idle;
+    uint32_t across;      /* TUTTI_OPTION_… */
+    uint32_t reserved[3]; /* 0 */
+} tutti_plugin_option;
+
+/** A variable by which a launcher shows that it started this process. */
+typedef struct tutti_launcher_variable {
+    const char *variable; /* "PMI_RANK"; set and not empty: this launcher started the process */
+    const char *launcher; /* for messages: "a launcher with PMI" */
+} tutti_launcher_variable;
+
+/**
+ * The cost of a transport's messages, for the built-in model. The model chooses between a composed
+ * algorithm and messages alone, and `tutti explain` prints its figures. Picoseconds, measured between
+ * two members on hosts that the transport is for. Members with different figures make no group.
+ */
+typedef struct tutti_cost {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t message_ps; /* from the send of a message to its receipt, without its bytes: alpha */
+    uint64_t further_ps; /* each further message that a member has in flight at the same time */
+    uint64_t byte_ps;    /* a byte of a long message: beta */
+} tutti_cost;
 
 /** What a plugin exports, under the name TUTTI_PLUGIN_SYMBOL. */
 typedef struct tutti_plugin {
@@ -399,21 +446,27 @@ typedef struct tutti_plugin {
     uint32_t abi_minor;                     /* TUTTI_PLUGIN_ABI_MINOR */
     uint32_t provider_count;                /* of `providers` */
     const char *name;                       /* as in the file's name */
-    const char *version;                    /* of the plugin and what it drives, in words */
+    const char *version;                    /* of the plugin and the library that it uses */
     const char *license;                    /* SPDX */
     const tutti_provider *const *providers; /* what it offers, one of a kind */
 
     /* since minor 3; optional */
-    /** The process exits: what lives as long as the process (an engine that must be finalized) ends
-     * here. `clean` is 1 when no group of this process has failed and none is left. Not called in a
-     * process that was forked off or that ends otherwise than by exit(3). Must not wait for others
-     * when `clean` is 0. */
+    /** The process exits: finalize an engine here that lives as long as the process. `clean` is 1 if no
+     * group of this process has failed and none is left; if it is 0, do not wait for other processes.
+     * Not called in a forked child, nor if the process ends other than by exit(3). */
     void (*leave)(int32_t clean);
 
     /* since minor 4; optional */
-    /** What `tutti check` gives the plugin to try it, up to a NULL: "TUTTI_NAME=VALUE" is a variable that is
-     * set where it is not, "launcher=mpi" makes the processes of a check a job of an MPI. */
+    /** What `tutti check` needs to run the plugin; a list that ends with NULL. "TUTTI_NAME=VALUE" sets a
+     * variable if it is not set; "launcher=mpi" runs the processes of a check as an MPI job. */
     const char *const *trial;
+    /** Its options, up to one whose `variable` is NULL. */
+    const tutti_plugin_option *options;
+    /** Of a bootstrap provider: the variables of its launchers, up to one whose `variable` is NULL. */
+    const tutti_launcher_variable *launcher_variables;
+    /** Of a transport. NULL: the cost of shared memory if the transport maps memory or reaches one host
+     * only, otherwise that of TCP. */
+    const tutti_cost *cost;
 } tutti_plugin;
 
 /* The ELF note: owner "tutti", type 1, two words {major, minor}. */
@@ -437,6 +490,13 @@ typedef struct tutti_plugin_note {
 /* As TUTTI_PLUGIN_EXPORT, with tutti_plugin.leave, which may be NULL, and tutti_plugin.trial. */
 #define TUTTI_PLUGIN_EXPORT_TRIAL(plugin_name, plugin_version, plugin_license, plugin_providers,   \
                                   count, plugin_leave, plugin_trial)                               \
+    TUTTI_PLUGIN_EXPORT_ABOUT(plugin_name, plugin_version, plugin_license, plugin_providers,       \
+                              count, plugin_leave, plugin_trial, 0, 0, 0)
+
+/* As TUTTI_PLUGIN_EXPORT_TRIAL, with tutti_plugin.options, launcher_variables and cost; each may be NULL. */
+#define TUTTI_PLUGIN_EXPORT_ABOUT(plugin_name, plugin_version, plugin_license, plugin_providers,   \
+                                  count, plugin_leave, plugin_trial, plugin_options,               \
+                                  plugin_launcher_variables, plugin_cost)                          \
     __attribute__((section(".note.tutti"), used, aligned(4)))                                      \
     static const tutti_plugin_note tutti_plugin_note_v0 = {                                        \
         6, 8, 1, "tutti", {TUTTI_PLUGIN_ABI_MAJOR, TUTTI_PLUGIN_ABI_MINOR}};                       \
@@ -444,7 +504,8 @@ typedef struct tutti_plugin_note {
     const tutti_plugin tutti_plugin_v0 = {                                                         \
         TUTTI_PLUGIN_MAGIC, sizeof(tutti_plugin), TUTTI_PLUGIN_ABI_MAJOR, TUTTI_PLUGIN_ABI_MINOR,  \
         (count),            (plugin_name),        (plugin_version),       (plugin_license),        \
-        (plugin_providers), (plugin_leave),     (plugin_trial)}
+        (plugin_providers), (plugin_leave),       (plugin_trial),         (plugin_options),        \
+        (plugin_launcher_variables), (plugin_cost)}
 /* clang-format on */
 
 /**

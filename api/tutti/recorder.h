@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The recorder: each group keeps the last calls; always on. */
+/* The recorder: each group always keeps a record of its last calls. */
 #ifndef TUTTI_RECORDER_H
 #define TUTTI_RECORDER_H
 
@@ -41,33 +41,34 @@ typedef struct tutti_record {
 } tutti_record;
 
 /**
- * Copies the latest records of the group's collectives and point to point calls, oldest first, at
- * most `capacity`, each `record_size` (sizeof(tutti_record)) bytes. `ret_count` receives how many.
+ * Copies the latest records of the group's collectives and point to point calls, oldest first. Copies
+ * at most `capacity` records of `record_size` (sizeof(tutti_record)) bytes each. `ret_count` receives
+ * their number.
  */
 TUTTI_API tutti_status tutti_recorder_read(const tutti_group *group, tutti_record *ret_records,
                                            uint32_t record_size, uint32_t capacity,
                                            uint32_t *ret_count);
 
 /**
- * Writes what every group of this process has called, what is unfinished and what it waits for, as
- * one JSON file for each context into `directory` (docs/formats.md); `tutti trace analyze` reads
- * the files of all ranks. The directory is made if need be, not its parents. A file is whole or not
- * there; a later dump of the process replaces an earlier one. From any thread, callbacks among them.
+ * Writes the calls of every group of this process, which of them are unfinished, and what they wait
+ * for. Writes one JSON file for each context into `directory` (docs/formats.md); `tutti trace analyze`
+ * reads the files of all ranks. Makes the directory, but not its parents. A file is complete or absent;
+ * a later dump of the process replaces it. May be called from any thread and from callbacks.
  *
- * directory  NULL: what TUTTI_DUMP_DIR names. With that variable set the same is also done on
- *            SIGUSR2, and when a group has failed, without being asked.
+ * directory  NULL: TUTTI_DUMP_DIR. If that variable is set, tutti also dumps on SIGUSR2 and when a
+ *            group fails.
  *
- * Returns TUTTI_OK; TUTTI_ERR_INVALID_ARGUMENT: no directory, or nothing to dump as there was no
- * tutti_init(); TUTTI_ERR_SYSTEM: it cannot be written, with the reason.
+ * Returns TUTTI_OK; TUTTI_ERR_INVALID_ARGUMENT: no directory, or no tutti_init() before;
+ * TUTTI_ERR_SYSTEM: the file cannot be written, with the reason.
  *
  * Semantics: PyTorch's Flight Recorder, for every backend and for messages too.
  */
 TUTTI_API tutti_status tutti_recorder_dump(const char *directory);
 
 /*
- * What this member moved over each kind of path since the group was made, payload and headers, as
- * far as tutti moved it. What a backend's engine moves for collectives of its own is not in it,
- * since no engine tells; calls that one served have an algorithm that ends in "_native".
+ * The bytes that this member moved since the group was made, payload and headers. Bytes that a
+ * backend's engine moves for its own collectives are not counted, since no engine reports them. The
+ * records of such calls have an algorithm that ends in "_native".
  */
 typedef struct tutti_traffic {
     uint32_t struct_size; /* set by the caller */

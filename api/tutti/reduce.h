@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reduce operations made at run time. They get numbers from 64 up, which any operation that reduces
- * takes in place of a built-in one.
+ * Reduce operations made at run time. They get numbers from 64 up. Every operation that reduces takes
+ * them in place of a built-in one.
  */
 #ifndef TUTTI_REDUCE_H
 #define TUTTI_REDUCE_H
@@ -18,9 +18,9 @@ extern "C" {
 
 /**
  * dst[i] = a[i] op b[i] for `count` elements of `dtype`; `a` comes from the lower ranks. dst may be
- * a or b exactly, otherwise nothing overlaps; pointers may have any alignment. Must be associative.
- * Called on any thread, at the same time for different calls, any number of elements at a time; it
- * must not call tutti.
+ * exactly a or b; otherwise the memory does not overlap. Pointers may have any alignment. The function
+ * must be associative, and must not call tutti. tutti calls it on any thread, at the same time for
+ * different calls, with any number of elements.
  */
 typedef void (*tutti_reduce_fn)(void *dst, const void *a, const void *b, uint64_t count,
                                 tutti_dtype dtype, void *user);
@@ -31,10 +31,10 @@ typedef void (*tutti_reduce_fn)(void *dst, const void *a, const void *b, uint64_
 /**
  * Makes an operation of the caller's own, for tensors of any dtype.
  *
- * name   what members know it by: calls match when name and flags do, whatever its number is.
- *        1 to 63 characters.
+ * name   identifies the operation among members: calls match if name and flags are the same; the
+ *        numbers may differ. 1 to 63 characters.
  * flags  0 or TUTTI_REDUCE_OP_COMMUTATIVE. Without it the ranks' operands keep their order.
- * user   handed to `fn`; must live until the operation was freed and no call uses it any more.
+ * user   passed to `fn`; must stay valid until the operation is freed and no call uses it.
  *
  * Returns TUTTI_OK, INVALID_ARGUMENT, UNSUPPORTED (a flag that is not known), NO_MEMORY (also when
  * there are 1024 operations). Semantics: MPI_Op_create.
@@ -43,12 +43,12 @@ TUTTI_API tutti_status tutti_reduce_op_create(const char *name, tutti_reduce_fn 
                                               void *user, tutti_reduce_op *ret_op);
 
 /**
- * Makes a PREMUL_SUM: each member multiplies its input with its own factor, when it makes the call,
- * and the products are added. Members need not have the same factor.
+ * Makes a PREMUL_SUM: each member multiplies its input by its own factor when it makes the call, and
+ * the products are added. Members may have different factors.
  *
- * factor  is copied. One element, which multiplies all of the input's; or as many as the input has
- *         (of reduce_scatter: all blocks together), element by element. Its dtype is the only one
- *         that calls with this operation take.
+ * factor  copied. Either one element for the whole input, or as many elements as the input has (for
+ *         reduce_scatter: all blocks together). Calls with this operation take tensors of the
+ *         factor's dtype only.
  *
  * Products are rounded to the dtype; those of integers wrap. Returns TUTTI_OK, INVALID_ARGUMENT,
  * UNSUPPORTED, NO_MEMORY as above. Semantics: torch.distributed.ReduceOp.PREMUL_SUM,
@@ -56,7 +56,7 @@ TUTTI_API tutti_status tutti_reduce_op_create(const char *name, tutti_reduce_fn 
  */
 TUTTI_API tutti_status tutti_reduce_op_premul(const tutti_tensor *factor, tutti_reduce_op *ret_op);
 
-/** Gives the number back. Calls that have begun still end well; any other number is ignored. */
+/** Frees the operation. Calls in progress are unaffected; any other number is ignored. */
 TUTTI_API void tutti_reduce_op_free(tutti_reduce_op op);
 
 #ifdef __cplusplus

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/** X(NAME, number, "words"): every status. Numbers are never given to another. */
+/** X(NAME, number, "description"): every status. A number is never given to another status. */
 #define TUTTI_STATUS_LIST(X)                                                                       \
     X(ERR_INVALID_ARGUMENT, -1, "invalid argument")                                                \
     X(ERR_UNSUPPORTED, -2, "not supported")                                                        \
@@ -46,15 +46,15 @@ enum {
 #undef TUTTI_STATUS_ENUM
 };
 
-/** The words of a status ("timed out"); static. An unknown number gives "unknown status". */
+/** The description of a status ("timed out"); static. An unknown number gives "unknown status". */
 TUTTI_API const char *tutti_status_string(tutti_status status);
 
 /** The name of a status ("TUTTI_ERR_TIMEOUT"); static. An unknown number gives "TUTTI_ERR_?". */
 TUTTI_API const char *tutti_status_name(tutti_status status);
 
 /**
- * What went wrong in the last call of this thread that failed: what, where (rank, peer, operation,
- * sequence), why (the system's own words) and what to do. Never NULL; "" when nothing failed yet.
+ * The message of this thread's last failed call: what failed, where (rank, peer, operation, sequence),
+ * why (the system's reason) and what to do. Never NULL; "" if no call has failed yet.
  * Valid until this thread's next call into tutti.
  */
 TUTTI_API const char *tutti_last_error(void);
@@ -70,9 +70,9 @@ typedef struct tutti_error_info {
     uint64_t sequence;     /* of the collective, 0: none */
     const char *operation; /* static; "" when none */
     const char *message;   /* as tutti_last_error() */
-    /* Of a time-out: the ranks that this member waited for, as far as it knows; of a monitored barrier on rank 0
-     * all that had not come, of anything else mostly `peer` alone. At most 256; NULL: none. As long as
-     * tutti_last_error()'s string. */
+    /* After a timeout: the ranks that this member waited for, as far as it knows. After a monitored
+     * barrier on rank 0, all missing ranks; otherwise mostly `peer` alone. At most 256; NULL: none. Valid
+     * as long as tutti_last_error(). */
     const int32_t *missing;
     uint32_t missing_count; /* how many `missing` has */
     uint32_t reserved_2;    /* 0 */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensors: descriptors of somebody else's memory, laid out exactly like DLPack's DLTensor, so that
- * a framework's tensor is passed, never converted (the tests compare the layout with dlpack.h).
- * tutti never owns the memory behind a descriptor.
+ * Tensors: descriptors of the caller's memory, laid out exactly like DLPack's DLTensor. A framework's
+ * tensor is passed unchanged (the tests compare the layout with dlpack.h). tutti never owns the memory
+ * of a descriptor.
  *
  * Operations take any layout: any rank (0: one element), extents of 0, byte offsets of any
- * alignment, strides of any sign. Element k is the k-th in row-major order of the shape, and that is
- * what meets element k of the other members, whose shapes and strides may differ. A tensor that is
- * not C-contiguous is copied to row-major memory and back by the call, which costs the copies and an
- * allocation of its size (TUTTI_ERR_NO_MEMORY). A tensor that an operation writes must not have two
- * elements in one place: strides of 0, and strides that do not step over what the shorter ones reach,
- * are TUTTI_ERR_UNSUPPORTED there, and fine where the tensor is only read.
+ * alignment, strides of any sign. Element k is the k-th in row-major order of the shape. It corresponds
+ * to element k of the other members, whose shapes and strides may differ. A tensor that is not
+ * C-contiguous is copied to row-major memory and back, which costs the copies and an allocation of its
+ * size (TUTTI_ERR_NO_MEMORY). A tensor that an operation writes must not have two elements in one
+ * place. Strides of 0, and strides by which elements may overlap, are TUTTI_ERR_UNSUPPORTED there; they
+ * are valid for a tensor that is only read.
  */
 #ifndef TUTTI_TENSOR_H
 #define TUTTI_TENSOR_H
@@ -29,9 +29,9 @@ extern "C" {
 enum { TUTTI_DEVICE_CPU = 1, TUTTI_DEVICE_CUDA = 2, TUTTI_DEVICE_CUDA_HOST = 3 };
 
 /*
- * Or'ed to a device's type: the memory must not be written. tutti's own mark, no number of DLPack's;
- * a tensor that carries it is fine as an input and refused as an output. Imports of read-only
- * tensors set it (dlpack.h), and whoever passes constant data may.
+ * Or'ed to a device's type: the memory must not be written. This flag is tutti's own, not DLPack's. A
+ * tensor that has it is accepted as an input and refused as an output. Imports of read-only tensors
+ * set it (dlpack.h). Set it yourself to pass constant data.
  */
 enum { TUTTI_DEVICE_READ_ONLY = 1 << 30 };
 
@@ -90,10 +90,10 @@ enum {
 #undef TUTTI_DTYPE_ENUM
 };
 
-/* Of a tensor that operations take. More than any framework has: what is beyond is no descriptor. */
+/* The most dimensions of a tensor that operations take; more than any framework has. */
 enum { TUTTI_NDIM_MAX = 1024 };
 
-/* Where the compiler knows it, the type may alias DLTensor, so that pointers may be cast. */
+/* If the compiler allows it, the type may alias DLTensor, so that pointers may be cast. */
 #if defined(__GNUC__) || defined(__clang__)
 #define TUTTI_MAY_ALIAS __attribute__((may_alias))
 #else
@@ -142,10 +142,10 @@ TUTTI_API const char *tutti_dtype_name(tutti_dtype dtype);
 TUTTI_API tutti_dtype tutti_dtype_parse(const char *name);
 
 /**
- * Number of elements of a tensor, and of their bytes without what strides leave between them. Checks
- * the descriptor: negative extents, products that overflow, a NULL pointer behind a non-empty tensor,
- * strides that leave the address space and dtypes that no operation takes are
- * TUTTI_ERR_INVALID_ARGUMENT or TUTTI_ERR_UNSUPPORTED with words. Either output may be NULL.
+ * Returns the number of elements of a tensor, and their bytes without the gaps of strides. Checks the
+ * descriptor: negative extents, products that overflow, a NULL pointer in a non-empty tensor, strides
+ * that leave the address space, and dtypes that no operation takes are TUTTI_ERR_INVALID_ARGUMENT or
+ * TUTTI_ERR_UNSUPPORTED, with a message. Either output may be NULL.
  */
 TUTTI_API tutti_status tutti_tensor_measure(const tutti_tensor *tensor, uint64_t *ret_count,
                                             uint64_t *ret_bytes);

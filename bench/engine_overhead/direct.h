@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an engine does when a program calls it without tutti: direct_mpi.c, direct_gloo.cc. */
+/* An engine as a program calls it without tutti: direct_mpi.c, direct_gloo.cc. */
 #ifndef TUTTI_BENCH_DIRECT_H
 #define TUTTI_BENCH_DIRECT_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The algorithms of the core. Each file holds one: its descriptor, its cost and what it emits.
+ * The algorithms of the core. Each file holds one: its descriptor, its cost and what it emits. To
+ * add one, write the file and its row in algorithms.h.
  *
  * An algorithm knows members, bytes and places; never a dtype, a socket or a work. emit() writes
  * the schedule of one member and may be called on a view (schedule_view()), which is how composed
@@ -18,29 +19,12 @@
 
 #include <tutti/status.h>
 
+#include "algorithm/algorithms.h"
 #include "algorithm/layout.h"
 #include "base/call.h"
-#include "work/mapped.h"
-#include "work/runner.h"
-#include "work/schedule.h"
-
-/* Bytes up to which an algorithm is preferred; part of what members agree on. */
-struct thresholds {
-    uint64_t inline_max; /* one line each way */
-    uint64_t
-        one_phase_max; /* staged: who wants the result reduces all of it; shared by the members */
-    uint64_t recursive_doubling_max; /* messages */
-    uint64_t ring_crossover; /* messages, at 3 members; grows with the cube of the members */
-    uint64_t binomial_below; /* messages */
-    uint64_t direct_below;   /* messages: everybody sends to everybody */
-    /* Messages, from how many members on: blocks that travel together, below so many bytes each. */
-    int tree_from; /* gather and scatter */
-    uint64_t tree_below;
-    int bruck_from; /* all_gather (below direct_below) and all_to_all */
-    uint64_t bruck_below;
-};
-
-extern const struct thresholds thresholds_default;
+#include "schedule/mapped.h"
+#include "schedule/runner.h"
+#include "schedule/schedule.h"
 
 /* A call as algorithms see it. */
 struct request {
@@ -48,13 +32,12 @@ struct request {
     uint64_t bytes;       /* of the vector, or of each block where there is one for every member; a
                            * multiple of the schedule's element_bytes */
     const uint64_t *in_bytes, *out_bytes; /* of each block, where they are uneven; else NULL */
-    int root;    /* rank in the view; mapped algorithms: index of the mate */
+    int root;    /* rank in the view; mapped algorithms: index of the local peer */
     bool finish; /* the op has a last step on the reduced values (reduce_finish) */
     const int *
-        mate_blocks; /* mapped gather, scatter and all_to_all: which block is each mate's; NULL: the
-                                  * mate's own number */
-    const struct layout *layout;         /* composed algorithms: the group's */
-    const struct thresholds *thresholds; /* composed algorithms: to choose between hosts */
+        local_blocks; /* mapped gather, scatter and all_to_all: which block is each local peer's; NULL: the
+                                  * local peer's own number */
+    const struct layout *layout; /* composed algorithms: the group's */
 };
 
 /* The blocks of the operations that have one for every member. */
@@ -63,36 +46,58 @@ static inline uint64_t in_block_bytes(const struct request *req, int block)
     return req->in_bytes ? req->in_bytes[block] : req->bytes;
 }
 
+static inline uint64_t longest_in_block(const struct request *req, int members)
+{
+    uint64_t longest = req->in_bytes ? 0 : req->bytes;
+
+    for (int block = 0; req->in_bytes && block < members; block++)
+        longest = req->in_bytes[block] > longest ? req->in_bytes[block] : longest;
+    return longest;
+}
+
 static inline uint64_t out_block_bytes(const struct request *req, int block)
 {
     return req->out_bytes ? req->out_bytes[block] : req->bytes;
 }
 
-/* Where the block of a mate lies: the caller's own, or one after another in scratch. */
-static inline struct place mate_in_block(const struct request *req, int mate)
+/* The block of a local peer, of the input or the output at `base`: in the caller's memory, or one
+ * after another in scratch. */
+static inline struct place local_block(const struct request *req, struct place base, int local_peer)
 {
-    const int block = req->mate_blocks ? req->mate_blocks[mate] : mate;
+    const int block = req->local_blocks ? req->local_blocks[local_peer] : local_peer;
 
-    return req->in.kind == PLACE_SCRATCH ? place_after(req->in, (uint64_t)block * req->bytes)
-                                         : place_in_block(block, 0);
+    if (base.kind == PLACE_SCRATCH)
+        return place_after(base, (uint64_t)block * req->bytes);
+    return (struct place){.kind = base.kind, .block = (uint32_t)block};
 }
 
-static inline struct place mate_out_block(const struct request *req, int mate)
-{
-    const int block = req->mate_blocks ? req->mate_blocks[mate] : mate;
-
-    return req->out.kind == PLACE_SCRATCH ? place_after(req->out, (uint64_t)block * req->bytes)
-                                          : place_out_block(block, 0);
-}
+/*
+ * Bounds that several algorithms share.
+ *
+ * For blocks that travel together they come from the model, where a message that follows another
+ * costs 6 us over TCP and one of several at once 1.5 us: trees win from 16 members on, below 2 KiB
+ * there, 5 KiB at 24 and 12 KiB at 64. They begin late, since at half the price of a message at
+ * once 16 becomes 32. Bruck's all_gather wins from 8 members, below 10 KiB there and 19 KiB at 16;
+ * its all_to_all below 1.3 to 2 KiB.
+ */
+enum {
+    BRUCK_MEMBERS_MIN = 8,
+    TREE_MEMBERS_MIN = 24,              /* gather and scatter */
+    BLOCKS_TOGETHER_MAX = 4 * 1024 - 1, /* bytes of each; several in one message */
+    /* Bytes of a vector that broadcast and reduce cut into parts. Measured on two cores that share
+     * a cache. */
+    CUT_VECTOR_MIN = 32 * 1024
+};
 
 /* Whether blocks are so short that those of a host, or of a subtree, travel in one message. */
-static inline bool blocks_together(const struct thresholds *thresholds, uint64_t bytes)
+static inline bool blocks_together(uint64_t bytes)
 {
-    return bytes < thresholds->tree_below;
+    return bytes <= BLOCKS_TOGETHER_MAX;
 }
 
-/* What a call costs on the longest way through it, in the terms of the model. Whole numbers: members
- * choose by it, and what one CPU rounds another way than the next would lead them apart. */
+/* The cost of a call on the longest way through it, in the terms of the model. Members choose by
+ * it, so it has whole numbers: rounding that differs between CPUs would make members choose
+ * differently. */
 struct cost {
     uint64_t messages; /* that follow one another */
     uint64_t at_once;  /* further ones that a member sends or receives without waiting for others */
@@ -118,77 +123,90 @@ struct inline_call {
     uint64_t bytes;        /* of the vector or of each block; all of the payload is at most
                             * MAPPED_PAYLOAD_MAX */
     uint64_t count;        /* elements in `bytes` */
-    int root;              /* index of the mate */
+    int root;              /* index of the local peer */
     const struct kernels *kernels;
 };
 
 /*
- * post: TUTTI_OK when my line is out (waking mates is the caller's); TUTTI_ERR_NOT_READY: no
+ * post: TUTTI_OK when my line is out (waking local peers is the caller's); TUTTI_ERR_NOT_READY: no
  * room yet, nothing happened. poll, after post: TUTTI_OK when the call is complete. Both:
- * TUTTI_ERR_NOT_READY leaves the mate that is missing in mapped->culprit; TUTTI_ERR_MISMATCH and
+ * TUTTI_ERR_NOT_READY leaves the local peer that is missing in mapped->culprit; TUTTI_ERR_MISMATCH and
  * TUTTI_ERR_INTERNAL as mapped_meet().
  */
 typedef tutti_status (*inline_fn)(struct mapped *mapped, const struct inline_call *call);
+
+enum algorithm_flag {
+    ALGORITHM_ROUNDS_ON_THE_WAY = 1 << 0, /* it reduces partial results of some members */
+    /* Blocks of several members travel in one message, so that each must know their sizes. */
+    ALGORITHM_NEEDS_EQUAL_BLOCKS = 1 << 1
+};
+
+/* 0: no bound. */
+struct bounds {
+    uint64_t least, most;
+};
 
 struct algorithm {
     const char *name;
     enum operation operation;
     enum algorithm_kind kind;
-    tutti_status (*emit)(struct schedule *sched,
-                         const struct request *req); /* NULL: inline, native */
-    /* The same on all members: nothing of who this one is. */
+    uint32_t flags;
+    /* The range in which it is preferred to the rows behind it: `bytes` as in struct request. */
+    struct bounds members, bytes;
+    bool (*fits)(int members, uint64_t bytes); /* NULL: the bounds say it */
+    /* NULL: inline, native. */
+    void (*emit)(struct schedule *sched, const struct request *req);
+    /* The same on all members: it must not depend on the own rank. */
     struct cost (*cost)(const struct layout *layout, uint64_t bytes);
     inline_fn post, poll; /* inline */
 };
 
-/* The plain algorithms over messages for `size` members; blocks of one size. */
-const struct algorithm *all_reduce_by_messages(const struct thresholds *thresholds, int size,
-                                               uint64_t bytes);
-const struct algorithm *broadcast_by_messages(const struct thresholds *thresholds, int size,
-                                              uint64_t bytes);
-const struct algorithm *all_gather_by_messages(const struct thresholds *thresholds, int size,
-                                               uint64_t bytes);
-const struct algorithm *gather_by_messages(const struct thresholds *thresholds, int size,
-                                           uint64_t bytes);
-const struct algorithm *scatter_by_messages(const struct thresholds *thresholds, int size,
-                                            uint64_t bytes);
-const struct algorithm *all_to_all_by_messages(const struct thresholds *thresholds, int size,
-                                               uint64_t bytes);
-const struct algorithm *reduce_by_messages(const struct thresholds *thresholds, int size,
-                                           uint64_t bytes);
+/* Defines cost() of a number of members `n` and of `bytes`: designated initializers. */
+#define COST(...)                                                                                  \
+    static struct cost cost(const struct layout *layout, uint64_t bytes)                           \
+    {                                                                                              \
+        const uint64_t n = (uint64_t)layout->size;                                                 \
+                                                                                                   \
+        (void)n;                                                                                   \
+        (void)bytes;                                                                               \
+        return (struct cost){__VA_ARGS__};                                                         \
+    }
 
-extern const struct algorithm all_reduce_alone_algorithm, all_reduce_inline_algorithm,
-    all_reduce_staged_algorithm, all_reduce_staged_parts_algorithm,
-    all_reduce_recursive_doubling_algorithm, all_reduce_halving_doubling_algorithm,
-    all_reduce_ring_algorithm, all_reduce_direct_algorithm, all_reduce_composed_algorithm;
-extern const struct algorithm broadcast_alone_algorithm, broadcast_inline_algorithm,
-    broadcast_mapped_algorithm, broadcast_binomial_algorithm,
-    broadcast_scatter_all_gather_algorithm, broadcast_composed_algorithm;
-extern const struct algorithm barrier_alone_algorithm, barrier_inline_algorithm,
-    barrier_dissemination_algorithm, barrier_composed_algorithm;
-extern const struct algorithm monitored_barrier_alone_algorithm, monitored_barrier_direct_algorithm;
-extern const struct algorithm reduce_alone_algorithm, reduce_inline_algorithm,
-    reduce_staged_algorithm, reduce_staged_parts_algorithm, reduce_binomial_algorithm,
-    reduce_parts_algorithm, reduce_composed_algorithm;
-extern const struct algorithm all_gather_alone_algorithm, all_gather_inline_algorithm,
-    all_gather_mapped_algorithm, all_gather_bruck_algorithm, all_gather_direct_algorithm,
-    all_gather_ring_algorithm, all_gather_composed_algorithm;
-extern const struct algorithm gather_alone_algorithm, gather_inline_algorithm,
-    gather_mapped_algorithm, gather_binomial_algorithm, gather_direct_algorithm,
-    gather_composed_algorithm;
-extern const struct algorithm scatter_alone_algorithm, scatter_inline_algorithm,
-    scatter_mapped_algorithm, scatter_binomial_algorithm, scatter_direct_algorithm,
-    scatter_composed_algorithm;
-extern const struct algorithm reduce_scatter_alone_algorithm, reduce_scatter_inline_algorithm,
-    reduce_scatter_staged_algorithm, reduce_scatter_direct_algorithm,
-    reduce_scatter_composed_algorithm;
-extern const struct algorithm all_to_all_alone_algorithm, all_to_all_inline_algorithm,
-    all_to_all_mapped_algorithm, all_to_all_bruck_algorithm, all_to_all_direct_algorithm,
-    all_to_all_composed_algorithm;
+/* Defines SYMBOL_algorithm. What follows the kind are designated initializers. */
+#define ALGORITHM(symbol, NAME, KIND, ...)                                                         \
+    const struct algorithm symbol##_algorithm = {                                                  \
+        .name = #symbol, .operation = OPERATION_##NAME, .kind = ALGORITHM_##KIND, __VA_ARGS__}
 
-extern const struct algorithm all_reduce_native_algorithm, broadcast_native_algorithm,
-    barrier_native_algorithm, reduce_native_algorithm, all_gather_native_algorithm,
-    gather_native_algorithm, scatter_native_algorithm, reduce_scatter_native_algorithm,
-    all_to_all_native_algorithm;
+#define ALGORITHM_EXTERN(name) extern const struct algorithm name##_algorithm;
+ALGORITHM_LIST(ALGORITHM_EXTERN)
+#undef ALGORITHM_EXTERN
+
+#define ALGORITHM_ONE(name) +1
+enum { ALGORITHMS = 0 ALGORITHM_LIST(ALGORITHM_ONE) };
+#undef ALGORITHM_ONE
+
+extern const struct algorithm *const algorithm_table[ALGORITHMS];
+
+/* The first row of the operation and kind that has none of the flags `without` and fits; where
+ * none fits, the first without them. NULL: the operation has none. */
+const struct algorithm *algorithm_find(enum operation operation, enum algorithm_kind kind,
+                                       int members, uint64_t bytes, uint32_t without);
+
+/* Emits it, and gives back the scratch that it took. */
+static inline void algorithm_emit(const struct algorithm *algorithm, struct schedule *sched,
+                                  const struct request *req)
+{
+    const uint64_t mark = sched->scratch_used;
+
+    algorithm->emit(sched, req);
+    schedule_scratch_release(sched, mark);
+}
+
+/* How composed algorithms go between hosts. */
+static inline const struct algorithm *algorithm_by_messages(enum operation operation, int members,
+                                                            uint64_t bytes)
+{
+    return algorithm_find(operation, ALGORITHM_MESSAGES, members, bytes, 0);
+}
 
 #endif

@@ -8,10 +8,9 @@
 #include "algorithm/algorithm.h"
 #include "algorithm/parts.h"
 
-static tutti_status emit(struct schedule *sched, const struct request *req)
+static void emit(struct schedule *sched, const struct request *req)
 {
     const int n = sched->size, r = sched->rank;
-    const uint64_t mark = sched->scratch_used;
     const struct place blocks = schedule_scratch(sched, (uint64_t)n * req->bytes);
 
     schedule_copy(sched, blocks, req->in, req->bytes);
@@ -27,18 +26,8 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
     for (int i = 1; i < n; i++)
         schedule_copy(sched, place_out_block((r + i) % n, 0),
                       place_after(blocks, (uint64_t)i * req->bytes), req->bytes);
-    schedule_scratch_release(sched, mark);
-    return schedule_status(sched);
 }
 
-static struct cost cost(const struct layout *layout, uint64_t bytes)
-{
-    const uint64_t n = layout->size;
-
-    return (struct cost){.messages = log2_ceil(layout->size),
-                         .message_bytes = (n - 1) * bytes,
-                         .mapped_bytes = n * bytes};
-}
-
-const struct algorithm all_gather_bruck_algorithm = {
-    "all_gather_bruck", OPERATION_ALL_GATHER, ALGORITHM_MESSAGES, emit, cost, NULL, NULL};
+COST(.messages = log2_ceil(n), .message_bytes = (n - 1) * bytes, .mapped_bytes = n * bytes)
+ALGORITHM(all_gather_bruck, ALL_GATHER, MESSAGES, .flags = ALGORITHM_NEEDS_EQUAL_BLOCKS,
+          .members = {.least = BRUCK_MEMBERS_MIN}, .emit = emit, .cost = cost);

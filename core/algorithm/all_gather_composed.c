@@ -14,7 +14,7 @@
 #include "algorithm/exchange.h"
 #include "algorithm/staging.h"
 
-/* Where the rows are: those of host (mine - step), in which mate i has block row * mates + i. */
+/* The rows of host (mine - step): local peer i has block row * members + i. */
 struct row {
     int step, row;
 };
@@ -26,29 +26,28 @@ struct turn {
     uint64_t each, index;
 };
 
-static struct part piece_in(const struct request *req, const struct turn *turn, int block)
+/* The block that local peer `local_peer` has in a row; -1: none. */
+static int block_in(const struct request *req, struct row at, int local_peer)
 {
-    return piece_of((struct part){0, out_block_bytes(req, block)}, turn->each, turn->index);
+    return counterpart_in_row(req->layout, host_before(req->layout, at.step), at.row, local_peer);
 }
 
-/* The block that mate `mate` has in a row; -1: none. */
-static int block_in(const struct request *req, struct row at, int mate)
+/* The turn's piece of a block, or of none. */
+static struct part piece_in(const struct request *req, const struct turn *turn, int block)
 {
-    const struct layout *layout = req->layout;
-    const int host = host_before(layout, at.step),
-              index = at.row * layout_mates(layout, layout->host) + mate;
+    const uint64_t bytes = block < 0 ? 0 : out_block_bytes(req, block);
 
-    return index < layout_mates(layout, host) ? layout_ranks(layout, host)[index] : -1;
+    return piece_of((struct part){0, bytes}, turn->each, turn->index);
 }
 
 /* The bytes of its longest block. */
 static uint64_t longest_in(const struct request *req, struct row at)
 {
-    const int mates = layout_mates(req->layout, req->layout->host);
+    const int members = layout_host_size(req->layout, req->layout->host);
     uint64_t longest = 0;
 
-    for (int mate = 0; mate < mates; mate++) {
-        const int block = block_in(req, at, mate);
+    for (int local_peer = 0; local_peer < members; local_peer++) {
+        const int block = block_in(req, at, local_peer);
 
         longest = max_u64(longest, block < 0 ? 0 : out_block_bytes(req, block));
     }
@@ -61,15 +60,6 @@ static struct row row_after(const struct layout *layout, struct row at)
     if (at.row + 1 < counterpart_rows(layout, host_before(layout, at.step)))
         return (struct row){at.step, at.row + 1};
     return (struct row){at.step + 1, 0};
-}
-
-static void send_all(struct schedule *sched, const struct request *req)
-{
-    const struct layout *layout = req->layout;
-
-    for (int step = 1; step < layout->hosts; step++)
-        exchange_send(sched, counterpart_of(layout, layout->rank, host_after(layout, step)),
-                      req->in, out_block_bytes(req, layout->rank));
 }
 
 /* My block of a row, if I have one and it comes by messages. */
@@ -97,36 +87,28 @@ static void give(struct schedule *sched, const struct request *req, const struct
 {
     const int block = block_in(req, turn->at, sched->self);
     const struct place from = turn->at.step ? place_out_block(block, 0) : req->in;
-    const struct part piece = block < 0 ? (struct part){0} : piece_in(req, turn, block);
+    const struct part piece = piece_in(req, turn, block);
 
     if (!piece.bytes)
         return;
     arrive(sched, coming, fenced, piece);
-    staging_give(sched, from, turn->chunk, piece);
+    staging_put(sched, from, turn->chunk, piece);
 }
 
 static void take(struct schedule *sched, const struct request *req, const struct turn *turn)
 {
-    for (int i = 1; i < sched->mates; i++) {
-        const int mate = (sched->self + i) % sched->mates, block = block_in(req, turn->at, mate);
-        const struct part piece = block < 0 ? (struct part){0} : piece_in(req, turn, block);
+    for (int i = 1; i < sched->local_size; i++) {
+        const int local_peer = (sched->self + i) % sched->local_size,
+                  block = block_in(req, turn->at, local_peer);
+        const struct part piece = piece_in(req, turn, block);
 
         if (!piece.bytes)
             continue;
-        staging_await(sched, mate, WORD_IN_READY, turn->chunk);
+        staging_await(sched, local_peer, WORD_IN_READY, turn->chunk);
         schedule_copy(sched, place_out_block(block, piece.offset),
-                      place_staged_in(mate, turn->chunk, 0), piece.bytes);
+                      place_staged_in(local_peer, turn->chunk, 0), piece.bytes);
     }
     staging_post(sched, WORD_IN_USED, turn->chunk);
-}
-
-/* A member alone on its host: nobody else sees what came. */
-static void receive_all(struct schedule *sched, const struct request *req)
-{
-    const struct layout *layout = req->layout;
-
-    for (struct row at = {1, 0}; at.step < layout->hosts; at = row_after(layout, at))
-        receive(sched, req, at);
 }
 
 static void in_rows(struct schedule *sched, const struct request *req)
@@ -161,30 +143,26 @@ static void in_rows(struct schedule *sched, const struct request *req)
         take(sched, req, &before);
 }
 
-static tutti_status emit(struct schedule *sched, const struct request *req)
+static void emit(struct schedule *sched, const struct request *req)
 {
-    send_all(sched, req);
+    const struct layout *layout = req->layout;
+
+    for (int step = 1; step < layout->hosts; step++)
+        exchange_send(sched, counterpart_of(layout, layout->rank, host_after(layout, step)),
+                      req->in, out_block_bytes(req, layout->rank));
     schedule_copy(sched, place_out_block(sched->rank, 0), req->in,
                   out_block_bytes(req, sched->rank));
-    if (sched->mates > 1)
+    if (sched->local_size > 1)
         in_rows(sched, req);
-    else
-        receive_all(sched, req);
+    else /* nobody else sees what comes */
+        for (struct row at = {1, 0}; at.step < layout->hosts; at = row_after(layout, at))
+            receive(sched, req, at);
     schedule_fence(sched);
-    return schedule_status(sched);
 }
 
-static struct cost cost(const struct layout *layout, uint64_t bytes)
-{
-    const uint64_t mates = layout_fullest(layout);
-    const uint64_t chunks = pieces_in(bytes, staging_chunk_bytes(bytes));
-
-    return (struct cost){.messages = 1,
-                         .at_once = counterpart_messages(layout),
-                         .message_bytes = counterpart_traffic(layout) * bytes,
-                         .hand_overs = (pieces_in(layout->size, mates) + 1) * chunks,
-                         .mapped_bytes = (layout->size + 1) * bytes};
-}
-
-const struct algorithm all_gather_composed_algorithm = {
-    "all_gather_composed", OPERATION_ALL_GATHER, ALGORITHM_COMPOSED, emit, cost, NULL, NULL};
+COST(.messages = 1, .at_once = counterpart_messages(layout),
+     .message_bytes = counterpart_traffic(layout) * bytes,
+     .hand_overs = (pieces_in(n, (uint64_t)layout_fullest(layout)) + 1) *
+                   pieces_in(bytes, staging_chunk_bytes(bytes)),
+     .mapped_bytes = (n + 1) * bytes)
+ALGORITHM(all_gather_composed, ALL_GATHER, COMPOSED, .emit = emit, .cost = cost);

@@ -6,7 +6,7 @@
 #include "algorithm/algorithm.h"
 #include "algorithm/direct.h"
 
-static tutti_status emit(struct schedule *sched, const struct request *req)
+static void emit(struct schedule *sched, const struct request *req)
 {
     const uint64_t own = out_block_bytes(req, sched->rank);
 
@@ -18,16 +18,7 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
     }
     schedule_copy(sched, place_out_block(sched->rank, 0), req->in, own);
     schedule_fence(sched);
-    return schedule_status(sched);
 }
 
-static struct cost cost(const struct layout *layout, uint64_t bytes)
-{
-    const uint64_t others = layout->size - 1;
-
-    return (struct cost){
-        .messages = 1, .at_once = 2 * (others - 1), .message_bytes = others * bytes};
-}
-
-const struct algorithm all_gather_direct_algorithm = {
-    "all_gather_direct", OPERATION_ALL_GATHER, ALGORITHM_MESSAGES, emit, cost, NULL, NULL};
+COST(.messages = 1, .at_once = 2 * (n - 2), .message_bytes = (n - 1) * bytes)
+ALGORITHM(all_gather_direct, ALL_GATHER, MESSAGES, .emit = emit, .cost = cost);

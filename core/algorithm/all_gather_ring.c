@@ -19,7 +19,7 @@ static struct exchange receive(struct schedule *sched, const struct request *req
                          out_block_bytes(req, block));
 }
 
-static tutti_status emit(struct schedule *sched, const struct request *req)
+static void emit(struct schedule *sched, const struct request *req)
 {
     const int n = sched->size, r = sched->rank, right = block_of(sched, r + 1);
     struct exchange now = receive(sched, req, block_of(sched, r - 1)), next = {0};
@@ -41,15 +41,8 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
         now = next;
     }
     schedule_fence(sched);
-    return schedule_status(sched);
 }
 
-static struct cost cost(const struct layout *layout, uint64_t bytes)
-{
-    const uint64_t others = layout->size - 1;
-
-    return (struct cost){.messages = others, .message_bytes = others * bytes};
-}
-
-const struct algorithm all_gather_ring_algorithm = {
-    "all_gather_ring", OPERATION_ALL_GATHER, ALGORITHM_MESSAGES, emit, cost, NULL, NULL};
+COST(.messages = n - 1, .message_bytes = (n - 1) * bytes)
+ALGORITHM(all_gather_ring, ALL_GATHER, MESSAGES, .members = {.least = 3},
+          .bytes = {.least = 16 * 1024}, .emit = emit, .cost = cost);

@@ -21,18 +21,11 @@ static void run(struct schedule *sched, const struct request *req, const struct 
         schedule_send(sched, direct_to(sched, step), to, mine.bytes);
 }
 
-static tutti_status emit(struct schedule *sched, const struct request *req)
+static void emit(struct schedule *sched, const struct request *req)
 {
-    return segments_emit(sched, req, run);
+    segments_emit(sched, req, run);
 }
 
-static struct cost cost(const struct layout *layout, uint64_t bytes)
-{
-    const uint64_t n = layout->size, share = bytes - bytes / n;
-
-    return (struct cost){
-        .messages = 2, .at_once = 4 * (n - 2), .message_bytes = 2 * share, .reduced_bytes = share};
-}
-
-const struct algorithm all_reduce_direct_algorithm = {
-    "all_reduce_direct", OPERATION_ALL_REDUCE, ALGORITHM_MESSAGES, emit, cost, NULL, NULL};
+COST(.messages = 2, .at_once = 4 * (n - 2), .message_bytes = 2 * (bytes - bytes / n),
+     .reduced_bytes = bytes - bytes / n)
+ALGORITHM(all_reduce_direct, ALL_REDUCE, MESSAGES, .emit = emit, .cost = cost);

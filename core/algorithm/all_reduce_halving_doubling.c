@@ -90,14 +90,13 @@ static void core_steps(struct schedule *sched, const struct request *req, struct
     }
 }
 
-static tutti_status emit(struct schedule *sched, const struct request *req)
+static void emit(struct schedule *sched, const struct request *req)
 {
     struct fold fold = fold_in(sched, req);
 
     if (fold.index >= 0)
         core_steps(sched, req, &fold);
     fold_out(sched, req, &fold);
-    return schedule_status(sched);
 }
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
@@ -110,10 +109,5 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
                          .reduced_bytes = share + folds * bytes};
 }
 
-const struct algorithm all_reduce_halving_doubling_algorithm = {"all_reduce_halving_doubling",
-                                                                OPERATION_ALL_REDUCE,
-                                                                ALGORITHM_MESSAGES,
-                                                                emit,
-                                                                cost,
-                                                                NULL,
-                                                                NULL};
+ALGORITHM(all_reduce_halving_doubling, ALL_REDUCE, MESSAGES, .flags = ALGORITHM_ROUNDS_ON_THE_WAY,
+          .emit = emit, .cost = cost);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * all_reduce, recursive doubling: every member exchanges its whole partial result with a partner at
- * distance 1, 2, 4, … Cost: log2(n) * (alpha + bytes * (beta + gamma)); wins where latency does.
+ * distance 1, 2, 4, … Cost: log2(n) * (alpha + bytes * (beta + gamma)); wins where latency does: up
+ * to 16 KiB, measured on two cores that share a cache.
  * Invariant: before the step at distance d, a member holds the reduction over the d members of
  * its aligned block. The lower block is always the first operand, so all compute the same bits.
  */
 #include "algorithm/fold.h"
 #include "algorithm/parts.h"
 
-static tutti_status emit(struct schedule *sched, const struct request *req)
+static void emit(struct schedule *sched, const struct request *req)
 {
     struct fold fold = fold_in(sched, req);
-    const uint64_t mark = sched->scratch_used;
     const struct place theirs = schedule_scratch(sched, req->bytes);
 
     for (int distance = 1; fold.index >= 0 && distance < fold.core; distance *= 2) {
@@ -29,8 +29,6 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
     if (req->finish && fold.index >= 0)
         schedule_finish(sched, req->out, req->bytes);
     fold_out(sched, req, &fold);
-    schedule_scratch_release(sched, mark);
-    return schedule_status(sched);
 }
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
@@ -43,10 +41,5 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
                          .reduced_bytes = (steps + folds) * bytes};
 }
 
-const struct algorithm all_reduce_recursive_doubling_algorithm = {"all_reduce_recursive_doubling",
-                                                                  OPERATION_ALL_REDUCE,
-                                                                  ALGORITHM_MESSAGES,
-                                                                  emit,
-                                                                  cost,
-                                                                  NULL,
-                                                                  NULL};
+ALGORITHM(all_reduce_recursive_doubling, ALL_REDUCE, MESSAGES, .flags = ALGORITHM_ROUNDS_ON_THE_WAY,
+          .bytes = {.most = 16 * 1024}, .emit = emit, .cost = cost);

@@ -54,10 +54,10 @@ static void unpack(struct schedule *sched, const struct bruck *b, int64_t d)
     }
 }
 
-static tutti_status emit(struct schedule *sched, const struct request *req)
+static void emit(struct schedule *sched, const struct request *req)
 {
     const int n = sched->size, r = sched->rank;
-    const uint64_t mark = sched->scratch_used, each = (uint64_t)n * req->bytes;
+    const uint64_t each = (uint64_t)n * req->bytes;
     const struct bruck b = {req, schedule_scratch(sched, each), schedule_scratch(sched, each),
                             schedule_scratch(sched, each)};
 
@@ -70,17 +70,10 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
         unpack(sched, &b, d);
     }
     schedule_copy(sched, place_out_block(r, 0), place_in_block(r, 0), req->bytes);
-    schedule_scratch_release(sched, mark);
-    return schedule_status(sched);
 }
 
-static struct cost cost(const struct layout *layout, uint64_t bytes)
-{
-    const uint64_t steps = log2_ceil(layout->size), half = layout->size * bytes / 2;
-
-    return (struct cost){
-        .messages = steps, .message_bytes = steps * half, .mapped_bytes = 2 * steps * half};
-}
-
-const struct algorithm all_to_all_bruck_algorithm = {
-    "all_to_all_bruck", OPERATION_ALL_TO_ALL, ALGORITHM_MESSAGES, emit, cost, NULL, NULL};
+COST(.messages = log2_ceil(n), .message_bytes = log2_ceil(n) * (n * bytes / 2),
+     .mapped_bytes = 2 * log2_ceil(n) * (n * bytes / 2))
+ALGORITHM(all_to_all_bruck, ALL_TO_ALL, MESSAGES, .flags = ALGORITHM_NEEDS_EQUAL_BLOCKS,
+          .members = {.least = BRUCK_MEMBERS_MIN}, .bytes = {.most = 1536 - 1}, .emit = emit,
+          .cost = cost);

@@ -1,67 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * all_to_all, composed: what is for mates goes through mapped memory, and to another host each member
- * sends either its own blocks, or the blocks of all mates at once.
+ * all_to_all, composed: what is for local peers goes through mapped memory, and to another host each member
+ * sends either its own blocks, or the blocks of all local peers at once.
  *
- * Short blocks meet inside the host first (crossing.h): a block's owner has a counterpart among the
- * sender's mates, who gets all that the host has for that owner and sends it there in one message. So
- * all members of a host send and receive at once, hosts-1 messages each where hosts are alike, in the
- * place of n-m. By the model three more copies of a block cost less than the part of a message that
- * they save below 6 KiB for two mates, and 12 KiB for many; a longer one goes straight to its place.
- * Cost: short: hosts hand-overs, hosts-1 messages, each block copied four times; long: n-m messages.
- * Every block crosses once in either.
+ * Short blocks are collected inside the host first (crossing.h). The owner of a block has a
+ * counterpart among the sender's local peers. The counterpart gets all that the host has for that
+ * owner and sends it in one message. So all members of a host send and receive at once: hosts-1
+ * messages each where all hosts have equally many members, instead of n-m. By the model three more
+ * copies of a block cost less than the part of a message that they save below 6 KiB for two local
+ * peers, and 12 KiB for many; a longer one goes straight to its place. Cost: short: hosts
+ * hand-overs, hosts-1 messages, each block copied four times; long: n-m messages. Every block
+ * crosses once in either.
  */
 #include "algorithm/crossing.h"
 
-static void send_each(struct schedule *sched, const struct request *req)
+/* Sends, or receives, the blocks of all members on other hosts by themselves. */
+static void cross_each(struct schedule *sched, const struct request *req, bool receives)
 {
     const struct layout *layout = req->layout;
 
     for (int step = 1; step < layout->hosts; step++) {
-        const int host = host_after(layout, step), *ranks = layout_ranks(layout, host);
+        const int host = receives ? host_before(layout, step) : host_after(layout, step);
+        const int *ranks = layout_ranks(layout, host);
 
-        for (int i = 0; i < layout_mates(layout, host); i++)
-            schedule_send(sched, ranks[i], place_in_block(ranks[i], 0), req->bytes);
+        for (int i = 0; i < layout_host_size(layout, host); i++)
+            if (receives)
+                schedule_recv(sched, ranks[i], place_out_block(ranks[i], 0), req->bytes);
+            else
+                schedule_send(sched, ranks[i], place_in_block(ranks[i], 0), req->bytes);
     }
 }
 
-static void receive_each(struct schedule *sched, const struct request *req)
-{
-    const struct layout *layout = req->layout;
-
-    for (int step = 1; step < layout->hosts; step++) {
-        const int host = host_before(layout, step), *ranks = layout_ranks(layout, host);
-
-        for (int i = 0; i < layout_mates(layout, host); i++)
-            schedule_recv(sched, ranks[i], place_out_block(ranks[i], 0), req->bytes);
-    }
-}
-
-/* What a host's members have for me comes from my counterpart there. */
+/* Receives the blocks that a host's members have for me from my counterpart there. */
 static void receive(struct schedule *sched, const struct request *req, struct place come)
 {
     const struct layout *layout = req->layout;
 
     for (int step = 1; step < layout->hosts; step++) {
-        const int host = host_before(layout, step), mates = layout_mates(layout, host);
+        const int host = host_before(layout, step), members = layout_host_size(layout, host);
 
         schedule_recv(sched, counterpart_of(layout, layout->rank, host),
                       place_after(come, (uint64_t)layout->host_first[host] * req->bytes),
-                      (uint64_t)mates * req->bytes);
+                      (uint64_t)members * req->bytes);
     }
 }
 
-/* From all mates: my blocks to their places, those of another host's member together, to be sent. */
+/* From all local peers: my blocks to their places, those of another host's member together, to be sent. */
 static void take(struct schedule *sched, const struct crossing *crossing, const struct taking *t)
 {
     const struct request *req = crossing->req;
-    const int *mates = layout_ranks(req->layout, req->layout->host);
+    const int *members = layout_ranks(req->layout, req->layout->host);
 
-    for (int mate = 0; mate < sched->mates; mate++) {
-        const struct place to = t->own ? place_out_block(mates[mate], 0)
-                                       : place_after(t->leave, (uint64_t)mate * req->bytes);
-        const struct place from = mate == sched->self ? place_in_block(t->block, t->piece.offset)
-                                                      : place_staged_in(mate, t->chunk, t->at);
+    for (int local_peer = 0; local_peer < sched->local_size; local_peer++) {
+        const struct place to = t->own ? place_out_block(members[local_peer], 0)
+                                       : place_after(t->leave, (uint64_t)local_peer * req->bytes);
+        const struct place from = local_peer == sched->self
+                                      ? place_in_block(t->block, t->piece.offset)
+                                      : place_staged_in(local_peer, t->chunk, t->at);
 
         schedule_copy(sched, place_after(to, t->piece.offset), from, t->piece.bytes);
     }
@@ -73,15 +68,17 @@ static void together(struct schedule *sched, const struct request *req)
 {
     const struct layout *layout = req->layout;
     const struct place come = schedule_scratch(sched, (uint64_t)layout->size * req->bytes);
-    struct crossing crossing = {
-        .req = req, .most = req->bytes, .take = take, .slot = (uint64_t)sched->mates * req->bytes};
+    struct crossing crossing = {.req = req,
+                                .most = req->bytes,
+                                .take = take,
+                                .slot = (uint64_t)sched->local_size * req->bytes};
 
     crossing.leave = schedule_scratch(sched, crossing_rows(layout) * crossing.slot);
     receive(sched, req, come);
-    if (sched->mates > 1)
+    if (sched->local_size > 1)
         crossing_emit(sched, &crossing);
     else
-        send_each(sched, req);
+        cross_each(sched, req, false);
     schedule_fence(sched);
     for (int i = 0; i < layout->size; i++)
         if (layout->host_of[layout->by_host[i]] != layout->host)
@@ -89,30 +86,27 @@ static void together(struct schedule *sched, const struct request *req)
                           place_after(come, (uint64_t)i * req->bytes), req->bytes);
 }
 
-static tutti_status emit(struct schedule *sched, const struct request *req)
+static void emit(struct schedule *sched, const struct request *req)
 {
     const struct layout *layout = req->layout;
-    const uint64_t mark = sched->scratch_used;
-    const bool pack = blocks_together(req->thresholds, req->bytes);
+    const bool pack = blocks_together(req->bytes);
     const struct request inner = {.in = req->in,
                                   .out = req->out,
                                   .bytes = req->bytes,
-                                  .mate_blocks = layout_ranks(layout, layout->host)};
+                                  .local_blocks = layout_ranks(layout, layout->host)};
 
     if (pack) {
         together(sched, req);
     } else {
-        receive_each(sched, req);
-        send_each(sched, req);
+        cross_each(sched, req, true);
+        cross_each(sched, req, false);
     }
-    if (sched->mates == 1)
+    if (sched->local_size == 1)
         schedule_copy(sched, place_out_block(layout->rank, 0), place_in_block(layout->rank, 0),
                       req->bytes);
     else if (!pack)
-        all_to_all_mapped_algorithm.emit(sched, &inner);
+        algorithm_emit(&all_to_all_mapped_algorithm, sched, &inner);
     schedule_fence(sched);
-    schedule_scratch_release(sched, mark);
-    return schedule_status(sched);
 }
 
 /* Blocks that the busiest host sends, and receives. */
@@ -121,31 +115,30 @@ static uint64_t traffic(const struct layout *layout)
     uint64_t most = 0;
 
     for (int host = 0; host < layout->hosts; host++) {
-        const uint64_t mates = layout_mates(layout, host);
+        const uint64_t members = layout_host_size(layout, host);
 
-        most = max_u64(most, mates * (layout->size - mates));
+        most = max_u64(most, members * (layout->size - members));
     }
     return most;
 }
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    const uint64_t n = layout->size, mates = layout_fullest(layout), away = n - layout->leaders;
+    const uint64_t n = layout->size, members = layout_fullest(layout), away = n - layout->leaders;
     const struct layout host = {.size = layout_fullest(layout)};
     const struct cost inside = all_to_all_mapped_algorithm.cost(&host, bytes);
 
-    if (blocks_together(&thresholds_default, bytes))
+    if (blocks_together(bytes))
         return (struct cost){.messages = 1,
                              .at_once = counterpart_messages(layout),
                              .message_bytes = traffic(layout) * bytes,
                              .hand_overs = crossing_hand_overs(layout, bytes),
-                             .mapped_bytes = (2 * (n - n / mates) + n) * bytes};
+                             .mapped_bytes = (2 * (n - n / members) + n) * bytes};
     return (struct cost){.messages = 1,
                          .at_once = 2 * (away - 1),
                          .message_bytes = traffic(layout) * bytes,
                          .hand_overs = inside.hand_overs,
-                         .mapped_bytes = 2 * (mates - 1) * bytes};
+                         .mapped_bytes = 2 * (members - 1) * bytes};
 }
 
-const struct algorithm all_to_all_composed_algorithm = {
-    "all_to_all_composed", OPERATION_ALL_TO_ALL, ALGORITHM_COMPOSED, emit, cost, NULL, NULL};
+ALGORITHM(all_to_all_composed, ALL_TO_ALL, COMPOSED, .emit = emit, .cost = cost);

@@ -5,24 +5,16 @@
  */
 #include "algorithm/algorithm.h"
 
-static tutti_status emit(struct schedule *sched, const struct request *req)
+static void emit(struct schedule *sched, const struct request *req)
 {
     schedule_copy(sched, req->out, req->in, req->bytes);
     if (req->finish)
         schedule_finish(sched, req->out, req->bytes);
-    return schedule_status(sched);
 }
 
-static struct cost cost(const struct layout *layout, uint64_t bytes)
-{
-    (void)layout;
-    (void)bytes;
-    return (struct cost){0};
-}
+COST(.messages = 0)
 
-#define ALONE(NAME, name)                                                                          \
-    const struct algorithm name##_alone_algorithm = {                                              \
-        #name "_alone", OPERATION_##NAME, ALGORITHM_ALONE, emit, cost, NULL, NULL};
+#define ALONE(NAME, name) ALGORITHM(name##_alone, NAME, ALONE, .emit = emit, .cost = cost);
 
 ALONE(ALL_REDUCE, all_reduce)
 ALONE(BROADCAST, broadcast)

@@ -7,7 +7,7 @@
 #include "algorithm/algorithm.h"
 #include "algorithm/parts.h"
 
-static tutti_status emit(struct schedule *sched, const struct request *req)
+static void emit(struct schedule *sched, const struct request *req)
 {
     const int n = sched->size, r = sched->rank;
 
@@ -16,14 +16,7 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
         schedule_send(sched, (int)((r + distance) % n), req->out, 0);
         schedule_fence(sched);
     }
-    return schedule_status(sched);
 }
 
-static struct cost cost(const struct layout *layout, uint64_t bytes)
-{
-    (void)bytes;
-    return (struct cost){.messages = log2_ceil(layout->size)};
-}
-
-const struct algorithm barrier_dissemination_algorithm = {
-    "barrier_dissemination", OPERATION_BARRIER, ALGORITHM_MESSAGES, emit, cost, NULL, NULL};
+COST(.messages = log2_ceil(n))
+ALGORITHM(barrier_dissemination, BARRIER, MESSAGES, .emit = emit, .cost = cost);

@@ -13,12 +13,5 @@ static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
     return mapped_meet_all(mapped);
 }
 
-static struct cost cost(const struct layout *layout, uint64_t bytes)
-{
-    (void)layout;
-    (void)bytes;
-    return (struct cost){.hand_overs = 1};
-}
-
-const struct algorithm barrier_inline_algorithm = {
-    "barrier_inline", OPERATION_BARRIER, ALGORITHM_INLINE, NULL, cost, post, poll};
+COST(.hand_overs = 1)
+ALGORITHM(barrier_inline, BARRIER, INLINE, .cost = cost, .post = post, .poll = poll);

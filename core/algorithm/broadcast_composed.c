@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * broadcast, composed: in segments, the root sends to one member of every other host, and that
- * member (the root on its own host) hands it to its mates through mapped memory while the next
+ * member (the root on its own host) hands it to its local peers through mapped memory while the next
  * segment is on its way. Cost: the message algorithm over the hosts, and broadcast_mapped for the
  * last segment.
  */
@@ -16,7 +16,7 @@ static int speaker_of(const struct layout *layout, int host, int root)
     return layout->host_of[root] == host ? root : layout_ranks(layout, host)[0];
 }
 
-static tutti_status emit(struct schedule *sched, const struct request *req)
+static void emit(struct schedule *sched, const struct request *req)
 {
     const struct layout *layout = req->layout;
     const int speaker = speaker_of(layout, layout->host, req->root);
@@ -24,7 +24,7 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
     int *speakers = schedule_table(sched, (uint32_t)layout->hosts);
 
     if (!speakers)
-        return schedule_status(sched);
+        return;
     for (int host = 0; host < layout->hosts; host++)
         speakers[host] = speaker_of(layout, host, req->root);
     for (uint64_t k = 0; k < segments; k++) {
@@ -35,15 +35,15 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
         const struct request inner = {
             .out = at, .bytes = piece.bytes, .root = layout->local_of[speaker]};
 
-        if (speaker == layout->rank && layout->hosts > 1) {
+        if (speaker == layout->rank) {
             schedule_view(sched, layout->host, layout->hosts, speakers);
-            broadcast_by_messages(req->thresholds, layout->hosts, piece.bytes)->emit(sched, &outer);
+            algorithm_emit(algorithm_by_messages(OPERATION_BROADCAST, layout->hosts, piece.bytes),
+                           sched, &outer);
             schedule_view(sched, layout->rank, layout->size, NULL);
         }
-        if (sched->mates > 1)
-            broadcast_mapped_algorithm.emit(sched, &inner);
+        if (sched->local_size > 1)
+            algorithm_emit(&broadcast_mapped_algorithm, sched, &inner);
     }
-    return schedule_status(sched);
 }
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
@@ -52,18 +52,15 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
     const uint64_t segments = bytes ? pieces_in(bytes, SEGMENT_BYTES) : 1;
     struct layout between = {.size = layout->hosts};
     struct cost c =
-        broadcast_by_messages(&thresholds_default, layout->hosts, last)->cost(&between, last);
+        algorithm_by_messages(OPERATION_BROADCAST, layout->hosts, last)->cost(&between, last);
     const struct cost inside = broadcast_mapped_algorithm.cost(layout, last);
 
     c.messages *= segments;
     c.at_once *= segments;
     c.message_bytes *= segments;
-    if (layout->size > layout->hosts) {
-        c.hand_overs = inside.hand_overs;
-        c.mapped_bytes = inside.mapped_bytes;
-    }
+    c.hand_overs = inside.hand_overs;
+    c.mapped_bytes = inside.mapped_bytes;
     return c;
 }
 
-const struct algorithm broadcast_composed_algorithm = {
-    "broadcast_composed", OPERATION_BROADCAST, ALGORITHM_COMPOSED, emit, cost, NULL, NULL};
+ALGORITHM(broadcast_composed, BROADCAST, COMPOSED, .emit = emit, .cost = cost);

@@ -58,27 +58,14 @@ static void all_gather(struct schedule *sched, const struct request *req, int v)
     }
 }
 
-static tutti_status emit(struct schedule *sched, const struct request *req)
+static void emit(struct schedule *sched, const struct request *req)
 {
     const int v = binomial_index(sched, req);
 
     scatter(sched, req, v);
     all_gather(sched, req, v);
-    return schedule_status(sched);
 }
 
-static struct cost cost(const struct layout *layout, uint64_t bytes)
-{
-    const uint64_t n = layout->size;
-
-    return (struct cost){.messages = log2_ceil(layout->size) + n - 1,
-                         .message_bytes = 2 * (bytes - bytes / n)};
-}
-
-const struct algorithm broadcast_scatter_all_gather_algorithm = {"broadcast_scatter_all_gather",
-                                                                 OPERATION_BROADCAST,
-                                                                 ALGORITHM_MESSAGES,
-                                                                 emit,
-                                                                 cost,
-                                                                 NULL,
-                                                                 NULL};
+COST(.messages = log2_ceil(n) + n - 1, .message_bytes = 2 * (bytes - bytes / n))
+ALGORITHM(broadcast_scatter_all_gather, BROADCAST, MESSAGES, .members = {.least = 3},
+          .bytes = {.least = CUT_VECTOR_MIN}, .emit = emit, .cost = cost);

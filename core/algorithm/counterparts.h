@@ -13,15 +13,25 @@
 /* The rank of `rank`'s counterpart on `host`; on its own host that is itself. */
 static inline int counterpart_of(const struct layout *layout, int rank, int host)
 {
-    return layout_ranks(layout, host)[layout->local_of[rank] % layout_mates(layout, host)];
+    return layout_ranks(layout, host)[layout->local_of[rank] % layout_host_size(layout, host)];
 }
 
-/* For how many members of `host` a member of this host is the counterpart, at most. */
+/* The member of `host` that the local peer `local` of this host is the counterpart of, as the `row`-th of
+ * such; -1: none. */
+static inline int counterpart_in_row(const struct layout *layout, int host, int row, int local)
+{
+    const int index = row * layout_host_size(layout, layout->host) + local;
+
+    return index < layout_host_size(layout, host) ? layout_ranks(layout, host)[index] : -1;
+}
+
+/* The largest number of members of `host` that have one member of this host as their
+ * counterpart. */
 static inline int counterpart_rows(const struct layout *layout, int host)
 {
-    const int mates = layout_mates(layout, layout->host);
+    const int members = layout_host_size(layout, layout->host);
 
-    return (layout_mates(layout, host) + mates - 1) / mates;
+    return (layout_host_size(layout, host) + members - 1) / members;
 }
 
 /* The other hosts, one after the other, beginning with my neighbours: to send to, to receive from. */
@@ -41,17 +51,17 @@ static inline uint64_t counterpart_traffic(const struct layout *layout)
     uint64_t most = 0;
 
     for (int host = 0; host < layout->hosts; host++) {
-        const uint64_t mates = layout_mates(layout, host), away = layout->size - mates;
-        const uint64_t own = mates * (layout->hosts - 1);
+        const uint64_t members = layout_host_size(layout, host), away = layout->size - members;
+        const uint64_t own = members * (layout->hosts - 1);
 
-        most = own > most ? own : most;
-        most = away > most ? away : most;
+        most = max_u64(most, max_u64(own, away));
     }
     return most;
 }
 
-/* What a member of the smallest host sends and receives at once: its block to or from each other
- * host, and those that it is the counterpart for. The first of either is a step of its own. */
+/* The messages that a member of the smallest host sends and receives at once: its block to or from
+ * each other host, and those of the members that it is the counterpart for. The first message in
+ * either direction is a step of its own. */
 static inline uint64_t counterpart_messages(const struct layout *layout)
 {
     return layout->hosts - 2 + pieces_in(layout->size - layout->leaders, layout->leaders) - 1;

@@ -24,15 +24,7 @@ static struct part piece_in(const struct crossing *crossing, const struct turn *
     return piece_of(crossing_whole(crossing, block), turn->each, turn->index);
 }
 
-/* The block of a host that I take in a row; -1: none. */
-static int block_in(const struct layout *layout, int host, int row)
-{
-    const int index = row * layout_mates(layout, layout->host) + layout->local;
-
-    return index < layout_mates(layout, host) ? layout_ranks(layout, host)[index] : -1;
-}
-
-/* Where a block's piece lies in each slot. */
+/* The place of a block's piece in each slot. */
 static uint32_t place_in_slot(const struct layout *layout, const struct turn *turn, int block)
 {
     return (uint32_t)layout->local_of[block] * (uint32_t)turn->each;
@@ -47,29 +39,20 @@ uint64_t crossing_rows(const struct layout *layout)
     return rows;
 }
 
-uint64_t crossing_longest(const struct request *req)
-{
-    uint64_t longest = req->in_bytes ? 0 : req->bytes;
-
-    for (int block = 0; req->in_bytes && block < req->layout->size; block++)
-        longest = max_u64(longest, req->in_bytes[block]);
-    return longest;
-}
-
-/* Of a host's blocks. */
+/* The longest of a host's blocks. */
 static uint64_t longest_whole(const struct crossing *crossing, int host)
 {
     const struct layout *layout = crossing->req->layout;
     uint64_t longest = 0;
 
-    for (int i = 0; i < layout_mates(layout, host); i++)
+    for (int i = 0; i < layout_host_size(layout, host); i++)
         longest = max_u64(longest, crossing_whole(crossing, layout_ranks(layout, host)[i]).bytes);
     return longest;
 }
 
 static uint64_t piece_bytes(const struct layout *layout, int host)
 {
-    return MAPPED_SLOT_BYTES / (uint64_t)layout_mates(layout, host) / PART_ALIGN * PART_ALIGN;
+    return MAPPED_SLOT_BYTES / (uint64_t)layout_host_size(layout, host) / PART_ALIGN * PART_ALIGN;
 }
 
 static void copy_in(struct schedule *sched, const struct crossing *crossing,
@@ -78,7 +61,7 @@ static void copy_in(struct schedule *sched, const struct crossing *crossing,
     const struct layout *layout = crossing->req->layout;
 
     staging_claim(sched, WORD_IN_USED, turn->chunk);
-    for (int i = 0; i < layout_mates(layout, turn->host); i++) {
+    for (int i = 0; i < layout_host_size(layout, turn->host); i++) {
         const int block = layout_ranks(layout, turn->host)[i];
         const struct part piece = piece_in(crossing, turn, block);
         const uint32_t at = place_in_slot(layout, turn, block);
@@ -108,14 +91,14 @@ static struct taking taking_of(const struct crossing *crossing, const struct tur
         .leave = place_after(crossing->leave, (turn->rows + (uint64_t)row) * crossing->slot)};
 }
 
-/* From all mates' slots: the blocks of the turn's host that I am the counterpart for. */
+/* From all local peers' slots: the blocks of the turn's host that I am the counterpart for. */
 static void take(struct schedule *sched, const struct crossing *crossing, const struct turn *turn)
 {
     const struct layout *layout = crossing->req->layout;
 
     staging_await_all(sched, WORD_IN_READY, turn->chunk);
     for (int row = 0; row < counterpart_rows(layout, turn->host); row++) {
-        const int block = block_in(layout, turn->host, row);
+        const int block = counterpart_in_row(layout, turn->host, row, layout->local);
 
         if (block < 0)
             break;

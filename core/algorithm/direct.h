@@ -7,7 +7,7 @@
 #ifndef TUTTI_ALGORITHM_DIRECT_H
 #define TUTTI_ALGORITHM_DIRECT_H
 
-#include "work/schedule.h"
+#include "schedule/schedule.h"
 
 enum { DIRECT_SEGMENT_BYTES = 256 * 1024 }; /* of each operand at a time: bounds the scratch */
 
@@ -22,7 +22,7 @@ static inline int direct_from(const struct schedule *sched, int step)
     return (sched->rank - step + sched->size) % sched->size;
 }
 
-/* Where the operand of another member lies in `scratch`, each taking `each` bytes. */
+/* The place in `scratch` of another member's operand, each taking `each` bytes. */
 static inline struct place direct_slot(const struct schedule *sched, struct place scratch,
                                        uint64_t each, int rank)
 {

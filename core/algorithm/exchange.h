@@ -7,7 +7,7 @@
 #define TUTTI_ALGORITHM_EXCHANGE_H
 
 #include "algorithm/parts.h"
-#include "work/schedule.h"
+#include "schedule/schedule.h"
 
 enum {
     EXCHANGE_PIECES_MAX = 16,

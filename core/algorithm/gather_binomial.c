@@ -7,7 +7,7 @@
  */
 #include "algorithm/binomial.h"
 
-/* What the children have, and my own before it. */
+/* Collects the blocks of the children, and puts my own before them. */
 static void collect(struct schedule *sched, const struct request *req, int v, int64_t distance,
                     struct place blocks)
 {
@@ -20,11 +20,11 @@ static void collect(struct schedule *sched, const struct request *req, int v, in
     schedule_fence(sched);
 }
 
-static tutti_status emit(struct schedule *sched, const struct request *req)
+static void emit(struct schedule *sched, const struct request *req)
 {
     const int v = binomial_index(sched, req);
     const int64_t distance = binomial_distance(sched, v);
-    const uint64_t members = binomial_members(sched, v, distance), mark = sched->scratch_used;
+    const uint64_t members = binomial_members(sched, v, distance);
     struct place blocks = req->in; /* a leaf's own is all that it hands on */
 
     if (members > 1) {
@@ -40,17 +40,9 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
             schedule_copy(sched, place_out_block(binomial_rank(sched, req, i), 0),
                           place_after(blocks, (uint64_t)i * req->bytes), req->bytes);
     }
-    schedule_scratch_release(sched, mark);
-    return schedule_status(sched);
 }
 
-static struct cost cost(const struct layout *layout, uint64_t bytes)
-{
-    const uint64_t others = (layout->size - 1) * bytes;
-
-    return (struct cost){
-        .messages = log2_ceil(layout->size), .message_bytes = others, .mapped_bytes = others};
-}
-
-const struct algorithm gather_binomial_algorithm = {
-    "gather_binomial", OPERATION_GATHER, ALGORITHM_MESSAGES, emit, cost, NULL, NULL};
+COST(.messages = log2_ceil(n), .message_bytes = (n - 1) * bytes, .mapped_bytes = (n - 1) * bytes)
+ALGORITHM(gather_binomial, GATHER, MESSAGES, .flags = ALGORITHM_NEEDS_EQUAL_BLOCKS,
+          .members = {.least = TREE_MEMBERS_MIN}, .bytes = {.most = BLOCKS_TOGETHER_MAX},
+          .emit = emit, .cost = cost);

@@ -6,7 +6,7 @@
 #include "algorithm/algorithm.h"
 #include "algorithm/direct.h"
 
-static tutti_status emit(struct schedule *sched, const struct request *req)
+static void emit(struct schedule *sched, const struct request *req)
 {
     if (sched->rank != req->root) {
         schedule_send(sched, req->root, req->in, req->bytes);
@@ -20,15 +20,7 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
                       out_block_bytes(req, sched->rank));
     }
     schedule_fence(sched);
-    return schedule_status(sched);
 }
 
-static struct cost cost(const struct layout *layout, uint64_t bytes)
-{
-    const uint64_t others = layout->size - 1;
-
-    return (struct cost){.messages = 1, .at_once = others - 1, .message_bytes = others * bytes};
-}
-
-const struct algorithm gather_direct_algorithm = {
-    "gather_direct", OPERATION_GATHER, ALGORITHM_MESSAGES, emit, cost, NULL, NULL};
+COST(.messages = 1, .at_once = n - 2, .message_bytes = (n - 1) * bytes)
+ALGORITHM(gather_direct, GATHER, MESSAGES, .emit = emit, .cost = cost);

@@ -41,8 +41,8 @@ static void make_peer_sets(struct layout *layout)
 {
     layout->leaders = layout->size;
     for (int host = 0; host < layout->hosts; host++)
-        if (layout_mates(layout, host) < layout->leaders)
-            layout->leaders = layout_mates(layout, host);
+        if (layout_host_size(layout, host) < layout->leaders)
+            layout->leaders = layout_host_size(layout, host);
     for (int set = 0; set < layout->leaders; set++)
         for (int host = 0; host < layout->hosts; host++)
             layout->peers[set * layout->hosts + host] = layout_ranks(layout, host)[set];

@@ -12,11 +12,11 @@ struct layout {
     int size, rank; /* of the group, of this member */
     int hosts;
     int host;    /* this member's */
-    int local;   /* its index among its mates */
+    int local;   /* its index among its local peers */
     int leaders; /* the smallest host's members: so many peer sets work in parallel */
 
     int *host_of;    /* [size]  0 .. hosts-1, numbered by their lowest rank */
-    int *local_of;   /* [size]  index among the mates, ascending with the rank */
+    int *local_of;   /* [size]  index among the local peers, ascending with the rank */
     int *host_first; /* [hosts + 1]  where a host's members begin in by_host */
     int *by_host;    /* [size]  ranks, host by host, ascending */
     int *peers;      /* [leaders * hosts]  peer set i: the member of local index i of each host */
@@ -31,7 +31,7 @@ struct layout {
 tutti_status layout_init(struct layout *layout, int size, int rank, const int *host_of);
 void layout_free(struct layout *layout);
 
-static inline int layout_mates(const struct layout *layout, int host)
+static inline int layout_host_size(const struct layout *layout, int host)
 {
     return layout->host_first[host + 1] - layout->host_first[host];
 }
@@ -44,11 +44,11 @@ static inline const int *layout_ranks(const struct layout *layout, int host)
 /* The members of the fullest host. */
 static inline int layout_fullest(const struct layout *layout)
 {
-    int most = 0;
+    int most = 1; /* a host has a member */
 
     for (int host = 0; host < layout->hosts; host++)
-        if (layout_mates(layout, host) > most)
-            most = layout_mates(layout, host);
+        if (layout_host_size(layout, host) > most)
+            most = layout_host_size(layout, host);
     return most;
 }
 

@@ -3,7 +3,7 @@
  * Leaders: reductions over several hosts, with mapped memory inside them.
  *
  * Every host has the same number of leaders (the members of the smallest host). A vector goes in
- * segments; of each, leader i of a host reduces part i over its mates, and then talks with the
+ * segments; of each, leader i of a host reduces part i over its local peers, and then talks with the
  * leaders i of all other hosts. So all leaders of a host use the network at once and nothing is
  * sent twice. Members beyond the leaders give and take through them; a host of one member has
  * nothing to do inside.
@@ -21,7 +21,7 @@
 enum { LEADERS_PART_BYTES = 1 << 20 };
 
 /* One segment, as a member sees it. */
-struct led {
+struct leaders_segment {
     const struct request *req;
     struct part whole; /* in the vector */
     bool shared;       /* my host has other members */
@@ -37,15 +37,21 @@ uint64_t leaders_segments(const struct request *req);
 /* The longest part of a leader in any of them. */
 uint64_t leaders_part_bytes(const struct request *req);
 /* Segment `index`; takes its chunks. */
-struct led leaders_segment(struct schedule *sched, const struct request *req, uint64_t index);
+struct leaders_segment leaders_segment(struct schedule *sched, const struct request *req,
+                                       uint64_t index);
 
-/* Until `to` holds my part of all mates (unchanged where I have none); led->mine says so. */
-void leaders_reduce(struct schedule *sched, struct led *led, struct place to);
-/* Narrows the schedule to the leaders of my index, hosts in their order, and widens it again. */
-void leaders_enter(struct schedule *sched, const struct led *led);
-void leaders_leave(struct schedule *sched, const struct led *led);
-/* Hands every leader's part, at `from`, to mate `to` of the host, or to all (-1), at its place in
- * the output. Each mate calls it. */
-void leaders_hand_out(struct schedule *sched, const struct led *led, struct place from, int to);
+/* Until `to` holds my part of all local peers (unchanged where I have none); segment->mine says so. */
+void leaders_reduce(struct schedule *sched, struct leaders_segment *segment, struct place to);
+/* My part, from segment->mine to `to`, by messages between the leaders of my index, hosts in their
+ * order; a reduce to the one on the root's host. */
+void leaders_between_hosts(struct schedule *sched, const struct leaders_segment *segment,
+                           enum operation operation, struct place to, bool finish);
+/* Hands every leader's part, at `from`, to local peer `to` of the host, or to all (-1), at its place in
+ * the output. Each local peer calls it. */
+void leaders_hand_out(struct schedule *sched, const struct leaders_segment *segment,
+                      struct place from, int to);
+
+/* Of `operation`: inside the hosts until leaders_hand_out(), and between them. */
+struct cost leaders_cost(const struct layout *layout, uint64_t bytes, enum operation operation);
 
 #endif

@@ -6,14 +6,9 @@
 #include "algorithm/algorithm.h"
 #include "algorithm/parts.h"
 
-static struct cost cost(const struct layout *layout, uint64_t bytes)
-{
-    return (struct cost){.messages = 2 * log2_ceil(layout->size), .message_bytes = 2 * bytes};
-}
+COST(.messages = 2 * log2_ceil(n), .message_bytes = 2 * bytes)
 
-#define NATIVE(NAME, name)                                                                         \
-    const struct algorithm name##_native_algorithm = {                                             \
-        #name "_native", OPERATION_##NAME, ALGORITHM_NATIVE, NULL, cost, NULL, NULL};
+#define NATIVE(NAME, name) ALGORITHM(name##_native, NAME, NATIVE, .cost = cost);
 
 NATIVE(ALL_REDUCE, all_reduce)
 NATIVE(BROADCAST, broadcast)

@@ -60,11 +60,11 @@ static inline uint64_t pieces_in(uint64_t bytes, uint64_t each)
 }
 
 /* ceil(log2(n)) */
-static inline int log2_ceil(int n)
+static inline uint64_t log2_ceil(uint64_t n)
 {
-    int steps = 0;
+    uint64_t steps = 0;
 
-    while ((INT64_C(1) << steps) < n)
+    while ((UINT64_C(1) << steps) < n)
         steps++;
     return steps;
 }

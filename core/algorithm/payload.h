@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an inline call shows in its line where it has a block for every member: all of them, one
- * behind the other. They lie so already, unless the caller gave a list.
+ * What inline calls share: showing the input in the own line, and reading the others' lines. Where a
+ * call has a block for every member, the line shows all of them, one behind the other. They lie so
+ * already, unless the caller gave a list.
  */
 #ifndef TUTTI_ALGORITHM_PAYLOAD_H
 #define TUTTI_ALGORITHM_PAYLOAD_H
@@ -10,18 +11,13 @@
 
 #include "algorithm/algorithm.h"
 
-static inline const void *payload_of_blocks(const struct inline_call *call, int blocks,
-                                            unsigned char buffer[MAPPED_PAYLOAD_MAX])
+/* Shows my input. */
+static inline tutti_status payload_show(struct mapped *mapped, const struct inline_call *call)
 {
-    if (!call->in.each)
-        return call->in.base;
-    for (int i = 0; i < blocks && call->bytes; i++)
-        memcpy(buffer + (size_t)i * call->bytes, block_at(&call->in, (uint32_t)i),
-               (size_t)call->bytes);
-    return buffer;
+    return mapped_announce(mapped, &call->announce, call->in.base, (size_t)call->bytes);
 }
 
-/* My input for the root, who has no need to show its own. */
+/* Shows my input to the root; the root does not show its own. */
 static inline tutti_status payload_show_root(struct mapped *mapped, const struct inline_call *call)
 {
     const bool root = call->root == mapped->self;
@@ -29,7 +25,30 @@ static inline tutti_status payload_show_root(struct mapped *mapped, const struct
     return mapped_announce(mapped, &call->announce, call->in.base, root ? 0 : (size_t)call->bytes);
 }
 
-/* Block `block` of what mate `index` shows, its payload being `blocks` blocks. */
+/* Shows all blocks of my input. */
+static inline tutti_status payload_show_blocks(struct mapped *mapped,
+                                               const struct inline_call *call)
+{
+    const size_t bytes = (size_t)call->bytes;
+    unsigned char buffer[MAPPED_PAYLOAD_MAX];
+
+    for (int i = 0; call->in.each && bytes && i < mapped->local_size; i++)
+        memcpy(buffer + (size_t)i * bytes, block_at(&call->in, (uint32_t)i), bytes);
+    return mapped_announce(mapped, &call->announce, call->in.each ? buffer : call->in.base,
+                           bytes * (size_t)mapped->local_size);
+}
+
+/* Meets the root. */
+static inline tutti_status payload_meet_root(struct mapped *mapped, const struct inline_call *call)
+{
+    const tutti_status status = mapped_meet(mapped, call->root);
+
+    if (status == TUTTI_ERR_NOT_READY)
+        mapped->culprit = call->root;
+    return status;
+}
+
+/* Block `block` of what local peer `index` shows, its payload being `blocks` blocks. */
 static inline const void *payload_block(const struct mapped *mapped, const struct inline_call *call,
                                         int index, int blocks, int block)
 {
@@ -38,33 +57,46 @@ static inline const void *payload_block(const struct mapped *mapped, const struc
     return mapped_payload(line, (size_t)call->bytes * (size_t)blocks) + (size_t)block * call->bytes;
 }
 
-/* For output blocks; the same place when the caller works in place. */
+/* Copies to output blocks; source and target are the same when the caller works in place. */
 static inline void payload_copy(void *to, const void *from, uint64_t bytes)
 {
     if (bytes && to != from)
         memcpy(to, from, (size_t)bytes);
 }
 
-/* What all mates show, mine being my input, to the blocks of the output. */
-static inline void payload_gather(const struct mapped *mapped, const struct inline_call *call)
+/* Copies the payloads of all local peers, my own input included, to the blocks of the output. */
+static inline tutti_status payload_gather(struct mapped *mapped, const struct inline_call *call)
 {
-    for (int i = 0; i < mapped->mates; i++)
+    const tutti_status status = mapped_meet_all(mapped);
+
+    for (int i = 0; !status && i < mapped->local_size; i++)
         payload_copy(block_at(&call->out, (uint32_t)i),
                      i == mapped->self ? call->in.base : payload_block(mapped, call, i, 1, 0),
                      call->bytes);
+    return status;
 }
 
-/* The operands that mapped->vectors name, reduced in rank order to `out`. */
-static inline void payload_reduce(struct mapped *mapped, const struct inline_call *call, void *out)
+/* Block `block` of all members, whose payloads are `blocks` blocks, reduced in rank order to the
+ * output; mine is at `own`. */
+static inline tutti_status payload_reduce(struct mapped *mapped, const struct inline_call *call,
+                                          const void *own, int blocks, int block)
 {
     const struct kernels *kernels = call->kernels;
+    const tutti_status status = mapped_meet_all(mapped);
+    void *out = call->out.base;
 
-    if (mapped->mates == 2)
+    if (status || !call->count)
+        return status;
+    for (int i = 0; i < mapped->local_size; i++)
+        mapped->vectors[i] =
+            i == mapped->self ? own : payload_block(mapped, call, i, blocks, block);
+    if (mapped->local_size == 2)
         kernels_reduce(kernels, out, mapped->vectors[0], mapped->vectors[1], call->count);
     else
-        kernels_many(kernels, out, mapped->vectors, mapped->mates, call->count);
+        kernels_many(kernels, out, mapped->vectors, mapped->local_size, call->count);
     if (kernels->finish)
         kernels->finish(out, (size_t)call->count, kernels->members);
+    return TUTTI_OK;
 }
 
 #endif

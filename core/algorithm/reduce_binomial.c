@@ -7,10 +7,9 @@
  */
 #include "algorithm/binomial.h"
 
-static tutti_status emit(struct schedule *sched, const struct request *req)
+static void emit(struct schedule *sched, const struct request *req)
 {
     const int n = sched->size, v = binomial_index(sched, req);
-    const uint64_t mark = sched->scratch_used;
     const struct place theirs = schedule_scratch(sched, req->bytes);
     const struct place sum = v ? schedule_scratch(sched, req->bytes) : req->out;
     struct place mine = req->in;
@@ -30,17 +29,9 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
     } else if (req->finish) {
         schedule_finish(sched, req->out, req->bytes);
     }
-    schedule_scratch_release(sched, mark);
-    return schedule_status(sched);
 }
 
-static struct cost cost(const struct layout *layout, uint64_t bytes)
-{
-    const uint64_t steps = log2_ceil(layout->size);
-
-    return (struct cost){
-        .messages = steps, .message_bytes = steps * bytes, .reduced_bytes = steps * bytes};
-}
-
-const struct algorithm reduce_binomial_algorithm = {
-    "reduce_binomial", OPERATION_REDUCE, ALGORITHM_MESSAGES, emit, cost, NULL, NULL};
+COST(.messages = log2_ceil(n), .message_bytes = log2_ceil(n) * bytes,
+     .reduced_bytes = log2_ceil(n) * bytes)
+ALGORITHM(reduce_binomial, REDUCE, MESSAGES, .flags = ALGORITHM_ROUNDS_ON_THE_WAY, .emit = emit,
+          .cost = cost);

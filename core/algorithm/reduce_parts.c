@@ -24,18 +24,12 @@ static void run(struct schedule *sched, const struct request *req, const struct 
         schedule_send(sched, req->root, to, mine.bytes);
 }
 
-static tutti_status emit(struct schedule *sched, const struct request *req)
+static void emit(struct schedule *sched, const struct request *req)
 {
-    return segments_emit(sched, req, run);
+    segments_emit(sched, req, run);
 }
 
-static struct cost cost(const struct layout *layout, uint64_t bytes)
-{
-    const uint64_t n = layout->size, share = bytes - bytes / n;
-
-    return (struct cost){
-        .messages = 2, .at_once = 3 * (n - 2), .message_bytes = 2 * share, .reduced_bytes = share};
-}
-
-const struct algorithm reduce_parts_algorithm = {
-    "reduce_parts", OPERATION_REDUCE, ALGORITHM_MESSAGES, emit, cost, NULL, NULL};
+COST(.messages = 2, .at_once = 3 * (n - 2), .message_bytes = 2 * (bytes - bytes / n),
+     .reduced_bytes = bytes - bytes / n)
+ALGORITHM(reduce_parts, REDUCE, MESSAGES, .members = {.least = 3},
+          .bytes = {.least = CUT_VECTOR_MIN}, .emit = emit, .cost = cost);

@@ -4,11 +4,11 @@
  * another host.
  *
  * A block is reduced over the members of a host by its owner's counterpart there (counterparts.h),
- * who sends the result to the owner; the owner reduces those of all hosts in their order. Blocks go
- * in segments, so that the scratch stays small, and in a segment host by host, as crossing.h says.
- * Cost: hosts-1 messages; (m-1)/m * n blocks copied, and as many read and reduced, by each of the m
- * members of a host. Invariant: while segment k is reduced over the hosts, k+1 is on its way into
- * the other half of what is kept for those that come.
+ * which sends the result to the owner; the owner reduces those of all hosts in their order. Blocks
+ * go in segments, so that the scratch stays small, and in a segment host by host, as crossing.h
+ * says. Cost: hosts-1 messages; (m-1)/m * n blocks copied, and as many read and reduced, by each of
+ * the m members of a host. Invariant: while segment k is reduced over the hosts, k+1 is on its way
+ * into the other half of what is kept for those that come.
  */
 #include "algorithm/crossing.h"
 #include "algorithm/direct.h"
@@ -25,7 +25,7 @@ static void reduce(struct schedule *sched, const struct crossing *crossing, cons
     const struct place partial =
         t->own ? place_after(crossing->req->out, t->whole.offset) : t->leave;
 
-    schedule_reduce_mates(sched, place_after(partial, t->piece.offset - t->whole.offset),
+    schedule_reduce_local(sched, place_after(partial, t->piece.offset - t->whole.offset),
                           place_in_block(t->block, t->piece.offset), t->chunk, t->at, t->at,
                           t->piece.bytes);
     if (!t->own && t->last)
@@ -40,7 +40,7 @@ static void send_all(struct schedule *sched, const struct crossing *crossing)
     for (int step = 1; step < layout->hosts; step++) {
         const int host = host_after(layout, step);
 
-        for (int i = 0; i < layout_mates(layout, host); i++) {
+        for (int i = 0; i < layout_host_size(layout, host); i++) {
             const int block = layout_ranks(layout, host)[i];
             const struct part whole = crossing_whole(crossing, block);
 
@@ -67,7 +67,7 @@ static void exchange(struct schedule *sched, const struct partials *p)
                       whole.bytes);
     }
     schedule_view(sched, layout->rank, layout->size, NULL);
-    if (sched->mates > 1)
+    if (sched->local_size > 1)
         crossing_emit(sched, crossing);
     else
         send_all(sched, crossing);
@@ -83,17 +83,17 @@ static void reduce_all(struct schedule *sched, const struct partials *p, struct 
 
     schedule_view(sched, layout->host, layout->hosts, NULL);
     schedule_reduce_all(sched, to,
-                        sched->mates > 1 ? to : place_in_block(layout->rank, whole.offset), come,
-                        (uint32_t)p->crossing.slot, whole.bytes);
+                        sched->local_size > 1 ? to : place_in_block(layout->rank, whole.offset),
+                        come, (uint32_t)p->crossing.slot, whole.bytes);
     schedule_view(sched, layout->rank, layout->size, NULL);
     if (req->finish)
         schedule_finish(sched, to, whole.bytes);
 }
 
-static tutti_status emit(struct schedule *sched, const struct request *req)
+static void emit(struct schedule *sched, const struct request *req)
 {
     const struct layout *layout = req->layout;
-    const uint64_t mark = sched->scratch_used, longest = crossing_longest(req);
+    const uint64_t longest = longest_in_block(req, layout->size);
     const uint64_t segments = pieces_in(longest, DIRECT_SEGMENT_BYTES);
     struct partials p = {
         .crossing = {.req = req,
@@ -103,13 +103,13 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
         .counterparts = schedule_table(sched, (uint32_t)layout->hosts)};
 
     if (!p.counterparts)
-        return schedule_status(sched);
+        return;
     for (int host = 0; host < layout->hosts; host++)
         p.counterparts[host] = counterpart_of(layout, layout->rank, host);
     for (int i = 0; i < 2; i++)
         p.come[i] = schedule_scratch(sched, (uint64_t)(layout->hosts - 1) * p.crossing.slot);
-    p.crossing.leave =
-        schedule_scratch(sched, sched->mates > 1 ? crossing_rows(layout) * p.crossing.slot : 0);
+    p.crossing.leave = schedule_scratch(
+        sched, sched->local_size > 1 ? crossing_rows(layout) * p.crossing.slot : 0);
     exchange(sched, &p);
     for (uint64_t k = 0; k < segments; k++) {
         const struct part whole = crossing_whole(&p.crossing, layout->rank);
@@ -120,27 +120,13 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
             exchange(sched, &p);
         reduce_all(sched, &p, whole, p.come[k % 2]);
     }
-    schedule_scratch_release(sched, mark);
-    return schedule_status(sched);
 }
 
-static struct cost cost(const struct layout *layout, uint64_t bytes)
-{
-    const uint64_t mates = layout_fullest(layout);
-    const uint64_t each = layout->size - layout->size / mates; /* blocks */
-
-    return (struct cost){.messages = 1,
-                         .at_once = counterpart_messages(layout),
-                         .message_bytes = counterpart_traffic(layout) * bytes,
-                         .hand_overs = crossing_hand_overs(layout, bytes),
-                         .mapped_bytes = 2 * each * bytes,
-                         .reduced_bytes = (each + layout->hosts - 1) * bytes};
-}
-
-const struct algorithm reduce_scatter_composed_algorithm = {"reduce_scatter_composed",
-                                                            OPERATION_REDUCE_SCATTER,
-                                                            ALGORITHM_COMPOSED,
-                                                            emit,
-                                                            cost,
-                                                            NULL,
-                                                            NULL};
+COST(.messages = 1, .at_once = counterpart_messages(layout),
+     .message_bytes = counterpart_traffic(layout) * bytes,
+     .hand_overs = crossing_hand_overs(layout, bytes),
+     .mapped_bytes = 2 * (n - n / (uint64_t)layout_fullest(layout)) * bytes,
+     .reduced_bytes = ((n - n / (uint64_t)layout_fullest(layout)) + (uint64_t)layout->hosts - 1) *
+                      bytes)
+ALGORITHM(reduce_scatter_composed, REDUCE_SCATTER, COMPOSED, .flags = ALGORITHM_ROUNDS_ON_THE_WAY,
+          .emit = emit, .cost = cost);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reduce_scatter, direct: everybody sends each block to the member that it belongs to, who reduces
- * its own of all members in rank order; in segments, so that the scratch stays small. Cost: alpha +
- * (n-1) * bytes * (beta + gamma), which no other algorithm sends less than, in n-1 messages a segment.
- * Invariant: while segment k is reduced, k+1 is on its way into the other half of the scratch.
+ * reduce_scatter, direct: each member sends each block to the block's owner. The owner reduces the
+ * blocks of all members in rank order, in segments, so that the scratch stays small. Cost: alpha +
+ * (n-1) * bytes * (beta + gamma), which no other algorithm sends less than, in n-1 messages a
+ * segment. Invariant: while segment k is reduced, k+1 is on its way into the other half of the
+ * scratch.
  */
 #include "algorithm/algorithm.h"
 #include "algorithm/direct.h"
@@ -37,17 +38,13 @@ static void exchange(struct schedule *sched, const struct request *req, const st
     }
 }
 
-static tutti_status emit(struct schedule *sched, const struct request *req)
+static void emit(struct schedule *sched, const struct request *req)
 {
-    const uint64_t mark = sched->scratch_used, own = in_block_bytes(req, sched->rank);
+    const uint64_t own = in_block_bytes(req, sched->rank);
     struct halves h = {.each = round_up(min_u64(own, DIRECT_SEGMENT_BYTES), PART_ALIGN)};
-    uint64_t segments = 1;
+    const uint64_t segments =
+        max_u64(1, pieces_in(longest_in_block(req, sched->size), DIRECT_SEGMENT_BYTES));
 
-    for (int block = 0; block < sched->size; block++) {
-        const uint64_t needed = pieces_in(in_block_bytes(req, block), DIRECT_SEGMENT_BYTES);
-
-        segments = needed > segments ? needed : segments;
-    }
     for (int i = 0; i < 2; i++)
         h.scratch[i] = schedule_scratch(sched, (uint64_t)(sched->size - 1) * h.each);
     exchange(sched, req, &h, 0);
@@ -64,19 +61,8 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
             schedule_finish(sched, to, piece.bytes);
     }
     schedule_fence(sched);
-    schedule_scratch_release(sched, mark);
-    return schedule_status(sched);
 }
 
-static struct cost cost(const struct layout *layout, uint64_t bytes)
-{
-    const uint64_t others = layout->size - 1;
-
-    return (struct cost){.messages = 1,
-                         .at_once = 2 * (others - 1),
-                         .message_bytes = others * bytes,
-                         .reduced_bytes = others * bytes};
-}
-
-const struct algorithm reduce_scatter_direct_algorithm = {
-    "reduce_scatter_direct", OPERATION_REDUCE_SCATTER, ALGORITHM_MESSAGES, emit, cost, NULL, NULL};
+COST(.messages = 1, .at_once = 2 * (n - 2), .message_bytes = (n - 1) * bytes,
+     .reduced_bytes = (n - 1) * bytes)
+ALGORITHM(reduce_scatter_direct, REDUCE_SCATTER, MESSAGES, .emit = emit, .cost = cost);

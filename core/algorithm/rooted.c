@@ -30,7 +30,7 @@ static void copy_blocks(struct schedule *sched, const struct request *req, bool 
 {
     const int *ranks = layout_ranks(req->layout, host);
 
-    for (int i = 0; i < layout_mates(req->layout, host); i++) {
+    for (int i = 0; i < layout_host_size(req->layout, host); i++) {
         const struct place block = block_of(to_root, ranks[i]);
         const struct place at = place_after(packed, (uint64_t)i * req->bytes);
 
@@ -42,13 +42,14 @@ static void copy_blocks(struct schedule *sched, const struct request *req, bool 
 static void cross_blocks(struct schedule *sched, const struct request *req, bool to_root, int host,
                          struct place packed)
 {
-    const int *ranks = layout_ranks(req->layout, host), mates = layout_mates(req->layout, host);
+    const int *ranks = layout_ranks(req->layout, host),
+              members = layout_host_size(req->layout, host);
 
-    if (blocks_together(req->thresholds, req->bytes)) {
-        cross(sched, req, to_root, ranks[0], packed, (uint64_t)mates * req->bytes);
+    if (blocks_together(req->bytes)) {
+        cross(sched, req, to_root, ranks[0], packed, (uint64_t)members * req->bytes);
         return;
     }
-    for (int i = 0; i < mates; i++)
+    for (int i = 0; i < members; i++)
         cross(sched, req, to_root, ranks[i], block_of(to_root, ranks[i]), req->bytes);
 }
 
@@ -59,11 +60,11 @@ static void own_host(struct schedule *sched, const struct request *req, bool to_
                                   .out = req->out,
                                   .bytes = req->bytes,
                                   .root = layout->local_of[req->root],
-                                  .mate_blocks = layout_ranks(layout, layout->host)};
+                                  .local_blocks = layout_ranks(layout, layout->host)};
     const struct place block = block_of(to_root, layout->rank);
 
-    if (sched->mates > 1)
-        inside_of(to_root)->emit(sched, &inner);
+    if (sched->local_size > 1)
+        algorithm_emit(inside_of(to_root), sched, &inner);
     else
         schedule_copy(sched, to_root ? block : req->out, to_root ? req->in : block, req->bytes);
 }
@@ -71,7 +72,7 @@ static void own_host(struct schedule *sched, const struct request *req, bool to_
 static void at_root(struct schedule *sched, const struct request *req, bool to_root)
 {
     const struct layout *layout = req->layout;
-    const bool pack = blocks_together(req->thresholds, req->bytes);
+    const bool pack = blocks_together(req->bytes);
     const struct place packed =
         schedule_scratch(sched, pack ? (uint64_t)layout->size * req->bytes : 0);
 
@@ -94,27 +95,26 @@ static void at_root(struct schedule *sched, const struct request *req, bool to_r
 
 static void elsewhere(struct schedule *sched, const struct request *req, bool to_root)
 {
-    const bool pack = blocks_together(req->thresholds, req->bytes) && sched->mates > 1;
+    const bool pack = blocks_together(req->bytes) && sched->local_size > 1;
     const bool speaks = !pack || sched->self == 0;
-    const uint64_t bytes = pack ? (uint64_t)sched->mates * req->bytes : req->bytes;
+    const uint64_t bytes = pack ? (uint64_t)sched->local_size * req->bytes : req->bytes;
     const struct place own = to_root ? req->in : req->out;
     const struct place all = pack ? schedule_scratch(sched, speaks ? bytes : 0) : own;
     const struct request inner = {
         .in = to_root ? own : all, .out = to_root ? all : own, .bytes = req->bytes};
 
     if (pack && to_root)
-        gather_mapped_algorithm.emit(sched, &inner);
+        algorithm_emit(&gather_mapped_algorithm, sched, &inner);
     if (speaks)
         cross(sched, req, to_root, req->root, all, bytes);
     schedule_fence(sched);
     if (pack && !to_root)
-        scatter_mapped_algorithm.emit(sched, &inner);
+        algorithm_emit(&scatter_mapped_algorithm, sched, &inner);
 }
 
-tutti_status rooted_emit(struct schedule *sched, const struct request *req, bool to_root)
+void rooted_emit(struct schedule *sched, const struct request *req, bool to_root)
 {
     const struct layout *layout = req->layout;
-    const uint64_t mark = sched->scratch_used;
 
     if (layout->rank == req->root)
         at_root(sched, req, to_root);
@@ -122,16 +122,14 @@ tutti_status rooted_emit(struct schedule *sched, const struct request *req, bool
         own_host(sched, req, to_root);
     else
         elsewhere(sched, req, to_root);
-    schedule_scratch_release(sched, mark);
-    return schedule_status(sched);
 }
 
 struct cost rooted_cost(const struct layout *layout, uint64_t bytes, bool to_root)
 {
-    const bool pack = blocks_together(&thresholds_default, bytes);
+    const bool pack = blocks_together(bytes);
     const uint64_t away = layout->size - layout->leaders, other_hosts = layout->hosts - 1;
-    const struct layout mates = {.size = layout_fullest(layout)};
-    const struct cost inside = inside_of(to_root)->cost(&mates, bytes);
+    const struct layout members = {.size = layout_fullest(layout)};
+    const struct cost inside = inside_of(to_root)->cost(&members, bytes);
 
     return (struct cost){.messages = 1,
                          .at_once = (pack ? other_hosts : away) - 1,

@@ -23,11 +23,11 @@ static void obtain(struct schedule *sched, const struct request *req, int v, int
                       place_in_block(binomial_rank(sched, req, i), 0), req->bytes);
 }
 
-static tutti_status emit(struct schedule *sched, const struct request *req)
+static void emit(struct schedule *sched, const struct request *req)
 {
     const int v = binomial_index(sched, req);
     const int64_t distance = binomial_distance(sched, v);
-    const uint64_t members = binomial_members(sched, v, distance), mark = sched->scratch_used;
+    const uint64_t members = binomial_members(sched, v, distance);
     const struct place blocks =
         members > 1 ? schedule_scratch(sched, members * req->bytes) : req->out;
 
@@ -39,17 +39,9 @@ static tutti_status emit(struct schedule *sched, const struct request *req)
                           binomial_members(sched, v + d, d) * req->bytes);
     schedule_copy(sched, req->out, v ? blocks : place_in_block(sched->rank, 0), req->bytes);
     schedule_fence(sched);
-    schedule_scratch_release(sched, mark);
-    return schedule_status(sched);
 }
 
-static struct cost cost(const struct layout *layout, uint64_t bytes)
-{
-    const uint64_t others = (layout->size - 1) * bytes;
-
-    return (struct cost){
-        .messages = log2_ceil(layout->size), .message_bytes = others, .mapped_bytes = others};
-}
-
-const struct algorithm scatter_binomial_algorithm = {
-    "scatter_binomial", OPERATION_SCATTER, ALGORITHM_MESSAGES, emit, cost, NULL, NULL};
+COST(.messages = log2_ceil(n), .message_bytes = (n - 1) * bytes, .mapped_bytes = (n - 1) * bytes)
+ALGORITHM(scatter_binomial, SCATTER, MESSAGES, .flags = ALGORITHM_NEEDS_EQUAL_BLOCKS,
+          .members = {.least = TREE_MEMBERS_MIN}, .bytes = {.most = BLOCKS_TOGETHER_MAX},
+          .emit = emit, .cost = cost);

@@ -2,9 +2,9 @@
 /* scatter, composed: the way of rooted.h from the root. */
 #include "algorithm/rooted.h"
 
-static tutti_status emit(struct schedule *sched, const struct request *req)
+static void emit(struct schedule *sched, const struct request *req)
 {
-    return rooted_emit(sched, req, false);
+    rooted_emit(sched, req, false);
 }
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
@@ -12,5 +12,4 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
     return rooted_cost(layout, bytes, false);
 }
 
-const struct algorithm scatter_composed_algorithm = {
-    "scatter_composed", OPERATION_SCATTER, ALGORITHM_COMPOSED, emit, cost, NULL, NULL};
+ALGORITHM(scatter_composed, SCATTER, COMPOSED, .emit = emit, .cost = cost);

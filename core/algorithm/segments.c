@@ -50,12 +50,11 @@ void segment_collect(struct schedule *sched, const struct request *req, const st
     }
 }
 
-tutti_status segments_emit(struct schedule *sched, const struct request *req,
-                           void (*run)(struct schedule *sched, const struct request *req,
-                                       const struct segment *s))
+void segments_emit(struct schedule *sched, const struct request *req,
+                   void (*run)(struct schedule *sched, const struct request *req,
+                               const struct segment *s))
 {
     const uint64_t longest = (uint64_t)DIRECT_SEGMENT_BYTES * (uint64_t)sched->size;
-    const uint64_t mark = sched->scratch_used;
     struct segment s[2] = {{.each = part_of(min_u64(req->bytes, longest), sched->size, 0).bytes}};
 
     s[1].each = s[0].each;
@@ -66,6 +65,4 @@ tutti_status segments_emit(struct schedule *sched, const struct request *req,
         run(sched, req, &s[k % 2]);
     }
     schedule_fence(sched);
-    schedule_scratch_release(sched, mark);
-    return schedule_status(sched);
 }

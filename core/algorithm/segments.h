@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reductions over messages of which each member does its n-th: the vector goes in segments, so that
- * the scratch stays small; of each segment everybody sends every part to its member, who reduces
- * the operands of all in rank order. Who gets the results is the algorithm's own.
+ * the scratch stays small; each member sends every part of a segment to the part's member, which
+ * reduces the operands of all in rank order. The algorithm decides which members get the results.
  */
 #ifndef TUTTI_ALGORITHM_SEGMENTS_H
 #define TUTTI_ALGORITHM_SEGMENTS_H
@@ -16,7 +16,7 @@ struct segment {
     uint64_t each;        /* bytes of a slot */
 };
 
-/* Where in the vector the part of member `rank` is; may be empty. */
+/* The part of the vector that belongs to member `rank`; may be empty. */
 struct part segment_part(const struct schedule *sched, const struct segment *s, int rank);
 /* Everybody gets the operands of its part; with a fence. In the first segment also where the part
  * is empty, so that all members meet, and one that calls something else is found. */
@@ -28,8 +28,8 @@ void segment_reduce(struct schedule *sched, const struct request *req, const str
 void segment_collect(struct schedule *sched, const struct request *req, const struct segment *s);
 
 /* Calls `run` for one segment after the other; two neighbours have scratch of their own. */
-tutti_status segments_emit(struct schedule *sched, const struct request *req,
-                           void (*run)(struct schedule *sched, const struct request *req,
-                                       const struct segment *s));
+void segments_emit(struct schedule *sched, const struct request *req,
+                   void (*run)(struct schedule *sched, const struct request *req,
+                               const struct segment *s));
 
 #endif

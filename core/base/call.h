@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a collective call is, in the form in which members compare it: the words of the call and
+ * What a collective call is, in the form in which members compare it: the fields of the call and
  * the chained signature. Used by the announce line in mapped memory, by the header of messages
  * and by the recorder.
  */
@@ -45,7 +45,7 @@ static inline const char *operation_name(int operation)
     }
 }
 
-/* call_words.flags */
+/* call_fields.flags */
 enum {
     /* Blocks of different sizes. `count` is then the sum where every member knows all sizes
      * (all_gather, reduce_scatter), else 0. */
@@ -57,7 +57,7 @@ enum {
 };
 
 /* Everything that members must agree on, and nothing else. 24 bytes, no padding. */
-struct call_words {
+struct call_fields {
     uint64_t count; /* elements: of the vector, or of each block where every member has one */
     uint32_t dtype;
     int32_t op;   /* -1: none */
@@ -67,10 +67,10 @@ struct call_words {
     uint16_t sizes; /* uneven: a digest of all sizes, where every member knows them */
 };
 
-/* What the program called. */
-static inline const char *call_name(const struct call_words *words)
+/* The name of the call in the program. */
+static inline const char *call_name(const struct call_fields *fields)
 {
-    return words->flags & CALL_SPLIT ? "group_split" : operation_name(words->operation);
+    return fields->flags & CALL_SPLIT ? "group_split" : operation_name(fields->operation);
 }
 
 static inline bool operation_reduces(int operation)
@@ -120,7 +120,7 @@ static inline bool operation_shares_sizes(int operation)
 struct announce {
     uint64_t sequence;
     uint64_t signature; /* of this call and, chained, of all before it */
-    struct call_words words;
+    struct call_fields fields;
 };
 
 #endif

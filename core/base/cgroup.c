@@ -98,11 +98,12 @@ static void at_most_cpus(struct cgroup_limits *limits, double quota, double peri
 
 static void cpu_v2(const char *text, const char *folder, void *user)
 {
-    long long quota, period;
+    char *end;
+    const long long quota = strtoll(text, &end, 10); /* "max 100000" is no number */
 
     (void)folder;
-    if (sscanf(text, "%lld %lld", &quota, &period) == 2) /* "max 100000" is no number */
-        at_most_cpus(user, (double)quota, (double)period);
+    if (end != text)
+        at_most_cpus(user, (double)quota, strtod(end, NULL));
 }
 
 static void cpu_v1(const char *text, const char *folder, void *user)
@@ -142,4 +143,12 @@ uint64_t cgroup_id(void)
     (void)stat("/proc/self/ns/cgroup", &space);
     (void)read_text("/proc/self/cgroup", text);
     return XXH3_64bits_withSeed(text, strlen(text), (uint64_t)space.st_ino);
+}
+
+void boot_id(char ret_id[BOOT_ID_ROOM])
+{
+    char text[TEXT_MAX] = "";
+
+    (void)read_text("/proc/sys/kernel/random/boot_id", text);
+    snprintf(ret_id, BOOT_ID_ROOM, "%.*s", (int)strcspn(text, "\n"), text);
 }

@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+enum { BOOT_ID_ROOM = 40 };
+
 struct cgroup_limits {
     double cpus;           /* CPU time a second, 0: no limit */
     uint64_t memory_bytes; /* 0: no limit */
@@ -19,5 +21,9 @@ void cgroup_limits_read(struct cgroup_limits *ret_limits);
 
 /* The same in processes of one control group, and other in those of another container. */
 uint64_t cgroup_id(void);
+
+/* Which kernel this process runs on: the same in all containers and namespaces of one boot. "" where /proc does
+ * not tell. */
+void boot_id(char ret_id[BOOT_ID_ROOM]);
 
 #endif

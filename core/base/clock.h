@@ -25,7 +25,8 @@ static inline int64_t clock_deadline_ms(int64_t ms)
     return ms > (INT64_MAX - now) / CLOCK_NS_PER_MS ? INT64_MAX : now + ms * CLOCK_NS_PER_MS;
 }
 
-/* What is left until `deadline_ns` for poll(2): 0 when it has passed, rounded up, at most `cap`. */
+/* The time left until `deadline_ns` for poll(2): 0 when it has passed, rounded up, at most
+ * `cap`. */
 static inline int clock_left_ms(int64_t deadline_ns, int cap)
 {
     int64_t left = deadline_ns - clock_now_ns();

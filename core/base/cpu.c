@@ -8,7 +8,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "base/boot.h"
 #include "base/cgroup.h"
 
 enum { CPUS_MAX = 1 << 16 };

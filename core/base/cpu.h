@@ -8,8 +8,8 @@
 /* CPUs of this thread's affinity mask; at least 1. */
 int cpu_affinity(void);
 
-/* CPUs of the affinity mask, less what the control group's quota takes (rounded down, since a part
- * of a CPU stalls who spins on it); at least 1. Reads files: ask once. */
+/* CPUs of the affinity mask, less what the control group's quota takes (rounded down: a thread that
+ * spins on a part of a CPU stalls); at least 1. Reads files: ask once. */
 int cpu_usable(void);
 
 /* The same in processes that share the CPUs of cpu_usable(): those of one kernel with one affinity

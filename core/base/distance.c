@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Typing errors in names: what an error message suggests instead of an unknown name.
+ *
+ * The distance needs three rows of the table, the third for swapped letters, and no allocation. Both
+ * words are cut at DISTANCE_WORD_MAX, so text from outside costs a bounded time.
+ */
 #include "base/distance.h"
 
 #include <string.h>

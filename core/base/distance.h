@@ -11,7 +11,7 @@ enum { DISTANCE_WORD_MAX = 63 };
 unsigned word_distance(const char *a, const char *b);
 
 /* Whether `word` may be a typing error for `candidate`: one change in a word of three letters or more,
- * and not of its first letter, which is seldom mistyped; so "trace" is not taken for "grace". */
+ * and not of its first letter, which is seldom mistyped; so "train" is not taken for "grain". */
 bool word_is_near(const char *word, const char *candidate);
 
 #endif

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/environment.h"
 
+#include <own_plugins.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +12,6 @@
 
 #include "base/distance.h"
 #include "base/error.h"
-#include "base/number.h"
 #include "base/text.h"
 
 #define PREFIX "TUTTI_"
@@ -17,15 +19,116 @@
 
 enum { NAME_MAX_BYTES = 31 };
 
-const struct environment_variable environment_table[] = {
+/* ---- rows ---- */
+
 #define OWN(NAME, values, standard, agreement, meaning)                                            \
-    {#NAME, values, standard, meaning, agreement, true},
+    {#NAME, values, standard, meaning, agreement, true, NULL, NULL},
+#define AGREEMENT_OF(across) ((across) == TUTTI_OPTION_COMPARED ? ENV_COMPARED : ENV_MAY_DIFFER)
+#define OPTION(plugin, variable, values, standard, across, idle, meaning)                          \
+    {variable, values, standard, meaning, AGREEMENT_OF(across), true, plugin, idle},
 #define OF_OTHERS(NAME, values, standard, agreement, meaning)                                      \
-    {#NAME, values, standard, meaning, agreement, false},
-    ENVIRONMENT_OWN(OWN) ENVIRONMENT_OF_OTHERS(OF_OTHERS)
+    {#NAME, values, standard, meaning, agreement, false, NULL, NULL},
+#define LAUNCHER_MEANING(plugin)                                                                   \
+    "When RANK and WORLD_SIZE are not set, the plugin `" plugin "` asks this launcher. "           \
+    "Otherwise only a cross-check: more than one process with a world of 1 is an error."
+#define LAUNCHER(plugin, variable, launcher)                                                       \
+    {variable, "<number>", "", LAUNCHER_MEANING(plugin), ENV_MAY_DIFFER, false, NULL, NULL},
+
+static struct environment_variable own_rows[] = {ENVIRONMENT_OWN(OWN) OWN_OPTIONS(OPTION)};
+static const struct environment_variable other_rows[] = {ENVIRONMENT_OF_OTHERS(OF_OTHERS)
+                                                             OWN_LAUNCHERS(LAUNCHER)};
+
 #undef OWN
+#undef OPTION
 #undef OF_OTHERS
-        {NULL, NULL, NULL, NULL, ENV_MAY_DIFFER, false}};
+#undef LAUNCHER
+#undef LAUNCHER_MEANING
+
+static const size_t own_count = sizeof own_rows / sizeof own_rows[0];
+static const size_t other_count = sizeof other_rows / sizeof other_rows[0];
+
+/* Of plugins that were opened. The list only grows, at its end. */
+struct learned {
+    struct learned *_Atomic next;
+    struct environment_variable row;
+};
+static struct learned *_Atomic learned_rows;
+static pthread_mutex_t learning = PTHREAD_MUTEX_INITIALIZER;
+
+static int by_name(const void *a, const void *b)
+{
+    const struct environment_variable *first = a, *second = b;
+
+    return strcmp(first->name, second->name);
+}
+
+static void sort_own(void)
+{
+    qsort(own_rows, own_count, sizeof own_rows[0], by_name);
+}
+
+const struct environment_variable *environment_row(size_t i)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, sort_own);
+    if (i < own_count)
+        return &own_rows[i];
+    i -= own_count;
+    for (struct learned *at = atomic_load(&learned_rows); at; at = atomic_load(&at->next))
+        if (!i--)
+            return &at->row;
+    return i < other_count ? &other_rows[i] : NULL;
+}
+
+const struct environment_variable *environment_find(const char *name)
+{
+    const struct environment_variable *row;
+
+    for (size_t i = 0; (row = environment_row(i)); i++)
+        if (!strcmp(row->name, name))
+            return row;
+    return NULL;
+}
+
+static struct learned *row_of(const char *plugin, const tutti_plugin_option *option)
+{
+    struct learned *learned = calloc(1, sizeof *learned);
+
+    if (learned)
+        learned->row = (struct environment_variable){.name = option->variable,
+                                                     .values = option->values,
+                                                     .standard = option->standard,
+                                                     .meaning = option->meaning,
+                                                     .agreement = AGREEMENT_OF(option->across),
+                                                     .own = true,
+                                                     .plugin = plugin,
+                                                     .idle = option->idle};
+    return learned;
+}
+
+tutti_status environment_learn(const char *plugin, const tutti_plugin_option *options)
+{
+    tutti_status status = TUTTI_OK;
+
+    pthread_mutex_lock(&learning);
+    for (; options->variable && !status; options++) {
+        struct learned *_Atomic *end = &learned_rows;
+        struct learned *next;
+
+        if (environment_find(options->variable))
+            continue;
+        while ((next = atomic_load(end)))
+            end = &next->next;
+        next = row_of(plugin, options);
+        if (!next)
+            status =
+                error_set(TUTTI_ERR_NO_MEMORY, "no memory for the options of plugin %s", plugin);
+        atomic_store(end, next);
+    }
+    pthread_mutex_unlock(&learning);
+    return status;
+}
 
 /* ---- values ---- */
 
@@ -74,13 +177,13 @@ static bool are_words(const char *text)
     return strlen(text) <= ENVIRONMENT_VALUE_MAX && text_is_printable(text);
 }
 
-/* What to use instead of a value that is no choice of words; NULL: it is valid. */
+/* The advice for a value that is none of the choices; NULL: it is valid. */
 static const char *kind_problem(const char *values, const char *value)
 {
     int64_t seconds;
 
     if (!strcmp(values, "<seconds>"))
-        return number_parse(value, 0, ENVIRONMENT_SECONDS_MAX, &seconds)
+        return text_number(value, 0, ENVIRONMENT_SECONDS_MAX, &seconds)
                    ? NULL
                    : "use a number of seconds, 0 to 1000000";
     if (!strcmp(values, "<name>"))
@@ -105,9 +208,9 @@ static bool has_no_beginning(const char *values, const char *value)
 }
 
 /* "use OFF, WARN, INFO or DETAIL" */
-static void use_words(const struct environment_variable *row, char *ret_words, size_t size)
+static void use_words(const struct environment_variable *row, char *ret_message, size_t size)
 {
-    struct text text = text_in(ret_words, size);
+    struct text text = text_in(ret_message, size);
     char word[DISTANCE_WORD_MAX + 1];
     const char *at = row->values;
 
@@ -115,60 +218,61 @@ static void use_words(const struct environment_variable *row, char *ret_words, s
         text_add(&text, "%s%s", !text.used ? "use " : *at ? ", " : " or ", word);
 }
 
-static void choice_problem(const struct environment_variable *row, const char *value,
-                           char *ret_words, size_t size)
+/* The choice that `value` may be a typing error for, or "". */
+static void nearest_choice(const struct environment_variable *row, const char *value,
+                           char ret_nearest[DISTANCE_WORD_MAX + 1])
 {
-    char word[DISTANCE_WORD_MAX + 1], nearest[DISTANCE_WORD_MAX + 1] = "";
-    char upper[DISTANCE_WORD_MAX + 1], use[128];
+    char word[DISTANCE_WORD_MAX + 1], upper[DISTANCE_WORD_MAX + 1];
     const char *at = row->values;
 
+    *ret_nearest = 0;
     snprintf(upper, sizeof upper, "%s", value);
     while (next_word(&at, word)) {
         for (size_t i = 0; upper[i]; i++) /* the spelling of the choice, where only case differs */
             if (word[0] >= 'A' && word[0] <= 'Z' && upper[i] >= 'a' && upper[i] <= 'z')
                 upper[i] = (char)(upper[i] - 'a' + 'A');
         if (word_is_near(upper, word))
-            memcpy(nearest, word, sizeof nearest);
+            memcpy(ret_nearest, word, sizeof word);
     }
-    use_words(row, use, sizeof use);
-    snprintf(ret_words, size, "%s=%.*s is not valid: %s%s%s%s", row->name, TEXT_CUT(value, 64), use,
-             *nearest ? "; did you mean " : "", nearest, *nearest ? "?" : "");
 }
 
-void environment_problem(const struct environment_variable *row, const char *value, char *ret_words,
-                         size_t size)
+void environment_problem(const struct environment_variable *row, const char *value,
+                         char *ret_message, size_t size)
 {
-    char word[DISTANCE_WORD_MAX + 1];
+    char nearest[DISTANCE_WORD_MAX + 1] = "", use[128];
+    const char *problem = use;
 
-    *ret_words = 0;
+    *ret_message = 0;
     if (!row->own || !*value)
         return;
-    if (!strchr(row->values, '<')) {
-        if (!find_choice(row, value, word))
-            choice_problem(row, value, ret_words, size);
-        return;
-    }
-    const char *problem = kind_problem(row->values, value);
-    char use[128];
-
     use_words(row, use, sizeof use);
-    if (!problem && has_no_beginning(row->values, value))
-        problem = use;
-    if (problem)
-        snprintf(ret_words, size, "%s=%.*s is not valid: %s", row->name, TEXT_CUT(value, 64),
-                 problem);
+    if (!strchr(row->values, '<')) {
+        if (find_choice(row, value, nearest))
+            return;
+        nearest_choice(row, value, nearest);
+    } else {
+        problem = kind_problem(row->values, value);
+        if (!problem && !has_no_beginning(row->values, value))
+            return;
+        problem = problem ? problem : use;
+    }
+    snprintf(ret_message, size, "%s=%.*s is not valid: %s%s%s%s", row->name, TEXT_CUT(value, 64),
+             problem, *nearest ? "; did you mean " : "", nearest, *nearest ? "?" : "");
 }
 
-tutti_status environment_check(void)
+tutti_status environment_check(const char *plugin)
 {
-    char words[ENVIRONMENT_WORDS_MAX];
+    char message[ENVIRONMENT_MESSAGE_MAX];
+    const struct environment_variable *row;
 
-    for (const struct environment_variable *row = environment_table; row->name; row++) {
+    for (size_t i = 0; (row = environment_row(i)); i++) {
         const char *value = getenv(row->name);
 
-        environment_problem(row, value ? value : "", words, sizeof words);
-        if (*words)
-            return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s", words);
+        if (plugin && (!row->plugin || strcmp(row->plugin, plugin) != 0))
+            continue;
+        environment_problem(row, value ? value : "", message, sizeof message);
+        if (*message)
+            return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s", message);
     }
     return TUTTI_OK;
 }
@@ -178,12 +282,10 @@ tutti_status environment_check(void)
 /* Whether a list with commas, and spaces behind them, names it. */
 static bool has_name(const char *list, const char *name)
 {
-    const size_t length = strlen(name);
-
     while (*list) {
         const size_t n = strcspn(list, ",");
 
-        if (n == length && !memcmp(list, name, n))
+        if (text_is(list, n, name))
             return true;
         list += n;
         list += strspn(list, ", ");
@@ -202,27 +304,19 @@ struct environment_wrappers environment_wrappers(const char *option)
 
 void environment_idle(const struct environment_variable *row, const char *value,
                       const struct environment_wrappers *wrappers, const char *plugins,
-                      char *ret_words, size_t size)
+                      char *ret_message, size_t size)
 {
-    static const struct {
-        const char *variable, *wrapper, *outcome;
-    } options[] = {{"TUTTI_CHECK", "check", "nothing is looked at"},
-                   {"TUTTI_FAULT", "fault", "nothing is injected"},
-                   {"TUTTI_TRACE_DIR", "trace", "nothing is written"}};
+    environment_problem(row, value, ret_message, size);
+    const bool refused = *ret_message;
 
-    environment_problem(row, value, ret_words, size);
-    const bool refused = *ret_words;
-
-    *ret_words = 0;
+    *ret_message = 0;
     if (!*value || refused)
         return;
-    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
-        if (!strcmp(row->name, options[i].variable) &&
-            !has_name(wrappers->names, options[i].wrapper))
-            snprintf(ret_words, size, "%s is set, but %s does not name %s: %s", row->name,
-                     wrappers->source, options[i].wrapper, options[i].outcome);
+    if (row->idle && !has_name(wrappers->names, row->plugin))
+        snprintf(ret_message, size, "%s is set, but %s does not name %s: %s", row->name,
+                 wrappers->source, row->plugin, row->idle);
     if (!strcmp(row->name, "TUTTI_BOOTSTRAP") && !has_name(plugins, value))
-        snprintf(ret_words, size, "%s=%.*s: there is no plugin of this name; known: %.*s",
+        snprintf(ret_message, size, "%s=%.*s: there is no plugin of this name; known: %.*s",
                  row->name, TEXT_CUT(value, 64), TEXT_CUT(plugins, 200));
 }
 
@@ -237,34 +331,40 @@ bool environment_is_reproducible(void)
 
 void environment_settings(char ret_settings[ENVIRONMENT_SETTINGS_MAX])
 {
-    size_t used = 0;
+    struct text settings = text_in(ret_settings, ENVIRONMENT_SETTINGS_MAX);
 
-    *ret_settings = 0;
-    for (const struct environment_variable *row = environment_table; row->name; row++) {
+    for (size_t i = 0; i < own_count; i++) {
+        const struct environment_variable *row = environment_row(i);
         char word[DISTANCE_WORD_MAX + 1];
         const char *value = getenv(row->name);
 
-        if (!row->own || row->agreement != ENV_COMPARED || strchr(row->values, '<'))
+        if (row->agreement != ENV_COMPARED || strchr(row->values, '<'))
             continue;
         if (!value || !find_choice(row, value, word))
             snprintf(word, sizeof word, "%s", row->standard);
-        int n = snprintf(ret_settings + used, ENVIRONMENT_SETTINGS_MAX - used, "%s=%s\n", row->name,
-                         word);
-        if (n < 0 || (size_t)n >= ENVIRONMENT_SETTINGS_MAX - used)
-            return;
-        used += (size_t)n;
+        text_add(&settings, "%s=%s\n", row->name, word);
+    }
+}
+
+void environment_settings_of(const char *plugin, struct text *settings)
+{
+    for (struct learned *at = atomic_load(&learned_rows); at; at = atomic_load(&at->next)) {
+        const struct environment_variable *row = &at->row;
+        char word[DISTANCE_WORD_MAX + 1];
+        const char *value = getenv(row->name);
+        const bool is_choice = !strchr(row->values, '<');
+
+        if (strcmp(row->plugin, plugin) != 0 || row->agreement != ENV_COMPARED)
+            continue;
+        if (!value || !*value || !text_is_printable(value))
+            value = row->standard;
+        else if (is_choice && find_choice(row, value, word))
+            value = word;
+        text_add(settings, "%s=%.*s\n", row->name, TEXT_CUT(value, ENVIRONMENT_VALUE_MAX));
     }
 }
 
 /* ---- names ---- */
-
-static bool has_row(const char *name)
-{
-    for (const struct environment_variable *row = environment_table; row->name; row++)
-        if (!strcmp(row->name, name))
-            return true;
-    return false;
-}
 
 /* TUTTI_X_ is for programs and bindings: no release of tutti reads such a name. */
 static bool is_left_to_others(const char *name)
@@ -279,59 +379,71 @@ static bool is_left_to_others(const char *name)
            !strncmp(name, PREFIX "CONFORMANCE", strlen(PREFIX "CONFORMANCE"));
 }
 
-/* Options of tutti's own plugins have rows; nobody knows those of others. */
+/* All options of tutti's own plugins have rows, and those of a plugin that was opened and lists some. */
 static bool has_rows(const char *plugin, size_t length)
 {
-    static const char *const own[] = {"check", "fault", "gloo", "mpi", "shm", "tcp", "trace"};
+#define NAME(name) name,
+    static const char *const own[] = {OWN_PLUGINS(NAME)};
+#undef NAME
 
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
-        if (strlen(own[i]) == length && !memcmp(plugin, own[i], length))
+        if (text_is(plugin, length, own[i]))
+            return true;
+    for (struct learned *at = atomic_load(&learned_rows); at; at = atomic_load(&at->next))
+        if (text_is(plugin, length, at->row.plugin))
             return true;
     return false;
 }
 
-/* Whether `name` is TUTTI_ and a plugin's name, or begins with that and '_'; a '-' in a plugin's name
- * is '_'. */
+bool environment_is_option_of(const char *plugin, size_t length, const char *variable)
+{
+    const char *at = variable + strlen(PREFIX);
+
+    if (strncmp(variable, PREFIX, strlen(PREFIX)))
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        const char upper = plugin[i] >= 'a' && plugin[i] <= 'z' ? (char)(plugin[i] - 'a' + 'A')
+                           : plugin[i] == '-'                   ? '_'
+                                                                : plugin[i];
+
+        if (at[i] != upper)
+            return false;
+    }
+    return !at[length] || at[length] == '_';
+}
+
 static bool is_of_plugin(const char *name, const char *plugins)
 {
-    for (const char *at = plugins; *at;) {
-        const char *letter = name + strlen(PREFIX);
-        size_t length = strcspn(at, ","), i = 0;
+    for (const char *at = plugins; *at; at += strspn(at, ", ")) {
+        const size_t length = strcspn(at, ",");
 
-        for (; i < length; i++) {
-            const char upper = at[i] >= 'a' && at[i] <= 'z' ? (char)(at[i] - 'a' + 'A')
-                               : at[i] == '-'               ? '_'
-                                                            : at[i];
-
-            if (letter[i] != upper)
-                break;
-        }
-        if (i == length && !has_rows(at, length) && (letter[length] == '_' || !letter[length]))
+        if (environment_is_option_of(at, length, name) && !has_rows(at, length))
             return true;
         at += length;
-        at += strspn(at, ", ");
     }
     return false;
 }
 
 void environment_strangers(const char *plugins,
-                           void (*fn)(const char *name, const char *words, void *user), void *user)
+                           void (*fn)(const char *name, const char *message, void *user),
+                           void *user)
 {
     for (char **entry = environ; entry && *entry; entry++) {
-        char name[DISTANCE_WORD_MAX + 1], words[ENVIRONMENT_WORDS_MAX];
+        char name[DISTANCE_WORD_MAX + 1], message[ENVIRONMENT_MESSAGE_MAX];
+        const struct environment_variable *row;
         const char *nearest = NULL;
 
         if (strncmp(*entry, PREFIX, strlen(PREFIX)))
             continue;
         snprintf(name, sizeof name, "%.*s", (int)strcspn(*entry, "="), *entry);
-        if (has_row(name) || is_left_to_others(name) || is_of_plugin(name, plugins))
+        if (environment_find(name) || is_left_to_others(name) || is_of_plugin(name, plugins))
             continue;
-        for (const struct environment_variable *row = environment_table; row->name; row++)
+        for (size_t i = 0; (row = environment_row(i)); i++)
             if (row->own && word_is_near(name + strlen(PREFIX), row->name + strlen(PREFIX)))
                 nearest = row->name;
-        snprintf(words, sizeof words,
+        snprintf(message, sizeof message,
                  "%s is set, but nothing reads it; %s%s%s`tutti info --env` lists what is read",
                  name, nearest ? "did you mean " : "", nearest ? nearest : "", nearest ? "? " : "");
-        fn(name, words, user);
+        fn(name, message, user);
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every variable of the environment that tutti reads, in one table. From it come `tutti info --env`,
+ * Every variable of the environment that tutti reads, in one table: the core's, the options of tutti's own
+ * plugins (plugins/NAME/about.h, compiled in), and those of other plugins once they are opened. From it come `tutti info --env`,
  * the warnings of unknown names, the check of values that are one of a few words, the comparison of
  * those that must be the same on all ranks, and the rows of docs/guide.md and tutti-env(7), which
  * scripts/generate-docs writes and a test compares. Another test finds a variable that the code
@@ -14,7 +15,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <tutti/plugin.h>
 #include <tutti/status.h>
+
+#include "base/text.h"
 
 enum environment_agreement {
     ENV_MAY_DIFFER,
@@ -25,43 +29,29 @@ enum environment_agreement {
 /*
  * X(NAME, VALUES, DEFAULT, AGREEMENT, MEANING)
  *
- * VALUES with " | " between words is a choice, matched without regard to case. Words in angle brackets
- * stand for what they say: a number of seconds, the name of a plugin, words; of the others, such as a
- * directory, only whoever uses it can tell. environment_check() looks at all. An empty DEFAULT is
- * «nothing».
+ * VALUES with " | " between words is a choice, matched without regard to case. Words in angle
+ * brackets describe the value. environment_check() checks every value that it can; other values,
+ * such as a directory, are checked where they are used. An empty DEFAULT is «nothing».
  */
 #define ENVIRONMENT_OWN(X)                                                                         \
     X(TUTTI_BACKEND, "auto | <name> | local=<name>,remote=<name> | <rules>", "auto", ENV_COMPARED, \
-      "The backend, where the options of tutti_init() name none. `tutti run --backend` sets it.")  \
+      "The backend, if the options of tutti_init() name none. `tutti run --backend` sets "         \
+      "it.")                                                                                       \
     X(TUTTI_BOOTSTRAP, "<name>", "", ENV_TO_MEET,                                                  \
       "The plugin that asks the launcher for this process's rank when RANK and WORLD_SIZE are "    \
       "not set. Not set: the backend's plugin, or the one that knows the launcher.")               \
-    X(TUTTI_CHECK, "<what>=<do>,<what>=<do>…", "nan=fail,inf=warn,checksum=fail", ENV_MAY_DIFFER,  \
-      "What the wrapper check looks for, and whether it does nothing (off), warns (warn) or ends " \
-      "the group (fail). Set-id programs ignore it.")                                              \
     X(TUTTI_DEBUG, "OFF | WARN | INFO | DETAIL", "WARN", ENV_MAY_DIFFER,                           \
       "What libtutti prints on stderr. With DETAIL this rank also compares each collective with "  \
       "its neighbours before an engine (mpi, gloo) begins it.")                                    \
     X(TUTTI_DUMP_DIR, "<directory>", "", ENV_MAY_DIFFER,                                           \
       "A folder for dumps: each rank writes one on SIGUSR2 and when a group fails. Not set: no "   \
       "dumps. Set-id programs ignore it.")                                                         \
-    X(TUTTI_FAULT, "<rule>;<rule>…", "", ENV_MAY_DIFFER,                                           \
-      "What the wrapper fault delays, drops, corrupts, closes and kills, and a seed. Set-id "      \
-      "programs ignore it.")                                                                       \
     X(TUTTI_HOST, "<words>", "", ENV_MAY_DIFFER,                                                   \
       "Ranks with different values never share memory, as if on different hosts. For tests.")      \
-    X(TUTTI_MPI, "openmpi | mpich | abi", "", ENV_COMPARED,                                        \
-      "The MPI of the backend mpi; `abi`: an MPI with the standard ABI. Not set: the MPI that is " \
-      "loaded already, else the one whose launcher started the process; `tutti run` takes the "    \
-      "first that is installed.")                                                                  \
-    X(TUTTI_MPI_BLOCKING, "0 | 1", "0", ENV_COMPARED,                                              \
-      "`1`: the backend mpi calls MPI's blocking collectives. They are faster for short vectors, " \
-      "but no deadline, abort or death of a rank ends them, and messages in flight rest "          \
-      "meanwhile.")                                                                                \
     X(TUTTI_PLUGIN_PATH, "<directory>:<directory>…", "", ENV_MAY_DIFFER,                           \
-      "Directories in which plugins are looked for first. Set-id programs ignore it.")             \
+      "Directories that are searched for plugins first. Set-id programs ignore it.")               \
     X(TUTTI_PLUGIN_TRUST, "any", "", ENV_MAY_DIFFER,                                               \
-      "`any`: open plugins whoever could have written them. Set-id programs ignore it.")           \
+      "`any`: open plugins that other users can write to, too. Set-id programs ignore it.")        \
     X(TUTTI_REPRODUCIBLE, "0 | 1", "0", ENV_COMPARED,                                              \
       "`1`: every reduction takes the fixed order, so that its bits depend on the number of "      \
       "ranks alone.")                                                                              \
@@ -69,106 +59,113 @@ enum environment_agreement {
       "The job's name, part of all keys in the store; overrides TORCHELASTIC_RUN_ID. `tutti run` " \
       "sets it.")                                                                                  \
     X(TUTTI_RUN_SOCKET, "<words>", "", ENV_MAY_DIFFER,                                             \
-      "Set by `tutti run`: the abstract Unix socket to which libtutti tells why this rank ends, "  \
-      "and the rank. Set-id programs ignore it.")                                                  \
+      "Set by `tutti run`: an abstract Unix socket, and the rank. libtutti uses it to tell "       \
+      "the launcher why this rank ends. Set-id programs ignore it.")                               \
     X(TUTTI_RUN_TERMINAL, "<anything>", "", ENV_MAY_DIFFER,                                        \
-      "For programs. Set by `tutti run` to the terminal's columns where what this rank prints "    \
-      "ends on a terminal, so that a progress bar may move.")                                      \
+      "For programs. `tutti run` sets it to the number of columns of the terminal if the "         \
+      "output of this rank is printed on one, so that a program can show a progress bar.")         \
     X(TUTTI_STALL_WARNING, "<seconds>", "30", ENV_MAY_DIFFER,                                      \
       "A call that waits this long prints one warning. `0`: never.")                               \
     X(TUTTI_STORE, "tcp://<host>:<port> | file:///<path>", "", ENV_TO_MEET,                        \
       "Where the ranks meet; overrides MASTER_ADDR. `tutti run` sets it. Set-id programs refuse "  \
       "a file.")                                                                                   \
     X(TUTTI_STORE_HOST, "0 | 1", "", ENV_MAY_DIFFER,                                               \
-      "`1`: rank 0 serves the tcp store; `0`: somebody else does. Not set: rank 0 serves that of " \
-      "MASTER_ADDR unless TORCHELASTIC_USE_AGENT_STORE says otherwise, and not that of "           \
-      "TUTTI_STORE.")                                                                              \
-    X(TUTTI_TRACE_DIR, "<directory>", "", ENV_MAY_DIFFER,                                          \
-      "Where the wrapper trace writes its files. Not set: the current directory. Set-id programs " \
-      "ignore it.")                                                                                \
+      "`1`: rank 0 serves the tcp store; `0`: another process serves it. Not set: rank 0 "         \
+      "serves the store at MASTER_ADDR unless TORCHELASTIC_USE_AGENT_STORE is True, and "          \
+      "does not serve the one at TUTTI_STORE.")                                                    \
     X(TUTTI_WRAP, "<name>,<name>…", "", ENV_MAY_DIFFER,                                            \
-      "Wrappers, the outermost first, where the options of tutti_init() name none. Set-id "        \
+      "Wrappers, the outermost first, if the options of tutti_init() name none. Set-id "           \
       "programs ignore it.")
 
 #define ENVIRONMENT_OF_OTHERS(X)                                                                   \
     X(RANK, "<number>", "", ENV_MAY_DIFFER, "This process's rank.")                                \
     X(WORLD_SIZE, "<number>", "", ENV_COMPARED, "How many ranks there are.")                       \
     X(LOCAL_RANK, "<number>", "", ENV_MAY_DIFFER,                                                  \
-      "The rank among those of this host. Warnings about the environment come from 0 only.")       \
+      "The rank of this process on its host. Only local rank 0 prints warnings about the "         \
+      "environment.")                                                                              \
     X(MASTER_ADDR, "<host>", "", ENV_TO_MEET,                                                      \
-      "The host of the tcp store. The route to it decides which address this rank tells others.")  \
+      "The host of the tcp store. The route to it selects the address that this rank publishes.")  \
     X(MASTER_PORT, "<port>", "", ENV_TO_MEET, "The tcp store's port.")                             \
     X(TORCHELASTIC_USE_AGENT_STORE, "True | False", "", ENV_MAY_DIFFER,                            \
       "`True`: the launcher serves the store at MASTER_ADDR, not rank 0.")                         \
     X(TORCHELASTIC_RUN_ID, "<words>", "none", ENV_TO_MEET, "The job's name.")                      \
     X(TORCHELASTIC_RESTART_COUNT, "<number>", "0", ENV_TO_MEET,                                    \
       "The job's attempt. Attempts do not see each other's keys.")                                 \
-    X(OMPI_COMM_WORLD_SIZE, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_ASKS)                      \
-    X(PMI_RANK, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_ASKS)                                  \
     X(PMI_SIZE, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_CONTRADICTS)                           \
     X(PMIX_SIZE, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_CONTRADICTS)                          \
-    X(PMIX_RANK, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_ASKS)                                 \
     X(SLURM_NTASKS, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_CONTRADICTS)                       \
     X(FLUX_JOB_SIZE, "<number>", "", ENV_MAY_DIFFER, ENVIRONMENT_CONTRADICTS)                      \
     X(NO_COLOR, "<anything>", "", ENV_MAY_DIFFER,                                                  \
-      "Set and not empty: the command `tutti` "                                                    \
-      "colours nothing.")                                                                          \
+      "If set and not empty, the command `tutti` uses no colour.")                                 \
+    X(CLICOLOR_FORCE, "<anything>", "", ENV_MAY_DIFFER,                                            \
+      "If set, not empty and not 0, the command `tutti` uses colour also where the output "        \
+      "is not a terminal, unless NO_COLOR is set.")                                                \
     X(TERM, "<words>", "", ENV_MAY_DIFFER,                                                         \
-      "The command `tutti` colours on terminals only, and not on `dumb` ones.")
+      "The command `tutti` uses colour on terminals only, and not on `dumb` ones.")
 
 #define ENVIRONMENT_CONTRADICTS "Only a cross-check: a value above 1 with a world of 1 is an error."
-
-#define ENVIRONMENT_ASKS                                                                           \
-    "When RANK and WORLD_SIZE are not set, the plugin `mpi` asks this launcher. Otherwise only a " \
-    "cross-check: more than one process with a world of 1 is an error."
 
 struct environment_variable {
     const char *name, *values, *standard, *meaning;
     enum environment_agreement agreement;
-    bool own;
+    bool own;           /* of tutti or of a plugin; otherwise launchers and others set it */
+    const char *plugin; /* whose option it is; NULL: no plugin's */
+    const char
+        *idle; /* of a wrapper's option: what follows where nothing names the wrapper; or NULL */
 };
 
-/* Ends with a row without a name. */
-extern const struct environment_variable environment_table[];
+/* Row number `i`: tutti's own and its plugins' by name, then those of other plugins that were opened, then
+ * those of others; NULL: there is none. */
+const struct environment_variable *environment_row(size_t i);
+/* The row of that name, or NULL. */
+const struct environment_variable *environment_find(const char *name);
 
-/* INVALID_ARGUMENT with the words of the first of tutti's own variables whose value makes no sense.
- * Empty counts as not set. */
-tutti_status environment_check(void);
+/* A plugin was opened: its options are rows from now on, unless there are rows of these names. `options`
+ * lasts as long as the process. NO_MEMORY. */
+tutti_status environment_learn(const char *plugin, const tutti_plugin_option *options);
+
+/* INVALID_ARGUMENT with the message of the first of tutti's own variables whose value makes no sense; with
+ * `plugin` (or NULL) only of that plugin's options. Empty counts as not set. */
+tutti_status environment_check(const char *plugin);
 
 /* The same for one row and a value: "" or what is wrong, with the nearest value. */
-void environment_problem(const struct environment_variable *row, const char *value, char *ret_words,
-                         size_t size);
+void environment_problem(const struct environment_variable *row, const char *value,
+                         char *ret_message, size_t size);
 
 /* Which wrappers a program has: names with commas between, and what named them. */
 struct environment_wrappers {
     const char *names, *source;
 };
 
-/* What `option`, tutti_init_options.wrap, or else TUTTI_WRAP names. */
+/* The wrappers that `option`, tutti_init_options.wrap, or else TUTTI_WRAP names. */
 struct environment_wrappers environment_wrappers(const char *option);
 
-/* The same for a value that is not refused and yet of no effect: "" or the words of a warning. It is an
+/* The same for a value that is not refused and yet of no effect: "" or the message of a warning. It is an
  * option of a wrapper that is not named, or names a plugin that is not among `plugins` ("shm, tcp"). */
 void environment_idle(const struct environment_variable *row, const char *value,
                       const struct environment_wrappers *wrappers, const char *plugins,
-                      char *ret_words, size_t size);
+                      char *ret_message, size_t size);
 
 /*
  * Calls fn for each variable whose name begins with TUTTI_ and is in no row, with the words of a
  * warning. Left alone: TUTTI_TEST_… and TUTTI_CONFORMANCE…, for tests; TUTTI_ROOT, TUTTI_DIR and
  * TUTTI_HOME, by which modules and builds point at an installation; and TUTTI_NAME_…, an option of
- * plugin NAME, for each name that `plugins` ("shm, tcp") lists, those of tutti's own plugins aside,
- * which have rows.
+ * plugin NAME, for each name that `plugins` ("shm, tcp") lists, unless all options of that plugin are
+ * known: of tutti's own, and of one that was opened and lists some.
  */
 void environment_strangers(const char *plugins,
                            void (*fn)(const char *name, const char *words, void *user), void *user);
+
+/* Whether it is TUTTI_NAME of the plugin with a name of `length`, or begins with that and '_'; a '-' in a name
+ * is '_'. */
+bool environment_is_option_of(const char *plugin, size_t length, const char *variable);
 
 /* TUTTI_REPRODUCIBLE=1: every reduction takes the fixed order. */
 bool environment_is_reproducible(void);
 
 enum {
     ENVIRONMENT_SETTINGS_MAX = 1024,
-    ENVIRONMENT_WORDS_MAX = 384,
+    ENVIRONMENT_MESSAGE_MAX = 384,
     ENVIRONMENT_VALUE_MAX = 125, /* bytes of "<words>" */
     ENVIRONMENT_SECONDS_MAX = 1000000
 };
@@ -176,5 +173,7 @@ enum {
 /* "NAME=VALUE\n" of each of tutti's own that is compared, TUTTI_BACKEND aside, which the options can
  * replace; as the table spells it, with defaults where nothing is set. */
 void environment_settings(char ret_settings[ENVIRONMENT_SETTINGS_MAX]);
+/* Adds the same for the options of a plugin that is not tutti's own. */
+void environment_settings_of(const char *plugin, struct text *settings);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The error of this thread: what went wrong last, in words and in fields.
+ * The error of this thread: what went wrong last, as text and as fields.
  *
- * Whoever finds a failure calls error_set() once and returns the status; whoever passes it on
- * may put words in front with error_prefix(). Nothing here allocates: the text is bounded and cut
- * with "…" when it is longer.
+ * The function that finds a failure calls error_set() once and returns the status. A caller that
+ * passes the status on may put text in front with error_prefix(). Nothing here allocates: the text
+ * is bounded and cut with "…" when it is longer.
  *
  * What is wrong with the caller's arguments is said after the name of the public function: at once
  * where that one finds it, and by error_named() where it returns what a check has found.
@@ -22,9 +22,13 @@
 enum { ERROR_MESSAGE_MAX = 2048, ERROR_MISSING_MAX = 256 };
 
 /* Sets the thread's error and returns `status`, so that callers write `return error_set(…)`. */
-#define error_set(...) error_set_in(__func__, __VA_ARGS__)
 tutti_status error_set_in(const char *function, tutti_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+#ifndef __clang_analyzer__
+#define error_set(...) error_set_in(__func__, __VA_ARGS__)
+#else /* which is to see that the status comes back */
+#define error_set(status, ...) (error_set_in(__func__, status, __VA_ARGS__), status)
+#endif
 
 /* Puts the name of `function` before the error that is there, once: if it is a public function and the
  * error is about arguments. */
@@ -37,11 +41,11 @@ static inline tutti_status error_of(const char *function, tutti_status status)
 }
 #define error_named(status) error_of(__func__, (status))
 
-/* As error_set(); appends the system's words for `system_errno`. */
+/* As error_set(); appends the system's message for `system_errno`. */
 tutti_status error_set_errno(tutti_status status, int system_errno, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Puts words before the message that is there; returns the status that is there. */
+/* Puts text before the message that is there; returns the status that is there. */
 tutti_status error_prefix(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Adds fields to the error that error_set() has just set; -1, 0 and NULL leave a field as it is. */
@@ -66,7 +70,7 @@ bool error_since(uint64_t number);
 /* The thread's current message, never NULL. */
 const char *error_message(void);
 
-/* Makes the thread's error one with these words (a verdict's, an outcome's). */
+/* Makes the thread's error one with this message (a verdict's, an outcome's). */
 tutti_status error_restore(tutti_status status, int peer, const char *message);
 
 /* An error that is kept for another thread, or for later. Zeroed: none. */

@@ -2,6 +2,7 @@
 #include "base/json.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,20 @@ static void lead(struct json *json, const char *name)
     add_words(json, "\":");
 }
 
+/* A value that needs no escapes. */
+__attribute__((format(printf, 3, 4))) static void add_value(struct json *json, const char *name,
+                                                            const char *format, ...)
+{
+    char text[40];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    lead(json, name);
+    add_words(json, text);
+}
+
 static void begin(struct json *json, const char *name, const char *bracket)
 {
     lead(json, name);
@@ -64,7 +79,7 @@ static void end(struct json *json, const char *bracket)
 
 void json_begin_object(struct json *json, const char *name)
 {
-    if (!name && json->size) /* lines, for those who read it without a tool */
+    if (!name && json->size) /* one line each, for readers without a tool */
         begin(json, name, "\n{");
     else
         begin(json, name, "{");
@@ -87,45 +102,29 @@ void json_end_array(struct json *json)
 
 void json_int(struct json *json, const char *name, int64_t value)
 {
-    char text[32];
-
-    lead(json, name);
-    snprintf(text, sizeof text, "%" PRId64, value);
-    add_words(json, text);
+    add_value(json, name, "%" PRId64, value);
 }
 
 void json_uint(struct json *json, const char *name, uint64_t value)
 {
-    char text[32];
-
-    lead(json, name);
-    snprintf(text, sizeof text, "%" PRIu64, value);
-    add_words(json, text);
+    add_value(json, name, "%" PRIu64, value);
 }
 
 void json_bool(struct json *json, const char *name, bool value)
 {
-    lead(json, name);
-    add_words(json, value ? "true" : "false");
+    add_value(json, name, value ? "true" : "false");
 }
 
 void json_seconds(struct json *json, const char *name, int64_t nanoseconds)
 {
-    char text[40];
-    int64_t ms = nanoseconds / 1000000;
+    const int64_t ms = nanoseconds / 1000000;
 
-    lead(json, name);
-    snprintf(text, sizeof text, "%" PRId64 ".%03d", ms / 1000, abs((int)(ms % 1000)));
-    add_words(json, text);
+    add_value(json, name, "%" PRId64 ".%03d", ms / 1000, abs((int)(ms % 1000)));
 }
 
 void json_hex(struct json *json, const char *name, uint64_t value)
 {
-    char text[32];
-
-    lead(json, name);
-    snprintf(text, sizeof text, "\"%016" PRIx64 "\"", value);
-    add_words(json, text);
+    add_value(json, name, "\"%016" PRIx64 "\"", value);
 }
 
 void json_string(struct json *json, const char *name, const char *value)

@@ -26,7 +26,7 @@ void json_end_array(struct json *json);
 void json_int(struct json *json, const char *name, int64_t value);
 void json_uint(struct json *json, const char *name, uint64_t value);
 void json_bool(struct json *json, const char *name, bool value);
-/* With three places after the point. */
+/* Writes seconds with three places after the point. */
 void json_seconds(struct json *json, const char *name, int64_t nanoseconds);
 /* NULL is null. */
 void json_string(struct json *json, const char *name, const char *value);

@@ -14,16 +14,12 @@ static const char *const names[] = {"off", "warning", "info", "detail"};
 
 static enum log_level level_from_environment(void)
 {
+    static const char *const levels[] = {"OFF", "WARN", "INFO", "DETAIL"};
     const char *value = getenv("TUTTI_DEBUG");
 
-    if (!value || !*value)
-        return LOG_WARN;
-    if (!strcasecmp(value, "OFF"))
-        return LOG_OFF;
-    if (!strcasecmp(value, "INFO"))
-        return LOG_INFO;
-    if (!strcasecmp(value, "DETAIL"))
-        return LOG_DETAIL;
+    for (int i = LOG_OFF; value && i <= LOG_DETAIL; i++)
+        if (!strcasecmp(value, levels[i]))
+            return (enum log_level)i;
     return LOG_WARN;
 }
 

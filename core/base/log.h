@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What libtutti says on stderr: one write(2) a line, "tutti[rank] level: words". TUTTI_DEBUG picks
+ * What libtutti says on stderr: one write(2) a line, "tutti[rank] level: message". TUTTI_DEBUG picks
  * OFF, WARN (the default), INFO or DETAIL. Never called on the way of a call that succeeds.
  */
 #ifndef TUTTI_BASE_LOG_H

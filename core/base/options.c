@@ -6,7 +6,8 @@
 
 #include "base/error.h"
 
-tutti_status(options_copy)(void *dst, size_t known, const void *src, const char *what)
+tutti_status options_copy_in(const char *function, void *dst, size_t known, const void *src,
+                             const char *what)
 {
     const uint32_t known_size = (uint32_t)known;
     uint32_t size = known_size;
@@ -14,17 +15,19 @@ tutti_status(options_copy)(void *dst, size_t known, const void *src, const char 
     if (src)
         memcpy(&size, src, sizeof size);
     if (size < sizeof size || size > OPTIONS_SIZE_MAX)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "%s: struct_size is %u; begin with TUTTI_…_INIT or set it to sizeof(%s)",
-                         what, size, what);
+        return error_set_in(
+            function, TUTTI_ERR_INVALID_ARGUMENT,
+            "%s: struct_size is %u; begin with TUTTI_…_INIT or set it to sizeof(%s)", what, size,
+            what);
 
     const unsigned char *bytes = src;
     for (size_t i = known; i < size; i++) {
         if (bytes[i])
-            return error_set(TUTTI_ERR_NEWER_CALLER,
-                             "%s: byte %zu of %u is set, but this libtutti knows %zu bytes only; "
-                             "the program was built for a newer libtutti",
-                             what, i, size, known);
+            return error_set_in(
+                function, TUTTI_ERR_NEWER_CALLER,
+                "%s: byte %zu of %u is set, but this libtutti knows %zu bytes only; "
+                "the program was built for a newer libtutti",
+                what, i, size, known);
     }
     memset(dst, 0, known);
     if (src)

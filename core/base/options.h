@@ -20,8 +20,9 @@ enum { OPTIONS_SIZE_MAX = 4096 }; /* no caller's struct is larger; more is rubbi
  * names it in errors. INVALID_ARGUMENT: struct_size is 0 or absurd; NEWER_CALLER: bytes beyond
  * `known` are set.
  */
-tutti_status options_copy(void *dst, size_t known, const void *src, const char *what);
-#define options_copy(...) error_named((options_copy)(__VA_ARGS__))
+tutti_status options_copy_in(const char *function, void *dst, size_t known, const void *src,
+                             const char *what);
+#define options_copy(...) options_copy_in(__func__, __VA_ARGS__)
 
 /* The other way round: of `info`, whose size here is `known`, the caller gets as much as the
  * struct_size of its own has room for, which then says how much that was. */

@@ -7,10 +7,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
 #include "base/thread.h"
 
-struct lookup { /* shared by the asker and the thread; who comes last frees it */
+struct lookup { /* shared by the asker and the thread; the last of them frees it */
     pthread_mutex_t mutex;
     pthread_cond_t ended;
     int users;
@@ -54,17 +53,10 @@ static void *look_up(void *argument)
 static struct lookup *lookup_new(const char *host, const char *port, const struct addrinfo *hints)
 {
     struct lookup *lookup = calloc(1, sizeof *lookup);
-    pthread_condattr_t attributes;
 
     if (!lookup)
         return NULL;
-    if (pthread_condattr_init(&attributes) != 0) {
-        free(lookup);
-        return NULL;
-    }
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&lookup->ended, &attributes);
-    pthread_condattr_destroy(&attributes);
+    thread_condition_init(&lookup->ended);
     pthread_mutex_init(&lookup->mutex, NULL);
     lookup->users = 2;
     lookup->hints = *hints;
@@ -76,8 +68,6 @@ static struct lookup *lookup_new(const char *host, const char *port, const struc
 static int resolve_name(const char *host, const char *port, const struct addrinfo *hints,
                         int64_t deadline_ns, struct addrinfo **ret_addresses)
 {
-    const struct timespec until = {.tv_sec = (time_t)(deadline_ns / CLOCK_NS_PER_S),
-                                   .tv_nsec = (long)(deadline_ns % CLOCK_NS_PER_S)};
     struct lookup *lookup = lookup_new(host, port, hints);
     pthread_t thread;
 
@@ -91,8 +81,8 @@ static int resolve_name(const char *host, const char *port, const struct addrinf
     }
     pthread_detach(thread);
     pthread_mutex_lock(&lookup->mutex);
-    while (!lookup->done && clock_now_ns() < deadline_ns)
-        pthread_cond_timedwait(&lookup->ended, &lookup->mutex, &until);
+    while (!lookup->done && thread_condition_wait(&lookup->ended, &lookup->mutex, deadline_ns))
+        ;
 
     int code = lookup->done ? lookup->code : EAI_AGAIN;
 
@@ -123,9 +113,4 @@ int resolve(const char *host, uint16_t port, bool passive, int64_t deadline_ns,
         return code;
     hints.ai_flags &= ~AI_NUMERICHOST;
     return resolve_name(host, number, &hints, deadline_ns, ret_addresses);
-}
-
-const char *resolve_words(int code)
-{
-    return gai_strerror(code);
 }

@@ -12,12 +12,9 @@
 
 /*
  * Stream addresses of host:port, to be freed with freeaddrinfo(). `passive`: to bind to. Returns 0,
- * or a code of getaddrinfo; EAI_AGAIN also when the deadline has passed.
+ * or a code of getaddrinfo, for gai_strerror(); EAI_AGAIN also when the deadline has passed.
  */
 int resolve(const char *host, uint16_t port, bool passive, int64_t deadline_ns,
             struct addrinfo **ret_addresses);
-
-/* The words of a code. */
-const char *resolve_words(int code);
 
 #endif

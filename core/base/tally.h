@@ -17,11 +17,6 @@ struct tally {
     struct tally_row *rows;
 };
 
-#define TALLY_INIT                                                                                 \
-    {                                                                                              \
-        PTHREAD_MUTEX_INITIALIZER, NULL                                                            \
-    }
-
 void tally_init(struct tally *tally);
 void tally_free(struct tally *tally);
 

@@ -43,7 +43,7 @@ size_t text_cut(const char *text, size_t most)
     return size;
 }
 
-/* Of a whole character; U+0080 to U+009F are commands too. */
+/* Whether a whole character is a control character; U+0080 to U+009F are commands too. */
 static bool is_control(const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -71,6 +71,30 @@ void text_make_printable(char *text)
 
         memset(bad, '?', length ? length : 1);
     }
+}
+
+bool text_number(const char *text, int64_t min, int64_t max, int64_t *ret_number)
+{
+    const bool negative = *text == '-';
+    int64_t number = 0;
+
+    text += negative;
+    if (!*text)
+        return false;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        /* Counted downwards, where there is one number more. */
+        if (__builtin_mul_overflow(number, 10, &number) ||
+            __builtin_sub_overflow(number, *text - '0', &number))
+            return false;
+    }
+    if (!negative && __builtin_sub_overflow((int64_t)0, number, &number))
+        return false;
+    if (number < min || number > max)
+        return false;
+    *ret_number = number;
+    return true;
 }
 
 void text_add(struct text *text, const char *format, ...)

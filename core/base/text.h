@@ -8,6 +8,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
 /* Bytes of the UTF-8 character at `text`, 0: it is none, or the end. Overlong forms and surrogates are
  * none. */
@@ -15,12 +17,20 @@ size_t text_character(const char *text);
 /* Bytes of its beginning that have room in `most`, whole characters only; a byte that belongs to none
  * is one by itself. */
 size_t text_cut(const char *text, size_t most);
-/* For "%.*s": its beginning, as text_cut() says. */
+/* The arguments of "%.*s" for the beginning of a text, as text_cut() gives it. */
 #define TEXT_CUT(text, most) (int)text_cut(text, most), (text)
 /* Whether it is UTF-8 without control characters. */
 bool text_is_printable(const char *text);
 /* Makes it such: a control character, and each byte that belongs to no character, becomes '?'s. */
 void text_make_printable(char *text);
+
+/* Whether the `length` bytes at `text` are this word. */
+static inline bool text_is(const char *text, size_t length, const char *word)
+{
+    return strlen(word) == length && !memcmp(text, word, length);
+}
+/* A decimal number that is all of the text, from min to max: '-' at most, then digits; no blanks, no '+'. */
+bool text_number(const char *text, int64_t min, int64_t max, int64_t *ret_number);
 
 /* Text that grows in a buffer of fixed size: what has no room is left out, between characters. */
 struct text {
@@ -31,6 +41,11 @@ static inline struct text text_in(char *buffer, size_t size)
 {
     *buffer = 0;
     return (struct text){.at = buffer, .size = size};
+}
+/* Goes on behind what a buffer holds. */
+static inline struct text text_after(char *buffer, size_t size)
+{
+    return (struct text){.at = buffer, .size = size, .used = strlen(buffer)};
 }
 void text_add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -3,13 +3,14 @@
  * The store of a group that is about to be made: found or served as its identity says, opened, and
  * held for as long as somebody may still read from it.
  *
- * The server of a world is shared with the groups that are made from it; whoever drops it last stops
- * it. A store that is used for other things too, given or inherited, is used as it is: connections cost
- * their server, and some look each up by name. Its calls queue behind each other, so who meets there does not
- * wait in it, but looks again and again.
+ * The server of a world is shared with the groups that are made from it; the last one that releases
+ * it stops it. A store that is used for other things too, given or inherited, is used as it is:
+ * connections cost their server, and some look each up by name. Its calls queue behind each other,
+ * so members that meet in it do not block in a call but poll.
  */
 #include "bootstrap/bootstrap.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@
 #include "base/options.h"
 #include "bootstrap/address.h"
 #include "bootstrap/identity.h"
+#include "bootstrap/launcher.h"
 #include "store/store.h"
 
 enum {
@@ -42,13 +44,13 @@ static const char *variable_of_process(const char *name, void *user)
     return getenv(name);
 }
 
-/* What is left for a call of the store, for which 0 would mean its own default. */
+/* The time left for a call of the store, at least 1 ms: 0 would mean the store's own default. */
 static tutti_status time_left(int64_t deadline_ns, int64_t *ret_ms)
 {
     const int64_t ms = clock_left_ms(deadline_ns, INT_MAX);
 
     if (!ms)
-        return error_set(TUTTI_ERR_TIMEOUT, "the deadline had passed before the store was opened");
+        return error_set(TUTTI_ERR_TIMEOUT, "the timeout had passed before the store was opened");
     *ret_ms = ms;
     return TUTTI_OK;
 }
@@ -68,9 +70,16 @@ static tutti_status serve(const struct identity *identity, struct bootstrap *boo
     free(server);
     if (identity->may_be_client)
         return TUTTI_OK;
+    tutti_error_info info = {.struct_size = sizeof info};
+    if (!tutti_last_error_info(&info) && info.system_errno == EADDRINUSE)
+        return error_prefix("rank 0 cannot serve the store at %s port %u: another job, or a second "
+                            "process with RANK=0, uses this port; give each job its own port and "
+                            "each process its own RANK (TUTTI_STORE_HOST=0 if another process "
+                            "serves this store)",
+                            store->host, store->port);
     return error_prefix(
-        "rank 0 serves the store at %s port %u, which must be an address of this host "
-        "and free (TUTTI_STORE_HOST=0 if another process serves it)",
+        "rank 0 cannot serve the store at %s port %u (it must be an address of this "
+        "host; TUTTI_STORE_HOST=0 if another process serves it)",
         store->host, store->port);
 }
 
@@ -113,6 +122,11 @@ static tutti_status open_store(const tutti_init_options *options, const struct i
                                            : open_file(identity, bootstrap);
 }
 
+void bootstrap_name_keeper(const char *host, unsigned port, char ret_name[BOOTSTRAP_KEEPER_MAX])
+{
+    snprintf(ret_name, BOOTSTRAP_KEEPER_MAX, "rank 0, which serves the store at %s:%u", host, port);
+}
+
 static void say_keeper(const struct identity *identity, struct bootstrap *bootstrap)
 {
     if (identity->given || identity->alone || identity->store.kind != URL_TCP)
@@ -120,8 +134,7 @@ static void say_keeper(const struct identity *identity, struct bootstrap *bootst
     bootstrap->port = identity->store.port;
     snprintf(bootstrap->host, sizeof bootstrap->host, "%s", identity->store.host);
     if (identity->served_by_0)
-        snprintf(bootstrap->keeper, sizeof bootstrap->keeper,
-                 "rank 0, which serves the store at %s:%u", bootstrap->host, bootstrap->port);
+        bootstrap_name_keeper(bootstrap->host, bootstrap->port, bootstrap->keeper);
 }
 
 static tutti_status identify(const tutti_init_options *options, tutti_init_options *ret_known,
@@ -175,19 +188,22 @@ tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadli
     return TUTTI_OK;
 }
 
-tutti_status bootstrap_adopt(struct bootstrap *bootstrap, tutti_store_server *server,
-                             const char *source)
+tutti_status bootstrap_adopt(struct bootstrap *bootstrap, struct launcher *launcher)
 {
-    struct bootstrap_server *shared = server ? calloc(1, sizeof *shared) : NULL;
+    struct bootstrap_server *shared = launcher->server ? calloc(1, sizeof *shared) : NULL;
 
-    if (server && !shared)
+    if (launcher->server && !shared)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the store's server");
     if (shared) {
-        shared->server = server;
+        shared->server = launcher->server;
         shared->holders = 1;
         bootstrap->server = shared;
+        launcher->server = NULL;
     }
-    snprintf(bootstrap->source, sizeof bootstrap->source, "%s", source);
+    snprintf(bootstrap->source, sizeof bootstrap->source, "%s", launcher->source);
+    snprintf(bootstrap->host, sizeof bootstrap->host, "%s", launcher->host);
+    bootstrap->port = launcher->port;
+    bootstrap_name_keeper(bootstrap->host, bootstrap->port, bootstrap->keeper);
     return TUTTI_OK;
 }
 
@@ -245,7 +261,7 @@ tutti_status bootstrap_meet(const struct bootstrap *bootstrap, int64_t ms, tutti
     /* A store that is gone says so before anything is begun. */
     tutti_status status = tutti_store_check(bootstrap->store, &any, 1, ms, &present);
     if (status)
-        return error_prefix("the store in which groups are made cannot be reached");
+        return error_prefix("cannot reach the store, which is needed to make a group");
     *ret_store = tutti_store_ref(bootstrap->store);
     return TUTTI_OK;
 }
@@ -286,7 +302,8 @@ void bootstrap_release(struct bootstrap *bootstrap)
 
     tutti_store_unref(bootstrap->store);
     tutti_store_server *server = bootstrap_take_server(bootstrap);
-    /* Others may still read there why it failed; who is stopped never ends. */
+    /* Others may still read the reason of the failure there. A stopped process never ends, so the
+     * wait is limited. */
     store_server_drain(server, left > DRAIN_LAST_MS ? left : DRAIN_LAST_MS);
     tutti_store_server_stop(server);
     *bootstrap = (struct bootstrap){.store = NULL};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bootstrap: from options and a launcher's environment to who this process is (rank, size) and
- * where it meets the others (a store). Nothing is guessed: what is missing or contradicts itself is
- * an error that names the option or variable, its value, and what to do; a process never becomes
- * «rank 0 of 1» unless it was told so.
+ * Bootstrap: finds, from options and a launcher's environment, the rank and size of this process
+ * and the store where it meets the others. Nothing is guessed: what is missing or contradicts
+ * itself is an error that names the option or variable, its value, and what to do; a process never
+ * becomes «rank 0 of 1» unless it was told so.
  *
  * Order of belief: the options, TUTTI_STORE, torchrun's variables. Other launchers' variables (Open
  * MPI, PMI, PMIx, Slurm, Flux) only contradict.
@@ -18,6 +18,10 @@
 #include <tutti/status.h>
 #include <tutti/store.h>
 
+enum { BOOTSTRAP_KEEPER_MAX = 320 };
+
+struct launcher;
+
 struct bootstrap {
     int rank, size;
     tutti_store *store; /* holds a reference */
@@ -25,14 +29,15 @@ struct bootstrap {
     struct bootstrap_server *server; /* this process hosts the store; NULL: somebody else does */
     char run_id[128];                /* no '/' in it: it becomes a part of keys */
     int restart;                     /* attempt of the launcher, 0 first */
-    char source[256];                /* in words: where rank, size and store came from */
+    char source[256];                /* where rank, size and store came from, for messages */
     char bind_address[46];           /* numeric; the local end of the route to the rendezvous */
     char host[256];                  /* of a tcp store; "": it was given, or is a file */
     uint16_t port;
-    char keeper[320]; /* which member serves the store, in words; "": none, as far as is known */
-    int64_t earlier;  /* how often this process has met under that name before; bootstrap_count() */
-    uint64_t nonce;   /* of a count that was not answered; 0: none */
-    bool was_here;    /* this rank has met in this very store before, in whatever process */
+    char keeper
+        [BOOTSTRAP_KEEPER_MAX]; /* the member that serves the store, for messages; "": none, as far as is known */
+    int64_t earlier; /* how often this process has met under that name before; bootstrap_count() */
+    uint64_t nonce;  /* of a count that was not answered; 0: none */
+    bool was_here;   /* this rank has met in this very store before, in whatever process */
     int64_t deadline_ns; /* CLOCK_MONOTONIC; as given to bootstrap_resolve() */
 };
 
@@ -47,14 +52,15 @@ struct bootstrap {
 tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadline_ns,
                                struct bootstrap *ret_bootstrap);
 
-/* Who this process is, and nothing else of the struct: rank, size, run_id, restart, source. Opens
- * nothing and waits for nobody. INVALID_ARGUMENT, NEWER_CALLER as above. */
+/* The identity of this process, and nothing else of the struct: rank, size, run_id, restart,
+ * source. Opens nothing and waits for nobody. INVALID_ARGUMENT, NEWER_CALLER as above. */
 tutti_status bootstrap_identify(const tutti_init_options *options, struct bootstrap *ret_bootstrap);
 
-/* A store that was given came from a launcher: its server, if this process has it, is the bootstrap's
- * from now on, and `source` says where all this is from. */
-tutti_status bootstrap_adopt(struct bootstrap *bootstrap, tutti_store_server *server,
-                             const char *source);
+/* The store that was given came from a launcher: its server, if this process has it, is the bootstrap's from
+ * now on; rank 0 serves it, and where all this is from is the launcher's to say. */
+tutti_status bootstrap_adopt(struct bootstrap *bootstrap, struct launcher *launcher);
+/* "rank 0, which serves the store at HOST:PORT" */
+void bootstrap_name_keeper(const char *host, unsigned port, char ret_name[BOOTSTRAP_KEEPER_MAX]);
 
 /*
  * Counts in the store how often this process has met there as this rank under that name (one part of
@@ -64,8 +70,8 @@ tutti_status bootstrap_adopt(struct bootstrap *bootstrap, tutti_store_server *se
  */
 tutti_status bootstrap_count(struct bootstrap *bootstrap, const char *name);
 
-/* Whether the server of the store has ended, and was the one of a world that this rank has left: who
- * serves the next one may not have come yet. */
+/* Whether the server of the store has ended and belonged to a world that this rank has left: the
+ * server of the next world may not have started yet. */
 bool bootstrap_is_outlived(const struct bootstrap *bootstrap);
 /* Whether rank 0 is gone with the store that it served; then that is the thread's error. */
 bool bootstrap_lost_rank_0(const struct bootstrap *bootstrap);

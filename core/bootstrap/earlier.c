@@ -15,14 +15,16 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "base/boot.h"
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/number.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "bootstrap/bootstrap.h"
 
 enum {
@@ -33,26 +35,45 @@ enum {
     TRIES = 1000
 };
 
-/* No two processes have the same, not even one after the other: boot, id and start. */
-static void describe_process(char ret_process[PROCESS_ROOM])
+/* No two processes have the same, not even one after the other: boot, id and start. False: `pid` does not run. */
+static bool describe_process(pid_t pid, char ret_process[PROCESS_ROOM])
 {
-    char boot[BOOT_ID_ROOM], stat[1024] = "";
+    char boot[BOOT_ID_ROOM], path[64] = "/proc/self/stat", stat[1024] = "", state = 'Z';
     unsigned long long start = 0;
-    FILE *file = fopen("/proc/self/stat", "re");
+
+    if (pid != getpid())
+        snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
 
     boot_id(boot);
     if (file) {
         const char *after = fgets(stat, sizeof stat, file) ? strrchr(stat, ')') : NULL;
 
-        /* The fields behind the name are the 3rd and later ones; the start is the 22nd. */
+        /* The fields after the name are the 3rd and later ones: the state, and the start as the 22nd. */
         if (after)
             (void)sscanf(after + 1,
-                         " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                         " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
                          "%*s %llu",
-                         &start);
+                         &state, &start);
         fclose(file);
     }
-    (void)snprintf(ret_process, PROCESS_ROOM, "%s/%d/%llu", boot, (int)getpid(), start);
+    (void)snprintf(ret_process, PROCESS_ROOM, "%s/%d/%llu", boot, (int)pid, start);
+    return start && state != 'Z' && state != 'X';
+}
+
+/* Two processes with one rank: the other one runs, too. Processes of other hosts or PID namespaces are not found. */
+static void warn_of_twin(int rank, const char *process)
+{
+    char found[PROCESS_ROOM];
+    const char *slash = strchr(process, '/');
+    const int pid = slash ? atoi(slash + 1) : 0;
+
+    if (pid > 0 && pid != getpid() && describe_process(pid, found) && !strcmp(found, process))
+        log_line(
+            LOG_WARN, rank,
+            "rank %d was started twice: process %d and process %d (this one) both run; give each "
+            "process its own RANK",
+            rank, pid, (int)getpid());
 }
 
 /* "COUNT PROCESS NONCE", the last so that no two writes are alike. */
@@ -72,7 +93,7 @@ static bool read_value(const tutti_store_value *value, int64_t *ret_count,
         return false;
     *space = *last = 0;
     strcpy(ret_process, space + 1);
-    return number_parse(text, 0, INT64_MAX - 1, ret_count);
+    return text_number(text, 0, INT64_MAX - 1, ret_count);
 }
 
 static bool ends_with(const tutti_store_value *value, const char *text)
@@ -99,7 +120,7 @@ tutti_status bootstrap_count(struct bootstrap *bootstrap, const char *name)
         getrandom(&bootstrap->nonce, sizeof bootstrap->nonce, 0) != sizeof bootstrap->nonce)
         return error_set_errno(TUTTI_ERR_SYSTEM, errno, "no random numbers");
     snprintf(nonce, sizeof nonce, "%016" PRIx64, bootstrap->nonce);
-    describe_process(own);
+    (void)describe_process(getpid(), own);
     snprintf(key, sizeof key, "tutti/%s/%d/met/%s/%d", bootstrap->run_id, bootstrap->restart, name,
              bootstrap->rank);
     for (int i = 0; i < TRIES && !status; i++) {
@@ -114,8 +135,10 @@ tutti_status bootstrap_count(struct bootstrap *bootstrap, const char *name)
         const bool is_own = ends_with(&found, nonce);
         if (!read_value(&found, &count, process))
             status = error_set(TUTTI_ERR_STORE, "the key \"/%s\" in the store is damaged", key);
+        else if (!is_own && !strcmp(process, own))
+            count++;
         else if (!is_own)
-            count += !strcmp(process, own);
+            warn_of_twin(bootstrap->rank, process);
         bootstrap->was_here = i > 0 || !is_own || count;
         if (is_own && !status) {
             tutti_store_value_free(&found);

@@ -4,9 +4,9 @@
  * WORLD_SIZE. A pair is never mixed from two places. For the store: options.store, the URL,
  * TUTTI_STORE (a launcher of ours serves it), MASTER_ADDR and MASTER_PORT.
  *
- * Who serves a tcp store follows torch: with TORCHELASTIC_USE_AGENT_STORE=True and the address of
- * MASTER_ADDR and MASTER_PORT the launcher does, else rank 0. TUTTI_STORE_HOST=0 says that somebody
- * else does in any case, 1 that rank 0 does.
+ * The server of a tcp store is chosen as torch does: with TORCHELASTIC_USE_AGENT_STORE=True and the
+ * address of MASTER_ADDR and MASTER_PORT the launcher serves it, else rank 0. TUTTI_STORE_HOST=0
+ * says that another process serves it in any case, 1 that rank 0 does.
  */
 #include "bootstrap/identity.h"
 
@@ -15,7 +15,7 @@
 #include <sys/auxv.h>
 
 #include "base/error.h"
-#include "base/number.h"
+#include "base/text.h"
 
 enum { RESTARTS_MAX = 1000000 };
 
@@ -44,16 +44,16 @@ static tutti_status get_number(const struct reader *reader, const char *name, in
 
     if (!value)
         return TUTTI_OK;
-    if (!number_parse(value, min, max, &number))
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s=%.64s: not a number of %lld to %lld", name,
-                         value, (long long)min, (long long)max);
+    if (!text_number(value, min, max, &number))
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s=%.64s is not a number from %lld to %lld",
+                         name, value, (long long)min, (long long)max);
     *ret_number = (int)number;
     return TUTTI_OK;
 }
 
 /* ---- rank and size ---- */
 
-/* What launchers tell their processes, as far as it shows that there is more than one of them. */
+/* The variables by which launchers tell their processes that there is more than one of them. */
 static const struct {
     const char *name;
     int64_t alone; /* the largest value that a process on its own may see */
@@ -68,8 +68,8 @@ const char *identity_evidence(identity_variable_fn variable, void *user)
         const char *value = variable(evidence[i].name, user);
         int64_t number;
 
-        /* What is not a number shows that a launcher was here, and nothing that could clear it. */
-        if (value && *value && !number_parse(value, 0, evidence[i].alone, &number))
+        /* A value that is no number shows that a launcher was here, and clears nothing. */
+        if (value && *value && !text_number(value, 0, evidence[i].alone, &number))
             return evidence[i].name;
     }
     return NULL;
@@ -82,24 +82,25 @@ static tutti_status nothing_known(const struct reader *reader)
     if (name)
         return error_set(
             TUTTI_ERR_INVALID_ARGUMENT,
-            "%s=%.64s says that this is one of several processes, but RANK and "
-            "WORLD_SIZE are not set, which tutti reads; %slet the launcher set RANK, "
-            "WORLD_SIZE, MASTER_ADDR and MASTER_PORT, start the program with `tutti run "
-            "-n 4 PROGRAM`, or give rank and world_size in the options",
+            "%s=%.64s says that this is one of several processes, but RANK and WORLD_SIZE are not "
+            "set; %sstart the program with `tutti run -n 4 PROGRAM`, let the launcher set RANK, "
+            "WORLD_SIZE, MASTER_ADDR and MASTER_PORT, or give rank and world_size in the options",
             name, get(reader, name),
             strncmp(name, "SLURM_", 6) ? ""
-                                       : "give srun --mpi=pmi2 (where MPICH is installed) or "
-                                         "--mpi=pmix (Open MPI), by which tutti asks it, ");
+                                       : "use srun --mpi=pmi2 (MPICH) or --mpi=pmix (Open MPI), ");
     return error_set(
         TUTTI_ERR_INVALID_ARGUMENT,
         "cannot tell which rank this is: RANK and WORLD_SIZE are not set. Start it with: "
         "tutti run -n 4 PROGRAM");
 }
 
-static tutti_status one_of_two_missing(const char *there, const char *missing)
+static tutti_status one_of_two_missing(const struct reader *reader, const char *there,
+                                       const char *missing)
 {
-    return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s is set and %s is not; both are needed", there,
-                     missing);
+    const bool empty = reader->variable(missing, reader->user) != NULL;
+
+    return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s is set and %s is %s; both are needed", there,
+                     missing, empty ? "empty" : "not");
 }
 
 static tutti_status rank_from_environment(struct reader *reader, struct identity *identity)
@@ -113,9 +114,9 @@ static tutti_status rank_from_environment(struct reader *reader, struct identity
     if (!identity->size && identity->rank < 0)
         return nothing_known(reader);
     if (!identity->size)
-        return one_of_two_missing("RANK", "WORLD_SIZE");
+        return one_of_two_missing(reader, "RANK", "WORLD_SIZE");
     if (identity->rank < 0)
-        return one_of_two_missing("WORLD_SIZE", "RANK");
+        return one_of_two_missing(reader, "WORLD_SIZE", "RANK");
     if (identity->rank >= identity->size)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "RANK=%d and WORLD_SIZE=%d: ranks are 0 to WORLD_SIZE - 1", identity->rank,
@@ -147,7 +148,8 @@ static tutti_status rank_and_size(struct reader *reader, struct identity *identi
         if (url_tells && ((url->rank >= 0 && url->rank != options->rank) ||
                           (url->world_size && url->world_size != options->world_size)))
             return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                             "the options say rank %d of %d, their init_url %.256s another",
+                             "the options say rank %d of %d, but init_url %.256s says otherwise; "
+                             "give rank and world_size in one place",
                              options->rank, options->world_size, options->init_url);
         reader->told = true;
         return take_pair("options", options->rank, options->world_size, identity);
@@ -179,11 +181,11 @@ static tutti_status check_not_alone(const struct reader *reader, const struct id
 
     if (!name)
         return TUTTI_OK;
-    return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                     "WORLD_SIZE=1, but %s=%.64s says that this is one of several processes; each "
-                     "would work alone. Unset %s if that is wanted, or give world_size 1 in the "
-                     "options",
-                     name, get(reader, name), name);
+    return error_set(
+        TUTTI_ERR_INVALID_ARGUMENT,
+        "WORLD_SIZE=1, but %s=%.64s says that this is one of several processes; each would run "
+        "alone. If you want that, unset %s or give world_size 1 in the options",
+        name, get(reader, name), name);
 }
 
 /* ---- the store ---- */
@@ -200,9 +202,9 @@ static tutti_status store_from_master(const struct reader *reader, struct identi
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "no meeting place: set MASTER_ADDR and MASTER_PORT (or TUTTI_STORE)");
     if (!address)
-        return one_of_two_missing("MASTER_PORT", "MASTER_ADDR");
+        return one_of_two_missing(reader, "MASTER_PORT", "MASTER_ADDR");
     if (!port)
-        return one_of_two_missing("MASTER_ADDR", "MASTER_PORT");
+        return one_of_two_missing(reader, "MASTER_ADDR", "MASTER_PORT");
     identity->store.kind = URL_TCP;
     identity->store.port = (uint16_t)port;
     return url_take_host("MASTER_ADDR", address, identity->store.host);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who this process is and which store it shall use, as the options and the environment say. Pure:
- * it reads variables through a function and opens nothing, so that tests and the fuzzer can bring
- * their own environment.
+ * Finds the identity of this process and the store that it uses, from the options and the
+ * environment. Pure: it reads variables through a function and opens nothing, so that tests and the
+ * fuzzer can bring their own environment.
  */
 #ifndef TUTTI_BOOTSTRAP_IDENTITY_H
 #define TUTTI_BOOTSTRAP_IDENTITY_H
@@ -37,7 +37,7 @@ struct identity {
 tutti_status identity_resolve(const tutti_init_options *options, identity_variable_fn variable,
                               void *user, struct identity *ret_identity);
 
-/* What a value of TUTTI_STORE says; INVALID_ARGUMENT when it makes no sense. */
+/* Parses a value of TUTTI_STORE; INVALID_ARGUMENT when it makes no sense. */
 tutti_status identity_store(const char *value, struct url *ret_store);
 
 /* The name of a launcher's variable that says that this process is one of several, NULL: none does. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/number.h"
+#include "base/text.h"
 
 enum { NUMBER_TEXT_MAX = 20 };
 
@@ -27,7 +27,7 @@ static bool take_number(const char *text, size_t length, int64_t min, int64_t ma
         return false;
     memcpy(digits, text, length);
     digits[length] = 0;
-    return number_parse(digits, min, max, ret_number);
+    return text_number(digits, min, max, ret_number);
 }
 
 tutti_status url_take_host(const char *source, const char *host, char ret_host[URL_HOST_MAX + 1])
@@ -35,8 +35,9 @@ tutti_status url_take_host(const char *source, const char *host, char ret_host[U
     const size_t n = strlen(host);
 
     if (n == 0 || n > URL_HOST_MAX)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s=%.256s: a host has 1 to %d letters",
-                         source, host, URL_HOST_MAX);
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "%s=%.256s: a host name has 1 to %d characters", source, host,
+                         URL_HOST_MAX);
     for (size_t i = 0; i < n; i++) {
         if (host[i] <= ' ' || host[i] > '~' || strchr("/[]?@", host[i]))
             return error_set(TUTTI_ERR_INVALID_ARGUMENT,
@@ -44,8 +45,8 @@ tutti_status url_take_host(const char *source, const char *host, char ret_host[U
     }
     if (!strcmp(host, "0.0.0.0") || !strcmp(host, "::"))
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "%s=%s: this means every interface of a host and no host in particular; "
-                         "give the address by which the other members reach it",
+                         "%s=%s: this address means all interfaces of a host; give an address of "
+                         "rank 0's host that the other ranks can reach",
                          source, host);
     memcpy(ret_host, host, n + 1);
     return TUTTI_OK;
@@ -71,7 +72,7 @@ static tutti_status parse_tcp(const char *source, const char *text, const char *
     if (!last || !colon || colon >= end || *colon != ':')
         return bad(source, text, "no HOST:PORT");
     if (!take_number(colon + 1, (size_t)(end - colon - 1), 1, UINT16_MAX, &port))
-        return bad(source, text, "the port is not a number of 1 to 65535");
+        return bad(source, text, "the port is not a number from 1 to 65535");
     if (last - at > URL_HOST_MAX)
         return bad(source, text, "the host is too long");
     memcpy(host, at, (size_t)(last - at));
@@ -85,7 +86,7 @@ static tutti_status parse_file(const char *source, const char *text, const char 
                                struct url *url)
 {
     if (length < 2 || *at != '/')
-        return bad(source, text, "the path is not absolute: three slashes, file:///PATH");
+        return bad(source, text, "the path is not absolute; write three slashes, file:///PATH");
     if (length >= sizeof url->path)
         return bad(source, text, "the path is too long");
     url->kind = URL_FILE;
@@ -104,18 +105,18 @@ static tutti_status parse_parameter(const char *source, const char *text, const 
     if (length >= strlen(rank) && !strncmp(at, rank, strlen(rank))) {
         if (url->rank >= 0 ||
             !take_number(at + strlen(rank), length - strlen(rank), 0, URL_MEMBERS_MAX - 1, &number))
-            return bad(source, text, "rank is not one number of 0 to 65534");
+            return bad(source, text, "rank is not one number from 0 to 65534");
         url->rank = (int)number;
         return TUTTI_OK;
     }
     if (length >= strlen(world_size) && !strncmp(at, world_size, strlen(world_size))) {
         if (url->world_size || !take_number(at + strlen(world_size), length - strlen(world_size), 1,
                                             URL_MEMBERS_MAX, &number))
-            return bad(source, text, "world_size is not one number of 1 to 65535");
+            return bad(source, text, "world_size is not one number from 1 to 65535");
         url->world_size = (int)number;
         return TUTTI_OK;
     }
-    return bad(source, text, "the parameters are rank and world_size");
+    return bad(source, text, "only the parameters rank and world_size are known");
 }
 
 tutti_status url_parse(const char *source, const char *text, struct url *ret_url)
@@ -134,7 +135,7 @@ tutti_status url_parse(const char *source, const char *text, struct url *ret_url
     else if (!strncmp(text, "file://", scheme))
         status = parse_file(source, text, at, length, &url);
     else if (strncmp(text, "env://", scheme))
-        status = bad(source, text, "an unknown scheme");
+        status = bad(source, text, "the scheme is unknown");
     else if (length)
         status = bad(source, text, "env:// takes no host or path");
 

@@ -27,7 +27,7 @@ struct url {
     char path[PATH_MAX];         /* file; absolute */
 };
 
-/* `source` ("init_url", "TUTTI_STORE") begins the error's words. */
+/* `source` ("init_url", "TUTTI_STORE") begins the error's message. */
 tutti_status url_parse(const char *source, const char *text, struct url *ret_url);
 
 /* Checks a host on its own (MASTER_ADDR) and copies it. */

@@ -7,14 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "collective/call.h"
 #include "collective/side.h"
-
-static struct collective all_to_all_call(const char *function)
-{
-    return (struct collective){.function = function,
-                               .words = {.op = -1, .root = -1, .operation = OPERATION_ALL_TO_ALL}};
-}
 
 static uint64_t block_bytes(const struct side *side, int i)
 {
@@ -118,62 +111,53 @@ static tutti_status copy_input(const struct tutti_group *group, struct collectiv
     return TUTTI_OK;
 }
 
-/* `uneven`: a form in which each pair of members has a size of its own. */
-static tutti_status all_to_all(tutti_group *group, struct collective *c, tutti_status status,
-                               struct side *in, struct side *out, bool uneven, tutti_work **work)
+/* Both forms are of one kind. But for even blocks each pair of members has a size of its own. */
+static tutti_status all_to_all(const char *function, tutti_group *group, struct form from,
+                               struct form to, const tutti_options *options, tutti_work **work)
 {
+    struct collective c = collective_of(function, OPERATION_ALL_TO_ALL, -1, -1);
+    struct side in, out;
     bool in_place = false;
+    tutti_status status = call_check(group, options, &c.timeout_ms);
 
     if (!status)
-        status = side_same_dtype(in, out);
-    if (!status && side_block_count(in, group->rank) != side_block_count(out, group->rank))
+        status = side_blocks(group, &c, &from, "the input", TENSOR_READ, &in);
+    if (!status)
+        status = side_blocks(group, &c, &to, "the output", TENSOR_WRITTEN, &out);
+    if (!status)
+        status = side_same_dtype(&in, &out);
+    if (!status && side_block_count(&in, group->rank) != side_block_count(&out, group->rank))
         status = error_set(TUTTI_ERR_INVALID_ARGUMENT,
                            "rank %d sends %llu elements to itself and expects %llu", group->rank,
-                           (unsigned long long)side_block_count(in, group->rank),
-                           (unsigned long long)side_block_count(out, group->rank));
+                           (unsigned long long)side_block_count(&in, group->rank),
+                           (unsigned long long)side_block_count(&out, group->rank));
     if (!status)
-        status = side_check_distinct(group, c, out);
+        status = side_check_distinct(group, &c, &out);
     if (!status)
-        status = look_for_overlap(group, in, out, &in_place);
+        status = look_for_overlap(group, &in, &out, &in_place);
     if (!status && in_place)
-        status = copy_input(group, c, in);
+        status = copy_input(group, &c, &in);
     if (!status) {
-        in->uneven = out->uneven = uneven;
-        side_describe(c, group, SIDE_IN, in, false, side_block_count(in, group->rank));
-        side_describe(c, group, SIDE_OUT, out, false, side_block_count(out, group->rank));
-        c->in = in->blocks;
-        c->out = out->blocks;
+        in.uneven = out.uneven = from.kind != FORM_EVEN;
+        side_describe(&c, group, SIDE_IN, &in, false, side_block_count(&in, group->rank));
+        side_describe(&c, group, SIDE_OUT, &out, false, side_block_count(&out, group->rank));
+        c.in = in.blocks;
+        c.out = out.blocks;
     }
-    return collective_run(group, c, status, work);
+    return collective_run(group, &c, status, work);
 }
 
 tutti_status tutti_all_to_all(tutti_group *group, const tutti_tensor *in, const tutti_tensor *out,
                               const tutti_options *options, tutti_work **work)
 {
-    struct collective c = all_to_all_call(__func__);
-    struct side ins, outs;
-    tutti_status status = call_check(group, options, &c.timeout_ms);
-
-    if (!status)
-        status = side_blocks(group, &c, in, "the input", TENSOR_READ, &ins);
-    if (!status)
-        status = side_blocks(group, &c, out, "the output", TENSOR_WRITTEN, &outs);
-    return all_to_all(group, &c, status, &ins, &outs, false, work);
+    return all_to_all(__func__, group, form_even(in), form_even(out), options, work);
 }
 
 tutti_status tutti_all_to_all_list(tutti_group *group, const tutti_tensor *const *ins,
                                    const tutti_tensor *const *outs, const tutti_options *options,
                                    tutti_work **work)
 {
-    struct collective c = all_to_all_call(__func__);
-    struct side in, out;
-    tutti_status status = call_check(group, options, &c.timeout_ms);
-
-    if (!status)
-        status = side_list(group, &c, ins, "the input", TENSOR_READ, &in);
-    if (!status)
-        status = side_list(group, &c, outs, "the output", TENSOR_WRITTEN, &out);
-    return all_to_all(group, &c, status, &in, &out, true, work);
+    return all_to_all(__func__, group, form_list(ins), form_list(outs), options, work);
 }
 
 tutti_status tutti_all_to_all_v(tutti_group *group, const tutti_tensor *in,
@@ -182,14 +166,6 @@ tutti_status tutti_all_to_all_v(tutti_group *group, const tutti_tensor *in,
                                 const int64_t *out_offsets, const tutti_options *options,
                                 tutti_work **work)
 {
-    struct collective c = all_to_all_call(__func__);
-    struct side ins, outs;
-    tutti_status status = call_check(group, options, &c.timeout_ms);
-
-    if (!status)
-        status = side_counts(group, &c, in, in_counts, in_offsets, "the input", TENSOR_READ, &ins);
-    if (!status)
-        status = side_counts(group, &c, out, out_counts, out_offsets, "the output", TENSOR_WRITTEN,
-                             &outs);
-    return all_to_all(group, &c, status, &ins, &outs, true, work);
+    return all_to_all(__func__, group, form_counts(in, in_counts, in_offsets),
+                      form_counts(out, out_counts, out_offsets), options, work);
 }

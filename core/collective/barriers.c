@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* barrier and monitored_barrier of the public API. */
 #include "collective/call.h"
-#include "collective/collective.h"
 
 static tutti_status barrier(const char *function, tutti_group *group, enum operation operation,
                             const tutti_options *options, tutti_work **work)
 {
-    struct collective c = {.function = function,
-                           .words = {.op = -1, .root = -1, .operation = (uint8_t)operation}};
+    struct collective c = collective_of(function, operation, -1, -1);
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
     return collective_run(group, &c, status, work);

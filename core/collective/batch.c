@@ -3,12 +3,16 @@
  * Coalesced batches.
  *
  * Between begin and end the calls of the thread that began are checked and kept in their final form;
- * the end gives them their numbers and starts them under one baton, so that no other thread's call
- * comes between. That nothing is started before makes a batch with a refused call void as a whole:
+ * the end gives them their numbers and starts them under one hold of the progress lock, so that no other thread's
+ * call comes between. That nothing is started before makes a batch with a refused call void as a whole:
  * a member that went on with the rest would leave the others waiting in the middle of it.
  *
  * Each call becomes a work without a handle, a part of the batch's own, which is complete when its
  * last part is.
+ *
+ * The group lists its open batches under the engine's lock, as it does its works: each belongs to one thread,
+ * by a number that no other thread ever gets. A thread that ends with a batch open leaves it in the list;
+ * group_free() frees it, with a warning. A call without open batches reads one counter and takes no lock.
  */
 #include <tutti/batch.h>
 
@@ -17,7 +21,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "collective/batch.h"
-#include "collective/call.h"
+#include "progress/progress.h"
 #include "reduce/op.h"
 
 struct entry {
@@ -43,9 +47,16 @@ struct whole {
     struct tutti_work work;
 };
 
-static _Thread_local char this_thread; /* its address names the thread */
+/* The number of the calling thread, from 1. */
+static uint64_t this_thread(void)
+{
+    static _Atomic uint64_t threads;
+    static _Thread_local uint64_t number;
 
-/* ---- what is open ---- */
+    if (!number)
+        number = atomic_fetch_add(&threads, 1) + 1;
+    return number;
+}
 
 static void batch_free(struct open_batch *open)
 {
@@ -70,12 +81,13 @@ static void batch_free(struct open_batch *open)
 
 struct batch *batch_find(struct tutti_group *group)
 {
+    const uint64_t thread = this_thread();
     struct open_batch *open;
 
     if (group->fork_generation != fork_current())
         return NULL;
     pthread_mutex_lock(&group->context->engine.lock);
-    for (open = group->batches; open && open->thread != &this_thread; open = open->next)
+    for (open = group->works.batches; open && open->thread != thread; open = open->next)
         ;
     pthread_mutex_unlock(&group->context->engine.lock);
     return (struct batch *)open;
@@ -88,17 +100,18 @@ tutti_status tutti_batch_begin(tutti_group *group)
     if (status)
         return status;
     if (batch_of(group))
-        return error_set(TUTTI_ERR_BUSY,
-                         "a batch of this thread is open on the group: end it first");
+        return error_set(
+            TUTTI_ERR_BUSY,
+            "tutti_batch_begin: a batch of this thread is open on the group: end it first");
     struct batch *batch = calloc(1, sizeof *batch);
     if (!batch)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a batch");
-    batch->open = (struct open_batch){.thread = &this_thread, .free = batch_free};
+    batch->open = (struct open_batch){.thread = this_thread(), .free = batch_free};
     batch->last = &batch->first;
     pthread_mutex_lock(&group->context->engine.lock);
-    batch->open.next = group->batches;
-    group->batches = &batch->open;
-    atomic_fetch_add(&group->open_batches, 1);
+    batch->open.next = group->works.batches;
+    group->works.batches = &batch->open;
+    atomic_fetch_add(&group->works.open_batches, 1);
     pthread_mutex_unlock(&group->context->engine.lock);
     return TUTTI_OK;
 }
@@ -106,23 +119,13 @@ tutti_status tutti_batch_begin(tutti_group *group)
 static void take_out(struct tutti_group *group, struct batch *batch)
 {
     pthread_mutex_lock(&group->context->engine.lock);
-    for (struct open_batch **at = &group->batches; *at; at = &(*at)->next)
+    for (struct open_batch **at = &group->works.batches; *at; at = &(*at)->next)
         if (*at == &batch->open) {
             *at = batch->open.next;
             break;
         }
-    atomic_fetch_sub(&group->open_batches, 1);
+    atomic_fetch_sub(&group->works.open_batches, 1);
     pthread_mutex_unlock(&group->context->engine.lock);
-}
-
-/* ---- what is kept ---- */
-
-static void refuse(struct batch *batch, tutti_status status)
-{
-    if (batch->refused)
-        return;
-    batch->refused = status;
-    error_keep(&batch->error);
 }
 
 /* The new entry; NULL: refused, and why. */
@@ -136,10 +139,12 @@ static struct entry *add(struct batch *batch, const char *function, bool wants,
     struct entry *entry = *status ? NULL : calloc(1, sizeof *entry);
     if (!*status && !entry)
         *status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a call of a batch");
-    if (*status) {
-        refuse(batch, *status);
-        return NULL;
+    if (*status && !batch->refused) {
+        batch->refused = *status;
+        error_keep(&batch->error);
     }
+    if (*status)
+        return NULL;
     *batch->last = entry;
     batch->last = &entry->next;
     return entry;
@@ -172,15 +177,13 @@ tutti_status batch_add_message(struct batch *batch, struct message *m, tutti_sta
     return status;
 }
 
-/* ---- the end ---- */
-
 static void release(struct tutti_work *work)
 {
     atomic_fetch_sub(&work->engine->works, 1);
     free((char *)work - offsetof(struct whole, work));
 }
 
-static tutti_status whole_new(struct engine *engine, struct whole **ret_whole)
+static tutti_status whole_new(struct progress_engine *engine, struct whole **ret_whole)
 {
     struct whole *whole = calloc(1, sizeof *whole);
 
@@ -200,12 +203,13 @@ static tutti_status whole_new(struct engine *engine, struct whole **ret_whole)
     return TUTTI_OK;
 }
 
-static bool has_collective(const struct batch *batch)
+/* NULL: it has messages alone. */
+static const struct collective *first_collective(const struct batch *batch)
 {
     for (const struct entry *entry = batch->first; entry; entry = entry->next)
         if (!entry->is_message)
-            return true;
-    return false;
+            return &entry->collective;
+    return NULL;
 }
 
 /* All memory first, so that hardly anything can fail between the first call and the last. */
@@ -222,16 +226,15 @@ static tutti_status allocate(struct tutti_group *group, struct batch *batch, str
     return TUTTI_OK;
 }
 
-/* With the baton. The group has ended, which the first collective of the batch would have met. */
+/* Under the progress lock. The group has ended, which the first collective of the batch would have met. */
 static tutti_status refuse_all(struct tutti_group *group, const struct batch *batch)
 {
-    for (const struct entry *entry = batch->first; entry; entry = entry->next)
-        if (!entry->is_message)
-            return group_refuse(group, &entry->collective.words, entry->collective.bytes);
-    return group_verdict(group);
+    const struct collective *first = first_collective(batch);
+
+    return first ? group_refuse(group, &first->fields, first->bytes) : group_refuse_message(group);
 }
 
-/* With the baton. What cannot be started fails the work, and nothing that comes after is started: the
+/* Under the progress lock. What cannot be started fails the work, and nothing that comes after is started: the
  * others will miss the same call of this member. */
 static void start(struct tutti_group *group, struct batch *batch, struct whole *whole)
 {
@@ -264,7 +267,7 @@ tutti_status tutti_batch_end(tutti_group *group, tutti_work **work)
 
     if (status)
         return status;
-    struct engine *engine = &group->context->engine;
+    struct progress_engine *engine = &group->context->engine;
     struct batch *batch = batch_of(group);
     struct whole *whole = NULL;
     if (!batch)
@@ -282,7 +285,7 @@ tutti_status tutti_batch_end(tutti_group *group, tutti_work **work)
             start(group, batch, whole);
         engine_release(engine);
     }
-    if (!batch->refused && has_collective(batch) && group_others_wait(group, status))
+    if (!batch->refused && first_collective(batch) && group_others_wait(group, status))
         status = group_end_by_own(group, status);
     batch_free(&batch->open);
     if (status && whole) {

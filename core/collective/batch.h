@@ -1,11 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a call joins a batch, for those who would start it otherwise. */
+/* Messages, and whether a call joins a batch, for functions that would start it otherwise. */
 #ifndef TUTTI_COLLECTIVE_BATCH_H
 #define TUTTI_COLLECTIVE_BATCH_H
 
-#include "collective/collective.h"
-#include "collective/message.h"
+#include "collective/call.h"
 #include "group/group.h"
+
+/* A send or receive whose arguments have been checked. */
+struct message {
+    const char *function; /* of the public API, for errors about arguments */
+    enum call_kind kind;
+    void *data;
+    struct packed *packed; /* until it is posted */
+    uint64_t bytes;
+    uint64_t tag;
+    uint32_t dtype;
+    int32_t peer;
+    int64_t timeout_ms;
+    bool up_to; /* a shorter message is welcome */
+    /* The places for results that are known when it is complete; NULL: not wanted. */
+    int32_t *ret_source;
+    uint64_t *ret_bytes;
+};
+
+/* Starts it, under the progress lock, and takes m->packed: afterwards the call is in the group's list, or
+ * complete. On failure it is in no list, and has the thread's error. */
+tutti_status message_post(struct tutti_group *group, struct message *m, struct call *call);
 
 struct batch;
 
@@ -14,7 +34,7 @@ struct batch *batch_find(struct tutti_group *group);
 /* The batch that this thread has open on the group; NULL: none. */
 static inline struct batch *batch_of(struct tutti_group *group)
 {
-    return group && atomic_load_explicit(&group->open_batches, memory_order_relaxed)
+    return group && atomic_load_explicit(&group->works.open_batches, memory_order_relaxed)
                ? batch_find(group)
                : NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What every call goes through: its options and tensors are checked, one that is not waited for gets
- * memory, and a wait ends with the call's own words.
+ * memory, and a wait ends with the call's own message.
  *
  * Memory of calls is the group's, taken from a list of free ones and given back when both the
  * operation and its handle are through with it. A group that is freed before its handles leaves them
@@ -57,8 +57,9 @@ tutti_status call_tensor(const tutti_tensor *tensor, const char *what, enum tens
     const int32_t device = tensor->device.type & ~TUTTI_DEVICE_READ_ONLY;
     if (device != TUTTI_DEVICE_CPU && device != TUTTI_DEVICE_CUDA_HOST)
         return error_set(TUTTI_ERR_UNSUPPORTED,
-                         "%s is on a device of type %d; this backend takes host memory", what,
-                         device);
+                         "%s is on a device of type %d; tensors are in host memory, which is "
+                         "device.type TUTTI_DEVICE_CPU",
+                         what, device);
     if (use & TENSOR_WRITTEN && tensor->device.type & TUTTI_DEVICE_READ_ONLY)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "%s is read-only, but the operation writes it here; give it a copy", what);
@@ -70,11 +71,12 @@ tutti_status call_tensor(const tutti_tensor *tensor, const char *what, enum tens
     return TUTTI_OK;
 }
 
-/* The lists are under the engine's lock, not the baton: who completes a work holds that already. */
+/* The lists are under the engine's lock, not the progress lock: the thread that completes a work
+ * already holds the progress lock. */
 static void release(struct tutti_work *work)
 {
     struct async_call *async = call_of_work(work);
-    struct engine *engine = work->engine;
+    struct progress_engine *engine = work->engine;
     struct tutti_group *group = async->call.group;
 
     atomic_fetch_sub(&engine->works, 1);
@@ -82,23 +84,23 @@ static void release(struct tutti_work *work)
     if (async->orphan) {
         free(async);
     } else {
-        *(async->prev ? &async->prev->next : &group->async_calls) = async->next;
+        *(async->prev ? &async->prev->next : &group->works.async_calls) = async->next;
         if (async->next)
             async->next->prev = async->prev;
-        async->next = group->free_calls;
-        group->free_calls = async;
+        async->next = group->works.free_calls;
+        group->works.free_calls = async;
     }
     pthread_mutex_unlock(&engine->lock);
 }
 
 tutti_status call_allocate(struct tutti_group *group, struct async_call **ret_call)
 {
-    struct engine *engine = &group->context->engine;
+    struct progress_engine *engine = &group->context->engine;
 
     pthread_mutex_lock(&engine->lock);
-    struct async_call *async = group->free_calls;
+    struct async_call *async = group->works.free_calls;
     if (async)
-        group->free_calls = async->next;
+        group->works.free_calls = async->next;
     else
         async = malloc(sizeof *async);
     if (async) {
@@ -111,10 +113,10 @@ tutti_status call_allocate(struct tutti_group *group, struct async_call **ret_ca
                      .references = 2,
                      .fork_generation = fork_current(),
                      .source = -1},
-            .next = group->async_calls};
+            .next = group->works.async_calls};
         if (async->next)
             async->next->prev = async;
-        group->async_calls = async;
+        group->works.async_calls = async;
     }
     pthread_mutex_unlock(&engine->lock);
     if (!async)
@@ -134,7 +136,7 @@ void call_give_back(struct async_call *async)
 tutti_status call_started(struct async_call *async, tutti_status status, tutti_work **ret_work)
 {
     struct tutti_group *group = async->call.group;
-    struct engine *engine = async->work.engine;
+    struct progress_engine *engine = async->work.engine;
 
     if (!status)
         (void)group->source.progress(&group->source);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What collectives and messages share: checking arguments, starting, waiting. */
+/* The common part of collectives and messages (arguments, starting, waiting), and the way of a
+ * collective. */
 #ifndef TUTTI_COLLECTIVE_CALL_H
 #define TUTTI_COLLECTIVE_CALL_H
 
 #include <stddef.h>
 
 #include <tutti/collective.h>
+#include <tutti/work.h>
 
 #include "group/group.h"
 #include "tensor/packed.h"
@@ -33,7 +35,7 @@ tutti_status call_allocate(struct tutti_group *group, struct async_call **ret_ca
 /* Gives it back; it was not started. */
 void call_give_back(struct async_call *async);
 /*
- * Ends the start of such a call, which was made with the baton, and releases the baton. OK: moves
+ * Ends the start of such a call, which was made under the progress lock, and releases it. OK: moves
  * things once, and hands the work to the caller, and to the engine if it is not complete. Otherwise
  * nothing was started: the memory goes back, and the status is returned.
  */
@@ -41,5 +43,35 @@ tutti_status call_started(struct async_call *async, tutti_status status, tutti_w
 
 /* Waits for a blocking call and returns its status, with the thread's error set. */
 tutti_status call_wait(struct call *call);
+
+/* A collective call whose arguments have been checked. */
+struct collective {
+    const char *function; /* of the public API, for errors about arguments */
+    struct call_fields fields;
+    struct blocks in, out;
+    uint64_t bytes;          /* of the vector, or of each block */
+    struct call_sizes sizes; /* when the fields have CALL_UNEVEN */
+    struct chain memory;     /* what blocks and sizes point into */
+    struct packed *packed;   /* stand-ins of tensors that are not C-contiguous */
+    int64_t timeout_ms;
+    struct reduce_op *op; /* a reference; NULL: built in, or none */
+};
+
+static inline struct collective collective_of(const char *function, enum operation operation,
+                                              int32_t op, int32_t root)
+{
+    return (struct collective){.function = function,
+                               .fields = {.op = op, .root = root, .operation = (uint8_t)operation}};
+}
+
+/* Runs it, starts it when `work` is given, or keeps it for the batch that this thread has open;
+ * `status` is what checking the arguments came to: if that is an error, it is returned. Takes
+ * c->memory and c->packed in any case. */
+tutti_status collective_run(struct tutti_group *group, struct collective *c, tutti_status status,
+                            tutti_work **work);
+
+/* Number, plan and record of a call that is started now, under the progress lock. Takes c->memory and
+ * c->packed when it returns OK. */
+tutti_status collective_begin(struct tutti_group *group, struct collective *c, struct call *call);
 
 #endif

@@ -3,7 +3,7 @@
  * One collective, from its arguments in their final form to the queue: sequence and signature, then
  * here and now or later.
  *
- * A blocking call whose plan is inline and that nothing is queued before ends under the baton that it
+ * A blocking call whose plan is inline and that nothing is queued before ends under the progress lock that it
  * began with: post, a few spins, done. Whatever does not end there continues in the queue like every
  * other call.
  */
@@ -12,38 +12,38 @@
 
 #include "base/error.h"
 #include "collective/batch.h"
-#include "collective/call.h"
-#include "collective/collective.h"
-#include "group/native.h"
-#include "group/recorder.h"
-#include "group/wrap.h"
+#include "progress/plans.h"
+#include "progress/progress.h"
+#include "progress/recorder.h"
+#include "provider/native.h"
+#include "provider/wrap.h"
 #include "reduce/op.h"
-
-enum { VERDICT_EVERY = 64 };
 
 /* Gives the call its number and its place in the chain of signatures. False: another member has
  * called something else as this number already. */
-static bool next_announce(struct tutti_group *group, const struct call_words *words,
+static bool next_announce(struct tutti_group *group, const struct call_fields *fields,
                           struct announce *ret_announce)
 {
     const struct announce announce = {
-        group->sequence + 1, XXH3_64bits_withSeed(words, sizeof *words, group->signature), *words};
+        group->calls.sequence + 1,
+        XXH3_64bits_withSeed(fields, sizeof *fields, group->calls.signature), *fields};
 
-    group->sequence = announce.sequence;
-    group->signature = announce.signature;
-    group->calls[announce.sequence % GROUP_CALLS_KEPT] = announce;
+    group->calls.sequence = announce.sequence;
+    group->calls.signature = announce.signature;
+    group->comparing.calls[announce.sequence % GROUP_CALLS_KEPT] = announce;
     *ret_announce = announce;
-    return group->sequence > group->last_future || group_compare_futures(group, ret_announce);
+    return group->calls.sequence > group->comparing.last_future ||
+           group_compare_futures(group, ret_announce);
 }
 
 tutti_status collective_begin(struct tutti_group *group, struct collective *c, struct call *call)
 {
-    tutti_status status =
-        group_plan(group, &c->words, c->words.flags & CALL_UNEVEN ? &c->sizes : NULL, &call->plan);
+    tutti_status status = group_plan(group, &c->fields,
+                                     c->fields.flags & CALL_UNEVEN ? &c->sizes : NULL, &call->plan);
 
     if (status)
         return status;
-    call->doomed = !next_announce(group, &c->words, &call->announce);
+    call->stage = next_announce(group, &c->fields, &call->announce) ? CALL_QUEUED : CALL_FAILING;
     call->in = c->in;
     call->out = c->out;
     call->bytes = c->bytes;
@@ -54,22 +54,22 @@ tutti_status collective_begin(struct tutti_group *group, struct collective *c, s
     call->op = c->op;
     c->op = NULL;
     call->timeout_ms = c->timeout_ms;
-    call->state.rests = group->rests;
+    call->state.no_spin = group->needs.no_spin;
     call->kind = CALL_COLLECTIVE;
     call->peer = -1;
     call->plan->users++;
     call->record = record_collective(group, call);
-    if (group->wrappers && !wrappers_begin(group, call))
-        call->doomed = true;
-    group->mapped_bytes += call->plan->mapped_bytes;
-    call_list_append(&group->queue, call);
+    if (group->ways.wrappers && !wrappers_begin(group, call))
+        call_fails(call);
+    group->calls.mapped_bytes += call->plan->mapped_bytes;
+    call_list_append(&group->calls.queue, call);
     return TUTTI_OK;
 }
 
 static tutti_status begin_or_refuse(struct tutti_group *group, struct collective *c,
                                     struct call *call)
 {
-    return group_ended(group) ? group_refuse(group, &c->words, c->bytes)
+    return group_ended(group) ? group_refuse(group, &c->fields, c->bytes)
                               : error_of(c->function, collective_begin(group, c, call));
 }
 
@@ -80,17 +80,17 @@ static unsigned spins_for(const struct tutti_group *group, enum algorithm_kind k
     const unsigned all = engine_spins(&group->context->engine);
 
     if (kind == ALGORITHM_NATIVE)
-        return group->rests ? 0 : all / NATIVE_TESTS_IN_A_ROW;
+        return group->needs.no_spin ? 0 : all / WAITING_TESTS_IN_A_ROW;
     return kind == ALGORITHM_INLINE ? all : 0;
 }
 
-/* Moves the call while the baton is held anyway; most small ones are complete afterwards. */
+/* Moves the call while the progress lock is held anyway; most small ones are complete afterwards. */
 static void spin(struct tutti_group *group, struct call *call)
 {
     const enum algorithm_kind kind = call->plan->plan.algorithm->kind;
     const unsigned spins = spins_for(group, kind);
 
-    for (unsigned i = 0; group->queue.first == call && !call->doomed; i++) {
+    for (unsigned i = 0; group->calls.queue.first == call && !call_is_failing(call); i++) {
         tutti_status status = group_advance(group, call);
 
         if (!status) {
@@ -101,7 +101,8 @@ static void spin(struct tutti_group *group, struct call *call)
             group_call_failed(group, call, status);
             return;
         }
-        if (i >= spins || (i % VERDICT_EVERY == 0 && control_verdict_status(group->control)))
+        if (i >= spins ||
+            (i % WAITING_VERDICT_EVERY == 0 && control_verdict_status(group->control)))
             return;
         if (kind != ALGORITHM_NATIVE) /* an engine's tests take longer than the pause already */
             engine_relax();
@@ -110,12 +111,12 @@ static void spin(struct tutti_group *group, struct call *call)
 
 static tutti_status run_blocking(struct tutti_group *group, struct collective *c)
 {
-    struct engine *engine = &group->context->engine;
+    struct progress_engine *engine = &group->context->engine;
     struct call call;
 
     call.state = (struct operation_state){.status = TUTTI_ERR_NOT_READY};
     call.group = group;
-    call.begun = call.doomed = false;
+    call.stage = CALL_QUEUED;
     call.deadline_ns = 0;
     call.memory.first = NULL;
     call.packed = NULL;
@@ -142,15 +143,6 @@ static tutti_status run_async(struct tutti_group *group, struct collective *c,
     return call_started(async, status, ret_work);
 }
 
-/*
- * The others are in a call that this member has no memory to begin. They hear it at once: its number is not
- * taken here, so a later call of the same kind would meet theirs, and nobody would notice.
- */
-static tutti_status lacks_memory(struct tutti_group *group, const struct collective *c)
-{
-    return group_end_by_own(group, error_prefix("%s", call_name(&c->words)));
-}
-
 tutti_status collective_run(struct tutti_group *group, struct collective *c, tutti_status status,
                             tutti_work **work)
 {
@@ -161,18 +153,12 @@ tutti_status collective_run(struct tutti_group *group, struct collective *c, tut
         status = batch_add_collective(batch, c, status, work != NULL);
     else if (!status)
         status = work ? run_async(group, c, work) : run_blocking(group, c);
+    /* The others are in a call that this member has no memory to begin. They hear it at once: its number is
+     * not taken here, so a later call of the same kind would meet theirs, and nobody would notice. */
     if (group_others_wait(group, status))
-        status = lacks_memory(group, c);
+        status = group_end_by_own(group, error_prefix("%s", call_name(&c->fields)));
     chain_free(&c->memory);
     packed_end(&c->packed, false);
     reduce_op_release(c->op);
     return status;
-}
-
-tutti_status collective_check_root(const struct tutti_group *group, int32_t root)
-{
-    if (root >= 0 && root < group->size)
-        return TUTTI_OK;
-    return error_set(TUTTI_ERR_INVALID_ARGUMENT, "root %d is not in a group of %d", root,
-                     group->size);
 }

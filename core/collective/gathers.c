@@ -1,140 +1,130 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* all_gather and gather of the public API. */
-#include "collective/call.h"
+/* broadcast, all_gather, gather and scatter of the public API. */
 #include "collective/side.h"
 
-static struct collective gather_call(const char *function, enum operation operation, int32_t root)
+tutti_status tutti_broadcast(tutti_group *group, const tutti_tensor *tensor, int32_t root,
+                             const tutti_options *options, tutti_work **work)
 {
-    return (struct collective){.function = function,
-                               .words = {.op = -1, .root = root, .operation = (uint8_t)operation}};
-}
+    struct collective c = collective_of(__func__, OPERATION_BROADCAST, -1, root);
+    struct side vector;
+    const enum tensor_use use = group && group->rank == root ? TENSOR_READ : TENSOR_WRITTEN;
+    tutti_status status = side_rooted(group, &c, options, tensor, "the tensor", use, &vector);
 
-/* What both have in common: my vector is one of the output's blocks. */
-static tutti_status check_sides(const struct tutti_group *group, struct collective *c,
-                                const struct side *in, const struct side *out)
-{
-    tutti_status status = side_same_dtype(in, out);
-
-    if (!status)
-        status = side_check_block(in, out, group->rank);
-    if (!status)
-        status = side_check_distinct(group, c, out);
-    return status ? status : side_check_overlap(group, in, out, group->rank);
-}
-
-/* ---- all_gather ---- */
-
-static tutti_status all_gather(tutti_group *group, struct collective *c, tutti_status status,
-                               const tutti_tensor *tensor, const struct side *out,
-                               tutti_work **work)
-{
-    struct side in;
-
-    if (!status)
-        status = side_vector(c, tensor, "the input", TENSOR_READ, &in);
-    if (!status)
-        status = check_sides(group, c, &in, out);
     if (!status) {
-        side_describe(c, group, SIDE_OUT, out, true, in.count);
-        c->in = in.blocks;
-        c->out = out->blocks;
+        side_describe(&c, group, SIDE_OUT, &vector, false, vector.count);
+        c.in = c.out = vector.blocks;
     }
-    return collective_run(group, c, status, work);
+    return collective_run(group, &c, status, work);
+}
+
+static tutti_status all_gather(const char *function, tutti_group *group, const tutti_tensor *tensor,
+                               struct form form, const tutti_options *options, tutti_work **work)
+{
+    struct collective c = collective_of(function, OPERATION_ALL_GATHER, -1, -1);
+    struct side in, out;
+    tutti_status status = call_check(group, options, &c.timeout_ms);
+
+    if (!status)
+        status = side_blocks(group, &c, &form, "the output", TENSOR_WRITTEN, &out);
+    if (!status)
+        status = side_vector(&c, tensor, "the input", TENSOR_READ, &in);
+    if (!status)
+        status = side_check_pair(group, &c, SIDE_OUT, &in, &out);
+    if (!status) {
+        side_describe(&c, group, SIDE_OUT, &out, true, in.count);
+        c.in = in.blocks;
+        c.out = out.blocks;
+    }
+    return collective_run(group, &c, status, work);
 }
 
 tutti_status tutti_all_gather(tutti_group *group, const tutti_tensor *in, const tutti_tensor *out,
                               const tutti_options *options, tutti_work **work)
 {
-    struct collective c = gather_call(__func__, OPERATION_ALL_GATHER, -1);
-    struct side blocks;
-    tutti_status status = call_check(group, options, &c.timeout_ms);
-
-    if (!status)
-        status = side_blocks(group, &c, out, "the output", TENSOR_WRITTEN, &blocks);
-    return all_gather(group, &c, status, in, &blocks, work);
+    return all_gather(__func__, group, in, form_even(out), options, work);
 }
 
 tutti_status tutti_all_gather_list(tutti_group *group, const tutti_tensor *in,
                                    const tutti_tensor *const *outs, const tutti_options *options,
                                    tutti_work **work)
 {
-    struct collective c = gather_call(__func__, OPERATION_ALL_GATHER, -1);
-    struct side blocks;
-    tutti_status status = call_check(group, options, &c.timeout_ms);
-
-    if (!status)
-        status = side_list(group, &c, outs, "the output", TENSOR_WRITTEN, &blocks);
-    return all_gather(group, &c, status, in, &blocks, work);
+    return all_gather(__func__, group, in, form_list(outs), options, work);
 }
 
 tutti_status tutti_all_gather_v(tutti_group *group, const tutti_tensor *in, const tutti_tensor *out,
                                 const int64_t *counts, const int64_t *offsets,
                                 const tutti_options *options, tutti_work **work)
 {
-    struct collective c = gather_call(__func__, OPERATION_ALL_GATHER, -1);
-    struct side blocks;
-    tutti_status status = call_check(group, options, &c.timeout_ms);
-
-    if (!status)
-        status =
-            side_counts(group, &c, out, counts, offsets, "the output", TENSOR_WRITTEN, &blocks);
-    return all_gather(group, &c, status, in, &blocks, work);
+    return all_gather(__func__, group, in, form_counts(out, counts, offsets), options, work);
 }
 
-/* ---- gather: only the root has an output ---- */
-
-/* `uneven`: the form with counts, whose sizes only the root knows. */
-static tutti_status gather(tutti_group *group, struct collective *c, tutti_status status,
-                           struct side *in, const struct side *out, bool uneven, tutti_work **work)
+/* gather and scatter: only the root has blocks. */
+static tutti_status rooted(const char *function, tutti_group *group, enum operation operation,
+                           const tutti_tensor *tensor, struct form form, int32_t root,
+                           const tutti_options *options, tutti_work **work)
 {
-    const bool root = !status && group->rank == c->words.root;
+    const int which = operation == OPERATION_GATHER ? SIDE_OUT : SIDE_IN; /* has the blocks */
+    const char *const names[] = {[SIDE_IN] = "the input", [SIDE_OUT] = "the output"};
+    const enum tensor_use uses[] = {[SIDE_IN] = TENSOR_READ, [SIDE_OUT] = TENSOR_WRITTEN};
+    struct collective c = collective_of(function, operation, -1, root);
+    struct side sides[2], *vector = &sides[!which], *blocks = &sides[which];
+    tutti_status status =
+        side_rooted(group, &c, options, tensor, names[!which], uses[!which], vector);
 
-    if (root)
-        status = check_sides(group, c, in, out);
-    if (!status) {
-        in->uneven = uneven;
-        side_describe(c, group, SIDE_OUT, root ? out : in, false, in->count);
-        c->in = in->blocks;
-        c->out = root ? out->blocks : in->blocks;
+    if (!status && group->rank == root) {
+        status = side_blocks(group, &c, &form, names[which], uses[which], blocks);
+        if (!status)
+            status = side_check_pair(group, &c, which, vector, blocks);
+    } else if (!status) {
+        vector->uneven = form.kind == FORM_COUNTS; /* only the root knows the sizes */
+        *blocks = *vector;
     }
-    return collective_run(group, c, status, work);
+    if (!status) {
+        side_describe(&c, group, which, blocks, false, vector->count);
+        c.in = sides[SIDE_IN].blocks;
+        c.out = sides[SIDE_OUT].blocks;
+    }
+    return collective_run(group, &c, status, work);
 }
 
 tutti_status tutti_gather(tutti_group *group, const tutti_tensor *in, const tutti_tensor *out,
                           int32_t root, const tutti_options *options, tutti_work **work)
 {
-    struct collective c = gather_call(__func__, OPERATION_GATHER, root);
-    struct side vector, blocks;
-    tutti_status status = side_rooted(group, &c, options, in, "the input", TENSOR_READ, &vector);
-
-    if (!status && group->rank == root)
-        status = side_blocks(group, &c, out, "the output", TENSOR_WRITTEN, &blocks);
-    return gather(group, &c, status, &vector, &blocks, false, work);
+    return rooted(__func__, group, OPERATION_GATHER, in, form_even(out), root, options, work);
 }
 
 tutti_status tutti_gather_list(tutti_group *group, const tutti_tensor *in,
                                const tutti_tensor *const *outs, int32_t root,
                                const tutti_options *options, tutti_work **work)
 {
-    struct collective c = gather_call(__func__, OPERATION_GATHER, root);
-    struct side vector, blocks;
-    tutti_status status = side_rooted(group, &c, options, in, "the input", TENSOR_READ, &vector);
-
-    if (!status && group->rank == root)
-        status = side_list_even(group, &c, outs, "the output", TENSOR_WRITTEN, &blocks);
-    return gather(group, &c, status, &vector, &blocks, false, work);
+    return rooted(__func__, group, OPERATION_GATHER, in, form_list(outs), root, options, work);
 }
 
 tutti_status tutti_gather_v(tutti_group *group, const tutti_tensor *in, const tutti_tensor *out,
                             const int64_t *counts, const int64_t *offsets, int32_t root,
                             const tutti_options *options, tutti_work **work)
 {
-    struct collective c = gather_call(__func__, OPERATION_GATHER, root);
-    struct side vector, blocks;
-    tutti_status status = side_rooted(group, &c, options, in, "the input", TENSOR_READ, &vector);
+    return rooted(__func__, group, OPERATION_GATHER, in, form_counts(out, counts, offsets), root,
+                  options, work);
+}
 
-    if (!status && group->rank == root)
-        status =
-            side_counts(group, &c, out, counts, offsets, "the output", TENSOR_WRITTEN, &blocks);
-    return gather(group, &c, status, &vector, &blocks, true, work);
+tutti_status tutti_scatter(tutti_group *group, const tutti_tensor *in, const tutti_tensor *out,
+                           int32_t root, const tutti_options *options, tutti_work **work)
+{
+    return rooted(__func__, group, OPERATION_SCATTER, out, form_even(in), root, options, work);
+}
+
+tutti_status tutti_scatter_list(tutti_group *group, const tutti_tensor *const *ins,
+                                const tutti_tensor *out, int32_t root, const tutti_options *options,
+                                tutti_work **work)
+{
+    return rooted(__func__, group, OPERATION_SCATTER, out, form_list(ins), root, options, work);
+}
+
+tutti_status tutti_scatter_v(tutti_group *group, const tutti_tensor *in, const int64_t *counts,
+                             const int64_t *offsets, const tutti_tensor *out, int32_t root,
+                             const tutti_options *options, tutti_work **work)
+{
+    return rooted(__func__, group, OPERATION_SCATTER, out, form_counts(in, counts, offsets), root,
+                  options, work);
 }

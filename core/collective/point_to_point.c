@@ -4,7 +4,7 @@
  *
  * A message is checked into its final form (struct message), then run, started, or kept for the
  * thread's batch. It is in the group's list of messages from its start to its end, however it ends:
- * one whose peer is lost stays there, doomed, until the verdict or the peer's bye ends it with words.
+ * one whose peer is lost stays there, failing, until the verdict or the peer's leave message ends it with a message.
  */
 #include <tutti/p2p.h>
 
@@ -14,9 +14,10 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "collective/batch.h"
-#include "collective/call.h"
-#include "group/recorder.h"
-#include "group/wrap.h"
+#include "progress/progress.h"
+#include "progress/recorder.h"
+#include "provider/routes.h"
+#include "provider/wrap.h"
 
 #define TAG_MAX ((UINT64_C(1) << 62) - 1)
 
@@ -55,34 +56,34 @@ tutti_status message_post(struct tutti_group *group, struct message *m, struct c
     tutti_status status;
 
     call->kind = m->kind;
-    call->state.rests = group->rests;
+    call->state.no_spin = group->needs.no_spin;
     call->packed = m->packed;
     m->packed = NULL;
     call->bytes = m->bytes;
     call->tag = m->tag;
     call->peer = m->peer;
     call->timeout_ms = m->timeout_ms;
-    call->announce.words.dtype = m->dtype;
+    call->announce.fields.dtype = m->dtype;
     call->message = (struct p2p_op){.done = group_message_done, .user = call, .up_to = m->up_to};
     call->record = record_message(group, call, m->kind == CALL_SEND);
     call->in = call->out = (struct blocks){.base = m->data};
-    call_list_append(&group->messages, call);
-    if (group->wrappers && !wrappers_begin(group, call)) {
-        call->doomed = true;
+    call_list_append(&group->calls.messages, call);
+    if (group->ways.wrappers && !wrappers_begin(group, call)) {
+        call_fails(call);
         return TUTTI_OK;
     }
-    struct p2p_group *space = route_space(group, route_of(group, group->routes.message_rule));
+    struct p2p_group *space = route_space(group, route_of(group, group->ways.routes.message_rule));
     status = m->kind == CALL_SEND
                  ? p2p_send(space, &call->message, m->peer, m->tag, m->data, m->bytes)
                  : p2p_recv(space, &call->message, m->peer, m->tag, m->data, m->bytes);
-    if (status == TUTTI_ERR_PEER_LOST) { /* its verdict, or its bye, is on the way */
-        call->doomed = true;
+    if (status == TUTTI_ERR_PEER_LOST) { /* its verdict, or its leave message, is on the way */
+        call_fails(call);
         return TUTTI_OK;
     }
     if (status) {
-        if (group->wrappers)
+        if (group->ways.wrappers)
             (void)wrappers_end(group, call, status);
-        call_list_remove(&group->messages, call);
+        call_list_remove(&group->calls.messages, call);
         record_state(group, call->record, RECORD_FAILED);
         packed_end(&call->packed, false);
     }
@@ -91,7 +92,7 @@ tutti_status message_post(struct tutti_group *group, struct message *m, struct c
 
 static tutti_status start(struct tutti_group *group, struct message *m, struct call *call)
 {
-    return group_ended(group) ? group_verdict(group) : message_post(group, m, call);
+    return group_ended(group) ? group_refuse_message(group) : message_post(group, m, call);
 }
 
 /* As message_post(); what could not be started is complete with the reason. */
@@ -101,26 +102,24 @@ static void post_or_fail(struct tutti_group *group, struct message *m, struct ca
 
     if (!status)
         return;
-    call_list_append(&group->messages, call);
+    call_list_append(&group->calls.messages, call);
     group_complete(group, call, status);
 }
 
-static tutti_status run_blocking(struct tutti_group *group, struct message *m, int32_t *ret_source,
-                                 uint64_t *ret_bytes)
+static tutti_status run_blocking(struct tutti_group *group, struct message *m)
 {
-    struct engine *engine = &group->context->engine;
+    struct progress_engine *engine = &group->context->engine;
     struct call call = {.state = {.status = TUTTI_ERR_NOT_READY}, .group = group};
 
     engine_take(engine);
     tutti_status status = start(group, m, &call);
     engine_release(engine);
-    packed_end(&m->packed, false);
     if (!status)
         status = call_wait(&call);
-    if (!status && ret_source)
-        *ret_source = call.message.source;
-    if (!status && ret_bytes)
-        *ret_bytes = call.message.bytes;
+    if (!status && m->ret_source)
+        *m->ret_source = call.message.source;
+    if (!status && m->ret_bytes)
+        *m->ret_bytes = call.message.bytes;
     return status;
 }
 
@@ -138,7 +137,7 @@ static tutti_status cancel(struct tutti_work *work)
 
 static tutti_status run_async(struct tutti_group *group, struct message *m, tutti_work **ret_work)
 {
-    struct engine *engine = &group->context->engine;
+    struct progress_engine *engine = &group->context->engine;
     struct async_call *async;
 
     tutti_status status =
@@ -149,38 +148,22 @@ static tutti_status run_async(struct tutti_group *group, struct message *m, tutt
         engine_take(engine);
         status = call_started(async, start(group, m, &async->call), ret_work);
     }
-    packed_end(&m->packed, false);
     return status;
 }
 
-static tutti_status block(tutti_group *group, struct message m, const tutti_tensor *tensor,
-                          const tutti_options *options, int32_t *ret_source, uint64_t *ret_bytes)
+/* Runs it, starts it (`blocks` false), or keeps it for the batch that this thread has open. */
+static tutti_status run(tutti_group *group, struct message m, const tutti_tensor *tensor,
+                        const tutti_options *options, bool blocks, tutti_work **ret_work)
 {
     tutti_status status = check(group, tensor, options, &m);
     struct batch *batch = batch_of(group);
 
-    if (batch) {
-        m.ret_source = ret_source;
-        m.ret_bytes = ret_bytes;
-        status = batch_add_message(batch, &m, status, false);
-        packed_end(&m.packed, false);
-        return status;
-    }
-    return status ? status : run_blocking(group, &m, ret_source, ret_bytes);
-}
-
-static tutti_status start_only(tutti_group *group, struct message m, const tutti_tensor *tensor,
-                               const tutti_options *options, tutti_work **ret_work)
-{
-    tutti_status status = check(group, tensor, options, &m);
-    struct batch *batch = batch_of(group);
-
-    if (batch) {
+    if (batch)
         status = batch_add_message(batch, &m, status, ret_work != NULL);
-        packed_end(&m.packed, false);
-        return status;
-    }
-    return status ? status : run_async(group, &m, ret_work);
+    else if (!status)
+        status = blocks ? run_blocking(group, &m) : run_async(group, &m, ret_work);
+    packed_end(&m.packed, false);
+    return status;
 }
 
 static struct message sending(const char *function, int32_t destination, uint64_t tag)
@@ -189,64 +172,72 @@ static struct message sending(const char *function, int32_t destination, uint64_
         .function = function, .kind = CALL_SEND, .tag = tag, .peer = destination};
 }
 
-static struct message receiving(const char *function, int32_t source, uint64_t tag, bool up_to)
+static struct message receiving(const char *function, int32_t source, uint64_t tag, bool up_to,
+                                int32_t *ret_source, uint64_t *ret_bytes)
 {
-    return (struct message){
-        .function = function, .kind = CALL_RECV, .tag = tag, .peer = source, .up_to = up_to};
+    return (struct message){.function = function,
+                            .kind = CALL_RECV,
+                            .tag = tag,
+                            .peer = source,
+                            .up_to = up_to,
+                            .ret_source = ret_source,
+                            .ret_bytes = ret_bytes};
 }
 
 tutti_status tutti_send(tutti_group *group, const tutti_tensor *tensor, int32_t destination,
                         uint64_t tag, const tutti_options *options)
 {
-    return block(group, sending(__func__, destination, tag), tensor, options, NULL, NULL);
+    return run(group, sending(__func__, destination, tag), tensor, options, true, NULL);
 }
 
 tutti_status tutti_recv(tutti_group *group, const tutti_tensor *tensor, int32_t source,
                         uint64_t tag, const tutti_options *options, int32_t *ret_source)
 {
-    return block(group, receiving(__func__, source, tag, false), tensor, options, ret_source, NULL);
+    return run(group, receiving(__func__, source, tag, false, ret_source, NULL), tensor, options,
+               true, NULL);
 }
 
 tutti_status tutti_recv_up_to(tutti_group *group, const tutti_tensor *tensor, int32_t source,
                               uint64_t tag, const tutti_options *options, int32_t *ret_source,
                               uint64_t *ret_bytes)
 {
-    return block(group, receiving(__func__, source, tag, true), tensor, options, ret_source,
-                 ret_bytes);
+    return run(group, receiving(__func__, source, tag, true, ret_source, ret_bytes), tensor,
+               options, true, NULL);
 }
 
 tutti_status tutti_isend(tutti_group *group, const tutti_tensor *tensor, int32_t destination,
                          uint64_t tag, const tutti_options *options, tutti_work **ret_work)
 {
-    return start_only(group, sending(__func__, destination, tag), tensor, options, ret_work);
+    return run(group, sending(__func__, destination, tag), tensor, options, false, ret_work);
 }
 
 tutti_status tutti_irecv(tutti_group *group, const tutti_tensor *tensor, int32_t source,
                          uint64_t tag, const tutti_options *options, tutti_work **ret_work)
 {
-    return start_only(group, receiving(__func__, source, tag, false), tensor, options, ret_work);
+    return run(group, receiving(__func__, source, tag, false, NULL, NULL), tensor, options, false,
+               ret_work);
 }
 
 tutti_status tutti_irecv_up_to(tutti_group *group, const tutti_tensor *tensor, int32_t source,
                                uint64_t tag, const tutti_options *options, tutti_work **ret_work)
 {
-    return start_only(group, receiving(__func__, source, tag, true), tensor, options, ret_work);
+    return run(group, receiving(__func__, source, tag, true, NULL, NULL), tensor, options, false,
+               ret_work);
 }
 
-/* ---- several at once ---- */
-
 /* Both calls are on this stack, so both are over when it returns. */
-static tutti_status exchange(struct tutti_group *group, struct message *out, struct message *in,
-                             int32_t *ret_source)
+static tutti_status exchange(struct tutti_group *group, struct message *out, struct message *in)
 {
-    struct engine *engine = &group->context->engine;
+    struct progress_engine *engine = &group->context->engine;
     struct call send = {.state = {.status = TUTTI_ERR_NOT_READY}, .group = group};
     struct call recv = {.state = {.status = TUTTI_ERR_NOT_READY}, .group = group};
 
     engine_take(engine);
     if (group_ended(group)) {
+        const tutti_status ended = group_refuse_message(group);
+
         engine_release(engine);
-        return group_verdict(group);
+        return ended;
     }
     post_or_fail(group, in, &recv);
     post_or_fail(group, out, &send);
@@ -260,8 +251,8 @@ static tutti_status exchange(struct tutti_group *group, struct message *out, str
     engine_wait(engine, &recv.state, INT64_MAX);
     tutti_status sent = call_wait(&send);
     tutti_status received = call_wait(&recv);
-    if (!received && !sent && ret_source)
-        *ret_source = recv.message.source;
+    if (!received && !sent && in->ret_source)
+        *in->ret_source = recv.message.source;
     return received ? received : sent;
 }
 
@@ -270,7 +261,7 @@ tutti_status tutti_sendrecv(tutti_group *group, const tutti_tensor *send, int32_
                             uint64_t recv_tag, const tutti_options *options, int32_t *ret_source)
 {
     struct message out = sending(__func__, destination, send_tag),
-                   in = receiving(__func__, source, recv_tag, false);
+                   in = receiving(__func__, source, recv_tag, false, ret_source, NULL);
     tutti_status status = check(group, send, options, &out);
     struct batch *batch = batch_of(group);
 
@@ -281,12 +272,11 @@ tutti_status tutti_sendrecv(tutti_group *group, const tutti_tensor *send, int32_
         status = error_set(TUTTI_ERR_INVALID_ARGUMENT,
                            "the tensor that is sent and the one that is received into overlap");
     if (batch) {
-        in.ret_source = ret_source;
         status = batch_add_message(batch, &in, status, false);
         if (!status)
             status = batch_add_message(batch, &out, status, false);
     } else if (!status) {
-        status = exchange(group, &out, &in, ret_source);
+        status = exchange(group, &out, &in);
     }
     packed_end(&out.packed, false);
     packed_end(&in.packed, false);
@@ -318,14 +308,10 @@ static tutti_status message_of(tutti_group *group, const tutti_p2p_op *op,
                                     .tag = op->tag,
                                     .peer = op->peer,
                                     .up_to = op->kind == TUTTI_P2P_RECV_UP_TO};
-    switch (op->kind) {
-    case TUTTI_P2P_SEND:
-    case TUTTI_P2P_RECV:
-    case TUTTI_P2P_RECV_UP_TO:
-        return check(group, op->tensor, options, ret_message);
-    default:
+    if (op->kind != TUTTI_P2P_SEND && op->kind != TUTTI_P2P_RECV &&
+        op->kind != TUTTI_P2P_RECV_UP_TO)
         return error_set(TUTTI_ERR_UNSUPPORTED, "kind %d is not known", op->kind);
-    }
+    return check(group, op->tensor, options, ret_message);
 }
 
 struct batch_item {
@@ -368,12 +354,12 @@ tutti_status tutti_batch_isend_irecv(tutti_group *group, const tutti_p2p_op *ops
     if (!items)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %u operations", count);
     status = error_named(prepare(group, ops, op_size, count, options, items));
-    struct engine *engine = &group->context->engine;
+    struct progress_engine *engine = &group->context->engine;
     engine_take(engine);
     if (!status && group_ended(group))
-        status = group_verdict(group);
+        status = group_refuse_message(group);
     for (uint32_t i = 0; i < count && !status; i++) {
-        items[i].async->work.cancel = cancel;
+        items[i].async->work.cancel = cancel; /* NOLINT: prepare() has made them */
         post_or_fail(group, &items[i].message, &items[i].async->call);
         ret_works[i] = &items[i].async->work;
     }

@@ -4,38 +4,35 @@
  * looked at when the plan is made.
  */
 #include "base/error.h"
-#include "collective/call.h"
 #include "collective/side.h"
 #include "reduce/op.h"
 
 static bool wants_fixed_order(const tutti_group *group, const tutti_options *options)
 {
-    return group->reproducible ||
+    return group->reproducible || /* NOLINT: without a group no caller comes here */
            (options && options->struct_size > offsetof(tutti_options, flags) &&
             options->flags & TUTTI_FIXED_ORDER);
 }
 
-static tutti_status take_made_op(struct collective *c, tutti_dtype dtype, uint64_t count)
-{
-    struct reduce_choice choice;
-    tutti_status status = reduce_op_take(c->words.op, dtype, count, &choice);
-
-    if (status)
-        return status;
-    c->op = choice.op;
-    c->words.op = choice.in_words;
-    if (choice.ordered)
-        c->words.flags |= CALL_ORDERED;
-    return TUTTI_OK;
-}
-
-/* For an input of `count` elements: what the op's number stands for, and whether its order is fixed. */
+/* Takes the op of an input of `count` elements: its number in the fields, and whether its order is
+ * fixed. */
 static inline tutti_status take_op(const tutti_group *group, struct collective *c,
                                    const tutti_options *options, tutti_dtype dtype, uint64_t count)
 {
+    struct reduce_choice choice;
+
     if (wants_fixed_order(group, options))
-        c->words.flags |= CALL_ORDERED;
-    return c->words.op < TUTTI_PREMUL_SUM ? TUTTI_OK : take_made_op(c, dtype, count);
+        c->fields.flags |= CALL_ORDERED;
+    if (c->fields.op < TUTTI_PREMUL_SUM)
+        return TUTTI_OK;
+    tutti_status status = reduce_op_take(c->fields.op, dtype, count, &choice);
+    if (status)
+        return status;
+    c->op = choice.op;
+    c->fields.op = choice.in_fields;
+    if (choice.ordered)
+        c->fields.flags |= CALL_ORDERED;
+    return TUTTI_OK;
 }
 
 /*
@@ -88,36 +85,28 @@ static tutti_status check_pair(const struct tutti_group *group, const struct sid
     return side_check_overlap(group, in, out, 0);
 }
 
-static void take_vector(struct collective *c, const struct side *side)
-{
-    c->words.dtype = side->dtype;
-    c->words.count = side->count;
-    c->bytes = side->count * tutti_dtype_size(side->dtype);
-}
-
 /* The commonest call, and often one of a few bytes: without the detour over sides. */
 static tutti_status all_reduce(const char *function, tutti_group *group, const tutti_tensor *tensor,
                                tutti_reduce_op op, const tutti_options *options, tutti_work **work)
 {
-    struct collective c = {.function = function,
-                           .words = {.op = op, .root = -1, .operation = OPERATION_ALL_REDUCE}};
+    struct collective c = collective_of(function, OPERATION_ALL_REDUCE, op, -1);
     void *data = NULL;
     tutti_status status = call_check(group, options, &c.timeout_ms);
 
     if (!status)
-        status = call_tensor(tensor, "the tensor", TENSOR_BOTH, &c.packed, &data, &c.words.count,
+        status = call_tensor(tensor, "the tensor", TENSOR_BOTH, &c.packed, &data, &c.fields.count,
                              &c.bytes);
     if (!status) {
-        c.words.dtype = tensor->dtype;
-        status = take_op(group, &c, options, tensor->dtype, c.words.count);
+        c.fields.dtype = tensor->dtype;
+        status = take_op(group, &c, options, tensor->dtype, c.fields.count);
     }
     c.in.base = c.out.base = data;
     if (!status && c.op)
         status = take_input(&c,
                             &(struct side){.blocks = c.out,
                                            .dtype = tensor->dtype,
-                                           .count = c.words.count,
-                                           .total = c.words.count},
+                                           .count = c.fields.count,
+                                           .total = c.fields.count},
                             1, c.out.base);
     return collective_run(group, &c, status, work);
 }
@@ -132,8 +121,7 @@ tutti_status tutti_all_reduce_into(tutti_group *group, const tutti_tensor *in_te
                                    const tutti_tensor *out_tensor, tutti_reduce_op op,
                                    const tutti_options *options, tutti_work **work)
 {
-    struct collective c = {.function = __func__,
-                           .words = {.op = op, .root = -1, .operation = OPERATION_ALL_REDUCE}};
+    struct collective c = collective_of(__func__, OPERATION_ALL_REDUCE, op, -1);
     struct side in, out;
     tutti_status status;
 
@@ -149,7 +137,7 @@ tutti_status tutti_all_reduce_into(tutti_group *group, const tutti_tensor *in_te
     if (!status)
         status = take_op(group, &c, options, in.dtype, in.total);
     if (!status) {
-        take_vector(&c, &out);
+        side_describe(&c, group, SIDE_OUT, &out, false, out.count);
         c.out = out.blocks;
         status = take_input(&c, &in, 1, out.blocks.base);
     }
@@ -160,19 +148,16 @@ static tutti_status reduce(const char *function, tutti_group *group, const tutti
                            const tutti_tensor *out_tensor, tutti_reduce_op op, int32_t root,
                            const tutti_options *options, tutti_work **work)
 {
-    struct collective c = {.function = function,
-                           .words = {.op = op, .root = root, .operation = OPERATION_REDUCE}};
+    struct collective c = collective_of(function, OPERATION_REDUCE, op, root);
     const bool in_place = in_tensor == out_tensor;
     struct side in = {0}, out = {0};
-    tutti_status status = call_check(group, options, &c.timeout_ms);
+    const bool is_root = group && group->rank == root;
+    tutti_status status =
+        side_rooted(group, &c, options, in_tensor, in_place ? "the tensor" : "the input",
+                    in_place && is_root ? TENSOR_BOTH : TENSOR_READ, &in);
 
-    if (!status)
-        status = collective_check_root(group, root);
-    if (!status)
-        status = side_vector(&c, in_tensor, in_place ? "the tensor" : "the input",
-                             in_place && group->rank == root ? TENSOR_BOTH : TENSOR_READ, &in);
     out = in;
-    if (!status && group->rank == root && !in_place) {
+    if (!status && is_root && !in_place) {
         status = side_vector(&c, out_tensor, "the output", TENSOR_WRITTEN, &out);
         if (!status)
             status = check_pair(group, &in, &out);
@@ -180,9 +165,9 @@ static tutti_status reduce(const char *function, tutti_group *group, const tutti
     if (!status)
         status = take_op(group, &c, options, in.dtype, in.total);
     if (!status) {
-        take_vector(&c, &in);
+        side_describe(&c, group, SIDE_IN, &in, false, in.count);
         c.out = out.blocks; /* written on the root alone */
-        status = take_input(&c, &in, 1, group->rank == root ? out.blocks.base : NULL);
+        status = take_input(&c, &in, 1, is_root ? out.blocks.base : NULL);
     }
     return collective_run(group, &c, status, work);
 }
@@ -200,63 +185,42 @@ tutti_status tutti_reduce_into(tutti_group *group, const tutti_tensor *in, const
     return reduce(__func__, group, in, out, op, root, options, work);
 }
 
-/* ---- reduce_scatter ---- */
-
-static struct collective reduce_scatter_call(const char *function, tutti_reduce_op op)
-{
-    return (struct collective){
-        .function = function,
-        .words = {.op = op, .root = -1, .operation = OPERATION_REDUCE_SCATTER}};
-}
-
-static tutti_status reduce_scatter(tutti_group *group, struct collective *c, tutti_status status,
-                                   const struct side *in, const tutti_tensor *tensor,
+static tutti_status reduce_scatter(const char *function, tutti_group *group, struct form form,
+                                   const tutti_tensor *tensor, tutti_reduce_op op,
                                    const tutti_options *options, tutti_work **work)
 {
-    struct side out;
+    struct collective c = collective_of(function, OPERATION_REDUCE_SCATTER, op, -1);
+    struct side in, out;
+    tutti_status status = call_check(group, options, &c.timeout_ms);
 
     if (!status)
-        status = side_vector(c, tensor, "the output", TENSOR_WRITTEN, &out);
+        status = side_blocks(group, &c, &form, "the input", TENSOR_READ, &in);
     if (!status)
-        status = side_same_dtype(in, &out);
+        status = side_vector(&c, tensor, "the output", TENSOR_WRITTEN, &out);
     if (!status)
-        status = side_check_block(&out, in, group->rank);
+        status = side_check_pair(group, &c, SIDE_IN, &out, &in);
     if (!status)
-        status = side_check_overlap(group, &out, in, group->rank);
-    if (!status)
-        status = take_op(group, c, options, in->dtype, in->total);
+        status = take_op(group, &c, options, in.dtype, in.total);
     if (!status) {
-        side_describe(c, group, SIDE_IN, in, true, out.count);
-        c->out = out.blocks;
-        status = take_input(c, in, group->size, NULL);
+        side_describe(&c, group, SIDE_IN, &in, true, out.count);
+        c.out = out.blocks;
+        status = take_input(&c, &in, group->size, NULL);
     }
-    return collective_run(group, c, status, work);
+    return collective_run(group, &c, status, work);
 }
 
 tutti_status tutti_reduce_scatter(tutti_group *group, const tutti_tensor *in,
                                   const tutti_tensor *out, tutti_reduce_op op,
                                   const tutti_options *options, tutti_work **work)
 {
-    struct collective c = reduce_scatter_call(__func__, op);
-    struct side blocks;
-    tutti_status status = call_check(group, options, &c.timeout_ms);
-
-    if (!status)
-        status = side_blocks(group, &c, in, "the input", TENSOR_READ, &blocks);
-    return reduce_scatter(group, &c, status, &blocks, out, options, work);
+    return reduce_scatter(__func__, group, form_even(in), out, op, options, work);
 }
 
 tutti_status tutti_reduce_scatter_list(tutti_group *group, const tutti_tensor *const *ins,
                                        const tutti_tensor *out, tutti_reduce_op op,
                                        const tutti_options *options, tutti_work **work)
 {
-    struct collective c = reduce_scatter_call(__func__, op);
-    struct side blocks;
-    tutti_status status = call_check(group, options, &c.timeout_ms);
-
-    if (!status)
-        status = side_list(group, &c, ins, "the input", TENSOR_READ, &blocks);
-    return reduce_scatter(group, &c, status, &blocks, out, options, work);
+    return reduce_scatter(__func__, group, form_list(ins), out, op, options, work);
 }
 
 tutti_status tutti_reduce_scatter_v(tutti_group *group, const tutti_tensor *in,
@@ -264,11 +228,6 @@ tutti_status tutti_reduce_scatter_v(tutti_group *group, const tutti_tensor *in,
                                     const tutti_tensor *out, tutti_reduce_op op,
                                     const tutti_options *options, tutti_work **work)
 {
-    struct collective c = reduce_scatter_call(__func__, op);
-    struct side blocks;
-    tutti_status status = call_check(group, options, &c.timeout_ms);
-
-    if (!status)
-        status = side_counts(group, &c, in, counts, offsets, "the input", TENSOR_READ, &blocks);
-    return reduce_scatter(group, &c, status, &blocks, out, options, work);
+    return reduce_scatter(__func__, group, form_counts(in, counts, offsets), out, op, options,
+                          work);
 }

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "collective/call.h"
 #include "collective/side.h"
 
 /* Room for the pointers and sizes of a side. */
@@ -42,16 +41,18 @@ tutti_status side_rooted(const struct tutti_group *group, struct collective *c,
                          const tutti_options *options, const tutti_tensor *tensor, const char *what,
                          enum tensor_use use, struct side *ret_side)
 {
+    const int32_t root = c->fields.root;
     tutti_status status = call_check(group, options, &c->timeout_ms);
 
-    if (!status)
-        status = collective_check_root(group, c->words.root);
+    if (!status && (root < 0 || root >= group->size))
+        status = error_set(TUTTI_ERR_INVALID_ARGUMENT, "root %d is not in a group of %d", root,
+                           group->size);
     return status ? status : side_vector(c, tensor, what, use, ret_side);
 }
 
-tutti_status side_blocks(const struct tutti_group *group, struct collective *c,
-                         const tutti_tensor *tensor, const char *what, enum tensor_use use,
-                         struct side *ret_side)
+static tutti_status even_blocks(const struct tutti_group *group, struct collective *c,
+                                const tutti_tensor *tensor, const char *what, enum tensor_use use,
+                                struct side *ret_side)
 {
     struct side side;
 
@@ -59,19 +60,19 @@ tutti_status side_blocks(const struct tutti_group *group, struct collective *c,
     if (status)
         return status;
     if (side.total % (uint64_t)group->size)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "%s has %llu elements, which %d members cannot share evenly; use the form "
-                         "with counts",
-                         what, (unsigned long long)side.total, group->size);
+        return error_set(
+            TUTTI_ERR_INVALID_ARGUMENT,
+            "%s has %llu elements, which is not a multiple of %d members; use the _v form", what,
+            (unsigned long long)side.total, group->size);
     side.count = side.total / (uint64_t)group->size;
     side.blocks.stride = side.count * tutti_dtype_size(side.dtype);
     *ret_side = side;
     return TUTTI_OK;
 }
 
-tutti_status side_list(const struct tutti_group *group, struct collective *c,
-                       const tutti_tensor *const *tensors, const char *what, enum tensor_use use,
-                       struct side *ret_side)
+static tutti_status listed_blocks(const struct tutti_group *group, struct collective *c,
+                                  const tutti_tensor *const *tensors, const char *what,
+                                  enum tensor_use use, struct side *ret_side)
 {
     struct side side = {.what = what};
     void **each = NULL;
@@ -79,59 +80,45 @@ tutti_status side_list(const struct tutti_group *group, struct collective *c,
     if (!tensors)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s: the list of tensors is NULL", what);
     tutti_status status = take_tables(group, c, &each, &side.sizes);
-    for (int i = 0; i < group->size && !status; i++) {
+    if (status)
+        return status;
+    for (int i = 0; i < group->size; i++) {
         uint64_t count;
 
         status = call_tensor(tensors[i], what, use, &c->packed, &each[i], &count, &side.sizes[i]);
         if (status)
-            break;
+            return status;
         if (i == 0) {
             side.dtype = tensors[i]->dtype;
             side.count = count;
         }
         if (tensors[i]->dtype != side.dtype)
-            status = error_set(
-                TUTTI_ERR_INVALID_ARGUMENT, "%s: tensor 0 of the list is %s, tensor %d is %s", what,
-                tutti_dtype_name(side.dtype), i, tutti_dtype_name(tensors[i]->dtype));
+            return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                             "%s: tensor 0 of the list is %s, tensor %d is %s", what,
+                             tutti_dtype_name(side.dtype), i, tutti_dtype_name(tensors[i]->dtype));
         side.uneven = side.uneven || count != side.count;
         side.total += count;
     }
-    if (status)
-        return status;
+    if (side.uneven && c->fields.root >= 0)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "%s: the tensors of the list differ in size; use the _v form", what);
     side.blocks.each = each;
     *ret_side = side;
     return TUTTI_OK;
 }
 
-tutti_status side_list_even(const struct tutti_group *group, struct collective *c,
-                            const tutti_tensor *const *tensors, const char *what,
-                            enum tensor_use use, struct side *ret_side)
+static tutti_status counted_blocks(const struct tutti_group *group, struct collective *c,
+                                   const struct form *form, const char *what, enum tensor_use use,
+                                   struct side *ret_side)
 {
-    struct side side;
-
-    tutti_status status = side_list(group, c, tensors, what, use, &side);
-    if (status)
-        return status;
-    if (side.uneven)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "%s: the tensors of the list differ in size, which the other members "
-                         "cannot know; use the form with counts",
-                         what);
-    *ret_side = side;
-    return TUTTI_OK;
-}
-
-tutti_status side_counts(const struct tutti_group *group, struct collective *c,
-                         const tutti_tensor *tensor, const int64_t *counts, const int64_t *offsets,
-                         const char *what, enum tensor_use use, struct side *ret_side)
-{
+    const int64_t *counts = form->counts, *offsets = form->offsets;
     struct side side;
     uint64_t next = 0;
     void **each = NULL;
 
     if (use & TENSOR_WRITTEN) /* a stand-in is written back whole, with what lies between blocks */
         use = TENSOR_BOTH;
-    tutti_status status = side_vector(c, tensor, what, use, &side);
+    tutti_status status = side_vector(c, form->tensor, what, use, &side);
     if (!status && !counts)
         status = error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s: counts is NULL", what);
     if (!status)
@@ -148,10 +135,11 @@ tutti_status side_counts(const struct tutti_group *group, struct collective *c,
 
         if (counts[i] < 0 || (offsets && offsets[i] < 0) || offset > elements ||
             count > elements - offset)
-            return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                             "%s: the %lld elements at %lld of member %d do not lie in its %llu",
-                             what, (long long)counts[i], (long long)offset, i,
-                             (unsigned long long)elements);
+            return error_set(
+                TUTTI_ERR_INVALID_ARGUMENT,
+                "%s: the block of rank %d, %lld elements at offset %lld, does not lie in the "
+                "tensor, which has %llu",
+                what, i, (long long)counts[i], (long long)offset, (unsigned long long)elements);
         side.sizes[i] = count * element;
         each[i] = (char *)side.blocks.base + offset * element;
         side.total += count;
@@ -162,39 +150,42 @@ tutti_status side_counts(const struct tutti_group *group, struct collective *c,
     return TUTTI_OK;
 }
 
+tutti_status side_blocks(const struct tutti_group *group, struct collective *c,
+                         const struct form *form, const char *what, enum tensor_use use,
+                         struct side *ret_side)
+{
+    switch (form->kind) {
+    case FORM_LIST:
+        return listed_blocks(group, c, form->tensors, what, use, ret_side);
+    case FORM_COUNTS:
+        return counted_blocks(group, c, form, what, use, ret_side);
+    default:
+        return even_blocks(group, c, form->tensor, what, use, ret_side);
+    }
+}
+
 void side_describe(struct collective *c, const struct tutti_group *group, int which,
                    const struct side *blocks, bool shared, uint64_t own)
 {
-    c->words.dtype = blocks->dtype;
+    c->fields.dtype = blocks->dtype;
     c->bytes = own * tutti_dtype_size(blocks->dtype);
     if (!blocks->uneven) {
-        c->words.count = blocks->count;
+        c->fields.count = blocks->count;
         return;
     }
-    c->words.flags |= CALL_UNEVEN;
+    c->fields.flags |= CALL_UNEVEN;
     c->sizes.own = c->bytes;
     *(which == SIDE_IN ? &c->sizes.in : &c->sizes.out) = blocks->sizes;
     if (!shared)
         return;
-    c->words.count = blocks->total;
-    c->words.sizes =
+    c->fields.count = blocks->total;
+    c->fields.sizes =
         (uint16_t)(XXH3_64bits(blocks->sizes, (size_t)group->size * sizeof(uint64_t)) | 1);
 }
 
 uint64_t side_block_count(const struct side *side, int block)
 {
     return side->sizes ? side->sizes[block] / tutti_dtype_size(side->dtype) : side->count;
-}
-
-tutti_status side_check_block(const struct side *vector, const struct side *blocks, int block)
-{
-    const uint64_t count = side_block_count(blocks, block);
-
-    if (vector->count == count)
-        return TUTTI_OK;
-    return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s has %llu elements, block %d of %s has %llu",
-                     vector->what, (unsigned long long)vector->count, block, blocks->what,
-                     (unsigned long long)count);
 }
 
 tutti_status side_same_dtype(const struct side *a, const struct side *b)
@@ -283,8 +274,33 @@ tutti_status side_check_overlap(const struct tutti_group *group, const struct si
 
         if (overlap(at, bytes, block_at(&blocks->blocks, (uint32_t)i), size))
             return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                             "%s and %s overlap; in place is exactly block %d", vector->what,
-                             blocks->what, block);
+                             "%s and %s overlap; to work in place, pass exactly block %d",
+                             vector->what, blocks->what, block);
     }
     return TUTTI_OK;
+}
+
+/* A vector has as many elements as block `block` of the other side. */
+static tutti_status check_block(const struct side *vector, const struct side *blocks, int block)
+{
+    const uint64_t count = side_block_count(blocks, block);
+
+    if (vector->count == count)
+        return TUTTI_OK;
+    return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s has %llu elements, block %d of %s has %llu",
+                     vector->what, (unsigned long long)vector->count, block, blocks->what,
+                     (unsigned long long)count);
+}
+
+tutti_status side_check_pair(const struct tutti_group *group, struct collective *c, int which,
+                             const struct side *vector, const struct side *blocks)
+{
+    const bool out = which == SIDE_OUT;
+    tutti_status status = out ? side_same_dtype(vector, blocks) : side_same_dtype(blocks, vector);
+
+    if (!status)
+        status = check_block(vector, blocks, group->rank);
+    if (!status && out)
+        status = side_check_distinct(group, c, blocks);
+    return status ? status : side_check_overlap(group, vector, blocks, group->rank);
 }

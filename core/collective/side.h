@@ -7,8 +7,7 @@
 #ifndef TUTTI_COLLECTIVE_SIDE_H
 #define TUTTI_COLLECTIVE_SIDE_H
 
-#include "collective/collective.h"
-#include "tensor/packed.h"
+#include "collective/call.h"
 
 enum { SIDE_IN, SIDE_OUT };
 
@@ -22,34 +21,45 @@ struct side {
     bool uneven;
 };
 
+/* A block for every member, as the caller gives them. */
+struct form {
+    enum { FORM_EVEN, FORM_LIST, FORM_COUNTS } kind;
+    const tutti_tensor *tensor;         /* EVEN, COUNTS */
+    const tutti_tensor *const *tensors; /* LIST; even ones only where the call has a root */
+    const int64_t *counts, *offsets;    /* COUNTS; `offsets` NULL: one block behind the other */
+};
+static inline struct form form_even(const tutti_tensor *tensor)
+{
+    return (struct form){.kind = FORM_EVEN, .tensor = tensor};
+}
+static inline struct form form_list(const tutti_tensor *const *tensors)
+{
+    return (struct form){.kind = FORM_LIST, .tensors = tensors};
+}
+static inline struct form form_counts(const tutti_tensor *tensor, const int64_t *counts,
+                                      const int64_t *offsets)
+{
+    return (struct form){
+        .kind = FORM_COUNTS, .tensor = tensor, .counts = counts, .offsets = offsets};
+}
+
 /*
- * Each fills *ret_side, or fails in words. `use` is what the operation does with the side on this
+ * Each fills *ret_side, or fails with a message. `use` is what the operation does with the side on this
  * member. Tables are taken from c->memory, stand-ins are put into c->packed.
  */
 tutti_status side_vector(struct collective *c, const tutti_tensor *tensor, const char *what,
                          enum tensor_use use, struct side *ret_side);
-/* Of a call with a root: checks the options and c->words.root first. The vector is what every member
+/* Begins a call with a root: checks the options, c->fields.root, and the vector that every member
  * has. */
 tutti_status side_rooted(const struct tutti_group *group, struct collective *c,
                          const tutti_options *options, const tutti_tensor *tensor, const char *what,
                          enum tensor_use use, struct side *ret_side);
 tutti_status side_blocks(const struct tutti_group *group, struct collective *c,
-                         const tutti_tensor *tensor, const char *what, enum tensor_use use,
+                         const struct form *form, const char *what, enum tensor_use use,
                          struct side *ret_side);
-tutti_status side_list(const struct tutti_group *group, struct collective *c,
-                       const tutti_tensor *const *tensors, const char *what, enum tensor_use use,
-                       struct side *ret_side);
-/* INVALID_ARGUMENT as well when they differ in size. */
-tutti_status side_list_even(const struct tutti_group *group, struct collective *c,
-                            const tutti_tensor *const *tensors, const char *what,
-                            enum tensor_use use, struct side *ret_side);
-/* `offsets` NULL: one block behind the other. */
-tutti_status side_counts(const struct tutti_group *group, struct collective *c,
-                         const tutti_tensor *tensor, const int64_t *counts, const int64_t *offsets,
-                         const char *what, enum tensor_use use, struct side *ret_side);
 
 /*
- * What the call is, from the side that has blocks: in the words and sizes. `shared`: every member
+ * What the call is, from the side that has blocks: in the fields and sizes. `shared`: every member
  * knows all sizes, so that uneven ones may be compared. `own`: elements of my vector, or block.
  */
 void side_describe(struct collective *c, const struct tutti_group *group, int which,
@@ -57,9 +67,6 @@ void side_describe(struct collective *c, const struct tutti_group *group, int wh
 
 /* Elements of one block. */
 uint64_t side_block_count(const struct side *side, int block);
-
-/* INVALID_ARGUMENT unless a vector has as many elements as block `block` of the other side. */
-tutti_status side_check_block(const struct side *vector, const struct side *blocks, int block);
 
 /* INVALID_ARGUMENT unless both have the same dtype. */
 tutti_status side_same_dtype(const struct side *a, const struct side *b);
@@ -70,10 +77,15 @@ tutti_status side_check_distinct(const struct tutti_group *group, struct collect
                                  const struct side *blocks);
 
 /*
- * INVALID_ARGUMENT when input and output overlap, except that `in` is the very block `block` of the
- * other side (or the whole of it, where both are vectors): in place.
+ * INVALID_ARGUMENT when input and output overlap, except that the vector is the very block `block` of
+ * the other side (or the whole of it, where both are vectors): in place.
  */
 tutti_status side_check_overlap(const struct tutti_group *group, const struct side *vector,
                                 const struct side *blocks, int block);
+
+/* All that a vector and the blocks of the other side, which is `which`, must have in common, the vector
+ * being one of them. */
+tutti_status side_check_pair(const struct tutti_group *group, struct collective *c, int which,
+                             const struct side *vector, const struct side *blocks);
 
 #endif

@@ -13,7 +13,7 @@
 #include "group/group.h"
 
 struct split_bid {
-    int32_t color, key, rank;
+    int32_t key, rank;
 };
 
 static int by_key(const void *a, const void *b)
@@ -31,12 +31,12 @@ static tutti_status tell_all(struct tutti_group *parent, int32_t *pairs)
 {
     const uint64_t count = 2 * (uint64_t)parent->size;
     struct collective all = {.function = "tutti_group_split",
-                             .words = {.count = count,
-                                       .dtype = TUTTI_I32,
-                                       .op = TUTTI_SUM,
-                                       .root = -1,
-                                       .operation = OPERATION_ALL_REDUCE,
-                                       .flags = CALL_SPLIT},
+                             .fields = {.count = count,
+                                        .dtype = TUTTI_I32,
+                                        .op = TUTTI_SUM,
+                                        .root = -1,
+                                        .operation = OPERATION_ALL_REDUCE,
+                                        .flags = CALL_SPLIT},
                              .in.base = pairs,
                              .out.base = pairs,
                              .bytes = count * sizeof *pairs,
@@ -52,7 +52,7 @@ static int32_t pick(const int32_t *pairs, int size, int32_t color, struct split_
 
     for (int r = 0; r < size; r++)
         if (pairs[2 * r] == color)
-            places[count++] = (struct split_bid){color, pairs[2 * r + 1], r};
+            places[count++] = (struct split_bid){pairs[2 * r + 1], r};
     qsort(places, (size_t)count, sizeof *places, by_key);
     for (int32_t i = 0; i < count; i++)
         ret_ranks[i] = places[i].rank;

@@ -4,9 +4,10 @@
  * is non-blocking and driven by control_poll(); what the frames mean is control.c's concern.
  *
  * A connection begins with the dialer's hello (magic, version, token, rank), at most 256 bytes
- * within 10 s; who does not show the job's token is closed without any effect. At most 64
- * connections may be half open. Keepalive (1 s idle, 1 s interval, 4 probes) and TCP_USER_TIMEOUT
- * make the kernel notice a host that vanished within 5 s, whatever this process is doing.
+ * within 10 s; a connection that does not show the job's token is closed without any effect. At
+ * most 64 connections may be half open. Keepalive (1 s idle, 1 s interval, 4 probes) and
+ * TCP_USER_TIMEOUT make the kernel notice a host that vanished within 5 s, whatever this process is
+ * doing.
  *
  * A connection that the network ends is dialed again at once, from both sides: the link may have been cut
  * and work again. If it does not within 200 ms, the member is lost (control_unreachable()).
@@ -29,9 +30,11 @@
 #include "base/clock.h"
 #include "base/codec.h"
 #include "base/error.h"
-#include "base/fork_close.h"
+#include "base/fork.h"
 #include "base/log.h"
+#include "control/conn.h"
 #include "control/control.h"
+#include "control/members.h"
 
 enum {
     HELLO_MAGIC = 0x74747463,
@@ -129,7 +132,7 @@ static int half_open(const struct control *control)
     return count;
 }
 
-/* Closes whoever did not say hello in time. What has come is read first: this process may have been
+/* Closes connections whose hello is late. What has come is read first: this process may have been
  * stopped while it came. */
 static void expire_half_open(struct control *control)
 {
@@ -179,7 +182,7 @@ static bool is_connected(const struct control *control, int rank)
     return false;
 }
 
-/* `error`: an errno; 0: `why` has the words. */
+/* `error`: an errno; 0: `why` has the message. */
 static void conn_failed(struct control *control, struct control_conn *conn, int error,
                         const char *why)
 {
@@ -197,7 +200,7 @@ static void conn_failed(struct control *control, struct control_conn *conn, int 
         control_lost(control, rank, error ? strerror(error) : why);
     else if (!is_connected(control, rank))
         control_unreachable(control, rank, error ? strerror(error) : why);
-    /* Where the link works again nobody is lost, and a verdict reaches both sides. */
+    /* If the link works again, nobody is lost, and a verdict reaches both sides. */
     if (control->members[rank].unreachable_ns && worked && error && !control->leaving)
         (void)control_dial(control, rank);
 }
@@ -233,13 +236,15 @@ static void conn_flush(struct control *control, struct control_conn *conn)
 static tutti_status make_room(struct control *control, struct control_conn *conn, size_t size)
 {
     const size_t waiting = conn->out_size - conn->out_at;
-    char words[64];
+    char message[64];
 
     if (waiting + size > control_frame_limit(control) + CONTROL_OUT_MAX) {
-        snprintf(words, sizeof words, "it does not read; %zu KiB wait for it", waiting / 1024);
-        conn_failed(control, conn, 0, words);
-        return error_set(TUTTI_ERR_PEER_LOST, "rank %d does not read its control connection",
-                         conn->rank);
+        snprintf(message, sizeof message, "it does not read; %zu KiB wait for it", waiting / 1024);
+        conn_failed(control, conn, 0, message);
+        return error_set(TUTTI_ERR_PEER_LOST,
+                         "rank %d: %s; it may be stopped (SIGSTOP, a debugger), or its machine "
+                         "overloaded",
+                         conn->rank, message);
     }
     if (conn->out_at && conn->out_at >= waiting) {
         memmove(conn->out, conn->out + conn->out_at, waiting);
@@ -250,9 +255,10 @@ static tutti_status make_room(struct control *control, struct control_conn *conn
         return TUTTI_OK;
     size_t capacity = (conn->out_size + size) * 2;
     uint8_t *out = realloc(conn->out, capacity);
-    if (!out) { /* whoever waits for it must not wait for ever */
-        snprintf(words, sizeof words, "rank %d has no memory for a message to it", control->rank);
-        conn_failed(control, conn, 0, words);
+    if (!out) { /* the waiting peer must not wait for ever */
+        snprintf(message, sizeof message, "rank %d has no memory for a message to it",
+                 control->rank);
+        conn_failed(control, conn, 0, message);
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message of %zu bytes", size);
     }
     conn->out = out;
@@ -301,7 +307,7 @@ bool control_same_token(const uint8_t *a, const uint8_t *b)
     return difference == 0;
 }
 
-/* The first frame of who dialed us. False: not one of ours. */
+/* The first frame of a dialing peer. False: not one of ours. */
 static bool take_hello(struct control *control, struct control_conn *conn, enum frame_type type,
                        const uint8_t *body, size_t size)
 {
@@ -330,7 +336,7 @@ static void take_frames(struct control *control, struct control_conn *conn)
         if (status == TUTTI_ERR_NOT_READY)
             return;
         if (status) {
-            conn_failed(control, conn, 0, "it sent bytes that are no control message");
+            conn_failed(control, conn, 0, "it sent an invalid control message");
             return;
         }
         if (conn->rank < 0) {
@@ -350,13 +356,14 @@ static void take_frames(struct control *control, struct control_conn *conn)
 
 static void room_failed(struct control *control, struct control_conn *conn, tutti_status status)
 {
-    char words[64];
+    char message[64];
 
     if (status == TUTTI_ERR_NO_MEMORY)
-        snprintf(words, sizeof words, "rank %d has no memory to read what it sent", control->rank);
+        snprintf(message, sizeof message, "rank %d has no memory to read what it sent",
+                 control->rank);
     else
-        snprintf(words, sizeof words, "it sent a control message that is too long");
-    conn_failed(control, conn, 0, words);
+        snprintf(message, sizeof message, "it sent a control message that is too long");
+    conn_failed(control, conn, 0, message);
 }
 
 static void conn_read(struct control *control, struct control_conn *conn)
@@ -380,7 +387,7 @@ static void conn_read(struct control *control, struct control_conn *conn)
             const int reset = conn->deaf == ECONNRESET ? ECONNRESET : 0;
 
             conn_failed(control, conn, n ? errno : reset,
-                        "its control connection ended without a bye");
+                        "its control connection ended before it left the group");
             return;
         }
         frame_parser_filled(&conn->in, (size_t)n);
@@ -454,7 +461,7 @@ struct control_conn *control_dial(struct control *control, int rank)
     return conn;
 }
 
-/* Looks again later instead of spinning on it; until then who comes waits in the backlog. */
+/* Looks again later instead of spinning on it; until then new connections wait in the backlog. */
 static void accept_later(struct control *control, int ms)
 {
     control->accept_retry_ns = clock_now_ns() + ms * CLOCK_NS_PER_MS;

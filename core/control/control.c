@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control plane's object: the tree, who is there, lost or gone, and where frames go.
+ * The control plane's object: the tree, the state of each member (there, lost or gone), and where
+ * frames go.
  *
- * Every member dials its parent, (rank - 1) / 16. Whoever loses its parent, or whose parent left,
- * dials the lowest member that is not known to be dead or gone, so that the living stay connected.
- * Verdicts and byes are flooded over whatever connections there are; each member passes each on
- * once.
+ * Every member dials its parent, (rank - 1) / 16. A member whose parent is lost or has left dials
+ * the lowest member that is not known to be dead or gone, so that the living stay connected.
+ * Verdicts and leave messages are flooded over whatever connections there are; each member passes
+ * each on once.
  */
 #include "control/control.h"
+#include "control/conn.h"
+#include "control/liveness.h"
+#include "control/members.h"
+#include "control/notes.h"
+#include "control/sides.h"
+#include "control/verdict.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,9 +25,8 @@
 #include "base/clock.h"
 #include "base/codec.h"
 #include "base/error.h"
-#include "control/mates.h"
 
-enum { EVENTS_AT_ONCE = 32, BYE_FLUSH_MS = 200, UNREACHABLE_MS = 200, BYE_BYTES = 44 };
+enum { EVENTS_AT_ONCE = 32, LEAVE_FLUSH_MS = 200, UNREACHABLE_MS = 200, LEAVE_BYTES = 44 };
 
 tutti_status control_open(int rank, int size, const char *name, const int32_t *world_ranks,
                           const char *bind_address, struct control **ret_control)
@@ -183,19 +189,19 @@ void control_describe(const struct control *control, int rank, char *ret_text, s
 
 /* ---- members that end ---- */
 
-void control_lost(struct control *control, int rank, const char *words)
+void control_lost(struct control *control, int rank, const char *message)
 {
     struct control_member *member = &control->members[rank];
-    char who[CONTROL_HOST_MAX + 64], text[CONTROL_WORDS_MAX];
+    char who[CONTROL_HOST_MAX + 64], text[CONTROL_MESSAGE_MAX];
 
     if (member->dead || member->left)
         return;
     member->dead = true;
     member->dead_after = control->verdict.status != TUTTI_OK;
-    if (control->leaving) /* it is no loss to this one, which waits for byes at most */
+    if (control->leaving) /* it is no loss to this one, which waits for leave messages at most */
         return;
     control_describe(control, rank, who, sizeof who);
-    snprintf(text, sizeof text, "%s was lost: %s", who, words);
+    snprintf(text, sizeof text, "%s was lost: %s", who, message);
     if (control->ready)
         verdict_propose(control, TUTTI_ERR_PEER_LOST, rank, text);
     else if (control->handlers && control->handlers->gone)
@@ -213,9 +219,9 @@ void control_tell_lost(struct control *control)
     }
 }
 
-void control_disconnected(struct control *control, int rank, const char *words)
+void control_disconnected(struct control *control, int rank, const char *message)
 {
-    control_lost(control, rank, words);
+    control_lost(control, rank, message);
     if (control->members[rank].left)
         ensure_uplink(control);
     if (control->fixer == rank && control->pass_over_at_ns)
@@ -223,7 +229,7 @@ void control_disconnected(struct control *control, int rank, const char *words)
             1; /* it was about to leave, and does not fix the verdict any more */
 }
 
-void control_unreachable(struct control *control, int rank, const char *words)
+void control_unreachable(struct control *control, int rank, const char *message)
 {
     struct control_member *member = &control->members[rank];
 
@@ -231,12 +237,12 @@ void control_unreachable(struct control *control, int rank, const char *words)
         return;
     if (!member->unreachable_ns) {
         member->unreachable_ns = clock_now_ns();
-        snprintf(member->unreachable, sizeof member->unreachable, "%s", words);
+        snprintf(member->unreachable, sizeof member->unreachable, "%s", message);
     }
     ensure_uplink(control);
 }
 
-/* Members whose bye has not come after all. */
+/* Members whose leave message has not come after all. */
 static void give_up_unreachable(struct control *control)
 {
     for (int r = 0; r < control->size; r++) {
@@ -248,9 +254,9 @@ static void give_up_unreachable(struct control *control)
     }
 }
 
-static size_t write_bye(uint8_t body[BYE_BYTES], int rank, const struct announce *last)
+static size_t write_leave(uint8_t body[LEAVE_BYTES], int rank, const struct announce *last)
 {
-    struct writer w = {.data = body, .capacity = BYE_BYTES};
+    struct writer w = {.data = body, .capacity = LEAVE_BYTES};
 
     write_u32(&w, (uint32_t)rank);
     sides_write_call(&w, last);
@@ -258,8 +264,8 @@ static size_t write_bye(uint8_t body[BYE_BYTES], int rank, const struct announce
 }
 
 /* False: it makes no sense. */
-static bool read_bye(const struct control *control, const uint8_t *body, size_t size, int *ret_rank,
-                     struct announce *ret_last)
+static bool read_leave(const struct control *control, const uint8_t *body, size_t size,
+                       int *ret_rank, struct announce *ret_last)
 {
     struct reader r = {.data = body, .size = size};
 
@@ -268,12 +274,12 @@ static bool read_bye(const struct control *control, const uint8_t *body, size_t 
     return !r.bad && *ret_rank >= 0 && *ret_rank < control->size;
 }
 
-void control_bye(struct control *control, const struct announce *last)
+void control_leave(struct control *control, const struct announce *last)
 {
-    uint8_t body[BYE_BYTES];
+    uint8_t body[LEAVE_BYTES];
     int parent = control_parent(control->rank);
 
-    control_poll(control); /* who left before me cannot pass anything on */
+    control_poll(control); /* a member that left before cannot pass anything on */
     pthread_mutex_lock(&control->lock);
     control->leaving = true;
     control->last = *last;
@@ -281,17 +287,17 @@ void control_bye(struct control *control, const struct announce *last)
         for (int r = 0; r < control->size; r++)
             if (r != control->rank && !is_gone(&control->members[r]))
                 (void)control_dial(control, r);
-    control_flood(control, NULL, FRAME_BYE, body, write_bye(body, control->rank, last));
-    if (control->mates)
-        mates_say_bye(control->mates, last);
+    control_flood(control, NULL, FRAME_LEAVE, body, write_leave(body, control->rank, last));
+    if (control->local)
+        control->local_ops->leave(control->local, last);
     pthread_mutex_unlock(&control->lock);
-    control_flush(control, BYE_FLUSH_MS);
+    control_flush(control, LEAVE_FLUSH_MS);
 }
 
 /* Members leave such a call without having met all others, which may have called something else. */
 static bool needs_comparison(const struct control *control, const struct announce *last)
 {
-    return control->compares || operation_has_root(last->words.operation);
+    return control->compares || operation_has_root(last->fields.operation);
 }
 
 static bool has_heard(struct control *control, int rank)
@@ -309,7 +315,7 @@ void control_agrees(struct control *control, int rank)
     pthread_mutex_unlock(&control->lock);
 }
 
-bool control_bye_is_known(struct control *control)
+bool control_leave_is_known(struct control *control)
 {
     bool known = true;
 
@@ -323,15 +329,15 @@ bool control_bye_is_known(struct control *control)
     return known;
 }
 
-bool control_has_left(struct control *control, int rank, struct control_farewell *ret)
+bool control_has_left(struct control *control, int rank, struct control_leave_state *ret)
 {
     const struct control_member *member = &control->members[rank];
 
     pthread_mutex_lock(&control->lock);
     const bool left = member->left;
-    *ret = (struct control_farewell){
+    *ret = (struct control_leave_state){
         .last = member->last,
-        .known = member->last.words.operation != OPERATION_NONE || member->last.signature,
+        .known = member->last.fields.operation != OPERATION_NONE || member->last.signature,
         .compared = member->compared,
     };
     pthread_mutex_unlock(&control->lock);
@@ -343,7 +349,7 @@ void control_compared(struct control *control, int rank)
     pthread_mutex_lock(&control->lock);
     struct control_conn *conn = control_conn_to(control, rank);
     if (!control->members[rank].compared &&
-        operation_has_root(control->members[rank].last.words.operation))
+        operation_has_root(control->members[rank].last.fields.operation))
         atomic_fetch_sub(&control->uncompared, 1);
     control->members[rank].compared = true;
     if (conn && conn->owed && !control->leaving)
@@ -395,35 +401,35 @@ void control_left(struct control *control, int rank, const struct announce *last
                   const struct control_conn *except)
 {
     struct control_member *member = &control->members[rank];
-    uint8_t body[BYE_BYTES];
+    uint8_t body[LEAVE_BYTES];
 
     if (member->left || rank == control->rank)
         return;
     member->last = *last;
-    if (last->words.operation >= OPERATION_COUNT)
-        member->last.words.operation = OPERATION_NONE;
-    if (operation_has_root(member->last.words.operation))
+    if (last->fields.operation >= OPERATION_COUNT)
+        member->last.fields.operation = OPERATION_NONE;
+    if (operation_has_root(member->last.fields.operation))
         atomic_fetch_add(&control->uncompared, 1);
     member->left = true;
     sides_left(control, rank);
-    control_flood(control, except, FRAME_BYE, body, write_bye(body, rank, &member->last));
+    control_flood(control, except, FRAME_LEAVE, body, write_leave(body, rank, &member->last));
     if (!control->ready && control->handlers && control->handlers->gone) {
-        char words[CONTROL_WORDS_MAX];
+        char message[CONTROL_MESSAGE_MAX];
 
-        snprintf(words, sizeof words, "rank %d left", rank);
-        control->handlers->gone(control->handler_user, rank, words);
+        snprintf(message, sizeof message, "rank %d left", rank);
+        control->handlers->gone(control->handler_user, rank, message);
     }
     ensure_uplink(control);
 }
 
-/* Who leaves itself does not answer: its own bye is on the way. */
-static void on_bye(struct control *control, struct control_conn *from, const uint8_t *body,
-                   size_t size)
+/* A member that leaves itself does not answer: its own leave message is on the way. */
+static void on_leave(struct control *control, struct control_conn *from, const uint8_t *body,
+                     size_t size)
 {
     struct announce last;
     int rank;
 
-    if (!read_bye(control, body, size, &rank, &last))
+    if (!read_leave(control, body, size, &rank, &last))
         return;
     control_left(control, rank, &last, from);
     if (rank != from->rank || control->leaving)
@@ -433,7 +439,7 @@ static void on_bye(struct control *control, struct control_conn *from, const uin
         (void)control_conn_send(control, from, FRAME_HEARD, NULL, 0);
 }
 
-int control_left_before(struct control *control, uint64_t sequence, char *ret_words,
+int control_left_before(struct control *control, uint64_t sequence, char *ret_message,
                         size_t capacity)
 {
     int found = -1;
@@ -444,7 +450,7 @@ int control_left_before(struct control *control, uint64_t sequence, char *ret_wo
 
         if (m->left && m->last.sequence < sequence) {
             found = r;
-            snprintf(ret_words, capacity, "rank %d left after #%llu", r,
+            snprintf(ret_message, capacity, "rank %d left after #%llu", r,
                      (unsigned long long)m->last.sequence);
         }
     }
@@ -474,8 +480,8 @@ void control_poll(struct control *control)
         control->accept_retry_ns = 0;
         control_watch_change(control, &control->listener, EPOLLIN);
     }
-    if (control->mates)
-        mates_poll(control->mates);
+    if (control->local)
+        control->local_ops->poll(control->local);
     give_up_unreachable(control);
     verdict_timers(control);
     pthread_mutex_unlock(&control->lock);
@@ -485,7 +491,7 @@ void control_poll(struct control *control)
 
 void control_connected(struct control *control, struct control_conn *conn)
 {
-    uint8_t body[BYE_BYTES];
+    uint8_t body[LEAVE_BYTES];
 
     control->members[conn->rank].unreachable_ns = 0;
     if (control->handlers && control_parent(conn->rank) == control->rank)
@@ -493,12 +499,12 @@ void control_connected(struct control *control, struct control_conn *conn)
     for (int r = 0; r < control->size; r++) {
         if (!control->members[r].left)
             continue;
-        (void)control_conn_send(control, conn, FRAME_BYE, body,
-                                write_bye(body, r, &control->members[r].last));
+        (void)control_conn_send(control, conn, FRAME_LEAVE, body,
+                                write_leave(body, r, &control->members[r].last));
     }
     if (control->leaving)
-        (void)control_conn_send(control, conn, FRAME_BYE, body,
-                                write_bye(body, control->rank, &control->last));
+        (void)control_conn_send(control, conn, FRAME_LEAVE, body,
+                                write_leave(body, control->rank, &control->last));
     verdict_greet(control, conn);
 }
 
@@ -526,17 +532,17 @@ void control_frame(struct control *control, struct control_conn *conn, enum fram
     case FRAME_VERDICT:
         verdict_on_verdict(control, conn, body, size);
         break;
-    case FRAME_BYE:
-        on_bye(control, conn, body, size);
+    case FRAME_LEAVE:
+        on_leave(control, conn, body, size);
         break;
     case FRAME_NOTE:
         control_on_note(control, body, size);
         break;
-    case FRAME_ROLL:
-        roll_on_call(control, conn, body, size);
+    case FRAME_QUERY:
+        liveness_on_query(control, conn, body, size);
         break;
     case FRAME_HERE:
-        roll_on_answer(control, conn, body, size);
+        liveness_on_answer(control, conn, body, size);
         break;
     case FRAME_HEARD:
         conn->heard = control->leaving;
@@ -547,20 +553,20 @@ void control_frame(struct control *control, struct control_conn *conn, enum fram
     }
 }
 
-void control_propose(struct control *control, tutti_status status, int culprit, const char *words)
+void control_propose(struct control *control, tutti_status status, int culprit, const char *message)
 {
     control_poll(control);
     pthread_mutex_lock(&control->lock);
-    verdict_propose(control, status, culprit, words);
+    verdict_propose(control, status, culprit, message);
     pthread_mutex_unlock(&control->lock);
 }
 
 void control_differ(struct control *control, int culprit,
-                    const struct control_difference *difference, const char *words)
+                    const struct control_difference *difference, const char *message)
 {
     control_poll(control);
     pthread_mutex_lock(&control->lock);
-    verdict_differ(control, culprit, difference, words);
+    verdict_differ(control, culprit, difference, message);
     pthread_mutex_unlock(&control->lock);
 }
 

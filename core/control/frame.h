@@ -17,17 +17,17 @@
 #include <tutti/status.h>
 
 enum frame_type {
-    FRAME_HELLO = 1, /* who dials: magic, version, token, rank */
+    FRAME_HELLO = 1, /* of the dialer: magic, version, token, rank */
     FRAME_REPORT,    /* up the tree: a member's state in a round */
     FRAME_ROSTER,    /* down the tree: how to reach everybody */
     FRAME_OUTCOME,   /* down the tree: what the round's outcome key says */
     FRAME_PROPOSE,   /* to the lowest living member: a cause */
     FRAME_VERDICT,   /* to everybody: why the group ended */
-    FRAME_BYE,       /* to everybody: a member left in order */
+    FRAME_LEAVE,     /* to everybody: a member left in order */
     FRAME_NOTE,      /* to the first member: what somebody there wants to know */
-    FRAME_ROLL,      /* to who has not timed out: how far has it called? */
+    FRAME_QUERY,     /* to a member that has not timed out: how far has it called? */
     FRAME_HERE,      /* the answer */
-    FRAME_HEARD,     /* to who said bye: its bye is known here */
+    FRAME_HEARD,     /* to a member that left: its leave message is known here */
     FRAME_TYPES
 };
 

@@ -2,13 +2,15 @@
 /*
  * Notes: what members tell the first one beside the verdict, up the tree. They are for tools that look
  * on (wrappers): nobody waits for one, and where somebody takes none in they are dropped, not kept.
- * They travel in front of their sender's bye, on the same connections.
+ * They travel in front of their sender's leave message, on the same connections.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/codec.h"
+#include "control/conn.h"
 #include "control/control.h"
+#include "control/notes.h"
 
 enum { NOTES_KEPT = 16384, OUT_MAX = 1 << 20 /* bytes that wait for a slow parent */ };
 

@@ -2,18 +2,21 @@
 /*
  * What each member called, where members called different things under one number.
  *
- * A difference is seen by two members; the program's author needs to know who else called what. So the
- * member that fixes the verdict asks all the others for their call of that number, and the words name the
- * sets of members with the same call. Members that have left told their last call with their bye. A member
- * that is asked stays until the verdict has come, also one that leaves. Nothing of this costs anything
- * while members agree.
+ * Two members see a difference; the program's author needs to know what all others called. So the
+ * member that fixes the verdict asks all others for their call of that number, and the message
+ * names the sets of members with the same call. Members that have left told their last call with
+ * their leave message. A member that is asked stays until the verdict has come, also one that
+ * leaves. Nothing of this costs anything while members agree.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "control/conn.h"
 #include "control/control.h"
+#include "control/liveness.h"
+#include "control/sides.h"
 
 enum {
     SETS_MAX = 4,   /* that are told in full */
@@ -25,32 +28,32 @@ enum {
 
 void sides_write_call(struct writer *w, const struct announce *call)
 {
-    const struct call_words *words = &call->words;
+    const struct call_fields *fields = &call->fields;
 
     write_u64(w, call->sequence);
     write_u64(w, call->signature);
-    write_u64(w, words->count);
-    write_u32(w, words->dtype);
-    write_u32(w, (uint32_t)words->op);
-    write_u32(w, (uint32_t)words->root);
-    write_u8(w, words->operation);
-    write_u8(w, words->flags);
-    write_u16(w, words->sizes);
+    write_u64(w, fields->count);
+    write_u32(w, fields->dtype);
+    write_u32(w, (uint32_t)fields->op);
+    write_u32(w, (uint32_t)fields->root);
+    write_u8(w, fields->operation);
+    write_u8(w, fields->flags);
+    write_u16(w, fields->sizes);
 }
 
 void sides_read_call(struct reader *r, struct announce *ret_call)
 {
     ret_call->sequence = read_u64(r);
     ret_call->signature = read_u64(r);
-    ret_call->words.count = read_u64(r);
-    ret_call->words.dtype = read_u32(r);
-    ret_call->words.op = (int32_t)read_u32(r);
-    ret_call->words.root = (int32_t)read_u32(r);
-    ret_call->words.operation = read_u8(r);
-    ret_call->words.flags = read_u8(r);
-    ret_call->words.sizes = read_u16(r);
-    if (ret_call->words.operation >= OPERATION_COUNT)
-        ret_call->words.operation = OPERATION_NONE;
+    ret_call->fields.count = read_u64(r);
+    ret_call->fields.dtype = read_u32(r);
+    ret_call->fields.op = (int32_t)read_u32(r);
+    ret_call->fields.root = (int32_t)read_u32(r);
+    ret_call->fields.operation = read_u8(r);
+    ret_call->fields.flags = read_u8(r);
+    ret_call->fields.sizes = read_u16(r);
+    if (ret_call->fields.operation >= OPERATION_COUNT)
+        ret_call->fields.operation = OPERATION_NONE;
 }
 
 /* ---- gathering ---- */
@@ -58,8 +61,8 @@ void sides_read_call(struct reader *r, struct announce *ret_call)
 /* A member that leaves a failed group tells the number of its last call alone: that is no side. */
 static void note(struct control *control, int rank, const struct announce *call)
 {
-    if (call->sequence == control->difference.sequence && call->words.operation != OPERATION_NONE &&
-        !control->sides[rank].call.sequence)
+    if (call->sequence == control->difference.sequence &&
+        call->fields.operation != OPERATION_NONE && !control->sides[rank].call.sequence)
         control->sides[rank].call = *call;
 }
 
@@ -94,7 +97,7 @@ static void ask(struct control *control, int rank)
     conn =
         control->members[rank].left ? control_conn_to(control, rank) : control_dial(control, rank);
     if (conn)
-        (void)control_conn_send(control, conn, FRAME_ROLL, body, w.size);
+        (void)control_conn_send(control, conn, FRAME_QUERY, body, w.size);
 }
 
 void sides_gather(struct control *control)
@@ -118,11 +121,10 @@ void sides_gather(struct control *control)
         sides_answered(control, control->rank, control->last.sequence, &control->last);
         return;
     }
-    atomic_store_explicit(&control->asked_call, difference->sequence, memory_order_relaxed);
-    atomic_store_explicit(&control->asked_by, control->rank, memory_order_release);
+    liveness_asked(control, control->rank, difference->sequence);
 }
 
-/* Whoever has left has told its last call, or does not know this one any more. */
+/* A member that has left has told its last call, or does not know this one any more. */
 static bool is_awaited(const struct control *control, int rank)
 {
     const struct control_member *m = &control->members[rank];
@@ -143,7 +145,7 @@ bool sides_complete(const struct control *control)
 /* Members that made the same call. */
 struct set {
     uint64_t signature;
-    const struct call_words *words;
+    const struct call_fields *fields;
     int first, count;
 };
 
@@ -165,7 +167,7 @@ static int find_sets(const struct control *control, struct set sets[SETS_MAX], i
             continue;
         }
         if (s == count)
-            sets[count++] = (struct set){call->signature, &call->words, r, 0};
+            sets[count++] = (struct set){call->signature, &call->fields, r, 0};
         sets[s].count++;
     }
     return count;
@@ -272,15 +274,15 @@ void sides_tell(const struct control *control, struct control_verdict *verdict)
 
     if (count < 2) /* of one side only the member that proposed knows something */
         return;
-    struct text text = text_in(verdict->words, sizeof verdict->words);
-    const bool same = !memcmp(sets[0].words, sets[1].words, sizeof *sets[0].words);
+    struct text text = text_in(verdict->message, sizeof verdict->message);
+    const bool same = !memcmp(sets[0].fields, sets[1].fields, sizeof *sets[0].fields);
 
     text_add(&text, "group %s: members called different things as #%llu", control->name,
              (unsigned long long)control->difference.sequence);
     for (int s = 0; s < count; s++) {
         const struct selection of = {sets[s].signature, SELECT_CALL};
 
-        control->call_text(sets[s].words, call, sizeof call);
+        control->call_text(sets[s].fields, call, sizeof call);
         text_add(&text, "%s ", s ? ";" : ":");
         add_ranks(&text, control, &of);
         text_add(&text, ": %s", call);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The verdict: one reason, in the same words on all survivors.
+ * The verdict: one reason, with the same message on all survivors.
  *
- * Whoever sees a cause proposes it to the lowest living member. That one fixes it: lost and aborted at
- * once, a mismatch when all members have told their call, within 200 ms (sides.c), a time-out after 200 ms,
- * since a better cause may be on its way: whoever is waited for may be waiting itself, and the one that has
- * nothing to say is the one to name; who has said nothing is asked meanwhile (roll.c). Who hears nothing
- * 500 ms after proposing passes over that member to the next; with an abort after 60 ms, as it is promised
- * within 100 ms. A fixed verdict is flooded, and written into the page of the host's mates, so that they
- * need no socket to learn it; whoever has none yet adopts the first that it meets, and nobody ever changes
- * one. Where all members read one page, the first that is written there is the verdict: so who aborts
- * writes it at once, and asks nobody.
+ * A member that sees a cause proposes it to the lowest living member, which fixes it. A loss or an
+ * abort it fixes at once, a mismatch when all members have told their call, within 200 ms
+ * (sides.c). A timeout it fixes after 200 ms, since a more precise cause may follow: the awaited
+ * peer may itself be waiting. Members that have reported nothing are asked meanwhile (liveness.c),
+ * and one that does not answer is the one to name. A member that hears nothing 500 ms after its
+ * proposal passes over to the next lowest; with an abort after 60 ms, as it is promised within 100
+ * ms. A fixed verdict is flooded, and written into the page of the local peers, so that they need
+ * no socket to learn it. A member without a verdict adopts the first that it meets, and no member
+ * ever changes one. Where all members read one page, the first that is written there is the
+ * verdict: so a member that aborts writes it at once, and asks nobody.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,16 +20,20 @@
 #include "base/codec.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "control/conn.h"
 #include "control/control.h"
-#include "control/mates.h"
+#include "control/liveness.h"
+#include "control/members.h"
+#include "control/sides.h"
+#include "control/verdict.h"
 
 enum {
     TIMEOUT_WAITS_MS = 200,
     SIDES_WAIT_MS = 200,
-    ROLL_AFTER_MS = 50, /* of these: members that called together time out together */
+    QUERY_AFTER_MS = 50, /* of these: members that called together time out together */
     FIXER_ANSWERS_MS = 500,
     FIXER_ANSWERS_ABORT_MS = 60,
-    BODY_MAX = CONTROL_WORDS_MAX + 160
+    BODY_MAX = CONTROL_MESSAGE_MAX + 160
 };
 
 /* Lower is the better cause. */
@@ -52,7 +57,7 @@ static size_t encode(const struct control_verdict *verdict, uint8_t body[BODY_MA
 
     write_u32(&w, (uint32_t)verdict->status);
     write_u32(&w, (uint32_t)verdict->culprit);
-    write_string(&w, verdict->words);
+    write_string(&w, verdict->message);
     return w.size;
 }
 
@@ -61,8 +66,8 @@ static bool decode(const struct control *control, struct reader *r,
 {
     ret_verdict->status = (tutti_status)read_u32(r);
     ret_verdict->culprit = (int)read_u32(r);
-    read_string(r, ret_verdict->words, sizeof ret_verdict->words);
-    text_make_printable(ret_verdict->words);
+    read_string(r, ret_verdict->message, sizeof ret_verdict->message);
+    text_make_printable(ret_verdict->message);
     return !r->bad && ret_verdict->status < 0 && ret_verdict->culprit >= -1 &&
            ret_verdict->culprit < control->size;
 }
@@ -128,15 +133,16 @@ void verdict_adopt(struct control *control, const struct control_verdict *verdic
 
     if (control->verdict.status)
         return;
-    if (control->mates) /* what a mate has written before binds the whole host */
-        mates_publish_verdict(control->mates, &agreed);
+    if (control->local) /* what a local peer has written before binds the whole host */
+        control->local_ops->publish_verdict(control->local, &agreed);
     control->verdict = agreed;
-    control->fix_at_ns = control->roll_at_ns = control->pass_over_at_ns = 0;
+    control->fix_at_ns = control->query_at_ns = control->pass_over_at_ns = 0;
     atomic_store_explicit(&control->verdict_status, agreed.status, memory_order_release);
     control_flood(control, except, FRAME_VERDICT, body, encode(&agreed, body));
 }
 
-/* Keeps what a member has waited for in vain. Without memory the first that was heard is named. */
+/* Keeps what a member has waited for until its deadline. Without memory the first that was heard is
+ * named. */
 static void note_timeout(struct control *control, int rank, const struct control_timeout *timeout)
 {
     if (timeout->verdict.status != TUTTI_ERR_TIMEOUT)
@@ -147,8 +153,9 @@ static void note_timeout(struct control *control, int rank, const struct control
         control->timeouts[rank] = *timeout;
 }
 
-/* From who waited to whom it waited for, as long as that one waits itself; from who cannot tell to who
- * can. NULL: nothing was kept. */
+/* Follows the timeouts from a member to the rank that it waited for, as long as that one waits
+ * itself; a member that cannot name a rank is passed over for one that can. NULL: nothing was
+ * kept. */
 static const struct control_timeout *first_cause(const struct control *control)
 {
     const struct control_timeout *all = control->timeouts, *cause = NULL;
@@ -174,7 +181,7 @@ static void judge_timeouts(const struct control *control, struct control_verdict
     if (!cause)
         return;
     *verdict = cause->verdict;
-    roll_judge(control, cause->sequence, verdict);
+    liveness_judge(control, cause->sequence, verdict);
 }
 
 /* This member is the lowest living one. Its tree may be broken, so it tells everybody itself. */
@@ -202,7 +209,7 @@ static bool is_gathering(const struct control *control)
 static void fix_when_gathered(struct control *control)
 {
     sides_gather(control);
-    control->roll_at_ns = 0; /* it would ask the same members for less */
+    control->query_at_ns = 0; /* it would ask the same members for less */
     if (control->sides)
         control->fix_at_ns = clock_now_ns() + SIDES_WAIT_MS * CLOCK_NS_PER_MS;
     else
@@ -216,10 +223,10 @@ static void fix_later(struct control *control)
     if (control->fix_at_ns)
         return;
     control->fix_at_ns = now + TIMEOUT_WAITS_MS * CLOCK_NS_PER_MS;
-    control->roll_at_ns = now + ROLL_AFTER_MS * CLOCK_NS_PER_MS;
+    control->query_at_ns = now + QUERY_AFTER_MS * CLOCK_NS_PER_MS;
 }
 
-/* This member is who fixes the verdict. */
+/* This member fixes the verdict. */
 static void fix_in_time(struct control *control)
 {
     const tutti_status status = control->proposal.status;
@@ -234,8 +241,7 @@ static void fix_in_time(struct control *control)
 
 static bool all_read_one_page(const struct control *control)
 {
-    return control->mates && control->mates->state == MATES_READY &&
-           control->mates->count == control->size;
+    return control->local && control->local_ops->are_all(control->local);
 }
 
 /* The lowest living member, or one below it that leaves and is still connected: it stays for the verdict.
@@ -277,8 +283,8 @@ static void ask_or_fix(struct control *control)
     control->fixer = fixer;
 }
 
-/* Whether a proposal explains more than the best that is known. Whoever gathers the calls of a mismatch
- * keeps to it: what comes then may well come of it. */
+/* Whether a proposal explains more than the best that is known. A member that gathers the calls of
+ * a mismatch keeps to it: later causes may be its effects. */
 static bool is_better(const struct control *control, const struct control_verdict *verdict,
                       const struct control_difference *difference)
 {
@@ -309,7 +315,7 @@ static void propose(struct control *control, struct control_timeout *mine,
 {
     if (control->verdict.status)
         return;
-    text_make_printable(mine->verdict.words); /* as a program's reason to abort may be anything */
+    text_make_printable(mine->verdict.message); /* as a program's reason to abort may be anything */
     note_timeout(control, control->rank, mine);
     const bool better = take_over(control, mine, difference);
     /* A death may also have taken the member that was asked. */
@@ -319,25 +325,26 @@ static void propose(struct control *control, struct control_timeout *mine,
 
 static const struct control_difference no_difference;
 
-static void propose_words(struct control *control, tutti_status status, int culprit,
-                          const struct control_difference *difference, const char *words)
+static void propose_message(struct control *control, tutti_status status, int culprit,
+                            const struct control_difference *difference, const char *message)
 {
     struct control_timeout mine = {.verdict = {.status = status, .culprit = culprit},
                                    .heard = {-1, -1}};
 
-    snprintf(mine.verdict.words, sizeof mine.verdict.words, "group %s: %s", control->name, words);
+    snprintf(mine.verdict.message, sizeof mine.verdict.message, "group %s: %s", control->name,
+             message);
     propose(control, &mine, difference);
 }
 
-void verdict_propose(struct control *control, tutti_status status, int culprit, const char *words)
+void verdict_propose(struct control *control, tutti_status status, int culprit, const char *message)
 {
-    propose_words(control, status, culprit, &no_difference, words);
+    propose_message(control, status, culprit, &no_difference, message);
 }
 
 void verdict_differ(struct control *control, int culprit,
-                    const struct control_difference *difference, const char *words)
+                    const struct control_difference *difference, const char *message)
 {
-    propose_words(control, TUTTI_ERR_MISMATCH, culprit, difference, words);
+    propose_message(control, TUTTI_ERR_MISMATCH, culprit, difference, message);
 }
 
 void verdict_time_out(struct control *control, const struct control_timeout *timeout)
@@ -345,8 +352,8 @@ void verdict_time_out(struct control *control, const struct control_timeout *tim
     struct control_timeout mine = *timeout;
 
     mine.verdict.status = TUTTI_ERR_TIMEOUT;
-    snprintf(mine.verdict.words, sizeof mine.verdict.words, "group %s: %.*s", control->name,
-             TEXT_CUT(timeout->verdict.words, 900));
+    snprintf(mine.verdict.message, sizeof mine.verdict.message, "group %s: %.*s", control->name,
+             TEXT_CUT(timeout->verdict.message, 900));
     propose(control, &mine, &no_difference);
 }
 
@@ -359,7 +366,7 @@ void verdict_on_propose(struct control *control, const struct control_conn *from
     if (!decode_proposal(control, body, size, &theirs, &difference) || control->verdict.status)
         return;
     note_timeout(control, from->rank, &theirs);
-    /* Who asks me has found everybody below me wanting. */
+    /* The proposing member has passed over all members below this one. */
     if (take_over(control, &theirs, &difference) || !control->fix_at_ns)
         fix_in_time(control);
 }
@@ -379,9 +386,9 @@ void verdict_timers(struct control *control)
     if (control->verdict.status || (!control->fix_at_ns && !control->pass_over_at_ns))
         return;
     int64_t now = clock_now_ns();
-    if (control->roll_at_ns && now >= control->roll_at_ns) {
-        control->roll_at_ns = 0;
-        roll_call(control);
+    if (control->query_at_ns && now >= control->query_at_ns) {
+        control->query_at_ns = 0;
+        liveness_query_all(control);
     }
     if (control->fix_at_ns &&
         (now >= control->fix_at_ns || (is_gathering(control) && sides_complete(control)))) {
@@ -407,7 +414,7 @@ tutti_status control_verdict_error(struct control *control)
     pthread_mutex_lock(&control->lock);
     struct control_verdict verdict = control->verdict;
     pthread_mutex_unlock(&control->lock);
-    error_restore(verdict.status, verdict.culprit, verdict.words);
+    error_restore(verdict.status, verdict.culprit, verdict.message);
     error_where(control->rank, -1, 0, NULL);
     return verdict.status;
 }

@@ -4,34 +4,14 @@
  * however it was compiled (doubles may be contracted or kept wider). A sum of times
  * longer than 213 days is taken for that.
  */
-#include "dispatch/model.h"
+#include "dispatch/dispatch.h"
 
-#include <string.h>
-
-enum { PS = 1, NS = 1000, US = 1000 * 1000 };
+enum { PS = 1, NS = 1000 };
 
 static const uint64_t address_space = UINT64_C(1) << 47; /* bytes of a process */
 
 /* Measured on two cores that share a cache. */
-struct link {
-    const char *name;
-    uint64_t alpha, each, beta; /* a message; one of several at once; a byte */
-};
-
-static const struct link links[] = {
-    {"shm", 300 * NS, 200 * NS, 83 * PS},
-    {NULL, 6 * US, 1500 * NS, 227 * PS}, /* TCP over loopback, and what is not known */
-};
 enum { HAND_OVER = 100 * NS, MAPPED_BYTE = 83 * PS, REDUCED_BYTE = 50 * PS };
-
-static const struct link *link_of(const char *provider)
-{
-    const struct link *link = links;
-
-    while (link->name && (!provider || strcmp(link->name, provider)))
-        link++;
-    return link;
-}
 
 /* sum + count * each, at most UINT64_MAX. */
 static uint64_t plus(uint64_t sum, uint64_t count, uint64_t each)
@@ -43,11 +23,9 @@ static uint64_t plus(uint64_t sum, uint64_t count, uint64_t each)
     return sum;
 }
 
-uint64_t model_message(const char *provider, uint64_t bytes)
+uint64_t model_message(const tutti_cost *cost, uint64_t bytes)
 {
-    const struct link *link = link_of(provider);
-
-    return plus(link->alpha, bytes, link->beta);
+    return plus(cost->message_ps, bytes, cost->byte_ps);
 }
 
 /*
@@ -69,15 +47,15 @@ uint64_t model_estimate(const struct group_facts *facts, const struct algorithm 
                         uint64_t bytes)
 {
     const struct cost c = algorithm->cost(facts->layout, bounded(algorithm, facts->layout, bytes));
-    const struct link *link = link_of(facts->remote_name);
+    const tutti_cost *link = facts->remote_cost;
     uint64_t sharing = 1, ps;
 
     /* Members of one host share its network; composed algorithms have counted that. */
     if (algorithm->kind == ALGORITHM_MESSAGES && facts->layout->hosts > 1)
         sharing = (uint64_t)layout_fullest(facts->layout);
-    ps = plus(0, c.messages, link->alpha);
-    ps = plus(ps, c.at_once, link->each);
-    ps = plus(ps, c.message_bytes, link->beta * sharing);
+    ps = plus(0, c.messages, link->message_ps);
+    ps = plus(ps, c.at_once, link->further_ps);
+    ps = plus(ps, c.message_bytes, link->byte_ps * sharing);
     ps = plus(ps, c.hand_overs, HAND_OVER);
     ps = plus(ps, c.mapped_bytes, MAPPED_BYTE);
     return plus(ps, c.reduced_bytes, REDUCED_BYTE);

@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "dispatch/choose.h"
-#include "dispatch/model.h"
+#include "dispatch/dispatch.h"
 
 /* "": nobody could carry it. */
 static const char *carrier_of(const struct group_facts *facts, enum algorithm_kind kind)
@@ -34,14 +33,14 @@ static void make_plan(const struct group_facts *facts, const struct algorithm *a
              both ? remote : "");
 }
 
-tutti_status plan_choose(const struct group_facts *facts, const struct call_words *words,
+tutti_status plan_choose(const struct group_facts *facts, const struct call_fields *fields,
                          uint32_t element_bytes, struct plan *ret_plan)
 {
     const struct algorithm *algorithm =
-        choose_algorithm(facts, words, words->count * element_bytes);
+        choose_algorithm(facts, fields, fields->count * element_bytes);
 
     if (!algorithm)
-        return error_set(TUTTI_ERR_UNSUPPORTED, "no algorithm for operation %u", words->operation);
+        return error_set(TUTTI_ERR_UNSUPPORTED, "no algorithm for operation %u", fields->operation);
     const char *why = choose_obstacle(facts, algorithm->kind);
 
     if (why)
@@ -53,61 +52,57 @@ tutti_status plan_choose(const struct group_facts *facts, const struct call_word
     return TUTTI_OK;
 }
 
-struct kernels plan_kernels(const struct plan *plan, const struct call_words *words,
+struct kernels plan_kernels(const struct plan *plan, const struct call_fields *fields,
                             uint32_t members, uint32_t element_bytes)
 {
-    struct kernels kernels = {.reduce = reduce_kernel(words->dtype, words->op),
-                              .many = reduce_many(words->dtype, words->op),
-                              .finish = reduce_finish(words->dtype, words->op, members),
+    struct kernels kernels = {.reduce = reduce_kernel(fields->dtype, fields->op),
+                              .many = reduce_many(fields->dtype, fields->op),
+                              .finish = reduce_finish(fields->dtype, fields->op, members),
                               .element_bytes = element_bytes,
                               .members = members};
 
-    if (words->flags & CALL_ORDERED)
-        kernels.tree = reduce_tree_of(words->op, words->dtype);
-    if (members > 1 && reduce_averages_once(words->op, words->dtype) &&
-        !choose_reduces_in_turns(plan->algorithm)) {
-        kernels.tree = reduce_tree_of_average(words->dtype, members);
+    if (fields->flags & CALL_ORDERED)
+        kernels.tree = reduce_tree_of(fields->op, fields->dtype);
+    if (members > 1 && reduce_averages_once(fields->op, fields->dtype) &&
+        !(plan->algorithm->flags & ALGORITHM_ROUNDS_ON_THE_WAY)) {
+        kernels.tree = reduce_tree_of_average(fields->dtype, members);
         kernels.finish = NULL;
     }
     return kernels;
 }
 
 tutti_status plan_emit(const struct plan *plan, const struct group_facts *facts,
-                       const struct call_words *words, uint32_t element_bytes,
+                       const struct call_fields *fields, uint32_t element_bytes,
                        const struct call_sizes *sizes, bool finish, struct schedule *sched)
 {
     const struct layout *layout = facts->layout;
-    const int mates = facts->mapped ? layout_mates(layout, layout->host) : 1;
-    struct request req = {.in = place_in(0),
-                          .out = place_out(0),
-                          .bytes = words->count * element_bytes,
-                          .root = words->root,
+    const int members = facts->mapped ? layout_host_size(layout, layout->host) : 1;
+    struct request req = {.in = place_in_block(0, 0),
+                          .out = place_out_block(0, 0),
+                          .bytes = fields->count * element_bytes,
+                          .root = fields->root,
                           .finish = finish,
-                          .layout = layout,
-                          .thresholds = choose_thresholds(facts)};
+                          .layout = layout};
 
     if (sizes) {
         req.bytes = sizes->own;
         req.in_bytes = sizes->in;
         req.out_bytes = sizes->out;
     }
-    if (!plan->algorithm->emit)
-        return error_set(TUTTI_ERR_INTERNAL, "%s has no schedule", plan->algorithm->name);
-    schedule_begin(sched, layout->rank, layout->size, mates, facts->mapped ? layout->local : 0,
+    schedule_begin(sched, layout->rank, layout->size, members, facts->mapped ? layout->local : 0,
                    element_bytes);
-    if (plan->algorithm->emit(sched, &req) != TUTTI_OK)
-        return error_set(schedule_status(sched),
+    algorithm_emit(plan->algorithm, sched, &req);
+    if (sched->status)
+        return error_set(sched->status,
                          "no memory for the schedule of %s: it needs more than %u steps",
                          plan->algorithm->name, sched->count);
     return TUTTI_OK;
 }
 
-/* ---- the reasons ---- */
-
 static const char *why_chosen(const struct algorithm *algorithm)
 {
     static const char *const words[] = {
-        [ALGORITHM_ALONE] = "nobody to talk to",
+        [ALGORITHM_ALONE] = "the group has no other member",
         [ALGORITHM_INLINE] = "fits in the announce line: one hand-over",
         [ALGORITHM_MAPPED] = "all members share memory, and this is its way at this size",
         [ALGORITHM_MESSAGES] = "the way over messages at this size",
@@ -120,7 +115,7 @@ static const char *why_chosen(const struct algorithm *algorithm)
 
 /*
  * The order of the kinds is a rule, inside a kind measured thresholds decide, and only between a
- * composition and messages the model does. So the words say what it was, and own up where the model
+ * composition and messages the model does. So the text names it, and admits it where the model
  * differs.
  */
 static const char *why_not(const struct algorithm *algorithm, const struct algorithm *chosen,
@@ -147,28 +142,29 @@ static const char *why_not(const struct algorithm *algorithm, const struct algor
     }
 }
 
-tutti_collective plan_describe(const struct call_words *words, int members, uint32_t element_bytes)
+tutti_collective plan_describe(const struct call_fields *fields, int members,
+                               uint32_t element_bytes)
 {
-    const bool uneven = words->flags & CALL_UNEVEN;
+    const bool uneven = fields->flags & CALL_UNEVEN;
 
     return (tutti_collective){
         .struct_size = sizeof(tutti_collective),
-        .operation = words->operation,
+        .operation = fields->operation,
         .flags = uneven ? TUTTI_COLLECTIVE_UNEVEN : 0,
-        .dtype = words->dtype,
-        .op = words->op,
-        .root = words->root,
+        .dtype = fields->dtype,
+        .op = fields->op,
+        .root = fields->root,
         .size = members,
         .element_bytes = element_bytes,
-        .count = !uneven || operation_shares_sizes(words->operation) ? words->count : 0};
+        .count = !uneven || operation_shares_sizes(fields->operation) ? fields->count : 0};
 }
 
 static struct plan_candidate candidate_of(const struct group_facts *facts,
                                           const struct algorithm *algorithm,
-                                          const struct call_words *words, uint64_t bytes,
+                                          const struct call_fields *fields, uint64_t bytes,
                                           uint64_t moved)
 {
-    const char *objection = choose_objection(facts, algorithm, words, bytes);
+    const char *objection = choose_objection(facts, algorithm, fields, bytes);
     struct plan_candidate candidate = {
         .possible = !objection,
         .estimated_us = objection ? 0 : model_us(model_estimate(facts, algorithm, moved)),
@@ -178,31 +174,31 @@ static struct plan_candidate candidate_of(const struct group_facts *facts,
     return candidate;
 }
 
-int plan_explain(const struct group_facts *facts, const struct call_words *words,
+int plan_explain(const struct group_facts *facts, const struct call_fields *fields,
                  uint32_t element_bytes, uint64_t moved,
                  struct plan_candidate ret_candidates[PLAN_CANDIDATES_MAX])
 {
-    const uint64_t bytes = words->count * element_bytes;
-    const struct algorithm *chosen = choose_algorithm(facts, words, bytes);
+    const uint64_t bytes = fields->count * element_bytes;
+    const struct algorithm *chosen = choose_algorithm(facts, fields, bytes);
     int count = 0;
 
     if (!chosen)
         return 0;
 
     struct plan_candidate *first = &ret_candidates[count++];
-    *first = candidate_of(facts, chosen, words, bytes, moved);
+    *first = candidate_of(facts, chosen, fields, bytes, moved);
     first->chosen = first->possible;
     if (first->possible)
         first->reason = why_chosen(chosen);
     for (int possible = 1; possible >= 0; possible--)
         for (int i = 0; i < ALGORITHMS && count < PLAN_CANDIDATES_MAX; i++) {
-            const struct algorithm *other = algorithms[i];
+            const struct algorithm *other = algorithm_table[i];
             struct plan_candidate candidate;
 
-            if (other->operation != words->operation || other == chosen ||
+            if (other->operation != fields->operation || other == chosen ||
                 (other->kind == ALGORITHM_NATIVE && !facts->native))
                 continue;
-            candidate = candidate_of(facts, other, words, bytes, moved);
+            candidate = candidate_of(facts, other, fields, bytes, moved);
             if (candidate.possible != possible)
                 continue;
             if (candidate.possible)

@@ -88,9 +88,9 @@ void exit_record_failed(struct tutti_group *group)
     struct exit_record record = record_of(group, EXIT_RECORD_FAILED);
     struct control *control = group->control;
 
-    if (group->exit_recorded)
+    if (group->ending.exit_recorded)
         return;
-    group->exit_recorded = true;
+    group->ending.exit_recorded = true;
     pthread_mutex_lock(&control->lock);
     const struct control_verdict verdict = control->verdict;
     record.status = verdict.status;
@@ -99,7 +99,7 @@ void exit_record_failed(struct tutti_group *group)
         record.culprit_pid = control->members[verdict.culprit].pid;
     pthread_mutex_unlock(&control->lock);
     snprintf(record.message, sizeof record.message, "%.*s",
-             TEXT_CUT(verdict.words, sizeof record.message - 1));
+             TEXT_CUT(verdict.message, sizeof record.message - 1));
     send_record(&record);
 }
 
@@ -135,5 +135,6 @@ void exit_record_leaving(const struct tutti_group *group)
 {
     struct exit_record record = record_of(group, EXIT_RECORD_LEAVING);
 
-    send_record(&record);
+    if (!atomic_load(&said)) /* else the failure of another group is why it exits */
+        send_record(&record);
 }

@@ -12,12 +12,13 @@
 /* This process's place in the job of `tutti run`. False: it did not start it. */
 bool exit_record_place(uint32_t *ret_place);
 
-/* The group has a verdict; with the baton, sent once a group. */
+/* The group has a verdict; under the progress lock, sent once a group. */
 void exit_record_failed(struct tutti_group *group);
-/* What came of making the world. It is there: an earlier failure is no reason to end any more. It is not:
- * the thread's error says why. */
+/* Reports the end of making the world. If it was made, it withdraws an earlier failure of this
+ * process; if not, the thread's error is the reason. */
 void exit_record_formed(const struct tutti_group *world, tutti_status status);
-/* This process exits and leaves the group, which has not failed, without a bye. */
+/* This process exits and leaves the group, which has not failed, without a leave message. Sends nothing after the
+ * failure of another group, also of one that was destroyed since. */
 void exit_record_leaving(const struct tutti_group *group);
 
 #endif

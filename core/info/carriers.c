@@ -7,12 +7,23 @@
 #include <tutti/plugin.h>
 
 #include "base/error.h"
+#include "plugin/about.h"
 #include "plugin/host.h"
+#include "plugin/known.h"
 
-static const struct carriers of_auto = {
-    .local = {"shm", TUTTI_CAP_MAP | TUTTI_CAP_HOST_ONLY, NULL},
-    .remote = {"tcp", 0, NULL},
-};
+/* `auto`, whose plugins need not be opened. */
+static struct carriers of_auto(void)
+{
+    const uint64_t memory = TUTTI_CAP_MAP | TUTTI_CAP_HOST_ONLY;
+    struct carriers carriers = {
+        .each[BACKEND_LOCAL] = {.capabilities = memory, .cost = plugin_usual_cost(memory)},
+        .each[BACKEND_REMOTE] = {.cost = plugin_usual_cost(0)},
+    };
+
+    snprintf(carriers.each[BACKEND_LOCAL].name, PLUGIN_NAME_MAX + 1, "%s", known_auto_local);
+    snprintf(carriers.each[BACKEND_REMOTE].name, PLUGIN_NAME_MAX + 1, "%s", known_auto_remote);
+    return carriers;
+}
 
 static tutti_status find(const char *name, struct carrier *ret_carrier)
 {
@@ -27,12 +38,13 @@ static tutti_status find(const char *name, struct carrier *ret_carrier)
         return error_set(TUTTI_ERR_UNSUPPORTED, "backend %s offers no transport", name);
     memcpy(ret_carrier->name, name, strlen(name) + 1);
     ret_carrier->capabilities = ops->capabilities;
+    ret_carrier->cost = plugin_cost(plugin);
     return TUTTI_OK;
 }
 
 tutti_status carriers_find(const struct backend_choice *choice, struct carriers *ret_carriers)
 {
-    struct carriers carriers = of_auto;
+    struct carriers carriers = of_auto();
     const char *names[BACKEND_NAMES_MAX + 1], *engine;
     tutti_status status = TUTTI_OK;
 
@@ -45,12 +57,9 @@ tutti_status carriers_find(const struct backend_choice *choice, struct carriers 
         snprintf(carriers.alone.name, sizeof carriers.alone.name, "%s", engine);
         carriers.alone.engine = status ? NULL : plugin_collectives(plugin);
     } else if (!choice->is_auto) {
-        status = find(choice->local, &carriers.local);
-        if (!status)
-            status = find(choice->remote, &carriers.remote);
-        for (int i = BACKEND_MORE; i < BACKEND_NAMES_MAX && !status; i++)
+        for (int i = 0; i < BACKEND_NAMES_MAX && !status; i++)
             if (*backend_name(choice, i))
-                status = find(backend_name(choice, i), &carriers.more[i - BACKEND_MORE]);
+                status = find(backend_name(choice, i), &carriers.each[i]);
     }
     if (!status)
         *ret_carriers = carriers;
@@ -63,8 +72,8 @@ static const struct native_facts *engine_of(const struct carriers *carriers, boo
 {
     const struct carrier *carrier = *carriers->alone.name       ? &carriers->alone
                                     : uses_local && uses_remote ? NULL
-                                    : uses_local                ? &carriers->local
-                                                                : &carriers->remote;
+                                    : uses_local                ? &carriers->each[BACKEND_LOCAL]
+                                                                : &carriers->each[BACKEND_REMOTE];
 
     if (!carrier || !carrier->engine)
         return NULL;
@@ -73,25 +82,18 @@ static const struct native_facts *engine_of(const struct carriers *carriers, boo
     return ret_native;
 }
 
-const struct carrier *carriers_at(const struct carriers *carriers, int number)
-{
-    return number == BACKEND_LOCAL    ? &carriers->local
-           : number == BACKEND_REMOTE ? &carriers->remote
-                                      : &carriers->more[number - BACKEND_MORE];
-}
-
 /* Whose memory a group with rules maps: as core/group finds it. -1: nobody's. */
 static int mapping_of(const struct carriers *carriers, const struct backend_choice *choice,
                       const struct layout *layout)
 {
-    const struct backend_way levels = {BACKEND_LOCAL, BACKEND_REMOTE};
-    int number = backend_way_in(levels, layout->hosts, layout->size).inside;
+    const struct backend_rule *rule = NULL;
 
     for (uint32_t i = 0; i <= choice->rule_count; i++) {
-        if (carriers_at(carriers, number)->capabilities & TUTTI_CAP_MAP)
+        const int number = backend_way_in(rule, layout->hosts, layout->size).inside;
+
+        if (carriers->each[number].capabilities & TUTTI_CAP_MAP)
             return number;
-        if (i < choice->rule_count)
-            number = backend_way_in(choice->rules[i].way, layout->hosts, layout->size).inside;
+        rule = &choice->rules[i];
     }
     return -1;
 }
@@ -101,11 +103,9 @@ struct group_facts carriers_rule_facts(const struct carriers *carriers,
                                        const struct backend_rule *rule, const struct layout *layout,
                                        struct native_facts *ret_native)
 {
-    const struct backend_way levels = {BACKEND_LOCAL, BACKEND_REMOTE};
-    const struct backend_way way =
-        backend_way_in(rule ? rule->way : levels, layout->hosts, layout->size);
-    const struct carrier *inside = carriers_at(carriers, way.inside);
-    const struct carrier *between = carriers_at(carriers, way.between);
+    const struct backend_way way = backend_way_in(rule, layout->hosts, layout->size);
+    const struct carrier *inside = &carriers->each[way.inside];
+    const struct carrier *between = &carriers->each[way.between];
     const bool mapped = mapping_of(carriers, choice, layout) == way.inside;
     const bool served = way.inside == way.between &&
                         backend_engine(choice, layout->hosts, layout->size) == way.between;
@@ -117,6 +117,7 @@ struct group_facts carriers_rule_facts(const struct carriers *carriers,
                                 .messages = true,
                                 .local_name = mapped ? inside->name : NULL,
                                 .remote_name = between->name,
+                                .remote_cost = between->cost,
                                 .native = served && between->engine ? ret_native : NULL};
 }
 
@@ -128,26 +129,27 @@ tutti_status carriers_check_hosts(const struct carriers *carriers,
     if (layout->size == 1)
         return TUTTI_OK;
     for (int i = 0; i < BACKEND_NAMES_MAX; i++)
-        if (carriers_at(carriers, i)->capabilities & TUTTI_CAP_HOST_ONLY)
+        if (carriers->each[i].capabilities & TUTTI_CAP_HOST_ONLY)
             host_only |= UINT32_C(1) << i;
     if (layout->hosts > 1 && host_only >> BACKEND_REMOTE & 1)
         return error_set(TUTTI_ERR_UNSUPPORTED,
-                         "backend %s reaches members of one host only, and the members are on %d; "
-                         "try auto",
-                         carriers->remote.name, layout->hosts);
+                         "backend %s reaches members of one host only, and the members are on %d "
+                         "hosts; use auto",
+                         carriers->each[BACKEND_REMOTE].name, layout->hosts);
     return backend_check_hosts(choice, layout->hosts, layout->size, host_only);
 }
 
 struct group_facts carriers_facts(const struct carriers *carriers, const struct layout *layout,
                                   struct native_facts *ret_native)
 {
-    const struct carrier *local = &carriers->local, *remote = &carriers->remote;
+    const struct carrier *local = &carriers->each[BACKEND_LOCAL];
+    const struct carrier *remote = &carriers->each[BACKEND_REMOTE];
     const bool single = !strcmp(local->name, remote->name);
-    const bool mates = layout->hosts < layout->size;
+    const bool shares_host = layout->hosts < layout->size;
     /* One backend for everything maps memory only where it stays inside a host. */
-    const bool uses_local = single ? local->capabilities & TUTTI_CAP_HOST_ONLY : mates;
+    const bool uses_local = single ? local->capabilities & TUTTI_CAP_HOST_ONLY : shares_host;
     const bool mapped = uses_local && local->capabilities & TUTTI_CAP_MAP;
-    const struct carrier *messages = layout->hosts > 1 || !mates ? remote : local;
+    const struct carrier *messages = layout->hosts > 1 || !shares_host ? remote : local;
 
     return (struct group_facts){
         .layout = layout,
@@ -155,6 +157,7 @@ struct group_facts carriers_facts(const struct carriers *carriers, const struct 
         .messages = layout->hosts == 1 || !(messages->capabilities & TUTTI_CAP_HOST_ONLY),
         .local_name = mapped ? local->name : NULL,
         .remote_name = messages->name,
+        .remote_cost = messages->cost,
         .native = engine_of(carriers, uses_local, !uses_local || (layout->hosts > 1 && !single),
                             ret_native)};
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who would carry what in a group that nobody makes, for tutti_explain() and tutti_matrix_list(). */
+/* Which providers would carry which calls in a group that is never made, for tutti_explain() and
+ * tutti_matrix_list(). */
 #ifndef TUTTI_INFO_CARRIERS_H
 #define TUTTI_INFO_CARRIERS_H
 
@@ -10,21 +11,23 @@
 struct carrier {
     char name[PLUGIN_NAME_MAX + 1];
     uint64_t capabilities;               /* TUTTI_CAP_… of its transport */
+    const tutti_cost *cost;              /* of its messages */
     const tutti_collectives_ops *engine; /* of whole operations; NULL: none */
 };
 
 struct carriers {
-    struct carrier local, remote; /* the same when one name serves everything */
-    struct carrier more[BACKEND_NAMES_MAX - BACKEND_MORE]; /* that rules name; "": none */
+    /* The carriers by number. The two levels are the same if one name serves everything; a
+     * further one that no rule names is "". */
+    struct carrier each[BACKEND_NAMES_MAX];
     struct carrier alone; /* an engine that carries no messages; "": none */
 };
 
 /* Opens the plugins that are named, as tutti_init() would, and fails as it would. `auto` opens
- * none: it is shm and tcp. */
+ * none: what its two can do is known. */
 tutti_status carriers_find(const struct backend_choice *choice, struct carriers *ret_carriers);
 
-/* What plans are made from, as a group with these carriers has it. Where they do not reach all
- * members, `messages` is false. `ret_native` has to live as long. */
+/* The facts for plans of a group with these carriers. If they do not reach all members,
+ * `messages` is false. `ret_native` has to live as long. */
 struct group_facts carriers_facts(const struct carriers *carriers, const struct layout *layout,
                                   struct native_facts *ret_native);
 
@@ -33,9 +36,6 @@ struct group_facts carriers_rule_facts(const struct carriers *carriers,
                                        const struct backend_choice *choice,
                                        const struct backend_rule *rule, const struct layout *layout,
                                        struct native_facts *ret_native);
-
-/* A backend of the choice by its number. */
-const struct carrier *carriers_at(const struct carriers *carriers, int number);
 
 /* UNSUPPORTED, as tutti_init() says it, where backends or rules do not reach members on so many
  * hosts. */

@@ -15,7 +15,6 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "dispatch/dispatch.h"
-#include "dispatch/model.h"
 #include "info/carriers.h"
 #include "reduce/reduce.h"
 
@@ -26,9 +25,9 @@ static const uint64_t bytes_max = UINT64_C(64) << 30;
 
 /* ---- the query ---- */
 
-/* What is asked: a collective in words, or a message between member 0 and another. */
+/* The call to explain: a collective, or a message between member 0 and another. */
 struct question {
-    struct call_words words;
+    struct call_fields fields;
     uint32_t element_bytes;
     uint64_t bytes; /* of the vector, or of each block */
     bool message;
@@ -50,12 +49,12 @@ static tutti_status parse_operation(const char *name, struct question *question)
     for (uint8_t i = OPERATION_NONE + 1; name && i < OPERATION_COUNT; i++)
         if (!strncmp(name, operation_name(i), plain) && !operation_name(i)[plain] &&
             (!uneven || operation_has_blocks(i))) {
-            question->words.operation = i;
-            question->words.flags = uneven ? CALL_UNEVEN : 0;
+            question->fields.operation = i;
+            question->fields.flags = uneven ? CALL_UNEVEN : 0;
             return TUTTI_OK;
         }
     return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                     "unknown operation '%s'; there are %ssend recv, and with _v those that have a "
+                     "unknown operation '%s'; known: %ssend recv, and the _v forms of those with a "
                      "block for every member",
                      name ? name : "(null)", known);
 }
@@ -91,24 +90,24 @@ static tutti_status parse_layout(const char *text, int members, int *ret_host_of
                      text, members);
 }
 
-/* The elements that the call's words count. */
-static uint64_t counted(const struct call_words *words, uint64_t count, int members)
+/* The elements that the call's fields count. */
+static uint64_t counted(const struct call_fields *fields, uint64_t count, int members)
 {
-    if (!operation_moves(words->operation))
+    if (!operation_moves(fields->operation))
         return 0;
-    if (!(words->flags & CALL_UNEVEN))
+    if (!(fields->flags & CALL_UNEVEN))
         return count;
-    return operation_shares_sizes(words->operation) ? count * (uint64_t)members : 0;
+    return operation_shares_sizes(fields->operation) ? count * (uint64_t)members : 0;
 }
 
 static tutti_status parse_question(const tutti_explain_query *query, struct question *ret_question)
 {
     const tutti_dtype dtype = query->dtype ? query->dtype : TUTTI_F32;
     const size_t size = tutti_dtype_size(dtype);
-    struct question question = {.words = {.dtype = dtype, .op = -1, .root = -1},
+    struct question question = {.fields = {.dtype = dtype, .op = -1, .root = -1},
                                 .element_bytes = (uint32_t)size,
                                 .bytes = query->bytes};
-    struct call_words *words = &question.words;
+    struct call_fields *fields = &question.fields;
     tutti_status status = parse_operation(query->operation, &question);
 
     if (status)
@@ -123,17 +122,18 @@ static tutti_status parse_question(const tutti_explain_query *query, struct ques
         return error_set(TUTTI_ERR_UNSUPPORTED, "flags 0x%x: only TUTTI_FIXED_ORDER is known",
                          query->flags);
     if (query->root < 0 || query->root >= query->members)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "member %d is none of %d: ranks are 0 to %d",
-                         query->root, query->members, query->members - 1);
-    if (!question.message && !operation_moves(words->operation))
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "rank %d is not in a group of %d: ranks are 0 to %d", query->root,
+                         query->members, query->members - 1);
+    if (!question.message && !operation_moves(fields->operation))
         question.bytes = 0;
-    words->count = counted(words, question.bytes / size, query->members);
-    if (question.message || operation_has_root(words->operation))
-        words->root = query->root;
-    if (operation_reduces(words->operation)) {
-        words->op = query->op;
+    fields->count = counted(fields, question.bytes / size, query->members);
+    if (question.message || operation_has_root(fields->operation))
+        fields->root = query->root;
+    if (operation_reduces(fields->operation)) {
+        fields->op = query->op;
         if (query->flags & TUTTI_FIXED_ORDER || environment_is_reproducible())
-            words->flags |= CALL_ORDERED;
+            fields->flags |= CALL_ORDERED;
         status = reduce_check(query->op, dtype);
         if (status)
             return status;
@@ -144,44 +144,36 @@ static tutti_status parse_question(const tutti_explain_query *query, struct ques
 
 /* ---- the answer ---- */
 
-/* Blocks that are uneven in form, of which all have the same size: those that member 0 knows. */
-static struct call_sizes sizes_of(const struct question *question, const uint64_t *table)
-{
-    const int operation = question->words.operation;
-    const bool knows_all = question->words.root <= 0;
-    const bool blocks_in = operation_takes_blocks(operation);
-    const bool blocks_out = operation_gives_blocks(operation);
-
-    return (struct call_sizes){.in = blocks_in && knows_all ? table : NULL,
-                               .out = blocks_out && knows_all ? table : NULL,
-                               .own = question->bytes};
-}
-
 static tutti_status count_steps(const struct group_facts *facts,
                                 const struct plan_candidate *candidate,
                                 const struct question *question, struct schedule *sched,
                                 int32_t *ret_steps)
 {
-    const struct call_words *words = &question->words;
+    const struct call_fields *fields = &question->fields;
     const size_t members = (size_t)facts->layout->size;
     struct call_sizes sizes;
     uint64_t *table = NULL;
     const bool finish =
-        operation_reduces(words->operation) &&
-        plan_kernels(&candidate->plan, words, (uint32_t)members, question->element_bytes).finish;
+        operation_reduces(fields->operation) &&
+        plan_kernels(&candidate->plan, fields, (uint32_t)members, question->element_bytes).finish;
 
     *ret_steps = 0;
     if (!candidate->possible || !candidate->plan.algorithm->emit)
         return TUTTI_OK;
-    if (words->flags & CALL_UNEVEN) {
+    if (fields->flags & CALL_UNEVEN) {
         table = malloc(members * sizeof *table);
         if (!table)
             return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %zu sizes", members);
         for (size_t i = 0; i < members; i++)
             table[i] = question->bytes;
-        sizes = sizes_of(question, table);
+        /* Blocks that are uneven in form, of which all have the same size: those that member 0 knows. */
+        const bool knows_all = fields->root <= 0;
+        sizes = (struct call_sizes){
+            .in = knows_all && operation_takes_blocks(fields->operation) ? table : NULL,
+            .out = knows_all && operation_gives_blocks(fields->operation) ? table : NULL,
+            .own = question->bytes};
     }
-    tutti_status status = plan_emit(&candidate->plan, facts, words, question->element_bytes,
+    tutti_status status = plan_emit(&candidate->plan, facts, fields, question->element_bytes,
                                     table ? &sizes : NULL, finish, sched);
 
     free(table);
@@ -198,9 +190,9 @@ static tutti_status explain_collective(const struct group_facts *facts,
     struct plan_candidate candidates[PLAN_CANDIDATES_MAX];
     struct schedule sched = {0};
     struct plan plan;
-    tutti_status status = plan_choose(facts, &question->words, question->element_bytes, &plan);
+    tutti_status status = plan_choose(facts, &question->fields, question->element_bytes, &plan);
     const int count = status ? 0
-                             : plan_explain(facts, &question->words, question->element_bytes,
+                             : plan_explain(facts, &question->fields, question->element_bytes,
                                             question->bytes, candidates);
 
     for (int i = 0; i < count && status == TUTTI_OK; i++) {
@@ -226,15 +218,15 @@ static void explain_message(const struct carriers *carriers, const struct backen
 {
     const struct backend_way levels = {BACKEND_LOCAL, BACKEND_REMOTE};
     const struct backend_way way = rule ? rule->way : levels;
-    const int peer = question->words.root;
-    const bool mate = layout->host_of[peer] == layout->host;
-    const struct carrier *carrier = carriers_at(carriers, mate ? way.inside : way.between);
-    const struct carrier *other = carriers_at(carriers, mate ? way.between : way.inside);
+    const int peer = question->fields.root;
+    const bool is_local = layout->host_of[peer] == layout->host;
+    const struct carrier *carrier = &carriers->each[is_local ? way.inside : way.between];
+    const struct carrier *other = &carriers->each[is_local ? way.between : way.inside];
 
     if (!peer) {
         fn(&(tutti_explain_row){.provider = "self",
                                 .algorithm = "message",
-                                .reason = "a message to oneself goes by no transport",
+                                .reason = "a message to the own rank uses no transport",
                                 .chosen = 1},
            user);
         return;
@@ -242,17 +234,17 @@ static void explain_message(const struct carriers *carriers, const struct backen
     fn(&(tutti_explain_row){.provider = carrier->name,
                             .algorithm = "message",
                             .reason = carrier == other ? "carries messages between all members"
-                                      : mate           ? "carries messages inside a host"
+                                      : is_local       ? "carries messages inside a host"
                                                        : "carries messages between hosts",
-                            .estimated_us = model_us(model_message(carrier->name, question->bytes)),
+                            .estimated_us = model_us(model_message(carrier->cost, question->bytes)),
                             .chosen = 1,
                             .rule = rule ? rule->words : NULL},
        user);
     if (strcmp(other->name, carrier->name))
         fn(&(tutti_explain_row){.provider = other->name,
                                 .algorithm = "message",
-                                .reason = mate ? "only for members on other hosts"
-                                               : "only for members on the same host"},
+                                .reason = is_local ? "only for members on other hosts"
+                                                   : "only for members on the same host"},
            user);
 }
 
@@ -302,7 +294,7 @@ tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn
         explain_message(&carriers, backend_rule_of_messages(&choice), &layout, &question, fn, user);
     else if (status == TUTTI_OK) {
         const struct backend_rule *rule = backend_rule_of(
-            &choice, &question.words, question.words.count * question.element_bytes);
+            &choice, &question.fields, question.fields.count * question.element_bytes);
         struct native_facts native;
         const struct group_facts facts =
             choice.rule_count && layout.size > 1

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tutti_environment_list(): every variable of environment.h with its value, source and problem, then the
+ * TUTTI_ variables that nothing reads. It judges values by the same functions as tutti_init(), so the two
+ * never disagree.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +27,7 @@ static const char *value_of(const char *name)
     return value && *value ? value : NULL;
 }
 
-static const char *words_of_agreement(enum environment_agreement agreement)
+static const char *text_of_agreement(enum environment_agreement agreement)
 {
     return agreement == ENV_COMPARED  ? "same, compared at init"
            : agreement == ENV_TO_MEET ? "same on all ranks"
@@ -31,7 +36,7 @@ static const char *words_of_agreement(enum environment_agreement agreement)
 
 static void list_row(const struct listing *listing, const struct environment_variable *row)
 {
-    char problem[ENVIRONMENT_WORDS_MAX];
+    char problem[ENVIRONMENT_MESSAGE_MAX];
     const char *value = value_of(row->name), *source = value ? "environment" : "default";
 
     if (!value && !strcmp(row->name, "TUTTI_RUN_ID")) {
@@ -49,7 +54,7 @@ static void list_row(const struct listing *listing, const struct environment_var
                                        .source = source,
                                        .standard = row->standard,
                                        .values = row->values,
-                                       .across = words_of_agreement(row->agreement),
+                                       .across = text_of_agreement(row->agreement),
                                        .meaning = row->meaning,
                                        .problem = problem,
                                        .own = row->own,
@@ -57,7 +62,7 @@ static void list_row(const struct listing *listing, const struct environment_var
                 listing->user);
 }
 
-static void list_stranger(const char *name, const char *words, void *user)
+static void list_stranger(const char *name, const char *message, void *user)
 {
     const struct listing *listing = user;
     const char *value = value_of(name);
@@ -69,7 +74,7 @@ static void list_stranger(const char *name, const char *words, void *user)
                                        .values = "",
                                        .across = "may differ",
                                        .meaning = "",
-                                       .problem = words,
+                                       .problem = message,
                                        .own = 1},
                 listing->user);
 }
@@ -77,11 +82,12 @@ static void list_stranger(const char *name, const char *words, void *user)
 tutti_status tutti_environment_list(tutti_variable_fn fn, void *user)
 {
     struct listing listing = {.fn = fn, .user = user, .wrappers = environment_wrappers(NULL)};
+    const struct environment_variable *row;
 
     if (!fn)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "fn is NULL");
     plugin_known_names(listing.plugins, sizeof listing.plugins);
-    for (const struct environment_variable *row = environment_table; row->name; row++)
+    for (size_t i = 0; (row = environment_row(i)); i++)
         list_row(&listing, row);
     environment_strangers(listing.plugins, list_stranger, &listing);
     return TUTTI_OK;

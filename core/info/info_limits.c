@@ -8,7 +8,7 @@
 #include "base/cgroup.h"
 #include "info/info.h"
 
-/* With a connection to every peer a member of a large group needs about this many. */
+/* The descriptors that a member of a large group needs, with a connection to every peer. */
 enum { FILES_LOW = 4096 };
 
 static const char *limit_text(rlim_t value, bool bytes, char text[static INFO_SIZE_TEXT])

@@ -23,34 +23,36 @@
 #define SOMEWHERE_V4 "198.51.100.1"
 #define SOMEWHERE_V6 "2001:db8::1"
 
+/* The bytes of an address or a mask; NULL: it is neither IPv4 nor IPv6. */
+static const unsigned char *bytes_of(const struct sockaddr *address, size_t *ret_count)
+{
+    const bool is_v4 = address && address->sa_family == AF_INET;
+
+    *ret_count = is_v4 ? sizeof(struct in_addr) : sizeof(struct in6_addr);
+    if (is_v4)
+        return (const unsigned char *)&((const struct sockaddr_in *)address)->sin_addr;
+    if (address && address->sa_family == AF_INET6)
+        return (const unsigned char *)&((const struct sockaddr_in6 *)address)->sin6_addr;
+    return NULL;
+}
+
 static int prefix_length(const struct sockaddr *mask)
 {
-    const unsigned char *bytes;
-    int count, bits = 0;
+    size_t count;
+    const unsigned char *bytes = bytes_of(mask, &count);
+    int bits = 0;
 
-    if (!mask)
-        return 0;
-    if (mask->sa_family == AF_INET) {
-        bytes = (const unsigned char *)&((const struct sockaddr_in *)mask)->sin_addr;
-        count = 4;
-    } else {
-        bytes = (const unsigned char *)&((const struct sockaddr_in6 *)mask)->sin6_addr;
-        count = 16;
-    }
-    for (int i = 0; i < count; i++)
+    for (size_t i = 0; bytes && i < count; i++)
         bits += __builtin_popcount(bytes[i]);
     return bits;
 }
 
 static bool address_text(const struct sockaddr *address, char text[static INET6_ADDRSTRLEN])
 {
-    if (address && address->sa_family == AF_INET)
-        return inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, text,
-                         INET6_ADDRSTRLEN);
-    if (address && address->sa_family == AF_INET6)
-        return inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)address)->sin6_addr, text,
-                         INET6_ADDRSTRLEN);
-    return false;
+    size_t count;
+    const unsigned char *bytes = bytes_of(address, &count);
+
+    return bytes && inet_ntop(address->sa_family, bytes, text, INET6_ADDRSTRLEN);
 }
 
 static const char *interface_of(const struct ifaddrs *all, const char *address)
@@ -75,7 +77,7 @@ static bool route_to(const char *host, char text[static INET6_ADDRSTRLEN], const
         return false;
     }
     for (const struct addrinfo *to = found; to && !ok; to = to->ai_next) {
-        struct sockaddr_storage mine;
+        struct sockaddr_storage mine = {0};
         socklen_t size = sizeof mine;
         int fd = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plugins of this process and of its directories, in the order of the search: the first file of a name
+ * is used, a later one is listed with the reason why it is not.
+ *
+ * tutti_plugins_list() opens files as loading them does, tutti_plugin_files() opens none and gives what is
+ * known by name, and tutti_plugin_probe() also asks a plugin whether its engine is installed.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -24,13 +31,15 @@ static void report(tutti_plugin_info_fn fn, void *user, const tutti_plugin *plug
         info.abi_major = plugin->abi_major;
         info.abi_minor = plugin->abi_minor;
         info.ready = !info.lacks_library;
+        info.options = TUTTI_HAS(plugin, options) ? plugin->options : NULL;
+        info.cost = TUTTI_HAS(plugin, cost) ? plugin->cost : NULL;
     }
     if (!info.provides)
         info.provides = provides;
     fn(&info, user);
 }
 
-/* Whether the engine that the plugin drives is not installed; then with words. Another failure than PLUGIN
+/* Whether the engine that the plugin drives is not installed; then with a message. Another failure than PLUGIN
  * says nothing of that: no launcher may have started this process. */
 static bool lacks_engine(const tutti_plugin *plugin)
 {
@@ -42,8 +51,7 @@ static bool lacks_engine(const tutti_plugin *plugin)
         ops->engine(&host_bare, host_self_of(plugin->name), &version) != TUTTI_ERR_PLUGIN)
         return false;
     if (!error_since(errors))
-        error_set(TUTTI_ERR_PLUGIN, "%s does not find its engine, and does not say why",
-                  plugin->name);
+        error_set(TUTTI_ERR_PLUGIN, "%s does not find its engine and gave no reason", plugin->name);
     return true;
 }
 
@@ -68,19 +76,6 @@ static void report_file(tutti_plugin_info_fn fn, void *user, const char *path, c
                                .abi_minor = inspection.minor});
 }
 
-static void report_opened(tutti_plugin_info_fn fn, void *user, const char *path, const char *name)
-{
-    report_file(fn, user, path, name, false);
-}
-
-static void report_unopened(tutti_plugin_info_fn fn, void *user, const char *path, const char *name)
-{
-    report(
-        fn, user, NULL,
-        (tutti_plugin_info){
-            .name = name, .path = path, .reason = "", .provides = plugin_usually_provides(name)});
-}
-
 /* Names that are taken, and by what, in the order in which they were. */
 struct taken {
     struct strings names, places;
@@ -94,10 +89,9 @@ static const char *place_of(const struct taken *taken, const char *name)
     return NULL;
 }
 
-/* Calls one(fn, user, path, name) for each file whose name is not taken, and fn for each other. */
-static tutti_status each_file(struct taken *taken, const char *function, tutti_plugin_info_fn fn,
-                              void *user,
-                              void (*one)(tutti_plugin_info_fn, void *, const char *, const char *))
+/* Reports each file. With `opens` it opens those whose name is not taken. */
+static tutti_status report_files(struct taken *taken, const char *function, tutti_plugin_info_fn fn,
+                                 void *user, bool opens)
 {
     STRINGS_AUTO(directories);
     STRINGS_AUTO(files);
@@ -107,20 +101,22 @@ static tutti_status each_file(struct taken *taken, const char *function, tutti_p
     search_files(&directories, &files);
     for (size_t i = 0; i < files.count && search_name_of(files.at[i], name); i++) {
         const char *path = files.at[i], *first = place_of(taken, name);
-        char reason[PATH_MAX + 64];
+        char reason[PATH_MAX + 64] = "";
 
         if (first) {
             snprintf(reason, sizeof reason, "not used: %s comes first", first);
+        } else {
+            strings_add(&taken->names, "%s", name);
+            strings_add(&taken->places, "%s", path);
+        }
+        if (opens && !*reason)
+            report_file(fn, user, path, name, false);
+        else
             report(fn, user, NULL,
                    (tutti_plugin_info){.name = name,
                                        .path = path,
                                        .reason = reason,
                                        .provides = plugin_usually_provides(name)});
-            continue;
-        }
-        strings_add(&taken->names, "%s", name);
-        strings_add(&taken->places, "%s", path);
-        one(fn, user, path, name);
     }
 
     const bool failed = files.failed || taken->names.failed || taken->places.failed;
@@ -146,7 +142,7 @@ tutti_status tutti_plugins_list(tutti_plugin_info_fn fn, void *user)
                (tutti_plugin_info){
                    .name = entry->plugin->name, .path = "(linked into the program)", .reason = ""});
     }
-    return each_file(&taken, __func__, fn, user, report_opened);
+    return report_files(&taken, __func__, fn, user, true);
 }
 
 tutti_status tutti_plugin_files(tutti_plugin_info_fn fn, void *user)
@@ -155,7 +151,7 @@ tutti_status tutti_plugin_files(tutti_plugin_info_fn fn, void *user)
 
     if (!fn)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "fn is NULL");
-    return each_file(&taken, __func__, fn, user, report_unopened);
+    return report_files(&taken, __func__, fn, user, false);
 }
 
 tutti_status tutti_plugin_probe(const char *path, tutti_plugin_info_fn fn, void *user)

@@ -13,6 +13,7 @@
 
 #include "base/call.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "info/carriers.h"
 #include "reduce/reduce.h"
 
@@ -44,13 +45,14 @@ struct listing {
 
 static void add_word(char *words, const char *word)
 {
-    const size_t used = strlen(words), length = strlen(word);
+    struct text text = text_after(words, ALGORITHM_WORDS_MAX);
+    const size_t length = strlen(word);
     const char *found = strstr(words, word);
 
     for (; found; found = strstr(found + 1, word))
         if ((found == words || found[-1] == ' ') && (!found[length] || found[length] == ','))
             return;
-    snprintf(words + used, ALGORITHM_WORDS_MAX - used, "%s%s", used ? ", " : "", word);
+    text_add(&text, "%s%s", text.used ? ", " : "", word);
 }
 
 /* Whether an engine does it, and without carrying what it leaves to the core. */
@@ -60,9 +62,9 @@ static bool is_engine_alone(const struct listing *listing, const struct plan *pl
            strcmp(plan->provider, listing->facts.remote_name) != 0;
 }
 
-/* The algorithms from the smallest size to the largest, and who carries the largest; an engine that
- * does the others and carries nothing is named in front. */
-static tutti_status sweep(const struct listing *listing, struct call_words words,
+/* The algorithms from the smallest size to the largest, and the provider that carries the largest.
+ * An engine that does the other sizes and carries nothing is named in front. */
+static tutti_status sweep(const struct listing *listing, struct call_fields fields,
                           uint32_t element_bytes, char ret_algorithms[ALGORITHM_WORDS_MAX],
                           struct plan *ret_plan)
 {
@@ -71,8 +73,8 @@ static tutti_status sweep(const struct listing *listing, struct call_words words
 
     *ret_algorithms = 0;
     for (uint64_t count = 1; count * element_bytes <= largest_bytes; count *= 2) {
-        words.count = operation_moves(words.operation) ? count : 0;
-        status = plan_choose(&listing->facts, &words, element_bytes, &last);
+        fields.count = operation_moves(fields.operation) ? count : 0;
+        status = plan_choose(&listing->facts, &fields, element_bytes, &last);
         if (status)
             return status;
         add_word(ret_algorithms, last.algorithm->name);
@@ -87,18 +89,18 @@ static tutti_status sweep(const struct listing *listing, struct call_words words
 }
 
 static void list_cell(const struct listing *listing, const char *operation,
-                      const struct call_words *words, const char *dtype, const char *op)
+                      const struct call_fields *fields, const char *dtype, const char *op)
 {
-    const bool moves = operation_moves(words->operation);
-    const uint32_t element_bytes = moves ? (uint32_t)tutti_dtype_size(words->dtype) : 1;
+    const bool moves = operation_moves(fields->operation);
+    const uint32_t element_bytes = moves ? (uint32_t)tutti_dtype_size(fields->dtype) : 1;
     char algorithms[ALGORITHM_WORDS_MAX] = "", refusal[ERROR_MESSAGE_MAX] = "";
     struct plan plan = {.algorithm = NULL};
 
     if (*listing->unreached)
         snprintf(refusal, sizeof refusal, "%s", listing->unreached);
-    else if (words->op >= 0 && !reduce_kernel(words->dtype, words->op))
+    else if (fields->op >= 0 && !reduce_kernel(fields->dtype, fields->op))
         snprintf(refusal, sizeof refusal, "%s does not take %s", op, dtype);
-    else if (sweep(listing, *words, element_bytes, algorithms, &plan))
+    else if (sweep(listing, *fields, element_bytes, algorithms, &plan))
         snprintf(refusal, sizeof refusal, "%s", error_message());
     listing->fn(&(tutti_matrix_cell){.operation = operation,
                                      .dtype = dtype,
@@ -132,20 +134,21 @@ static const struct {
 
 enum { DTYPES = sizeof dtypes / sizeof dtypes[0], OPS = sizeof ops / sizeof ops[0] };
 
-static void list_operation(const struct listing *listing, const char *name, struct call_words words)
+static void list_operation(const struct listing *listing, const char *name,
+                           struct call_fields fields)
 {
-    if (!operation_moves(words.operation)) {
-        list_cell(listing, name, &words, "", "");
+    if (!operation_moves(fields.operation)) {
+        list_cell(listing, name, &fields, "", "");
         return;
     }
     for (int d = 0; d < DTYPES; d++) {
-        words.dtype = dtypes[d].number;
-        words.op = -1;
-        if (!operation_reduces(words.operation))
-            list_cell(listing, name, &words, dtypes[d].name, "");
-        for (int o = 0; o < OPS && operation_reduces(words.operation); o++) {
-            words.op = ops[o].number;
-            list_cell(listing, name, &words, dtypes[d].name, ops[o].name);
+        fields.dtype = dtypes[d].number;
+        fields.op = -1;
+        if (!operation_reduces(fields.operation))
+            list_cell(listing, name, &fields, dtypes[d].name, "");
+        for (int o = 0; o < OPS && operation_reduces(fields.operation); o++) {
+            fields.op = ops[o].number;
+            list_cell(listing, name, &fields, dtypes[d].name, ops[o].name);
         }
     }
 }
@@ -153,32 +156,33 @@ static void list_operation(const struct listing *listing, const char *name, stru
 static void list_operations(const struct listing *listing)
 {
     for (uint8_t i = OPERATION_NONE + 1; i < OPERATION_COUNT; i++) {
-        struct call_words words = {
+        struct call_fields fields = {
             .operation = i, .op = -1, .root = operation_has_root(i) ? 0 : -1};
         char uneven[64];
 
-        list_operation(listing, operation_name(i), words);
+        list_operation(listing, operation_name(i), fields);
         if (!operation_has_blocks(i))
             continue;
-        words.flags = CALL_UNEVEN;
+        fields.flags = CALL_UNEVEN;
         snprintf(uneven, sizeof uneven, "%s_v", operation_name(i));
-        list_operation(listing, uneven, words);
+        list_operation(listing, uneven, fields);
     }
 }
 
-/* Matching, order and flow control are core/p2p's over any transport; no plan is made. Mates talk by the
+/* Matching, order and flow control are core/p2p's over any transport; no plan is made. Local peers talk by the
  * local one, others by the remote one. */
 static void list_messages(const struct listing *listing)
 {
     static const char *const names[] = {"send", "recv"};
-    const struct carriers *carriers = listing->carriers;
+    const char *local = listing->carriers->each[BACKEND_LOCAL].name;
+    const char *remote = listing->carriers->each[BACKEND_REMOTE].name;
     const struct layout *layout = listing->facts.layout;
-    const bool both = layout->hosts > 1 && layout->hosts < layout->size &&
-                      strcmp(carriers->local.name, carriers->remote.name) != 0;
-    char provider[2 * sizeof carriers->local.name];
+    const bool both =
+        layout->hosts > 1 && layout->hosts < layout->size && strcmp(local, remote) != 0;
+    char provider[2 * (PLUGIN_NAME_MAX + 1)];
 
-    snprintf(provider, sizeof provider, "%s%s%s", both ? carriers->local.name : "", both ? "+" : "",
-             both ? carriers->remote.name : listing->facts.remote_name);
+    snprintf(provider, sizeof provider, "%s%s%s", both ? local : "", both ? "+" : "",
+             both ? remote : listing->facts.remote_name);
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)
         for (int d = 0; d < DTYPES; d++)
             listing->fn(&(tutti_matrix_cell){.operation = names[n],

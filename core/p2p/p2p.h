@@ -3,12 +3,12 @@
  * Messages between the members of groups, over any transport: matching, any source, unexpected
  * messages, flow control, rendezvous and the multiplexing of groups, once for all transports.
  *
- * An engine belongs to a context and has no lock: whoever calls holds the context's baton. Starting
- * an operation never blocks and never fails because the transport is full: it queues. Operations
- * are the caller's memory, with the engine's links inside, and must stay where they are until
- * their status is no longer TUTTI_ERR_NOT_READY (with a `done` callback: until that was called).
- * When an operation is complete, well or badly, its buffer is the caller's again and nothing
- * touches it any more.
+ * An engine belongs to a context and has no lock: the caller holds the context's progress lock.
+ * Starting an operation never blocks and never fails because the transport is full: it queues.
+ * Operations are the caller's memory, with the engine's links inside, and must stay where they are
+ * until their status is no longer TUTTI_ERR_NOT_READY (with a `done` callback: until that was
+ * called). When an operation is complete, well or badly, its buffer is the caller's again and
+ * nothing touches it any more.
  *
  * Two separate spaces: user messages match on (group, source, tag), messages of collectives on
  * (group, source, sequence), both in the order sent and posted.
@@ -49,7 +49,7 @@ tutti_status p2p_engine_add_endpoint(struct p2p_engine *engine, const tutti_tran
                                      tutti_endpoint *endpoint, unsigned *ret_index);
 
 /*
- * `label_rank` names the process in words (its rank in the world). `members` is the number of
+ * `label_rank` names the process in messages (its rank in the world). `members` is the number of
  * processes of the job and sets the credit; both ends must give the same. Each process has
  * at most one path per engine and endpoint; a path lives as long as the engine.
  */
@@ -58,10 +58,10 @@ tutti_status p2p_engine_add_path(struct p2p_engine *engine, unsigned endpoint_in
                                  struct p2p_path **ret_path);
 
 /*
- * Fails a path by the word of someone who knows better than the transport (pidfd, control
- * connection): as if the transport had reported it. Callbacks come from the next p2p_progress().
+ * Fails a path because a pidfd or the control connection knows better than the transport: as if the
+ * transport had reported it. Callbacks come from the next p2p_progress().
  */
-void p2p_path_fail(struct p2p_path *path, tutti_status status, const char *words);
+void p2p_path_fail(struct p2p_path *path, tutti_status status, const char *message);
 
 /* How many headers and payloads have come over it: whether something still arrives. */
 uint64_t p2p_path_arrived(const struct p2p_path *path);
@@ -99,8 +99,8 @@ bool p2p_idle(const struct p2p_engine *engine);
  * p2p_progress() has returned; no function of this file may be called from here.
  */
 struct p2p_events {
-    /* For the header of every message of a collective that arrives from `source`, also when no
-     * receive is posted: to be compared with the caller's own call of that sequence. */
+    /* Called for the header of every message of a collective that arrives from `source`, also when
+     * no receive is posted, so that the caller compares it with its own call of that sequence. */
     void (*announce)(void *user, int source, const struct announce *a);
     /*
      * Nothing can be exchanged with `source` any more (PEER_LOST; INTERNAL after a header that
@@ -108,7 +108,7 @@ struct p2p_events {
      * `source` has sent more messages than can be kept (NO_MEMORY). Operations that need it
      * complete with `status` after this event; what had arrived whole can still be received.
      */
-    void (*peer_failed)(void *user, int source, tutti_status status, const char *words);
+    void (*peer_failed)(void *user, int source, tutti_status status, const char *message);
     /* NULL, or called after `announce` for what p2p_announce() has sent, unless as an answer. */
     void (*announced)(void *user, int source, uint64_t sequence);
 };
@@ -141,17 +141,17 @@ struct p2p_link {
 };
 
 struct p2p_op {
-    /* For the caller to read. */
+    /* The caller reads these. */
     tutti_status status; /* TUTTI_ERR_NOT_READY until complete */
     int32_t source;      /* of a received message: its rank */
     uint64_t bytes;      /* sent or received; on MISMATCH the size that arrived */
 
-    /* For the caller to set before starting. */
+    /* The caller sets these before starting. */
     /* NULL, or called once, from p2p_progress() or p2p_group_fail(), with nothing of the engine in
      * between: it may start operations (this one too) and free the op; not free or fail groups. */
     void (*done)(struct p2p_op *op);
     void *user;
-    /* Of a receive: a shorter message is welcome, too, and `bytes` tells how long it was. */
+    /* A receive accepts a shorter message, too; `bytes` gives its length. */
     bool up_to;
 
     /* The engine's. */
@@ -217,7 +217,11 @@ tutti_status p2p_cancel(struct p2p_op *op);
 /* Whether it is a send that was announced, and that no receive has met as far as is known here. */
 bool p2p_is_unmatched(const struct p2p_op *op);
 
-/* Makes the thread's error the words of a completed operation's failure and returns its status. */
+/* Whether a user's message has arrived from `source` for which no receive was posted, and its tag. Looks at all of
+ * the group's bins. */
+bool p2p_has_unclaimed(const struct p2p_group *group, int source, uint64_t *ret_tag);
+
+/* Makes the failure of a completed operation the thread's error, and returns its status. */
 tutti_status p2p_op_error(const struct p2p_op *op);
 
 #endif

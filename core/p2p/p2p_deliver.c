@@ -15,13 +15,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "p2p/p2p_deliver.h"
+#include "p2p/p2p_flow.h"
 #include "p2p/p2p_inside.h"
+#include "p2p/p2p_match.h"
 
 static void nonsense(struct p2p_path *path, const char *why)
 {
     p2p_path_fails(path, TUTTI_ERR_INTERNAL,
-                   "rank %d sent a header that makes no sense (%s): another version of tutti, or "
-                   "not tutti at all; the connection is not used any more",
+                   "rank %d sent an invalid header (%s): it may run another version of tutti; the "
+                   "connection is no longer used",
                    path->label_rank, why);
 }
 
@@ -96,13 +99,13 @@ static struct p2p_envelope *envelope_new(struct p2p_path *path, const struct p2p
 /* More than can be kept: the group of the message ends, and its words name the sender. */
 static void overflow(struct p2p_group *group, struct p2p_path *path, const struct p2p_header *h)
 {
-    char words[sizeof path->words];
+    char message[sizeof path->message];
 
-    snprintf(words, sizeof words,
+    snprintf(message, sizeof message,
              "%d messages wait to be received in this process, the last one from rank %d: "
              "receive them, or send less ahead",
              P2P_ENVELOPES_MAX, (int)h->source);
-    group->events->peer_failed(group->user, (int)h->source, TUTTI_ERR_NO_MEMORY, words);
+    group->events->peer_failed(group->user, (int)h->source, TUTTI_ERR_NO_MEMORY, message);
     drain(path, h);
     p2p_group_end(group, TUTTI_ERR_NO_MEMORY);
 }
@@ -359,7 +362,8 @@ static void receive_again(struct p2p_op *op)
         p2p_op_complete(op, TUTTI_ERR_NO_MEMORY);
 }
 
-/* Of a send that is not known any more (its receive was of another size, and has refused it): nothing. */
+/* A withdrawal of a send that is not known any more has no effect: its receive was of another size
+ * and has refused it. */
 static void arrived_withdrawal(struct p2p_group *group, struct p2p_path *path,
                                const struct p2p_header *h)
 {
@@ -415,7 +419,7 @@ static void arrived(struct p2p_group *group, struct p2p_path *path, const struct
     }
 }
 
-/* Of a group that has ended. */
+/* A message of a group that has ended. */
 static void arrived_late(struct p2p_path *path, const struct p2p_header *h)
 {
     if (p2p_wire_payload(h) > P2P_BUFFER_MAX)
@@ -492,7 +496,7 @@ void p2p_deliver_orphans(struct p2p_engine *engine)
 
 /* ---- the entry ---- */
 
-/* What a peer may do at all, whatever the group: stay within its credit and the longest piece. */
+/* Checks the limits of a peer in any group: its credit and the longest piece. */
 static const char *check_limits(struct p2p_path *path, const struct p2p_header *h)
 {
     if (h->credit > path->window - path->credit)

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "p2p/p2p_deliver.h"
+#include "p2p/p2p_flow.h"
 #include "p2p/p2p_inside.h"
 
 enum {
@@ -46,7 +48,7 @@ tutti_status p2p_engine_new(struct p2p_engine **ret_engine)
     return TUTTI_OK;
 }
 
-/* Buffers longer than a pool's are freed by who has them, and these are they. */
+/* Buffers longer than a pool's are freed by their holder: here. */
 static void free_path(struct p2p_path *path)
 {
     struct p2p_buffers *buffers = &path->engine->buffers;
@@ -161,7 +163,8 @@ tutti_status p2p_engine_add_path(struct p2p_engine *engine, unsigned endpoint_in
 
     struct p2p_path *path = calloc(1, sizeof *path);
     if (!path)
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the way to rank %d", label_rank);
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the connection to rank %d",
+                         label_rank);
     path->engine = engine;
     path->at = at;
     path->peer = peer;
@@ -311,18 +314,19 @@ void p2p_path_fails(struct p2p_path *path, tutti_status status, const char *form
         return;
     path->failed = status;
     va_start(args, format);
-    (void)vsnprintf(path->words, sizeof path->words, format, args);
+    (void)vsnprintf(path->message, sizeof path->message, format, args);
     va_end(args);
     p2p_link_remove(&path->blocked);
     p2p_link_append(&path->engine->failing, &path->failing);
 }
 
-void p2p_path_mutes(struct p2p_path *path, tutti_status status, const char *what, const char *words)
+void p2p_path_mutes(struct p2p_path *path, tutti_status status, const char *what,
+                    const char *message)
 {
     if (status == TUTTI_ERR_PEER_LOST)
         path->mute = true;
     else
-        p2p_path_fails(path, status, "%s rank %d: %s", what, path->label_rank, words);
+        p2p_path_fails(path, status, "%s rank %d: %s", what, path->label_rank, message);
 }
 
 uint64_t p2p_path_arrived(const struct p2p_path *path)
@@ -330,9 +334,9 @@ uint64_t p2p_path_arrived(const struct p2p_path *path)
     return path->arrived;
 }
 
-void p2p_path_fail(struct p2p_path *path, tutti_status status, const char *words)
+void p2p_path_fail(struct p2p_path *path, tutti_status status, const char *message)
 {
-    p2p_path_fails(path, status, "%s", words);
+    p2p_path_fails(path, status, "%s", message);
 }
 
 /* An io that the transport has given back without having completed it. */
@@ -420,7 +424,7 @@ static void tear_down(struct p2p_path *path)
         for (int rank = 0; rank < group->size && !group->failed; rank++) {
             if (group->paths[rank] != path)
                 continue;
-            group->events->peer_failed(group->user, rank, path->failed, path->words);
+            group->events->peer_failed(group->user, rank, path->failed, path->message);
             fail_operations(group, path);
         }
     }
@@ -467,7 +471,8 @@ unsigned p2p_progress(struct p2p_engine *engine)
     return moved;
 }
 
-/* By its descriptor, or by mates who ring the process's doorbell (tutti_host.wake_mate). */
+/* Whether the transport wakes a sleeper, by its descriptor or by local peers that ring the
+ * process's doorbell (tutti_host.wake_mate). */
 static bool is_woken(const tutti_transport_ops *ops)
 {
     return TUTTI_HAS(ops, arm) &&

@@ -16,7 +16,10 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "p2p/p2p_deliver.h"
+#include "p2p/p2p_flow.h"
 #include "p2p/p2p_inside.h"
+#include "p2p/p2p_match.h"
 
 /* ---- out ---- */
 
@@ -89,7 +92,7 @@ bool p2p_packet_copy(struct p2p_packet *packet)
 }
 
 /* The transport's own words for a refusal, if it had any since `number`. */
-static const char *words_since(uint64_t number, tutti_status status)
+static const char *message_since(uint64_t number, tutti_status status)
 {
     return error_since(number) ? error_message() : tutti_status_string(status);
 }
@@ -111,7 +114,7 @@ static bool give_out(struct p2p_packet *packet, struct p2p_io *io, const void *d
     if (status == TUTTI_ERR_BUSY)
         p2p_path_blocked(path);
     else
-        p2p_path_mutes(path, status, "cannot send to", words_since(said, status));
+        p2p_path_mutes(path, status, "cannot send to", message_since(said, status));
     return false;
 }
 
@@ -134,8 +137,9 @@ static bool give_header(struct p2p_packet *packet)
 }
 
 /*
- * A packet of it has left. Not before, though the payload may be out of the caller's memory: who
- * waited for a send may compute for long afterwards, and nobody would move what is still here.
+ * A packet of it has left. The send completes only now, though the payload may be out of the
+ * caller's memory earlier: after a send a caller may compute for long, and no thread would move
+ * what is still here.
  */
 static void op_moved(struct p2p_op *op, uint64_t bytes)
 {
@@ -296,7 +300,7 @@ static bool give_in(struct p2p_io *io, void *data, uint64_t bytes)
         p2p_path_blocked(path);
     else
         p2p_path_fails(path, status, "cannot receive from rank %d: %s", path->label_rank,
-                       words_since(said, status));
+                       message_since(said, status));
     return false;
 }
 
@@ -391,8 +395,7 @@ void p2p_flow_received(struct p2p_io *io)
             p2p_path_fails(path, io->request.status, "receiving from rank %d failed: %s",
                            path->label_rank, tutti_status_string(io->request.status));
         else
-            p2p_path_fails(path, TUTTI_ERR_INTERNAL,
-                           "rank %d announced %llu bytes and sent %llu: it does not speak tutti",
+            p2p_path_fails(path, TUTTI_ERR_INTERNAL, "rank %d announced %llu bytes and sent %llu",
                            path->label_rank, (unsigned long long)incoming->bytes,
                            (unsigned long long)io->request.bytes);
         if (incoming->envelope)

@@ -12,7 +12,10 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "p2p/p2p_deliver.h"
+#include "p2p/p2p_flow.h"
 #include "p2p/p2p_inside.h"
+#include "p2p/p2p_match.h"
 
 struct p2p_group_name *p2p_group_find(struct p2p_engine *engine, uint32_t group_id)
 {
@@ -31,7 +34,8 @@ tutti_status p2p_group_new(struct p2p_engine *engine, uint32_t group_id, int ran
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "rank %d of %d members", rank, size);
     for (int i = 0; i < size; i++)
         if (!paths[i] != (i == rank))
-            return error_set(TUTTI_ERR_INVALID_ARGUMENT, "no way to rank %d of the group", i);
+            return error_set(TUTTI_ERR_INVALID_ARGUMENT, "no connection to rank %d of the group",
+                             i);
     if (p2p_group_find(engine, group_id))
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the group id %u was used before", group_id);
 

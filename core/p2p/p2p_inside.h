@@ -2,28 +2,25 @@
 /*
  * What the files of core/p2p share and nobody else sees.
  *
- *   p2p_op.c      starting, cancelling and completing operations
- *   p2p_match.c   tables: who waits for what, what has arrived for nobody
- *   p2p_flow.c    what a path sends and receives: packets, pieces, credits
- *   p2p_deliver.c what an arrived header means
- *   p2p_engine.c  endpoints, paths, progress
- *   p2p_group.c   groups: making, failing, freeing
- *   p2p_self.c    messages of a member to itself
+ *   p2p_op.c       starting, cancelling and completing operations
+ *   p2p_match.c    tables of waiting receives, and of messages that no receive has taken
+ *   p2p_flow.c     the traffic of a path: packets, pieces, credits
+ *   p2p_deliver.c  the meaning of an arrived header
+ *   p2p_engine.c   endpoints, paths, progress
+ *   p2p_group.c    making, failing and freeing groups
+ *   p2p_self.c     messages of a member to itself
  *
- * Who owns memory that a transport holds: a packet (out) or an incoming (in). Both may outlive the
+ * Memory that a transport holds belongs to a packet (out) or an incoming (in). Both may outlive the
  * operation that they serve (`op` is NULL then), never the other way round. A failing path is only
  * marked where the failure is found; p2p_progress() takes it apart when no other work is under way.
  */
 #ifndef TUTTI_P2P_INSIDE_H
 #define TUTTI_P2P_INSIDE_H
 
-#include <stddef.h>
-
 #include "p2p/p2p.h"
+#include "p2p/p2p_link.h"
 #include "p2p/p2p_pool.h"
 #include "p2p/p2p_wire.h"
-
-#define P2P_OF(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
 enum {
     P2P_LANE = 0,
@@ -49,37 +46,6 @@ enum p2p_op_state {
 };
 
 enum p2p_space { SPACE_USER, SPACE_COLLECTIVE, SPACE_READY };
-
-/* ---- links ---- */
-
-static inline void p2p_link_init(struct p2p_link *link)
-{
-    link->prev = link->next = link;
-}
-
-static inline bool p2p_link_alone(const struct p2p_link *link)
-{
-    return link->next == link;
-}
-
-static inline void p2p_link_append(struct p2p_link *list, struct p2p_link *link)
-{
-    link->prev = list->prev;
-    link->next = list;
-    list->prev->next = link;
-    list->prev = link;
-}
-
-/* Leaves `link` alone, so that taking it out twice does no harm. */
-static inline void p2p_link_remove(struct p2p_link *link)
-{
-    link->prev->next = link->next;
-    link->next->prev = link->prev;
-    p2p_link_init(link);
-}
-
-#define P2P_FIRST(list, type, member)                                                              \
-    (p2p_link_alone(list) ? NULL : P2P_OF((list)->next, type, member))
 
 /* ---- what a transport holds ---- */
 
@@ -111,7 +77,7 @@ struct p2p_packet {
 struct p2p_incoming {
     struct p2p_io io;
     struct p2p_link link; /* in path->incoming */
-    struct p2p_op *op;    /* who gets it; or */
+    struct p2p_op *op;    /* the receive that gets it; or */
     struct p2p_envelope *envelope;
     struct p2p_buffer *buffer; /* NULL: straight into the caller's memory */
     uint8_t *data;
@@ -186,7 +152,7 @@ struct p2p_path {
     tutti_status failed;
     bool mute; /* the peer takes nothing any more; what it had sent is still received */
     uint64_t arrived;
-    char words[480];
+    char message[480];
 
     uint32_t window, eager_max;
     uint32_t credit;    /* what may still be sent eagerly */
@@ -252,92 +218,31 @@ struct p2p_engine {
     struct p2p_buffers buffers;
 };
 
-/* p2p_match.c */
-void p2p_table_free(struct p2p_table *table);
-/* The first operation that waits for a message (source, tag), taken out; or NULL. */
-struct p2p_op *p2p_match_arrived(struct p2p_group *group, uint8_t space, int source, uint64_t tag);
-/* The first envelope that a receive or early-grant seeker (source, tag) may take, taken out; or
- * NULL. */
-struct p2p_envelope *p2p_match_posted(struct p2p_group *group, uint8_t space, int source,
-                                      uint64_t tag);
-tutti_status p2p_match_post(struct p2p_group *group, struct p2p_op *op, int source);
-/* The kept request `id` of the path, taken out; or NULL. */
-struct p2p_envelope *p2p_match_request(struct p2p_group *group, const struct p2p_path *path,
-                                       int source, uint64_t tag, uint32_t id);
-void p2p_match_withdraw(struct p2p_op *op);
-tutti_status p2p_match_keep(struct p2p_group *group, uint8_t space, struct p2p_envelope *envelope);
-/* Takes an envelope out that was kept. */
-void p2p_match_take(struct p2p_group *group, struct p2p_envelope *envelope);
-/* Takes envelopes out one by one; NULL when none is left. `cursor` begins at 0. */
-struct p2p_envelope *p2p_match_any(struct p2p_group *group, size_t *cursor);
-tutti_status p2p_transfer_new(struct p2p_engine *engine, struct p2p_op *op);
-void p2p_transfer_free(struct p2p_engine *engine, struct p2p_op *op);
-/* The operation, or NULL when it is gone; `ret_known` false when there never was such an id. */
-struct p2p_op *p2p_transfer_find(struct p2p_engine *engine, uint32_t id, bool *ret_known);
+/* ---- p2p_op.c ---- */
 
-/* p2p_flow.c */
-bool p2p_packet_queue(struct p2p_path *path, const struct p2p_header *header, struct p2p_op *op,
-                      const void *data);
-void p2p_packet_drop(struct p2p_packet *packet);
-bool p2p_packet_copy(struct p2p_packet *packet);
-void p2p_packet_free(struct p2p_packet *packet);
-unsigned p2p_flow_send(struct p2p_path *path);
-unsigned p2p_flow_receive(struct p2p_path *path);
-void p2p_flow_sent(struct p2p_io *io);
-void p2p_flow_stream(struct p2p_op *op, uint32_t peer_id);
-void p2p_flow_credit(struct p2p_path *path, uint64_t bytes);
-bool p2p_flow_expect(struct p2p_path *path, const struct p2p_header *header, struct p2p_op *op,
-                     struct p2p_envelope *envelope);
-void p2p_flow_received(struct p2p_io *io);
-void p2p_incoming_free(struct p2p_incoming *incoming);
-bool p2p_incoming_redirect(struct p2p_incoming *incoming);
-
-/* p2p_deliver.c */
-/* The header in path->wire has arrived. */
-void p2p_deliver_header(struct p2p_path *path);
-/* What had arrived for groups that now exist. */
-void p2p_deliver_orphans(struct p2p_engine *engine);
-/* Gives a receive what had arrived before it was posted. */
-void p2p_deliver_envelope(struct p2p_op *op, struct p2p_envelope *envelope);
-/* `op`, which is in no bin any more, has met the message `h`. False: the sizes do not agree, and the
- * receive is complete with that. */
-bool p2p_deliver_meet(struct p2p_op *op, struct p2p_path *path, const struct p2p_header *h);
-/* The envelope is no longer ARRIVING. */
-void p2p_envelope_settle(struct p2p_envelope *envelope, enum p2p_envelope_state state);
-/* Nobody will receive it. */
-void p2p_envelope_drop(struct p2p_envelope *envelope);
-
-/* p2p_self.c */
-void p2p_self_init(struct p2p_engine *engine);
-/* A send to oneself that was begun with p2p_op_begin(). */
-tutti_status p2p_self_send(struct p2p_op *op);
-/* A receive takes the envelope of a send to oneself that still waits. */
-void p2p_self_deliver(struct p2p_op *receive, struct p2p_envelope *envelope);
-
-/* p2p_op.c */
-void p2p_op_begin(struct p2p_op *op, struct p2p_group *group, struct p2p_path *path, uint8_t state,
-                  uint8_t space, uint64_t tag, const void *buffer, uint64_t bytes);
 /* Undoes it when the operation could not be queued; NO_MEMORY. */
 tutti_status p2p_op_give_up(struct p2p_op *op, const char *what);
 void p2p_op_complete(struct p2p_op *op, tutti_status status);
 /* Calls `done` of what has completed; with a group, of its operations alone. */
 unsigned p2p_op_finish(struct p2p_engine *engine, const struct p2p_group *group);
 
-/* p2p_engine.c */
+/* ---- p2p_engine.c ---- */
+
 /* Marks the path as failed; p2p_progress() does the rest. */
 void p2p_path_fails(struct p2p_path *path, tutti_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Nothing can be sent any more, for `words`. That a peer is gone ends the path only when the receives
+/* Nothing can be sent any more, for `message`. That a peer is gone ends the path only when the receives
  * have ended too: what it sent before may lie unread in the transport. */
 void p2p_path_mutes(struct p2p_path *path, tutti_status status, const char *what,
-                    const char *words);
+                    const char *message);
 /* Takes back everything that the path's transport holds, if it can. */
 void p2p_path_withdraw(struct p2p_path *path);
 void p2p_path_blocked(struct p2p_path *path);
 /* A request was taken by the transport. */
 void p2p_io_taken(struct p2p_io *io);
 
-/* p2p_group.c */
+/* ---- p2p_group.c ---- */
+
 /* Ends a path that bytes are on for which nobody has memory any more. */
 void p2p_path_cut_off(struct p2p_path *path);
 /* NULL: no group of that id was ever made here. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who waits for what, and what has arrived for nobody.
+ * Tables of waiting receives, and of messages that no receive has taken.
  *
  * A bin per (space, source, tag) holds the operations that wait and the envelopes that arrived; a
  * bin exists only while something is in it. Any source is a bin of its own per tag: receives from
@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "p2p/p2p_inside.h"
+#include "p2p/p2p_match.h"
 
 enum { SLOTS_MIN = 64, TRANSFER_BITS = 20, TRANSFERS_MAX = 1 << TRANSFER_BITS };
 
@@ -231,6 +232,21 @@ struct p2p_envelope *p2p_match_any(struct p2p_group *group, size_t *cursor)
         }
     }
     return NULL;
+}
+
+bool p2p_has_unclaimed(const struct p2p_group *group, int source, uint64_t *ret_tag)
+{
+    const struct p2p_table *table = &group->table;
+
+    for (size_t i = 0; table->count && i <= table->mask; i++) {
+        for (const struct p2p_bin *bin = table->slots[i]; bin; bin = bin->next) {
+            if (bin->space != SPACE_USER || bin->source != source || p2p_link_alone(&bin->arrived))
+                continue;
+            *ret_tag = bin->tag;
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- transfers ---- */

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starting, cancelling and completing operations. */
 #include "base/error.h"
+#include "p2p/p2p_deliver.h"
+#include "p2p/p2p_flow.h"
 #include "p2p/p2p_inside.h"
+#include "p2p/p2p_match.h"
 
 /* Why the group takes no operation with `peer`; OK when it does. */
 static tutti_status check(const struct p2p_group *group, int peer, bool collective, uint64_t bytes)
@@ -22,10 +25,10 @@ static tutti_status check(const struct p2p_group *group, int peer, bool collecti
 
 static tutti_status refuse_failed(const struct p2p_path *path)
 {
-    return error_set(path->failed, "%s", path->words);
+    return error_set(path->failed, "%s", path->message);
 }
 
-void p2p_op_begin(struct p2p_op *op, struct p2p_group *group, struct p2p_path *path, uint8_t state,
+static void begin(struct p2p_op *op, struct p2p_group *group, struct p2p_path *path, uint8_t state,
                   uint8_t space, uint64_t tag, const void *buffer, uint64_t bytes)
 {
     op->status = TUTTI_ERR_NOT_READY;
@@ -115,8 +118,8 @@ unsigned p2p_op_finish(struct p2p_engine *engine, const struct p2p_group *group)
 
 /* ---- send ---- */
 
-/* For a large collective message, whose receiver grants it unasked: takes the grant that is here, or
- * waits for it. */
+/* Starts a large collective message, whose receiver grants it unasked: takes a grant that is here,
+ * or waits for it. */
 static tutti_status seek_grant(struct p2p_op *op, int destination)
 {
     struct p2p_envelope *ready = p2p_match_posted(op->group, SPACE_READY, destination, op->tag);
@@ -147,8 +150,8 @@ static tutti_status send(struct p2p_group *group, struct p2p_op *op, int destina
         return refuse_failed(path);
 
     bool eager = bytes <= path->eager_max && bytes <= path->credit;
-    p2p_op_begin(op, group, path, eager ? OP_EAGER : OP_WAITING_GRANT,
-                 collective ? SPACE_READY : SPACE_USER, header->tag, buffer, bytes);
+    begin(op, group, path, eager ? OP_EAGER : OP_WAITING_GRANT,
+          collective ? SPACE_READY : SPACE_USER, header->tag, buffer, bytes);
     header->group = group->id;
     header->source = (uint32_t)group->rank;
     if (!eager) {
@@ -178,7 +181,7 @@ tutti_status p2p_send(struct p2p_group *group, struct p2p_op *op, int destinatio
 
         if (status != TUTTI_OK)
             return status;
-        p2p_op_begin(op, group, &group->engine->self, OP_SELF, SPACE_USER, tag, buffer, bytes);
+        begin(op, group, &group->engine->self, OP_SELF, SPACE_USER, tag, buffer, bytes);
         return p2p_self_send(op);
     }
     return send(group, op, destination, &header, buffer);
@@ -250,7 +253,7 @@ static tutti_status receive(struct p2p_group *group, struct p2p_op *op, uint8_t 
 
     if (!envelope && path && path->failed)
         return refuse_failed(path);
-    p2p_op_begin(op, group, path, OP_POSTED, space, tag, buffer, bytes);
+    begin(op, group, path, OP_POSTED, space, tag, buffer, bytes);
     op->any_source = any;
     if (envelope) {
         p2p_deliver_envelope(op, envelope);
@@ -258,6 +261,7 @@ static tutti_status receive(struct p2p_group *group, struct p2p_op *op, uint8_t 
     }
     if (p2p_match_post(group, op, source) != TUTTI_OK)
         return p2p_op_give_up(op, "receive");
+    /* A collective names its source, so there is a path. NOLINTNEXTLINE */
     if (space == SPACE_COLLECTIVE && bytes > path->eager_max && say_ready(op) != TUTTI_OK)
         return p2p_op_give_up(op, "receive");
     return TUTTI_OK;
@@ -328,13 +332,12 @@ tutti_status p2p_op_error(const struct p2p_op *op)
                   (unsigned long long)op->capacity, (unsigned long long)op->bytes, op->source,
                   op->space == SPACE_USER ? "tag" : "sequence", (unsigned long long)op->tag);
     else if (path && path->failed == op->status)
-        error_set(op->status, "%s", path->words);
+        error_set(op->status, "%s", path->message);
     else if (op->status == TUTTI_ERR_ABORTED && op->source >= 0 && !op->group->failed)
-        error_set(
-            op->status,
-            "rank %d took back the message of %llu bytes (tag %llu) that this receive had met, and "
-            "later ones have met other receives",
-            op->source, (unsigned long long)op->bytes, (unsigned long long)op->tag);
+        error_set(op->status,
+                  "rank %d withdrew the message of %llu bytes (tag %llu) that this receive had "
+                  "matched, and later messages have matched other receives; post the receive again",
+                  op->source, (unsigned long long)op->bytes, (unsigned long long)op->tag);
     else
         error_set(op->status, "the operation ended with its group: %s",
                   tutti_status_string(op->status));

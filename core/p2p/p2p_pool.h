@@ -22,7 +22,7 @@ void p2p_pool_init(struct p2p_pool *pool, size_t item_bytes);
 void p2p_pool_fini(struct p2p_pool *pool);
 /* Uninitialised memory, or NULL. */
 void *p2p_pool_take(struct p2p_pool *pool);
-void p2p_pool_give(struct p2p_pool *pool, void *item);
+void p2p_pool_give(struct p2p_pool *pool, void *memory);
 
 enum {
     P2P_BUFFER_MAX = 1 << 20, /* pieces of a payload are no longer, unless a plugin asks for it */

@@ -9,7 +9,9 @@
  */
 #include <string.h>
 
+#include "p2p/p2p_deliver.h"
 #include "p2p/p2p_inside.h"
+#include "p2p/p2p_match.h"
 
 void p2p_self_init(struct p2p_engine *engine)
 {

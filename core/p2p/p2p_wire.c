@@ -36,7 +36,7 @@ static bool has_announce(uint8_t kind)
 
 void p2p_wire_encode(const struct p2p_header *header, uint8_t ret_wire[P2P_HEADER_BYTES])
 {
-    const struct call_words *words = &header->announce.words;
+    const struct call_fields *fields = &header->announce.fields;
 
     memset(ret_wire, 0, P2P_HEADER_BYTES);
     ret_wire[0] = WIRE_MARK;
@@ -49,35 +49,36 @@ void p2p_wire_encode(const struct p2p_header *header, uint8_t ret_wire[P2P_HEADE
     put64(ret_wire + 32, header->tag);
     if (!has_announce(header->kind))
         return;
-    ret_wire[2] = words->operation;
-    ret_wire[3] = words->flags;
-    put32(ret_wire + 20, (uint32_t)words->root);
+    ret_wire[2] = fields->operation;
+    ret_wire[3] = fields->flags;
+    put32(ret_wire + 20, (uint32_t)fields->root);
     put64(ret_wire + 40, header->announce.signature);
-    put64(ret_wire + 48, words->count);
-    put32(ret_wire + 56, words->dtype);
-    put32(ret_wire + 60, (uint32_t)words->op);
+    put64(ret_wire + 48, fields->count);
+    put32(ret_wire + 56, fields->dtype);
+    put32(ret_wire + 60, (uint32_t)fields->op);
 }
 
 static void decode_announce(const uint8_t *wire, struct p2p_header *header)
 {
     header->announce = (struct announce){.sequence = header->tag,
                                          .signature = get64(wire + 40),
-                                         .words = {.operation = wire[2],
-                                                   .flags = wire[3],
-                                                   .root = (int32_t)get32(wire + 20),
-                                                   .count = get64(wire + 48),
-                                                   .dtype = get32(wire + 56),
-                                                   .op = (int32_t)get32(wire + 60)}};
+                                         .fields = {.operation = wire[2],
+                                                    .flags = wire[3],
+                                                    .root = (int32_t)get32(wire + 20),
+                                                    .count = get64(wire + 48),
+                                                    .dtype = get32(wire + 56),
+                                                    .op = (int32_t)get32(wire + 60)}};
 }
 
-/* What each kind must not carry is zero, so that a header of something else is noticed at once. */
+/* Checks that fields which the kind does not carry are zero, so that a foreign header is noticed at
+ * once. */
 static const char *check_kind(const struct p2p_header *h, const uint8_t *wire)
 {
     static const uint8_t zeros[24];
 
     if (has_announce(h->kind)) {
-        if (h->announce.words.operation == OPERATION_NONE ||
-            h->announce.words.operation >= OPERATION_COUNT)
+        if (h->announce.fields.operation == OPERATION_NONE ||
+            h->announce.fields.operation >= OPERATION_COUNT)
             return "unknown operation";
     } else if (wire[2] || wire[3] || get32(wire + 20) || memcmp(wire + 40, zeros, sizeof zeros)) {
         return "fields set that its kind has not";

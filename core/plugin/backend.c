@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "plugin/descriptor.h"
+#include "plugin/known.h"
 #include "plugin/plugin.h"
 
 #define GRAMMAR                                                                                    \
@@ -45,7 +46,7 @@ static tutti_status parse_level(const char *source, const char *words, const cha
         char why[160];
 
         snprintf(why, sizeof why,
-                 "local, remote, a collective's name or * stands before a '='%s%s%s",
+                 "expected local, remote, a collective's name or * before '='%s%s%s",
                  nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
         return bad(source, words, why);
     }
@@ -53,13 +54,21 @@ static tutti_status parse_level(const char *source, const char *words, const cha
     const size_t key = strlen(is_local ? local : remote);
     char *name = is_local ? choice->local : choice->remote;
     if (*name)
-        return bad(source, words, "the same level twice");
+        return bad(source, words, "local= or remote= is given twice");
     if (length < key || !backend_take_name(rule + key, length - key, name))
         return bad(source, words, "no backend's name after the '='");
     return TUTTI_OK;
 }
 
-/* What stands before the rules: the first `length` bytes at `base`. */
+static bool has_capitals(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (text[i] >= 'A' && text[i] <= 'Z')
+            return true;
+    return false;
+}
+
+/* Parses the part before the rules: the first `length` bytes at `base`. */
 static tutti_status parse_base(const char *source, const char *words, const char *base,
                                size_t length, struct backend_choice *choice)
 {
@@ -68,7 +77,9 @@ static tutti_status parse_base(const char *source, const char *words, const char
         return TUTTI_OK;
     if (!memchr(base, '=', length)) {
         if (!backend_take_name(base, length, choice->local))
-            return bad(source, words, "not a backend's name");
+            return bad(source, words,
+                       has_capitals(base, length) ? "not a backend's name: names have no capitals"
+                                                  : "not a backend's name");
         memcpy(choice->remote, choice->local, sizeof choice->remote);
         return TUTTI_OK;
     }
@@ -91,14 +102,14 @@ static tutti_status prepare_for_rules(const char *source, const char *words, con
 {
     if (choice->is_auto) {
         choice->is_auto = false;
-        memcpy(choice->local, "shm", sizeof "shm");
-        memcpy(choice->remote, "tcp", sizeof "tcp");
+        snprintf(choice->local, sizeof choice->local, "%s", known_auto_local);
+        snprintf(choice->remote, sizeof choice->remote, "%s", known_auto_remote);
         return TUTTI_OK;
     }
     return rules == base || memchr(base, ',', (size_t)(rules - base))
                ? TUTTI_OK
                : bad(source, words,
-                     "auto or local=NAME,remote=NAME must stand before rules; the names may be "
+                     "auto or local=NAME,remote=NAME must come before rules; the names may be "
                      "equal");
 }
 
@@ -154,7 +165,9 @@ tutti_status backend_resolve(const char *option, struct backend_choice *ret_choi
     return backend_parse("backend", "auto", ret_choice);
 }
 
-bool backend_is_engine(const char *name)
+/* Whether the plugin, which is there, does whole operations and carries no messages: shm and tcp
+ * do that for it. */
+static bool is_engine(const char *name)
 {
     const tutti_plugin *plugin;
 
@@ -172,13 +185,13 @@ void backend_candidates(const struct backend_choice *choice,
                         const char *ret_names[BACKEND_NAMES_MAX + 1])
 {
     const bool engine = !choice->is_auto && !choice->rule_count &&
-                        !strcmp(choice->local, choice->remote) && backend_is_engine(choice->local);
+                        !strcmp(choice->local, choice->remote) && is_engine(choice->local);
 
     for (int i = 0; i < BACKEND_NAMES_MAX; i++)
         ret_names[i] = backend_name(choice, i);
     if (choice->is_auto || engine) {
-        ret_names[BACKEND_LOCAL] = "shm";
-        ret_names[BACKEND_REMOTE] = "tcp";
+        ret_names[BACKEND_LOCAL] = known_auto_local;
+        ret_names[BACKEND_REMOTE] = known_auto_remote;
     }
     ret_names[BACKEND_NAMES_MAX] = engine ? choice->local : "";
 }

@@ -7,7 +7,7 @@
  *     local=NAME,remote=NAME     one inside each host, one between hosts (in either order)
  *
  * "cpu:" may stand before it. Behind `auto` or a pair of names, or alone for auto, rules may follow,
- * each after a ';': who carries which calls. The first rule that fits is taken.
+ * each after a ';': which backend carries which calls. The first rule that fits is taken.
  *
  *     OPERATION=NAME                      a collective's name, * for all of them, send or recv
  *     OPERATION:FROM-TO=NAME              of so many bytes, both included; FROM- has no end
@@ -38,7 +38,8 @@ enum {
 /* Numbers of a choice's backends: the two levels, then those that only rules name. */
 enum { BACKEND_LOCAL, BACKEND_REMOTE, BACKEND_MORE, BACKEND_NAMES_MAX = BACKEND_MORE + 2 };
 
-/* Who carries a call inside hosts and between them, as numbers; the same twice among all members. */
+/* The backends of a call inside hosts and between them, as numbers; the same twice among all
+ * members. */
 struct backend_way {
     uint8_t inside, between;
 };
@@ -60,7 +61,7 @@ struct backend_choice {
     struct backend_rule rules[BACKEND_RULES_MAX];
 };
 
-/* Parses `words`; `source` ("TUTTI_BACKEND") begins the error's words. Looks no plugin up. */
+/* Parses `words`; `source` ("TUTTI_BACKEND") begins the error's message. Looks no plugin up. */
 tutti_status backend_parse(const char *source, const char *words,
                            struct backend_choice *ret_choice);
 
@@ -72,18 +73,19 @@ tutti_status backend_resolve(const char *option, struct backend_choice *ret_choi
 /* Adds the rules of `rules`, which is the end of `words`, to a choice that has its names. */
 tutti_status backend_parse_rules(const char *source, const char *words, const char *rules,
                                  struct backend_choice *choice);
-/* The collective that the `length` bytes at `word` may be meant for; NULL: none. */
-const char *backend_nearest_operation(const char *word, size_t length);
+/* The collective that the `length` bytes at `at` may be meant for; NULL: none. */
+const char *backend_nearest_operation(const char *at, size_t length);
 /* Whether a rule begins at `text`. */
 bool backend_begins_rule(const char *text);
 /* The rule for a call of `bytes` (of the vector, or of each block); NULL: none. A call with blocks of
  * different sizes has rules without sizes only. */
 const struct backend_rule *backend_rule_of(const struct backend_choice *choice,
-                                           const struct call_words *words, uint64_t bytes);
+                                           const struct call_fields *fields, uint64_t bytes);
 /* The rule for send and recv; NULL: none. */
 const struct backend_rule *backend_rule_of_messages(const struct backend_choice *choice);
-/* A way as members see it: without mates, or without other hosts, one of its two is not used. */
-struct backend_way backend_way_in(struct backend_way way, int hosts, int size);
+/* The way of a rule, NULL: of calls without one, as members see it: without local peers, or without other
+ * hosts, one of its two is not used. */
+struct backend_way backend_way_in(const struct backend_rule *rule, int hosts, int size);
 /* Whether calls of members on so many hosts go by that backend, by a rule or without one. */
 bool backend_is_used(const struct backend_choice *choice, int number, int hosts, int size);
 /* UNSUPPORTED when a rule cannot be kept by members on so many hosts; bit i of `host_only`: backend i
@@ -94,10 +96,6 @@ tutti_status backend_check_hosts(const struct backend_choice *choice, int hosts,
 int backend_engine(const struct backend_choice *choice, int hosts, int size);
 
 /* ---- backend.c ---- */
-
-/* Whether the plugin, which is there, does whole operations and carries no messages: shm and tcp
- * do that for it. */
-bool backend_is_engine(const char *name);
 
 /* Copies the `length` bytes at `text` when they are a backend's name. */
 bool backend_take_name(const char *text, size_t length, char ret_name[PLUGIN_NAME_MAX + 1]);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules of a choice of backends: who carries a call, by operation and size. They are matched when
- * a plan is made, by the words of the call alone, so that every member finds the same one. The first
- * that fits is taken. Backends that only rules name are numbered behind the choice's two; a rule says
- * by number who carries its calls inside hosts and between them.
+ * The rules of a choice of backends: which backend carries a call, by operation and size. They are
+ * matched when a plan is made, by the fields of the call alone, so that every member finds the same
+ * one. The first that fits is taken. Backends that only rules name are numbered behind the choice's
+ * two; a rule gives the numbers of the backends that carry its calls inside hosts and between them.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "plugin/backend.h"
 
-/* Where in the text a fault is. */
+/* The text in which an error message gives the position. */
 struct rules_source {
     const char *source, *words;
 };
@@ -28,20 +28,15 @@ static tutti_status bad(const struct rules_source *text, const char *at, const c
                      TEXT_CUT(at, 40), why);
 }
 
-static bool is_word(const char *at, size_t length, const char *word)
-{
-    return strlen(word) == length && !memcmp(at, word, length);
-}
-
 static bool is_message(const char *at, size_t length)
 {
-    return is_word(at, length, "send") || is_word(at, length, "recv");
+    return text_is(at, length, "send") || text_is(at, length, "recv");
 }
 
 static bool take_operation(const char *at, size_t length, uint8_t *ret_operation)
 {
     for (uint8_t i = OPERATION_NONE; i < OPERATION_COUNT; i++)
-        if (is_word(at, length, i ? operation_name(i) : "*")) {
+        if (text_is(at, length, i ? operation_name(i) : "*")) {
             *ret_operation = i;
             return true;
         }
@@ -154,7 +149,7 @@ static tutti_status take_pair(const struct rules_source *text, const char *at, s
     return status ? status : take_number(text, at, (size_t)(end - at), choice, &ret_way->between);
 }
 
-/* What follows the operation and the sizes. */
+/* Takes the part behind the operation and the sizes. */
 static tutti_status take_way(const struct rules_source *text, const char *at, size_t length,
                              struct backend_choice *choice, struct backend_way *ret_way)
 {
@@ -166,7 +161,7 @@ static tutti_status take_way(const struct rules_source *text, const char *at, si
     length--;
     if (pair)
         return take_pair(text, at, length, choice, ret_way);
-    if (is_word(at, length, "auto")) {
+    if (text_is(at, length, "auto")) {
         *ret_way = (struct backend_way){BACKEND_LOCAL, BACKEND_REMOTE};
         return TUTTI_OK;
     }
@@ -240,15 +235,15 @@ tutti_status backend_parse_rules(const char *source, const char *words, const ch
 }
 
 const struct backend_rule *backend_rule_of(const struct backend_choice *choice,
-                                           const struct call_words *words, uint64_t bytes)
+                                           const struct call_fields *fields, uint64_t bytes)
 {
     for (uint32_t i = 0; i < choice->rule_count; i++) {
         const struct backend_rule *rule = &choice->rules[i];
 
-        if (rule->operation && rule->operation != words->operation)
+        if (rule->operation && rule->operation != fields->operation)
             continue;
         if (!rule->sized ||
-            (!(words->flags & CALL_UNEVEN) && bytes >= rule->least && bytes <= rule->most))
+            (!(fields->flags & CALL_UNEVEN) && bytes >= rule->least && bytes <= rule->most))
             return rule;
     }
     return NULL;
@@ -262,8 +257,10 @@ const struct backend_rule *backend_rule_of_messages(const struct backend_choice 
     return NULL;
 }
 
-struct backend_way backend_way_in(struct backend_way way, int hosts, int size)
+struct backend_way backend_way_in(const struct backend_rule *rule, int hosts, int size)
 {
+    struct backend_way way = rule ? rule->way : (struct backend_way){BACKEND_LOCAL, BACKEND_REMOTE};
+
     if (hosts == 1)
         way.between = way.inside;
     else if (hosts == size)
@@ -275,9 +272,7 @@ struct backend_way backend_way_in(struct backend_way way, int hosts, int size)
 static struct backend_way nth_way(const struct backend_choice *choice, uint32_t i, int hosts,
                                   int size)
 {
-    const struct backend_way levels = {BACKEND_LOCAL, BACKEND_REMOTE};
-
-    return backend_way_in(i < choice->rule_count ? choice->rules[i].way : levels, hosts, size);
+    return backend_way_in(i < choice->rule_count ? &choice->rules[i] : NULL, hosts, size);
 }
 
 bool backend_is_used(const struct backend_choice *choice, int number, int hosts, int size)
@@ -298,11 +293,12 @@ tutti_status backend_check_hosts(const struct backend_choice *choice, int hosts,
         const uint8_t between = nth_way(choice, i, hosts, size).between;
 
         if (host_only >> between & 1)
-            return error_set(TUTTI_ERR_UNSUPPORTED,
-                             "the rule %s cannot be kept: %s is for members of one host, and they "
-                             "are on %d; take auto, which has %s inside hosts and %s between them",
-                             choice->rules[i].words, backend_name(choice, between), hosts,
-                             choice->local, choice->remote);
+            return error_set(
+                TUTTI_ERR_UNSUPPORTED,
+                "the rule %s cannot be kept: %s reaches members of one host only, and the members "
+                "are on %d hosts; use auto, which uses %s inside hosts and %s between them",
+                choice->rules[i].words, backend_name(choice, between), hosts, choice->local,
+                choice->remote);
     }
     return TUTTI_OK;
 }

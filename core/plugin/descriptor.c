@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "plugin/about.h"
 #include "plugin/plugin.h"
 
 enum {
@@ -67,14 +68,16 @@ tutti_status descriptor_check_transport(const char *name, const tutti_transport_
     if (status)
         return status;
     if (ops->lanes < 1 || ops->lanes > LANES_MAX || ops->threads > THREADS_LAST)
-        return error_set(TUTTI_ERR_PLUGIN, "transport %s says %u lanes and thread rule %u", name,
-                         ops->lanes, ops->threads);
+        return error_set(TUTTI_ERR_PLUGIN,
+                         "transport %s declares %u lanes and thread rule %u; lanes must be 1 to "
+                         "%d, and the rule a tutti_threads",
+                         name, ops->lanes, ops->threads, LANES_MAX);
     if ((ops->capabilities & TUTTI_CAP_MAP) &&
         !(TUTTI_HAS(ops, map_start) && TUTTI_HAS(ops, map_test) && TUTTI_HAS(ops, map_close)))
-        return error_set(TUTTI_ERR_PLUGIN,
-                         "transport %s says TUTTI_CAP_MAP and lacks one of map_start, map_test, "
-                         "map_close",
-                         name);
+        return error_set(
+            TUTTI_ERR_PLUGIN,
+            "transport %s declares TUTTI_CAP_MAP but lacks one of map_start, map_test, map_close",
+            name);
     return TUTTI_OK;
 }
 
@@ -122,10 +125,10 @@ static tutti_status check_provider(const tutti_provider *provider, unsigned inde
                          index, provider ? provider->struct_size : 0);
     if (!*provider->name || !text_is_printable(provider->name))
         return error_set(TUTTI_ERR_PLUGIN,
-                         "provider %u has a name that is empty or has control characters, or bytes "
-                         "that are no UTF-8; it is words in messages, on one line",
+                         "provider %u has a name that is empty or has control characters or "
+                         "invalid UTF-8; it must be text for messages, on one line",
                          index);
-    /* Kinds of later minors are left alone: who asks for them knows how to check them. */
+    /* Kinds of later minors are left alone: the code that asks for them knows how to check them. */
     if (provider->kind == TUTTI_PROVIDER_TRANSPORT)
         return descriptor_check_transport(provider->name, provider->ops);
     if (provider->kind == TUTTI_PROVIDER_COLLECTIVES)
@@ -141,8 +144,8 @@ tutti_status descriptor_check(const tutti_plugin *plugin, const char *name)
 {
     if (plugin->magic != TUTTI_PLUGIN_MAGIC)
         return error_set(TUTTI_ERR_PLUGIN,
-                         TUTTI_PLUGIN_SYMBOL " is no plugin descriptor: its magic is 0x%016llx "
-                                             "instead of 0x%016llx",
+                         TUTTI_PLUGIN_SYMBOL
+                         " is not a plugin descriptor: its magic is 0x%016llx instead of 0x%016llx",
                          (unsigned long long)plugin->magic, (unsigned long long)TUTTI_PLUGIN_MAGIC);
 
     tutti_status status = descriptor_check_major(plugin->abi_major);
@@ -155,8 +158,8 @@ tutti_status descriptor_check(const tutti_plugin *plugin, const char *name)
                          plugin->struct_size, sizeof *plugin);
     if (!descriptor_name_is_valid(plugin->name))
         return error_set(TUTTI_ERR_PLUGIN,
-                         "\"%.64s\" is no backend's name: 1 to %d of a-z 0-9 _ -, a letter first, "
-                         "and not \"auto\"",
+                         "\"%.64s\" is not a valid plugin name: 1 to %d of a-z 0-9 _ -, a letter "
+                         "first, and not \"auto\"",
                          plugin->name, PLUGIN_NAME_MAX);
     if (name && strcmp(plugin->name, name))
         return error_set(TUTTI_ERR_PLUGIN,
@@ -168,5 +171,5 @@ tutti_status descriptor_check(const tutti_plugin *plugin, const char *name)
                          plugin->provider_count, PROVIDERS_MAX);
     for (unsigned i = 0; !status && i < plugin->provider_count; i++)
         status = check_provider(plugin->providers[i], i);
-    return status;
+    return status ? status : plugin_check_about(plugin);
 }

@@ -26,12 +26,13 @@ void host_release(void *self, void *memory)
     free(memory);
 }
 
-/* TUTTI_NAME_KEY in the environment; TUTTI_NAME when the key is empty. */
-const char *host_option(const char *name, const char *key)
+/* TUTTI_NAME_KEY in the environment, TUTTI_NAME when the key is empty; NULL: not set. */
+const char *host_config(void *self, const char *key)
 {
     char variable[128];
 
-    int n = snprintf(variable, sizeof variable, "TUTTI_%s%s%s", name, *key ? "_" : "", key);
+    int n = snprintf(variable, sizeof variable, "TUTTI_%s%s%s", (const char *)self, *key ? "_" : "",
+                     key);
     if (n < 0 || (size_t)n >= sizeof variable)
         return NULL;
     for (char *p = variable; *p; p++)
@@ -39,30 +40,32 @@ const char *host_option(const char *name, const char *key)
     return secure_getenv(variable);
 }
 
-static void bare_log(void *self, int32_t level, const char *words)
+void host_log(void *self, int32_t level, const char *message)
 {
-    log_line((enum log_level)level, -1, "%s: %s", (const char *)self, words);
+    const struct host_user *user = self;
+
+    log_line((enum log_level)level, user->rank, "%s: %s", user->name, message);
 }
 
-static const char *bare_config(void *self, const char *key)
+static void bare_log(void *self, int32_t level, const char *message)
 {
-    return host_option(self, key);
+    log_line((enum log_level)level, -1, "%s: %s", (const char *)self, message);
 }
 
 static tutti_status bare_error(void *self, tutti_status status, int32_t system_errno,
-                               const char *words)
+                               const char *message)
 {
-    return system_errno ? error_set_errno(status, system_errno, "%s: %s", (const char *)self, words)
-                        : error_set(status, "%s: %s", (const char *)self, words);
+    return system_errno
+               ? error_set_errno(status, system_errno, "%s: %s", (const char *)self, message)
+               : error_set(status, "%s: %s", (const char *)self, message);
 }
 
-const tutti_host host_bare = {
-    .struct_size = sizeof(tutti_host),
-    .abi_minor = TUTTI_PLUGIN_ABI_MINOR,
-    .log = bare_log,
-    .now_ns = host_now,
-    .allocate = host_allocate,
-    .release = host_release,
-    .config = bare_config,
-    .error = bare_error,
-};
+tutti_status host_error(void *self, tutti_status status, int32_t system_errno, const char *message)
+{
+    struct host_user *user = self;
+
+    user->status = status;
+    return bare_error(user->name, status, system_errno, message);
+}
+
+const tutti_host host_bare = {HOST_SERVICES(bare)};

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host services that need no group. */
+/*
+ * What the core does for plugins: the services that need no group, and the table of all.
+ *
+ * `self` of a service begins with the plugin's name. Before there is a group it is the name alone, and the
+ * table host_bare; later it is a struct host_user, and the table begins with HOST_SERVICES.
+ */
 #ifndef TUTTI_PLUGIN_HOST_H
 #define TUTTI_PLUGIN_HOST_H
 
@@ -7,13 +12,32 @@
 
 #include <tutti/plugin.h>
 
+#include "plugin/plugin.h"
+
+struct tutti_group;
+
+/* On whose behalf a plugin asks: a transport, a team or a wrapper. */
+struct host_user {
+    char name[PLUGIN_NAME_MAX + 1]; /* the plugin's */
+    int rank;                       /* of this process, in lines of the log */
+    tutti_status status;            /* that the plugin has told error() last; OK: none */
+    struct tutti_group *group;
+};
+
 int64_t host_now(void *self);
 void *host_allocate(void *self, uint64_t bytes);
 void host_release(void *self, void *memory);
-/* The value of option `key` of plugin `name`, NULL: not set. */
-const char *host_option(const char *name, const char *key);
+const char *host_config(void *self, const char *key);
+void host_log(void *self, int32_t level, const char *message);
+tutti_status host_error(void *self, tutti_status status, int32_t system_errno, const char *message);
 
-/* log, now_ns, allocate, release, config and error; `self` is the plugin's name (host_self_of). */
+/* The services that need no group; HOST_SERVICES(host): `self` is a struct host_user. */
+#define HOST_SERVICES(kind)                                                                        \
+    .struct_size = sizeof(tutti_host), .abi_minor = TUTTI_PLUGIN_ABI_MINOR, .log = kind##_log,     \
+    .now_ns = host_now, .allocate = host_allocate, .release = host_release, .config = host_config, \
+    .error = kind##_error
+
+/* The same services; `self` is the plugin's name (host_self_of). */
 extern const tutti_host host_bare;
 
 static inline void *host_self_of(const char *name)

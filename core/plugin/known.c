@@ -8,7 +8,10 @@
 
 #define REINSTALL "install tutti again: it is part of every installation"
 
-const tutti_known_plugin known_plugins[] = {
+const char known_auto_local[] = "shm", known_auto_remote[] = "tcp";
+
+/* Ends with a row without a name. */
+static const tutti_known_plugin plugins[] = {
     {"shm", "transport", "memory that the ranks of one host share", "", REINSTALL, "", 1},
     {"tcp", "transport", "TCP between all hosts", "", REINSTALL, "", 1},
     {"gloo", "transport, collectives", "Gloo's messages and collectives", "libgloo.so.0",
@@ -30,7 +33,7 @@ const tutti_known_plugin known_plugins[] = {
 
 const tutti_known_plugin *known_plugin(const char *name)
 {
-    for (const tutti_known_plugin *known = known_plugins; known->name; known++)
+    for (const tutti_known_plugin *known = plugins; known->name; known++)
         if (!strcmp(known->name, name))
             return known;
     return NULL;
@@ -40,7 +43,7 @@ tutti_status tutti_plugins_known(tutti_known_plugin_fn fn, void *user)
 {
     if (!fn)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "fn is NULL");
-    for (const tutti_known_plugin *known = known_plugins; known->name; known++)
+    for (const tutti_known_plugin *known = plugins; known->name; known++)
         fn(known, user);
     return TUTTI_OK;
 }

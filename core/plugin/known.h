@@ -8,8 +8,8 @@
 
 #include <tutti/info.h>
 
-/* Ends with a row without a name. */
-extern const tutti_known_plugin known_plugins[];
+/* The backends of `auto`: between the members of one host, and between hosts. */
+extern const char known_auto_local[], known_auto_remote[];
 
 /* NULL: a name that tutti does not know. */
 const tutti_known_plugin *known_plugin(const char *name);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of loaded plugins, and how a file gets there. The list only grows, at its head, so whoever has its head may walk it without a lock. */
+/* The list of loaded plugins, and how a file gets there. The list only grows, at its head, so a
+ * thread that has its head may walk it without a lock. */
 #ifndef TUTTI_PLUGIN_LOADED_H
 #define TUTTI_PLUGIN_LOADED_H
 
@@ -22,7 +23,7 @@ struct loaded {
 
 struct loaded *loaded_first(void);
 
-/* What came out about one file, also when it is refused. */
+/* The findings about one file, also when it is refused. */
 struct inspection {
     char real[PATH_MAX];
     uint32_t major, minor; /* of the note */

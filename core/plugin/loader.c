@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds, checks and opens plugins, and remembers them. The order of the checks is the point: first
- * who could have written the file, then what the file says of itself, and only then is its code
- * run.
+ * the users that could have written the file, then what the file says of itself, and only then is
+ * its code run.
  *
  * What is loaded is kept in a list that only grows, under one mutex that is never held while a
  * plugin's constructors run. Two threads that load the same file at once get the same descriptor
@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "plugin/descriptor.h"
 #include "plugin/known.h"
@@ -31,7 +32,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct loaded *loaded_plugins;
 
-/* With path "": the registered plugin of that name; else the one loaded from that file. */
+/* Finds a plugin: with path "" the registered one of that name, else the one loaded from that
+ * file. */
 static const tutti_plugin *find_loaded_locked(const char *path, const char *name)
 {
     for (const struct loaded *entry = loaded_plugins; entry; entry = entry->next) {
@@ -73,6 +75,11 @@ static const tutti_plugin *keep(const tutti_plugin *plugin, const char *path)
 
     pthread_mutex_lock(&lock);
     const tutti_plugin *kept = find_loaded_locked(path, plugin->name);
+    if (!kept && TUTTI_HAS(plugin, options) && environment_learn(plugin->name, plugin->options)) {
+        pthread_mutex_unlock(&lock);
+        free(entry);
+        return NULL;
+    }
     if (!kept) {
         entry->next = loaded_plugins;
         loaded_plugins = entry;
@@ -100,15 +107,16 @@ static tutti_status read_note(const char *real, struct inspection *inspection)
 /* `missing`: a library that the plugin is linked with is not installed. */
 static tutti_status refused_by_loader(const char *name, bool *missing)
 {
-    const char *words = dlerror();
+    const char *message = dlerror();
     const tutti_known_plugin *known = known_plugin(name);
 
-    *missing = words && strstr(words, "cannot open shared object file");
+    *missing = message && strstr(message, "cannot open shared object file");
     if (*missing)
         return error_set(TUTTI_ERR_PLUGIN, "a library that it needs is not installed: %s%s%s",
-                         words, known && *known->install ? "; " : "", known ? known->install : "");
+                         message, known && *known->install ? "; " : "",
+                         known ? known->install : "");
     return error_set(TUTTI_ERR_PLUGIN, "the dynamic loader refuses it: %s",
-                     words ? words : "no reason given");
+                     message ? message : "no reason given");
 }
 
 static tutti_status run_and_check(const char *real, const char *name, struct inspection *inspection,
@@ -269,30 +277,4 @@ tutti_status tutti_plugin_register(const tutti_plugin *plugin)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "another plugin is registered as \"%s\"",
                          plugin->name);
     return TUTTI_OK;
-}
-
-bool plugin_started(const tutti_plugin *plugin, enum tutti_provider_kind kind)
-{
-    bool is_first = false;
-
-    if (!TUTTI_HAS(plugin, leave))
-        return false;
-    pthread_mutex_lock(&lock);
-    for (struct loaded *entry = loaded_plugins; entry; entry = entry->next)
-        if (entry->plugin == plugin) {
-            is_first = !(entry->started & 1U << kind);
-            entry->started |= 1U << kind;
-        }
-    pthread_mutex_unlock(&lock);
-    return is_first;
-}
-
-void plugins_leave(bool clean)
-{
-    for (struct loaded *entry = loaded_first(); entry; entry = entry->next) {
-        if (entry->left || entry->pid != getpid() || !TUTTI_HAS(entry->plugin, leave))
-            continue;
-        entry->left = true;
-        entry->plugin->leave(clean);
-    }
 }

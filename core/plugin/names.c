@@ -15,7 +15,7 @@
 #include "plugin/loaded.h"
 #include "plugin/search.h"
 
-/* What names may be asked for as. Of a third party's file that nobody opened it is not known. */
+/* The uses of a name. That of a third party's file that was not opened is unknown. */
 enum kinds { ANY_KIND, BACKENDS, WRAPPERS, UNKNOWN_KIND };
 
 void plugin_provides(const tutti_plugin *plugin, char ret_words[PLUGIN_PROVIDES_MAX])
@@ -130,8 +130,8 @@ tutti_status names_not_found(const char *what, const char *name, const struct st
     if (known)
         add_absent(&text, what, known);
     else
-        text_add(&text, "unknown %s \"%.*s\"%s%s; known: ", what, TEXT_CUT(name, 64), guess,
-                 *guess ? "?" : "");
+        text_add(&text, "unknown %s \"%.*s\"%s%s: ", what, TEXT_CUT(name, 64), guess,
+                 *guess ? "? Known" : "; known");
     add_joined(&text, &names);
     if (others.count && !known) {
         text_add(&text, "; others, not opened for this: ");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What names there are, and what is said of a name that nothing has. */
+/* The known names, and the error for an unknown one. */
 #ifndef TUTTI_PLUGIN_NAMES_H
 #define TUTTI_PLUGIN_NAMES_H
 

@@ -14,7 +14,7 @@
 
 #include <tutti/status.h>
 
-/* Reads from the open file `fd` (its position is not used). PLUGIN, with words that do not name the
+/* Reads from the open file `fd` (its position is not used). PLUGIN, with a message that does not name the
  * file, when it is no shared object for this machine, is truncated or has no such note. */
 tutti_status note_read(int fd, uint32_t *ret_major, uint32_t *ret_minor);
 

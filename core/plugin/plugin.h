@@ -28,7 +28,7 @@ enum { PLUGIN_NAME_MAX = 31 }; /* bytes; a lower-case letter, then letters, digi
  */
 tutti_status plugin_find(const char *name, const tutti_plugin **ret_plugin);
 
-/* As plugin_find() for wrapper `name`: the words of a failure say so. */
+/* As plugin_find() for wrapper `name`: the message of a failure says so. */
 tutti_status plugin_find_wrapper(const char *name, const tutti_plugin **ret_plugin);
 
 /* As plugin_find(), of a file that the caller names, whose name tells that of the backend. */
@@ -48,19 +48,25 @@ const tutti_wrapper_ops *plugin_wrapper(const tutti_plugin *plugin);
 
 enum { PLUGIN_PROVIDES_MAX = 64 };
 
-/* What it offers, in words: "transport", "wrapper", "collectives, bootstrap". */
+/* The kinds of the plugin's providers as text: "transport", "wrapper", "collectives, bootstrap". */
 void plugin_provides(const tutti_plugin *plugin, char ret_words[PLUGIN_PROVIDES_MAX]);
 
 /* The same of a file that is not opened, by its name; "" where known.h has no such name. */
 const char *plugin_usually_provides(const char *name);
 
-/* The plugin's provider of that kind has opened something. True: for the first time, and the plugin
- * wants to hear that the process exits. */
-bool plugin_started(const tutti_plugin *plugin, enum tutti_provider_kind kind);
+/* ---- leave.c ---- */
 
-/* The process exits: tells each plugin that was loaded in it and has not been told, the last one
- * first. */
-void plugins_leave(bool clean);
+/* The plugin's provider of that kind has opened something, which may have started its engine: the plugin
+ * will hear that the process exits before exit handlers run that the engine has registered by now. */
+void plugin_started(const tutti_plugin *plugin, enum tutti_provider_kind kind);
+/* This process begins to make a group of several members; it has destroyed one without an error. */
+void plugins_group_begins(void);
+void plugins_group_ended_well(void);
+/* The process exits: tells each plugin that was loaded in it and has not been told, the last one first, and
+ * whether every group that was begun has ended well. */
+void plugins_leave(void);
+
+/* ---- names.c ---- */
 
 /* The names of the plugins that are there, sorted, "shm, tcp"; cut at `size`. "none" when none. */
 void plugin_known_names(char *ret_names, size_t size);

@@ -46,11 +46,10 @@ tutti_status trust_rules_of_process(struct trust_rules *ret_rules)
     struct stat st;
 
     if (override && *override && strcmp(override, "any"))
-        return error_set(
-            TUTTI_ERR_INVALID_ARGUMENT,
-            "TUTTI_PLUGIN_TRUST=%s: only \"any\" is known, which opens plugins whoever "
-            "can write them; unset it otherwise",
-            override);
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "TUTTI_PLUGIN_TRUST=%s: only \"any\" is known, which opens plugins that "
+                         "any user can write; unset it otherwise",
+                         override);
 
     struct trust_rules rules = {.user = geteuid(), .any = override && *override};
     strcpy(rules.library, trust_library_path());
@@ -72,8 +71,7 @@ static void owner_name(uid_t uid, char *ret_name, size_t size)
 
 /*
  * A group of the owner alone: their primary group, called like them, with no other member listed.
- * The name matters, since the members who have a shared group as their primary one are listed
- * nowhere.
+ * The name matters, since users that have a shared group as their primary one are listed nowhere.
  */
 static bool is_private_group(gid_t gid, uid_t owner)
 {
@@ -94,7 +92,8 @@ static bool is_private_group(gid_t gid, uid_t owner)
     return true;
 }
 
-/* With an access control list the group's bits are its mask, and stand for users that it names. */
+/* Whether the file has an access control list: the group's bits are then its mask, and stand for
+ * users that it names. */
 static bool has_access_list(const char *path)
 {
     return lgetxattr(path, "system.posix_acl_access", NULL, 0) > 0;

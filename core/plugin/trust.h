@@ -6,7 +6,7 @@
  * Every component of the real path, the file included, must be owned by root, the effective user or
  * the owner of libtutti's file, and must not be writable by others. Exceptions: a sticky directory
  * of root's; a private group (of the component's owner or the effective user, holding nobody else);
- * a directory that libtutti's own path passes through (who could change that could change
+ * a directory that libtutti's own path passes through (a user that can change that can change
  * libtutti). TUTTI_PLUGIN_TRUST=any switches the check off; set-id programs ignore it.
  */
 #ifndef TUTTI_PLUGIN_TRUST_H
@@ -18,7 +18,7 @@
 
 #include <tutti/status.h>
 
-/* What is believed without being checked; a table row in tests. */
+/* The facts that are believed without a check; a table row in tests. */
 struct trust_rules {
     uid_t user;             /* the effective user */
     uid_t library_owner;    /* of libtutti's file */

@@ -18,10 +18,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "reduce/kernels_copy.h"
-#include "reduce/kernels_eight.h"
-#include "reduce/kernels_half.h"
 #include "reduce/kernels_loops.h"
+#include "reduce/kernels_small.h"
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -80,6 +78,31 @@ KERNELS(f64, f64_min, MIN_OR_NAN)
 KERNELS(f64, f64_max, MAX_OR_NAN)
 
 /*
+ * Division by the number of members, in a type that holds both exactly: the quotient of two
+ * integers below 2^32 is farther from the next integer than a double's rounding reaches.
+ */
+#define AVERAGE(type, wide)                                                                        \
+    static void type##_average(void *dst, size_t count, uint32_t members)                          \
+    {                                                                                              \
+        any_##type *d = dst;                                                                       \
+        const wide by = (wide)members;                                                             \
+                                                                                                   \
+        INDEPENDENT                                                                                \
+        for (size_t i = 0; i < count; i++)                                                         \
+            d[i] = (any_##type)((wide)d[i] / by);                                                  \
+    }
+AVERAGE(u8, double)
+AVERAGE(u16, double)
+AVERAGE(u32, double)
+AVERAGE(u64, uint64_t)
+AVERAGE(i8, double)
+AVERAGE(i16, double)
+AVERAGE(i32, double)
+AVERAGE(i64, int64_t)
+AVERAGE(f32, float)
+AVERAGE(f64, double)
+
+/*
  * The textbook's product: infinities and overflow in it give NaN where Annex G would not. The parts
  * lie apart in between, since GCC 12 makes FMA instructions of neighbours of which one is a sum and
  * one a difference, whatever -ffp-contract says.
@@ -128,47 +151,39 @@ KERNELS(f64, f64_max, MAX_OR_NAN)
     static void type##_product(void *dst, const void *a, const void *b, size_t count)              \
     {                                                                                              \
         type##_product_many(dst, (const void *[]){a, b}, 2, count);                                \
+    }                                                                                              \
+    static void type##_average(void *dst, size_t count, uint32_t members)                          \
+    {                                                                                              \
+        part##_average(dst, 2 * count, members);                                                   \
     }
 
 COMPLEX(c64, f32)
 COMPLEX(c128, f64)
 
-/*
- * Division by the number of members, in a type that holds both exactly: the quotient of two
- * integers below 2^32 is farther from the next integer than a double's rounding reaches.
- */
-#define AVERAGE(type, wide)                                                                        \
+/* Calls divide the partial results of these types, before they are rounded (tree.h), so this division is
+ * rare and has no loop of its own. */
+static void average_small(void *dst, size_t count, uint32_t members, size_t size,
+                          reduce_widen_fn widen, reduce_narrow_fn narrow)
+{
+    _Alignas(64) float quotients[FOLD_FLOATS];
+
+    for (size_t at = 0, part; at < count; at += part) {
+        char *d = (char *)dst + at * size;
+
+        part = count - at < FOLD_FLOATS ? count - at : FOLD_FLOATS;
+        widen(quotients, d, part);
+        f32_average(quotients, part, members);
+        narrow(d, quotients, part);
+    }
+}
+
+#define SMALL_AVERAGE(type, size)                                                                  \
     static void type##_average(void *dst, size_t count, uint32_t members)                          \
     {                                                                                              \
-        any_##type *d = dst;                                                                       \
-        const wide by = (wide)members;                                                             \
-                                                                                                   \
-        INDEPENDENT                                                                                \
-        for (size_t i = 0; i < count; i++)                                                         \
-            d[i] = (any_##type)((wide)d[i] / by);                                                  \
+        average_small(dst, count, members, size, type##_widen_all, type##_narrow_all);             \
     }
-AVERAGE(u8, double)
-AVERAGE(u16, double)
-AVERAGE(u32, double)
-AVERAGE(u64, uint64_t)
-AVERAGE(i8, double)
-AVERAGE(i16, double)
-AVERAGE(i32, double)
-AVERAGE(i64, int64_t)
-AVERAGE(f32, float)
-AVERAGE(f64, double)
 
-static void c64_average(void *dst, size_t count, uint32_t members)
-{
-    f32_average(dst, 2 * count, members);
-}
-
-static void c128_average(void *dst, size_t count, uint32_t members)
-{
-    f64_average(dst, 2 * count, members);
-}
-
-/* What a small float needs to fold many vectors: into floats, one more vector, and back. */
+/* The functions by which small floats fold many vectors: into floats, one more vector, and back. */
 typedef void (*add_fn)(float *partial, const void *src, size_t count);
 
 static void fold_small(void *dst, const void *const *vectors, int n, size_t count, size_t size,
@@ -176,6 +191,10 @@ static void fold_small(void *dst, const void *const *vectors, int n, size_t coun
 {
     _Alignas(64) float partial[FOLD_FLOATS];
 
+    if (n == 1) {
+        copy(dst, vectors[0], count * size);
+        return;
+    }
     for (size_t at = 0, part; at < count; at += part) {
         part = count - at < FOLD_FLOATS ? count - at : FOLD_FLOATS;
         widen(partial, (const char *)vectors[0] + at * size, part);
@@ -188,9 +207,7 @@ static void fold_small(void *dst, const void *const *vectors, int n, size_t coun
 #define SMALL_MANY(type, size, name)                                                               \
     static void name##_many(void *dst, const void *const *vectors, int n, size_t count)            \
     {                                                                                              \
-        if (n == 1)                                                                                \
-            copy(dst, vectors[0], count *size);                                                    \
-        else if (n == 2)                                                                           \
+        if (n == 2)                                                                                \
             name(dst, vectors[0], vectors[1], count);                                              \
         else                                                                                       \
             fold_small(dst, vectors, n, count, size, type##_widen_all, name##_add,                 \
@@ -204,11 +221,7 @@ static void fold_small(void *dst, const void *const *vectors, int n, size_t coun
 #define SMALL_BY_FLOATS(type, size, name)                                                          \
     static void name##_many(void *dst, const void *const *vectors, int n, size_t count)            \
     {                                                                                              \
-        if (n == 1)                                                                                \
-            copy(dst, vectors[0], count *size);                                                    \
-        else                                                                                       \
-            fold_small(dst, vectors, n, count, size, type##_widen_all, name##_add,                 \
-                       type##_narrow_all);                                                         \
+        fold_small(dst, vectors, n, count, size, type##_widen_all, name##_add, type##_narrow_all); \
     }                                                                                              \
     static void name(void *dst, const void *a, const void *b, size_t count)                        \
     {                                                                                              \
@@ -308,20 +321,25 @@ F16_KERNELS(f16_sum, SUM)
 F16_KERNELS(f16_product, PRODUCT)
 F16_KERNELS(f16_min, MIN_OR_NAN)
 F16_KERNELS(f16_max, MAX_OR_NAN)
+SMALL_AVERAGE(f16, sizeof(any_half))
 
-static void f16_average(void *dst, size_t count, uint32_t members)
-{
-    any_half *d = dst;
-    const float by = (float)members;
-    const size_t whole = count - count % F16_LANES;
-    size_t i = 0;
-
-    INDEPENDENT
-    for (; i < whole; i += F16_LANES)
-        f16_store(d + i, f16_load(d + i) / by);
-    for (; i < count; i++)
-        d[i] = f16_narrow(f16_widen(d[i]) / by);
-}
+#define CONVERSIONS(type, element, which)                                                          \
+    static void type##_widen_##which(float *dst, const void *src, size_t count)                    \
+    {                                                                                              \
+        const element *x = src;                                                                    \
+                                                                                                   \
+        INDEPENDENT                                                                                \
+        for (size_t i = 0; i < count; i++)                                                         \
+            dst[i] = type##_widen(x[i]);                                                           \
+    }                                                                                              \
+    static void type##_narrow_##which(void *dst, const float *src, size_t count)                   \
+    {                                                                                              \
+        element *d = dst;                                                                          \
+                                                                                                   \
+        INDEPENDENT                                                                                \
+        for (size_t i = 0; i < count; i++)                                                         \
+            d[i] = type##_narrow(src[i]);                                                          \
+    }
 
 /* Partial results keep the lower elements of the lanes, then the upper; an odd one is lower. */
 enum { UPPER = FOLD_FLOATS / 2 };
@@ -347,27 +365,11 @@ static void bf16_narrow_all(void *dst, const float *partial, size_t count)
     for (size_t i = 0; i < count / 2; i++)
         d[i] = lane_of(bf16_round(partial[UPPER + i]), bf16_round(partial[i]));
     if (count % 2)
-        ((any_half *)dst)[count - 1] = (uint16_t)(bf16_round(partial[count / 2]) >> 16);
+        ((any_half *)dst)[count - 1] = bf16_narrow(partial[count / 2]);
 }
 
 /* The same in their order. */
-static void bf16_widen_each(float *dst, const void *src, size_t count)
-{
-    const any_half *x = src;
-
-    INDEPENDENT
-    for (size_t i = 0; i < count; i++)
-        dst[i] = bf16_widen(x[i]);
-}
-
-static void bf16_narrow_each(void *dst, const float *src, size_t count)
-{
-    any_half *d = dst;
-
-    INDEPENDENT
-    for (size_t i = 0; i < count; i++)
-        d[i] = (uint16_t)(bf16_round(src[i]) >> 16);
-}
+CONVERSIONS(bf16, any_half, each)
 
 #define BF16_KERNELS(name, OP, ROUND)                                                              \
     static void name(void *dst, const void *va, const void *vb, size_t count)                      \
@@ -420,10 +422,11 @@ static void bf16_average(void *dst, size_t count, uint32_t members)
 
     INDEPENDENT
     for (size_t i = 0; i < count; i++)
-        d[i] = (uint16_t)(bf16_round(bf16_widen(d[i]) / by) >> 16);
+        d[i] = bf16_narrow(bf16_widen(d[i]) / by);
 }
 
-/* What is rare is made of conversions and the kernels of f32: no loop of its own, up to a tenth slower. */
+/* Rare kernels consist of conversions and the kernels of f32, without a loop of their own: up to a
+ * tenth slower. */
 #define EIGHT_ADD(type, name, OP)                                                                  \
     static void name##_add(float *partial, const void *vb, size_t count)                           \
     {                                                                                              \
@@ -446,41 +449,9 @@ static void bf16_average(void *dst, size_t count, uint32_t members)
         f32_name(partial, partial, b, count);                                                      \
     }
 
-static void average_eight(void *dst, size_t count, uint32_t members, reduce_widen_fn widen,
-                          reduce_narrow_fn narrow)
-{
-    _Alignas(64) float quotients[FOLD_FLOATS];
-    any_u8 *d = dst;
-
-    for (size_t at = 0, part; at < count; at += part) {
-        part = count - at < FOLD_FLOATS ? count - at : FOLD_FLOATS;
-        widen(quotients, d + at, part);
-        f32_average(quotients, part, members);
-        narrow(d + at, quotients, part);
-    }
-}
-
 #define EIGHT(type)                                                                                \
-    static void type##_widen_all(float *partial, const void *src, size_t count)                    \
-    {                                                                                              \
-        const any_u8 *x = src;                                                                     \
-                                                                                                   \
-        INDEPENDENT                                                                                \
-        for (size_t i = 0; i < count; i++)                                                         \
-            partial[i] = type##_widen(x[i]);                                                       \
-    }                                                                                              \
-    static void type##_narrow_all(void *dst, const float *partial, size_t count)                   \
-    {                                                                                              \
-        any_u8 *d = dst;                                                                           \
-                                                                                                   \
-        INDEPENDENT                                                                                \
-        for (size_t i = 0; i < count; i++)                                                         \
-            d[i] = type##_narrow(partial[i]);                                                      \
-    }                                                                                              \
-    static void type##_average(void *dst, size_t count, uint32_t members)                          \
-    {                                                                                              \
-        average_eight(dst, count, members, type##_widen_all, type##_narrow_all);                   \
-    }                                                                                              \
+    CONVERSIONS(type, any_u8, all)                                                                 \
+    SMALL_AVERAGE(type, 1)                                                                         \
     EIGHT_ADD(type, type##_sum, SUM)                                                               \
     EIGHT_ADD(type, type##_product, PRODUCT)                                                       \
     EIGHT_ADD_FLOATS(type, type##_min, f32_min)                                                    \
@@ -504,6 +475,8 @@ EIGHT(f8e5m2)
 #define INTEGER_ROWS(bits, suffix)                                                                 \
     [REDUCE_U##bits] = {SUMS(u##bits, suffix), ORDER(u##bits, suffix), BITS(u##bits, suffix)},     \
     [REDUCE_I##bits] = {SUMS(u##bits, suffix), ORDER(i##bits, suffix), BITS(u##bits, suffix)}
+#define INTEGER_AVERAGES(bits)                                                                     \
+    [REDUCE_U##bits] = u##bits##_average, [REDUCE_I##bits] = i##bits##_average
 #define FLOAT_ROW(NAME, type, suffix) [REDUCE_##NAME] = {SUMS(type, suffix), ORDER(type, suffix)}
 
 #define ROWS(suffix)                                                                               \
@@ -523,22 +496,11 @@ const struct reduce_kernels JOIN(reduce_kernels_, KERNELS_ISA) = {
     .isa = TEXT(KERNELS_ISA),
     .pair = ROWS(),
     .many = ROWS(_many),
-    .average = {[REDUCE_U8] = u8_average,
-                [REDUCE_U16] = u16_average,
-                [REDUCE_U32] = u32_average,
-                [REDUCE_U64] = u64_average,
-                [REDUCE_I8] = i8_average,
-                [REDUCE_I16] = i16_average,
-                [REDUCE_I32] = i32_average,
-                [REDUCE_I64] = i64_average,
-                [REDUCE_F16] = f16_average,
-                [REDUCE_BF16] = bf16_average,
-                [REDUCE_F32] = f32_average,
-                [REDUCE_F64] = f64_average,
-                [REDUCE_F8E4M3FN] = f8e4m3fn_average,
-                [REDUCE_F8E5M2] = f8e5m2_average,
-                [REDUCE_C64] = c64_average,
-                [REDUCE_C128] = c128_average},
+    .average = {INTEGER_AVERAGES(8), INTEGER_AVERAGES(16), INTEGER_AVERAGES(32),
+                INTEGER_AVERAGES(64), [REDUCE_F16] = f16_average, [REDUCE_BF16] = bf16_average,
+                [REDUCE_F32] = f32_average, [REDUCE_F64] = f64_average,
+                [REDUCE_F8E4M3FN] = f8e4m3fn_average, [REDUCE_F8E5M2] = f8e5m2_average,
+                [REDUCE_C64] = c64_average, [REDUCE_C128] = c128_average},
     .truth = bool_truth,
     .widen = {[REDUCE_F16] = f16_widen_all,
               [REDUCE_BF16] = bf16_widen_each,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables that kernels.c makes, one per instruction set that it is compiled for. Only
- * reduce.c, which picks one, and the tests, which compare them, look here.
+ * The tables that kernels.c makes, one per instruction set that it is compiled for. reduce.c picks
+ * one, and the tests compare them.
  */
 #ifndef TUTTI_REDUCE_KERNELS_H
 #define TUTTI_REDUCE_KERNELS_H
@@ -15,7 +15,10 @@ enum reduce_dtype {
         REDUCE_DTYPES
 };
 
-/* Those that have kernels: PREMUL_SUM is a product and a sum. */
+/* The row of the tables, or REDUCE_DTYPES. */
+enum reduce_dtype reduce_row(tutti_dtype dtype);
+
+/* The number of ops with kernels: PREMUL_SUM is a product and a sum. */
 enum { REDUCE_OPS = TUTTI_BXOR + 1, REDUCE_ISAS = 3 };
 
 /* NULL where the operation does not take the dtype. */
@@ -35,7 +38,7 @@ extern const struct reduce_kernels reduce_kernels_generic;
 extern const struct reduce_kernels reduce_kernels_avx2, reduce_kernels_avx512;
 #endif
 
-/* Those that this CPU runs, the widest first; returns how many, 1 or more. */
+/* The tables that this CPU runs, the widest first; returns how many, 1 or more. */
 int reduce_kernels_usable(const struct reduce_kernels *ret_tables[REDUCE_ISAS]);
 
 #endif

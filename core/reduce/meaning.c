@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "reduce/reduce.h"
+#include "reduce/kernels.h"
 
 enum dtype_class { BOOLEAN, INTEGER, FLOAT, SMALL_FLOAT, EIGHT, COMPLEX, CLASSES };
 
@@ -72,36 +72,18 @@ static const char *const meanings[CLASSES][OPS] = {
         },
 };
 
-/* CLASSES: unknown. */
+/* CLASSES: unknown, or only moved. */
 static enum dtype_class class_of(tutti_dtype dtype)
 {
-    switch (dtype) {
-    case TUTTI_BOOL:
-        return BOOLEAN;
-    case TUTTI_U8:
-    case TUTTI_U16:
-    case TUTTI_U32:
-    case TUTTI_U64:
-    case TUTTI_I8:
-    case TUTTI_I16:
-    case TUTTI_I32:
-    case TUTTI_I64:
-        return INTEGER;
-    case TUTTI_F16:
-    case TUTTI_BF16:
-        return SMALL_FLOAT;
-    case TUTTI_F32:
-    case TUTTI_F64:
-        return FLOAT;
-    case TUTTI_F8E4M3FN:
-    case TUTTI_F8E5M2:
-        return EIGHT;
-    case TUTTI_C64:
-    case TUTTI_C128:
-        return COMPLEX;
-    default:
-        return CLASSES;
-    }
+    static const uint8_t classes[] = {
+        [REDUCE_BOOL] = BOOLEAN,    [REDUCE_U8] = INTEGER,       [REDUCE_U16] = INTEGER,
+        [REDUCE_U32] = INTEGER,     [REDUCE_U64] = INTEGER,      [REDUCE_I8] = INTEGER,
+        [REDUCE_I16] = INTEGER,     [REDUCE_I32] = INTEGER,      [REDUCE_I64] = INTEGER,
+        [REDUCE_F16] = SMALL_FLOAT, [REDUCE_BF16] = SMALL_FLOAT, [REDUCE_F32] = FLOAT,
+        [REDUCE_F64] = FLOAT,       [REDUCE_F8E4M3FN] = EIGHT,   [REDUCE_F8E5M2] = EIGHT,
+        [REDUCE_C64] = COMPLEX,     [REDUCE_C128] = COMPLEX,     [REDUCE_DTYPES] = CLASSES};
+
+    return classes[reduce_row(dtype)];
 }
 
 const char *tutti_reduce_op_meaning(tutti_reduce_op op, tutti_dtype dtype)
@@ -140,8 +122,8 @@ tutti_status reduce_check(tutti_reduce_op op, tutti_dtype dtype)
         return error_set(TUTTI_ERR_UNSUPPORTED, "reduce op %d is not known", op);
     if (class_of(dtype) == CLASSES)
         return error_set(TUTTI_ERR_UNSUPPORTED,
-                         "elements of %s are only moved: %s does not take them; "
-                         "tutti_reduce_op_create() makes a reduction of one's own",
+                         "elements of %s are only moved: %s does not take them; make an operation "
+                         "with tutti_reduce_op_create()",
                          tutti_dtype_name(dtype), tutti_reduce_op_name(op));
     if (!tutti_reduce_op_meaning(op, dtype)) {
         list_ops(dtype, taken, sizeof taken);

@@ -29,7 +29,7 @@ enum {
 
 struct reduce_op {
     _Atomic int32_t references;
-    int32_t in_words;
+    int32_t in_fields;
     char name[NAME_MAX_BYTES]; /* a user's */
     tutti_reduce_fn fn;        /* NULL: PREMUL_SUM */
     void *user;
@@ -63,11 +63,11 @@ static tutti_status add(struct reduce_op *op, tutti_reduce_op *ret_op)
         return TUTTI_OK;
     reduce_op_release(op);
     return error_set(TUTTI_ERR_NO_MEMORY,
-                     "there are %d reduce ops already: give some back with tutti_reduce_op_free()",
+                     "there are %d reduce ops already: free some with tutti_reduce_op_free()",
                      SLOTS);
 }
 
-/* With the lock. NULL: not there. */
+/* Finds an op, with the lock held. NULL: not there. */
 static struct reduce_op **find(tutti_reduce_op op)
 {
     const int32_t number = op - FIRST_NUMBER, slot = number % SLOTS;
@@ -76,8 +76,6 @@ static struct reduce_op **find(tutti_reduce_op op)
         return NULL;
     return &table.slots[slot];
 }
-
-/* ---- making and giving back ---- */
 
 /* NULL, with the thread's error: there is no memory. */
 static struct reduce_op *allocate(size_t factor_bytes)
@@ -113,8 +111,8 @@ tutti_status tutti_reduce_op_create(const char *name, tutti_reduce_fn fn, uint32
     op->fn = fn;
     op->user = user;
     op->flags = flags;
-    op->in_words = (int32_t)(XXH3_64bits_withSeed(name, length, flags) & (REDUCE_OPS_MADE - 1)) |
-                   REDUCE_OPS_MADE;
+    op->in_fields = (int32_t)(XXH3_64bits_withSeed(name, length, flags) & (REDUCE_OPS_MADE - 1)) |
+                    REDUCE_OPS_MADE;
     return add(op, ret_op);
 }
 
@@ -139,7 +137,7 @@ tutti_status tutti_reduce_op_premul(const tutti_tensor *factor, tutti_reduce_op 
     struct reduce_op *op = allocate(size.bytes);
     if (!op)
         return TUTTI_ERR_NO_MEMORY;
-    op->in_words = TUTTI_PREMUL_SUM;
+    op->in_fields = TUTTI_PREMUL_SUM;
     op->dtype = factor->dtype;
     op->factors = size.count;
     if (size.count) {
@@ -171,8 +169,6 @@ void reduce_op_unref(struct reduce_op *op)
     if (atomic_fetch_sub(&op->references, 1) == 1)
         free(op);
 }
-
-/* ---- use ---- */
 
 static tutti_status check(const struct reduce_op *op, tutti_dtype dtype, uint64_t count)
 {
@@ -220,7 +216,7 @@ tutti_status reduce_op_take(tutti_reduce_op number, tutti_dtype dtype, uint64_t 
         reduce_op_release(op);
         return status;
     }
-    *ret_choice = (struct reduce_choice){op, op->in_words,
+    *ret_choice = (struct reduce_choice){op, op->in_fields,
                                          op->fn && !(op->flags & TUTTI_REDUCE_OP_COMMUTATIVE)};
     return TUTTI_OK;
 }
@@ -261,16 +257,16 @@ void reduce_op_call(const struct reduce_op *op, void *dst, const void *a, const 
     op->fn(dst, a, b, count, dtype, op->user);
 }
 
-void reduce_op_text(int32_t in_words, char ret_text[REDUCE_OP_TEXT])
+void reduce_op_text(int32_t in_fields, char ret_text[REDUCE_OP_TEXT])
 {
-    if (in_words < REDUCE_OPS_MADE) {
-        snprintf(ret_text, REDUCE_OP_TEXT, "%s", tutti_reduce_op_name(in_words));
+    if (in_fields < REDUCE_OPS_MADE) {
+        snprintf(ret_text, REDUCE_OP_TEXT, "%s", tutti_reduce_op_name(in_fields));
         return;
     }
-    snprintf(ret_text, REDUCE_OP_TEXT, "user op %#x", (unsigned)in_words);
+    snprintf(ret_text, REDUCE_OP_TEXT, "user op %#x", (unsigned)in_fields);
     pthread_mutex_lock(&table.lock);
     for (int i = 0; i < SLOTS; i++)
-        if (table.slots[i] && table.slots[i]->in_words == in_words)
+        if (table.slots[i] && table.slots[i]->in_fields == in_fields)
             snprintf(ret_text, REDUCE_OP_TEXT, "user op '%s'", table.slots[i]->name);
     pthread_mutex_unlock(&table.lock);
 }

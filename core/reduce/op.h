@@ -3,7 +3,7 @@
  * Operations made at run time, as calls use them. A call holds a reference from its start to its
  * end, so that the number may be given back at any time.
  *
- * Members compare calls by words, in which a user's operation stands as a hash of its name and
+ * Members compare calls by fields, in which a user's operation stands as a hash of its name and
  * flags, so that the number, which is this process's own, does not matter.
  */
 #ifndef TUTTI_REDUCE_OP_H
@@ -17,18 +17,18 @@
 
 struct reduce_op;
 
-enum { REDUCE_OPS_MADE = 1 << 30 }; /* in words: from here on it is a user's */
+enum { REDUCE_OPS_MADE = 1 << 30 }; /* in call fields: from here on it is a user's */
 
-/* What a call's number stands for. */
+/* The meaning of an op's number in a call. */
 struct reduce_choice {
     struct reduce_op *op; /* NULL: built in; else a reference for reduce_op_release() */
-    int32_t in_words;     /* what members compare */
+    int32_t in_fields;    /* what members compare */
     bool ordered;         /* the operands must keep their order */
 };
 
-/* TUTTI_OK, or TUTTI_ERR_UNSUPPORTED or TUTTI_ERR_INVALID_ARGUMENT with words that say what would
+/* TUTTI_OK, or TUTTI_ERR_UNSUPPORTED or TUTTI_ERR_INVALID_ARGUMENT with a message that says what would
  * work. `count`: elements of the whole input. */
-tutti_status reduce_op_take(tutti_reduce_op op, tutti_dtype dtype, uint64_t count,
+tutti_status reduce_op_take(tutti_reduce_op number, tutti_dtype dtype, uint64_t count,
                             struct reduce_choice *ret_choice);
 void reduce_op_unref(struct reduce_op *op);
 
@@ -50,7 +50,7 @@ void reduce_op_call(const struct reduce_op *op, void *dst, const void *a, const 
                     size_t count, tutti_dtype dtype);
 
 enum { REDUCE_OP_TEXT = 80 };
-/* Name of what stands in words: "sum", or that of a user's operation if this process has it. */
-void reduce_op_text(int32_t in_words, char ret_text[REDUCE_OP_TEXT]);
+/* Name of what stands in call fields: "sum", or that of a user's operation if this process has it. */
+void reduce_op_text(int32_t in_fields, char ret_text[REDUCE_OP_TEXT]);
 
 #endif

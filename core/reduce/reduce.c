@@ -42,8 +42,7 @@ static const struct reduce_kernels *kernels(void)
     return table;
 }
 
-/* The row of the tables, or REDUCE_DTYPES. */
-static enum reduce_dtype row_of(tutti_dtype dtype)
+enum reduce_dtype reduce_row(tutti_dtype dtype)
 {
     switch (dtype) {
 #define CASE(NAME, name, code, bits)                                                               \
@@ -64,19 +63,19 @@ static tutti_reduce_op column_of(tutti_reduce_op op)
 
 reduce_fn reduce_kernel(tutti_dtype dtype, tutti_reduce_op op)
 {
-    return tutti_reduce_op_meaning(op, dtype) ? kernels()->pair[row_of(dtype)][column_of(op)]
+    return tutti_reduce_op_meaning(op, dtype) ? kernels()->pair[reduce_row(dtype)][column_of(op)]
                                               : NULL;
 }
 
 reduce_many_fn reduce_many(tutti_dtype dtype, tutti_reduce_op op)
 {
-    return tutti_reduce_op_meaning(op, dtype) ? kernels()->many[row_of(dtype)][column_of(op)]
+    return tutti_reduce_op_meaning(op, dtype) ? kernels()->many[reduce_row(dtype)][column_of(op)]
                                               : NULL;
 }
 
 struct reduce_tree reduce_tree_of(tutti_reduce_op op, tutti_dtype dtype)
 {
-    const enum reduce_dtype row = row_of(dtype);
+    const enum reduce_dtype row = reduce_row(dtype);
     const reduce_widen_fn widen = kernels()->widen[row];
 
     return (struct reduce_tree){.pair = reduce_kernel(widen ? TUTTI_F32 : dtype, op),
@@ -88,7 +87,8 @@ struct reduce_tree reduce_tree_of(tutti_reduce_op op, tutti_dtype dtype)
 
 bool reduce_averages_once(tutti_reduce_op op, tutti_dtype dtype)
 {
-    return op == TUTTI_AVG && tutti_reduce_op_meaning(op, dtype) && kernels()->widen[row_of(dtype)];
+    return op == TUTTI_AVG && tutti_reduce_op_meaning(op, dtype) &&
+           kernels()->widen[reduce_row(dtype)];
 }
 
 struct reduce_tree reduce_tree_of_average(tutti_dtype dtype, uint32_t members)
@@ -106,7 +106,7 @@ reduce_finish_fn reduce_finish(tutti_dtype dtype, tutti_reduce_op op, uint32_t m
         return NULL;
     if (members == 1)
         return dtype == TUTTI_BOOL ? kernels()->truth : NULL;
-    return op == TUTTI_AVG ? kernels()->average[row_of(dtype)] : NULL;
+    return op == TUTTI_AVG ? kernels()->average[reduce_row(dtype)] : NULL;
 }
 
 void reduce_copy(void *dst, const void *src, size_t bytes)

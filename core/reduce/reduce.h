@@ -39,7 +39,7 @@ typedef void (*reduce_many_fn)(void *dst, const void *const *vectors, int n, siz
 typedef void (*reduce_widen_fn)(float *dst, const void *src, size_t count);
 typedef void (*reduce_narrow_fn)(void *dst, const float *src, size_t count);
 
-/* TUTTI_OK, or TUTTI_ERR_UNSUPPORTED with words that say what the dtype takes. */
+/* TUTTI_OK, or TUTTI_ERR_UNSUPPORTED with a message that says what the dtype takes. */
 tutti_status reduce_check(tutti_reduce_op op, tutti_dtype dtype);
 
 /* The kernels of a combination; NULL if it is not served. AVG and PREMUL_SUM give those of SUM. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reduction in a fixed order: a binary tree over the vectors, split at the largest power of two
- * below their number, the lower ones on the left. A function of n alone: not of sizes, of how a
- * vector is cut, or of who reduces. Floats of 8 and 16 bits keep f32 partials and are rounded once.
- * Operations made at run time take the same tree, in which operands keep their order. An average of
- * small floats is divided before it is rounded.
+ * below their number, the lower ones on the left. It depends on n alone: not on sizes, on how a
+ * vector is cut, or on which member reduces. Floats of 8 and 16 bits keep f32 partials and are
+ * rounded once. Operations made at run time take the same tree, in which operands keep their order.
+ * An average of small floats is divided before it is rounded.
  */
 #ifndef TUTTI_REDUCE_TREE_H
 #define TUTTI_REDUCE_TREE_H
@@ -15,7 +15,7 @@
 
 struct reduce_op;
 
-/* What the tree is made of; zeroed: nothing. */
+/* The parts of a reduction tree; zeroed: none. */
 struct reduce_tree {
     reduce_fn pair;             /* of elements, or of f32 where they are widened; NULL: see op */
     reduce_widen_fn widen;      /* NULL: elements are their own partial results */
@@ -27,7 +27,7 @@ struct reduce_tree {
     uint32_t element_bytes;
 };
 
-/* Of a combination that reduce_check() takes. */
+/* The tree of a combination that reduce_check() accepts. */
 struct reduce_tree reduce_tree_of(tutti_reduce_op op, tutti_dtype dtype);
 /* Whether sums of the op's operands are kept in another type, from which its average is rounded once. */
 bool reduce_averages_once(tutti_reduce_op op, tutti_dtype dtype);

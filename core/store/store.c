@@ -2,6 +2,7 @@
 #include "store/store.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +14,18 @@
 
 enum { DEFAULT_TIMEOUT_MS = 300 * 1000, NAMES_SHOWN = 4 };
 
-void store_init(tutti_store *store, const struct store_ops *ops)
+void *store_new(size_t size, const struct store_ops *ops)
 {
+    tutti_store *store = calloc(1, size);
+
+    if (!store) {
+        error_set(TUTTI_ERR_NO_MEMORY, "no memory for a store");
+        return NULL;
+    }
     store->ops = ops;
     store->pid = getpid();
     atomic_init(&store->references, 1);
+    return store;
 }
 
 tutti_status store_time_start(int64_t timeout_ms, struct store_time *ret_time)
@@ -59,20 +67,22 @@ void tutti_store_value_free(tutti_store_value *value)
     *value = (tutti_store_value){0};
 }
 
-const char *store_name_keys(char names[STORE_NAMES_ROOM], const char *const *keys, size_t count)
+tutti_status store_keys_missing(const struct store_call *call, const char *format, ...)
 {
-    const size_t shown = count < NAMES_SHOWN ? count : NAMES_SHOWN;
-    size_t used = 0;
+    const size_t shown = call->count < NAMES_SHOWN ? call->count : NAMES_SHOWN;
+    char names[512], where[ERROR_MESSAGE_MAX];
+    struct text text = text_in(names, sizeof names);
+    va_list args;
 
-    for (size_t i = 0; i < shown; i++) {
-        int n = snprintf(names + used, STORE_NAMES_ROOM - used, "%s\"/%.*s\"", i ? ", " : "",
-                         TEXT_CUT(keys[i], 100));
-
-        used += (size_t)n;
-    }
-    if (count > shown)
-        (void)snprintf(names + used, STORE_NAMES_ROOM - used, " and %zu more", count - shown);
-    return names;
+    for (size_t i = 0; i < shown; i++)
+        text_add(&text, "%s\"/%.*s\"", i ? ", " : "", TEXT_CUT(call->keys[i], 100));
+    if (call->count > shown)
+        text_add(&text, " and %zu more", call->count - shown);
+    va_start(args, format);
+    (void)vsnprintf(where, sizeof where, format, args);
+    va_end(args);
+    return error_set(TUTTI_ERR_TIMEOUT, "timed out after %" PRId64 " ms waiting for %s in %s",
+                     call->time.ms, names, where);
 }
 
 void store_local_address(tutti_store *store, char ret_address[STORE_ADDRESS_ROOM])
@@ -82,17 +92,22 @@ void store_local_address(tutti_store *store, char ret_address[STORE_ADDRESS_ROOM
         store->ops->local_address(store, ret_address);
 }
 
-/* What every call begins with. */
+tutti_status store_check_process(const tutti_store *store)
+{
+    if (store->pid == getpid())
+        return TUTTI_OK;
+    return error_set(TUTTI_ERR_FORKED,
+                     "this store was opened by process %d, before the fork; a child opens its own",
+                     (int)store->pid);
+}
+
+/* The begin of every call. */
 static tutti_status enter(const tutti_store *store, int64_t timeout_ms, struct store_time *ret_time)
 {
-    if (!store)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the store is NULL");
-    if (store->pid != getpid())
-        return error_set(TUTTI_ERR_FORKED,
-                         "this store was opened by process %d, before the fork; a child "
-                         "opens its own",
-                         (int)store->pid);
-    return store_time_start(timeout_ms, ret_time);
+    tutti_status status = store ? store_check_process(store)
+                                : error_set(TUTTI_ERR_INVALID_ARGUMENT, "the store is NULL");
+
+    return status ? status : store_time_start(timeout_ms, ret_time);
 }
 
 static tutti_status check_key(const char *key)
@@ -123,20 +138,16 @@ static tutti_status check_keys(const char *const *keys, size_t count)
     return TUTTI_OK;
 }
 
-static tutti_status check_value(const void *data, size_t size)
+static tutti_status check_value(struct store_slice value)
 {
-    if (!data && size)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "a value of %zu bytes at NULL", size);
-    if (size > TUTTI_STORE_MAX_VALUE)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "a value of %zu bytes, at most %u are allowed",
-                         size, TUTTI_STORE_MAX_VALUE);
+    if (!value.data && value.size)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the value is NULL, but its size is %zu bytes",
+                         value.size);
+    if (value.size > TUTTI_STORE_MAX_VALUE)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "the value has %zu bytes; at most %u are allowed", value.size,
+                         TUTTI_STORE_MAX_VALUE);
     return TUTTI_OK;
-}
-
-static tutti_status check_result(const void *ret)
-{
-    return ret ? TUTTI_OK
-               : error_set(TUTTI_ERR_INVALID_ARGUMENT, "the place for the result is NULL");
 }
 
 tutti_store *tutti_store_ref(tutti_store *store)
@@ -183,52 +194,75 @@ bool store_is_gone(tutti_store *store, int64_t ms)
     return tutti_store_check(store, &any, 1, ms, &present) == TUTTI_ERR_STORE;
 }
 
-static tutti_status enter_to_write(tutti_store *store, const char *key, const void *data,
-                                   size_t size, int64_t timeout_ms, struct store_time *ret_time)
+tutti_status store_call(tutti_store *store, struct store_call *call)
 {
-    tutti_status status = enter(store, timeout_ms, ret_time);
+    if (call->opcode != STORE_MULTI_GET || store->ops->has_multi_get)
+        return store->ops->call(store, call);
 
+    struct store_call one = *call;
+    size_t received = 0;
+
+    one.opcode = STORE_WAIT;
+    tutti_status status = store->ops->call(store, &one);
+    one.opcode = STORE_GET;
+    one.count = 1;
+    while (!status && received < call->count) {
+        one.keys = &call->keys[received];
+        one.ret_values = &call->ret_values[received];
+        status = store->ops->call(store, &one);
+        received += !status;
+    }
+    while (status && received > 0)
+        tutti_store_value_free(&call->ret_values[--received]);
+    return status;
+}
+
+/* Checks a call of the public `function`, starts its clock and makes it. `ret`: NULL where it lacks a place for
+ * its result. */
+static tutti_status run(const char *function, tutti_store *store, struct store_call *call,
+                        int64_t timeout_ms, const void *ret)
+{
+    const bool is_of_keys = call->opcode != STORE_GETNUMKEYS;
+    tutti_status status = enter(store, timeout_ms, &call->time);
+
+    if (!status && is_of_keys)
+        status = check_keys(call->keys, call->count);
     if (!status)
-        status = check_key(key);
-    return status ? status : check_value(data, size);
+        status = check_value(call->expected);
+    if (!status)
+        status = check_value(call->value);
+    if (!status && !ret)
+        status = error_set(TUTTI_ERR_INVALID_ARGUMENT, "the pointer for the result is NULL");
+    if (status || (is_of_keys && !call->count))
+        return error_of(function, status);
+    return store_call(store, call);
 }
 
 tutti_status tutti_store_set(tutti_store *store, const char *key, const void *data, size_t size,
                              int64_t timeout_ms)
 {
-    struct store_time time;
-    tutti_status status = enter_to_write(store, key, data, size, timeout_ms, &time);
+    struct store_call call = {.opcode = STORE_SET, .keys = &key, .count = 1, .value = {data, size}};
 
-    return status ? error_named(status)
-                  : store->ops->set(store, key, (struct store_slice){data, size}, &time);
+    return run(__func__, store, &call, timeout_ms, &call);
 }
 
 tutti_status tutti_store_get(tutti_store *store, const char *key, int64_t timeout_ms,
                              tutti_store_value *ret_value)
 {
-    struct store_time time;
-    tutti_status status = enter(store, timeout_ms, &time);
+    struct store_call call = {
+        .opcode = STORE_GET, .keys = &key, .count = 1, .ret_values = ret_value};
 
-    if (!status)
-        status = check_key(key);
-    if (!status)
-        status = check_result(ret_value);
-    return status ? error_named(status) : store->ops->get(store, key, &time, ret_value);
+    return run(__func__, store, &call, timeout_ms, ret_value);
 }
 
 tutti_status tutti_store_add(tutti_store *store, const char *key, int64_t delta, int64_t timeout_ms,
                              int64_t *ret_value)
 {
-    struct store_time time;
-    int64_t value;
-    tutti_status status = enter(store, timeout_ms, &time);
+    struct store_call call = {.opcode = STORE_ADD, .keys = &key, .count = 1, .delta = delta};
+    tutti_status status = run(__func__, store, &call, timeout_ms, &call);
 
-    if (!status)
-        status = check_key(key);
-    if (!status)
-        status = store->ops->add(store, key, delta, &time, &value);
     if (!status && ret_value)
-        *ret_value = value;
+        *ret_value = call.number;
     return error_named(status);
 }
 
@@ -236,122 +270,70 @@ tutti_status tutti_store_compare_set(tutti_store *store, const char *key, const 
                                      size_t expected_size, const void *desired, size_t desired_size,
                                      int64_t timeout_ms, tutti_store_value *ret_value)
 {
-    struct store_time time;
-    tutti_status status = enter(store, timeout_ms, &time);
+    struct store_call call = {.opcode = STORE_COMPARE_SET,
+                              .keys = &key,
+                              .count = 1,
+                              .expected = {expected, expected_size},
+                              .value = {desired, desired_size},
+                              .ret_values = ret_value};
 
-    if (!status)
-        status = check_key(key);
-    if (!status)
-        status = check_value(expected, expected_size);
-    if (!status)
-        status = check_value(desired, desired_size);
-    if (!status)
-        status = check_result(ret_value);
-    return status
-               ? error_named(status)
-               : store->ops->compare_set(store, key, (struct store_slice){expected, expected_size},
-                                         (struct store_slice){desired, desired_size}, &time,
-                                         ret_value);
+    return run(__func__, store, &call, timeout_ms, ret_value);
 }
 
 tutti_status tutti_store_check(tutti_store *store, const char *const *keys, size_t count,
                                int64_t timeout_ms, int32_t *ret_present)
 {
-    struct store_time time;
-    bool present = true;
-    tutti_status status = enter(store, timeout_ms, &time);
+    struct store_call call = {.opcode = STORE_CHECK, .keys = keys, .count = count, .number = true};
+    tutti_status status = run(__func__, store, &call, timeout_ms, ret_present);
 
     if (!status)
-        status = check_keys(keys, count);
-    if (!status)
-        status = check_result(ret_present);
-    if (!status && count)
-        status = store->ops->check(store, keys, count, &time, &present);
-    if (!status)
-        *ret_present = present;
+        *ret_present = (int32_t)call.number;
     return error_named(status);
 }
 
 tutti_status tutti_store_wait(tutti_store *store, const char *const *keys, size_t count,
                               int64_t timeout_ms)
 {
-    struct store_time time;
-    tutti_status status = enter(store, timeout_ms, &time);
+    struct store_call call = {.opcode = STORE_WAIT, .keys = keys, .count = count};
 
-    if (!status)
-        status = check_keys(keys, count);
-    return status || !count ? error_named(status) : store->ops->wait(store, keys, count, &time);
-}
-
-static tutti_status get_one_by_one(tutti_store *store, const char *const *keys, size_t count,
-                                   const struct store_time *time, tutti_store_value *ret_values)
-{
-    tutti_status status = store->ops->wait(store, keys, count, time);
-
-    for (size_t i = 0; i < count && !status; i++) {
-        status = store->ops->get(store, keys[i], time, &ret_values[i]);
-        if (status) {
-            while (i > 0)
-                tutti_store_value_free(&ret_values[--i]);
-            break;
-        }
-    }
-    return status;
-}
-
-tutti_status store_multi_get(tutti_store *store, const char *const *keys, size_t count,
-                             const struct store_time *time, tutti_store_value *ret_values)
-{
-    return store->ops->multi_get ? store->ops->multi_get(store, keys, count, time, ret_values)
-                                 : get_one_by_one(store, keys, count, time, ret_values);
+    return run(__func__, store, &call, timeout_ms, &call);
 }
 
 tutti_status tutti_store_multi_get(tutti_store *store, const char *const *keys, size_t count,
                                    int64_t timeout_ms, tutti_store_value *ret_values)
 {
-    struct store_time time;
-    tutti_status status = enter(store, timeout_ms, &time);
+    struct store_call call = {
+        .opcode = STORE_MULTI_GET, .keys = keys, .count = count, .ret_values = ret_values};
 
-    if (!status)
-        status = check_keys(keys, count);
-    if (status || !count)
-        return error_named(status);
-    status = check_result(ret_values);
-    return status ? error_named(status) : store_multi_get(store, keys, count, &time, ret_values);
+    return run(__func__, store, &call, timeout_ms, count ? (const void *)ret_values : &call);
 }
 
 tutti_status tutti_store_append(tutti_store *store, const char *key, const void *data, size_t size,
                                 int64_t timeout_ms)
 {
-    struct store_time time;
-    tutti_status status = enter_to_write(store, key, data, size, timeout_ms, &time);
+    struct store_call call = {
+        .opcode = STORE_APPEND, .keys = &key, .count = 1, .value = {data, size}};
 
-    return status ? error_named(status)
-                  : store->ops->append(store, key, (struct store_slice){data, size}, &time);
+    return run(__func__, store, &call, timeout_ms, &call);
 }
 
 tutti_status tutti_store_delete(tutti_store *store, const char *key, int64_t timeout_ms,
                                 int32_t *ret_existed)
 {
-    struct store_time time;
-    bool existed;
-    tutti_status status = enter(store, timeout_ms, &time);
+    struct store_call call = {.opcode = STORE_DELETE_KEY, .keys = &key, .count = 1};
+    tutti_status status = run(__func__, store, &call, timeout_ms, &call);
 
-    if (!status)
-        status = check_key(key);
-    if (!status)
-        status = store->ops->remove(store, key, &time, &existed);
     if (!status && ret_existed)
-        *ret_existed = existed;
+        *ret_existed = (int32_t)call.number;
     return error_named(status);
 }
 
 tutti_status tutti_store_num_keys(tutti_store *store, int64_t timeout_ms, int64_t *ret_count)
 {
-    struct store_time time;
-    tutti_status status = enter(store, timeout_ms, &time);
+    struct store_call call = {.opcode = STORE_GETNUMKEYS};
+    tutti_status status = run(__func__, store, &call, timeout_ms, ret_count);
 
     if (!status)
-        status = check_result(ret_count);
-    return status ? error_named(status) : store->ops->num_keys(store, &time, ret_count);
+        *ret_count = call.number;
+    return status;
 }

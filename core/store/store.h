@@ -17,7 +17,7 @@
 
 #include <tutti/store.h>
 
-#include "store/store_buffer.h"
+#include "store/store_wire.h"
 
 /* A call's time-out: the number for messages, the point of time for waiting. */
 struct store_time {
@@ -27,29 +27,30 @@ struct store_time {
 
 enum { STORE_ADDRESS_ROOM = 46 }; /* a numeric address and its NUL */
 
+/* A call is a request of the wire: its opcode, arguments and results. What an opcode has no use for is zero. */
+struct store_call {
+    enum store_opcode opcode;
+    const char *const *keys;
+    size_t count;                /* of keys */
+    struct store_slice expected; /* COMPARE_SET */
+    struct store_slice value;    /* SET, APPEND; COMPARE_SET: the desired one */
+    int64_t delta;               /* ADD */
+    struct store_time time;
+    tutti_store_value *ret_values; /* GET and COMPARE_SET: one; MULTI_GET: one a key */
+    int64_t number; /* result of ADD, GETNUMKEYS; of CHECK, DELETE_KEY: whether it was there */
+};
+
+static inline bool store_call_writes(const struct store_call *call)
+{
+    return call->opcode == STORE_SET || call->opcode == STORE_COMPARE_SET ||
+           call->opcode == STORE_ADD || call->opcode == STORE_DELETE_KEY ||
+           call->opcode == STORE_APPEND;
+}
+
 struct store_ops {
     void (*close)(tutti_store *store); /* frees; the last reference is gone */
-    tutti_status (*set)(tutti_store *store, const char *key, struct store_slice value,
-                        const struct store_time *time);
-    tutti_status (*get)(tutti_store *store, const char *key, const struct store_time *time,
-                        tutti_store_value *ret_value);
-    tutti_status (*add)(tutti_store *store, const char *key, int64_t delta,
-                        const struct store_time *time, int64_t *ret_value);
-    tutti_status (*compare_set)(tutti_store *store, const char *key, struct store_slice expected,
-                                struct store_slice desired, const struct store_time *time,
-                                tutti_store_value *ret_value);
-    tutti_status (*check)(tutti_store *store, const char *const *keys, size_t count,
-                          const struct store_time *time, bool *ret_present);
-    tutti_status (*wait)(tutti_store *store, const char *const *keys, size_t count,
-                         const struct store_time *time);
-    /* NULL: wait, then get one by one. */
-    tutti_status (*multi_get)(tutti_store *store, const char *const *keys, size_t count,
-                              const struct store_time *time, tutti_store_value *ret_values);
-    tutti_status (*append)(tutti_store *store, const char *key, struct store_slice value,
-                           const struct store_time *time);
-    tutti_status (*remove)(tutti_store *store, const char *key, const struct store_time *time,
-                           bool *ret_existed);
-    tutti_status (*num_keys)(tutti_store *store, const struct store_time *time, int64_t *ret_count);
+    tutti_status (*call)(tutti_store *store, struct store_call *call);
+    bool has_multi_get; /* call() takes it too; else it is a wait, and a get of each key */
     /* Another connection to the same keys. NULL: this kind has none. */
     tutti_status (*clone)(tutti_store *store, const struct store_time *time,
                           tutti_store **ret_store);
@@ -60,15 +61,11 @@ struct store_ops {
 struct tutti_store { /* the first member of every kind */
     const struct store_ops *ops;
     atomic_int references;
-    pid_t pid; /* who may use it */
+    pid_t pid; /* the process that may use it */
 };
 
-enum {
-    STORE_KEY_ROOM = TUTTI_STORE_MAX_KEY + 1, /* with the NUL; the leading '/' counts as key */
-    STORE_NAMES_ROOM = 512
-};
-
-void store_init(tutti_store *store, const struct store_ops *ops);
+/* A store with one reference, zeroed behind its base; NULL: no memory, with a message. */
+void *store_new(size_t size, const struct store_ops *ops);
 /* The numeric address by which this process reaches the service, and so probably other members this
  * process; "" when the service is reached by no address (a file). */
 void store_local_address(tutti_store *store, char ret_address[STORE_ADDRESS_ROOM]);
@@ -81,7 +78,7 @@ tutti_status store_clone(tutti_store *store, int64_t timeout_ms, tutti_store **r
  * nobody serves it until the deadline. */
 tutti_status store_open_member(const char *host, uint16_t port, const char *server,
                                int64_t timeout_ms, tutti_store **ret_store);
-/* The error of all members when the one that serves the store is not there, in the same words
+/* The error of all members when the one that serves the store is not there, with the same message
  * whether it never was, or was and died. */
 tutti_status store_server_lost(const char *server);
 /* Whether the service is gone, and not only slow; waits at most `ms`. */
@@ -92,11 +89,13 @@ tutti_status store_time_start(int64_t timeout_ms, struct store_time *ret_time);
 tutti_status store_value_copy(struct store_slice bytes, tutti_store_value *ret_value);
 /* Room for `size` bytes and the NUL behind them. */
 tutti_status store_value_allocate(size_t size, tutti_store_value *ret_value);
-/* multi_get of any kind of store, by its own way or one by one. */
-tutti_status store_multi_get(tutti_store *store, const char *const *keys, size_t count,
-                             const struct store_time *time, tutti_store_value *ret_values);
-/* Writes `"/a", "/b" and 3 more` for messages and returns `names`. */
-const char *store_name_keys(char names[STORE_NAMES_ROOM], const char *const *keys, size_t count);
+/* A call that is checked, on any kind of store; MULTI_GET by its own way or one by one. */
+tutti_status store_call(tutti_store *store, struct store_call *call);
+/* FORKED in a child of the process that opened the store. */
+tutti_status store_check_process(const tutti_store *store);
+/* The TIMEOUT of a call whose keys were not written; the format says in which store. */
+tutti_status store_keys_missing(const struct store_call *call, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /*
  * One caller at a time, first taken under a deadline: a call may be deep in a wait of its own, so
@@ -108,13 +107,10 @@ struct store_turn {
     bool taken;
 };
 
-tutti_status store_turn_init(struct store_turn *turn);
+void store_turn_init(struct store_turn *turn);
 void store_turn_destroy(struct store_turn *turn);
 tutti_status store_turn_take(struct store_turn *turn, const struct store_time *time);
 void store_turn_give(struct store_turn *turn);
-/* A condition that waits by the monotonic clock; a wait until `deadline_ns`, false: it passed. */
-tutti_status store_condition_init(pthread_cond_t *condition);
-bool store_condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t deadline_ns);
 
 /* Serves from a socket that is bound already; owns `fd` from the call on, also when it fails. */
 tutti_status store_server_start_on(int fd, tutti_store_server **ret_server);

@@ -10,11 +10,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct store_slice { /* bytes of somebody else */
     const void *data;
     size_t size;
 };
+
+static inline struct store_slice store_slice_of(const char *text)
+{
+    return (struct store_slice){text, strlen(text)};
+}
+
+static inline bool store_slice_equal(struct store_slice a, struct store_slice b)
+{
+    return a.size == b.size && (!a.size || !memcmp(a.data, b.data, a.size));
+}
 
 struct store_buffer {
     uint8_t *data;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A store in a file that all members see: the operations, over the log of store_file_log.c. Every
- * write is decided under the exclusive lock, from contents that are up to date; who waits for a key
- * polls. A file that somebody has closed already belongs to an earlier job and is refused.
+ * write is decided under the exclusive lock, from contents that are up to date. A process that
+ * waits for a key polls. A file that a process has closed already belongs to an earlier job and is
+ * refused.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +19,8 @@
 
 enum {
     CLOSE_MS = 5 * 1000, /* to say goodbye; nothing depends on it but the file's removal */
-    NUMBER_ROOM = 24
+    NUMBER_ROOM = 24,
+    KEY_ROOM = TUTTI_STORE_MAX_KEY + 1 /* with the NUL; the leading '/' counts as key */
 };
 
 struct file_store {
@@ -30,22 +32,21 @@ struct file_store {
 };
 
 /* Takes the turn and the lock, and reads. What it returns OK for ends with leave(). */
-static tutti_status enter(struct file_store *file, int operation, const struct store_time *time,
-                          int *ret_fd)
+static tutti_status enter(struct file_store *file, int operation, const struct store_time *time)
 {
     tutti_status status = store_turn_take(&file->turn, time);
 
     if (status)
         return error_prefix("store file %s", file->path);
-    status = store_file_log_enter(&file->log, operation, time, ret_fd);
+    status = store_file_log_enter(&file->log, operation, time);
     if (status)
         store_turn_give(&file->turn);
     return status;
 }
 
-static tutti_status leave(struct file_store *file, int fd, tutti_status status)
+static tutti_status leave(struct file_store *file, tutti_status status)
 {
-    store_file_log_leave(fd);
+    store_file_log_leave(&file->log);
     store_turn_give(&file->turn);
     return status;
 }
@@ -70,18 +71,18 @@ static void put_number(struct store_buffer *records, const char *mark, const cha
 }
 
 /* The name of a key in the file. */
-static struct store_slice name(const char *key, char room[STORE_KEY_ROOM])
+static struct store_slice name(const char *key, char room[KEY_ROOM])
 {
     const size_t size = strlen(key);
 
     room[0] = '/';
-    memcpy(room + 1, key, size);
+    memcpy(room + 1, key, size); /* NOLINT: a slice, not a string */
     return (struct store_slice){room, size + 1};
 }
 
 static bool lookup(const struct file_store *file, const char *key, struct store_slice *ret_value)
 {
-    char room[STORE_KEY_ROOM];
+    char room[KEY_ROOM];
 
     return store_map_get(file->log.map, name(key, room), ret_value);
 }
@@ -94,204 +95,130 @@ static tutti_status read_number(const struct file_store *file, struct store_slic
 
     *ret_number = 0;
     if (store_map_get(file->log.map, key, &text) && !store_parse_number(text, ret_number))
-        return error_set(
-            TUTTI_ERR_STORE,
-            "the value of \"%.*s\" in the store file %s is no decimal number, so nothing can "
-            "be added to it",
-            (int)(key.size < 100 ? key.size : 100), (const char *)key.data, file->path);
+        return error_set(TUTTI_ERR_STORE,
+                         "the value of \"%.*s\" in the store file %s is not a decimal number, so "
+                         "tutti cannot add to it",
+                         (int)(key.size < 100 ? key.size : 100), (const char *)key.data,
+                         file->path);
     return TUTTI_OK;
 }
 
-static struct store_slice literal(const char *text)
+static bool all_present(const struct file_store *file, const struct store_call *call)
 {
-    return (struct store_slice){text, strlen(text)};
-}
-
-static tutti_status file_set(tutti_store *store, const char *key, struct store_slice value,
-                             const struct store_time *time)
-{
-    struct file_store *file = (struct file_store *)store;
-    struct store_buffer records = {0};
-    int fd;
-    tutti_status status = enter(file, LOCK_EX, time, &fd);
-
-    if (status)
-        return status;
-    put_record(&records, "/", key, value);
-    return leave(file, fd, store_file_log_append(&file->log, fd, &records));
-}
-
-static bool all_present(const struct file_store *file, const char *const *keys, size_t count)
-{
+    size_t count = call->count;
     struct store_slice value;
 
-    while (count && lookup(file, keys[count - 1], &value))
+    while (count && lookup(file, call->keys[count - 1], &value))
         count--;
     return count == 0;
 }
 
 /* Enters with a shared lock once every key is there. */
-static tutti_status enter_when_present(struct file_store *file, const char *const *keys,
-                                       size_t count, const struct store_time *time, int *ret_fd)
+static tutti_status enter_when_present(struct file_store *file, const struct store_call *call)
 {
     int pause_us = STORE_FILE_FIRST_PAUSE_US;
-    char names[STORE_NAMES_ROOM];
 
     for (;;) {
-        tutti_status status = enter(file, LOCK_SH, time, ret_fd);
+        tutti_status status = enter(file, LOCK_SH, &call->time);
 
-        if (status || all_present(file, keys, count))
+        if (status || all_present(file, call))
             return status;
-        leave(file, *ret_fd, TUTTI_OK);
-        if (!store_file_pause(&pause_us, time->deadline_ns))
-            return error_set(TUTTI_ERR_TIMEOUT, "waited %" PRId64 " ms for %s in the store file %s",
-                             time->ms, store_name_keys(names, keys, count), file->path);
+        leave(file, TUTTI_OK);
+        if (!store_file_pause(&pause_us, call->time.deadline_ns))
+            return store_keys_missing(call, "the store file %s", file->path);
     }
 }
 
-static tutti_status file_get(tutti_store *store, const char *key, const struct store_time *time,
-                             tutti_store_value *ret_value)
+static tutti_status file_add(struct file_store *file, struct store_call *call)
 {
-    struct file_store *file = (struct file_store *)store;
-    struct store_slice value;
-    int fd;
-    tutti_status status = enter_when_present(file, &key, 1, time, &fd);
-
-    if (status)
-        return status;
-    if (lookup(file, key, &value))
-        status = store_value_copy(value, ret_value);
-    return leave(file, fd, status);
-}
-
-static tutti_status file_add(tutti_store *store, const char *key, int64_t delta,
-                             const struct store_time *time, int64_t *ret_value)
-{
-    struct file_store *file = (struct file_store *)store;
     struct store_buffer records = {0};
-    char room[STORE_KEY_ROOM];
+    char room[KEY_ROOM];
     int64_t number;
-    int fd;
-    tutti_status status = enter(file, LOCK_EX, time, &fd);
+    tutti_status status = read_number(file, name(call->keys[0], room), &number);
 
     if (status)
         return status;
-    status = read_number(file, name(key, room), &number);
-    if (!status) {
-        number = (int64_t)((uint64_t)number + (uint64_t)delta); /* wraps, as torch's */
-        put_number(&records, "/", key, number);
-        status = store_file_log_append(&file->log, fd, &records);
-    }
-    if (!status)
-        *ret_value = number;
-    return leave(file, fd, status);
+    call->number = (int64_t)((uint64_t)number + (uint64_t)call->delta); /* wraps, as torch's */
+    put_number(&records, "/", call->keys[0], call->number);
+    return store_file_log_append(&file->log, &records);
 }
 
-static tutti_status file_compare_set(tutti_store *store, const char *key,
-                                     struct store_slice expected, struct store_slice desired,
-                                     const struct store_time *time, tutti_store_value *ret_value)
+static tutti_status file_compare_set(struct file_store *file, const struct store_call *call)
 {
-    struct file_store *file = (struct file_store *)store;
     struct store_buffer records = {0};
-    struct store_slice old = {NULL, 0}, result = desired;
-    int fd;
-    tutti_status status = enter(file, LOCK_EX, time, &fd);
+    struct store_slice old = {NULL, 0};
+    const bool exists = lookup(file, call->keys[0], &old);
 
-    if (status)
-        return status;
+    if (!store_slice_equal(old, call->expected))
+        return store_value_copy(exists ? old : call->expected, call->ret_values);
+    put_record(&records, "/", call->keys[0], call->value);
 
-    const bool exists = lookup(file, key, &old);
+    tutti_status status = store_file_log_append(&file->log, &records);
 
-    if (old.size != expected.size || (old.size && memcmp(old.data, expected.data, old.size) != 0)) {
-        result = exists ? old : expected;
-    } else {
-        put_record(&records, "/", key, desired);
-        status = store_file_log_append(&file->log, fd, &records);
-    }
-    if (!status)
-        status = store_value_copy(result, ret_value);
-    return leave(file, fd, status);
+    return status ? status : store_value_copy(call->value, call->ret_values);
 }
 
-static tutti_status file_check(tutti_store *store, const char *const *keys, size_t count,
-                               const struct store_time *time, bool *ret_present)
+static tutti_status file_append(struct file_store *file, const struct store_call *call)
 {
-    struct file_store *file = (struct file_store *)store;
-    int fd;
-    tutti_status status = enter(file, LOCK_SH, time, &fd);
-
-    if (status)
-        return status;
-    *ret_present = all_present(file, keys, count);
-    return leave(file, fd, TUTTI_OK);
-}
-
-static tutti_status file_wait(tutti_store *store, const char *const *keys, size_t count,
-                              const struct store_time *time)
-{
-    struct file_store *file = (struct file_store *)store;
-    int fd;
-    tutti_status status = enter_when_present(file, keys, count, time, &fd);
-
-    return status ? status : leave(file, fd, TUTTI_OK);
-}
-
-static tutti_status file_append(tutti_store *store, const char *key, struct store_slice value,
-                                const struct store_time *time)
-{
-    struct file_store *file = (struct file_store *)store;
+    const struct store_slice value = call->value;
     struct store_buffer records = {0}, joined = {0};
     struct store_slice old = {NULL, 0};
-    int fd;
-    tutti_status status = enter(file, LOCK_EX, time, &fd);
 
-    if (status)
-        return status;
-    (void)lookup(file, key, &old);
+    (void)lookup(file, call->keys[0], &old);
     if (value.size > TUTTI_STORE_MAX_VALUE - old.size)
-        return leave(file, fd,
-                     error_set(TUTTI_ERR_STORE, "a value of %zu bytes is more than the limit of %u",
-                               old.size + value.size, TUTTI_STORE_MAX_VALUE));
+        return error_set(TUTTI_ERR_STORE, "a value of %zu bytes is more than the limit of %u",
+                         old.size + value.size, TUTTI_STORE_MAX_VALUE);
     store_buffer_put(&joined, old.data, old.size);
     store_buffer_put(&joined, value.data, value.size);
-    put_record(&records, "/", key, (struct store_slice){joined.data, joined.size});
+    put_record(&records, "/", call->keys[0], (struct store_slice){joined.data, joined.size});
     records.failed |= joined.failed;
     store_buffer_free(&joined);
-    return leave(file, fd, store_file_log_append(&file->log, fd, &records));
+    return store_file_log_append(&file->log, &records);
 }
 
-static tutti_status file_remove(tutti_store *store, const char *key, const struct store_time *time,
-                                bool *ret_existed)
+/* Under the lock that the call needs, with contents that are up to date. */
+static tutti_status call_locked(struct file_store *file, struct store_call *call)
 {
-    struct file_store *file = (struct file_store *)store;
+    const char *key = call->count ? call->keys[0] : "";
     struct store_buffer records = {0};
     struct store_slice value;
-    int fd;
-    tutti_status status = enter(file, LOCK_EX, time, &fd);
 
-    if (status)
-        return status;
-
-    const bool existed = lookup(file, key, &value);
-
-    put_record(&records, "-/", key, literal(""));
-    status = store_file_log_append(&file->log, fd, &records);
-    if (!status)
-        *ret_existed = existed;
-    return leave(file, fd, status);
+    switch (call->opcode) {
+    case STORE_SET:
+        put_record(&records, "/", key, call->value);
+        return store_file_log_append(&file->log, &records);
+    case STORE_APPEND:
+        return file_append(file, call);
+    case STORE_ADD:
+        return file_add(file, call);
+    case STORE_COMPARE_SET:
+        return file_compare_set(file, call);
+    case STORE_DELETE_KEY:
+        call->number = lookup(file, key, &value);
+        put_record(&records, "-/", key, store_slice_of(""));
+        return store_file_log_append(&file->log, &records);
+    case STORE_CHECK:
+        call->number = all_present(file, call);
+        return TUTTI_OK;
+    case STORE_GET:
+        return lookup(file, key, &value) ? store_value_copy(value, call->ret_values) : TUTTI_OK;
+    case STORE_GETNUMKEYS: /* with the two counters, as torch's */
+        call->number = (int64_t)store_map_count(file->log.map);
+        return TUTTI_OK;
+    default: /* STORE_WAIT */
+        return TUTTI_OK;
+    }
 }
 
-static tutti_status file_num_keys(tutti_store *store, const struct store_time *time,
-                                  int64_t *ret_count)
+static tutti_status file_call(tutti_store *store, struct store_call *call)
 {
     struct file_store *file = (struct file_store *)store;
-    int fd;
-    tutti_status status = enter(file, LOCK_SH, time, &fd);
+    const bool waits = call->opcode == STORE_GET || call->opcode == STORE_WAIT;
+    tutti_status status =
+        waits ? enter_when_present(file, call)
+              : enter(file, store_call_writes(call) ? LOCK_EX : LOCK_SH, &call->time);
 
-    if (status)
-        return status;
-    *ret_count = (int64_t)store_map_count(file->log.map); /* with the two counters, as torch's */
-    return leave(file, fd, TUTTI_OK);
+    return status ? status : leave(file, call_locked(file, call));
 }
 
 /* Counts this member in, unless somebody has left already: then the file is an earlier job's. */
@@ -299,12 +226,11 @@ static tutti_status count_in(struct file_store *file, const struct store_time *t
 {
     struct store_buffer records = {0};
     int64_t left, members = 0;
-    int fd;
-    tutti_status status = enter(file, LOCK_EX, time, &fd);
+    tutti_status status = enter(file, LOCK_EX, time);
 
     if (status)
         return status;
-    status = read_number(file, literal("cleanup/"), &left);
+    status = read_number(file, store_slice_of("cleanup/"), &left);
     if (!status && left > 0)
         status = error_set(
             TUTTI_ERR_STALE,
@@ -312,12 +238,12 @@ static tutti_status count_in(struct file_store *file, const struct store_time *t
             " of its members have closed it): remove it, or give each run a path of its own",
             file->path, left);
     if (!status)
-        status = read_number(file, literal("refcount/"), &members);
+        status = read_number(file, store_slice_of("refcount/"), &members);
     if (!status) {
         put_number(&records, "", "refcount/", members + 1);
-        status = store_file_log_append(&file->log, fd, &records);
+        status = store_file_log_append(&file->log, &records);
     }
-    return leave(file, fd, status);
+    return leave(file, status);
 }
 
 /* Counts this member out; the last one of the world removes the file. */
@@ -326,19 +252,18 @@ static void count_out(struct file_store *file)
     struct store_buffer records = {0};
     const struct store_time time = {CLOSE_MS, clock_deadline_ms(CLOSE_MS)};
     int64_t left, members;
-    int fd;
 
-    if (enter(file, LOCK_EX, &time, &fd))
+    if (enter(file, LOCK_EX, &time))
         return;
-    if (!read_number(file, literal("cleanup/"), &left) &&
-        !read_number(file, literal("refcount/"), &members)) {
+    if (!read_number(file, store_slice_of("cleanup/"), &left) &&
+        !read_number(file, store_slice_of("refcount/"), &members)) {
         put_number(&records, "", "cleanup/", ++left);
         put_number(&records, "", "refcount/", --members);
-        if (!store_file_log_append(&file->log, fd, &records) && file->world_size > 0 &&
-            members == 0 && left >= file->world_size)
+        if (!store_file_log_append(&file->log, &records) && file->world_size > 0 && members == 0 &&
+            left >= file->world_size)
             (void)unlink(file->path);
     }
-    (void)leave(file, fd, TUTTI_OK);
+    (void)leave(file, TUTTI_OK);
 }
 
 static void file_free(struct file_store *file)
@@ -356,15 +281,7 @@ static void file_close(tutti_store *store)
 
 static const struct store_ops file_ops = {
     .close = file_close,
-    .set = file_set,
-    .get = file_get,
-    .add = file_add,
-    .compare_set = file_compare_set,
-    .check = file_check,
-    .wait = file_wait,
-    .append = file_append,
-    .remove = file_remove,
-    .num_keys = file_num_keys,
+    .call = file_call,
 };
 
 tutti_status tutti_store_open_file(const char *path, int32_t world_size, int64_t timeout_ms,
@@ -379,19 +296,14 @@ tutti_status tutti_store_open_file(const char *path, int32_t world_size, int64_t
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "path and ret_store must not be NULL, nor path empty");
 
-    struct file_store *file = calloc(1, sizeof *file + strlen(path) + 1);
+    struct file_store *file = store_new(sizeof *file + strlen(path) + 1, &file_ops);
 
     if (!file)
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a store");
-    store_init(&file->base, &file_ops);
+        return TUTTI_ERR_NO_MEMORY;
     memcpy(file->path, path, strlen(path) + 1);
     file->log.path = file->path;
     file->world_size = world_size;
-    status = store_turn_init(&file->turn);
-    if (status) {
-        free(file);
-        return status;
-    }
+    store_turn_init(&file->turn);
     status = store_map_new(STORE_MAP_MAX_BYTES, &file->log.map);
     if (!status)
         status = count_in(file, &time);

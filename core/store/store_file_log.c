@@ -29,11 +29,11 @@ bool store_file_pause(int *pause_us, int64_t deadline_ns)
     return true;
 }
 
-static tutti_status check_identity(struct store_file_log *log, int fd)
+static tutti_status check_identity(struct store_file_log *log)
 {
     struct stat status;
 
-    if (fstat(fd, &status) != 0)
+    if (fstat(log->fd, &status) != 0)
         return error_set_errno(TUTTI_ERR_STORE, errno, "store file %s", log->path);
     if (!S_ISREG(status.st_mode))
         return error_set(TUTTI_ERR_STORE, "store file %s: not a regular file", log->path);
@@ -51,29 +51,28 @@ static tutti_status check_identity(struct store_file_log *log, int fd)
     return TUTTI_OK;
 }
 
-static tutti_status open_file(struct store_file_log *log, int flags, int *ret_fd)
+static tutti_status open_file(struct store_file_log *log)
 {
     /* O_NONBLOCK: a path that is a pipe must not block before it is refused */
-    const int fd = open(log->path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags, 0644);
+    const int flags = O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (log->known ? 0 : O_CREAT);
 
-    if (fd < 0)
+    log->fd = open(log->path, flags, 0644);
+    if (log->fd < 0)
         return error_set_errno(TUTTI_ERR_STORE, errno, "cannot open the store file %s", log->path);
 
-    tutti_status status = check_identity(log, fd);
+    tutti_status status = check_identity(log);
 
     if (status)
-        close(fd);
-    else
-        *ret_fd = fd;
+        close(log->fd);
     return status;
 }
 
-static tutti_status lock_file(struct store_file_log *log, int fd, int operation,
+static tutti_status lock_file(struct store_file_log *log, int operation,
                               const struct store_time *time)
 {
     int pause_us = STORE_FILE_FIRST_PAUSE_US;
 
-    while (flock(fd, operation | LOCK_NB) != 0) {
+    while (flock(log->fd, operation | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR)
             return error_set_errno(TUTTI_ERR_STORE, errno, "cannot lock the store file %s",
                                    log->path);
@@ -96,13 +95,14 @@ static tutti_status apply(struct store_file_log *log, struct store_slice key,
     return TUTTI_OK;
 }
 
-/* What has other contents is some other file, and must not be written to. */
+/* Checks the first record: a file with other contents is some other file, and must not be
+ * written to. */
 static tutti_status check_first(const struct store_file_log *log, struct store_slice key)
 {
     static const char first[] = "refcount/";
 
-    if (log->read == 0 && (key.size != sizeof first - 1 || memcmp(key.data, first, key.size) != 0))
-        return error_set(TUTTI_ERR_STORE, "%s is no store file: it does not begin with \"%s\"",
+    if (log->read == 0 && !store_slice_equal(key, store_slice_of(first)))
+        return error_set(TUTTI_ERR_STORE, "%s is not a store file: it does not begin with \"%s\"",
                          log->path, first);
     return TUTTI_OK;
 }
@@ -123,7 +123,7 @@ static tutti_status take_bytes(const struct store_file_log *log, const struct st
 
     if (size > limit)
         return error_set(TUTTI_ERR_STORE,
-                         "%s is no store file: a record after byte %" PRId64
+                         "%s is not a store file: a record after byte %" PRId64
                          " announces %u bytes, at most %u are allowed",
                          log->path, log->read, size, limit);
     if (bytes->size - *at - 4 < size)
@@ -163,7 +163,7 @@ static tutti_status apply_records(struct store_file_log *log, struct store_buffe
 }
 
 /* Brings the map up to the end of the file. The caller holds a lock. */
-static tutti_status refresh(struct store_file_log *log, int fd)
+static tutti_status refresh(struct store_file_log *log)
 {
     struct store_buffer bytes = {0};
     tutti_status status = TUTTI_OK;
@@ -177,7 +177,7 @@ static tutti_status refresh(struct store_file_log *log, int fd)
             break;
         }
 
-        const ssize_t n = pread(fd, room, READ_BYTES, log->read + (int64_t)bytes.size);
+        const ssize_t n = pread(log->fd, room, READ_BYTES, log->read + (int64_t)bytes.size);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -185,7 +185,7 @@ static tutti_status refresh(struct store_file_log *log, int fd)
             status =
                 error_set_errno(TUTTI_ERR_STORE, errno, "cannot read the store file %s", log->path);
         if (n == 0 && log->read == 0 && bytes.size)
-            status = error_set(TUTTI_ERR_STORE, "%s is no store file", log->path);
+            status = error_set(TUTTI_ERR_STORE, "%s is not a store file", log->path);
         if (n <= 0)
             break;
         bytes.size += (size_t)n;
@@ -195,39 +195,36 @@ static tutti_status refresh(struct store_file_log *log, int fd)
     return status;
 }
 
-void store_file_log_leave(int fd)
+void store_file_log_leave(struct store_file_log *log)
 {
-    (void)flock(fd, LOCK_UN);
-    close(fd);
+    (void)flock(log->fd, LOCK_UN);
+    close(log->fd);
 }
 
 tutti_status store_file_log_enter(struct store_file_log *log, int operation,
-                                  const struct store_time *time, int *ret_fd)
+                                  const struct store_time *time)
 {
-    int fd = -1;
-    tutti_status status = open_file(log, log->known ? 0 : O_CREAT, &fd);
+    tutti_status status = open_file(log);
 
     if (status)
         return status;
-    status = lock_file(log, fd, operation, time);
+    status = lock_file(log, operation, time);
     if (!status)
-        status = refresh(log, fd);
+        status = refresh(log);
     if (status)
-        store_file_log_leave(fd);
-    else
-        *ret_fd = fd;
+        store_file_log_leave(log);
     return status;
 }
 
-tutti_status store_file_log_append(struct store_file_log *log, int fd, struct store_buffer *records)
+tutti_status store_file_log_append(struct store_file_log *log, struct store_buffer *records)
 {
     const int64_t end = log->read;
     size_t written = 0;
-    int error = records->failed ? ENOMEM : ftruncate(fd, end) != 0 ? errno : 0;
+    int error = records->failed ? ENOMEM : ftruncate(log->fd, end) != 0 ? errno : 0;
 
     while (!error && written < records->size) {
-        const ssize_t n =
-            pwrite(fd, records->data + written, records->size - written, end + (int64_t)written);
+        const ssize_t n = pwrite(log->fd, records->data + written, records->size - written,
+                                 end + (int64_t)written);
 
         if (n >= 0)
             written += (size_t)n;
@@ -236,11 +233,11 @@ tutti_status store_file_log_append(struct store_file_log *log, int fd, struct st
     }
     store_buffer_free(records);
     if (error) {
-        const int ignored = ftruncate(fd, end); /* else the next writer does it */
+        const int ignored = ftruncate(log->fd, end); /* else the next writer does it */
 
         (void)ignored;
         return error_set_errno(TUTTI_ERR_STORE, error, "cannot write to the store file %s",
                                log->path);
     }
-    return refresh(log, fd);
+    return refresh(log);
 }

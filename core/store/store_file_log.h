@@ -3,7 +3,7 @@
  * The file of a file store, in the format of torch's FileStore: records of u32 key length, key, u32
  * value length, value, one after the other; the last of a key wins. Keys of users begin with '/'; a
  * record whose key begins with '-' deletes the key that follows the '-'; `refcount/` and `cleanup/`
- * count who has opened and closed the file, and `refcount/` is the first record.
+ * count the processes that have opened and closed the file, and `refcount/` is the first record.
  *
  * The file is opened anew for every operation and locked as a whole with flock(2), as torch does
  * (locks of fcntl would not exclude it): exclusive to write, shared to read. Under the lock each
@@ -25,6 +25,7 @@ struct store_file_log {
     const char *path;
     struct store_map *map; /* the contents up to `read` */
     int64_t read;          /* the end of the last whole record seen */
+    int fd;                /* between enter and leave */
     bool known;            /* device and inode are */
     dev_t device;
     ino_t inode;
@@ -34,11 +35,10 @@ enum { STORE_FILE_FIRST_PAUSE_US = 200 };
 
 /* Opens, locks (LOCK_SH or LOCK_EX) and reads to the end. Creates the file the first time. */
 tutti_status store_file_log_enter(struct store_file_log *log, int operation,
-                                  const struct store_time *time, int *ret_fd);
-void store_file_log_leave(int fd);
+                                  const struct store_time *time);
+void store_file_log_leave(struct store_file_log *log);
 /* Appends records behind the last whole one, all or none, and applies them. Frees them. */
-tutti_status store_file_log_append(struct store_file_log *log, int fd,
-                                   struct store_buffer *records);
+tutti_status store_file_log_append(struct store_file_log *log, struct store_buffer *records);
 
 /* Sleeps a little, longer each time; false: the deadline has passed. */
 bool store_file_pause(int *pause_us, int64_t deadline_ns);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A hash table of chains. A key has a slot while anything needs one: a value, a queue, somebody who
- * waits. Values keep their room when they shrink, so that a counter is not allocated again with each
- * add. What a slot takes is charged before it is allocated and given back with it.
+ * A hash table of chains. A key has a slot while anything needs one: a value, a queue, a wait.
+ * Values keep their room when they shrink, so that a counter is not allocated again with each add.
+ * What a slot takes is charged before it is allocated and given back with it.
  */
 #include "store/store_map.h"
 
@@ -34,6 +34,7 @@ tutti_status store_map_new(size_t max_bytes, struct store_map **ret_map)
     }
     map->bucket_mask = FIRST_BUCKETS - 1;
     map->max_bytes = max_bytes;
+    TAILQ_INIT(&map->ready);
     if (getrandom(&map->seed, sizeof map->seed, GRND_NONBLOCK) != (ssize_t)sizeof map->seed)
         map->seed =
             (uint64_t)(uintptr_t)map; /* before the kernel's pool is filled: still not constant */
@@ -43,10 +44,10 @@ tutti_status store_map_new(size_t max_bytes, struct store_map **ret_map)
 
 static void slot_free(struct store_slot *slot)
 {
-    while (slot->front) {
-        struct queue_item *item = slot->front;
+    struct queue_item *item;
 
-        slot->front = item->next;
+    while ((item = STAILQ_FIRST(&slot->queue))) {
+        STAILQ_REMOVE_HEAD(&slot->queue, link);
         free(item);
     }
     free(slot->value);
@@ -139,6 +140,8 @@ tutti_status store_map_find_or_add(struct store_map *map, struct store_slice key
     if (map->slots > map->bucket_mask)
         grow(map);
     slot->hash = XXH3_64bits_withSeed(key.data, key.size, map->seed);
+    STAILQ_INIT(&slot->queue);
+    TAILQ_INIT(&slot->waiters);
     slot->key_size = key.size;
     if (key.size)
         memcpy(slot->key, key.data, key.size);
@@ -151,7 +154,7 @@ tutti_status store_map_find_or_add(struct store_map *map, struct store_slice key
 
 void store_map_drop_if_empty(struct store_map *map, struct store_slot *slot)
 {
-    if (slot->has_value || slot->front || slot->first_waiter)
+    if (slot->has_value || slot->queue_length || !TAILQ_EMPTY(&slot->waiters))
         return;
 
     struct store_slot **link = &map->buckets[slot->hash & map->bucket_mask];
@@ -258,7 +261,7 @@ bool store_map_present(const struct store_map *map, struct store_slice key)
 {
     const struct store_slot *slot = store_map_find(map, key);
 
-    return slot && (slot->has_value || slot->front);
+    return slot && (slot->has_value || slot->queue_length);
 }
 
 bool store_parse_number(struct store_slice text, int64_t *ret_value)
@@ -287,53 +290,28 @@ bool store_parse_number(struct store_slice text, int64_t *ret_value)
     return true;
 }
 
-/* Adds without waking. The sum wraps: TCPStore does not check it either. */
-static tutti_status add(struct store_map *map, struct store_slice key, int64_t delta,
-                        struct store_slot **ret_slot, int64_t *ret_value)
+tutti_status store_map_add(struct store_map *map, struct store_slice key, int64_t delta,
+                           int64_t wakes_from, int64_t *ret_value)
 {
     struct store_slice old;
+    struct store_slot *slot = NULL;
     int64_t value = 0;
 
     if (store_map_get(map, key, &old) && !store_parse_number(old, &value))
         return error_set(TUTTI_ERR_STORE,
-                         "the value of \"%.*s\" is no decimal number, so nothing can be "
-                         "added to it",
+                         "the value of \"%.*s\" is not a decimal number, so tutti cannot add to it",
                          (int)key.size, (const char *)key.data);
     value = (int64_t)((uint64_t)value + (uint64_t)delta);
 
     char text[NUMBER_MAX];
     int length = snprintf(text, sizeof text, "%" PRId64, value);
-    tutti_status status =
-        put(map, key, false, (struct store_slice){text, (size_t)length}, ret_slot);
-
-    if (!status)
-        *ret_value = value;
-    return status;
-}
-
-tutti_status store_map_add(struct store_map *map, struct store_slice key, int64_t delta,
-                           int64_t *ret_value)
-{
-    struct store_slot *slot = NULL;
-    tutti_status status = add(map, key, delta, &slot, ret_value);
-
-    if (!status)
-        store_map_wake_all(map, slot);
-    return status;
-}
-
-tutti_status store_map_arrive(struct store_map *map, struct store_slice key, int64_t world_size,
-                              bool *ret_passed)
-{
-    struct store_slot *slot = NULL;
-    int64_t arrived = 0;
-    tutti_status status = add(map, key, 1, &slot, &arrived);
+    tutti_status status = put(map, key, false, (struct store_slice){text, (size_t)length}, &slot);
 
     if (status)
         return status;
-    *ret_passed = arrived >= world_size;
-    if (*ret_passed)
+    if (value >= wakes_from)
         store_map_wake_all(map, slot);
+    *ret_value = value;
     return TUTTI_OK;
 }
 
@@ -341,12 +319,10 @@ tutti_status store_map_compare_set(struct store_map *map, struct store_slice key
                                    struct store_slice expected, struct store_slice desired,
                                    struct store_slice *ret_value)
 {
-    struct store_slice old;
+    struct store_slice old = {NULL, 0};
     bool exists = store_map_get(map, key, &old);
 
-    if (exists ? old.size != expected.size ||
-                     (old.size && memcmp(old.data, expected.data, old.size) != 0)
-               : expected.size > 0) {
+    if (!store_slice_equal(old, expected)) {
         *ret_value = exists ? old : expected;
         return TUTTI_OK;
     }
@@ -378,22 +354,10 @@ bool store_map_delete(struct store_map *map, struct store_slice key)
     return true;
 }
 
-bool store_map_next(const struct store_map *map, struct store_cursor *cursor,
-                    struct store_slice *ret_key)
+void store_map_put_keys(const struct store_map *map, struct store_buffer *out)
 {
-    const struct store_slot *slot =
-        cursor->slot ? cursor->slot->next : map->buckets[cursor->bucket];
-
-    for (;;) {
-        for (; slot; slot = slot->next) {
-            if (slot->has_value) {
-                cursor->slot = slot;
-                *ret_key = (struct store_slice){slot->key, slot->key_size};
-                return true;
-            }
-        }
-        if (cursor->bucket == map->bucket_mask)
-            return false;
-        slot = map->buckets[++cursor->bucket];
-    }
+    for (size_t i = 0; i <= map->bucket_mask && !out->failed; i++)
+        for (const struct store_slot *slot = map->buckets[i]; slot; slot = slot->next)
+            if (slot->has_value)
+                store_buffer_put_bytes(out, (struct store_slice){slot->key, slot->key_size});
 }

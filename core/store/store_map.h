@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contents of a store: keys with values, queues, and who waits for a key to be written. No I/O
- * and no locks: the tcp server's thread, the hash store's mutex and the file store's turn guard it.
+ * The contents of a store: keys with values, queues, and waits for a key to be written. No I/O and
+ * no locks: the tcp server's thread, the hash store's mutex and the file store's turn guard it.
  *
  * Keys and values come from strangers. Memory that the contents take is counted, waits included,
  * and nothing is added beyond `max_bytes`; keys are hashed with a seed of the process, so
@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include <tutti/status.h>
 
@@ -30,7 +31,8 @@ struct store_wait {
     size_t pending; /* keys still to be written; 0: not waiting */
     size_t count;   /* of nodes */
     struct store_wait_node *nodes;
-    struct store_wait *next_ready;
+    bool ready; /* in the map's list of those whose keys have all been written */
+    TAILQ_ENTRY(store_wait) ready_link;
 };
 
 tutti_status store_map_new(size_t max_bytes, struct store_map **ret_map);
@@ -45,41 +47,30 @@ bool store_map_get(const struct store_map *map, struct store_slice key,
 /* Whether `key` has a value or a queue that is not empty: what CHECK and WAIT look at. */
 bool store_map_present(const struct store_map *map, struct store_slice key);
 
-/* These wake everybody who waits for the key. STORE when the map is full or a value would grow
- * beyond TUTTI_STORE_MAX_VALUE, or is no decimal number (add); nothing has changed then. */
+/* These wake all waits for the key. STORE when the map is full or a value would grow beyond
+ * TUTTI_STORE_MAX_VALUE, or is no decimal number (add); nothing has changed then. */
 tutti_status store_map_set(struct store_map *map, struct store_slice key, struct store_slice value);
 tutti_status store_map_append(struct store_map *map, struct store_slice key,
                               struct store_slice value);
+/* The sum wraps: TCPStore does not check it either. Waits are woken when it is at least `wakes_from`. */
 tutti_status store_map_add(struct store_map *map, struct store_slice key, int64_t delta,
-                           int64_t *ret_value);
+                           int64_t wakes_from, int64_t *ret_value);
 /* `ret_value`: what TCPStore replies, that is `desired` when it was stored, else the value that is
  * there, else (no such key) `expected`. Wakes when the key came into being. */
 tutti_status store_map_compare_set(struct store_map *map, struct store_slice key,
                                    struct store_slice expected, struct store_slice desired,
                                    struct store_slice *ret_value);
-/* Counts an arrival. True in `ret_passed` (and everybody on the key woken) from the
- * `world_size`th on. */
-tutti_status store_map_arrive(struct store_map *map, struct store_slice key, int64_t world_size,
-                              bool *ret_passed);
-
 bool store_map_delete(struct store_map *map, struct store_slice key);
 
-/* Queues. A push wakes the one who has waited longest for the key. */
+/* Queues. A push wakes the wait that is oldest for the key. */
 tutti_status store_map_push(struct store_map *map, struct store_slice key,
                             struct store_slice value);
 size_t store_map_queue_length(const struct store_map *map, struct store_slice key);
-/* The front of the queue, and its removal; the front is valid until then. */
-bool store_map_front(const struct store_map *map, struct store_slice key,
-                     struct store_slice *ret_value);
-void store_map_pop(struct store_map *map, struct store_slice key);
+/* Moves the front of the queue, if there is one, behind what `out` holds: length and bytes. */
+void store_map_pop(struct store_map *map, struct store_slice key, struct store_buffer *out);
 
-/* Walks keys that have a value; start with a zeroed cursor. The map must not change meanwhile. */
-struct store_cursor {
-    size_t bucket;
-    const struct store_slot *slot;
-};
-bool store_map_next(const struct store_map *map, struct store_cursor *cursor,
-                    struct store_slice *ret_key);
+/* Adds the keys that have a value, in any order: length and bytes of each. */
+void store_map_put_keys(const struct store_map *map, struct store_buffer *out);
 
 /*
  * Starts to wait until `count` keys have each been written once: reads keys by `next_key(keys)`.
@@ -88,8 +79,8 @@ bool store_map_next(const struct store_map *map, struct store_cursor *cursor,
  */
 tutti_status store_map_wait(struct store_map *map, struct store_wait *wait, size_t count,
                             bool always, struct store_slice (*next_key)(void *keys), void *keys);
-/* Ends a wait; whether there was one. */
-bool store_map_cancel(struct store_map *map, struct store_wait *wait);
+/* Ends a wait, if there is one. */
+void store_map_cancel(struct store_map *map, struct store_wait *wait);
 /* The next wait whose keys have all been written, or NULL. */
 struct store_wait *store_map_take_ready(struct store_map *map);
 

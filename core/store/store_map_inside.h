@@ -3,9 +3,9 @@
  * What store_map.c (the table, values) and store_map_wait.c (queues, waits) share.
  *
  * A chained hash table of slots. A slot exists while its key has a value, a queue that is not
- * empty, or somebody who waits for it. A wait owns one node per key, linked into that key's slot
- * in the order of arrival; `pending` counts the nodes that are linked, and the wait is ready when
- * the last of them is released.
+ * empty, or a wait for it. A wait owns one node per key, linked into that key's slot in the order
+ * of arrival; `pending` counts the nodes that are linked, and the wait is ready when the last of
+ * them is released.
  */
 #ifndef TUTTI_STORE_MAP_INSIDE_H
 #define TUTTI_STORE_MAP_INSIDE_H
@@ -15,11 +15,11 @@
 struct store_wait_node {
     struct store_wait *wait;
     struct store_slot *slot; /* NULL: not linked */
-    struct store_wait_node *previous, *next;
+    TAILQ_ENTRY(store_wait_node) link;
 };
 
 struct queue_item {
-    struct queue_item *next;
+    STAILQ_ENTRY(queue_item) link;
     size_t size;
     uint8_t data[];
 };
@@ -30,9 +30,9 @@ struct store_slot {
     bool has_value;
     uint8_t *value;
     size_t value_size, value_capacity;
-    struct queue_item *front, *back;
+    STAILQ_HEAD(, queue_item) queue;
     size_t queue_length;
-    struct store_wait_node *first_waiter, *last_waiter;
+    TAILQ_HEAD(, store_wait_node) waiters;
     size_t key_size;
     uint8_t key[];
 };
@@ -43,7 +43,7 @@ struct store_map {
     size_t slots, values;
     size_t bytes, max_bytes;
     uint64_t seed;
-    struct store_wait *first_ready, *last_ready;
+    TAILQ_HEAD(, store_wait) ready;
 };
 
 /* Counts `bytes` more, unless that is more than the map may hold. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queues, and who waits for keys to be written.
+ * Queues, and waits for keys to be written.
  *
  * A wait has a node in the list of each key that it lacks. Writing a key takes its nodes away; a wait
  * whose last node goes is put into the list of those that are ready, which the owner of the map takes
@@ -13,34 +13,24 @@
 #include "store/store_map_inside.h"
 
 /* Unlinks a node from its slot and queues its wait when that was the last. */
-static void release(struct store_map *map, struct store_wait_node *node)
+static void release(struct store_map *map, struct store_slot *slot, struct store_wait_node *node)
 {
-    struct store_slot *slot = node->slot;
     struct store_wait *wait = node->wait;
 
-    if (node->previous)
-        node->previous->next = node->next;
-    else
-        slot->first_waiter = node->next;
-    if (node->next)
-        node->next->previous = node->previous;
-    else
-        slot->last_waiter = node->previous;
+    TAILQ_REMOVE(&slot->waiters, node, link);
     node->slot = NULL;
     if (--wait->pending == 0) {
-        wait->next_ready = NULL;
-        if (map->last_ready)
-            map->last_ready->next_ready = wait;
-        else
-            map->first_ready = wait;
-        map->last_ready = wait;
+        TAILQ_INSERT_TAIL(&map->ready, wait, ready_link);
+        wait->ready = true;
     }
 }
 
 void store_map_wake_all(struct store_map *map, struct store_slot *slot)
 {
-    while (slot->first_waiter)
-        release(map, slot->first_waiter);
+    struct store_wait_node *node;
+
+    while ((node = TAILQ_FIRST(&slot->waiters)))
+        release(map, slot, node);
 }
 
 tutti_status store_map_push(struct store_map *map, struct store_slice key, struct store_slice value)
@@ -66,24 +56,20 @@ tutti_status store_map_push(struct store_map *map, struct store_slice key, struc
         store_map_drop_if_empty(map, slot);
         return status;
     }
-    item->next = NULL;
     item->size = value.size;
     if (value.size)
         memcpy(item->data, value.data, value.size);
-    if (slot->back)
-        slot->back->next = item;
-    else
-        slot->front = item;
-    slot->back = item;
+    STAILQ_INSERT_TAIL(&slot->queue, item, link);
     slot->queue_length++;
 
     /* One wait; all its nodes here, since one that names the key twice is released by one write. */
-    const struct store_wait *first = slot->first_waiter ? slot->first_waiter->wait : NULL;
+    struct store_wait_node *node = TAILQ_FIRST(&slot->waiters), *next;
+    const struct store_wait *first = node ? node->wait : NULL;
 
-    for (struct store_wait_node *node = slot->first_waiter, *next; node; node = next) {
-        next = node->next;
+    for (; node; node = next) {
+        next = TAILQ_NEXT(node, link);
         if (node->wait == first)
-            release(map, node);
+            release(map, slot, node);
     }
     return TUTTI_OK;
 }
@@ -95,27 +81,15 @@ size_t store_map_queue_length(const struct store_map *map, struct store_slice ke
     return slot ? slot->queue_length : 0;
 }
 
-bool store_map_front(const struct store_map *map, struct store_slice key,
-                     struct store_slice *ret_value)
-{
-    const struct store_slot *slot = store_map_find(map, key);
-
-    if (!slot || !slot->front)
-        return false;
-    *ret_value = (struct store_slice){slot->front->data, slot->front->size};
-    return true;
-}
-
-void store_map_pop(struct store_map *map, struct store_slice key)
+void store_map_pop(struct store_map *map, struct store_slice key, struct store_buffer *out)
 {
     struct store_slot *slot = store_map_find(map, key);
-    struct queue_item *item = slot ? slot->front : NULL;
+    struct queue_item *item = slot ? STAILQ_FIRST(&slot->queue) : NULL;
 
     if (!item)
         return;
-    slot->front = item->next;
-    if (!slot->front)
-        slot->back = NULL;
+    store_buffer_put_bytes(out, (struct store_slice){item->data, item->size});
+    STAILQ_REMOVE_HEAD(&slot->queue, link);
     slot->queue_length--;
     map->bytes -= sizeof *item + item->size;
     free(item);
@@ -130,39 +104,25 @@ static void nodes_free(struct store_map *map, struct store_wait *wait)
     wait->count = 0;
 }
 
-static void forget_ready(struct store_map *map, const struct store_wait *wait)
+static void forget_ready(struct store_map *map, struct store_wait *wait)
 {
-    struct store_wait *previous = NULL;
-
-    for (struct store_wait *ready = map->first_ready; ready;
-         previous = ready, ready = ready->next_ready) {
-        if (ready != wait)
-            continue;
-        if (previous)
-            previous->next_ready = ready->next_ready;
-        else
-            map->first_ready = ready->next_ready;
-        if (map->last_ready == ready)
-            map->last_ready = previous;
-        return;
-    }
+    if (wait->ready)
+        TAILQ_REMOVE(&map->ready, wait, ready_link);
+    wait->ready = false;
 }
 
-bool store_map_cancel(struct store_map *map, struct store_wait *wait)
+void store_map_cancel(struct store_map *map, struct store_wait *wait)
 {
-    bool waited = wait->pending > 0;
-
     for (size_t i = 0; i < wait->count; i++) {
         struct store_slot *slot = wait->nodes[i].slot;
 
         if (slot) {
-            release(map, &wait->nodes[i]);
+            release(map, slot, &wait->nodes[i]);
             store_map_drop_if_empty(map, slot);
         }
     }
     forget_ready(map, wait);
     nodes_free(map, wait);
-    return waited;
 }
 
 tutti_status store_map_wait(struct store_map *map, struct store_wait *wait, size_t count,
@@ -192,12 +152,7 @@ tutti_status store_map_wait(struct store_map *map, struct store_wait *wait, size
             return status;
         }
         node->wait = wait;
-        node->previous = node->slot->last_waiter;
-        if (node->previous)
-            node->previous->next = node;
-        else
-            node->slot->first_waiter = node;
-        node->slot->last_waiter = node;
+        TAILQ_INSERT_TAIL(&node->slot->waiters, node, link);
         wait->pending++;
     }
     if (!wait->pending)
@@ -207,12 +162,10 @@ tutti_status store_map_wait(struct store_map *map, struct store_wait *wait, size
 
 struct store_wait *store_map_take_ready(struct store_map *map)
 {
-    struct store_wait *wait = map->first_ready;
+    struct store_wait *wait = TAILQ_FIRST(&map->ready);
 
     if (wait) {
-        map->first_ready = wait->next_ready;
-        if (!map->first_ready)
-            map->last_ready = NULL;
+        forget_ready(map, wait);
         nodes_free(map, wait);
     }
     return wait;

@@ -5,7 +5,6 @@
  * Waiting is done here: a key that is not there is looked for again after a pause that grows, and between
  * two looks others may call. One call at a time reaches the table, so it needs no lock of its own.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +30,15 @@ static struct own_store *self(tutti_store *store)
     return (struct own_store *)store;
 }
 
-/* What is left for the table's function, which takes 0 for no time. */
+/* The functions of the table, in messages. */
+static const char *const names[STORE_OPCODES] = {
+    [STORE_SET] = "set",           [STORE_GET] = "get",
+    [STORE_CHECK] = "a check",     [STORE_COMPARE_SET] = "compare_set",
+    [STORE_ADD] = "add",           [STORE_APPEND] = "append",
+    [STORE_DELETE_KEY] = "remove", [STORE_GETNUMKEYS] = "num_keys",
+};
+
+/* The time left for the table's function, which takes 0 for no time. */
 static int64_t left_ms(const struct store_time *time)
 {
     const int64_t left = (time->deadline_ns - clock_now_ns()) / CLOCK_NS_PER_MS;
@@ -39,95 +46,108 @@ static int64_t left_ms(const struct store_time *time)
     return left > 0 ? left : 0;
 }
 
-/* Before a function of the table. */
-static tutti_status begin(struct own_store *own, const struct store_time *time,
-                          uint64_t *ret_number)
-{
-    *ret_number = error_number();
-    return store_turn_take(&own->turn, time);
-}
-
 /* A function of the table has failed; if it called others of tutti that did, the last one's message
  * says why. */
-static tutti_status failed(tutti_status status, const char *what, const char *key, uint64_t number)
+static tutti_status failed(tutti_status status, const struct store_call *call, uint64_t number)
 {
     const bool known = status == TUTTI_ERR_TIMEOUT || status == TUTTI_ERR_NO_MEMORY;
     const bool told = error_since(number);
 
     return error_set(known ? status : TUTTI_ERR_STORE,
-                     "the program's own store: %s of the key \"%.*s\" returned %s%s%s", what,
-                     TEXT_CUT(key, 100), tutti_status_name(status), told ? ": " : "",
-                     told ? error_message() : "");
+                     "the program's own store: %s of the key \"%.*s\" returned %s%s%s",
+                     names[call->opcode], TEXT_CUT(call->count ? call->keys[0] : "*", 100),
+                     tutti_status_name(status), told ? ": " : "", told ? error_message() : "");
 }
 
-/* NOT_READY without words: the key is not there. */
-static tutti_status get_now(struct own_store *own, const char *key, const struct store_time *time,
-                            tutti_store_value *ret_value)
+static tutti_status call_function(const struct own_store *own, struct store_call *call,
+                                  tutti_store_value *ret_value)
 {
-    uint64_t number;
+    const tutti_store_ops *table = &own->table;
+    const struct store_slice value = call->value, expected = call->expected;
+    const char *key = call->count ? call->keys[0] : NULL;
+    const int64_t ms = left_ms(&call->time);
+    int32_t answer = call->opcode == STORE_CHECK;
+    tutti_status status = TUTTI_OK;
+
+    switch (call->opcode) {
+    case STORE_SET:
+        return table->set(own->self, key, value.data, value.size, ms);
+    case STORE_APPEND:
+        return table->append(own->self, key, value.data, value.size, ms);
+    case STORE_GET:
+        return table->get(own->self, key, ms, ret_value);
+    case STORE_COMPARE_SET:
+        return table->compare_set(own->self, key, expected.data, expected.size, value.data,
+                                  value.size, ms, ret_value);
+    case STORE_ADD:
+        return table->add(own->self, key, call->delta, ms, &call->number);
+    case STORE_GETNUMKEYS:
+        return table->num_keys(own->self, ms, &call->number);
+    case STORE_CHECK:
+        status = table->check(own->self, call->keys, call->count, ms, &answer);
+        break;
+    default: /* STORE_DELETE_KEY */
+        status = table->remove(own->self, key, ms, &answer);
+        break;
+    }
+    call->number = answer != 0;
+    return status;
+}
+
+/* Calls one function of the table. NOT_READY without a message: the key to get is not there. */
+static tutti_status call_once(struct own_store *own, struct store_call *call)
+{
+    const bool gets = call->opcode == STORE_GET || call->opcode == STORE_COMPARE_SET;
+    const uint64_t number = error_number();
     tutti_store_value value = {0};
-    tutti_status status = begin(own, time, &number);
+    tutti_status status = store_turn_take(&own->turn, &call->time);
 
     if (status)
         return status;
-    status = own->table.get(own->self, key, left_ms(time), &value);
+    status = call_function(own, call, &value);
     store_turn_give(&own->turn);
-    if (status == TUTTI_ERR_NOT_READY)
+    if (status == TUTTI_ERR_NOT_READY && call->opcode == STORE_GET)
         return status;
-    if (!status && value.size > TUTTI_STORE_MAX_VALUE) {
+    if (status)
+        return failed(status, call, number);
+    if (call->opcode == STORE_GET && value.size > TUTTI_STORE_MAX_VALUE) {
         status = error_set(TUTTI_ERR_STORE,
                            "the program's own store: a value of %zu bytes, at most %u are allowed",
                            value.size, TUTTI_STORE_MAX_VALUE);
         tutti_store_value_free(&value);
         return status;
     }
-    if (!status && !value.data) /* nothing was set: an empty value */
-        return store_value_allocate(0, ret_value);
-    if (status)
-        return failed(status, "get", key, number);
-    *ret_value = value;
+    if (gets && !value.data) /* nothing was set: an empty value */
+        return store_value_allocate(0, call->ret_values);
+    if (gets)
+        *call->ret_values = value;
     return TUTTI_OK;
 }
 
-static tutti_status check_one(struct own_store *own, const char *key, const struct store_time *time,
-                              bool *ret_present)
+/* Whether the keys are there, in `call->number`; without the table's check, by getting each. */
+static tutti_status look(struct own_store *own, struct store_call *call)
 {
-    tutti_store_value value = {0};
-    tutti_status status = get_now(own, key, time, &value);
+    struct store_call one = *call;
+    tutti_status status = TUTTI_OK;
 
-    tutti_store_value_free(&value);
-    if (status && status != TUTTI_ERR_NOT_READY)
-        return status;
-    *ret_present = !status;
-    return TUTTI_OK;
-}
-
-static tutti_status own_check(tutti_store *store, const char *const *keys, size_t count,
-                              const struct store_time *time, bool *ret_present)
-{
-    struct own_store *own = self(store);
-    uint64_t number;
-    int32_t present = 1;
-
-    if (!own->table.check) {
-        bool there = true;
-        tutti_status status = TUTTI_OK;
-
-        for (size_t i = 0; i < count && there && !status; i++)
-            status = check_one(own, keys[i], time, &there);
-        if (!status)
-            *ret_present = there;
+    if (own->table.check) {
+        one.opcode = STORE_CHECK;
+        status = call_once(own, &one);
+        call->number = one.number;
         return status;
     }
-    tutti_status status = begin(own, time, &number);
-    if (status)
-        return status;
-    status = own->table.check(own->self, keys, count, left_ms(time), &present);
-    store_turn_give(&own->turn);
-    if (status)
-        return failed(status, "check", keys[0], number);
-    *ret_present = present;
-    return TUTTI_OK;
+    one.opcode = STORE_GET;
+    one.count = 1;
+    for (size_t i = 0; i < call->count && !status; i++) {
+        tutti_store_value value = {0};
+
+        one.keys = &call->keys[i];
+        one.ret_values = &value;
+        status = call_once(own, &one);
+        tutti_store_value_free(&value);
+    }
+    call->number = !status;
+    return status == TUTTI_ERR_NOT_READY ? TUTTI_OK : status;
 }
 
 static void pause_before_look(int *pause_ms, const struct store_time *time)
@@ -140,159 +160,42 @@ static void pause_before_look(int *pause_ms, const struct store_time *time)
     *pause_ms = *pause_ms * 2 < LAST_PAUSE_MS ? *pause_ms * 2 : LAST_PAUSE_MS;
 }
 
-static tutti_status not_there(const char *const *keys, size_t count, const struct store_time *time)
-{
-    char names[STORE_NAMES_ROOM];
-
-    return error_set(TUTTI_ERR_TIMEOUT, "waited %" PRId64 " ms for %s in the program's own store",
-                     time->ms, store_name_keys(names, keys, count));
-}
-
-static tutti_status own_wait(tutti_store *store, const char *const *keys, size_t count,
-                             const struct store_time *time)
+/* A wait, or a get of a key that is waited for. */
+static tutti_status call_until_there(struct own_store *own, struct store_call *call)
 {
     int pause_ms = FIRST_PAUSE_MS;
 
     for (;;) {
-        bool present = true;
-        tutti_status status = own_check(store, keys, count, time, &present);
+        tutti_status status = call->opcode == STORE_GET ? call_once(own, call) : look(own, call);
+        const bool missing =
+            call->opcode == STORE_GET ? status == TUTTI_ERR_NOT_READY : !status && !call->number;
 
-        if (status || present)
+        if (!missing)
             return status;
-        if (clock_now_ns() >= time->deadline_ns)
-            return not_there(keys, count, time);
-        pause_before_look(&pause_ms, time);
+        if (clock_now_ns() >= call->time.deadline_ns)
+            return store_keys_missing(call, "the program's own store");
+        pause_before_look(&pause_ms, &call->time);
     }
 }
 
-static tutti_status own_get(tutti_store *store, const char *key, const struct store_time *time,
-                            tutti_store_value *ret_value)
+/* Nothing can be made of others for these: two that add the same could not tell whose sum it is. */
+static bool lacks(const tutti_store_ops *table, enum store_opcode opcode)
 {
-    int pause_ms = FIRST_PAUSE_MS;
-
-    for (;;) {
-        tutti_status status = get_now(self(store), key, time, ret_value);
-
-        if (status != TUTTI_ERR_NOT_READY)
-            return status;
-        if (clock_now_ns() >= time->deadline_ns)
-            return not_there(&key, 1, time);
-        pause_before_look(&pause_ms, time);
-    }
+    return (opcode == STORE_ADD && !table->add) || (opcode == STORE_APPEND && !table->append) ||
+           (opcode == STORE_DELETE_KEY && !table->remove) ||
+           (opcode == STORE_GETNUMKEYS && !table->num_keys);
 }
 
-/* By the table's set or append; `what` it is. */
-static tutti_status own_write(struct own_store *own,
-                              tutti_status (*write)(void *self, const char *key, const void *data,
-                                                    size_t size, int64_t timeout_ms),
-                              const char *what, const char *key, struct store_slice value,
-                              const struct store_time *time)
-{
-    uint64_t number;
-    tutti_status status = begin(own, time, &number);
-
-    if (status)
-        return status;
-    status = write(own->self, key, value.data, value.size, left_ms(time));
-    store_turn_give(&own->turn);
-    return status ? failed(status, what, key, number) : TUTTI_OK;
-}
-
-static tutti_status own_set(tutti_store *store, const char *key, struct store_slice value,
-                            const struct store_time *time)
+static tutti_status own_call(tutti_store *store, struct store_call *call)
 {
     struct own_store *own = self(store);
 
-    return own_write(own, own->table.set, "set", key, value, time);
-}
-
-static tutti_status own_compare_set(tutti_store *store, const char *key,
-                                    struct store_slice expected, struct store_slice desired,
-                                    const struct store_time *time, tutti_store_value *ret_value)
-{
-    struct own_store *own = self(store);
-    uint64_t number;
-    tutti_store_value value = {0};
-    tutti_status status = begin(own, time, &number);
-
-    if (status)
-        return status;
-    status = own->table.compare_set(own->self, key, expected.data, expected.size, desired.data,
-                                    desired.size, left_ms(time), &value);
-    store_turn_give(&own->turn);
-    if (status)
-        return failed(status, "compare_set", key, number);
-    if (!value.data)
-        return store_value_allocate(0, ret_value);
-    *ret_value = value;
-    return TUTTI_OK;
-}
-
-/* What the table lacks and nothing can be made of: two that add the same could not tell whose sum it is. */
-static tutti_status lacks(const char *what)
-{
-    return error_set(TUTTI_ERR_UNSUPPORTED, "the program's own store has no function \"%s\"", what);
-}
-
-static tutti_status own_add(tutti_store *store, const char *key, int64_t delta,
-                            const struct store_time *time, int64_t *ret_value)
-{
-    struct own_store *own = self(store);
-    uint64_t number;
-
-    if (!own->table.add)
-        return lacks("add");
-    tutti_status status = begin(own, time, &number);
-    if (status)
-        return status;
-    status = own->table.add(own->self, key, delta, left_ms(time), ret_value);
-    store_turn_give(&own->turn);
-    return status ? failed(status, "add", key, number) : TUTTI_OK;
-}
-
-static tutti_status own_append(tutti_store *store, const char *key, struct store_slice value,
-                               const struct store_time *time)
-{
-    struct own_store *own = self(store);
-
-    return own->table.append ? own_write(own, own->table.append, "append", key, value, time)
-                             : lacks("append");
-}
-
-static tutti_status own_remove(tutti_store *store, const char *key, const struct store_time *time,
-                               bool *ret_existed)
-{
-    struct own_store *own = self(store);
-    uint64_t number;
-    int32_t existed = 0;
-
-    if (!own->table.remove)
-        return lacks("remove");
-    tutti_status status = begin(own, time, &number);
-    if (status)
-        return status;
-    status = own->table.remove(own->self, key, left_ms(time), &existed);
-    store_turn_give(&own->turn);
-    if (status)
-        return failed(status, "remove", key, number);
-    *ret_existed = existed;
-    return TUTTI_OK;
-}
-
-static tutti_status own_num_keys(tutti_store *store, const struct store_time *time,
-                                 int64_t *ret_count)
-{
-    struct own_store *own = self(store);
-    uint64_t number;
-
-    if (!own->table.num_keys)
-        return lacks("num_keys");
-    tutti_status status = begin(own, time, &number);
-    if (status)
-        return status;
-    status = own->table.num_keys(own->self, left_ms(time), ret_count);
-    store_turn_give(&own->turn);
-    return status ? failed(status, "num_keys", "*", number) : TUTTI_OK;
+    if (lacks(&own->table, call->opcode))
+        return error_set(TUTTI_ERR_UNSUPPORTED, "the program's own store has no function \"%s\"",
+                         names[call->opcode]);
+    if (call->opcode == STORE_GET || call->opcode == STORE_WAIT)
+        return call_until_there(own, call);
+    return call->opcode == STORE_CHECK ? look(own, call) : call_once(own, call);
 }
 
 static void own_close(tutti_store *store)
@@ -307,15 +210,7 @@ static void own_close(tutti_store *store)
 
 static const struct store_ops own_ops = {
     .close = own_close,
-    .set = own_set,
-    .get = own_get,
-    .add = own_add,
-    .compare_set = own_compare_set,
-    .check = own_check,
-    .wait = own_wait,
-    .append = own_append,
-    .remove = own_remove,
-    .num_keys = own_num_keys,
+    .call = own_call,
 };
 
 tutti_status tutti_store_create(const tutti_store_ops *ops, void *user, tutti_store **ret_store)
@@ -331,15 +226,10 @@ tutti_status tutti_store_create(const tutti_store_ops *ops, void *user, tutti_st
         return error_set(
             TUTTI_ERR_INVALID_ARGUMENT,
             "tutti_store_ops: reserved must be 0; set, get and compare_set must be there");
-    struct own_store *own = calloc(1, sizeof *own);
+    struct own_store *own = store_new(sizeof *own, &own_ops);
     if (!own)
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a store");
-    status = store_turn_init(&own->turn);
-    if (status) {
-        free(own);
-        return status;
-    }
-    store_init(&own->base, &own_ops);
+        return TUTTI_ERR_NO_MEMORY;
+    store_turn_init(&own->turn);
     own->table = table;
     own->self = user;
     *ret_store = &own->base;

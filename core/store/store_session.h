@@ -29,16 +29,11 @@ void store_session_init(struct store_session *session, struct store_map *map,
 /* Ends its wait too. */
 void store_session_free(struct store_session *session);
 
-/* Takes bytes of the peer and executes what they complete. An error (with words): the peer broke
+/* Takes bytes of the peer and executes what they complete. An error (with a message): the peer broke
  * the protocol or a limit, the connection is to be closed. */
 tutti_status store_session_feed(struct store_session *session, const void *data, size_t size);
 /* Executes what was left when the replies passed the high water mark. */
 tutti_status store_session_run(struct store_session *session);
-
-static inline bool store_session_validated(const struct store_session *session)
-{
-    return session->wire.validated;
-}
 
 static inline bool store_session_blocked(const struct store_session *session)
 {

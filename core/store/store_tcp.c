@@ -21,7 +21,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/fork_close.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/resolve.h"
 #include "store/store_wire.h"
@@ -31,9 +31,9 @@ enum {
     LAST_PAUSE_MS = 1000,
     ONE_OF_MANY_MS = 2000,    /* an address that does not answer leaves time for the next one */
     ONE_TRY_MS = 5 * 1000,    /* of the last one: then it is told, and tried again */
-    WARN_AFTER_MS = 5 * 1000, /* of trying in vain */
+    WARN_AFTER_MS = 5 * 1000, /* without a connection */
     POLL_MS = 60 * 1000,
-    WORDS = 256
+    MESSAGE_MAX = 256
 };
 
 static bool wait_for(int fd, short events, int64_t deadline_ns)
@@ -51,44 +51,46 @@ static bool wait_for(int fd, short events, int64_t deadline_ns)
     }
 }
 
+/* After a call that moved nothing: 0 to try again, or what store_tcp_send() returns. */
+static int look_at_error(int fd, short events, int64_t deadline_ns)
+{
+    if (errno == EAGAIN)
+        return wait_for(fd, events, deadline_ns) ? 0 : STORE_TCP_LATE;
+    return errno == EINTR ? 0 : errno;
+}
+
 int store_tcp_send(int fd, const void *data, size_t size, int64_t deadline_ns, size_t *sent)
 {
-    while (*sent < size) {
+    int result = 0;
+
+    while (!result && *sent < size) {
         const ssize_t n =
             send(fd, (const char *)data + *sent, size - *sent, MSG_NOSIGNAL | MSG_DONTWAIT);
 
-        if (n >= 0) {
+        if (n >= 0)
             *sent += (size_t)n;
-        } else if (errno == EAGAIN) {
-            if (!wait_for(fd, POLLOUT, deadline_ns))
-                return STORE_TCP_LATE;
-        } else if (errno != EINTR) {
-            return errno;
-        }
+        else
+            result = look_at_error(fd, POLLOUT, deadline_ns);
     }
-    return 0;
+    return result;
 }
 
 int store_tcp_receive(int fd, void *ret_data, size_t size, int64_t deadline_ns, size_t *received)
 {
-    while (*received < size) {
+    int result = 0;
+
+    while (!result && *received < size) {
         const ssize_t n = recv(fd, (char *)ret_data + *received, size - *received, MSG_DONTWAIT);
 
-        if (n > 0) {
+        if (n > 0)
             *received += (size_t)n;
-        } else if (n == 0) {
-            return STORE_TCP_ENDED;
-        } else if (errno == EAGAIN) {
-            if (!wait_for(fd, POLLIN, deadline_ns))
-                return STORE_TCP_LATE;
-        } else if (errno != EINTR) {
-            return errno;
-        }
+        else
+            result = n ? look_at_error(fd, POLLIN, deadline_ns) : STORE_TCP_ENDED;
     }
-    return 0;
+    return result;
 }
 
-const char *store_tcp_words(int result)
+const char *store_tcp_message(int result)
 {
     switch (result) {
     case STORE_TCP_ENDED:
@@ -171,15 +173,16 @@ static int shake_hands(int fd, int64_t deadline_ns)
     return result;
 }
 
-/* One address. The socket, or -1 with the reason in `ret_words`. */
+/* One address. The socket, or -1 with the reason in `ret_message`. */
 static int try_address(const struct addrinfo *address, int64_t deadline_ns, int *ret_error,
-                       char ret_words[WORDS])
+                       char ret_message[MESSAGE_MAX])
 {
     const int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     if (fd < 0) {
         *ret_error = errno;
-        (void)snprintf(ret_words, WORDS, "cannot make a socket: %s", strerrordesc_np(errno));
+        (void)snprintf(ret_message, MESSAGE_MAX, "cannot make a socket: %s",
+                       strerrordesc_np(errno));
         return -1;
     }
     fork_close_add(fd);
@@ -187,14 +190,13 @@ static int try_address(const struct addrinfo *address, int64_t deadline_ns, int 
     int result = connect_within(fd, address, deadline_ns);
 
     if (result) {
-        (void)snprintf(ret_words, WORDS, "cannot connect: %s", strerrordesc_np(result));
+        (void)snprintf(ret_message, MESSAGE_MAX, "cannot connect: %s", strerrordesc_np(result));
     } else {
         store_tcp_tune(fd);
         result = shake_hands(fd, deadline_ns);
         if (result)
-            (void)snprintf(ret_words, WORDS,
-                           "no store server there? its answer to the handshake: %s",
-                           result == EPROTO ? "a wrong number" : store_tcp_words(result));
+            (void)snprintf(ret_message, MESSAGE_MAX, "the process there is not a store server: %s",
+                           result == EPROTO ? "it sent something else" : store_tcp_message(result));
     }
     if (!result)
         return fd;
@@ -205,7 +207,7 @@ static int try_address(const struct addrinfo *address, int64_t deadline_ns, int 
 
 /* All addresses of the host, once. */
 static int try_host(const char *host, uint16_t port, int64_t deadline_ns, int *ret_error,
-                    char ret_words[WORDS])
+                    char ret_message[MESSAGE_MAX])
 {
     struct addrinfo *addresses;
     const int code = resolve(host, port, false, deadline_ns, &addresses);
@@ -213,20 +215,20 @@ static int try_host(const char *host, uint16_t port, int64_t deadline_ns, int *r
 
     *ret_error = 0;
     if (code) {
-        (void)snprintf(ret_words, WORDS, "cannot find the host: %s", resolve_words(code));
+        (void)snprintf(ret_message, MESSAGE_MAX, "cannot find the host: %s", gai_strerror(code));
         return -1;
     }
     for (const struct addrinfo *address = addresses; address && fd < 0;
          address = address->ai_next) {
         const int64_t share = clock_deadline_ms(address->ai_next ? ONE_OF_MANY_MS : ONE_TRY_MS);
-        char words[WORDS];
+        char message[MESSAGE_MAX];
         int error;
 
-        fd = try_address(address, share < deadline_ns ? share : deadline_ns, &error, words);
+        fd = try_address(address, share < deadline_ns ? share : deadline_ns, &error, message);
         /* A family that this host lacks tells nothing of the server: other reasons are better. */
         if (fd < 0 && (!*ret_error || error != EAFNOSUPPORT)) {
             *ret_error = error;
-            memcpy(ret_words, words, WORDS);
+            memcpy(ret_message, message, MESSAGE_MAX);
         }
     }
     freeaddrinfo(addresses);
@@ -263,13 +265,13 @@ static bool nobody_serves(int error)
            error == STORE_TCP_ENDED;
 }
 
-/* What a user takes for the address of another host. */
+/* The advice for a host name that users often take for another host's. */
 static const char *hint(const char *host)
 {
     return strncmp(host, "127.", 4) != 0 && strcmp(host, "localhost") != 0 &&
                    strcmp(host, "::1") != 0
                ? ""
-               : " (this host itself; on another host give an address of the one that serves)";
+               : " (this host itself; if another host serves the store, give its address)";
 }
 
 tutti_status store_tcp_connect(const char *host, uint16_t port, const char *server,
@@ -278,17 +280,17 @@ tutti_status store_tcp_connect(const char *host, uint16_t port, const char *serv
     const int64_t warn_ns = clock_deadline_ms(WARN_AFTER_MS);
     int pause_ms = FIRST_PAUSE_MS, error;
     bool warned = false;
-    char words[WORDS] = "";
+    char message[MESSAGE_MAX] = "";
 
     for (;;) {
-        const int fd = try_host(host, port, time->deadline_ns, &error, words);
+        const int fd = try_host(host, port, time->deadline_ns, &error, message);
 
         if (fd >= 0) {
             *ret_fd = fd;
             return TUTTI_OK;
         }
         if (!worth_retrying(error))
-            return error_set(TUTTI_ERR_SYSTEM, "store at %s:%u: %s", host, port, words);
+            return error_set(TUTTI_ERR_SYSTEM, "store at %s:%u: %s", host, port, message);
         if (clock_now_ns() >= time->deadline_ns && server && nobody_serves(error))
             return store_server_lost(server);
         if (clock_now_ns() >= time->deadline_ns)
@@ -296,10 +298,10 @@ tutti_status store_tcp_connect(const char *host, uint16_t port, const char *serv
                 TUTTI_ERR_TIMEOUT,
                 "no store at %s:%u within %" PRId64
                 " ms; the last try: %s. Is its server running, and is this its address?",
-                host, port, time->ms, words);
+                host, port, time->ms, message);
         if (!warned && clock_now_ns() >= warn_ns) {
             log_line(LOG_WARN, -1, "still trying to reach the store at %s:%u%s: %s", host, port,
-                     hint(host), words);
+                     hint(host), message);
             warned = true;
         }
         pause_before_retry(&pause_ms, time->deadline_ns);

@@ -11,17 +11,17 @@ enum { /* results of store_tcp_send() and store_tcp_receive() that are no errno 
 };
 
 /* Move what is left of `size` bytes by a socket that does not block, and count them in the last
- * argument, so that who was late may go on. 0, one of the above, or an errno. */
+ * argument, so that a caller whose deadline passed may go on. 0, one of the above, or an errno. */
 int store_tcp_send(int fd, const void *data, size_t size, int64_t deadline_ns, size_t *sent);
 int store_tcp_receive(int fd, void *ret_data, size_t size, int64_t deadline_ns, size_t *received);
-/* The words of such a result. */
-const char *store_tcp_words(int result);
+/* The message of such a result. */
+const char *store_tcp_message(int result);
 
 /*
  * Connects to a store server, shows the magic and sees the answer to a ping. Starts over, after a
  * pause, while the server is not there or refuses, until the deadline; so a client may start before
- * its server. PEER_LOST: nothing listened there, or what did ended the connection, and `server`,
- * who serves it in words, was known; NULL: not known, and that is a TIMEOUT as others are.
+ * its server. PEER_LOST: nothing listened there, or the listener ended the connection, and `server`
+ * says who serves the store. With `server` NULL that is a TIMEOUT instead.
  */
 tutti_status store_tcp_connect(const char *host, uint16_t port, const char *server,
                                const struct store_time *time, int *ret_fd);

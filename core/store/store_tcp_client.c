@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/fork_close.h"
+#include "base/fork.h"
 #include "base/text.h"
 #include "store/store.h"
 #include "store/store_tcp.h"
@@ -30,7 +30,7 @@
 
 enum { KEEP_REQUEST = 64 << 10, HOST_ROOM = 256 };
 
-/* What of the answer to the last request has not been read. */
+/* The unread part of the answer to the last request. */
 struct due {
     size_t bytes;  /* that come next */
     size_t values; /* behind them, each with its length in front */
@@ -62,7 +62,7 @@ static tutti_status lose(struct tcp_store *tcp, const char *why)
 static tutti_status io_error(struct tcp_store *tcp, int result, const struct store_time *time)
 {
     if (result != STORE_TCP_LATE)
-        return lose(tcp, store_tcp_words(result));
+        return lose(tcp, store_tcp_message(result));
     return error_set(TUTTI_ERR_TIMEOUT, "the store at %s:%u did not answer within %" PRId64 " ms",
                      tcp->host, tcp->port, time->ms);
 }
@@ -125,7 +125,7 @@ static tutti_status drop_cancelled(struct tcp_store *tcp, const struct store_tim
                : lose(tcp, "it broke the protocol: an unknown answer to CANCEL_WAIT");
 }
 
-/* What a call that gave up has left. */
+/* Reads the answers that a call which gave up has left. */
 static tutti_status settle(struct tcp_store *tcp, const struct store_time *time)
 {
     tutti_status status = send_rest(tcp, time);
@@ -144,10 +144,10 @@ static tutti_status check_quiet(struct tcp_store *tcp)
     const ssize_t n = recv(tcp->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 
     if (n > 0)
-        return lose(tcp, "it broke the protocol: an answer that nobody asked for");
+        return lose(tcp, "it broke the protocol: an unexpected answer");
     if (n == 0)
-        return lose(tcp, store_tcp_words(STORE_TCP_ENDED));
-    return errno == EAGAIN || errno == EINTR ? TUTTI_OK : lose(tcp, store_tcp_words(errno));
+        return lose(tcp, store_tcp_message(STORE_TCP_ENDED));
+    return errno == EAGAIN || errno == EINTR ? TUTTI_OK : lose(tcp, store_tcp_message(errno));
 }
 
 /* Takes the turn and begins a request. */
@@ -169,34 +169,35 @@ static tutti_status begin(struct tcp_store *tcp, const struct store_time *time)
     return status;
 }
 
-static tutti_status end(struct tcp_store *tcp, tutti_status status)
-{
-    store_turn_give(&tcp->turn);
-    return status;
-}
-
-static void start_request(struct tcp_store *tcp, enum store_opcode opcode)
-{
-    store_buffer_clear(&tcp->request, KEEP_REQUEST);
-    tcp->request.failed = tcp->request.full = false;
-    tcp->sent = 0;
-    store_buffer_put_u8(&tcp->request, (uint8_t)opcode);
-}
-
-static void put_key(struct tcp_store *tcp, const char *key)
+static void put_key(struct store_buffer *request, const char *key)
 {
     const size_t size = strlen(key);
 
-    store_buffer_put_u64(&tcp->request, size + 1);
-    store_buffer_put_u8(&tcp->request, '/');
-    store_buffer_put(&tcp->request, key, size);
+    store_buffer_put_u64(request, size + 1);
+    store_buffer_put_u8(request, '/');
+    store_buffer_put(request, key, size);
 }
 
-static void put_keys(struct tcp_store *tcp, const char *const *keys, size_t count)
+/* Begins the request of a call, as `opcode`: calls that get values wait for their keys first. */
+static void put_request(struct tcp_store *tcp, enum store_opcode opcode,
+                        const struct store_call *call)
 {
-    store_buffer_put_u64(&tcp->request, count);
-    for (size_t i = 0; i < count && !tcp->request.failed; i++)
-        put_key(tcp, keys[i]);
+    struct store_buffer *request = &tcp->request;
+
+    store_buffer_clear(request, KEEP_REQUEST);
+    request->failed = request->full = false;
+    tcp->sent = 0;
+    store_buffer_put_u8(request, (uint8_t)opcode);
+    if (opcode == STORE_CHECK || opcode == STORE_WAIT || opcode == STORE_MULTI_GET)
+        store_buffer_put_u64(request, call->count);
+    for (size_t i = 0; i < call->count && !request->failed; i++)
+        put_key(request, call->keys[i]);
+    if (opcode == STORE_COMPARE_SET)
+        store_buffer_put_bytes(request, call->expected);
+    if (opcode == STORE_COMPARE_SET || opcode == STORE_SET || opcode == STORE_APPEND)
+        store_buffer_put_bytes(request, call->value);
+    if (opcode == STORE_ADD)
+        store_buffer_put_u64(request, (uint64_t)call->delta);
 }
 
 /* Sends the request, which is answered by `bytes` or by `values`. */
@@ -218,14 +219,32 @@ static tutti_status send_request(struct tcp_store *tcp, const struct store_time 
     return send_rest(tcp, time);
 }
 
-static tutti_status receive_i64(struct tcp_store *tcp, const struct store_time *time,
-                                int64_t *ret_value)
+/* Sends the request and receives its answer of `size` bytes. */
+static tutti_status exchange(struct tcp_store *tcp, const struct store_time *time, void *ret_answer,
+                             size_t size)
+{
+    tutti_status status = send_request(tcp, time, size, 0);
+
+    return status ? status : receive(tcp, ret_answer, size, time);
+}
+
+/* A request that a number answers. */
+static tutti_status exchange_number(struct tcp_store *tcp, struct store_call *call)
 {
     uint8_t bytes[8];
-    tutti_status status = receive(tcp, bytes, sizeof bytes, time);
 
+    put_request(tcp, call->opcode, call);
+
+    tutti_status status = exchange(tcp, &call->time, bytes, sizeof bytes);
+
+    if (status == TUTTI_ERR_STORE && call->opcode == STORE_ADD)
+        /* the one answer that a server has for it */
+        return error_prefix("adding to \"/%.*s\" (is its value a number?)",
+                            TEXT_CUT(call->keys[0], 100));
     if (!status)
-        *ret_value = (int64_t)store_load_u64(bytes);
+        call->number = (int64_t)store_load_u64(bytes);
+    if (call->opcode == STORE_DELETE_KEY)
+        call->number = call->number > 0;
     return status;
 }
 
@@ -249,38 +268,116 @@ static tutti_status receive_value(struct tcp_store *tcp, const struct store_time
 }
 
 /* The time of a wait is up: tells the server, and leaves the answer to the next call. */
-static tutti_status give_up(struct tcp_store *tcp, const char *const *keys, size_t count,
-                            const struct store_time *time)
+static tutti_status give_up(struct tcp_store *tcp, const struct store_call *call)
 {
-    char names[STORE_NAMES_ROOM];
-
     store_buffer_put_u8(&tcp->request, STORE_CANCEL_WAIT);
     tcp->due = (struct due){.cancelled = true};
     if (tcp->request.failed)
         (void)lose(tcp, "a wait could not be cancelled");
     else
-        (void)send_rest(tcp, time);
-    return error_set(TUTTI_ERR_TIMEOUT, "waited %" PRId64 " ms for %s in the store at %s:%u",
-                     time->ms, store_name_keys(names, keys, count), tcp->host, tcp->port);
+        (void)send_rest(tcp, &call->time);
+    return store_keys_missing(call, "the store at %s:%u", tcp->host, tcp->port);
 }
 
-static tutti_status wait_for_keys(struct tcp_store *tcp, const char *const *keys, size_t count,
-                                  const struct store_time *time)
+static tutti_status wait_for_keys(struct tcp_store *tcp, const struct store_call *call)
 {
     uint8_t answer;
 
-    start_request(tcp, STORE_WAIT);
-    put_keys(tcp, keys, count);
+    put_request(tcp, STORE_WAIT, call);
 
-    tutti_status status = send_request(tcp, time, 1, 0);
+    tutti_status status = exchange(tcp, &call->time, &answer, 1);
 
-    if (!status)
-        status = receive(tcp, &answer, 1, time);
     if (status)
-        return status == TUTTI_ERR_TIMEOUT ? give_up(tcp, keys, count, time) : status;
+        return status == TUTTI_ERR_TIMEOUT ? give_up(tcp, call) : status;
     return answer == STORE_REPLY_READY
                ? TUTTI_OK
                : lose(tcp, "it broke the protocol: an unknown answer to WAIT");
+}
+
+/* SET and APPEND are not answered. A ping behind them is, so that the value is there, for every
+ * other client, when the call returns. */
+static tutti_status write_value(struct tcp_store *tcp, const struct store_call *call)
+{
+    const uint32_t nonce = ++tcp->pings;
+    uint8_t answer[4];
+
+    put_request(tcp, call->opcode, call);
+    store_buffer_put_u8(&tcp->request, STORE_PING);
+    store_buffer_put_u32(&tcp->request, nonce);
+
+    tutti_status status = exchange(tcp, &call->time, answer, sizeof answer);
+
+    return !status && store_load_u32(answer) != nonce
+               ? lose(tcp, "it broke the protocol: a wrong answer to PING")
+               : status;
+}
+
+/* Sends the request and receives its answer of `count` values. */
+static tutti_status exchange_values(struct tcp_store *tcp, const struct store_call *call,
+                                    size_t count)
+{
+    size_t received = 0;
+
+    put_request(tcp, call->opcode, call);
+
+    tutti_status status = send_request(tcp, &call->time, 0, count);
+
+    while (!status && received < count) {
+        status = receive_value(tcp, &call->time, &call->ret_values[received]);
+        received += !status;
+    }
+    while (status && received > 0)
+        tutti_store_value_free(&call->ret_values[--received]);
+    return status;
+}
+
+static tutti_status check(struct tcp_store *tcp, struct store_call *call)
+{
+    uint8_t answer;
+
+    put_request(tcp, call->opcode, call);
+
+    tutti_status status = exchange(tcp, &call->time, &answer, 1);
+
+    if (!status && answer != STORE_REPLY_PRESENT && answer != STORE_REPLY_MISSING)
+        status = lose(tcp, "it broke the protocol: an unknown answer to CHECK");
+    call->number = !status && answer == STORE_REPLY_PRESENT;
+    return status;
+}
+
+static tutti_status call_in_turn(struct tcp_store *tcp, struct store_call *call)
+{
+    tutti_status status = TUTTI_OK;
+
+    switch (call->opcode) {
+    case STORE_SET:
+    case STORE_APPEND:
+        return write_value(tcp, call);
+    case STORE_WAIT:
+        return wait_for_keys(tcp, call);
+    case STORE_GET:
+    case STORE_MULTI_GET:
+        status = wait_for_keys(tcp, call);
+        return status ? status : exchange_values(tcp, call, call->count);
+    case STORE_COMPARE_SET:
+        return exchange_values(tcp, call, 1);
+    case STORE_CHECK:
+        return check(tcp, call);
+    default: /* STORE_ADD, STORE_DELETE_KEY, STORE_GETNUMKEYS */
+        return exchange_number(tcp, call);
+    }
+}
+
+static tutti_status tcp_call(tutti_store *store, struct store_call *call)
+{
+    struct tcp_store *tcp = (struct tcp_store *)store;
+    tutti_status status = begin(tcp, &call->time);
+
+    if (status)
+        return status;
+    status = call_in_turn(tcp, call);
+    store_turn_give(&tcp->turn);
+    return status;
 }
 
 static void tcp_close(tutti_store *store)
@@ -291,190 +388,6 @@ static void tcp_close(tutti_store *store)
     store_buffer_free(&tcp->request);
     store_turn_destroy(&tcp->turn);
     free(tcp);
-}
-
-/* SET and APPEND are not answered. A ping behind them is, so that the value is there, for every
- * other client, when the call returns. */
-static tutti_status write_value(tutti_store *store, enum store_opcode opcode, const char *key,
-                                struct store_slice value, const struct store_time *time)
-{
-    struct tcp_store *tcp = (struct tcp_store *)store;
-    uint8_t answer[4];
-    tutti_status status = begin(tcp, time);
-
-    if (status)
-        return status;
-
-    const uint32_t nonce = ++tcp->pings;
-
-    start_request(tcp, opcode);
-    put_key(tcp, key);
-    store_buffer_put_bytes(&tcp->request, value);
-    store_buffer_put_u8(&tcp->request, STORE_PING);
-    store_buffer_put_u32(&tcp->request, nonce);
-    status = send_request(tcp, time, sizeof answer, 0);
-    if (!status)
-        status = receive(tcp, answer, sizeof answer, time);
-    if (!status && store_load_u32(answer) != nonce)
-        status = lose(tcp, "it broke the protocol: a wrong answer to PING");
-    return end(tcp, status);
-}
-
-static tutti_status tcp_set(tutti_store *store, const char *key, struct store_slice value,
-                            const struct store_time *time)
-{
-    return write_value(store, STORE_SET, key, value, time);
-}
-
-static tutti_status tcp_append(tutti_store *store, const char *key, struct store_slice value,
-                               const struct store_time *time)
-{
-    return write_value(store, STORE_APPEND, key, value, time);
-}
-
-static tutti_status tcp_get(tutti_store *store, const char *key, const struct store_time *time,
-                            tutti_store_value *ret_value)
-{
-    struct tcp_store *tcp = (struct tcp_store *)store;
-    tutti_status status = begin(tcp, time);
-
-    if (status)
-        return status;
-    status = wait_for_keys(tcp, &key, 1, time);
-    if (!status) {
-        start_request(tcp, STORE_GET);
-        put_key(tcp, key);
-        status = send_request(tcp, time, 0, 1);
-    }
-    if (!status)
-        status = receive_value(tcp, time, ret_value);
-    return end(tcp, status);
-}
-
-static tutti_status tcp_add(tutti_store *store, const char *key, int64_t delta,
-                            const struct store_time *time, int64_t *ret_value)
-{
-    struct tcp_store *tcp = (struct tcp_store *)store;
-    tutti_status status = begin(tcp, time);
-
-    if (status)
-        return status;
-    start_request(tcp, STORE_ADD);
-    put_key(tcp, key);
-    store_buffer_put_u64(&tcp->request, (uint64_t)delta);
-    status = send_request(tcp, time, sizeof *ret_value, 0);
-    if (!status)
-        status = receive_i64(tcp, time, ret_value);
-    if (status == TUTTI_ERR_STORE) /* the one answer that a server has for it */
-        error_prefix("adding to \"/%.*s\" (is its value a number?)", TEXT_CUT(key, 100));
-    return end(tcp, status);
-}
-
-static tutti_status tcp_compare_set(tutti_store *store, const char *key,
-                                    struct store_slice expected, struct store_slice desired,
-                                    const struct store_time *time, tutti_store_value *ret_value)
-{
-    struct tcp_store *tcp = (struct tcp_store *)store;
-    tutti_status status = begin(tcp, time);
-
-    if (status)
-        return status;
-    start_request(tcp, STORE_COMPARE_SET);
-    put_key(tcp, key);
-    store_buffer_put_bytes(&tcp->request, expected);
-    store_buffer_put_bytes(&tcp->request, desired);
-    status = send_request(tcp, time, 0, 1);
-    if (!status)
-        status = receive_value(tcp, time, ret_value);
-    return end(tcp, status);
-}
-
-static tutti_status tcp_check(tutti_store *store, const char *const *keys, size_t count,
-                              const struct store_time *time, bool *ret_present)
-{
-    struct tcp_store *tcp = (struct tcp_store *)store;
-    tutti_status status = begin(tcp, time);
-    uint8_t answer;
-
-    if (status)
-        return status;
-    start_request(tcp, STORE_CHECK);
-    put_keys(tcp, keys, count);
-    status = send_request(tcp, time, sizeof answer, 0);
-    if (!status)
-        status = receive(tcp, &answer, 1, time);
-    if (!status && answer != STORE_REPLY_PRESENT && answer != STORE_REPLY_MISSING)
-        status = lose(tcp, "it broke the protocol: an unknown answer to CHECK");
-    if (!status)
-        *ret_present = answer == STORE_REPLY_PRESENT;
-    return end(tcp, status);
-}
-
-static tutti_status tcp_wait(tutti_store *store, const char *const *keys, size_t count,
-                             const struct store_time *time)
-{
-    struct tcp_store *tcp = (struct tcp_store *)store;
-    tutti_status status = begin(tcp, time);
-
-    return status ? status : end(tcp, wait_for_keys(tcp, keys, count, time));
-}
-
-static tutti_status tcp_multi_get(tutti_store *store, const char *const *keys, size_t count,
-                                  const struct store_time *time, tutti_store_value *ret_values)
-{
-    struct tcp_store *tcp = (struct tcp_store *)store;
-    tutti_status status = begin(tcp, time);
-    size_t received = 0;
-
-    if (status)
-        return status;
-    status = wait_for_keys(tcp, keys, count, time);
-    if (!status) {
-        start_request(tcp, STORE_MULTI_GET);
-        put_keys(tcp, keys, count);
-        status = send_request(tcp, time, 0, count);
-    }
-    while (!status && received < count) {
-        status = receive_value(tcp, time, &ret_values[received]);
-        received += !status;
-    }
-    while (status && received > 0)
-        tutti_store_value_free(&ret_values[--received]);
-    return end(tcp, status);
-}
-
-static tutti_status tcp_remove(tutti_store *store, const char *key, const struct store_time *time,
-                               bool *ret_existed)
-{
-    struct tcp_store *tcp = (struct tcp_store *)store;
-    tutti_status status = begin(tcp, time);
-    int64_t removed;
-
-    if (status)
-        return status;
-    start_request(tcp, STORE_DELETE_KEY);
-    put_key(tcp, key);
-    status = send_request(tcp, time, sizeof removed, 0);
-    if (!status)
-        status = receive_i64(tcp, time, &removed);
-    if (!status)
-        *ret_existed = removed > 0;
-    return end(tcp, status);
-}
-
-static tutti_status tcp_num_keys(tutti_store *store, const struct store_time *time,
-                                 int64_t *ret_count)
-{
-    struct tcp_store *tcp = (struct tcp_store *)store;
-    tutti_status status = begin(tcp, time);
-
-    if (status)
-        return status;
-    start_request(tcp, STORE_GETNUMKEYS);
-    status = send_request(tcp, time, sizeof *ret_count, 0);
-    if (!status)
-        status = receive_i64(tcp, time, ret_count);
-    return end(tcp, status);
 }
 
 static void tcp_local_address(tutti_store *store, char ret_address[STORE_ADDRESS_ROOM])
@@ -492,21 +405,19 @@ static tutti_status open_client(const struct store_ops *ops, const char *host, u
                                 const char *server, const struct store_time *time,
                                 tutti_store **ret_store)
 {
-    struct tcp_store *tcp = calloc(1, sizeof *tcp);
+    struct tcp_store *tcp = store_new(sizeof *tcp, ops);
 
     if (!tcp)
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a store");
-    store_init(&tcp->base, ops);
+        return TUTTI_ERR_NO_MEMORY;
     tcp->request.limit = STORE_WIRE_MAX_REQUEST;
     tcp->port = port;
     memcpy(tcp->host, host, strlen(host) + 1);
-    tutti_status status = store_turn_init(&tcp->turn);
-    if (!status) {
-        status = store_tcp_connect(host, port, server, time, &tcp->fd);
-        if (status)
-            store_turn_destroy(&tcp->turn);
-    }
+    store_turn_init(&tcp->turn);
+
+    tutti_status status = store_tcp_connect(host, port, server, time, &tcp->fd);
+
     if (status) {
+        store_turn_destroy(&tcp->turn);
         free(tcp);
         return status;
     }
@@ -524,16 +435,8 @@ static tutti_status tcp_clone(tutti_store *store, const struct store_time *time,
 
 static const struct store_ops tcp_ops = {
     .close = tcp_close,
-    .set = tcp_set,
-    .get = tcp_get,
-    .add = tcp_add,
-    .compare_set = tcp_compare_set,
-    .check = tcp_check,
-    .wait = tcp_wait,
-    .multi_get = tcp_multi_get,
-    .append = tcp_append,
-    .remove = tcp_remove,
-    .num_keys = tcp_num_keys,
+    .call = tcp_call,
+    .has_multi_get = true,
     .clone = tcp_clone,
     .local_address = tcp_local_address,
 };
@@ -547,9 +450,8 @@ tutti_status store_open_member(const char *host, uint16_t port, const char *serv
     if (status)
         return status;
     if (!host || !*host || !ret_store || !port)
-        return error_set(
-            TUTTI_ERR_INVALID_ARGUMENT,
-            "a tcp store wants a host, a port that is not 0 and a place for the result");
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "host and ret_store must not be NULL, and port must not be 0");
     if (strlen(host) >= HOST_ROOM)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the host name \"%.*s…\" is too long",
                          TEXT_CUT(host, 32));

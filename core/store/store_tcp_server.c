@@ -27,7 +27,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/fork_close.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/resolve.h"
 #include "base/text.h"
@@ -67,7 +67,7 @@ struct tutti_store_server {
     struct store_map *map;
     struct connections half_open, open, dirty, closed;
     unsigned half_open_count;
-    _Atomic unsigned open_count; /* for who waits for them to leave */
+    _Atomic unsigned open_count; /* for store_server_drain() */
     bool accepting;
     bool short_of_descriptors; /* said so already */
     int64_t resume_ns;         /* when accepting is tried again */
@@ -129,7 +129,7 @@ static void hang_up(struct connection *connection, const char *why)
     if (connection->dirty)
         TAILQ_REMOVE(&server->dirty, connection, dirty_link);
     connection->dirty = false;
-    /* Where a child that was forked this moment holds it too, closing it would not end its events. */
+    /* If a child that was forked this moment holds it too, closing it would not end its events. */
     (void)epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, connection->fd, NULL);
     fork_close_now(connection->fd);
     connection->fd = -1;
@@ -219,12 +219,12 @@ static void receive(struct connection *connection)
         return;
     }
     if (store_session_feed(&connection->session, server->received, (size_t)n)) {
-        /* What was asked before the mistake is answered. */
+        /* Requests before the mistake are answered. */
         if (send_replies(connection))
             hang_up(connection, error_message());
         return;
     }
-    if (connection->half_open && store_session_validated(&connection->session))
+    if (connection->half_open && connection->session.wire.validated)
         enter_open(connection);
     make_dirty(&connection->session);
 }
@@ -291,8 +291,8 @@ static void accept_clients(struct tutti_store_server *server)
     set_accepting(server, false);
 }
 
-/* Closes who has not shown the magic in time, frees what was closed, accepts again when it can. What has
- * come is read first: this process may have been stopped while it came. */
+/* Closes connections that have not shown the magic in time, frees what was closed, accepts again
+ * when it can. What has come is read first: this process may have been stopped while it came. */
 static void tidy(struct tutti_store_server *server)
 {
     struct connection *connection;
@@ -301,7 +301,7 @@ static void tidy(struct tutti_store_server *server)
            connection->deadline_ns <= clock_now_ns()) {
         serve_connection(connection, EPOLLIN);
         if (connection->half_open)
-            hang_up(connection, "it did not begin as a store's client in time");
+            hang_up(connection, "it sent no request in time");
     }
     while ((connection = TAILQ_FIRST(&server->closed))) {
         TAILQ_REMOVE(&server->closed, connection, link);
@@ -363,7 +363,7 @@ static void server_free(struct tutti_store_server *server)
 
 static tutti_status prepare_socket(int fd, uint16_t *ret_port)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t size = sizeof address;
 
     if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ||
@@ -374,7 +374,7 @@ static tutti_status prepare_socket(int fd, uint16_t *ret_port)
     else if (address.ss_family == AF_INET6)
         *ret_port = ntohs(((struct sockaddr_in6 *)&address)->sin6_port);
     else
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the store server wants a TCP socket");
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the store server needs a TCP socket");
     return TUTTI_OK;
 }
 
@@ -463,14 +463,13 @@ tutti_status tutti_store_server_start(const char *address, uint16_t port,
     struct addrinfo *addresses;
 
     if (!address || !*address || !ret_server)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "a store server wants an address to bind and a place for the result");
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "address and ret_server must not be NULL");
 
     const int code = resolve(address, port, true, clock_deadline_ms(RESOLVE_MS), &addresses);
 
     if (code)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "a store server cannot bind to \"%.*s\": %s",
-                         TEXT_CUT(address, 200), resolve_words(code));
+                         TEXT_CUT(address, 200), gai_strerror(code));
 
     const int fd = bind_first(addresses);
     const int error = errno;

@@ -1,49 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A turn is held over a whole call of a store, with its I/O, and taken under the caller's deadline. A mutex
+ * held as long could not be given up in time, so `taken` is a flag and the mutex guards only the flag.
+ */
 #include <inttypes.h>
 
-#include "base/clock.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "store/store.h"
 
-tutti_status store_condition_init(pthread_cond_t *condition)
-{
-    pthread_condattr_t attributes;
-    int error = pthread_condattr_init(&attributes);
-
-    if (!error) {
-        error = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        if (!error)
-            error = pthread_cond_init(condition, &attributes);
-        pthread_condattr_destroy(&attributes);
-    }
-    return error ? error_set_errno(TUTTI_ERR_SYSTEM, error, "cannot make a condition variable")
-                 : TUTTI_OK;
-}
-
-bool store_condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t deadline_ns)
-{
-    const struct timespec until = {.tv_sec = (time_t)(deadline_ns / CLOCK_NS_PER_S),
-                                   .tv_nsec = (long)(deadline_ns % CLOCK_NS_PER_S)};
-
-    return pthread_cond_timedwait(condition, mutex, &until) == 0 || clock_now_ns() < deadline_ns;
-}
-
-tutti_status store_turn_init(struct store_turn *turn)
+void store_turn_init(struct store_turn *turn)
 {
     turn->taken = false;
-
-    tutti_status status = store_condition_init(&turn->free);
-
-    if (status)
-        return status;
-
-    int error = pthread_mutex_init(&turn->mutex, NULL);
-
-    if (error) {
-        pthread_cond_destroy(&turn->free);
-        return error_set_errno(TUTTI_ERR_SYSTEM, error, "cannot make a mutex");
-    }
-    return TUTTI_OK;
+    thread_condition_init(&turn->free);
+    pthread_mutex_init(&turn->mutex, NULL);
 }
 
 void store_turn_destroy(struct store_turn *turn)
@@ -58,7 +28,7 @@ tutti_status store_turn_take(struct store_turn *turn, const struct store_time *t
 
     pthread_mutex_lock(&turn->mutex);
     while (turn->taken && in_time)
-        in_time = store_condition_wait(&turn->free, &turn->mutex, time->deadline_ns);
+        in_time = thread_condition_wait(&turn->free, &turn->mutex, time->deadline_ns);
 
     const bool ours = !turn->taken;
 
@@ -67,7 +37,7 @@ tutti_status store_turn_take(struct store_turn *turn, const struct store_time *t
     return ours ? TUTTI_OK
                 : error_set(TUTTI_ERR_TIMEOUT,
                             "another thread's call kept this store busy for %" PRId64
-                            " ms; threads that wait for keys want a store object each",
+                            " ms; open a store object for each thread that waits for keys",
                             time->ms);
 }
 

@@ -33,7 +33,7 @@ static tutti_status begin(struct store_wire *wire, uint8_t opcode)
 {
     if (!wire->validated && opcode != STORE_VALIDATE)
         return error_set(TUTTI_ERR_STORE,
-                         "the connection began with byte %u, not as a store's client", opcode);
+                         "the connection began with byte %u, which no store client sends", opcode);
     if (opcode >= STORE_OPCODES || (wire->validated && opcode == STORE_VALIDATE))
         return error_set(TUTTI_ERR_STORE, "unknown opcode %u", opcode);
     wire->fields = request_fields[opcode];
@@ -141,44 +141,19 @@ tutti_status store_wire_next(struct store_wire *wire, struct store_request *ret_
         if (!wire->elements)
             wire->fields++;
     }
-    *ret_request = (struct store_request){
-        .opcode = (enum store_opcode)request[0], .at = request + 1, .end = request + wire->scanned};
+    *ret_request =
+        (struct store_request){.opcode = (enum store_opcode)request[0],
+                               .fields = {.data = request + 1, .size = wire->scanned - 1}};
     wire->start += wire->scanned;
     wire->scanned = 0;
     *ret_whole = true;
     return TUTTI_OK;
 }
 
-void store_wire_free(struct store_wire *wire)
-{
-    store_buffer_free(&wire->in);
-}
-
 struct store_slice store_request_bytes(struct store_request *request)
 {
-    const uint64_t size = store_request_u64(request);
+    const size_t size = (size_t)read_u64(&request->fields);
+    const uint8_t *data = read_bytes(&request->fields, size);
 
-    if (size > (size_t)(request->end - request->at))
-        return (struct store_slice){request->end, 0};
-
-    struct store_slice bytes = {request->at, (size_t)size};
-
-    request->at += size;
-    return bytes;
-}
-
-uint32_t store_request_u32(struct store_request *request)
-{
-    if (request->end - request->at < 4)
-        return 0;
-    request->at += 4;
-    return store_load_u32(request->at - 4);
-}
-
-uint64_t store_request_u64(struct store_request *request)
-{
-    if (request->end - request->at < 8)
-        return 0;
-    request->at += 8;
-    return store_load_u64(request->at - 8);
+    return (struct store_slice){data, data ? size : 0};
 }

@@ -20,6 +20,7 @@
 #include <tutti/status.h>
 #include <tutti/store.h>
 
+#include "base/codec.h"
 #include "store/store_buffer.h"
 
 #define STORE_WIRE_MAGIC 0x3C85F7CEu
@@ -67,18 +68,15 @@ struct store_wire { /* zeroed before first use */
 /* A whole, well-formed request. Valid until the parser is called again. */
 struct store_request {
     enum store_opcode opcode;
-    const uint8_t *at, *end; /* fields that are still to be read */
+    struct reader fields; /* that are still to be read, in their order */
 };
 
 tutti_status store_wire_feed(struct store_wire *wire, const void *data, size_t size);
-/* The next whole request, if `ret_whole`; an error, with words, if the peer broke the protocol. */
+/* The next whole request, if `ret_whole`; an error, with a message, if the peer broke the protocol. */
 tutti_status store_wire_next(struct store_wire *wire, struct store_request *ret_request,
                              bool *ret_whole);
-void store_wire_free(struct store_wire *wire);
 
-/* Read the fields of a request in their order; beyond the last they give zero. */
+/* A field of bytes: a length of 64 bits, then as many. */
 struct store_slice store_request_bytes(struct store_request *request);
-uint32_t store_request_u32(struct store_request *request);
-uint64_t store_request_u64(struct store_request *request);
 
 #endif

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Imports managed tensors of DLPack, both forms. The header of DLPack is not included: programs bring a
+ * version of their own, and the part of its layout that is read here is fixed.
+ *
+ * Ownership passes only on success. The imported tensor keeps the managed one, refers to its shape and
+ * strides, and calls its deleter once, when it is released. Nothing is copied.
+ */
 #include <tutti/dlpack.h>
 
 #include <inttypes.h>

@@ -31,20 +31,16 @@ void tensor_view(const tutti_tensor *tensor, const struct tensor_size *size,
         if (tensor->strides)
             d.stride = tensor->strides[i] * element;
         packed *= d.extent;
-        struct tensor_dimension *inner = n ? &ret_view->dimension[n - 1] : NULL;
+        struct tensor_dimension *inner = n ? &ret_view->dimension[TENSOR_DIMENSIONS - n] : NULL;
         int64_t run;
         if (inner && !__builtin_mul_overflow(inner->stride, inner->extent, &run) && run == d.stride)
             inner->extent *= d.extent;
         else
-            ret_view->dimension[n++] = d;
+            ret_view->dimension[TENSOR_DIMENSIONS - ++n] = d;
     }
     ret_view->dimensions = n;
-    for (int a = 0, b = n - 1; a < b; a++, b--) {
-        struct tensor_dimension swap = ret_view->dimension[a];
-
-        ret_view->dimension[a] = ret_view->dimension[b];
-        ret_view->dimension[b] = swap;
-    }
+    memmove(ret_view->dimension, ret_view->dimension + TENSOR_DIMENSIONS - n,
+            (size_t)n * sizeof *ret_view->dimension);
 }
 
 /* The length of a step, without its direction. */
@@ -72,8 +68,6 @@ bool tensor_view_is_distinct(const struct tensor_view *view)
     }
     return true;
 }
-
-/* ---- the copy ---- */
 
 /* Two dimensions of both sides of the copy. */
 struct plane {
@@ -157,7 +151,7 @@ static void copy(const struct tensor_view *view, char *packed, bool unpack)
     if (last >= 0)
         steps[last] = element;
     for (i = last - 1; i >= 0; i--)
-        steps[i] = steps[i + 1] * view->dimension[i + 1].extent;
+        steps[i] = steps[i + 1] * view->dimension[i + 1].extent; /* NOLINT: both have all places */
     if (last >= 0) {
         p.columns = view->dimension[last].extent;
         *(unpack ? &p.to_column : &p.from_column) = view->dimension[last].stride;

@@ -44,7 +44,7 @@ struct tensor_view {
     struct tensor_dimension dimension[TENSOR_DIMENSIONS];
 };
 
-/* Of a tensor that was measured and has elements. */
+/* Fills in the view of a tensor that was measured and has elements. */
 void tensor_view(const tutti_tensor *tensor, const struct tensor_size *size,
                  struct tensor_view *ret_view);
 

@@ -16,13 +16,6 @@ struct packed {
     alignas(ALIGNMENT) char data[];
 };
 
-static struct packed *packed_new(uint64_t bytes)
-{
-    uint64_t whole = (sizeof(struct packed) + bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-
-    return whole <= PTRDIFF_MAX ? aligned_alloc(ALIGNMENT, whole) : NULL;
-}
-
 tutti_status packed_add(const tutti_tensor *tensor, const struct tensor_size *size,
                         const char *what, enum tensor_use use, struct packed **list,
                         void **ret_data)
@@ -35,7 +28,9 @@ tutti_status packed_add(const tutti_tensor *tensor, const struct tensor_size *si
                          "%s is written, but by its strides several of its elements may lie in one "
                          "place; make a contiguous copy of it first",
                          what);
-    struct packed *packed = packed_new(size->bytes);
+    const uint64_t whole =
+        (sizeof(struct packed) + size->bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    struct packed *packed = whole <= PTRDIFF_MAX ? aligned_alloc(ALIGNMENT, whole) : NULL;
     if (!packed)
         return error_set(TUTTI_ERR_NO_MEMORY,
                          "%s is not C-contiguous, and there is no memory for a copy of its %" PRIu64

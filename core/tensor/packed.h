@@ -12,7 +12,7 @@
 
 #include "tensor/layout.h"
 
-/* What the operation does with a tensor on this member. */
+/* The use of a tensor by the operation on this member. */
 enum tensor_use { TENSOR_READ = 1, TENSOR_WRITTEN = 2, TENSOR_BOTH = 3 };
 
 struct packed;

@@ -31,33 +31,30 @@ size_t tutti_dtype_size(tutti_dtype dtype)
     return sizes[code][bits / 8];
 }
 
+static const struct {
+    tutti_dtype dtype;
+    const char *name;
+} dtypes[] = {
+#define ENTRY(NAME, name, code, bits) {TUTTI_##NAME, name},
+    TUTTI_DTYPE_LIST(ENTRY) TUTTI_MOVED_DTYPE_LIST(ENTRY)
+#undef ENTRY
+};
+
+enum { DTYPES = sizeof dtypes / sizeof dtypes[0] };
+
 const char *tutti_dtype_name(tutti_dtype dtype)
 {
-    switch (dtype) {
-#define CASE(NAME, name, code, bits)                                                               \
-    case TUTTI_##NAME:                                                                             \
-        return name;
-        TUTTI_DTYPE_LIST(CASE)
-        TUTTI_MOVED_DTYPE_LIST(CASE)
-#undef CASE
-    default:
-        return "?";
-    }
+    for (int i = 0; i < DTYPES; i++)
+        if (dtypes[i].dtype == dtype)
+            return dtypes[i].name;
+    return "?";
 }
 
 tutti_dtype tutti_dtype_parse(const char *name)
 {
-    static const tutti_dtype known[] = {
-#define ENTRY(NAME, name, code, bits) TUTTI_##NAME,
-        TUTTI_DTYPE_LIST(ENTRY) TUTTI_MOVED_DTYPE_LIST(ENTRY)
-#undef ENTRY
-    };
-
-    if (!name)
-        return 0;
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(name, tutti_dtype_name(known[i])) == 0)
-            return known[i];
+    for (int i = 0; name && i < DTYPES; i++)
+        if (strcmp(name, dtypes[i].name) == 0)
+            return dtypes[i].dtype;
     return 0;
 }
 
@@ -79,7 +76,8 @@ static tutti_status check_fields(const tutti_tensor *tensor, uint64_t *ret_eleme
     if (!tensor)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the tensor is NULL");
     if (tensor->ndim < 0)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the tensor's ndim is %" PRId32, tensor->ndim);
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "the tensor's ndim is %" PRId32 "; it must not be negative", tensor->ndim);
     if (tensor->ndim > TUTTI_NDIM_MAX)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "the tensor's ndim is %" PRId32 "; %d dimensions are the most",
@@ -87,6 +85,10 @@ static tutti_status check_fields(const tutti_tensor *tensor, uint64_t *ret_eleme
     if (tensor->ndim > 0 && !tensor->shape)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "the tensor's shape is NULL, but its ndim is %" PRId32, tensor->ndim);
+    if (!tensor->dtype)
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "no operation takes the tensor's dtype, which is 0: set it "
+                         "to TUTTI_F32 or another of <tutti/tensor.h>");
     *ret_element = tutti_dtype_size(tensor->dtype);
     if (*ret_element == 0)
         return error_set(TUTTI_ERR_UNSUPPORTED,
@@ -110,7 +112,9 @@ static tutti_status count_elements(const tutti_tensor *tensor, struct tensor_siz
 
         if (extent < 0)
             return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                             "the tensor's extent %" PRId32 " is %" PRId64, i, extent);
+                             "the tensor's shape[%" PRId32 "] is %" PRId64
+                             "; it must not be negative",
+                             i, extent);
         if (tensor->strides && extent != 1)
             contiguous &= (uint64_t)tensor->strides[i] == count;
         empty |= extent == 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the three loops serve: a few sums that go on while the loop does other things. Only the loop
- * differs: it waits for `fd`, and then calls job_look().
+ * The job of the three loops: a few sums that make progress while the loop does other things. Only the
+ * loops differ. Each waits for `fd`, and then calls job_look().
  */
 #ifndef EVENT_LOOPS_JOB_H
 #define EVENT_LOOPS_JOB_H

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A transport for tutti in C++17: messages inside a host over Unix sockets, one connection for each
- * direction, which its sender dials. It goes a step further than ../plugin-template: `progress` moves all
- * peers in one call, and the core sleeps on `wait_fd` until the kernel has news.
+ * A transport for tutti in C++17: messages inside a host over Unix sockets. Each direction has its own
+ * connection, which the sender dials. Beyond ../plugin-template, `progress` moves all peers in one call,
+ * and the core sleeps on `wait_fd` until the kernel has events.
  *
- * No exception leaves this file: the core is C. What can throw (a descriptor that cannot be had, no
- * memory) happens in functions that return a status, inside guarded(); what moves messages neither
- * allocates nor throws. Descriptors and peers are owned by objects, so that a failure half-way leaks
- * nothing.
+ * No exception leaves this file, since the core is C. Functions that may throw (no descriptor, no memory)
+ * return a status and run inside guarded(). Functions that move messages neither allocate nor throw.
+ * Objects own descriptors and peers, so that a failure half-way leaks nothing.
  *
- * The epoll set is edge-triggered: `readable` and `writable` say what was heard and not yet used up, so a
- * peer whose message nobody receives does not keep the process awake.
+ * The epoll set is edge-triggered: `readable` and `writable` keep an event until it is used up. A message
+ * without a receive therefore does not keep the process awake.
  */
 #include "owned.hh"
 
@@ -39,7 +38,7 @@ namespace
 
 using identity = std::array<std::uint8_t, 16>;
 
-/* What guarded() turns into a status and the words for it. */
+/* The exception that guarded() turns into a status and a message. */
 struct failure {
     tutti_status status;
     int error;
@@ -58,7 +57,7 @@ struct source {
     tutti_peer *peer; /* of in and out */
 };
 
-/* Somebody who has connected, and has not said hello or is not known yet. */
+/* A connected process that has not sent its hello, or is not known yet. */
 struct guest {
     source heard{source::kind::guest, nullptr};
     descriptor fd;
@@ -146,7 +145,7 @@ template <typename Action> tutti_status guarded(tutti_endpoint &endpoint, Action
     } catch (const std::bad_alloc &) {
         return endpoint.fail({TUTTI_ERR_NO_MEMORY, 0, "out of memory"});
     } catch (...) {
-        return endpoint.fail({TUTTI_ERR_INTERNAL, 0, "an exception that nobody expected"});
+        return endpoint.fail({TUTTI_ERR_INTERNAL, 0, "an unexpected exception"});
     }
 }
 
@@ -235,7 +234,7 @@ bool tutti_peer::receive_more() noexcept
         return more;
     }
     const bool fits = frame <= s.bytes;
-    if (s.done < frame) { /* one that is too long is read past, to find the one behind it */
+    if (s.done < frame) { /* reads a message that is too long to its end, to find the next */
         std::array<std::uint8_t, 4096> past;
         const std::uint64_t left = frame - s.done;
         const bool more = fits ? read_some(s.data + s.done, left, n)
@@ -326,7 +325,7 @@ void tutti_endpoint::dial(tutti_peer &peer)
     }
     if (!same_user(fd.get()) || send(fd.get(), &greeting, sizeof greeting, MSG_NOSIGNAL) !=
                                     static_cast<ssize_t>(sizeof greeting)) {
-        peer.stop_sending("who answers at its address is not it");
+        peer.stop_sending("another process answered at its address");
         return;
     }
     watch(fd.get(), peer.out_heard, EPOLLOUT | EPOLLRDHUP);
@@ -414,7 +413,7 @@ void tutti_endpoint::listen_to_events()
         accept_guests();
         full = guests.size() == guests_max;
         hear_hellos();
-        full = full && guests.size() < guests_max; /* there is room for who still waits */
+        full = full && guests.size() < guests_max; /* there is room for waiting guests */
     }
     for (const auto &peer : peers) {
         if (peer->deaf && !peer->in && !peer->lost)

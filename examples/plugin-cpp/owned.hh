@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who owns what: descriptors are closed by their object; requests lie in the core's memory and are only
+/* Ownership: descriptors are closed by their object; requests lie in the core's memory and are only
  * queued here, without allocating. */
 #ifndef ONEWAY_OWNED_HH
 #define ONEWAY_OWNED_HH

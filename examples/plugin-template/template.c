@@ -3,15 +3,14 @@
  * A transport for tutti in its seven required functions: messages between the processes of one host
  * over Unix sockets. Copy this folder and make it yours; README.md says how.
  *
- * Each process listens on an abstract socket with a random name, which is its address and leaves
- * nothing behind. Of two processes the one with the smaller name dials, when it first has something
- * to send or to receive. The connection begins with a hello that shows the job's token, so
- * that strays stay out; then it is a stream of frames in each direction, 8 bytes of length and the
- * message.
+ * Each process listens on an abstract socket with a random name. The name is its address, and leaves
+ * no file behind. Of two processes, the one with the smaller name dials when it first has something to
+ * send or to receive. The connection begins with a hello that has the job's token, to keep strangers
+ * out. Then each direction is a stream of frames: 8 bytes of length, and the message.
  *
- * Nothing here matches, reorders or keeps messages: the core does that. What must be right is the
- * order, the length, that no call blocks, and that a peer's end completes its requests: its sends at
- * once, its receives behind what the peer had sent.
+ * The transport does not match, reorder or keep messages: the core does. It must keep order and length,
+ * and no call may block. When a peer ends, its sends complete at once, and its receives after everything
+ * that the peer had sent.
  */
 #define _GNU_SOURCE 1
 
@@ -26,7 +25,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <tutti/plugin.h>
+#include <tutti/plugin_queue.h>
 
 enum {
     ID_BYTES = 16,
@@ -41,9 +40,9 @@ struct hello {
     uint8_t from[ID_BYTES];
 };
 
-/* What this transport keeps in a request while it is not complete. */
-struct pending {
-    tutti_request *next;
+/* The transport's part of a request that is not complete. */
+struct __attribute__((may_alias)) pending {
+    tutti_request_place place; /* first */
     uint8_t *data;
     uint64_t bytes; /* of the message to send; the room to receive into */
     uint64_t done;  /* of these; when sending, frame included */
@@ -51,26 +50,22 @@ struct pending {
 };
 _Static_assert(sizeof(struct pending) <= sizeof(((tutti_request *)0)->opaque), "no room");
 
-struct queue {
-    tutti_request *first, *last;
-};
-
 struct tutti_peer {
     tutti_peer *next;
     tutti_endpoint *endpoint;
-    uint64_t label; /* what the core calls it */
+    uint64_t label; /* the core's number for it */
     uint8_t id[ID_BYTES];
     int fd; /* -1: not connected */
     bool dials;
-    bool told; /* the core, that it is gone */
-    bool deaf; /* nothing can be sent to it any more */
-    bool lost; /* nor received from it */
-    struct queue sends, receives;
+    bool told; /* the core knows that it is gone */
+    bool deaf; /* sends are over */
+    bool lost; /* receives are over, too */
+    tutti_request_queue sends, receives;
     uint64_t frame; /* of the message that arrives */
     uint64_t frame_done;
 };
 
-/* Somebody who has connected and is no peer yet. */
+/* A connected process that is not a peer yet. */
 struct guest {
     int fd; /* -1: free */
     int64_t deadline_ns;
@@ -101,30 +96,28 @@ static struct pending *pending_of(tutti_request *request)
     return (struct pending *)(void *)request->opaque;
 }
 
-static void start(struct queue *queue, tutti_request *request, const void *data, uint64_t bytes)
+static void start(tutti_request_queue *queue, tutti_request *request, const void *data,
+                  uint64_t bytes)
 {
     request->status = TUTTI_ERR_NOT_READY;
     *pending_of(request) =
         (struct pending){.data = (uint8_t *)(uintptr_t)data, .bytes = bytes, .frame = bytes};
-    if (queue->first)
-        pending_of(queue->last)->next = request;
-    else
-        queue->first = request;
-    queue->last = request;
+    tutti_queue_push(queue, request);
 }
 
-/* Completes the first of the queue. From here on the request and its memory are the core's. */
-static void finish(struct queue *queue, tutti_status status)
+/* Completes the first of the queue. From here on the request and its memory are the core's. With `progress`
+ * this becomes tutti_queue_finish(), which keeps the request until it is reported. */
+static void finish(tutti_request_queue *queue, tutti_status status)
 {
     tutti_request *request = queue->first;
 
-    queue->first = pending_of(request)->next;
+    tutti_queue_remove(request);
     request->status = status;
 }
 
 /*
- * The peer has closed its end: nothing can be sent to it. The connection stays open, because what the peer
- * sent before may lie in it unread; only a read that finds the end of it ends the receives.
+ * The peer has closed its end: sends are over. The connection stays open, because messages that the peer
+ * sent before may still be unread. Only a read that finds the end of the stream ends the receives.
  */
 static void stop_sending(tutti_peer *peer, const char *words)
 {
@@ -152,7 +145,7 @@ static void lose(tutti_peer *peer, const char *words)
 
 /* ---- the stream ---------------------------------------------------------------------------- */
 
-/* How many bytes came, 0: none now, or none any more. `bytes` is not 0. */
+/* Returns the number of bytes read; 0: none now, or the stream has ended. `bytes` is not 0. */
 static uint64_t read_some(tutti_peer *peer, void *to, uint64_t bytes)
 {
     ssize_t n = recv(peer->fd, to, bytes, MSG_DONTWAIT);
@@ -166,8 +159,8 @@ static uint64_t read_some(tutti_peer *peer, void *to, uint64_t bytes)
     return 0;
 }
 
-/* Moves the first receive on; false: nothing more can be read now. A message that is too long for
- * its receive is read to its end, so that the one after it is found. */
+/* Continues the first receive; false: no more bytes can be read now. Reads a message that is too long for
+ * its receive to its end, to find the next one. */
 static bool receive_more(tutti_peer *peer)
 {
     struct pending *p = pending_of(peer->receives.first);
@@ -196,7 +189,7 @@ static bool receive_more(tutti_peer *peer)
     return true;
 }
 
-/* Moves the first send on; false: the socket is full, or gone. */
+/* Continues the first send; false: the socket is full, or gone. */
 static bool send_more(tutti_peer *peer)
 {
     struct pending *p = pending_of(peer->sends.first);

@@ -30,7 +30,7 @@ static int sum_over(tutti_group *group, int rank)
     return number;
 }
 
-/* Who leads the even ranks, as the world calls it. */
+/* The world rank of the first even rank. */
 static int leader_of(tutti_group *evens, tutti_group *world)
 {
     int32_t first = 0, leader;

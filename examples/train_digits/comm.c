@@ -12,7 +12,7 @@
 #define RECORDS 256
 #define KINDS 32
 
-/* Calls that were alike: what was called, and what carried it. */
+/* A group of equal calls: what was called, and its backend. */
 struct kind {
     tutti_record example;
     uint64_t calls;
@@ -151,7 +151,7 @@ bool comm_sum_gradients(struct comm *comm, float *values, size_t count, struct f
     return true;
 }
 
-/* What an engine did itself is recorded as one algorithm, "all_reduce_native". */
+/* An operation that an engine did itself is recorded as one algorithm, "all_reduce_native". */
 bool comm_engine_of_gradients(struct comm *comm, size_t count, const char **ret_engine,
                               struct failure *why)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * All communication of this program; the only file pair that knows tutti. Every call is collective
- * and blocks. A call that fails leaves tutti's own words in `why`.
+ * and blocks. A call that fails leaves tutti's message in `why`.
  */
 #ifndef TRAIN_DIGITS_COMM_H
 #define TRAIN_DIGITS_COMM_H
@@ -13,7 +13,7 @@
 
 #include "failure.h"
 
-/* What this rank has moved. */
+/* The bytes that this rank has moved. */
 struct comm_traffic {
     uint64_t sent;   /* bytes written to connections */
     uint64_t mapped; /* bytes written to memory that other ranks map */
@@ -38,7 +38,7 @@ bool comm_close(struct comm *comm, struct failure *why);
 /** Replaces `values` by their sum over all ranks; timed. */
 bool comm_sum_gradients(struct comm *comm, float *values, size_t count, struct failure *why);
 bool comm_sum(struct comm *comm, double *values, size_t count, struct failure *why);
-/** Tells each rank whether its `values` are rank 0's. */
+/** Checks on each rank whether its `values` are those of rank 0. */
 bool comm_same_as_rank_0(struct comm *comm, const uint64_t *values, size_t count, bool *ret_same,
                          struct failure *why);
 bool comm_barrier(struct comm *comm, struct failure *why);

@@ -43,7 +43,7 @@ static bool check_pair(const struct idx *images, const struct idx *labels, const
     return true;
 }
 
-/* Moves a pair of files' content behind what `data` already holds. */
+/* Appends a pair of files' content to `data`. */
 static bool append(struct data *data, const struct idx *images, const struct idx *labels,
                    const char *path, struct failure *why)
 {

@@ -9,7 +9,7 @@
 #define TYPE_UNSIGNED_BYTE 0x08
 #define READ_CHUNK (1u << 20)
 
-/* zlib's words, or the system's when a system call failed. */
+/* zlib's message, or the system's if a system call failed. */
 static const char *reason(gzFile file)
 {
     int code = Z_OK;
@@ -18,7 +18,7 @@ static const char *reason(gzFile file)
     return code == Z_ERRNO ? strerror(errno) : words;
 }
 
-/* Reads exactly `size` bytes; `what` names them in the words of a failure. */
+/* Reads exactly `size` bytes; `what` names them in the message of a failure. */
 static bool read_bytes(gzFile file, const char *path, const char *what, uint8_t *ret_bytes,
                        size_t size, struct failure *why)
 {

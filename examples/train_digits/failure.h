@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What went wrong, in words: filled where it is noticed, printed once by main(). */
+/* The message of a failure: set where it is found, printed once by main(). */
 #ifndef TRAIN_DIGITS_FAILURE_H
 #define TRAIN_DIGITS_FAILURE_H
 
@@ -7,7 +7,7 @@ struct failure {
     char words[1024];
 };
 
-/** Sets the words and returns false, so that `return failure_set(why, …)` reports and leaves. */
+/** Sets the message and returns false, so that `return failure_set(why, …)` reports and leaves. */
 _Bool failure_set(struct failure *why, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

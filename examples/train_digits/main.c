@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * train_digits: trains a classifier of handwritten digits on all ranks together, after PyTorch's
- * distributed tutorial, in plain C on tutti's public API. To read it: train.c is the training loop,
- * share.c says who trains on what, comm.c holds every call to tutti, net.c and layers.c the net.
+ * distributed tutorial, in plain C on tutti's public API. train.c is the training loop, share.c divides
+ * the images among the ranks, comm.c has every call to tutti, net.c and layers.c the net.
  *
- * Exit status: 0; 1 when something failed, 2 for a command line that it does not understand. What
- * went wrong is the last line on standard error.
+ * Exit status: 0; 1 after a failure; 2 for a wrong command line. The last line on standard error says what
+ * failed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -123,7 +123,8 @@ static void print_configuration(const struct run *run)
     fflush(stdout);
 }
 
-/* What a step's all_reduce moved, summed over the ranks: to hold against the model's size. */
+/* Reports the bytes of a step's all_reduce, summed over the ranks, to compare with the model's
+ * size. */
 static bool report_traffic(struct run *run, struct failure *why)
 {
     struct comm *comm = &run->comm;
@@ -163,7 +164,7 @@ static bool train_together(struct run *run, struct failure *why)
            (!run->talks || comm_print_carriers(&run->comm, stdout, why));
 }
 
-/* What rank 0 leaves behind, once the others need it no more. */
+/* The files that rank 0 writes when the others no longer need it. */
 static bool leave_results(struct run *run, struct failure *why)
 {
     const struct options *o = &run->options;

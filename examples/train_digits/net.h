@@ -26,7 +26,7 @@ struct net_part_place {
     size_t fan_in;
 };
 
-/* What is chosen for one size of images. */
+/* The settings for one size of images. */
 struct net_profile {
     int side, kernel, padding, channels1, channels2, hidden;
     float dropout; /* share of what is dropped */

@@ -24,8 +24,8 @@ static int terminal_columns(void)
     return said && atoi(said) > 1 ? atoi(said) : COLUMNS_USUAL;
 }
 
-/* What of the bar has room in the line with "[] 123/456 steps"; the line must not wrap, or "\r" would
- * lead back to a part of it only. */
+/* The width of the bar that fits into the line with "[] 123/456 steps". The line must not wrap, or
+ * "\r" would lead back to a part of it only. */
 static int width_of(uint64_t total)
 {
     const int numbers = 2 * snprintf(NULL, 0, "%" PRIu64, total) + (int)sizeof "[] / steps";

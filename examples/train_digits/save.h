@@ -11,7 +11,7 @@
 
 #include "failure.h"
 
-/** Whether a file could be made at `path`, so that nobody trains first and is told afterwards. */
+/** Whether a file could be made at `path`, to fail before the training and not after it. */
 bool save_possible(const char *path, struct failure *why);
 
 bool save_bytes(const char *path, const void *bytes, size_t size, struct failure *why);

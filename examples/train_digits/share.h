@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who trains on what. Each epoch has one order of all images to train on, a function of (seed,
+ * The division of images among ranks. Each epoch has one order of all images to train on, a function of (seed,
  * epoch); step s takes the s-th run of `batch` of them, whatever the number of ranks, and rank r of
  * n takes every n-th of that run, from its r-th on. So the images of a step are the same set for
  * any n, the ranks' shares are disjoint, and together they are complete. The last step of an epoch

@@ -9,7 +9,7 @@
 #include "progress.h"
 #include "share.h"
 
-/* What ranks add up at the end of an epoch. */
+/* The numbers that ranks add up at the end of an epoch. */
 enum total { TRAIN_LOSS, HELD_OUT_RIGHT, COMM_SECONDS, SECONDS, BYTES_SENT, BYTES_MAPPED, TOTALS };
 
 /* One run's working memory. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every collective once, on whole numbers that can be followed by hand; rank 0 prints.
+ * Calls every collective once, on small whole numbers. Rank 0 prints.
  *
  *     cc collectives.c $(pkg-config --cflags --libs tutti) -o collectives
  *     tutti run -n 4 ./collectives
@@ -22,7 +22,7 @@ static void must(tutti_status status)
 
 static int rank;
 
-/* What rank 0 holds now. */
+/* Shows the values that rank 0 holds now. */
 static void show(const char *what, const int32_t *values, int count)
 {
     if (rank != 0)

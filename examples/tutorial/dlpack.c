@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A managed tensor of DLPack, as a framework's __dlpack__() gives it, is imported, summed in place and
- * given back. Here the program plays the framework, too.
+ * Imports a managed DLPack tensor, as a framework's __dlpack__() returns it, sums it in place and
+ * releases it. Here the program takes the part of the framework, too.
  *
  * dlpack/dlpack.h is DLPack's own (Debian: libdlpack-dev).
  *
@@ -31,7 +31,7 @@ struct matrix {
     DLManagedTensor managed;
 };
 
-/* Called when nobody needs the tensor any more. */
+/* Called when the tensor is no longer needed. */
 static void give_back(DLManagedTensor *managed)
 {
     free(managed->manager_ctx);

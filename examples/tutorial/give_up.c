@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank that cannot go on ends the group for all: the others, who wait for it, hear why instead of
- * waiting until their deadline. Nothing ends a process.
+ * A rank that cannot continue ends the group on all ranks. The others, which wait for it, get its reason
+ * and do not wait until their deadline. No process is ended.
  *
  *     cc give_up.c $(pkg-config --cflags --libs tutti) -o give_up
  *     tutti run -n 3 ./give_up

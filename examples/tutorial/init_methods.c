@@ -6,7 +6,7 @@
  *     tutti run -n 2 ./init_methods                                       the environment (env://)
  *     ./init_methods 'tcp://127.0.0.1:29501?rank=0&world_size=2' &        rank 0 serves there
  *     ./init_methods 'tcp://127.0.0.1:29501?rank=1&world_size=2'
- *     ./init_methods 'file:///tmp/meet?rank=0&world_size=2' &             a file that all see
+ *     ./init_methods 'file:///tmp/meet?rank=0&world_size=2' &             a file that all can open
  *     ./init_methods 'file:///tmp/meet?rank=1&world_size=2'
  */
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives whose blocks lie in a list of tensors, as torch.distributed's do, or in one tensor with
- * counts; and reductions from one tensor into another. Rank 0 prints.
+ * Collectives with blocks in a list of tensors, as in torch.distributed, or in one tensor with counts;
+ * and reductions from one tensor into another. Rank 0 prints.
  *
  *     cc lists.c $(pkg-config --cflags --libs tutti) -o lists
  *     tutti run -n 4 ./lists
@@ -160,7 +160,7 @@ int main(void)
     by_counts(world);
     exchange_by_counts(world);
     from_one_into_another(world);
-    must(tutti_monitored_barrier(world, NULL, NULL)); /* would name whoever does not come */
+    must(tutti_monitored_barrier(world, NULL, NULL)); /* would name a missing rank */
     must(tutti_group_destroy(world));
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Communication behind computation: the sum of a large vector is on its way while the program works
- * on something else. An operation without work moves inside its call; with one it also moves on
+ * Overlaps communication with computation: tutti sums a large vector while the program computes. An
+ * operation without a work makes progress inside its call only. With a work it also makes progress on
  * tutti's own thread, and whenever the program tests or waits.
  *
  *     cc overlap.c $(pkg-config --cflags --libs tutti) -o overlap

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions beyond the built-in ones: an operation of one's own, and a weighted sum.
+ * Reductions beyond the built-in ones: a user-defined operation, and a weighted sum.
  *
  *     cc own_operation.c $(pkg-config --cflags --libs tutti) -o own_operation
  *     tutti run -n 4 ./own_operation
@@ -23,7 +23,7 @@ static void must(tutti_status status)
 static void farther(void *dst, const void *a, const void *b, uint64_t count, tutti_dtype dtype,
                     void *user)
 {
-    (void)dtype; /* nobody here calls it with anything but f32 */
+    (void)dtype; /* this program calls it with f32 only */
     (void)user;
     for (uint64_t i = 0; i < count; i++) {
         float x, y;

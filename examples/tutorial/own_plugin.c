@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plugin that is linked into the program: a wrapper, which counts the program's collectives and
- * their bytes. A transport of one's own is registered in the same way. Rank 0 prints what there is.
+ * A plugin that is linked into the program: a wrapper that counts the program's collectives and their
+ * bytes. Register a transport in the same way. Rank 0 prints the plugins.
  *
  *     cc own_plugin.c $(pkg-config --cflags --libs tutti) -o own_plugin
  *     tutti run -n 2 ./own_plugin

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A store of one's own: the program uses it for its own keys, and makes a group with it. Here it is
- * a file; a tcp store or, for threads as ranks, a hash store serve the same way.
+ * The program opens a store, uses it for its own keys, and makes a group with it. Here the store is a
+ * file. A tcp store, or a hash store for threads as ranks, works in the same way.
  *
  *     cc own_store.c $(pkg-config --cflags --libs tutti) -o own_store
  *     ./own_store /tmp/store 0 2 &

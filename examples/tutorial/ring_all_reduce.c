@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ring all-reduce written by hand, as PyTorch's tutorial does it: every rank sends what it got last
- * to the right and adds what comes from the left. Compares the sum with tutti_all_reduce(), which
- * moves less and is what a program should call.
+ * A ring all_reduce written by hand, as in PyTorch's tutorial: every rank sends the vector that it
+ * received last to the right, and adds the one that arrives from the left. The program compares the sum
+ * with that of tutti_all_reduce(), which moves fewer bytes. Call that one in your program.
  *
  *     cc ring_all_reduce.c $(pkg-config --cflags --libs tutti) -o ring_all_reduce
  *     tutti run -n 4 ./ring_all_reduce

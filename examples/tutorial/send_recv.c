@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Point to point, as in PyTorch's «Writing Distributed Applications»: rank 0 sends a number to rank
- * 1, first by calls that block, then by calls that return a work to wait for.
+ * 1, first with blocking calls, then with calls that return a work to wait for.
  *
  *     cc send_recv.c $(pkg-config --cflags --libs tutti) -o send_recv
  *     tutti run -n 2 ./send_recv

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a store can do, in one process: a hash store, which threads as ranks would share. A file and a
- * tcp store answer the same calls.
+ * All calls of a store, in one process. The store is a hash store, which threads as ranks can share. A
+ * file store and a tcp store have the same calls.
  *
  *     cc store_calls.c $(pkg-config --cflags --libs tutti) -o store_calls
  *     ./store_calls
@@ -50,7 +50,7 @@ int main(void)
         tutti_store_value_free(&values[i]);
     }
 
-    /* Only who knows the value may change it. */
+    /* Changes the value only if it is the expected one. */
     must(tutti_store_compare_set(store, "shape", "square", 6, "flat", 4, TIMEOUT_MS, &now));
     printf("shape: still %s\n", (const char *)now.data);
     tutti_store_value_free(&now);

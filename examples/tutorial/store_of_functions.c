@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A store made of functions: for programs that have a dictionary of their own which all ranks reach. Here the
- * ranks are two threads and the dictionary is an array behind a lock.
+ * A store made from functions, for programs that already have a dictionary which all ranks can reach. Here
+ * the ranks are two threads, and the dictionary is an array with a lock.
  *
  *     cc store_of_functions.c $(pkg-config --cflags --libs tutti) -pthread -o store_of_functions
  *     ./store_of_functions

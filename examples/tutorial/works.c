@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many operations at once: batches of messages, works of which all or any are waited for, a receive
- * that is taken back, messages of unknown length, a callback, several collectives behind one work.
+ * Many operations at once: batches of messages, waiting for all or any of several works, a cancelled
+ * receive, messages of unknown length, a callback, and several collectives with one work.
  *
  *     cc works.c $(pkg-config --cflags --libs tutti) -o works
  *     tutti run -n 3 ./works
@@ -132,7 +132,7 @@ static void by_callback(tutti_group *world)
         printf("rank 0 was called back: the product is %g\n", number);
 }
 
-/* Nobody sends this message. */
+/* No rank sends this message. */
 static void take_back(tutti_group *world)
 {
     int32_t number;

@@ -13,11 +13,14 @@
 #include <tutti/tensor.h>
 #include <tutti/version.h>
 
+#include "../about.h"
+#include "about.h"
+
 enum { WARNINGS_MAX = 20 };
 
 /* ---- what is done about a finding ---- */
 
-/* `where` stands before a warning; the words of an error are put there by the core. */
+/* `where` stands before a warning; the core puts it before an error. */
 static tutti_status tell(tutti_wrapper *w, enum check_level level, tutti_status status,
                          const char *where, const char *words)
 {
@@ -36,7 +39,7 @@ static tutti_status tell(tutti_wrapper *w, enum check_level level, tutti_status 
 
 /* One side of a call: one piece, or a block for each member. */
 struct side {
-    const char *what; /* in words: "input" */
+    const char *what; /* for messages: "input" */
     const void *one;
     const void *const *blocks;
     const uint64_t *block_bytes;
@@ -76,7 +79,7 @@ static const void *piece(const struct side *side, int32_t i, uint64_t *ret_bytes
     return side->blocks ? side->blocks[i] : side->one;
 }
 
-/* What all pieces hold of one kind, and where the first of it is. */
+/* The findings of one kind in all pieces, and the place of the first. */
 struct sum {
     uint64_t count, index;
     int32_t block;
@@ -273,4 +276,7 @@ static const tutti_provider check_wrapper = {.struct_size = sizeof(tutti_provide
                                              .ops = &check_ops};
 static const tutti_provider *const providers[] = {&check_wrapper};
 
-TUTTI_PLUGIN_EXPORT("check", TUTTI_VERSION ", values and results", "Apache-2.0", providers, 1);
+static const tutti_plugin_option options[] = {CHECK_OPTIONS(ABOUT_OPTION) ABOUT_OPTIONS_END};
+
+TUTTI_PLUGIN_EXPORT_ABOUT("check", TUTTI_VERSION ", values and results", "Apache-2.0", providers, 1,
+                          NULL, NULL, options, NULL, NULL);

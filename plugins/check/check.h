@@ -32,8 +32,8 @@ struct tutti_wrapper {
 
 /* ---- check_values.c ---- */
 
-/* What a tensor holds that is no number, or no finite one. Indices count elements; a complex one is
- * what either part is. */
+/* The values in a tensor that are no numbers, or not finite. Indices count elements; a complex
+ * element is what either of its parts is. */
 struct check_found {
     uint64_t nans, infs, first_nan, first_inf;
 };
@@ -53,8 +53,8 @@ uint64_t check_hash_end(const struct check_hash *hash);
 
 /* ---- check_results.c ---- */
 
-/* What a member tells of one result. It travels as it lies in memory: members whose memory reads
- * otherwise could not compare results either. */
+/* A member's message about one result. It travels as it lies in memory: members with another layout
+ * of memory could not compare results either. */
 struct check_result {
     uint64_t sequence, hash;
     int32_t root; /* whose result is right by definition; -1: nobody's */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the first member of a group has heard of results. A call waits in its slot until all members have
- * told of it, or until so many later calls have come that whoever is missing does not tell at all; then
- * what was told is compared.
+ * What the first member of a group has heard of results. A call waits in its slot until all members
+ * have reported its result, or until so many later calls have come that the missing members will
+ * not report. Then the reports are compared.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -90,7 +90,8 @@ static int32_t count_of(const struct told *t, uint64_t hash)
     return count;
 }
 
-/* Whom to believe: the root, else more than half of those who told; -1: nobody. */
+/* The member whose result counts as right: the root, else one of a majority of the reports; -1:
+ * none. */
 static int32_t right_one(const struct told *t, const struct slot *slot)
 {
     if (slot->root >= 0 && slot->root < t->size && t->has[slot->root])
@@ -139,7 +140,7 @@ static bool is_first_of_its_kind(const struct told *t, int32_t rank)
     return t->has[rank];
 }
 
-/* Compares what was told of the slot's call. False: it differs, in words. */
+/* Compares what was told of the slot's call. False: it differs, and there is a message. */
 static bool compare(const struct check_group *g, struct slot *slot, char ret_words[CHECK_WORDS_MAX])
 {
     const uint64_t at = (uint64_t)(slot - g->slots) * (uint64_t)g->size;
@@ -161,7 +162,7 @@ static bool compare(const struct check_group *g, struct slot *slot, char ret_wor
     }
     add(ret_words, CHECK_WORDS_MAX, "; ");
     if (right < 0) {
-        add(ret_words, CHECK_WORDS_MAX, "no majority says who is right");
+        add(ret_words, CHECK_WORDS_MAX, "no majority: it is not known which rank is wrong");
         return false;
     }
     list(&t, t.hashes[right], true, ret_words, CHECK_WORDS_MAX);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What acts where a call begins, and what is known of the calls in progress. */
+/* The faults that act at the begin of a call, and the calls in progress. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +7,8 @@
 
 #include <tutti/version.h>
 
+#include "../about.h"
+#include "about.h"
 #include "fault.h"
 
 bool fault_names(const struct fault_rule *rule, const char *op, uint64_t sequence)
@@ -138,9 +140,8 @@ static tutti_status fault_open(const tutti_host *host, void *host_self,
     if (given)
         snprintf(words, sizeof words, "TUTTI_FAULT: %s", why);
     else
-        snprintf(
-            words, sizeof words,
-            "TUTTI_FAULT is not set; it says what shall go wrong: rank=1,op=barrier:delay=50ms");
+        snprintf(words, sizeof words,
+                 "TUTTI_FAULT is not set; give it rules, such as rank=1,op=barrier:delay=50ms");
     host->release(host_self, w);
     return host->error(host_self, TUTTI_ERR_INVALID_ARGUMENT, 0, words);
 }
@@ -181,5 +182,7 @@ static const tutti_provider *const providers[] = {&fault_wrapper};
 
 static const char *const trial[] = {"TUTTI_FAULT=rank=1,op=barrier:delay=1ms", NULL};
 
-TUTTI_PLUGIN_EXPORT_TRIAL("fault", TUTTI_VERSION ", faults by rule and seed", "Apache-2.0",
-                          providers, 1, NULL, trial);
+static const tutti_plugin_option options[] = {FAULT_OPTIONS(ABOUT_OPTION) ABOUT_OPTIONS_END};
+
+TUTTI_PLUGIN_EXPORT_ABOUT("fault", TUTTI_VERSION ", faults by rule and seed", "Apache-2.0",
+                          providers, 1, NULL, trial, options, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What fault_transport.c and fault_messages.c share. */
+/* The common part of fault_transport.c and fault_messages.c. */
 #ifndef FAULT_INSIDE_H
 #define FAULT_INSIDE_H
 

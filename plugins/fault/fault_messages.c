@@ -225,7 +225,7 @@ static tutti_status lost(const tutti_endpoint *e, const struct tutti_peer *peer)
 {
     char words[64];
 
-    snprintf(words, sizeof words, "the way to rank %d was closed", peer->rank);
+    snprintf(words, sizeof words, "the connection to rank %d was closed", peer->rank);
     return e->wrapper->host->error(e->wrapper->host_self, TUTTI_ERR_PEER_LOST, 0, words);
 }
 
@@ -282,7 +282,7 @@ tutti_status fault_irecv(tutti_endpoint *e, tutti_peer *peer, uint32_t lane, voi
 
 /* ---- progress ---- */
 
-/* What is due goes to the inner transport, in order, until that is busy. */
+/* Gives messages that are due to the inner transport, in order, until it is busy. */
 static void release_delayed(tutti_endpoint *e, struct tutti_peer *peer, int64_t now)
 {
     for (tutti_request *request; (request = peer->delayed.first);) {
@@ -319,7 +319,8 @@ static void pump(tutti_endpoint *e)
             settle_request(e, done[i]);
         return;
     }
-    /* What completes while another is asked for must be told with it, as the core does (test_all()). */
+    /* Requests that complete while another one is tested must be reported with it, as the core does
+     * (test_all()). */
     for (uint64_t i = 0; i < e->posted_count; i++)
         (void)e->inner_ops->test(e->inner, e->posted[i].request);
     for (uint64_t i = e->posted_count; i > 0; i--)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands in front of an endpoint: its peers, and everything that is passed through as it is. */
+/* The wrapper of an endpoint: its peers, and the functions that it passes through. */
 #include <pthread.h>
 
 #include "fault_inside.h"
@@ -31,7 +31,7 @@ static tutti_status fault_wait_fd(tutti_endpoint *e, int32_t *ret_fd)
     return e->inner_ops->wait_fd(e->inner, ret_fd);
 }
 
-/* What is delayed needs no waking: nobody sleeps longer than for some milliseconds. */
+/* A delayed message needs no waking: nobody sleeps longer than some milliseconds. */
 static int32_t fault_arm(tutti_endpoint *e)
 {
     return e->done.first ? TUTTI_EVENTS_PENDING : e->inner_ops->arm(e->inner);
@@ -87,7 +87,7 @@ static void fault_traffic(tutti_endpoint *e, uint64_t ret_counters[5])
     e->inner_ops->traffic(e->inner, ret_counters);
 }
 
-static tutti_status fault_map_start(tutti_endpoint *e, tutti_host_mates *mates,
+static tutti_status fault_map_start(tutti_endpoint *e, tutti_host_mates *local,
                                     tutti_peer *const *peers, uint32_t count, uint32_t self_index,
                                     uint64_t bytes, tutti_map **ret_map)
 {
@@ -99,7 +99,7 @@ static tutti_status fault_map_start(tutti_endpoint *e, tutti_host_mates *mates,
     for (uint32_t i = 0; i < count; i++)
         inner[i] = peers[i] ? peers[i]->inner : NULL;
     tutti_status status =
-        e->inner_ops->map_start(e->inner, mates, inner, count, self_index, bytes, ret_map);
+        e->inner_ops->map_start(e->inner, local, inner, count, self_index, bytes, ret_map);
     host->release(e->wrapper->host_self, inner);
     return status;
 }
@@ -138,7 +138,7 @@ static void fault_close_endpoint(tutti_endpoint *e)
     w->host->release(w->host_self, e);
 }
 
-/* What the inner transport can do, through us. */
+/* Offers the functions that the inner transport has. */
 static void offer(tutti_endpoint *e, const tutti_transport_ops *inner)
 {
     e->ops = (tutti_transport_ops){

@@ -12,7 +12,9 @@ namespace
 
 [[noreturn]] void not_used()
 {
-    throw failure{TUTTI_ERR_INTERNAL, 0, "Gloo does what its collectives never do"};
+    throw failure{
+        TUTTI_ERR_INTERNAL, 0,
+        "Gloo called a function that its collectives do not use; is this another version of Gloo?"};
 }
 
 /*
@@ -84,7 +86,9 @@ class called_back_buffer : public gloo::transport::UnboundBuffer
     void wait(std::deque<int> &posted, bool receiving)
     {
         if (posted.empty())
-            throw failure{TUTTI_ERR_INTERNAL, 0, "Gloo waits for what it has not begun"};
+            throw failure{TUTTI_ERR_INTERNAL, 0,
+                          "Gloo waits for an operation that it has not started; is this another "
+                          "version of Gloo?"};
         const int other = posted.front();
 
         with_.awaited.store(other, std::memory_order_relaxed);

@@ -34,7 +34,7 @@ tutti_endpoint::tutti_endpoint(const tutti_host &services, void *host_self,
     peers.reserve(static_cast<std::size_t>(options.size));
 }
 
-/* What was sent still arrives: a bye comes behind it, and is given some time. */
+/* What was sent still arrives: a leave message comes behind it, and is given some time. */
 tutti_endpoint::~tutti_endpoint()
 {
     {
@@ -103,7 +103,7 @@ tutti_status open_endpoint(const tutti_host *host, void *self,
     return guarded(*host, self, [&] {
         if (!TUTTI_HAS(options, size))
             throw failure{TUTTI_ERR_UNSUPPORTED, 0,
-                          "needs a tutti that tells plugins how many members there are"};
+                          "needs a newer tutti, which tells plugins the number of members"};
         *ret_endpoint = new tutti_endpoint(*host, self, *options);
     });
 }

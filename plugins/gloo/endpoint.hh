@@ -29,7 +29,7 @@ extern const tutti_transport_ops transport_ops;
 enum slot : std::uint64_t {
     SLOT_FRAMES,
     SLOT_DATA, /* of long messages, in pieces */
-    SLOT_LAST, /* nothing, asked for by whoever has taken the bye */
+    SLOT_LAST, /* empty; a peer that has taken the leave message asks for it */
     SLOT_NOTHING_SENT,
     SLOT_NOTHING_RECEIVED
 };
@@ -64,9 +64,9 @@ struct tutti_peer {
      * more. */
     void withdraw(tutti_request &request, std::unique_lock<std::mutex> &lock);
     void abandon(); /* drops what is queued and what is being moved */
-    void leave();   /* drops what is queued, and says bye */
+    void leave();   /* drops what is queued, and sends a leave message */
     void stop();    /* ends both threads soon */
-    /* Nobody waits for it any more: it has said bye, or could not. */
+    /* Nobody waits for it any more: it has sent its leave message, or could not. */
     bool has_left() const
     {
         return sender_done_ || !connected_;

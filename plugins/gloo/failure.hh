@@ -13,14 +13,14 @@
 namespace tutti_gloo
 {
 
-/* A status and the words for it. */
+/* A status and its message. */
 struct failure {
     tutti_status status;
     int error; /* errno; 0: none */
     std::string words;
 };
 
-/* The words of an exception of Gloo's, which begin with the place in its source. */
+/* The message of an exception of Gloo's, which begins with the place in its source. */
 inline std::string words_of(const std::exception &what)
 {
     const std::string words = what.what();
@@ -44,7 +44,7 @@ inline failure failure_of_exception()
     } catch (const std::exception &what) {
         return {TUTTI_ERR_PLUGIN, 0, words_of(what)};
     } catch (...) {
-        return {TUTTI_ERR_INTERNAL, 0, "an exception that nobody expected"};
+        return {TUTTI_ERR_INTERNAL, 0, "an unexpected exception"};
     }
 }
 

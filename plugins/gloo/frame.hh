@@ -19,7 +19,7 @@ namespace tutti_gloo
 constexpr std::uint64_t short_max = 16384;
 
 /* Lengths that are none. */
-constexpr std::uint64_t frame_hello = UINT64_MAX, frame_bye = UINT64_MAX - 1;
+constexpr std::uint64_t frame_hello = UINT64_MAX, frame_leave = UINT64_MAX - 1;
 
 struct frame {
     std::uint64_t used = 0; /* of `data` */

@@ -84,15 +84,17 @@ const sockaddr_storage &socket_address_of(const gloo::transport::Address &addres
     return dynamic_cast<const gloo::transport::tcp::Address &>(address).getSockaddr();
 }
 
-/* Gloo's, but that nothing leaves its handler of events. Else whoever connects and is gone already, or sends what
- * is not Gloo's protocol, ended the process, whose thread this is. Here the connection alone ends. */
+/* Gloo's pair, but no exception leaves its handler of events. Without this a client that connects
+ * and is gone already, or that does not speak Gloo's protocol, would end the process. Here only the
+ * connection ends. */
 class pair_that_fails_alone : public gloo::transport::tcp::Pair
 {
   public:
     using Pair::Pair;
     void handleEvents(int events) override
     {
-        /* As Gloo does it: who holds it may wait for this thread, and events that are left come again. */
+        /* As Gloo does it: the holder may wait for this thread, and events that are left come
+         * again. */
         const std::unique_lock<std::mutex> lock(m_, std::try_to_lock);
 
         if (!lock || ex_ || state_ == CLOSED)
@@ -100,7 +102,7 @@ class pair_that_fails_alone : public gloo::transport::tcp::Pair
         try {
             handle(events);
         } catch (const std::exception &what) {
-            /* One just accepted, which Gloo would ask its loop for in vain. */
+            /* A pair just accepted: Gloo's loop does not know it and would not close it. */
             if (state_ == LISTENING)
                 ::close(std::exchange(fd_, -1));
             if (!ex_)

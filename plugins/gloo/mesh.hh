@@ -34,8 +34,8 @@ class signals_blocked
 
 using device = std::shared_ptr<gloo::transport::tcp::Device>;
 
-/* While it lives, the loop of a device's thread turns every 200 us, and not every 10 ms: whoever takes a
- * socket from it waits for that. */
+/* While it lives, the loop of a device's thread turns every 200 us, and not every 10 ms: a thread
+ * that takes a socket from it waits for a turn. */
 class ticks : public gloo::transport::tcp::Handler
 {
   public:
@@ -97,7 +97,7 @@ class mesh
     {
         return *pairs_->getPair(rank);
     }
-    /* Ends all connections at once, and whoever waits for one. */
+    /* Ends all connections at once, and all waits for one. */
     void cut();
     /* A buffer whose wait may run out: Gloo then closes all pairs of the buffer's context, and this
      * one's context has none. Pairs do not ask whose a buffer is. */

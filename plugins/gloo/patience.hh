@@ -44,7 +44,7 @@ class patience
             }
         }
     }
-    /* Whoever waits, or will ever wait, is thrown out. From any thread. */
+    /* Ends every wait, of now and of later, by an exception. From any thread. */
     void end()
     {
         const std::lock_guard<std::mutex> lock(mutex_);

@@ -16,9 +16,10 @@
  * received. So each thread keeps a receive open that nobody serves, its watch, and looks at it now and then: to
  * abort a wait and then wait tells at once, by throwing or not, whether the connection has ended.
  *
- * Whoever has taken a bye, and with it all that came before, asks for nothing but the last message, which
- * ends the sender's wait. So whoever leaves has everything delivered, and closes a socket in which nothing lies
- * unread, and into which nothing is written any more, that would reset it.
+ * A peer that has taken a leave message has taken all that came before it. It then asks only for
+ * the last message, which ends the sender's wait. So a member that leaves has everything delivered.
+ * It closes a socket that holds nothing unread and into which nobody writes any more: either would
+ * reset the connection.
  */
 #include "endpoint.hh"
 
@@ -154,13 +155,13 @@ template <typename Task> void tutti_peer::run(Task task) noexcept
     } catch (const std::exception &what) {
         lose(to.name + ": " + words_of(what));
     } catch (...) {
-        lose("an exception that nobody expected");
+        lose("an unexpected exception");
     }
     cut_if_withdrawn();
 }
 
 /* Nobody takes what comes any more: Gloo's thread would turn without rest, and the other side wait for its
- * bye to be taken. */
+ * leave message to be taken. */
 void tutti_peer::cut_if_withdrawn()
 {
     {
@@ -172,8 +173,8 @@ void tutti_peer::cut_if_withdrawn()
     pair_.close();
 }
 
-/* What the other thread is moving may be complete already: whoever leaves may have it. So that one finds out
- * for itself that the connection has ended. */
+/* What the other thread is moving may be complete already: the leaving peer may have it. So the
+ * other thread finds out for itself that the connection has ended. */
 void tutti_peer::lose(const std::string &words)
 {
     const std::lock_guard<std::mutex> lock(endpoint.mutex);
@@ -270,7 +271,7 @@ void tutti_peer::send_frames()
         send_frame_and_long();
         finish(SENDS, TUTTI_OK);
     }
-    out_.add(frame_bye, nullptr);
+    out_.add(frame_leave, nullptr);
     send_frame();
     pair_.send(last_sent_.get(), SLOT_LAST, 0, 0);
     wait(*last_sent_, SENDS);
@@ -371,13 +372,13 @@ void tutti_peer::take_hello(const frame &first) const
             std::equal(endpoint.token.begin(), endpoint.token.end(), hello.data()))
             return;
     }
-    throw gloo::Exception("who answers does not belong to the group");
+    throw gloo::Exception("the process that answered does not belong to the group");
 }
 
 /* Whether there is something to do that a thread which posts a receive cannot. With the mutex held. */
 bool tutti_peer::is_due() const
 {
-    return stopped_ || leaving_ || arrived_.is_through() || arrived_.bytes() == frame_bye ||
+    return stopped_ || leaving_ || arrived_.is_through() || arrived_.bytes() == frame_leave ||
            (!arrived_.is_short() && !ways_[RECEIVES].queue.empty());
 }
 
@@ -394,7 +395,7 @@ void tutti_peer::take_frame(const frame &from)
         check_stop();
         if (arrived_.is_through())
             return;
-        if (arrived_.bytes() == frame_bye) {
+        if (arrived_.bytes() == frame_leave) {
             pair_.recv(last_received_.get(), SLOT_LAST, 0, 0);
             throw gloo::Exception("it closed its connection");
         }

@@ -243,7 +243,7 @@ void tutti_team::meet(int other)
     if (theirs != token_)
         throw failure{TUTTI_ERR_DENIED, 0,
                       routes_[static_cast<std::size_t>(other)].name +
-                          ": who answers does not belong to the group"};
+                          ": the process that answered does not belong to the group"};
 }
 
 void tutti_team::work()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where libmpi_abi.so.1 is: the library of an MPI behind the standard's own ABI. */
+/* The place of libmpi_abi.so.1, the library of an MPI with the standard's own ABI. */
 #ifndef TUTTI_MPI_ABI_LIBRARY_H
 #define TUTTI_MPI_ABI_LIBRARY_H
 

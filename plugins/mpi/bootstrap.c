@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Identity from MPI: rank and size of MPI_COMM_WORLD, whatever its launcher's variables are called.
- * Words of rank 0 go to all by non-blocking broadcasts over the communicator for messages, so that
- * who waits in vain has a deadline.
+ * Text of rank 0 goes to all by non-blocking broadcasts over the communicator for messages, so that
+ * the wait for it has a deadline.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -19,6 +19,14 @@ struct tutti_bootstrap {
     const struct job *job;
 };
 
+static tutti_status broadcast_failed(const tutti_bootstrap *b, int code)
+{
+    char reason[MPI_MAX_ERROR_STRING], message[512];
+
+    snprintf(message, sizeof message, "MPI_Ibcast failed: %.400s", job_words(code, reason));
+    return b->host->error(b->host_self, TUTTI_ERR_PLUGIN, 0, message);
+}
+
 /* Until `done` says so; a copy of MPI's request stays with MPI when the time is over. */
 static tutti_status await(tutti_bootstrap *b, MPI_Request *request, int64_t deadline_ns)
 {
@@ -32,7 +40,7 @@ static tutti_status await(tutti_bootstrap *b, MPI_Request *request, int64_t dead
             int code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
             job_unlock();
             if (code != MPI_SUCCESS)
-                return b->host->error(b->host_self, TUTTI_ERR_PLUGIN, 0, "MPI_Ibcast failed");
+                return broadcast_failed(b, code);
         }
         if (done)
             return TUTTI_OK;
@@ -60,14 +68,14 @@ static tutti_status broadcast(tutti_bootstrap *b, void *bytes, uint64_t count, i
     int code = MPI_Ibcast(words, (int)count, MPI_UINT8_T, 0, b->job->messages, &request);
     job_unlock();
     if (code != MPI_SUCCESS)
-        return b->host->error(b->host_self, TUTTI_ERR_PLUGIN, 0, "MPI_Ibcast failed");
+        return broadcast_failed(b, code);
     status = await(b, &request, deadline_ns);
     if (!status)
         memcpy(bytes, words, count);
     return status;
 }
 
-/* Of the first of these variables that is set; -1: none is. */
+/* The number in the first of these variables that is set; -1: none is set. */
 static int32_t number_of(const char *first, const char *second)
 {
     const char *value = getenv(first);

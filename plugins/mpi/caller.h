@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whom an error is told to: the core's services, as they were given with a call. */
+/* The receiver of errors: the core's services, as they were given with a call. */
 #ifndef TUTTI_PLUGINS_MPI_CALLER_H
 #define TUTTI_PLUGINS_MPI_CALLER_H
 
@@ -13,7 +13,7 @@ struct caller {
     void *host_self;
 };
 
-/* Gives the words to the core and returns the status. */
+/* Gives the message to the core and returns the status. */
 static inline tutti_status __attribute__((format(printf, 3, 4)))
 refuse(const struct caller *c, tutti_status status, const char *format, ...)
 {

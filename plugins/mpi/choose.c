@@ -6,8 +6,6 @@
  *
  * MPICH is two families, by its own ABI and by the standard's, and any MPICH's launcher starts either.
  */
-#define _GNU_SOURCE 1
-
 #include "choose.h"
 
 #include "abi_library.h"
@@ -79,7 +77,7 @@ static tutti_status by_variable(const struct caller *c, const char *name,
             *ret_family = &families[i];
     if (!*ret_family)
         return refuse(c, TUTTI_ERR_INVALID_ARGUMENT,
-                      "TUTTI_MPI=%.64s: the families are openmpi, mpich and abi", name);
+                      "TUTTI_MPI=%.64s is not valid: use openmpi, mpich or abi", name);
     for (int i = 0; i < FAMILIES; i++) {
         const char *library = loaded_library(&families[i]);
 
@@ -122,8 +120,9 @@ static bool engine_path(const struct family *family, char ret_path[PATH_BYTES])
     Dl_info here;
     const char *end = dladdr(families, &here) ? strrchr(here.dli_fname, '/') : NULL;
     const int folder = end ? (int)(end + 1 - here.dli_fname) : 0;
-    int bytes = snprintf(ret_path, PATH_BYTES, "%.*stutti-mpi-%s.so", folder,
-                         end ? here.dli_fname : "", family->name);
+    int bytes =
+        snprintf(ret_path, PATH_BYTES, "%.*stutti-mpi-%s.so", folder, end ? here.dli_fname : "",
+                 family->name); /* NOLINT: without a family refuse() has returned an error */
 
     return bytes > 0 && bytes < PATH_BYTES;
 }
@@ -205,7 +204,10 @@ static tutti_status open_engine(const struct caller *c, const struct family *fam
     }
     const struct mpi_engine *engine = dlsym(handle, MPI_ENGINE_SYMBOL);
     if (!engine || engine->struct_size != sizeof *engine)
-        return refuse(c, TUTTI_ERR_PLUGIN, "%.400s is of another build", path);
+        return refuse(
+            c, TUTTI_ERR_PLUGIN,
+            "%.400s is of another build of tutti than this plugin; install both from one build",
+            path);
     *ret_engine = engine;
     return TUTTI_OK;
 }

@@ -123,8 +123,10 @@ static tutti_status take_members(tutti_team *team, const void *const *addresses,
         const uint32_t rank = known ? get(from) : 0, number = known ? get(from + 4) : 0;
 
         if (!known || rank >= (uint32_t)team->job->size || number >= (uint32_t)team->job->meetings)
-            return refuse(&team->caller, TUTTI_ERR_MISMATCH,
-                          "rank %d is in no process of this MPI job", r);
+            return refuse(
+                &team->caller, TUTTI_ERR_MISMATCH,
+                "rank %d is not a process of this MPI job; start all ranks with one mpirun or srun",
+                r);
         for (int other = 0; other < r; other++)
             if (ret_ranks[other] == (int)rank)
                 return refuse(&team->caller, TUTTI_ERR_MISMATCH,
@@ -183,7 +185,7 @@ static void team_close(tutti_team *team)
 
 /* ---- what is sent -------------------------------------------------------------------------- */
 
-/* For what is moved as it is, by its size. */
+/* The type for elements that are only moved, by their size. */
 static MPI_Datatype type_to_move(uint32_t element_bytes)
 {
     switch (element_bytes) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of an engine know of each other. */
+/* The common part of an engine's files. */
 #ifndef TUTTI_MPI_ENGINE_INSIDE_H
 #define TUTTI_MPI_ENGINE_INSIDE_H
 
@@ -9,7 +9,7 @@ extern const tutti_transport_ops mpi_transport_ops;     /* transport.c */
 extern const tutti_collectives_ops mpi_collectives_ops; /* collectives.c */
 extern const tutti_bootstrap_ops mpi_bootstrap_ops;     /* bootstrap.c */
 
-/* "Open MPI": whose library this is, in words. */
+/* The name of the library for messages: "Open MPI". */
 const char *mpi_library(void);
 
 #endif

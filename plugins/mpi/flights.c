@@ -10,8 +10,9 @@
 
 enum {
     CALL_FLIGHTS = 3, /* of one call at most: another peer's frame, its own, what is behind it */
-    /* For a message that is half-way, on either side: a moment, longer for a long piece over a slow network,
-     * or for ever, when the other has died or was stopped there. */
+    /* The time for a message that is half-way, on either side: a moment, or longer for a long
+     * piece over a slow network. If the other side has died or was stopped there, it would take
+     * for ever. */
     DRAIN_MS = 100 + PIECE_BYTES / 100000,
     TOGETHER_MS = 20
 };
@@ -137,7 +138,7 @@ tutti_status flight_send(tutti_peer *peer, enum flight_kind kind, tutti_request 
     }
     frame_give(endpoint, frame);
     if (request) {
-        request_remove(request);
+        tutti_queue_remove(request);
         request->status = TUTTI_OK;
     }
     return TUTTI_OK;
@@ -242,7 +243,7 @@ void flight_withdraw(tutti_endpoint *endpoint, uint32_t slot)
 
 /* ---- from MPI ------------------------------------------------------------------------------ */
 
-/* Those that MPI has completed have a null handle; the others close up. */
+/* Removes requests that MPI has completed, whose handle is null. */
 static void close_up(tutti_endpoint *endpoint)
 {
     uint32_t kept = 0;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MPI_Comm_create_group returns once all members are in it, and nothing wakes who waits there for one
- * that never comes. Where MPI takes calls from several threads, it runs on one of its own, which is
- * left behind then.
+ * MPI_Comm_create_group returns once all members are in it, and nothing wakes a thread that waits
+ * there for a member that never comes. Where MPI takes calls from several threads, it runs on one
+ * of its own, which is left behind then.
  *
  * Where it does not, the caller's own thread has to go in. So the members first tell the first of them
  * that they are here, by messages that can be polled and given up; it answers when it has heard of
- * all, and only then does anybody go in. What is left is a member that dies in that moment. Who is in
- * keeps MPI from the other threads of its process: two groups at once, which members enter in different
- * orders, would wait for each other for ever. So the second is refused.
+ * all, and only then does anybody go in. What is left is a member that dies in that moment. A
+ * thread in MPI_Comm_create_group keeps the other threads of its process out of MPI: two groups at
+ * once, which members enter in different orders, would wait for each other for ever. So the second
+ * is refused.
  *
  * A process may make many groups at once, on several threads, and no two of them may meet. So each
  * member has a number that no other group has that its process makes, and tells it to the others in its
@@ -28,7 +29,7 @@ struct form {
     MPI_Comm made;
     int code; /* MPI's, once it is done */
     int done;
-    int holders; /* the team, the thread; who needs it last frees it */
+    int holders; /* the team, the thread; the last of them frees it */
 
     bool meets; /* members say that they are here, in the callers' threads */
     enum { WAITS_FOR_JOB, GATHERS, ANSWERS } phase;

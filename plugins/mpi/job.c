@@ -3,8 +3,8 @@
  * Starting MPI, or finding it started, and leaving it.
  *
  * Messages travel in a communicator of our own, so that a program's own messages never meet ours, and
- * communicators of groups are made from another. Both are made by MPI_Comm_idup, because whoever waits
- * for the other processes has to be the core, which has a deadline; MPI_Init_thread offers no such form
+ * communicators of groups are made from another. Both are made by MPI_Comm_idup, because only the
+ * core, which has a deadline, may wait for the other processes; MPI_Init_thread offers no such form
  * (start.c). The second is a copy of the first, of which all processes may begin at any time.
  */
 #include "job.h"
@@ -131,7 +131,7 @@ static tutti_status look_at_threads(const struct caller *c)
     return TUTTI_OK;
 }
 
-/* Nobody of ours may be inside MPI, which then keeps the baton, while the program waits for others. */
+/* Nobody of ours may be inside MPI, which then keeps the progress lock, while the program waits for others. */
 uint32_t job_threads(void)
 {
     return state.job.callers_only || state.blocking ? TUTTI_THREADS_CALLERS_ONLY
@@ -339,8 +339,8 @@ static int64_t now_ns(void)
 
 /*
  * MPICH 4.0 over UCX closes its connections in MPI_Finalize, and then waits for the others by its launcher,
- * without looking at the connections any more: who needs an answer on one waits for ever. So all meet
- * before that, and go on looking for a moment.
+ * without looking at the connections any more: a process that needs an answer on one waits for
+ * ever. So all processes meet before that, and go on looking for a moment.
  */
 static void settle(void)
 {

@@ -3,9 +3,9 @@
  * The process's place in its MPI job: one for all endpoints, from the first one's opening until the
  * process ends.
  *
- * Whoever initialised MPI finalizes it. When that is us, it happens as the process exits, and only
- * after a clean end: a finalize waits for everybody, so after a failure the process leaves without
- * one.
+ * The code that initialised MPI finalizes it. When that is this plugin, it happens as the process
+ * exits, and only after a clean end: MPI_Finalize waits for all processes, so after a failure the
+ * process leaves without it.
  */
 #ifndef TUTTI_MPI_JOB_H
 #define TUTTI_MPI_JOB_H
@@ -56,13 +56,14 @@ static inline bool job_is_over(void)
     MPI_Finalized(&ended);
     return ended;
 }
-/* UNSUPPORTED or PLUGIN, with words, where this thread may not call MPI, or nobody any more. */
+/* UNSUPPORTED or PLUGIN, with a message, where this thread may not call MPI, or no thread may any
+ * more. */
 tutti_status job_refuse_call(const struct caller *c, const struct job *job);
 static inline tutti_status job_check_call(const struct caller *c, const struct job *job)
 {
     return job_is_foreign(job) || job_is_over() ? job_refuse_call(c, job) : TUTTI_OK;
 }
-/* The same for who cannot answer with an error, and then does nothing: warned of once. */
+/* The same for a function that cannot return an error and then does nothing: warned of once. */
 void job_warn_of_call(const struct caller *c, const struct job *job);
 static inline bool job_is_barred(const struct caller *c, const struct job *job)
 {
@@ -105,10 +106,10 @@ void job_await(void);
 void job_lock(void);
 void job_unlock(void);
 
-/* What an error code of an operation is to the core: PEER_LOST for what may come of a death, which is
- * what most of them say when they say anything; INTERNAL for a message that is too long. */
+/* The core's status for an error code of an operation: PEER_LOST for codes that may come of a
+ * death, as most do; INTERNAL for a message that is too long. */
 tutti_status job_status(int code);
-/* MPI's words for an error code. */
+/* MPI's message for an error code. */
 const char *job_words(int code, char ret_words[MPI_MAX_ERROR_STRING]);
 
 #endif

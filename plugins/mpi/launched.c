@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launchers tell their processes who they are by PMI or by PMIx. An MPI that does not speak its
- * launcher's takes the process for the only one, and nothing fails: each works for itself. Or it ends
- * the process in MPI_Init, in words that say nothing of tutti. Both become errors here, which name the
- * variable that shows the launcher and what goes with it.
+ * Launchers tell their processes their ranks by PMI or by PMIx. An MPI that does not speak its
+ * launcher's takes the process for the only one, and nothing fails: each works for itself. Or it
+ * ends the process in MPI_Init, with a message that says nothing of tutti. Both become errors here, which
+ * name the variable that shows the launcher and what goes with it.
  */
 #include "launched.h"
 

@@ -48,7 +48,7 @@ static tutti_status send_frame(tutti_peer *peer, tutti_request *request)
     return flight_send(peer, FRAME_OUT, request, frame, frame->data, frame->bytes);
 }
 
-/* What was to be followed at once, and was not. */
+/* Lets out messages that should have been followed at once and were not. */
 static void let_out(tutti_endpoint *endpoint)
 {
     tutti_peer *peer = endpoint->holding;
@@ -87,12 +87,12 @@ static tutti_status can_take(tutti_endpoint *endpoint, uint32_t lane)
 }
 
 static void begin(tutti_request *request, tutti_peer *peer, void *data, uint64_t capacity,
-                  struct request_queue *queue)
+                  tutti_request_queue *queue)
 {
     request->status = TUTTI_ERR_NOT_READY;
     *mpi_of(request) = (struct mpi_request){
         .place = {.peer = peer}, .data = data, .capacity = capacity, .slot = NO_SLOT};
-    request_push(queue, request);
+    tutti_queue_push(queue, request);
 }
 
 static tutti_status send_short(tutti_peer *peer, const void *data, uint64_t bytes, bool more,
@@ -102,7 +102,7 @@ static tutti_status send_short(tutti_peer *peer, const void *data, uint64_t byte
     if (!more)
         return send_frame(peer, request);
     peer->endpoint->holding = peer;
-    request_remove(request);
+    tutti_queue_remove(request);
     request->status = TUTTI_OK;
     return TUTTI_OK;
 }
@@ -131,7 +131,7 @@ tutti_status messages_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t
     status = is_long ? send_long(peer, data, bytes, request)
                      : send_short(peer, data, bytes, flags & TUTTI_SEND_MORE, request);
     if (status) {
-        request_remove(request);
+        tutti_queue_remove(request);
         return status;
     }
     endpoint->sent_bytes += bytes;
@@ -149,10 +149,10 @@ static void received(tutti_peer *peer, tutti_status status, uint64_t bytes)
         endpoint->received_bytes += bytes;
         endpoint->received_messages++;
     }
-    request_finish(&endpoint->done, peer->receives.first, status, bytes);
+    tutti_queue_finish(&endpoint->done, peer->receives.first, status, bytes);
 }
 
-/* The next message of the frame goes to who waits for it. */
+/* The next message of the frame goes to the receive that waits for it. */
 static void hand_over(tutti_peer *peer, struct frame *frame)
 {
     const struct mpi_request *r = mpi_of(peer->receives.first);
@@ -198,7 +198,7 @@ static tutti_status ask(tutti_peer *peer)
     return status;
 }
 
-/* Those who wait get what has arrived; for the rest MPI is asked. */
+/* Waiting receives get what has arrived; for the rest MPI is asked. */
 static void serve(tutti_peer *peer)
 {
     while (peer->receives.first && !peer->receiving) {
@@ -224,7 +224,7 @@ tutti_status messages_irecv(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t
         return status;
     begin(request, peer, data, capacity, &peer->receives);
     serve(peer);
-    return request_posted(request);
+    return tutti_queue_posted(request);
 }
 
 /* ---- taking back --------------------------------------------------------------------------- */
@@ -240,7 +240,7 @@ void messages_cancel(tutti_endpoint *endpoint, tutti_request *request)
         else
             flight_withdraw(endpoint, slot);
     }
-    request_remove(request);
+    tutti_queue_remove(request);
 }
 
 void messages_forget(tutti_endpoint *endpoint, tutti_peer *peer)
@@ -248,9 +248,9 @@ void messages_forget(tutti_endpoint *endpoint, tutti_peer *peer)
     for (uint32_t slot = endpoint->count; slot-- > 0;)
         if (endpoint->flights[slot].peer == peer)
             flight_withdraw(endpoint, slot);
-    request_forget_all(&peer->receives);
-    request_forget_all(&peer->sends);
-    request_forget_peer(&endpoint->done, peer);
+    tutti_queue_clear(&peer->receives);
+    tutti_queue_clear(&peer->sends);
+    tutti_queue_remove_peer(&endpoint->done, peer);
     if (endpoint->holding == peer)
         endpoint->holding = NULL;
     frame_give(endpoint, peer->in);
@@ -271,7 +271,7 @@ void messages_landed(const struct flight *flight, tutti_status status, uint64_t 
     case LONG_OUT:
         frame_give(endpoint, flight->frame);
         if (flight->request)
-            request_finish(&endpoint->done, flight->request, status, 0);
+            tutti_queue_finish(&endpoint->done, flight->request, status, 0);
         else if (status)
             lose(peer);
         return;
@@ -319,12 +319,12 @@ static void advance(tutti_endpoint *endpoint)
 uint32_t messages_progress(tutti_endpoint *endpoint, tutti_request **ret_done, uint32_t capacity)
 {
     advance(endpoint);
-    return request_report(&endpoint->done, ret_done, capacity);
+    return tutti_queue_report(&endpoint->done, ret_done, capacity);
 }
 
 tutti_status messages_test(tutti_endpoint *endpoint, tutti_request *request)
 {
     advance(endpoint);
-    request_posted(request);
+    tutti_queue_posted(request);
     return request->status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mpi: messages and collectives through Open MPI, MPICH or an MPI with the standard ABI, whichever this
- * process runs under, and who it is in their job.
+ * mpi: messages and collectives through Open MPI, MPICH or an MPI with the standard ABI, whichever
+ * this process runs under, and its rank in their job.
  *
  * What the plugin exports is constant, and which engine serves it comes out when it is first asked
  * for; so these functions hand each call on. An endpoint, a team or a bootstrap exists only once an
@@ -13,6 +13,8 @@
 #include <tutti/tensor.h>
 #include <tutti/version.h>
 
+#include "../about.h"
+#include "about.h"
 #include "choose.h"
 
 static const struct mpi_engine *engine;
@@ -129,8 +131,8 @@ static tutti_transport_ops mpi_ops = {
 
 /* ---- collectives --------------------------------------------------------------------------- */
 
-/* What MPI's table of operations means by these is what ours does. It leaves open what MIN and MAX of
- * a NaN are, and has no average; a bool of ours is any byte. */
+/* Whether MPI's operation has the meaning of tutti's. MPI leaves open what MIN and MAX of a NaN
+ * are, and has no average; tutti's bool is any byte. */
 static bool reduces(uint32_t dtype, int32_t op)
 {
     switch (dtype) {
@@ -162,8 +164,8 @@ static bool too_long(const tutti_collective *what)
     return what->count > INT_MAX / what->element_bytes / (one ? 1 : (uint64_t)what->size);
 }
 
-/* What is too long goes the core's way, and so does what is uneven where not every member knows how
- * long it is. */
+/* Calls that are too long go the core's way, and so do uneven ones if not every member knows all
+ * lengths. */
 static int32_t mpi_serves(const tutti_host *host, void *host_self, const tutti_collective *what)
 {
     const bool uneven = what->flags & TUTTI_COLLECTIVE_UNEVEN;
@@ -255,7 +257,7 @@ static tutti_collectives_ops mpi_collectives_table = {
     .engine = mpi_engine_version,
 };
 
-/* ---- who this process is ------------------------------------------------------------------- */
+/* ---- the rank of this process --------------------------------------------------------------- */
 
 static int32_t bootstrap_detect(const tutti_host *host, void *host_self)
 {
@@ -332,5 +334,9 @@ static const tutti_provider *const providers[] = {&mpi_transport, &mpi_collectiv
 
 static const char *const trial[] = {"launcher=mpi", NULL};
 
-TUTTI_PLUGIN_EXPORT_TRIAL("mpi", TUTTI_VERSION ", Open MPI 4, MPICH 4 and the standard MPI ABI",
-                          "Apache-2.0", providers, 3, mpi_leave, trial);
+static const tutti_plugin_option options[] = {MPI_OPTIONS(ABOUT_OPTION) ABOUT_OPTIONS_END};
+static const tutti_launcher_variable launchers[] = {MPI_LAUNCHERS(ABOUT_LAUNCHER)
+                                                        ABOUT_LAUNCHERS_END};
+
+TUTTI_PLUGIN_EXPORT_ABOUT("mpi", TUTTI_VERSION ", Open MPI 4, MPICH 4 and the standard MPI ABI",
+                          "Apache-2.0", providers, 3, mpi_leave, trial, options, launchers, NULL);

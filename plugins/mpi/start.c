@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * MPI_Init returns once every process of the job has called it. One may have ended before, or lack the
- * plugin, and no MPI tells of that. So it is called on a thread, and whoever waits for it has a deadline,
- * and looks after the group meanwhile, which may have lost a member. Both MPIs let a process exit while a
- * thread of it is in MPI_Init.
+ * plugin, and no MPI tells of that. So a thread calls it. The waiting caller has a deadline and
+ * looks after the group meanwhile, which may have lost a member. Both MPIs let a process exit while
+ * a thread of it is in MPI_Init.
  *
  * For MPI that thread is the main one (MPI_Is_thread_main). With MPI_THREAD_SERIALIZED and above, which
  * is all that is accepted here, that changes nothing: MPI is called, and finalized, from any.
@@ -20,7 +20,7 @@
 
 enum { STALL_WARNING_S = 30, PLACE_MAX = 128, WORDS_MAX = 512, LOOK_MS = 50 };
 
-/* For the core, which knows who does not answer, to say how the deadline ends. */
+/* Leaves the core, which knows the ranks that do not answer, time to report the deadline. */
 static const int64_t AFTER_DEADLINE_NS = 1000000000;
 
 static struct {
@@ -70,16 +70,16 @@ static tutti_status begin(const struct caller *c)
     return TUTTI_OK;
 }
 
-/* What there is to be known of a wait. */
+/* The known state of a wait in MPI_Init. */
 static const char *in_init(char ret_words[WORDS_MAX])
 {
     char place[PLACE_MAX];
 
     launched_place(place, sizeof place);
     snprintf(ret_words, WORDS_MAX,
-             "in MPI_Init, which returns once all processes of the MPI job have called it (this is "
-             "%s): look at what the others have said, for one that has ended, has not called "
-             "tutti_init(), or cannot use the plugin mpi",
+             "in MPI_Init, which waits for all processes of the MPI job (this is %s). Look at the "
+             "output of the others: one may have ended, may not have called tutti_init(), or "
+             "cannot use the plugin mpi",
              place);
     return ret_words;
 }

@@ -12,7 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../request.h"
+#include <tutti/plugin_queue.h>
+
 #include "caller.h"
 #include "job.h"
 
@@ -24,7 +25,7 @@ enum {
     FRAME_BYTES = FRAME_MARK_BYTES + 64 + FRAME_MARK_BYTES + FRAME_MESSAGE_BYTES
 };
 
-/* What one message of MPI's carries: some of the core's. */
+/* One message of MPI's, which carries several of the core's. */
 struct frame {
     struct frame *next; /* in endpoint->frames */
     uint32_t bytes;     /* filled, or arrived */
@@ -53,10 +54,10 @@ struct flight {
     struct frame *frame;    /* OUT: to be given back; IN: the peer's; NULL: the core's memory */
 };
 
-/* What a request holds while it is ours (tutti_request.opaque). */
+/* The plugin's part of a request (tutti_request.opaque). */
 struct __attribute__((may_alias)) mpi_request {
-    struct request_place place; /* first */
-    void *data;                 /* of a receive */
+    tutti_request_place place; /* first */
+    void *data;                /* of a receive */
     uint64_t capacity;
     uint32_t slot; /* of its flight, or NO_SLOT */
 };
@@ -76,10 +77,10 @@ struct tutti_peer {
     int rank; /* in MPI_COMM_WORLD */
     int send_tag, receive_tag;
     bool lost, told;
-    bool receiving;                       /* MPI has a receive of this peer: one at a time */
-    struct request_queue sends, receives; /* in the order posted */
-    struct frame *out;                    /* that is begun, or NULL */
-    struct frame *in;                     /* NULL until the first is received */
+    bool receiving;                      /* MPI has a receive of this peer: one at a time */
+    tutti_request_queue sends, receives; /* in the order posted */
+    struct frame *out;                   /* that is begun, or NULL */
+    struct frame *in;                    /* NULL until the first is received */
 };
 
 struct tutti_endpoint {
@@ -96,7 +97,7 @@ struct tutti_endpoint {
     MPI_Request *handles; /* of each */
     int *indices;         /* room for what MPI_Testsome says */
     MPI_Status *statuses;
-    struct request_queue done; /* complete, not yet reported */
+    tutti_request_queue done; /* complete, not yet reported */
     int64_t draining_ns,
         drained_ns; /* messages are taken back: since when, and until when so far */
     uint64_t sent_bytes, received_bytes, sent_messages, received_messages;

@@ -2,8 +2,8 @@
 /*
  * What the files of the shm transport share.
  *
- * Each member makes one sealed memfd and every mate maps it: first the memory that the core asked
- * for, then one inbound ring per mate. A ring has one producer and one consumer and needs no
+ * Each member makes one sealed memfd and every local peer maps it: first the memory that the core asked
+ * for, then one inbound ring per local peer. A ring has one producer and one consumer and needs no
  * read-modify-write: chunks follow each other, each behind a word that is 0 until the chunk is
  * whole, so that a short message costs one cache line, which the consumer watches. Positions run
  * freely and are reduced modulo the ring's size, a power of two.
@@ -20,12 +20,11 @@
 #include <stdint.h>
 
 #include <tutti/plugin.h>
-
-#include "../request.h"
+#include <tutti/plugin_queue.h>
 
 enum {
     SHM_PAGE = 4096,
-    SHM_MATES_MAX = 4096,
+    SHM_LOCAL_MAX = 4096,
     SHM_RINGS_BYTES = 8 << 20, /* of one member's inbound rings together … */
     SHM_RING_MIN = 16 << 10,   /* … within these bounds for each */
     SHM_RING_MAX = 256 << 10,
@@ -35,9 +34,9 @@ enum {
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
-/* What a request holds while it is ours (tutti_request.opaque). */
+/* The plugin's part of a request (tutti_request.opaque). */
 struct __attribute__((may_alias)) shm_request {
-    struct request_place place; /* first */
+    tutti_request_place place; /* first */
     uint8_t *data;
     uint64_t bytes; /* to send; capacity of a receive */
     uint64_t total; /* of a message in pieces that is under way; else 0 */
@@ -52,8 +51,8 @@ static inline struct shm_request *shm_of(tutti_request *request)
 
 /* ---- rings --------------------------------------------------------------------------------- */
 
-/* What the consumer of a ring writes for its producer. Lines that different sides write are 128
- * bytes apart, because processors fetch lines in pairs. */
+/* The words that the consumer of a ring writes for its producer. Lines that different sides write
+ * are 128 bytes apart, because processors fetch lines in pairs. */
 struct shm_control {
     alignas(128) _Atomic uint64_t head; /* bytes ever read and given back */
     _Atomic uint32_t producer_waits; /* set before the producer sleeps, cleared by the consumer */
@@ -96,13 +95,13 @@ static inline uint64_t shm_lead_bytes(uint64_t position, uint64_t payload)
     return payload < SHM_ALIGN_FROM ? 8 : 8 + (-(position + 8) & 63);
 }
 
-/* Of a chunk at `position`, without the word behind it. */
+/* The bytes of a chunk at `position`, without the word behind it. */
 static inline uint64_t shm_chunk_bytes(uint64_t position, uint64_t payload)
 {
     return shm_lead_bytes(position, payload) + shm_round(payload, 8);
 }
 
-uint64_t shm_ring_bytes(uint32_t mates);
+uint64_t shm_ring_bytes(uint32_t local_size);
 
 enum shm_room { SHM_FULL, SHM_ROOM, SHM_CORRUPT };
 
@@ -123,7 +122,7 @@ void shm_inlet_read(const struct shm_inlet *inlet, void *to, uint64_t bytes);
 struct tutti_map {
     tutti_endpoint *endpoint;
     tutti_map *next; /* all maps of the endpoint */
-    tutti_host_mates *mates;
+    tutti_host_mates *local;
     tutti_exchange *exchange; /* NULL once the descriptors are here */
     tutti_peer **peers;
     uint32_t count, self_index;
@@ -141,13 +140,13 @@ struct tutti_peer {
     tutti_endpoint *endpoint;
     tutti_peer *next, *previous; /* all peers of the endpoint */
     tutti_map *map;              /* whose rings are used; NULL: not mapped yet */
-    uint32_t index;              /* of the mate there */
-    bool broken;                 /* the mate wrote what cannot be */
-    bool cut;      /* a message to the mate was cancelled half-way: nothing can follow it */
+    uint32_t index;              /* of the local peer there */
+    bool broken;                 /* the local peer wrote what cannot be */
+    bool cut;      /* a message to the local peer was cancelled half-way: nothing can follow it */
     uint64_t skip; /* bytes of a message that nobody wants any more */
     struct shm_outlet out;
     struct shm_inlet in;
-    struct request_queue sends, receives;
+    tutti_request_queue sends, receives;
 };
 
 struct tutti_endpoint {
@@ -156,7 +155,7 @@ struct tutti_endpoint {
     int32_t rank;
     tutti_peer *peers;
     tutti_map *maps;
-    struct request_queue done; /* complete, not yet reported */
+    tutti_request_queue done; /* complete, not yet reported */
     uint64_t sent_messages, received_messages, mapped_bytes;
 };
 
@@ -171,7 +170,7 @@ static inline void shm_release(tutti_endpoint *endpoint, void *memory)
         endpoint->host->release(endpoint->host_self, memory);
 }
 
-/* Gives the host the words of a failure and returns `status`. */
+/* Gives the host the message of a failure and returns `status`. */
 tutti_status shm_error(tutti_endpoint *endpoint, tutti_status status, int32_t system_errno,
                        const char *format, ...) __attribute__((format(printf, 4, 5)));
 
@@ -179,9 +178,9 @@ tutti_status shm_error(tutti_endpoint *endpoint, tutti_status status, int32_t sy
 
 void shm_stream_send(tutti_peer *peer);    /* as many queued sends as there is room for */
 void shm_stream_receive(tutti_peer *peer); /* as many posted receives as there are bytes for */
-void shm_stream_publish(tutti_peer *peer); /* shows the mate what was written */
-/* Before sleeping: whether the mate did anything since the last look that a request waits for. Asks
- * the mate to wake us when it frees space that a send waits for. */
+void shm_stream_publish(tutti_peer *peer); /* shows the local peer what was written */
+/* Before sleeping: whether the local peer did anything since the last look that a request waits for. Asks
+ * the local peer to wake us when it frees space that a send waits for. */
 bool shm_stream_pending(tutti_peer *peer);
 /* Writes a whole short message if there is room and nothing waits before it; `more`: the next
  * message will publish it. */
@@ -191,7 +190,7 @@ void shm_stream_forget(tutti_peer *peer, const struct shm_request *r, bool sendi
 
 /* ---- shm_map.c ----------------------------------------------------------------------------- */
 
-tutti_status shm_map_start(tutti_endpoint *endpoint, tutti_host_mates *mates,
+tutti_status shm_map_start(tutti_endpoint *endpoint, tutti_host_mates *local,
                            tutti_peer *const *peers, uint32_t count, uint32_t self_index,
                            uint64_t bytes, tutti_map **ret_map);
 tutti_status shm_map_test(tutti_endpoint *endpoint, tutti_map *map, void **ret_bases);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mapping the memory of all host-mates.
+ * Mapping the memory of all local peers.
  *
  * Each member makes one memfd of the same size, sealed so that nobody can shrink it under the
- * others (which would be SIGBUS for them), and the core passes it to the mates. Nothing has a name:
+ * others (which would be SIGBUS for them), and the core passes it to the local peers. Nothing has a name:
  * when the last process that maps it is gone, so is the memory. A received descriptor is mapped
  * only if its size and seals are what this member would have made.
  *
- * A segment: the core's bytes, rounded up to a page | one struct shm_control per mate | one ring
- * per mate. Ring p of a segment carries what mate p sends to the segment's owner. Pages that nobody
+ * A segment: the core's bytes, rounded up to a page | one struct shm_control per local peer | one ring
+ * per local peer. Ring p of a segment carries what local peer p sends to the segment's owner. Pages that nobody
  * touches cost nothing, so the layout is the same whether a ring is used or not.
  */
 #include "shm.h"
@@ -132,18 +132,18 @@ static tutti_status make_segment(tutti_map *map)
     return TUTTI_OK;
 }
 
-tutti_status shm_map_start(tutti_endpoint *endpoint, tutti_host_mates *mates,
+tutti_status shm_map_start(tutti_endpoint *endpoint, tutti_host_mates *local,
                            tutti_peer *const *peers, uint32_t count, uint32_t self_index,
                            uint64_t bytes, tutti_map **ret_map)
 {
-    if (count == 0 || count > SHM_MATES_MAX || self_index >= count || bytes > (UINT64_C(1) << 42))
+    if (count == 0 || count > SHM_LOCAL_MAX || self_index >= count || bytes > (UINT64_C(1) << 42))
         return shm_error(endpoint, TUTTI_ERR_INVALID_ARGUMENT, 0,
-                         "cannot map %llu bytes of each of %u mates (this is mate %u)",
+                         "cannot map %llu bytes of each of %u local peers (this is local peer %u)",
                          (unsigned long long)bytes, count, self_index);
     tutti_map *map = map_new(endpoint, peers, count);
     if (!map)
         return shm_error(endpoint, TUTTI_ERR_NO_MEMORY, 0, "out of memory");
-    map->mates = mates;
+    map->local = local;
     map->self_index = self_index;
     map->core_bytes = bytes;
     map->ring_bytes = shm_ring_bytes(count - 1);
@@ -153,7 +153,7 @@ tutti_status shm_map_start(tutti_endpoint *endpoint, tutti_host_mates *mates,
     if (status == TUTTI_OK) {
         int32_t fd = map->own_fd;
 
-        status = endpoint->host->share_start(endpoint->host_self, mates, &fd, 1, &map->exchange);
+        status = endpoint->host->share_start(endpoint->host_self, local, &fd, 1, &map->exchange);
     }
     if (status != TUTTI_OK) {
         map_free(map);
@@ -163,24 +163,25 @@ tutti_status shm_map_start(tutti_endpoint *endpoint, tutti_host_mates *mates,
     return TUTTI_OK;
 }
 
-/* ---- receiving the mates' segments --------------------------------------------------------- */
+/* ---- receiving the local peers' segments --------------------------------------------------------- */
 
-static tutti_status check_segment(tutti_map *map, uint32_t mate, int fd)
+static tutti_status check_segment(tutti_map *map, uint32_t local_peer, int fd)
 {
     struct stat st;
     int seals = fcntl(fd, F_GET_SEALS);
 
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || seals < 0)
         return shm_error(map->endpoint, TUTTI_ERR_DENIED, 0,
-                         "host-mate %u passed something that is not a sealed memory file", mate);
+                         "local peer %u passed something that is not a sealed memory file",
+                         local_peer);
     if (st.st_size < 0 || (uint64_t)st.st_size != map->segment_bytes)
         return shm_error(map->endpoint, TUTTI_ERR_MISMATCH, 0,
-                         "host-mate %u passed a segment of %lld bytes where this member has "
+                         "local peer %u passed a segment of %lld bytes where this member has "
                          "%llu: do all run the same version?",
-                         mate, (long long)st.st_size, (unsigned long long)map->segment_bytes);
+                         local_peer, (long long)st.st_size, (unsigned long long)map->segment_bytes);
     if ((seals & SEALS) != SEALS)
         return shm_error(map->endpoint, TUTTI_ERR_DENIED, 0,
-                         "host-mate %u passed a segment that it could still resize", mate);
+                         "local peer %u passed a segment that it could still resize", local_peer);
     return TUTTI_OK;
 }
 
@@ -209,7 +210,7 @@ static tutti_status map_segments(tutti_map *map)
         if (mmap(at, map->segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
                  map->descriptors[i], 0) == MAP_FAILED)
             return shm_error(map->endpoint, TUTTI_ERR_SYSTEM, errno,
-                             "cannot map the segment of host-mate %u", i);
+                             "cannot map the segment of local peer %u", i);
         map->bases[i] = at;
         at += map->segment_bytes;
     }
@@ -226,7 +227,7 @@ static uint8_t *ring_of(const tutti_map *map, uint32_t owner, uint32_t producer)
     return map->bases[owner] + rings_at(map) + producer * map->ring_bytes;
 }
 
-/* Gives each mate that has no rings yet the ones of this map. Mates map in the same order, so both
+/* Gives each local peer that has no rings yet the ones of this map. Local peers map in the same order, so both
  * sides choose the same. */
 static void bind_peers(tutti_map *map)
 {

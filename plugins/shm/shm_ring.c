@@ -8,9 +8,9 @@
 
 #include <string.h>
 
-uint64_t shm_ring_bytes(uint32_t mates)
+uint64_t shm_ring_bytes(uint32_t local_size)
 {
-    uint64_t share = SHM_RINGS_BYTES / (mates ? mates : 1), bytes = SHM_RING_MIN;
+    uint64_t share = SHM_RINGS_BYTES / (local_size ? local_size : 1), bytes = SHM_RING_MIN;
 
     while (bytes * 2 <= share && bytes < SHM_RING_MAX)
         bytes *= 2;

@@ -31,13 +31,13 @@ static void wake(tutti_peer *peer)
 {
     tutti_endpoint *endpoint = peer->endpoint;
 
-    endpoint->host->wake_mate(endpoint->host_self, peer->map->mates, peer->index);
+    endpoint->host->wake_mate(endpoint->host_self, peer->map->local, peer->index);
 }
 
-static void fail_all(tutti_peer *peer, struct request_queue *queue)
+static void fail_all(tutti_peer *peer, tutti_request_queue *queue)
 {
     while (queue->first)
-        request_finish(&peer->endpoint->done, queue->first, TUTTI_ERR_INTERNAL, 0);
+        tutti_queue_finish(&peer->endpoint->done, queue->first, TUTTI_ERR_INTERNAL, 0);
 }
 
 static void break_stream(tutti_peer *peer, const char *what)
@@ -45,7 +45,7 @@ static void break_stream(tutti_peer *peer, const char *what)
     peer->broken = true;
     peer->skip = 0;
     shm_error(peer->endpoint, TUTTI_ERR_INTERNAL, 0,
-              "host-mate %u wrote %s that cannot be into shared memory: its memory is corrupt",
+              "local peer %u wrote %s that is not valid into shared memory, which is corrupt",
               peer->index, what);
     fail_all(peer, &peer->sends);
     fail_all(peer, &peer->receives);
@@ -121,7 +121,7 @@ void shm_stream_send(tutti_peer *peer)
         if (!send_message(peer, shm_of(request)))
             break;
         peer->endpoint->sent_messages++;
-        request_finish(&peer->endpoint->done, request, TUTTI_OK, shm_of(request)->bytes);
+        tutti_queue_finish(&peer->endpoint->done, request, TUTTI_OK, shm_of(request)->bytes);
     }
     shm_stream_publish(peer);
 }
@@ -150,7 +150,7 @@ static void take(tutti_peer *peer, uint64_t payload)
 static void finish_receive(tutti_peer *peer, tutti_request *request, uint64_t bytes)
 {
     peer->endpoint->received_messages++;
-    request_finish(&peer->endpoint->done, request, TUTTI_OK, bytes);
+    tutti_queue_finish(&peer->endpoint->done, request, TUTTI_OK, bytes);
 }
 
 /* The next piece of a message that somebody receives, or nobody any more. */
@@ -178,12 +178,12 @@ static void receive_first(tutti_peer *peer, tutti_request *request, uint64_t byt
     if (bytes > r->bytes) {
         take(peer, whole ? bytes : 0);
         peer->skip = whole ? 0 : bytes;
-        request_finish(&peer->endpoint->done, request,
-                       shm_error(peer->endpoint, TUTTI_ERR_INTERNAL, 0,
-                                 "host-mate %u sent %llu bytes where at most %llu were expected",
-                                 peer->index, (unsigned long long)bytes,
-                                 (unsigned long long)r->bytes),
-                       0);
+        tutti_queue_finish(
+            &peer->endpoint->done, request,
+            shm_error(peer->endpoint, TUTTI_ERR_INTERNAL, 0,
+                      "local peer %u sent %llu bytes where at most %llu were expected", peer->index,
+                      (unsigned long long)bytes, (unsigned long long)r->bytes),
+            0);
     } else if (whole) {
         shm_inlet_read(&peer->in, r->data, bytes);
         take(peer, bytes);

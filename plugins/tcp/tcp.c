@@ -190,7 +190,7 @@ static tutti_status tcp_connect(tutti_endpoint *endpoint, const void *address, u
 
 static void drop_reports(tutti_endpoint *endpoint, tutti_peer *peer)
 {
-    request_forget_peer(&endpoint->done, peer);
+    tutti_queue_remove_peer(&endpoint->done, peer);
     for (tutti_peer **at = &endpoint->lost; *at; at = &(*at)->next_lost) {
         if (*at != peer)
             continue;
@@ -203,8 +203,8 @@ static void drop_reports(tutti_endpoint *endpoint, tutti_peer *peer)
 
 static void tcp_disconnect(tutti_endpoint *endpoint, tutti_peer *peer)
 {
-    request_forget_all(&peer->sends);
-    request_forget_all(&peer->receives);
+    tutti_queue_clear(&peer->sends);
+    tutti_queue_clear(&peer->receives);
     drop_reports(endpoint, peer);
     tcp_connect_drop(peer, TCP_LOST);
     if (peer->previous)
@@ -231,7 +231,7 @@ static tutti_status check_lane(tutti_endpoint *endpoint, uint32_t lane)
 }
 
 static void begin(tutti_request *request, tutti_peer *peer, const void *data, uint64_t bytes,
-                  struct request_queue *queue)
+                  tutti_request_queue *queue)
 {
     struct tcp_request *r = tcp_of(request);
 
@@ -239,7 +239,7 @@ static void begin(tutti_request *request, tutti_peer *peer, const void *data, ui
     *r = (struct tcp_request){
         .place = {.peer = peer}, .data = (uint8_t *)(uintptr_t)data, .bytes = bytes};
     tcp_put((uint8_t *)&r->frame, bytes, sizeof r->frame);
-    request_push(queue, request);
+    tutti_queue_push(queue, request);
 }
 
 static tutti_status tcp_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
@@ -259,14 +259,14 @@ static tutti_status tcp_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32
                          "a message to %s was cancelled half-way, nothing can follow it",
                          peer->name);
     if ((flags & TUTTI_SEND_MORE) && tcp_stream_hold(peer, data, bytes)) {
-        request_place(request)->queue = NULL;
+        tutti_queue_place(request)->queue = NULL;
         request->status = TUTTI_OK;
         return TUTTI_OK;
     }
     begin(request, peer, data, bytes, &peer->sends);
     if (peer->sends.first == request)
         tcp_stream_send(peer);
-    return request_posted(request);
+    return tutti_queue_posted(request);
 }
 
 static tutti_status tcp_irecv(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane, void *data,
@@ -280,12 +280,12 @@ static tutti_status tcp_irecv(tutti_endpoint *endpoint, tutti_peer *peer, uint32
     if (peer->receives.first == request)
         tcp_stream_consume(peer);
     if (peer->state == TCP_LOST && request->status == TUTTI_ERR_NOT_READY) {
-        request_remove(request);
+        tutti_queue_remove(request);
         return lost(peer);
     }
     if (!(peer->source.events & EPOLLIN))
         tcp_stream_watch(peer); /* there was no room to read into before */
-    return request_posted(request);
+    return tutti_queue_posted(request);
 }
 
 static void tcp_cancel(tutti_endpoint *endpoint, tutti_request *request)
@@ -296,11 +296,11 @@ static void tcp_cancel(tutti_endpoint *endpoint, tutti_request *request)
     if (!r->place.queue)
         return;
     if (r->place.queue == &endpoint->done) {
-        request_remove(request);
+        tutti_queue_remove(request);
         return;
     }
     tcp_stream_forget(peer, request);
-    request_remove(request);
+    tutti_queue_remove(request);
     tcp_stream_watch(peer);
 }
 
@@ -391,13 +391,13 @@ static void advance(tutti_endpoint *endpoint)
 static uint32_t tcp_progress(tutti_endpoint *endpoint, tutti_request **ret_done, uint32_t capacity)
 {
     advance(endpoint);
-    return request_report(&endpoint->done, ret_done, capacity);
+    return tutti_queue_report(&endpoint->done, ret_done, capacity);
 }
 
 static tutti_status tcp_test(tutti_endpoint *endpoint, tutti_request *request)
 {
     advance(endpoint);
-    request_posted(request);
+    tutti_queue_posted(request);
     return request->status;
 }
 
@@ -451,4 +451,11 @@ static const tutti_provider tcp_transport = {.struct_size = sizeof(tutti_provide
                                              .ops = &tcp_ops};
 static const tutti_provider *const providers[] = {&tcp_transport};
 
-TUTTI_PLUGIN_EXPORT("tcp", TUTTI_VERSION ", Linux sockets and epoll", "Apache-2.0", providers, 1);
+/* Measured over loopback, on two cores that share a cache. */
+static const tutti_cost cost = {.struct_size = sizeof(tutti_cost),
+                                .message_ps = 6 * 1000 * 1000,
+                                .further_ps = 1500 * 1000,
+                                .byte_ps = 227};
+
+TUTTI_PLUGIN_EXPORT_ABOUT("tcp", TUTTI_VERSION ", Linux sockets and epoll", "Apache-2.0", providers,
+                          1, NULL, NULL, NULL, NULL, &cost);

@@ -16,8 +16,7 @@
 #include <sys/socket.h>
 
 #include <tutti/plugin.h>
-
-#include "../request.h"
+#include <tutti/plugin_queue.h>
 
 enum {
     TCP_INBOUND_BYTES = 64 << 10, /* read ahead of posted receives, for each peer */
@@ -34,9 +33,9 @@ enum {
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
-/* What a request holds while it is ours (tutti_request.opaque). */
+/* The plugin's part of a request (tutti_request.opaque). */
 struct __attribute__((may_alias)) tcp_request {
-    struct request_place place; /* first */
+    tutti_request_place place; /* first */
     uint8_t *data;
     uint64_t bytes; /* to send; capacity of a receive, then the length of what arrives */
     uint64_t moved; /* a send: of frame and data together; a receive: of the data */
@@ -51,7 +50,7 @@ static inline struct tcp_request *tcp_of(tutti_request *request)
 
 /* ---- objects ------------------------------------------------------------------------------- */
 
-/* What an event of the epoll set points to; the first member of each object there. */
+/* The target of an event of the epoll set; the first member of each object there. */
 struct tcp_source {
     enum { TCP_LISTENER, TCP_TIMER, TCP_GUEST, TCP_PEER } kind;
     int fd;          /* -1: none */
@@ -103,7 +102,7 @@ struct tutti_peer {
     uint32_t answer_have;
     uint8_t answer[TCP_ANSWER_BYTES];
 
-    struct request_queue sends, receives;
+    tutti_request_queue sends, receives;
     uint32_t held, held_sent; /* of held_bytes: before the first of `sends` */
     uint8_t held_bytes[TCP_HELD_BYTES];
     uint8_t *inbound; /* TCP_INBOUND_BYTES, of which [head, tail) is not consumed */
@@ -130,7 +129,7 @@ struct tutti_endpoint {
     int64_t looked_ns;                    /* when connections were last looked at */
     tutti_peer *held;                     /* whose held bytes wait for the next message */
     tutti_peer *lost;                     /* the core is still to be told */
-    struct request_queue done;            /* complete, not yet reported */
+    tutti_request_queue done;             /* complete, not yet reported */
     uint64_t sent_bytes, received_bytes, sent_messages, received_messages;
 };
 
@@ -145,7 +144,7 @@ static inline void tcp_release(tutti_endpoint *endpoint, void *memory)
         endpoint->host->release(endpoint->host_self, memory);
 }
 
-/* tcp.c: gives the host the words of a failure and returns `status`. */
+/* tcp.c: gives the host the message of a failure and returns `status`. */
 tutti_status tcp_error(tutti_endpoint *endpoint, tutti_status status, int32_t system_errno,
                        const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* tcp.c: asks the epoll set for `events` of the source, 0: takes it out. False with errno when the
@@ -160,7 +159,7 @@ void tcp_address_name(const struct tcp_address *address, char *ret_name, size_t 
 void tcp_put(uint8_t *to, uint64_t value, unsigned bytes); /* little-endian */
 uint64_t tcp_get(const uint8_t *from, unsigned bytes);
 
-/* tcp_listen.c: who comes in */
+/* tcp_listen.c: connections that peers open */
 void tcp_listen_accept(tutti_endpoint *endpoint);
 void tcp_listen_timer(tutti_endpoint *endpoint);
 void tcp_listen_guest(tutti_endpoint *endpoint, struct tcp_guest *guest);

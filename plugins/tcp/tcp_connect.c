@@ -2,11 +2,11 @@
 /*
  * From no connection to exactly one.
  *
- * Who has something to send dials and says hello: magic, version, the job's token, both endpoints'
- * ids. The other answers with a verdict, and only then do messages flow, so a connection that is
- * given up never carried one. When both dial at the same time, the dial of the smaller id is kept:
- * the smaller answers a crossing hello with YIELD, the larger drops its own dial for a crossing
- * hello, whichever it sees first.
+ * A member that has something to send dials and says hello: magic, version, the job's token, both
+ * endpoints' ids. The other answers with a verdict, and only then do messages flow, so a connection
+ * that is given up never carried one. When both dial at the same time, the dial of the smaller id
+ * is kept: the smaller answers a crossing hello with YIELD, the larger drops its own dial for a
+ * crossing hello, whichever it sees first.
  *
  *   IDLE -dial-> DIALING -connected, hello-> GREETING -KEEP-> READY
  *                                            GREETING -YIELD-> YIELDED -their hello-> READY
@@ -137,10 +137,10 @@ void tcp_connect_drop(tutti_peer *peer, enum tcp_state state)
     set_state(peer, state);
 }
 
-static void fail_requests(tutti_peer *peer, struct request_queue *queue)
+static void fail_requests(tutti_peer *peer, tutti_request_queue *queue)
 {
     while (queue->first)
-        request_finish(&peer->endpoint->done, queue->first, TUTTI_ERR_PEER_LOST, 0);
+        tutti_queue_finish(&peer->endpoint->done, queue->first, TUTTI_ERR_PEER_LOST, 0);
 }
 
 void tcp_connect_deafen(tutti_peer *peer, int system_errno, const char *what)
@@ -294,7 +294,7 @@ static void answer_event(tutti_peer *peer)
         return;
     if (got <= 0) {
         tcp_connect_lose(peer, got < 0 ? errno : 0,
-                         "the connection was closed before the answer to our greeting came from");
+                         "the connection was closed during the handshake with");
         return;
     }
     peer->answer_have += (uint32_t)got;
@@ -308,7 +308,7 @@ static void answer_event(tutti_peer *peer)
         tcp_connect_drop(peer, TCP_YIELDED);
         break;
     default:
-        tcp_connect_lose(peer, 0, "something else than this job's process answered at");
+        tcp_connect_lose(peer, 0, "a process that is not part of this job answered at");
     }
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who comes in.
+ * Connections that peers open.
  *
  * The listener is open to whatever can reach it, so a connection is a guest until it has shown the
  * job's token: it may send TCP_HELLO_BYTES within TCP_HELLO_MS, there are TCP_HALF_OPEN_MAX of
  * them at most (later ones wait in the kernel's backlog), and the first byte that does not fit ends
- * it without a word. A guest that has shown the token but whose peer the core has not named yet is
- * kept until connect() names it: its process is only faster than this one.
+ * it without an answer. A guest that has shown the token is kept until connect() names its peer:
+ * its process may only be faster than this one.
  *
  * Guests are freed between two looks at the epoll set, so that no event points to freed memory.
  */

@@ -78,7 +78,7 @@ static int gather(tutti_peer *peer, struct iovec *pieces)
 
     for (tutti_request *request = peer->sends.first;
          request && !peer->cut && left && count + 2 <= TCP_GATHER;
-         request = request_place(request)->next) {
+         request = tutti_queue_place(request)->next) {
         struct tcp_request *r = tcp_of(request);
         uint64_t framed = least(r->moved, FRAME);
 
@@ -110,7 +110,7 @@ static void account(tutti_peer *peer, uint64_t bytes)
         if (r->moved < FRAME + r->bytes)
             return;
         endpoint->sent_messages++;
-        request_finish(&endpoint->done, request, TUTTI_OK, r->bytes);
+        tutti_queue_finish(&endpoint->done, request, TUTTI_OK, r->bytes);
     }
 }
 
@@ -145,7 +145,7 @@ static void complete_receive(tutti_peer *peer)
 
     peer->receiving = false;
     peer->endpoint->received_messages++;
-    request_finish(&peer->endpoint->done, request, TUTTI_OK, tcp_of(request)->bytes);
+    tutti_queue_finish(&peer->endpoint->done, request, TUTTI_OK, tcp_of(request)->bytes);
 }
 
 /* Reads the length of the next message for the first posted receive. */
@@ -162,11 +162,11 @@ static void begin_message(tutti_peer *peer)
         return;
     }
     peer->skip = length;
-    request_finish(&peer->endpoint->done, request,
-                   tcp_error(peer->endpoint, TUTTI_ERR_INTERNAL, 0,
-                             "%s sent %llu bytes where at most %llu were expected", peer->name,
-                             (unsigned long long)length, (unsigned long long)r->bytes),
-                   0);
+    tutti_queue_finish(&peer->endpoint->done, request,
+                       tcp_error(peer->endpoint, TUTTI_ERR_INTERNAL, 0,
+                                 "%s sent %llu bytes where at most %llu were expected", peer->name,
+                                 (unsigned long long)length, (unsigned long long)r->bytes),
+                       0);
 }
 
 static uint32_t inbound_used(const tutti_peer *peer)
@@ -206,8 +206,8 @@ void tcp_stream_consume(tutti_peer *peer)
         peer->head = peer->tail = 0;
 }
 
-/* Where the next bytes go: ret_pieces[0] the posted buffer, [1] the inbound bytes; either may be
- * empty. */
+/* Finds the room for the next bytes: ret_pieces[0] in the posted buffer, [1] in the inbound bytes;
+ * either may be empty. */
 static void find_room(tutti_peer *peer, struct iovec ret_pieces[2])
 {
     ret_pieces[0] = ret_pieces[1] = (struct iovec){0};

@@ -21,6 +21,8 @@
 
 #include <tutti/version.h>
 
+#include "../about.h"
+#include "about.h"
 #include "trace.h"
 
 enum { LANES_MAX = 512 /* overlapping calls; more share the last */, KINDS = 2, KIND_LANES = 1000 };
@@ -266,4 +268,7 @@ static const tutti_provider trace_wrapper = {.struct_size = sizeof(tutti_provide
                                              .ops = &trace_ops};
 static const tutti_provider *const providers[] = {&trace_wrapper};
 
-TUTTI_PLUGIN_EXPORT("trace", TUTTI_VERSION ", Trace Event Format", "Apache-2.0", providers, 1);
+static const tutti_plugin_option options[] = {TRACE_OPTIONS(ABOUT_OPTION) ABOUT_OPTIONS_END};
+
+TUTTI_PLUGIN_EXPORT_ABOUT("trace", TUTTI_VERSION ", Trace Event Format", "Apache-2.0", providers, 1,
+                          NULL, NULL, options, NULL, NULL);

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file of one rank's events, a JSON array. Events gather in a buffer that is written when it is full, with
+ * the first event FLUSH_MS after the last write, and after a failed call. So a call rarely pays for a write(2).
+ *
+ * A killed rank leaves the array open; `tutti trace` reads such a file as far as it goes. A write that fails
+ * ends the file with one warning and never fails the traced call.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

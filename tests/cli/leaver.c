@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * leaver WHO HOW: ranks that reduce; rank WHO ends after some calls, and the others do as examples/hello
- * does on failure: they print tutti_last_error() and return 1.
+ * does on failure: they print tutti_last_error() and return 1. LEAVER_TIMEOUT_MS is the time-out of all.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +21,12 @@ static int failed(void)
     return 1;
 }
 
+static void hang(void)
+{
+    for (;;)
+        pause();
+}
+
 static int end(tutti_group *world, const char *how)
 {
     const tutti_tensor nothing = {.data = NULL};
@@ -33,6 +39,10 @@ static int end(tutti_group *world, const char *how)
         _exit(CODE);
     if (!strcmp(how, "kill"))
         raise(SIGKILL);
+    if (!strcmp(how, "hang"))
+        hang();
+    if (!strcmp(how, "leave"))
+        return tutti_group_destroy(world) ? failed() : 0;
     if (!strcmp(how, "stop"))
         raise(SIGSTOP);
     if (!strcmp(how, "argument") && tutti_all_reduce(world, &nothing, TUTTI_SUM, NULL, NULL)) {
@@ -56,6 +66,40 @@ static int broadcast_and_destroy(tutti_group *world, const tutti_tensor *tensor,
     return 0;
 }
 
+/* WHO exits with 0 and leaves two groups behind. The others hear of it as they leave the smaller one, and then
+ * exit without leaving the world. */
+static int exit_beside_a_row(tutti_group *world, const tutti_tensor *tensor, int who)
+{
+    tutti_group *row;
+
+    if (tutti_group_new(world, NULL, 0, NULL, &row))
+        return failed();
+    if (tutti_group_rank(world) == who)
+        exit(0);
+    if (tutti_barrier(row, NULL, NULL))
+        failed();
+    if (tutti_group_destroy(row))
+        return 1;
+    return tutti_all_reduce(world, tensor, TUTTI_MAX, NULL, NULL) ? failed() : 0;
+}
+
+/* WHO ends while the others are outside of tutti. They hear of it before their next call, and stay after it. */
+static int call_afterwards(tutti_group *world, const tutti_tensor *tensor, int who)
+{
+    tutti_group_info info = {.struct_size = sizeof info};
+
+    if (tutti_all_reduce(world, tensor, TUTTI_MAX, NULL, NULL))
+        return failed();
+    if (tutti_group_rank(world) == who)
+        _exit(CODE);
+    for (int i = 0; i < 100 && !info.verdict && !tutti_group_status(world, &info); i++)
+        usleep(20000);
+    if (tutti_all_reduce(world, tensor, TUTTI_MAX, NULL, NULL))
+        failed();
+    usleep(500000);
+    return 1;
+}
+
 static void linger(void)
 {
     sleep(1);
@@ -63,6 +107,7 @@ static void linger(void)
 
 int main(int argc, char **argv)
 {
+    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
     tutti_group *world;
     float number = 1;
     int64_t shape;
@@ -72,10 +117,16 @@ int main(int argc, char **argv)
         return 2;
     if (!strcmp(argv[2], "slow"))
         atexit(linger); /* after tutti's own handler */
-    if (tutti_init(NULL, &world))
+    if (getenv("LEAVER_TIMEOUT_MS"))
+        options.timeout_ms = atoi(getenv("LEAVER_TIMEOUT_MS"));
+    if (tutti_init(&options, &world))
         return failed();
     if (!strcmp(argv[2], "root"))
         return broadcast_and_destroy(world, &tensor, atoi(argv[1]));
+    if (!strcmp(argv[2], "row"))
+        return exit_beside_a_row(world, &tensor, atoi(argv[1]));
+    if (!strcmp(argv[2], "away"))
+        return call_afterwards(world, &tensor, atoi(argv[1]));
     for (int i = 0; i < CALLS_MAX; i++) {
         if (i == CALLS && tutti_group_rank(world) == atoi(argv[1]))
             return end(world, argv[2]);

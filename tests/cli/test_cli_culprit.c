@@ -111,6 +111,21 @@ Test(culprit, a_rank_with_a_wrong_root_in_the_last_call_is_first, .timeout = 720
     }
 }
 
+/* The others destroy the group that failed, and exit beside a world that has not. */
+Test(culprit, a_rank_that_exits_with_0_beside_a_sub_group_is_first, .timeout = 7200)
+{
+    for (int run = 0; run < 4 * runs_wanted(); run++) {
+        struct ran r = leave(4, run % 2 ? "shm" : "tcp", "", 1, "row");
+
+        cr_assert_eq(r.code, 1, "run %d: code %d\n%s", run, r.code, r.err);
+        CONTAINS(r.err, "first    rank 1 (pid ");
+        CONTAINS(
+            r.err,
+            "exited with code 0, without leaving its group; the others failed because of this\n");
+        ran_free(&r);
+    }
+}
+
 Test(culprit, a_rank_is_first_however_it_ends, .timeout = 60)
 {
     static const struct {
@@ -123,7 +138,10 @@ Test(culprit, a_rank_is_first_however_it_ends, .timeout = 60)
         {"kill", 137, "was ended by signal 9 (SIGKILL, Killed)\n"},
         {"argument", 3, "    tutti_all_reduce: no operation takes the tensor's dtype"},
         {"abort", 3, "exited with code 3\n"},
-        {"zero", 1, "exited with code 0, without leaving its group; others failed by that\n"},
+        {"zero", 1,
+         "exited with code 0, without leaving its group; the others failed because of this\n"},
+        {"leave", 1,
+         "exited with code 0 while others still needed it; they failed because of this\n"},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -135,6 +153,19 @@ Test(culprit, a_rank_is_first_however_it_ends, .timeout = 60)
         CONTAINS(r.err, "  ranks 0,1,3: exited with code 1\n");
         ran_free(&r);
     }
+}
+
+/* The rank that times out fails first, and is not to blame. */
+Test(culprit, a_rank_that_hangs_is_named_where_others_run_out_of_time, .timeout = 60)
+{
+    struct ran r = ran("LEAVER_TIMEOUT_MS=4000 $TUTTI run -n 3 --backend shm %s/leaver 1 hang",
+                       TUTTI_TEST_PROGRAMS);
+
+    cr_assert_eq(r.code, 1, "%s", r.err);
+    CONTAINS(r.err, " it waited for rank 1 (pid ");
+    CONTAINS(r.err, "), which was still running: it hung, was stopped or was slow\n");
+    CONTAINS(r.err, "rank 1: ended by the launcher (SIGTERM)\n");
+    ran_free(&r);
 }
 
 Test(culprit, a_rank_that_takes_its_time_to_exit_keeps_its_code, .timeout = 60)
@@ -163,7 +194,9 @@ Test(culprit, a_wrapper_that_the_launcher_ended_is_said_to_be_so, .timeout = 60)
                            cases[i].options, cases[i].first, TUTTI_TEST_PROGRAMS);
 
         CONTAINS(r.err, "first    rank 1 (pid ");
-        CONTAINS(r.err, ") was exiting without tutti_group_destroy(); others failed by that\n");
+        CONTAINS(
+            r.err,
+            ") was exiting without tutti_group_destroy(); the others failed because of this\n");
         CONTAINS(r.err, cases[i].fate);
         LACKS(r.err, "sent by the rank or another process");
         LACKS(r.err, "was ended by signal");
@@ -285,7 +318,8 @@ Test(culprit, a_rank_that_stays_stopped_when_all_others_have_ended_is_named, .ti
 
         cr_assert_eq(r.code, 1, "%s", r.err);
         CONTAINS(r.err, "tutti run: rank 1 (pid ");
-        CONTAINS(r.err, " is stopped since 3 s (SIGSTOP), and all others have ended; it goes on ");
+        CONTAINS(r.err,
+                 " has been stopped for 3 s (SIGSTOP), and all others have ended; continue it ");
         CONTAINS(r.err,
                  ") stayed stopped (SIGSTOP) for 4 s, and all others had ended; exit code 1\n");
         cr_assert_lt(r.seconds, 20);
@@ -349,6 +383,42 @@ Test(culprit, those_that_lose_a_rank_print_one_message_for_all, .timeout = 60)
     CONTAINS(r.err, "  ranks 0,1,3 (3): group world: rank 2 (host ");
     cr_assert_eq(count_of(r.err, "group world: "), 1, "%s", r.err);
     ran_free(&r);
+}
+
+/* The launcher knows a rank's message before the rank prints it. */
+Test(culprit, ranks_that_lose_a_rank_between_calls_print_one_message, .timeout = 60)
+{
+    struct ran r = leave(4, "tcp", "", 2, "away");
+
+    CONTAINS(r.err, "  ranks 0,1,3 (3): group world: rank 2 (host ");
+    cr_assert_eq(count_of(r.err, "group world: "), 1, "%s", r.err);
+    ran_free(&r);
+}
+
+/* It can tell the launcher nothing, as it has no descriptor left for a socket. */
+Test(culprit, a_first_rank_that_told_nothing_is_among_those_that_fail_alike, .timeout = 60)
+{
+    struct ran r = ran("$TUTTI run -n 3 -- sh -c '[ $RANK != 1 ] || ulimit -n 8; exec %s/hello'",
+                       TUTTI_TEST_PROGRAMS);
+
+    cr_assert_eq(r.code, 1, "%s", r.err);
+    CONTAINS(r.err, "  ranks 0-2 (3): group world: ");
+    CONTAINS(r.err, "Too many open files\n");
+    ran_free(&r);
+}
+
+Test(culprit, with_logs_alone_the_report_has_the_message_of_all, .timeout = 60)
+{
+    char *folder = folder_new();
+    g_autofree char *options = g_strdup_printf("--log-dir %s", folder);
+    struct ran r = leave(3, "tcp", options, 1, "return");
+
+    cr_assert_eq(r.code, 3, "%s", r.err);
+    CONTAINS(r.err, "  ranks 0,2 (2): group world: rank 1 (host ");
+    cr_assert_eq(count_of(r.err, "group world: "), 1, "%s", r.err);
+    CONTAINS(r.err, " logs     ");
+    ran_free(&r);
+    folder_remove(folder);
 }
 
 /* The ranks do not end: a service may go on for days after such a message. */

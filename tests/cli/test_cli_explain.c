@@ -94,7 +94,7 @@ Test(explain, the_answer_fits_the_question, .timeout = 60)
     }
 }
 
-/* Who reads that something is faster finds a smaller figure beside it. */
+/* Where a reason says that something is faster, a smaller figure stands beside it. */
 Test(explain, no_reason_contradicts_the_estimates, .timeout = 60)
 {
     static const char *const operations[] = {"all_reduce", "broadcast",     "reduce",
@@ -171,7 +171,8 @@ Test(explain, the_fixed_order_may_be_asked_for_by_option_or_environment, .timeou
         cr_assert_eq(r.code, 0, "%s", r.err);
         CONTAINS(r.out, "(sum, fixed order)");
         CONTAINS(r.out, "all_reduce_direct");
-        CONTAINS(strstr(r.out, "all_reduce_direct"), "rounds on the way, and the order is fixed");
+        CONTAINS(strstr(r.out, "all_reduce_direct"),
+                 "rounds intermediate sums, and the call asks for the fixed order");
         ran_free(&r);
     }
 }
@@ -187,8 +188,9 @@ Test(explain, wrong_questions_are_answered_with_words, .timeout = 60)
         {"all_reduc --bytes 1", 2, "unknown operation 'all_reduc'; did you mean 'all_reduce'?"},
         {"broadcast", 2, "broadcast needs --bytes SIZE"},
         {"broadcast barrier --bytes 1", 2, "one operation only, not 'barrier' as well"},
-        {"all_reduce --bytes 1X", 2, "--bytes '1X' is no size such as 4096, 64K, 1M, 2G"},
-        {"all_reduce --bytes 99999999999G", 2, "is no size"},
+        {"all_reduce --bytes 1X", 2,
+         "--bytes '1X' is not a size; write one such as 4096, 64K, 1M or 2G"},
+        {"all_reduce --bytes 99999999999G", 2, "is not a size"},
         {"all_reduce --bytes 1M -n 0", 2, "-n '0': the number of members is 1 to 65535"},
         {"all_reduce --bytes 1M --dtype f31", 2, "unknown dtype 'f31'; did you mean 'f32'?"},
         {"all_reduce --bytes 1M --op mux", 2, "unknown op 'mux'; did you mean 'max'?"},
@@ -198,10 +200,11 @@ Test(explain, wrong_questions_are_answered_with_words, .timeout = 60)
         {"barrier_v", 2, "unknown operation 'barrier_v'"},
         {"barrier --root 1", 2, "barrier has no root"},
         {"reduce --bytes 1M -n4 --root 4", 2, "--root '4': the ranks of 4 members are 0 to 3"},
-        {"all_reduce -b1X -n4", 2, "--bytes '1X' is no size"},
+        {"all_reduce -b1X -n4", 2, "--bytes '1X' is not a size"},
         {"barrier --backend 'barrier=tpc'", 2, "unknown backend \"tpc\": did you mean \"tcp\"?"},
         {"barrier --backend 'local=shm,remote=tpc;barrier=tpc'", 2, "did you mean \"tcp\"?"},
-        {"barrier --layout 2,2 --backend 'barrier=shm'", 1, "barrier=shm cannot be kept: shm is"},
+        {"barrier --layout 2,2 --backend 'barrier=shm'", 1,
+         "barrier=shm cannot be kept: shm reaches members of one host only"},
         {"send --bytes 4 --layout 1,1 --backend shm", 1, "shm reaches members of one host only"},
         {"barrier --layout 2,2 --backend shm", 1, "shm reaches members of one host only, and the"},
         {"barrier --backend check", 2, "check is a wrapper, not a backend; use TUTTI_WRAP=check"},

@@ -167,7 +167,8 @@ Test(info, env_tells_value_source_and_what_is_wrong, .timeout = 30)
     ran_free(&r);
 }
 
-/* Whoever exports an option of a wrapper for the jobs of a shell need not hear of it from verbs. */
+/* A user who exports an option of a wrapper for the jobs of a shell gets no warning of it from
+ * verbs. */
 Test(info, what_is_idle_without_ranks_is_told_by_info_env_alone, .timeout = 60)
 {
     static const char *const verbs[] = {"explain barrier", "completion bash",
@@ -358,8 +359,8 @@ Test(help, version_and_wrong_words_are_answered, .timeout = 30)
         {"help rnu", 2, "unknown verb 'rnu'; did you mean 'run'?"},
         {"--versoin", 2, "unknown option '--versoin'"},
         {"info --jsn", 2, "unknown option --jsn; did you mean --json?"},
-        {"info --env words", 2, "unexpected word 'words'"},
-        {"info words", 2, "unexpected word 'words'"},
+        {"info --env words", 2, "unexpected argument 'words'"},
+        {"info words", 2, "unexpected argument 'words'"},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -367,6 +368,20 @@ Test(help, version_and_wrong_words_are_answered, .timeout = 30)
 
         cr_assert_eq(r.code, cases[i].code, "'%s' gives %d", cases[i].words, r.code);
         CONTAINS(r.out, cases[i].answer);
+        ran_free(&r);
+    }
+}
+
+Test(help, a_command_whose_output_cannot_be_written_fails, .timeout = 60)
+{
+    static const char *const commands[] = {"--version", "help", "info", "completion bash",
+                                           "explain barrier -n 2"};
+
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        struct ran r = ran("$TUTTI %s >/dev/full", commands[i]);
+
+        cr_expect_eq(r.code, 1, "%s: %d", commands[i], r.code);
+        CONTAINS(r.err, "the output could not be written: No space left on device");
         ran_free(&r);
     }
 }

@@ -85,6 +85,9 @@ Test(run_output, colours_on_a_terminal_only_and_not_with_no_color, .timeout = 30
     struct ran with = ran(on_terminal, ""), without = ran(on_terminal, "NO_COLOR=1");
     struct ran piped = ran("TERM=xterm $TUTTI run -n 1 -- echo words");
     struct ran always = ran("NO_COLOR=1 $TUTTI run --color=always -n 1 -- echo words");
+    struct ran forced = ran("CLICOLOR_FORCE=1 $TUTTI run -n 1 -- echo words");
+    struct ran off = ran("CLICOLOR_FORCE=1 NO_COLOR=1 $TUTTI run -n 1 -- echo words");
+    struct ran zero = ran("CLICOLOR_FORCE=0 $TUTTI run -n 1 -- echo words");
     struct ran never = ran("TERM=xterm script -qec \"$TUTTI run --color never -n 1 -- echo words\" "
                            "/dev/null </dev/null");
 
@@ -94,6 +97,12 @@ Test(run_output, colours_on_a_terminal_only_and_not_with_no_color, .timeout = 30
     cr_assert_str_eq(piped.out, "[0] words\n");
     cr_assert_str_eq(always.out, "\033[36m[0]\033[0m words\n");
     cr_assert_str_eq(never.out, "[0] words\r\n");
+    cr_assert_str_eq(forced.out, "\033[36m[0]\033[0m words\n");
+    cr_assert_str_eq(off.out, "[0] words\n");
+    cr_assert_str_eq(zero.out, "[0] words\n");
+    ran_free(&forced);
+    ran_free(&off);
+    ran_free(&zero);
     ran_free(&always);
     ran_free(&never);
     ran_free(&with);

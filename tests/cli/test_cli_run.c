@@ -115,7 +115,7 @@ Test(run, says_how_the_first_rank_failed_and_exits_as_it_did, .timeout = 60)
         {"kill -KILL $$", 137, "not the launcher, not the OOM killer"},
         {"kill -TERM $$", 143, "was ended by signal 15 (SIGTERM, Terminated)"},
         {"exit 3", 3, "rank 1 printed nothing on stderr"},
-        {"echo why >&2; exit 4", 4, "the last 1 line of rank 1:"},
+        {"echo why >&2; exit 4", 4, "the last line of rank 1:"},
         {"echo why >&2; exit 4", 4, "  why\n"},
         {"exit 5", 5, "  ranks 0,2: ended by the launcher (SIGTERM)\n"},
     };
@@ -147,7 +147,7 @@ Test(run, the_block_is_the_last_thing_printed_and_has_the_last_twenty_lines, .ti
     ran_free(&r);
 }
 
-Test(run, who_stops_with_an_error_of_its_own_afterwards_is_not_the_culprit, .timeout = 40)
+Test(run, a_rank_that_fails_after_another_is_not_the_culprit, .timeout = 40)
 {
     char *folder = folder_new();
     /* Rank 2 fails when ranks 0 and 1 are prepared, and rank 3 has been seen to end. */
@@ -232,7 +232,7 @@ Test(run, the_order_of_exits_is_known_even_when_they_are_seen_together, .timeout
     CONTAINS(text, "  rank 2: exited with code 12\n");
 }
 
-Test(run, who_exited_before_the_launcher_ended_others_is_told_from_them, .timeout = 60)
+Test(run, ranks_that_exited_are_told_from_those_the_launcher_ended, .timeout = 60)
 {
     g_autofree char *text = log_of_exits_seen_together(4);
 
@@ -267,7 +267,7 @@ Test(run, the_others_may_say_what_they_know_of_a_failure_and_end, .timeout = 40)
     ran_free(&r);
 }
 
-Test(run, who_does_not_end_after_a_failure_is_ended_when_the_wait_is_over, .timeout = 60)
+Test(run, ranks_that_outlive_a_failure_are_ended_after_the_wait, .timeout = 60)
 {
     static const struct {
         const char *option;
@@ -324,7 +324,7 @@ static double seconds_to_kill(const char *report)
     return seconds;
 }
 
-Test(run, who_ignores_sigterm_is_killed_after_the_grace, .timeout = 40)
+Test(run, a_rank_that_ignores_sigterm_is_killed_after_the_grace, .timeout = 40)
 {
     char *folder = folder_new();
     struct ran r = ran("cd '%s'; $TUTTI run -n 2 --grace 0.5 -- sh -c "
@@ -439,7 +439,17 @@ Test(run, wrong_command_lines_are_answered_with_words, .timeout = 60)
         {"run --wait abc true", 2, "tutti run: --wait 'abc' is not a number of seconds\n"},
         {"run --grace 1s true", 2, "tutti run: --grace '1s' is not a number of seconds\n"},
         {"run -np 2 true", 2, "tutti run: unknown option -np; did you mean -n?\n"},
-        {"run -m true", 2, "tutti run: unknown option -m\n"},
+        {"run --backend shm -np 2 true", 2, "tutti run: unknown option -np; did you mean -n?\n"},
+        {"run --np 2 true", 2, "tutti run: unknown option --np; did you mean -n?\n"},
+        {"run -n 2 -x A=B true", 2, "unknown option -x; the ranks have the launcher's environment"},
+        {"run --nnodes 2 true", 2, "unknown option --nnodes; tutti run starts ranks on this host"},
+        {"run --nnodes=1:4 true", 2, "unknown option --nnodes=1:4; tutti run starts ranks on"},
+        {"run --rdzv_backend=c10d true", 2, "unknown option --rdzv_backend=c10d; the ranks meet"},
+        {"run --master-port 1 true", 2, "unknown option --master-port; the ranks meet in a store"},
+        {"run --max-restarts 3 true", 2, "unknown option --max-restarts; tutti run restarts"},
+        {"run --oversubscribe true", 2, "unknown option --oversubscribe; tutti run does so"},
+        {"run --bind-to core true", 2, "unknown option --bind-to; ranks are not bound to CPUs"},
+        {"run -m true", 2, "unknown option -m; say tutti run -n 4 python3 -um MODULE\n"},
         {"run -n ./x", 2, "tutti run: -n needs a number, not './x'"},
         {"run --tee 3 true", 2, "tutti run: --tee takes no value, and there is no program '3'\n"},
         {"run --color=blue true", 2, "--color 'blue': auto, always or never"},
@@ -475,12 +485,46 @@ Test(run, a_file_that_is_no_program_is_said_to_be_none, .timeout = 20)
     ran_free(&r);
 }
 
+Test(run, an_interpreter_that_is_not_there_is_named, .timeout = 20)
+{
+    char *folder = folder_new();
+    struct ran r =
+        ran("cd '%s' && printf '#! /no/python3\\r\\n' > a && chmod +x a && $TUTTI run ./a", folder);
+
+    cr_assert_eq(r.code, 127);
+    cr_assert_str_eq(r.err, "tutti run: program './a' cannot be started: there is no interpreter "
+                            "'/no/python3\\r', which its first line names\n");
+    folder_remove(folder);
+    ran_free(&r);
+}
+
+/* The kernel makes the interface of a new namespace, and nobody has set it up. */
+Test(run, a_host_without_loopback_is_said_at_once, .timeout = 60)
+{
+    struct ran r = ran("unshare -n true 2>/dev/null || { echo SKIP; exit; };"
+                       "unshare -n timeout -s KILL 20 $TUTTI run -n 2 %s/hello",
+                       TUTTI_TEST_PROGRAMS);
+
+    if (strstr(r.out, "SKIP"))
+        cr_skip_test("no network namespace can be made here");
+    cr_assert_eq(r.code, 1, "%d %s", r.code, r.err);
+    cr_assert_str_eq(r.err, "tutti run: ranks could not reach the store on 127.0.0.1: Network is "
+                            "unreachable (is the loopback interface up? ip link set lo up)\n");
+    ran_free(&r);
+}
+
 Test(run, accepts_what_torchruns_users_type, .timeout = 20)
 {
-    struct ran r = ran("$TUTTI run --standalone --no-python --nproc_per_node=2 -- echo --nproc=3");
+    struct ran r = ran("$TUTTI run --standalone --nnodes 1 --no-python --nproc_per_node=2 -- echo "
+                       "--nproc=3");
 
-    cr_assert_eq(r.code, 0);
+    cr_assert_eq(r.code, 0, "%s", r.err);
     cr_assert_eq(count_of(r.out, "--nproc=3\n"), 2);
+    ran_free(&r);
+
+    r = ran("$TUTTI run --backend shm echo -np 3 -x A=B --nnodes 2");
+    cr_assert_eq(r.code, 0, "%s", r.err);
+    cr_assert_str_eq(r.out, "[0] -np 3 -x A=B --nnodes 2\n");
     ran_free(&r);
 
     r = ran("taskset -c 0 $TUTTI run -n auto -- echo words");

@@ -33,7 +33,7 @@ Test(run_mpi, a_launcher_that_is_not_there_is_said_to_be_missing, .timeout = 30)
         {"TUTTI_MPI=openmpi", 1, "neither mpirun.openmpi nor orterun is in PATH (Debian: openmpi"},
         {"TUTTI_MPI=mpich", 1, "neither mpirun.mpich nor mpiexec.hydra is in PATH (Debian: mpich)"},
         {"TUTTI_MPI=abi", 1, "is in PATH (PyPI: mpich)"},
-        {"TUTTI_MPI=intel", 1, "TUTTI_MPI=intel is no MPI; it is openmpi, mpich or abi"},
+        {"TUTTI_MPI=intel", 1, "TUTTI_MPI=intel is not valid: use openmpi, mpich or abi"},
     };
     char *folder = folder_new();
 
@@ -151,7 +151,7 @@ static void kill_in_a_job(const char *family, const char *who, const char *words
     cr_assert(wait_for_file(folder, "here0", SOON_S) && wait_for_file(folder, "here1", SOON_S));
     g_autofree char *job = descendants_of(pid);
 
-    cr_assert_geq(count_of(job, " "), 5, "%s", job); /* launcher, mpirun, stand-ins and ranks */
+    cr_assert_geq(count_of(job, " "), 5, "%s", job); /* launcher, mpirun, PMI proxies and ranks */
     if (words) {
         pid_t mpirun = child_of(child_of(pid));
         g_autofree char *go = g_build_filename(folder, "go", NULL);

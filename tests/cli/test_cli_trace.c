@@ -36,17 +36,17 @@ Test(trace, a_file_that_is_no_dump_is_left_out_in_words, .timeout = 60)
     } cases[] = {
         {"", "it is empty"},
         {"{\"traceEvents\":[]}", "schema is missing"},
-        {"[1]", "is no object"},
+        {"[1]", "is not an object"},
         {"{\"schema\":\"tutti.trace/9\"}", "schema is 'tutti.trace/9', not tutti.trace/1"},
-        {HEAD GROUP(MEMBER) RECORD("1"), "it is cut short, or no JSON"},
+        {HEAD GROUP(MEMBER) RECORD("1"), "it is cut short, or not JSON"},
         {HEAD GROUP(MEMBER "," MEMBER) "]}]}", "members are not as many as size says"},
-        {HEAD GROUP("7") "]}]}", "groups[0].members[0].it is no object"},
+        {HEAD GROUP("7") "]}]}", "groups[0].members[0].it is not an object"},
         {HEAD GROUP(MEMBER) RECORD("0") "]}]}",
          "groups[0].records[0].sequence is out of its range"},
-        {HEAD GROUP(MEMBER) RECORD("\"1\"") "]}]}", "groups[0].records[0].sequence is no whole"},
-        {HEAD "\"group\"]}", "groups[0].it is no object"},
-        {"\xff\xfe", "it is no JSON that tutti writes"},
-        {deep, "it is no JSON that tutti writes"},
+        {HEAD GROUP(MEMBER) RECORD("\"1\"") "]}]}", "groups[0].records[0].sequence is not a whole"},
+        {HEAD "\"group\"]}", "groups[0].it is not an object"},
+        {"\xff\xfe", "it is not JSON that tutti writes"},
+        {deep, "it is not JSON that tutti writes"},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -176,7 +176,7 @@ Test(trace, sentences_fit_a_terminal_and_are_one_line_elsewhere, .timeout = 30)
     for (char **line = lines; *line; line++)
         longest = MAX(longest, strlen(*line));
     cr_expect(longest > 80 && longest <= COLUMNS, "%s", shown.out);
-    CONTAINS(shown.out, "\r\n  missing: it cannot be told who holds up ");
+    CONTAINS(shown.out, "\r\n  missing: cannot tell which rank holds up ");
     CONTAINS(shown.out, "\r\n    ");
     CONTAINS(piped.out, "there is no dump of ranks 0, 2 and 3: one of them is stopped, ");
     ran_free(&shown);
@@ -199,7 +199,7 @@ Test(trace, nobody_is_picked_out_of_several_that_gave_no_dump, .timeout = 20)
 
         put_dump(folder, 1, 4, 1, cases[i].waits);
         struct ran r = analyzed(folder);
-        CONTAINS(r.out, "  missing: it cannot be told who holds up #1 barrier, for there is no "
+        CONTAINS(r.out, "  missing: cannot tell which rank holds up #1 barrier, since there is no "
                         "dump of ranks 0, 2 and 3: one of them is stopped, ");
         CONTAINS(r.out, cases[i].answer);
         CONTAINS(r.out, "  no dump of ranks 0, 2 and 3\nverdict: missing\n");
@@ -209,7 +209,7 @@ Test(trace, nobody_is_picked_out_of_several_that_gave_no_dump, .timeout = 20)
 }
 
 /* What the others saw of its process rules some of the reasons out. */
-Test(trace, who_gave_no_dump_is_called_stopped_only_if_somebody_saw_that, .timeout = 30)
+Test(trace, a_rank_without_a_dump_is_stopped_only_if_another_saw_it, .timeout = 30)
 {
     static const struct {
         const char *seen, *answer, *verdict;
@@ -247,7 +247,7 @@ Test(trace, who_gave_no_dump_is_called_stopped_only_if_somebody_saw_that, .timeo
 }
 
 /* Ranks 0 and 1 wait for each other in a call that rank 2 has not come to; rank 3 owes a message. */
-Test(trace, who_owes_a_message_and_gave_no_dump_is_told_next_to_who_is_late, .timeout = 20)
+Test(trace, a_rank_that_owes_a_message_is_told_beside_a_late_one, .timeout = 20)
 {
     char *folder = folder_new();
 
@@ -279,11 +279,9 @@ Test(trace, a_circle_over_a_message_and_a_collective_is_stuck, .timeout = 20)
                                                             "done") "," BARRIER "]");
     put_dump(folder, 3, 4, 0, "\"unfinished\":[" IN_RECV("0") "],\"records\":[]");
     struct ran r = analyzed(folder);
-    CONTAINS(
-        r.out,
-        "  stuck: they wait for each other; rank 0 in recv of 8 bytes, tag 7, from rank 2; "
-        "rank 2 in #1 barrier, which rank 0 has not called; rank 2 has sent rank 0 tag 6, which "
-        "nobody has asked for yet\n");
+    CONTAINS(r.out, "  stuck: they wait for each other; rank 0 in recv of 8 bytes, tag 7, from "
+                    "rank 2; rank 2 in #1 barrier, which rank 0 has not called; rank 2 has sent "
+                    "rank 0 tag 6, for which there is no receive yet\n");
     CONTAINS(r.out, "  late: rank 3 (host h, pid 103) has not called #1 barrier: it waits in recv");
     cr_expect_null(strstr(r.out, "late: rank 0"), "%s", r.out);
     ran_free(&r);
@@ -307,7 +305,7 @@ Test(trace, a_send_and_a_receive_of_two_tags_are_a_circle, .timeout = 20)
 }
 
 /* Rank 0 has posted its receive early and computes; only what a thread waits for makes a circle. */
-Test(trace, who_computes_with_a_receive_in_flight_is_late, .timeout = 20)
+Test(trace, a_rank_that_computes_with_a_receive_in_flight_is_late, .timeout = 20)
 {
     static const struct {
         const char *receive, *activity;
@@ -339,7 +337,7 @@ Test(trace, who_computes_with_a_receive_in_flight_is_late, .timeout = 20)
 
 /* Rank 0 waits for rank 1, which it owes nothing: that takes a broadcast of rank 3, which computes. A barrier would
  * wait for rank 0 as well, and so does a broadcast whose next data is rank 0's. */
-Test(trace, who_waits_for_the_root_of_a_broadcast_waits_for_nobody_else, .timeout = 20)
+Test(trace, a_broadcast_waits_for_its_root_alone, .timeout = 20)
 {
     static const struct {
         const char *lists;
@@ -374,7 +372,7 @@ Test(trace, who_waits_for_the_root_of_a_broadcast_waits_for_nobody_else, .timeou
     }
 }
 
-Test(trace, whose_host_does_not_answer_is_cut_off_whoever_else_only_lost_it, .timeout = 20)
+Test(trace, a_rank_whose_host_does_not_answer_is_cut_off, .timeout = 20)
 {
     static const char cut[] = "  cut: rank 1 (host h, pid 101) does not answer on the network";
     static const char *const losses[][3] = {
@@ -453,12 +451,12 @@ Test(trace, wrong_command_lines_are_answered_with_words, .timeout = 30)
     }
     struct ran gone = ran("$TUTTI trace analyze /no/such/folder");
     cr_expect_eq(gone.code, 1);
-    CONTAINS(gone.err, "/no/such/folder is left out: No such file or directory");
+    CONTAINS(gone.err, "no dump could be read: /no/such/folder: No such file or directory");
     ran_free(&gone);
 }
 
 /* A program below a shell, one that has no handler, and both go on. */
-Test(trace, run_passes_the_signal_on_to_who_takes_it, .timeout = 60)
+Test(trace, run_passes_the_signal_on_to_ranks_that_take_it, .timeout = 60)
 {
     char *folder = folder_new();
     g_autofree char *output = g_build_filename(folder, "output", NULL);
@@ -477,5 +475,58 @@ Test(trace, run_passes_the_signal_on_to_who_takes_it, .timeout = 60)
     g_autofree char *printed = folder_read(folder, "output");
     CONTAINS(printed, "[1] asked");
     CONTAINS(printed, "rank 0 was not asked for a dump");
+    folder_remove(folder);
+}
+
+static bool wait_for_dumps(const char *folder, int count, double seconds)
+{
+    const gint64 until = g_get_monotonic_time() + (gint64)(seconds * G_USEC_PER_SEC);
+
+    do {
+        g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
+        const char *name;
+        int found = 0;
+
+        while (dir && (name = g_dir_read_name(dir)))
+            found += g_str_has_suffix(name, ".json");
+        if (found >= count)
+            return true;
+        g_usleep(20000);
+    } while (g_get_monotonic_time() < until);
+    return false;
+}
+
+/* A stuck job is asked for its dumps and then ended. No rank may see another one go first: it would say
+ * that it has lost it, in place of what its dump says of the rank that hangs. */
+Test(trace, ending_a_stuck_job_keeps_the_dumps_that_name_the_late_rank, .timeout = 90)
+{
+    char *folder = folder_new();
+    g_autofree char *output = g_build_filename(folder, "output", NULL),
+                    *dumps = g_build_filename(folder, "dumps", NULL),
+                    *words = g_strdup_printf("run -n 6 --backend shm %s/leaver 3 hang",
+                                             TUTTI_TEST_PROGRAMS);
+
+    g_setenv("TUTTI_DUMP_DIR", dumps, TRUE);
+    g_setenv("TUTTI_STALL_WARNING", "2", TRUE);
+    const pid_t run = command_start(words, output);
+    g_unsetenv("TUTTI_DUMP_DIR");
+    g_unsetenv("TUTTI_STALL_WARNING");
+    for (int rank = 0; rank < 6; rank++) {
+        g_autofree char *waits = g_strdup_printf("[%d] tutti[%d] warning: ", rank, rank);
+
+        cr_expect(rank == 3 || wait_for_words(folder, "output", waits, 30), "rank %d", rank);
+    }
+    kill(run, SIGUSR2);
+    cr_expect(wait_for_dumps(dumps, 6, 30));
+    kill(run, SIGTERM);
+    cr_expect_eq(command_wait(run, 20), 128 + SIGTERM);
+
+    g_autofree char *printed = folder_read(folder, "output");
+    LACKS(printed, "was lost");
+    struct ran r = analyzed(dumps);
+    CONTAINS(r.out, "  late: rank 3 (host ");
+    CONTAINS(r.out, "verdict: late\n");
+    LACKS(r.out, "dead: ");
+    ran_free(&r);
     folder_remove(folder);
 }

@@ -284,7 +284,7 @@ RANK_CASE(served)
         {"monitored_barrier", run_monitored_barrier, 0, false, false},
     };
     const tutti_options fixed = {.struct_size = sizeof fixed, .flags = TUTTI_FIXED_ORDER};
-    bool told_mate = false, told_away = false;
+    bool told_local = false, told_away = false;
 
     require(hosts && getenv("TUTTI_TEST_WHERE"));
     for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
@@ -299,7 +299,7 @@ RANK_CASE(served)
     }
     for (int low = 0; low < size; low++)
         for (int high = low + 1; high < size; high++) {
-            bool *told = *hosts && hosts[low] != hosts[high] ? &told_away : &told_mate;
+            bool *told = *hosts && hosts[low] != hosts[high] ? &told_away : &told_local;
 
             if (!*told)
                 tell_messages(&probe, hosts, low, high);

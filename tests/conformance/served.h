@@ -32,7 +32,7 @@ struct served_table {
 /* The first line of the file. */
 extern const char served_head[];
 
-/* False, with words on stderr: no such file, or a line that is no row. */
+/* False, with a message on stderr: no such file, or a line that is no row. */
 bool served_load(const char *path, struct served_table *ret_table);
 void served_free(struct served_table *table);
 /* The table's name of a message that `rank` exchanged with `peer`; `hosts` has a letter per rank, or

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The training of examples/train_digits as `tutti run` starts it, on every backend: what it learns,
- * that the number of ranks does not change it, who trained on what, and what was sent.
+ * that the number of ranks does not change it, the share of each rank, and what was sent.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -12,7 +12,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* AddressSanitizer makes a training some ten times slower, and looks for other faults than a wrong sum. */
+#ifdef __SANITIZE_ADDRESS__
+#define EPOCHS 1
+#define FEWEST_RANKS 4
+#else
 #define EPOCHS 3
+#define FEWEST_RANKS 1
+#endif
+#define TEXT_OF(number) #number
+#define FOR_EPOCHS(number) "--epochs " TEXT_OF(number)
 #define IMAGES 1797
 #define TRAINED_ON 1438
 #define BATCH 32
@@ -79,13 +88,6 @@ static const char *const backends[] = {
 };
 #define BACKENDS (sizeof backends / sizeof backends[0])
 
-/* AddressSanitizer makes a training some ten times slower, and looks for other faults than a wrong sum. */
-#ifdef __SANITIZE_ADDRESS__
-enum { FEWEST_RANKS = 4, TRAINED_TO_THE_END = 1 };
-#else
-enum { FEWEST_RANKS = 1, TRAINED_TO_THE_END = BACKENDS };
-#endif
-
 static size_t read_weights(const char *path, float *ret_weights)
 {
     unsigned char header[8], bytes[4];
@@ -143,13 +145,13 @@ Test(train_digits, one_two_and_four_ranks_reach_the_same_weights)
 {
     static char output[OUTPUT_BYTES];
 
-    train(output, "auto", 1, "--epochs 3 --save-weights w1");
+    train(output, "auto", 1, FOR_EPOCHS(EPOCHS) " --save-weights w1");
     for (size_t i = 0; i < BACKENDS; i++)
         for (int ranks = FEWEST_RANKS; ranks <= 4; ranks *= 2) {
             char what[32];
 
             snprintf(what, sizeof what, "%d ranks over %s", ranks, backends[i]);
-            train(output, backends[i], ranks, "--epochs 3 --save-weights w");
+            train(output, backends[i], ranks, FOR_EPOCHS(EPOCHS) " --save-weights w");
             check_same("w1", "w", what);
         }
 }
@@ -158,8 +160,8 @@ Test(train_digits, five_ranks_whose_shares_are_uneven_reach_the_same_weights)
 {
     static char output[OUTPUT_BYTES];
 
-    train(output, "auto", 1, "--epochs 3 --batch 33 --save-weights w1");
-    train(output, "auto", 5, "--epochs 3 --batch 33 --save-weights w5");
+    train(output, "auto", 1, FOR_EPOCHS(EPOCHS) " --batch 33 --save-weights w1");
+    train(output, "auto", 5, FOR_EPOCHS(EPOCHS) " --batch 33 --save-weights w5");
     check_same("w1", "w5", "5 ranks");
 }
 
@@ -192,20 +194,20 @@ static void read_shares(int ranks, struct schedule *ret_schedule)
     }
 }
 
-Test(train_digits, shares_are_disjoint_and_complete_and_a_step_has_the_same_images_for_any_ranks)
+Test(train_digits, shares_are_disjoint_and_complete_whatever_the_number_of_ranks)
 {
     static struct schedule alone, together;
     static char output[OUTPUT_BYTES];
     int trained = 0;
 
-    train(output, "auto", 1, "--epochs 3 --shares s1");
+    train(output, "auto", 1, FOR_EPOCHS(EPOCHS) " --shares s1");
     read_shares(1, &alone);
     for (int image = 0; image < IMAGES; image++)
         trained += alone.step[0][image] >= 0;
     cr_assert_eq(trained, TRAINED_ON);
     for (int ranks = 2; ranks <= 4; ranks += 2) {
         train(output, "auto", ranks,
-              ranks == 2 ? "--epochs 3 --shares s2" : "--epochs 3 --shares s4");
+              ranks == 2 ? FOR_EPOCHS(EPOCHS) " --shares s2" : FOR_EPOCHS(EPOCHS) " --shares s4");
         read_shares(ranks, &together);
         cr_expect_eq(memcmp(&alone, &together, sizeof alone), 0, "%d ranks", ranks);
     }
@@ -259,7 +261,7 @@ Test(train_digits, bytes_moved_a_step_match_the_models_size_and_the_algorithm)
 
     for (size_t i = 0; i < 2; i++)
         for (int ranks = 2; ranks <= 4; ranks++) {
-            train(output, backends[i], ranks, "--epochs 3");
+            train(output, backends[i], ranks, FOR_EPOCHS(EPOCHS));
             check_traffic(output, backends[i], ranks);
         }
 }
@@ -282,7 +284,7 @@ Test(train_digits, the_recorder_says_what_carried_each_operation)
     static char output[OUTPUT_BYTES], wanted[64];
 
     for (size_t i = 0; i < 2; i++) {
-        train(output, backends[i], 2, "--epochs 3");
+        train(output, backends[i], 2, FOR_EPOCHS(EPOCHS));
         const char *carried = strstr(output, "carried by:");
         cr_assert_not_null(carried);
         cr_expect_not_null(strstr(carried, "13706 x f32"), "%s", carried);
@@ -296,19 +298,20 @@ Test(train_digits, the_recorder_says_what_carried_each_operation)
     }
 }
 
+/* On every backend: scripts/check-demo. */
 Test(train_digits, four_ranks_read_95_of_100_held_out_digits)
 {
     static char output[OUTPUT_BYTES];
+    double accuracy = 0;
 
-    for (size_t i = 0; i < TRAINED_TO_THE_END; i++) {
-        double accuracy = 0;
-
-        train(output, backends[i], 4, "");
-        const char *line = strstr(output, "held-out accuracy ");
-        cr_assert_not_null(line, "%s", output);
-        cr_assert_eq(sscanf(line, "held-out accuracy %lf", &accuracy), 1);
-        cr_expect_geq(accuracy, 95, "%.2f %% over %s", accuracy, backends[i]);
-    }
+#ifdef __SANITIZE_ADDRESS__
+    cr_skip_test("the whole training takes long under AddressSanitizer");
+#endif
+    train(output, "auto", 4, "");
+    const char *line = strstr(output, "held-out accuracy ");
+    cr_assert_not_null(line, "%s", output);
+    cr_assert_eq(sscanf(line, "held-out accuracy %lf", &accuracy), 1);
+    cr_expect_geq(accuracy, 95, "%.2f %%", accuracy);
 }
 
 Test(train_digits, an_unknown_backend_fails_with_the_known_names)

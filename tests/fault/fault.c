@@ -166,7 +166,7 @@ void fault_finish(struct ranks *ranks)
     ranks_free(ranks);
 }
 
-/* Nobody stays for the one that is lost, not even who serves the store. */
+/* No member stays for the lost one, not even the member that serves the store. */
 static void expect_soon_left(const struct ranks *ranks, int size)
 {
     for (int r = 0; r < size; r++) {

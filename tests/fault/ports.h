@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The TCP ports of this network on which processes listen, and who is connected to them. */
+/* The TCP ports of this network on which processes listen, and the connections to them. */
 #ifndef TUTTI_TESTS_PORTS_H
 #define TUTTI_TESTS_PORTS_H
 

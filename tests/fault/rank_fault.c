@@ -2,8 +2,8 @@
 /*
  * Ranks that something is done to. What they call comes from TUTTI_TEST_CALL, how long they wait at
  * most from TUTTI_TEST_TIMEOUT_MS (in init) and TUTTI_TEST_CALL_MS, and the rank that behaves
- * differently from TUTTI_TEST_VICTIM; TUTTI_TEST_URL is where they meet, if not as the harness says. What a call returned is told as `status` and `words`, and
- * when, as the point `returned`.
+ * differently from TUTTI_TEST_VICTIM; TUTTI_TEST_URL is where they meet, if not as the harness says.
+ * What a call returned is told as `status` and `words`, and when, as the point `returned`.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -155,6 +155,20 @@ RANK_CASE(one_stays_away)
     finish(world, call(world, rank, size));
 }
 
+/* As one_stays_away, but the others call later than TUTTI_TEST_EARLY, so that their deadlines do, too. */
+RANK_CASE(one_stays_away_and_one_is_early)
+{
+    tutti_group *world = join();
+
+    check_ok(tutti_barrier(world, 0, 0));
+    rank_point("open");
+    if (rank == victim())
+        rank_await("never");
+    if (rank != number_of("TUTTI_TEST_EARLY", -1))
+        rank_sleep_ms(number_of("TUTTI_TEST_CALL_MS", 0) * 3 / 10); /* VERDICT_MS and more */
+    finish(world, call(world, rank, size));
+}
+
 /* The victim hangs outside of tutti; the others end as soon as they hear of it, and leave nothing. */
 RANK_CASE(one_hangs_and_the_others_exit)
 {
@@ -235,7 +249,8 @@ RANK_CASE(calls_when_told)
     finish(world, call(world, rank, size));
 }
 
-/* The victim says when it has come into init; rank_await() holds back who is told so. */
+/* The victim says when it has come into init; rank_await() holds back the ranks that are told
+ * so. */
 RANK_CASE(in_init)
 {
     tutti_group *world = 0;
@@ -359,7 +374,8 @@ RANK_CASE(one_sends_and_leaves)
     rank_point("left");
 }
 
-/* Each leaves when its own part of the last call is done; that of some needs the victim, who is late. */
+/* Each leaves when its own part of the last call is done; some parts need the victim, which is
+ * late. */
 RANK_CASE(each_leaves_when_it_is_done)
 {
     tutti_group *world = join();
@@ -440,17 +456,18 @@ RANK_CASE(children_are_told_that_they_forked)
     check_ok(tutti_group_destroy(world));
 }
 
-/* Nothing of ours runs in the victim between its two calls: for a time, or until the test tells it. */
+/* Nothing of ours runs in the victim between its two calls: for a time, or until the test tells it.
+ * Without a time the others wait for the test, too. */
 RANK_CASE(one_computes)
 {
     tutti_group *world = join();
 
     check_ok(call(world, rank, size));
     rank_point("open");
-    if (rank == victim() && number_of("TUTTI_TEST_PAUSE_MS", 0))
-        rank_sleep_ms(number_of("TUTTI_TEST_PAUSE_MS", 0));
-    else if (rank == victim())
+    if (!number_of("TUTTI_TEST_PAUSE_MS", 0))
         rank_await("go");
+    else if (rank == victim())
+        rank_sleep_ms(number_of("TUTTI_TEST_PAUSE_MS", 0));
     check_ok(call(world, rank, size));
     check_ok(tutti_group_destroy(world));
 }

@@ -117,7 +117,7 @@ RANK_CASE(nothing_is_left_of_groups)
     check_ok(tutti_group_abort(group, "to see what is left"));
     check_status(tutti_group_destroy(group), TUTTI_ERR_ABORTED);
     check_held(with, "after a group that failed");
-    check_ok(tutti_barrier(world, NULL, NULL)); /* who leaves takes its connections along */
+    check_ok(tutti_barrier(world, NULL, NULL)); /* a rank that leaves takes its connections along */
     check_ok(tutti_group_destroy(world));
     check_held(without, "after the world");
 }
@@ -147,7 +147,7 @@ static bool end_half_way(tutti_group *world, bool messages, int pause_ms)
 
     require_ok(tutti_group_new(world, NULL, 0, NULL, &group));
     tutti_status status =
-        tutti_barrier(group, NULL, NULL); /* who is late hears of the abort here */
+        tutti_barrier(group, NULL, NULL); /* a late rank hears of the abort here */
     if (!status && messages) {
         status = tutti_irecv(group, &u, (rank + size - 1) % size, TAG, NULL, &works[0]);
         status = status ? status : tutti_isend(group, &t, (rank + 1) % size, TAG, NULL, &works[1]);
@@ -159,12 +159,12 @@ static bool end_half_way(tutti_group *world, bool messages, int pause_ms)
         check_ok(tutti_group_abort(group, "half-way"));
     status = rank_end_works(works, 2, status);
     check(!status || status == TUTTI_ERR_ABORTED);
-    /* Who still read or wrote it would fail, or crash. */
+    /* A thread that still read or wrote it would fail, or crash. */
     munmap(out, COUNT * sizeof *out);
     munmap(in, COUNT * sizeof *in);
     rank_value(messages ? "messages" : "all_reduce", "%d ms: %s", pause_ms,
                tutti_status_name(status));
-    tutti_group_destroy(group); /* who was done may leave before it hears of the abort */
+    tutti_group_destroy(group); /* a rank that was done may leave before it hears of the abort */
     return status;
 }
 

@@ -51,7 +51,7 @@ RANK_CASE(one_does_not_come)
     finish(group, world, status);
 }
 
-/* One is late; until then the victim is there. Who gets a group calls until it fails. */
+/* One is late; until then the victim is there. A rank that gets a group calls until it fails. */
 RANK_CASE(all_come)
 {
     tutti_group *world = join(), *group = 0;
@@ -169,7 +169,7 @@ RANK_CASE(lists_differ)
     tutti_status status = tutti_group_new(world, lists[rank == size - 1], size, 0, &group);
     tell(status);
     check(!group);
-    /* The world is as it was, and who had another list hears what became of this one. */
+    /* The world is as it was, and the rank with another list hears what became of this one. */
     if (rank == size - 1)
         check_status(tutti_group_new(world, lists[0], size, 0, &group), TUTTI_ERR_MISMATCH);
     else
@@ -198,7 +198,7 @@ RANK_CASE(orders_differ)
     check_ok(tutti_group_destroy(world));
 }
 
-/* The last rank waits in a group with somebody who never comes; the others wait for it. */
+/* The last rank waits in a group for a member that never comes; the others wait for it. */
 RANK_CASE(one_waits_elsewhere)
 {
     tutti_group *world = join(), *group = 0;

@@ -58,7 +58,8 @@ static tutti_status call_as_written(tutti_group *world, const char *text)
     return tutti_barrier(world, NULL, NULL);
 }
 
-/* The victim comes later, with another call. Who has returned by then learns it in the barrier. */
+/* The victim comes later, with another call. A rank that has returned by then learns it in the
+ * barrier. */
 RANK_CASE(one_calls_something_else)
 {
     tutti_group *world = rank_init(NULL);

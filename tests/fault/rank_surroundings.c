@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks in surroundings that are hostile, poor or crowded. */
+/* Ranks in surroundings that are hostile, poor or oversubscribed. */
 #include <errno.h>
 #include <sched.h>
 #include <string.h>

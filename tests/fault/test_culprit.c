@@ -74,7 +74,7 @@ FAULT_TEST_EVERYWHERE(culprit, who_was_stopped_is_named_after_the_others_have_ex
 }
 
 /* On every way that is there, as often as is asked. */
-Test(culprit, who_hung_or_was_stopped_is_named_every_time, .timeout = RUNS_S)
+Test(culprit, a_rank_that_hung_or_was_stopped_is_named_every_time, .timeout = RUNS_S)
 {
     static const struct fault_way *const ways[] = {&fault_shm,  &fault_tcp,     &fault_composed,
                                                    &fault_gloo, &fault_openmpi, &fault_mpich};

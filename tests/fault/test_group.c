@@ -38,7 +38,7 @@ FAULT_TEST_WITH_ENGINES(group, is_not_made_when_its_leader_dies_before_it_comes)
     kill_before(way, RANKS - 1);
 }
 
-FAULT_TEST_WITH_ENGINES(group, lives_on_when_who_is_not_in_it_dies)
+FAULT_TEST_WITH_ENGINES(group, lives_on_when_a_process_outside_of_it_dies)
 {
     struct ranks *ranks = fault_start(way, "rank_group", "others_live_on", RANKS,
                                       (const char *[]){victim_is(MIDDLE), NULL});
@@ -109,7 +109,7 @@ static void expect_timeout(struct ranks *ranks, int size, int victim, const char
                                                  .from_ns = fault_now_ns()});
 }
 
-Test(group, names_who_did_not_come_at_the_deadline, .timeout = FAULT_TEST_S)
+Test(group, names_the_missing_ranks_at_the_deadline, .timeout = FAULT_TEST_S)
 {
     struct ranks *ranks =
         fault_start(&fault_tcp, "rank_group", "one_does_not_come", RANKS,
@@ -197,8 +197,8 @@ FAULT_TEST(group, many_are_destroyed_in_any_order_without_waiting)
     fault_finish(ranks);
 }
 
-/* Mates have it from memory. */
-Test(group, many_are_destroyed_without_waiting_for_a_mate_that_is_elsewhere,
+/* Local peers have it from memory. */
+Test(group, many_are_destroyed_without_waiting_for_a_local_peer_that_is_elsewhere,
      .timeout = FAULT_TEST_S)
 {
     struct ranks *ranks = fault_start(&fault_shm, "rank_group", "orders_of_destruction_differ",

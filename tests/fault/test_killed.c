@@ -185,7 +185,7 @@ FAULT_TEST_WITH_ENGINES(killed, while_others_leave)
     fault_finish(ranks);
 }
 
-/* Somebody has dialled rank 0, who listens, and does not take it yet. */
+/* A rank has dialled rank 0, which listens, and has not accepted yet. */
 static void await_guest_of_rank_0(const struct ranks *ranks)
 {
     uint16_t ports[PORTS_MAX];
@@ -200,8 +200,8 @@ static void await_guest_of_rank_0(const struct ranks *ranks)
     }
 }
 
-/* It has published its offer, and waits for somebody who is late. Its death is seen by who dials it
- * or, if it is rank 0, by who holds a connection to it. */
+/* It has published its offer, and waits for a late rank. Its death is seen by the rank that dials
+ * it or, if it is rank 0, by the rank that holds a connection to it. */
 static void kill_in_init(const struct fault_way *way, int victim)
 {
     struct ranks *ranks =
@@ -270,7 +270,9 @@ static void kill_at(const struct fault_way *way, int victim, int after_us)
         if (!*first)
             memcpy(first, words, sizeof first);
         cr_expect_str_eq(words, first, "%d us: rank %d: «%s», not «%s»", after_us, r, words, first);
-        if (strcmp(status, "TUTTI_ERR_TIMEOUT"))
+        /* A process of another test may listen on the dead leader's port, and is taken for the leader
+         * until it ends. rank_0_in_init_after_its_offer measures that message. */
+        if (strcmp(status, "TUTTI_ERR_TIMEOUT") && !strstr(words, "it ended before it had decided"))
             cr_expect(fault_within(ranks, r, killed, FAULT_BUDGET_MS), "%d us: %s", after_us,
                       words);
     }

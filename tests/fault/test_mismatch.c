@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Members that call different things get the same error within 100 ms of the later call, with both
- * sides in words: in this call, or, who had returned, in the barrier after it.
+ * Members that call different things get the same error within 100 ms of the later call, with a
+ * message that names both sides: in this call or, on a rank that had returned, in the barrier after
+ * it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,7 +121,7 @@ FAULT_TEST_WITH_ENGINES(mismatch, of_a_split_and_an_all_reduce_of_its_shape)
     expect_mismatch(way, OTHER, "group_split", "all_reduce 8 x i32, sum");
 }
 
-/* Ranks 0-3 and 5 mean root 0. Whoever only sends has returned before it can know. */
+/* Ranks 0-3 and 5 mean root 0. A rank that only sends has returned before it can know. */
 static void differ_at_the_end(const struct fault_way *way, const char *count, int runs)
 {
     char sets[160];

@@ -11,10 +11,10 @@
 enum {
     RANKS = 4,
     MIDDLE = 2,
-    WAITS_MS = 300,    /* members have heard by then who is in a call */
+    WAITS_MS = 300,    /* members know by then which others are in a call */
     CALL_MS = 2000,    /* the deadline */
     VERDICT_MS = 200,  /* a better cause is waited for */
-    PASS_OVER_MS = 500 /* who should fix the verdict does not answer */
+    PASS_OVER_MS = 500 /* the rank that should fix the verdict does not answer */
 };
 
 static const struct fault_way openmpi = {.name = "openmpi", .backend = "mpi", .mpi = "openmpi"};
@@ -84,7 +84,7 @@ static int budget_of(int victim)
     return CALL_MS + VERDICT_MS + (victim ? 0 : PASS_OVER_MS) + FAULT_BUDGET_MS;
 }
 
-/* Who is stopped before the call is named, for the others have asked it. */
+/* A rank that is stopped before the call is named, for the others have asked it. */
 static void stop_before_the_call(const struct fault_way *way, const char *call, int victim)
 {
     char variables[2][64], who[32];
@@ -142,7 +142,7 @@ static void stop_inside(const struct fault_way *way, int victim, const char *how
         .size = RANKS,
         .gone = 1u << victim,
         .status = "TUTTI_ERR_TIMEOUT",
-        .parts = {"timed out after 2000 ms", who, how, "does not answer, though it has called it"},
+        .parts = {"timed out after 2000 ms", who, how, "has called it, but does not answer"},
         .from_ns = stopped,
         .budget_ms = budget_of(victim)};
     fault_expect(ranks, &expected);
@@ -169,7 +169,7 @@ MPI_TEST(a_rank_stopped_inside_on_another_host_is_named_by_all)
     struct fault_way apart = *way;
 
     memcpy(apart.host_of, (const char *[]){"a", "b", "c", "d"}, RANKS * sizeof apart.host_of[0]);
-    stop_inside(&apart, MIDDLE, "mpi, which does not say for whom it waits");
+    stop_inside(&apart, MIDDLE, "mpi, which does not report the rank that it waits for");
 }
 
 /* Between two operations, or at any place in one. */
@@ -261,7 +261,7 @@ static void skip_where_nothing_can_be_preloaded(void)
 #endif
 }
 
-/* What a process has loaded comes before who launched it. */
+/* The MPI that a process has loaded comes before that of its launcher. */
 MPI_TEST(all_hear_of_a_rank_that_has_the_other_mpi_loaded)
 {
     skip_where_nothing_can_be_preloaded();
@@ -319,7 +319,7 @@ static void run_by_mpirun(const char *mpi, const char *loads, const char *before
     output_of(command, ret_output, size);
 }
 
-MPI_TEST(mpirun_alone_tells_the_ranks_who_they_are)
+MPI_TEST(mpirun_alone_gives_the_ranks_their_numbers)
 {
     const char *flags = way == &openmpi ? "--oversubscribe" : "";
     char output[8192];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Network namespaces as hosts, and links between them that are cut without either side being told.
- * Who is cut off is lost within 5 s, and 1 for the scheduler; who only computes is not.
+ * A host that is cut off is lost within 5 s, and 1 for the scheduler; one that only computes is
+ * not.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -152,8 +153,8 @@ Test(network, a_link_that_is_cut_before_the_first_message_is_named_on_all_ranks,
     cut_link("calls_when_told", "open", "barrier", "(tcp: cannot connect to 10.77.0.");
 }
 
-/* Short: what was sent is sent again 0.2, 0.6, 1.4 and 3 s later, and then after the 5 s by which who
- * does not acknowledge is lost. So this leaves 1.5 s for what holds the test itself back. */
+/* Short: what was sent is sent again 0.2, 0.6, 1.4 and 3 s later, and then after the 5 s in which a
+ * peer must acknowledge. So this leaves 1.5 s for what holds the test itself back. */
 Test(network, a_short_cut_changes_nothing, .timeout = FAULT_TEST_S)
 {
     struct net *net = make_net();
@@ -227,7 +228,7 @@ Test(network, a_host_cut_off_while_idle_and_back_is_one_verdict_composed, .timeo
     heal("auto", in_pairs, 1);
 }
 
-Test(network, who_computes_for_10_s_between_two_calls_is_not_lost, .timeout = FAULT_TEST_S)
+Test(network, a_rank_that_computes_for_10_s_between_calls_is_not_lost, .timeout = FAULT_TEST_S)
 {
     struct net *net = make_net();
     struct ranks *ranks = start(net, "tcp", "one_computes",

@@ -15,7 +15,7 @@ enum {
     RANKS = 5,
     MIDDLE = 2,
     VERDICT_MS = 200,  /* a better cause is waited for */
-    PASS_OVER_MS = 500 /* who should fix the verdict does not answer */
+    PASS_OVER_MS = 500 /* the rank that should fix the verdict does not answer */
 };
 
 /* Of a call: also those before somebody is stopped must end within it. */
@@ -76,8 +76,8 @@ FAULT_TEST_WITH_ENGINES(stopped, in_large_all_reduces)
     stop(way, "large", MIDDLE);
 }
 
-/* It runs, and stays outside of tutti: a mate's memory tells that for sure, messages do not. */
-FAULT_TEST_WITH_ENGINES(stopped, who_has_not_called_is_told_from_who_is_slow_in_a_call)
+/* It runs, and stays outside of tutti: a local peer's memory tells that for sure, messages do not. */
+FAULT_TEST_WITH_ENGINES(stopped, a_rank_that_has_not_called_is_told_from_a_slow_one)
 {
     struct ranks *ranks =
         fault_start(way, "rank_fault", "one_stays_away", 2,
@@ -106,9 +106,31 @@ FAULT_TEST_EVERYWHERE(stopped, who_waits_elsewhere_says_how_far_it_has_called)
     fault_expect(ranks, &(struct fault_expected){.size = RANKS,
                                                  .status = "TUTTI_ERR_TIMEOUT",
                                                  .parts = {"waiting for rank 2 (",
-                                                           "it has not called it: its last call "
+                                                           "has not called it: its last call "
                                                            "is #1"}});
     fault_finish(ranks);
+}
+
+/* The first deadline is that of a rank that waits for one which waits itself, until later. */
+FAULT_TEST_EVERYWHERE(stopped, the_first_deadline_names_the_rank_that_all_wait_for)
+{
+    for (int early = 0; early < 2; early++) {
+        char who[32];
+
+        snprintf(who, sizeof who, "TUTTI_TEST_EARLY=%d", early);
+        struct ranks *ranks =
+            fault_start(way, "rank_fault", "one_stays_away_and_one_is_early", RANKS,
+                        (const char *[]){"TUTTI_TEST_CALL=large", "TUTTI_TEST_VICTIM=2", who,
+                                         deadline_is(), NULL});
+
+        fault_expect(ranks, &(struct fault_expected){.size = RANKS,
+                                                     .gone = 1u << MIDDLE,
+                                                     .status = "TUTTI_ERR_TIMEOUT",
+                                                     .parts = {"rank 2 ("}});
+        ranks_signal(ranks, MIDDLE, SIGKILL);
+        cr_assert(ranks_wait_rank(ranks, MIDDLE));
+        fault_finish(ranks);
+    }
 }
 
 FAULT_TEST_WITH_ENGINES(stopped, only_a_receive_ends_and_the_group_goes_on)
@@ -183,7 +205,7 @@ FAULT_TEST_WITH_ENGINES(stopped, rank_0_that_never_joins_is_named)
 
 /* ---- an abort -------------------------------------------------------------------------------- */
 
-/* Who would fix the verdict cannot. Less than the patience with it in any other case. */
+/* The rank that would fix the verdict cannot. It gets less time than in any other case. */
 FAULT_TEST(stopped, rank_0_holds_no_abort_up)
 {
     enum { ABORT_MS = 100, SLACK_MS = 100 };

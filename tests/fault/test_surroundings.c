@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is around a job may be hostile, poor or crowded: it goes on, or says what it lacks. */
+/* What is around a job may be hostile, poor or oversubscribed: it goes on, or says what it lacks. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -117,7 +117,7 @@ static void expect_words_or_success(const struct fault_way *way, struct ranks *r
                   ranks_value(ranks, r, "words", words, sizeof words));
         failed += strcmp(status, "TUTTI_OK") != 0;
         cr_expect(!strstr(words, "one host only") || strstr(words, "(rank 1: "),
-                  "why rank 1 is no mate is not said: %s", words);
+                  "why rank 1 is no local peer is not said: %s", words);
         cr_expect(!strstr(words, "was lost") || !strstr(words, "did not arrive"),
                   "nobody was lost: %s", words);
         if (r == 1)
@@ -177,7 +177,7 @@ FAULT_TEST_WITH_ENGINES(surroundings, no_dev_shm_changes_nothing)
     with_dev_shm(way, "none");
 }
 
-/* ---- crowded --------------------------------------------------------------------------------- */
+/* ---- oversubscribed -------------------------------------------------------------------------- */
 
 static void expect_little_cpu(const struct fault_way *way, const char *case_name)
 {
@@ -235,7 +235,7 @@ Test(surroundings, ranks_of_two_hosts_on_a_cpu_each_may_spin, .timeout = FAULT_T
     expect_spinning("each_runs_on_a_cpu_of_its_own", true);
 }
 
-/* Which one is a member is a matter of who came first; the other one hears why it is none. */
+/* The one that came first is a member; the other one hears why it is none. */
 /* The one that lacks it computes afterwards: the others do not wait until it leaves. */
 static void lack_memory(const struct fault_way *way, const char *batch)
 {
@@ -268,16 +268,16 @@ FAULT_TEST_WITH_ENGINES(surroundings, who_lacks_memory_for_a_collective_is_named
     lack_memory(way, NULL);
 }
 
-FAULT_TEST(surroundings, who_lacks_memory_for_a_batch_is_named_at_once)
+FAULT_TEST(surroundings, a_rank_without_memory_for_a_batch_is_named_at_once)
 {
     lack_memory(way, "TUTTI_TEST_BATCH=1");
 }
 
-FAULT_TEST(surroundings, who_has_the_rank_of_another_process_is_told_so)
+FAULT_TEST(surroundings, a_process_with_the_rank_of_another_is_told_so)
 {
     struct ranks *ranks = fault_start(way, "rank_surroundings", "two_are_the_same_rank", 3, NULL);
     char status[64], words[2048];
-    int stale = 0;
+    int stale = 0, warned = 0;
 
     cr_assert(ranks_reach(ranks, RANKS_ALL, "told"));
     for (int r = 0; r < 3; r++) {
@@ -292,5 +292,8 @@ FAULT_TEST(surroundings, who_has_the_rank_of_another_process_is_told_so)
     cr_expect_eq(stale, 1);
     ranks_tell(ranks, RANKS_ALL, "go");
     cr_expect(ranks_wait(ranks));
+    for (int r = 1; r < 3; r++)
+        warned += strstr(ranks_result(ranks, r)->err, "rank 1 was started twice: process ") != NULL;
+    cr_expect_eq(warned, 1);
     fault_finish(ranks);
 }

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agreement/agree_wire.h"
 #include "control/frame.h"
-#include "group/agree_wire.h"
 
 enum { MEMBERS = 7, LIMIT = 1 << 16 };
 

@@ -157,7 +157,7 @@ static void finish_sends(tutti_endpoint *endpoint, tutti_status status)
 static void announced(void *user, int source, const struct announce *a)
 {
     (void)user;
-    if (source < 1 || source > PEERS || a->words.operation >= OPERATION_COUNT)
+    if (source < 1 || source > PEERS || a->fields.operation >= OPERATION_COUNT)
         abort();
 }
 
@@ -176,7 +176,7 @@ static void start(struct p2p_group *group, struct slot *slot, struct input *in)
     uint8_t how = next(in), what = next(in);
     uint64_t bytes = sizes[what & 7], tag = what >> 3 & 3;
     int peer = 1 + (how & 1);
-    struct announce a = {.sequence = tag, .words = {.operation = OPERATION_BROADCAST}};
+    struct announce a = {.sequence = tag, .fields = {.operation = OPERATION_BROADCAST}};
     tutti_status status;
 
     if (slot->data)
@@ -231,7 +231,7 @@ static void likely_header(tutti_endpoint *endpoint, int which, struct input *in)
         h.tag = 0;
     if (h.kind == P2P_CREDIT)
         h.group = h.source = 0;
-    h.announce.words.operation = OPERATION_BROADCAST;
+    h.announce.fields.operation = OPERATION_BROADCAST;
     p2p_wire_encode(&h, wire);
     write_bytes(endpoint, which, wire, sizeof wire);
 }

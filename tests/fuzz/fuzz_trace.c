@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "trace_verdict.h"
+#include "trace/trace_verdict.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -365,7 +365,7 @@ void ranks_free(struct ranks *ranks)
     kill_all(ranks);
     for (int i = 0; i < ranks->size; i++)
         close_process(&ranks->processes[i]);
-    stand_ins_stop(ranks->stand_ins);
+    pmi_proxies_stop(ranks->pmi_proxies);
     tutti_store_server_stop(ranks->server);
     if (ranks->folder[0]) {
         snprintf(command, sizeof command, "rm -rf '%s'", ranks->folder);

@@ -124,8 +124,8 @@ static void make_environment(const struct ranks *ranks, const struct ranks_optio
         add_own(environment, "TUTTI_HOST=%s", options->host_of[rank]);
     if (options->mpi)
         add_own(environment, "%s", ranks_lsan_options(options->mpi));
-    if (ranks->stand_ins)
-        for (char *const *at = stand_in_environment(ranks->stand_ins, rank); *at; at++)
+    if (ranks->pmi_proxies)
+        for (char *const *at = pmi_proxy_environment(ranks->pmi_proxies, rank); *at; at++)
             add(environment, *at);
     add(environment, ranks->mark);
     for (const char *const *variable = options->env; variable && *variable; variable++)
@@ -224,12 +224,12 @@ static bool start_rank(struct ranks *ranks, const struct ranks_options *options,
     find_program(options->program, path, sizeof path);
     snprintf(case_name, sizeof case_name, "%s", options->case_name);
     make_environment(ranks, options, rank, &environment);
-    struct start start = {.path = path,
-                          .argv = (char *const[]){path, case_name, NULL},
-                          .envp = environment.list,
-                          .netns = netns ? net_open(netns) : -1,
-                          .kept =
-                              ranks->stand_ins ? stand_in_descriptor(ranks->stand_ins, rank) : -1};
+    struct start start = {
+        .path = path,
+        .argv = (char *const[]){path, case_name, NULL},
+        .envp = environment.list,
+        .netns = netns ? net_open(netns) : -1,
+        .kept = ranks->pmi_proxies ? pmi_proxy_descriptor(ranks->pmi_proxies, rank) : -1};
     bool started = (!netns || start.netns >= 0) && start_process(&ranks->processes[rank], &start);
     if (start.netns >= 0)
         close(start.netns);
@@ -299,21 +299,21 @@ const char *ranks_lack(const char *name)
     return words;
 }
 
-static bool start_stand_ins(struct ranks *ranks, const struct ranks_options *options)
+static bool start_pmi_proxies(struct ranks *ranks, const struct ranks_options *options)
 {
     char words[1200];
 
     if (!options->mpi)
         return true;
 
-    const struct stand_in_options wanted = {.family = family_of(options->mpi),
-                                            .count = ranks->size,
-                                            .tutti = TUTTI_BINARY_DIR "/bin/tutti"};
+    const struct pmi_proxy_options wanted = {.family = family_of(options->mpi),
+                                             .count = ranks->size,
+                                             .tutti = TUTTI_BINARY_DIR "/bin/tutti"};
 
-    ranks->stand_ins = stand_ins_start(&wanted, words, sizeof words);
-    if (!ranks->stand_ins)
+    ranks->pmi_proxies = pmi_proxies_start(&wanted, words, sizeof words);
+    if (!ranks->pmi_proxies)
         fprintf(stderr, "%s: %s\n", ranks->what, words);
-    return ranks->stand_ins;
+    return ranks->pmi_proxies;
 }
 
 static bool make_folder(struct ranks *ranks)
@@ -344,7 +344,7 @@ struct ranks *ranks_start(const struct ranks_options *options)
     snprintf(ranks->what, sizeof ranks->what, "%s %s, %d ranks%s%s", options->program,
              options->case_name, options->size, options->backend ? " over " : "",
              options->backend ? options->backend : "");
-    bool started = make_folder(ranks) && start_stand_ins(ranks, options) &&
+    bool started = make_folder(ranks) && start_pmi_proxies(ranks, options) &&
                    (options->store == RANKS_STORE_FILE || serve_store(ranks, options));
     for (int rank = 0; rank < ranks->size && started; rank++)
         started = start_rank(ranks, options, rank);

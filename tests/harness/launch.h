@@ -83,7 +83,7 @@ bool ranks_have_instruments(void);
  * ranks_start() sets it for jobs of an MPI. */
 const char *ranks_lsan_options(const char *mpi);
 
-/* NULL, with words on stderr: the ranks could not be started. */
+/* NULL, with a message on stderr: the ranks could not be started. */
 struct ranks *ranks_start(const struct ranks_options *options);
 /* Waits until `rank` (or RANKS_ALL) has come to rank_point(`name`). False: it ended before. */
 bool ranks_reach(struct ranks *ranks, int rank, const char *name);

@@ -8,8 +8,8 @@
 #include <tutti/store.h>
 
 #include "harness/launch.h"
-#include "mpirun.h"
-#include "stand_in.h"
+#include "mpi/mpirun.h"
+#include "mpi/pmi_proxy.h"
 
 enum { RANKS_FOLDER_MAX = 64, RANKS_MARK_MAX = 64 };
 
@@ -34,9 +34,9 @@ struct ranks {
     char what[128]; /* for messages: program, case, backend */
     int64_t deadline_ns;
     tutti_store_server *server;
-    struct stand_ins *stand_ins;   /* NULL: the ranks are no MPI job */
-    char folder[RANKS_FOLDER_MAX]; /* TMPDIR and XDG_RUNTIME_DIR of the ranks */
-    char mark[RANKS_MARK_MAX];     /* NAME=VALUE in the environment of every process of this run */
+    struct pmi_proxies *pmi_proxies; /* NULL: the ranks are no MPI job */
+    char folder[RANKS_FOLDER_MAX];   /* TMPDIR and XDG_RUNTIME_DIR of the ranks */
+    char mark[RANKS_MARK_MAX]; /* NAME=VALUE in the environment of every process of this run */
     struct process processes[];
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Network namespaces as hosts: each has an interface eth0 with an address of 10.77.0.0/24 and a
- * default route, all are on one switch, and a link can be cut and mended. Needs root and iproute2.
+ * default route, all are on one switch, and a link can be cut and restored. Needs root and
+ * iproute2.
  *
  *     char reason[256];
  *     struct net *net = net_create(2, reason, sizeof reason);
@@ -26,12 +27,14 @@ struct net *net_create(int hosts, char *ret_reason, size_t size);
 void net_destroy(struct net *net);
 const char *net_name(const struct net *net, int host);
 const char *net_address(const struct net *net, int host);
-/* Cuts the host off without either side being told, as a pulled cable of the switch would; mends.
+/* Cuts the host off without either side being told, as a pulled cable of the switch would; restores
+ * it.
  */
 bool net_cut(struct net *net, int host);
 bool net_mend(struct net *net, int host);
 
-/* Cuts the link between two hosts alone, in both directions and without either side being told; mends. */
+/* Cuts the link between two hosts alone, in both directions and without either side being told;
+ * restores it. */
 bool net_cut_link(struct net *net, int a, int b);
 bool net_mend_link(struct net *net, int a, int b);
 

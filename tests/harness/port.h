@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* A port of 127.0.0.1 on which nobody listens. While this process lives the kernel gives it neither to
- * who asks for any port nor to who connects; a server that names it may take it with SO_REUSEADDR.
+/* A port of 127.0.0.1 on which nobody listens. While this process lives the kernel gives it to no
+ * socket that asks for any port or connects; a server that names it may take it with SO_REUSEADDR.
  * 0: errno says why there is none. */
 uint16_t port_reserve(void);
 

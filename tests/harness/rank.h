@@ -121,7 +121,7 @@ static inline tutti_group *rank_init(const tutti_init_options *options)
     return world;
 }
 
-/* Who carried the group's last call, and how: "shm all_reduce_inline". */
+/* What carried the group's last call, and how: "shm all_reduce_inline". */
 static inline const char *rank_served_by(tutti_group *group)
 {
     static char words[128];

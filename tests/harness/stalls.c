@@ -96,7 +96,7 @@ int64_t stalls_ms(int64_t from_ns, int64_t until_ns)
     int64_t total = 0;
     size_t n;
 
-    /* Who is still held back has not noted it yet. */
+    /* A thread that is still held back has not noted it yet. */
     sleep_until(now_ns() + 2 * PERIOD_NS);
     pthread_mutex_lock(&lock);
     n = count < STALLS_MAX ? count : STALLS_MAX;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long the machine gave its processors to nobody who asked for them: a virtual one that its
- * host holds back, or more load than it can serve. A budget of time is about what tutti does, so
- * tests that have one add this to it. On each processor a thread asks to be woken every 2 ms and
- * notes by how much that was late; what several note of the same moment counts once.
+ * How long the machine gave its processors to no thread that asked for them: a virtual machine that
+ * its host holds back, or one with more load than it can serve. A budget of time is about what
+ * tutti does, so tests that have one add this to it. On each processor a thread asks to be woken
+ * every 2 ms and notes by how much that was late; what several note of the same moment counts once.
  */
 #ifndef TUTTI_TESTS_STALLS_H
 #define TUTTI_TESTS_STALLS_H

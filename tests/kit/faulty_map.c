@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * shm with one fault in what it does with mapped memory, which `tutti check` has to name:
- * FAULT_DEAF (wakes nobody), FAULT_PRIVATE (a mate's memory is a copy), FAULT_SWAPS (one mate has the
+ * FAULT_DEAF (wakes nobody), FAULT_PRIVATE (a local peer's memory is a copy), FAULT_SWAPS (one local peer has the
  * bases in another order) or FAULT_KEEPS (a descriptor). Its files are untouched: what it offers for
  * mapping is wrapped here.
  */
@@ -10,15 +10,15 @@
 #include <unistd.h>
 
 #ifdef FAULT_DEAF
-static void wake_nobody(void *self, tutti_host_mates *mates, uint32_t index)
+static void wake_nobody(void *self, tutti_host_mates *local, uint32_t index)
 {
     (void)self;
-    (void)mates;
+    (void)local;
     (void)index;
 }
 #endif
 
-static tutti_status faulty_map_start(tutti_endpoint *endpoint, tutti_host_mates *mates,
+static tutti_status faulty_map_start(tutti_endpoint *endpoint, tutti_host_mates *local,
                                      tutti_peer *const *peers, uint32_t count, uint32_t self_index,
                                      uint64_t bytes, tutti_map **ret_map)
 {
@@ -29,7 +29,7 @@ static tutti_status faulty_map_start(tutti_endpoint *endpoint, tutti_host_mates 
     host.wake_mate = wake_nobody;
 #endif
     endpoint->host = &host;
-    return shm_map_start(endpoint, mates, peers, count, self_index, bytes, ret_map);
+    return shm_map_start(endpoint, local, peers, count, self_index, bytes, ret_map);
 }
 
 static tutti_status faulty_map_test(tutti_endpoint *endpoint, tutti_map *map, void **ret_bases)

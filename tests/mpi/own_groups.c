@@ -26,7 +26,7 @@
 enum { THREADS = 3, ROUNDS = 15, TAGS = 1 << 16, LATE_MS = 3000, GIVES_UP_MS = 1000, FREED_S = 30 };
 
 static int level, rank;
-static atomic_int good, made, freed, inside, crowds, late_ms;
+static atomic_int good, made, freed, inside, overlaps, late_ms;
 static atomic_bool tag_in_use[TAGS]; /* by a communicator that this process makes */
 
 _Noreturn static void fail(const char *what, const char *why)
@@ -52,7 +52,7 @@ static void sleep_ms(int ms)
 static void enter(void)
 {
     if (atomic_fetch_add(&inside, 1) > 0)
-        atomic_fetch_add(&crowds, 1);
+        atomic_fetch_add(&overlaps, 1);
 }
 
 static int leave(int code)
@@ -225,7 +225,7 @@ int main(int argc, char **argv)
     REQUIRE(sum_over(world, 1) == 3);
     REQUIRE(!tutti_group_destroy(world));
     REQUIRE(atomic_load(&made) == atomic_load(&freed));
-    REQUIRE(level == MPI_THREAD_MULTIPLE || !atomic_load(&crowds));
+    REQUIRE(level == MPI_THREAD_MULTIPLE || !atomic_load(&overlaps));
     printf("own_groups: rank %d of %d is done\n", rank, 3);
     return 0;
 }

@@ -261,7 +261,7 @@ static void work_beside_a_thread(tutti_group *world)
     REQUIRE(!pthread_join(other, NULL));
 }
 
-/* Those who differ from process 0 get more from it than they ask for, and it gets nothing. */
+/* Processes that differ from process 0 get more from it than they ask for, and it gets nothing. */
 static tutti_status call_in_vain(tutti_group *world)
 {
     static float values[COUNT], others[COUNT];

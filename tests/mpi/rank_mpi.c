@@ -131,7 +131,7 @@ RANK_CASE(an_abort_cuts_a_long_message_off_and_other_groups_go_on)
         const tutti_status status = both_ways(group, out, lost, abort_ms);
         check(!status || status == TUTTI_ERR_ABORTED);
         cut += status == TUTTI_ERR_ABORTED;
-        tutti_group_destroy(group); /* who was done may leave before it hears of the abort */
+        tutti_group_destroy(group); /* a finished rank may leave before it hears of it */
 
         memset(in, 0, LONG);
         require_ok(both_ways(world, out, in, -1));
@@ -142,7 +142,7 @@ RANK_CASE(an_abort_cuts_a_long_message_off_and_other_groups_go_on)
     check_ok(tutti_group_destroy(world));
 }
 
-/* ---- who carries ------------------------------------------------------------------------------- */
+/* ---- the carrier ------------------------------------------------------------------------------- */
 
 static void check_ours(tutti_group *group)
 {
@@ -182,7 +182,7 @@ RANK_CASE(auto_takes_no_foreign_engine)
     check_ok(tutti_group_destroy(world));
 }
 
-/* Mates by one backend, hosts by the other; TUTTI_TEST_CARRIER is what the group calls them. */
+/* Local peers by one backend, hosts by the other; TUTTI_TEST_CARRIER is what the group calls them. */
 RANK_CASE(mpi_composes_with_others)
 {
     tutti_group *world = rank_init(NULL);

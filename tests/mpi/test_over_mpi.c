@@ -57,7 +57,7 @@ MPI_TEST(messages_match_by_tag_and_any_source_and_can_be_cancelled)
     static const struct a_case cases[] = {
         {"rank_api", "ring_by_hand_with_large_messages", 3},
         {"rank_api", "a_small_message_overtakes_a_large_one_that_nobody_receives", 2},
-        {"rank_p2p", "messages_around_every_limit_arrive_whole_whoever_comes_first", 2},
+        {"rank_p2p", "messages_around_every_limit_arrive_whole_in_any_order", 2},
         {"rank_api", "a_receive_that_times_out_leaves_the_group_alone", 2},
         {"rank_api", "many_works_in_flight_complete_in_any_order_of_waiting", 3},
         {"rank_work", "wait_any_gives_each_work_once_in_the_order_of_completion", 2},
@@ -102,7 +102,7 @@ MPI_TEST(mpi_composes_with_others_inside_hosts_and_between_them)
                   "%s", ways[i].backend);
 }
 
-/* Whoever did not ask for one does not get one: each is slower than what is ours. */
+/* A job that did not ask for one does not get one: each is slower than tutti's own backends. */
 MPI_TEST(auto_takes_no_foreign_engine_on_one_host_or_over_several)
 {
     static const struct {

@@ -143,7 +143,7 @@ static void lose_one(const char *family, const char *how)
     ranks_free(ranks);
 }
 
-MPI_TEST(survivors_leave_without_waiting_for_who_died)
+MPI_TEST(survivors_leave_without_waiting_for_dead_ranks)
 {
     lose_one(family, "funneled:first:kill");
     lose_one(family, "serialized:first:kill");

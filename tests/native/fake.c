@@ -52,9 +52,9 @@ struct tutti_team {
     bool failed, late;
 };
 
-/* ---- who may call -------------------------------------------------------------------------- */
+/* ---- the calling thread -------------------------------------------------------------------- */
 
-/* True, with words, in a thread of the core, if the plugin does not want those. */
+/* True, with a message, in a thread of the core, if the plugin does not want those. */
 static bool intrudes(const tutti_host *host, void *self)
 {
     char name[32] = "";
@@ -69,7 +69,7 @@ static bool intrudes(const tutti_host *host, void *self)
 }
 
 #ifndef FAKE_SOLO
-/* The transport of the template, which says who called. */
+/* The transport of the template, which names the caller. */
 static const tutti_host *last_host;
 static void *last_self;
 

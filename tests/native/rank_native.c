@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cases over an engine that does whole operations (fake.c): who served what, and how it ends. */
+/* Cases over an engine that does whole operations (fake.c): what served each call, and how it
+ * ends. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -40,7 +41,7 @@ RANK_CASE(served_by_the_engine_or_by_the_core)
 {
     tutti_group *world = rank_init(NULL);
     const tutti_options ordered = {.struct_size = sizeof ordered, .flags = TUTTI_FIXED_ORDER};
-    const char *core = getenv("FAKE_CORE"); /* who serves what the engine leaves to the core */
+    const char *core = getenv("FAKE_CORE"); /* the backend of what the engine leaves to the core */
     static float large[100000];
     float x[4] = {1, 2, 3, 4};
     int64_t four = 4;
@@ -72,7 +73,7 @@ RANK_CASE(served_by_the_engine_or_by_the_core)
     check_ok(tutti_group_destroy(world));
 }
 
-/* Mates keep turns in their memory, of which an engine's operations take none. */
+/* Local peers keep turns in their memory, of which an engine's operations take none. */
 RANK_CASE(the_core_serves_after_many_operations_of_the_engine)
 {
     tutti_group *world = rank_init(NULL);
@@ -246,7 +247,7 @@ static void count_release(void *user)
 }
 
 /* The engine may write the tensor until its team is closed. */
-RANK_CASE(an_operation_that_cannot_be_withdrawn_is_let_go_when_its_group_is_destroyed)
+RANK_CASE(an_operation_in_flight_is_let_go_when_its_group_is_destroyed)
 {
     tutti_group *world = rank_init(NULL);
     const tutti_options short_time = {.struct_size = sizeof short_time, .timeout_ms = 400};
@@ -314,7 +315,7 @@ RANK_CASE(an_abort_ends_an_operation_in_flight)
     float x = 1;
 
     require_ok(sum(world, &x, 1, NULL));
-    meet_rank_0(world, rank, size); /* who has returned cannot be hit any more */
+    meet_rank_0(world, rank, size); /* a rank that has returned cannot be hit any more */
     if (rank == 0) {
         rank_sleep_ms(200);
         require_ok(tutti_group_abort(world, "enough"));
@@ -426,7 +427,7 @@ static void be_launched(int rank, int size)
     setenv("FAKE_FOLDER", getenv("TMPDIR"), 1);
 }
 
-RANK_CASE(a_launcher_says_who_we_are_and_carries_the_address)
+RANK_CASE(a_launcher_gives_our_rank_and_carries_the_address)
 {
     be_launched(rank, size);
     for (int i = 0; i < 2; i++) {
@@ -448,6 +449,27 @@ RANK_CASE(a_launcher_says_who_we_are_and_carries_the_address)
     }
 }
 
+/* Ranks from TUTTI_TEST_LATE on come when the test says so; the test kills rank 0. */
+RANK_CASE(init_under_a_launcher)
+{
+    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
+    tutti_group *world;
+    char served[300];
+
+    be_launched(rank, size);
+    snprintf(served, sizeof served, "%s/broadcast-0", getenv("FAKE_FOLDER"));
+    while (rank && access(served, F_OK))
+        rank_sleep_ms(1);
+    rank_point("served");
+    if (rank && rank >= atoi(getenv("TUTTI_TEST_LATE")))
+        rank_await("go");
+    options.timeout_ms = 30000;
+    const tutti_status status = tutti_init(&options, &world);
+    rank_point("returned");
+    rank_value("words", "%s: %s", tutti_status_name(status), tutti_last_error());
+    rank_end();
+}
+
 RANK_CASE(what_a_launcher_leaves_open_is_told)
 {
     be_launched(rank, size);
@@ -455,8 +477,8 @@ RANK_CASE(what_a_launcher_leaves_open_is_told)
     tutti_group *world = NULL;
 
     check_status(tutti_init(NULL, &world), TUTTI_ERR_SYSTEM);
-    check_contains(tutti_last_error(), "asking the launcher by the plugin fake: fake: the launcher "
-                                       "does not answer");
+    check_contains(tutti_last_error(),
+                   "asking the launcher with the plugin fake: fake: the launcher does not answer");
     setenv("FAKE_JOB", "a-job", 1);
     setenv("FAKE_RANK", "0", 1);
     setenv("FAKE_SIZE", "1", 1);

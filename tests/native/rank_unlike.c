@@ -98,7 +98,8 @@ RANK_CASE(calls_that_differ_are_told_to_all)
         require_ok(tutti_group_new(world, NULL, 0, &options, &group));
         if (late && rank == 1)
             rank_sleep_ms(LATE_MS);
-        /* Who only sends and leaves is gone before the late one calls: so a call follows. */
+        /* A rank that only sends and leaves is gone before the late one calls: so a call
+         * follows. */
         const int after = late && !strcmp(in, "roots_that_send") ? 1 + round % 2 : round % 3;
         printf("round %d: %s\n", round, differ_once(group, in, rank, round % 5, after));
     }
@@ -113,7 +114,7 @@ static bool asks(int rank)
     return !strcmp(who, "all") || atoi(who) == rank;
 }
 
-/* Who asks hears it in that call, of which nothing has moved. */
+/* A rank that asks hears it in that call, of which nothing has moved. */
 RANK_CASE(who_asks_hears_before_anything_moves)
 {
     static int32_t mine[2];

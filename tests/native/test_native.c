@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "harness/launch.h"
 
@@ -110,8 +111,8 @@ static void lose(const char *fault, const char *words)
 
 Test(native, what_an_engine_says_of_a_lost_member_stands_in_the_verdict)
 {
-    lose("TUTTI_FAKE_FAULT=cut 3",
-         "FAKE_WORDS=was lost: its connection ended without a bye (fake: the cable is out)");
+    lose("TUTTI_FAKE_FAULT=cut 3", "FAKE_WORDS=was lost: its connection ended before it left the "
+                                   "group (fake: the cable is out)");
     lose("TUTTI_FAKE_FAULT=lost 3", "FAKE_WORDS=rank 0: a member was lost during #3 all_reduce");
 }
 
@@ -123,10 +124,9 @@ Test(native, an_operation_that_hangs_ends_at_its_deadline)
         "TUTTI_FAKE_FAULT=hang 3", "TUTTI_FAKE_DRAIN=1");
 }
 
-Test(native, an_operation_that_cannot_be_withdrawn_is_let_go_when_its_group_is_destroyed)
+Test(native, an_operation_in_flight_is_let_go_when_its_group_is_destroyed)
 {
-    run("rank_native",
-        "an_operation_that_cannot_be_withdrawn_is_let_go_when_its_group_is_destroyed", "fake",
+    run("rank_native", "an_operation_in_flight_is_let_go_when_its_group_is_destroyed", "fake",
         "TUTTI_FAKE_FAULT=hang 3", "TUTTI_FAKE_DRAIN=1");
 }
 
@@ -220,14 +220,62 @@ Test(native, groups_over_different_backends_live_side_by_side)
     run("rank_native", "groups_over_different_backends_live_side_by_side", "tcp", NULL, NULL);
 }
 
-Test(native, a_launcher_says_who_we_are_and_carries_the_address)
+Test(native, a_launcher_gives_our_rank_and_carries_the_address)
 {
-    static const char launched[] = "a_launcher_says_who_we_are_and_carries_the_address";
+    static const char launched[] = "a_launcher_gives_our_rank_and_carries_the_address";
 
     run("rank_native", launched, "fake", NULL, NULL);
     run("rank_native", launched, NULL, "TUTTI_BOOTSTRAP=fake", NULL);
     run("rank_native", "what_a_launcher_leaves_open_is_told", "fake", NULL, NULL);
     run("rank_native", "a_launcher_whose_plugin_cannot_be_used_is_named", NULL, NULL, NULL);
+}
+
+/* Rank 0 serves the store and is killed; ranks from `late` on come afterwards. */
+static void kill_rank_0_of_a_launcher(int late)
+{
+    enum { SIZE = 4, JOINED_MS = 500, BUDGET_S = 5 };
+    static const char lost[] = "TUTTI_ERR_PEER_LOST: rank 0, which serves the store at 127.0.0.1:";
+    char variable[32], words[1024], first[1024] = "";
+
+    snprintf(variable, sizeof variable, "TUTTI_TEST_LATE=%d", late);
+    struct ranks *ranks = ranks_start(&(struct ranks_options){
+        .program = "rank_native",
+        .case_name = "init_under_a_launcher",
+        .size = SIZE,
+        .env = (const char *const[]){PLUGINS, "TUTTI_BOOTSTRAP=fake", variable, NULL}});
+
+    cr_assert_not_null(ranks);
+    for (int r = 1; r < SIZE; r++)
+        cr_assert(ranks_reach(ranks, r, "served"));
+    usleep(JOINED_MS * 1000);
+    const int64_t killed = ranks_signal(ranks, 0, SIGKILL);
+    for (int r = 1; r < late; r++)
+        cr_assert(ranks_reach(ranks, r, "returned"));
+    for (int r = late; r < SIZE; r++)
+        ranks_tell(ranks, r, "go");
+    for (int r = 1; r < SIZE; r++) {
+        cr_assert(ranks_reach(ranks, r, "returned"));
+        cr_assert(ranks_wait_rank(ranks, r));
+        cr_assert(ranks_value(ranks, r, "words", words, sizeof words));
+        cr_expect_eq(strncmp(words, lost, sizeof lost - 1), 0, "rank %d: %s", r, words);
+        if (r == 1)
+            memcpy(first, words, sizeof first);
+        cr_expect_str_eq(words, first, "rank %d: «%s», not «%s»", r, words, first);
+        const int64_t took = ranks_point_ns(ranks, r, "returned") - killed;
+        cr_expect(took < BUDGET_S * 1000000000LL || ranks_have_instruments(), "rank %d: %lld ms", r,
+                  (long long)took / 1000000);
+    }
+    ranks_free(ranks);
+}
+
+Test(native, rank_0_killed_before_others_reach_its_store_is_named_by_all)
+{
+    kill_rank_0_of_a_launcher(1);
+}
+
+Test(native, rank_0_of_a_launcher_killed_while_all_join_is_named_by_all)
+{
+    kill_rank_0_of_a_launcher(3);
 }
 
 Test(native, no_thread_of_the_core_calls_a_plugin_that_wants_callers_only)

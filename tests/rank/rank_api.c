@@ -182,7 +182,7 @@ RANK_CASE(what_was_sent_arrives_although_the_sender_leaves_at_once)
         rank_sleep_ms(50);
         for (int i = 0; i < 20 * (size - 1); i++)
             require_ok(tutti_recv(world, &t, TUTTI_ANY_SOURCE, 3, NULL, NULL));
-        /* and now there is nobody left who could send */
+        /* and now no rank is left that could send */
         check_status(tutti_recv(world, &t, TUTTI_ANY_SOURCE, 3, NULL, NULL), TUTTI_ERR_PEER_LOST);
         check_contains(tutti_last_error(), "every other member left");
         check_status(tutti_barrier(world, NULL, NULL), TUTTI_ERR_PEER_LOST);
@@ -333,7 +333,7 @@ RANK_CASE(a_wait_that_ends_early_changes_nothing)
     tutti_tensor t = tensor_of(&word, TUTTI_I32, &shape, 1);
     tutti_work *work;
 
-    for (int r = 1; rank == 0 && r < size; r++) /* who stays away until all have waited in vain */
+    for (int r = 1; rank == 0 && r < size; r++) /* stays away until all others have timed out */
         require_ok(tutti_recv(world, &t, r, 1, NULL, NULL));
     require_ok(tutti_barrier(world, NULL, &work));
     if (rank) {
@@ -377,8 +377,8 @@ RANK_CASE(init_and_destroy_again_and_again)
     }
 }
 
-/* Ends with broadcasts, so that members leave while what they sent is still on its way to others, who
- * send credit to members that have left. TUTTI_TEST_ROUNDS groups, one after the other. */
+/* Ends with broadcasts, so that members leave while what they sent is still on its way to others,
+ * which send credit to members that have left. TUTTI_TEST_ROUNDS groups, one after the other. */
 static void broadcast_and_leave(int rank, uint32_t *values)
 {
     enum { BROADCASTS = 5, ELEMENTS = 300000 };

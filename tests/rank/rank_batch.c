@@ -312,6 +312,45 @@ RANK_CASE(a_batch_is_of_its_thread_alone)
 }
 
 /* As ncclGroupStart over two communicators. Odd ranks end them in the other order. */
+static void *begin_and_go(void *user)
+{
+    struct caller *caller = user;
+    int64_t word = 1, shape;
+    tutti_tensor t = word_of(&word, &shape);
+
+    caller->fine = !tutti_batch_begin(caller->group) &&
+                   !tutti_all_reduce(caller->group, &t, TUTTI_SUM, NULL, NULL);
+    return NULL;
+}
+
+static void *call_alone(void *user)
+{
+    struct caller *caller = user;
+    int64_t word = 1, shape;
+    tutti_tensor t = word_of(&word, &shape);
+
+    caller->fine = !tutti_all_reduce(caller->group, &t, TUTTI_SUM, NULL, NULL) &&
+                   word == tutti_group_size(caller->group) &&
+                   tutti_batch_end(caller->group, NULL) == TUTTI_ERR_INVALID_ARGUMENT;
+    return NULL;
+}
+
+/* The second thread gets the first one's memory, with its thread-local variables. */
+RANK_CASE(a_batch_of_a_thread_that_ended_takes_no_calls)
+{
+    struct caller caller = {.group = rank_init(NULL)};
+    void *(*const each[])(void *) = {begin_and_go, call_alone};
+
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+
+        require(!pthread_create(&thread, NULL, each[i], &caller));
+        pthread_join(thread, NULL);
+        check(caller.fine);
+    }
+    check_ok(tutti_group_destroy(caller.group));
+}
+
 RANK_CASE(one_thread_may_have_batches_of_two_groups)
 {
     tutti_group *groups[2] = {rank_init(NULL)};

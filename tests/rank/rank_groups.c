@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups made from groups: who is in them, what they are called, when they end. */
+/* Groups made from groups: their members, their names, their end. */
 #include <dirent.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -302,8 +302,8 @@ RANK_CASE(a_hundred_groups_live_side_by_side)
     check_ok(tutti_group_destroy(world));
 }
 
-/* The kernel lets a file, as that of a mate's process, be in 500 nested epoll sets of all processes. */
-RANK_CASE(groups_of_many_mates_are_limited_by_descriptors_alone)
+/* The kernel lets a file, as that of a local peer's process, be in 500 nested epoll sets of all processes. */
+RANK_CASE(groups_of_many_local_peers_are_limited_by_descriptors_alone)
 {
     tutti_group *world = rank_init(NULL), *groups[MANY];
     struct rlimit limit;
@@ -370,7 +370,7 @@ RANK_CASE(settings_that_differ_or_make_no_sense_are_told_on_all)
         {"TUTTI_REPRODUCIBLE", "1", "0",
          "members disagree about TUTTI_REPRODUCIBLE: rank 0: «1»; rank 2: «0»", TUTTI_ERR_MISMATCH},
         {"TUTTI_BACKEND", "shm", "tcp",
-         "different backends: rank 0: «shm»; rank 2: «tcp» (TUTTI_BACKEND", TUTTI_ERR_MISMATCH},
+         "different backends: rank 0: «shm»; rank 2: «tcp»; set TUTTI_BACKEND", TUTTI_ERR_MISMATCH},
         {"WORLD_SIZE", "3", "4", "disagree about the size of the world: rank 0: 3; rank 2: 4",
          TUTTI_ERR_MISMATCH},
         {"TUTTI_STALL_WARNING", NULL, "soon",
@@ -446,7 +446,8 @@ RANK_CASE(a_store_that_rank_0_serves_ends_with_its_last_group)
 
         check_eq(sum_over(pair, 1), 2);
         check_status(tutti_group_new(pair, NULL, 0, NULL, &again), TUTTI_ERR_STORE);
-        check_contains(tutti_last_error(), "the store in which groups are made cannot be reached");
+        check_contains(tutti_last_error(),
+                       "cannot reach the store, which is needed to make a group");
         check(rank_now_ns() - began < 20000000000);
         check_eq(sum_over(pair, 1), 2);
         check_ok(tutti_group_destroy(pair));
@@ -485,8 +486,8 @@ RANK_CASE(wrong_lists_are_refused_in_words)
     } wrong[] = {{{0, 2}, 2, "has the ranks 0 to 1"},
                  {{-1, 0}, 2, "ranks[0] is -1"},
                  {{1, 1}, 2, "in the list already"},
-                 {{0}, 0, "NULL and 0 stand for all"},
-                 {{0}, -1, "-1 ranks"}};
+                 {{0}, 0, "use 0 and NULL for all ranks"},
+                 {{0}, -1, "n is -1"}};
     int32_t far = 2, translated;
 
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

@@ -12,8 +12,8 @@
 
 enum { BLOCK = 4096 };
 
-/* No multiple of anything that algorithms cut by. TUTTI_TEST_ELEMENTS is for who has memory for
- * more. */
+/* No multiple of anything that algorithms cut by. TUTTI_TEST_ELEMENTS is for machines with memory
+ * for more. */
 static uint64_t elements(void)
 {
     const char *given = getenv("TUTTI_TEST_ELEMENTS");

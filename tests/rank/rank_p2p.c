@@ -69,6 +69,29 @@ RANK_CASE(a_rank_sends_to_itself)
     check_ok(tutti_group_destroy(world));
 }
 
+RANK_CASE(a_receive_with_another_tag_is_told_which_one_was_sent)
+{
+    tutti_group *world = rank_init(NULL);
+    tutti_options options = TUTTI_OPTIONS_INIT;
+    uint8_t byte = 0;
+    int64_t shape;
+    tutti_tensor t = bytes_of(&byte, &shape, 1);
+
+    options.timeout_ms = 300;
+    if (rank == 1)
+        check_ok(tutti_send(world, &t, 0, 7, NULL));
+    check_ok(tutti_barrier(world, NULL, NULL));
+    if (!rank) {
+        check_status(tutti_recv(world, &t, 1, 8, &options, NULL), TUTTI_ERR_TIMEOUT);
+        check_contains(tutti_last_error(), "; it has sent tag 7, for which there is no receive");
+        check_ok(tutti_recv(world, &t, 1, 7, NULL, NULL));
+        check_status(tutti_recv(world, &t, 1, 8, &options, NULL), TUTTI_ERR_TIMEOUT);
+        check(!strstr(tutti_last_error(), "it has sent tag"));
+    }
+    check_ok(tutti_barrier(world, NULL, NULL));
+    check_ok(tutti_group_destroy(world));
+}
+
 /* What is over 64 KiB announces itself; nobody has a receive for it. */
 RANK_CASE(a_large_send_that_nobody_receives_ends_alone_at_its_deadline)
 {
@@ -229,7 +252,7 @@ static uint8_t byte_of(int from, int size, int64_t place)
     return (uint8_t)(place * 7 + place / 251 + from * 31 + size);
 }
 
-RANK_CASE(messages_around_every_limit_arrive_whole_whoever_comes_first)
+RANK_CASE(messages_around_every_limit_arrive_whole_in_any_order)
 {
     tutti_group *world = rank_init(NULL);
     const int other = 1 - rank;

@@ -163,7 +163,7 @@ RANK_CASE(rules_bring_further_backends_in)
     check_ok(tutti_group_destroy(world));
 }
 
-/* Who serves each kind of call, and by which rule (NULL: none). */
+/* What serves each kind of call, and by which rule (NULL: none). */
 struct served {
     const char *provider, *rule;
 };
@@ -172,7 +172,7 @@ struct servers {
     const char *backend;
     bool short_too; /* every other call is short */
     struct served reduce, broadcast, barrier;
-    const char *last_send; /* of rank 0: to rank 2, its mate */
+    const char *last_send; /* of rank 0: to rank 2, its local peer */
 };
 
 static void rounds_are_served_by(const struct servers *by, int rank, int size)
@@ -271,8 +271,8 @@ RANK_CASE(rules_that_cannot_be_kept_are_refused)
     tutti_group *world = NULL;
 
     check_status(tutti_init(NULL, &world), TUTTI_ERR_UNSUPPORTED);
-    check_contains(tutti_last_error(), "the rule all_reduce:0-4k=shm cannot be kept: shm is for "
-                                       "members of one host, and they are on 2");
+    check_contains(tutti_last_error(), "the rule all_reduce:0-4k=shm cannot be kept: shm reaches "
+                                       "members of one host only, and the members are on 2 hosts");
     (void)rank;
     (void)size;
 }

@@ -246,12 +246,12 @@ static void expect_released(int count)
 /* However the operation ends, and whether or not the handle is still there. */
 RANK_CASE(what_a_work_keeps_alive_is_let_go_exactly_once)
 {
-    tutti_group *world = rank_init(NULL), *doomed;
+    tutti_group *world = rank_init(NULL), *failing;
     int64_t shape, word = 1, got = 0, got_shape;
     tutti_tensor t = word_of(&word, &shape), in = word_of(&got, &got_shape);
     tutti_work *work;
 
-    require_ok(tutti_group_new(world, NULL, 0, NULL, &doomed));
+    require_ok(tutti_group_new(world, NULL, 0, NULL, &failing));
     require_ok(tutti_all_reduce(world, &t, TUTTI_SUM, NULL, &work));
     check_ok(tutti_work_then(work, count_callback, NULL));
     check_ok(tutti_work_on_release(work, count_release, &released));
@@ -285,14 +285,14 @@ RANK_CASE(what_a_work_keeps_alive_is_let_go_exactly_once)
     expect_released(4);
 
     require_ok(
-        tutti_irecv(doomed, &in, (rank + 1) % size, 6, NULL, &work)); /* ends with its group */
+        tutti_irecv(failing, &in, (rank + 1) % size, 6, NULL, &work)); /* ends with its group */
     check_ok(tutti_work_on_release(work, count_release, &released));
     tutti_work_free(work);
     check_ok(tutti_barrier(world, NULL, NULL));
     if (!rank)
-        check_ok(tutti_group_abort(doomed, "the test is over"));
+        check_ok(tutti_group_abort(failing, "the test is over"));
     expect_released(5);
-    tutti_group_destroy(doomed);
+    tutti_group_destroy(failing);
     check_ok(tutti_group_destroy(world));
     check_eq(atomic_load(&released), 5);
 }

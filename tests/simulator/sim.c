@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "plugin/about.h"
 #include "reduce/reduce.h"
 
 void sim_fail(const char *format, ...)
@@ -49,7 +50,7 @@ static void open_member(struct sim_world *world, int rank, const int *host_of)
     struct sim_member *member = &world->members[rank];
     void *areas[SIM_MEMBERS_MAX];
     const int *ranks;
-    int mates;
+    int members;
 
     *member = (struct sim_member){.world = world, .rank = rank, .weight = 1};
     if (layout_init(&member->layout, world->size, rank, host_of))
@@ -58,14 +59,15 @@ static void open_member(struct sim_world *world, int rank, const int *host_of)
                                          .mapped = world->mapped,
                                          .messages = true,
                                          .local_name = "shm",
-                                         .remote_name = "tcp"};
+                                         .remote_name = "tcp",
+                                         .remote_cost = plugin_usual_cost(0)};
     if (!world->mapped)
         return;
-    mates = layout_mates(&member->layout, member->layout.host);
+    members = layout_host_size(&member->layout, member->layout.host);
     ranks = layout_ranks(&member->layout, member->layout.host);
-    for (int i = 0; i < mates; i++)
+    for (int i = 0; i < members; i++)
         areas[i] = (unsigned char *)world->memory + (uint64_t)ranks[i] * MAPPED_BYTES;
-    if (mapped_init(&member->mapped, mates, member->layout.local, areas, ranks))
+    if (mapped_init(&member->mapped, members, member->layout.local, areas, ranks))
         sim_fail("no memory");
 }
 
@@ -200,7 +202,7 @@ static const struct call_sizes *sizes_of(struct sim_member *member)
     return &member->sizes;
 }
 
-/* Elements in the words of a call: of uneven blocks the sum, where all know it. */
+/* Elements in the fields of a call: of uneven blocks the sum, where all know it. */
 static uint64_t count_told(const struct sim_world *world, const struct sim_op *op)
 {
     uint64_t sum = 0;
@@ -380,12 +382,12 @@ static void choose(struct sim_member *member, const struct sim_op *op, uint32_t 
 {
     struct plan plan = {.algorithm = op->algorithm};
 
-    if (!op->algorithm && plan_choose(&member->facts, &member->words, element_bytes, &plan))
+    if (!op->algorithm && plan_choose(&member->facts, &member->fields, element_bytes, &plan))
         sim_fail("no plan: %s", tutti_last_error());
     member->algorithm = plan.algorithm;
     if (!plan.algorithm->emit)
         return;
-    if (plan_emit(&plan, &member->facts, &member->words, element_bytes, sizes_of(member),
+    if (plan_emit(&plan, &member->facts, &member->fields, element_bytes, sizes_of(member),
                   member->kernels.finish != NULL, &member->schedule))
         sim_fail("no schedule: %s", tutti_last_error());
     member->sent_bytes = member->schedule.sent_bytes;
@@ -402,7 +404,7 @@ static void begin_schedule(struct sim_member *member)
                             .out = member->call.out,
                             .kernels = member->kernels};
 
-    if (member->mapped.mates > 1)
+    if (member->mapped.local_size > 1)
         call.mapped = &member->mapped;
     if (run_start(&member->run, &call))
         sim_fail("no memory");
@@ -430,12 +432,12 @@ void sim_call(struct sim_member *member, const struct sim_op *op, uint64_t numbe
     if (op->operation == OPERATION_BROADCAST && !op->in_place && member->rank == op->root)
         memcpy(member->out, member->in, op->count * element_bytes);
 
-    member->words = (struct call_words){.count = count_told(member->world, op),
-                                        .dtype = op->dtype,
-                                        .op = operation_reduces(op->operation) ? op->op : -1,
-                                        .root = rooted ? op->root : -1,
-                                        .operation = (uint8_t)op->operation,
-                                        .flags = op->uneven ? CALL_UNEVEN : 0};
+    member->fields = (struct call_fields){.count = count_told(member->world, op),
+                                          .dtype = op->dtype,
+                                          .op = operation_reduces(op->operation) ? op->op : -1,
+                                          .root = rooted ? op->root : -1,
+                                          .operation = (uint8_t)op->operation,
+                                          .flags = op->uneven ? CALL_UNEVEN : 0};
     member->sequence++;
     member->signature =
         mix(member->signature ^
@@ -449,7 +451,7 @@ void sim_call(struct sim_member *member, const struct sim_op *op, uint64_t numbe
         member->kernels.finish = reduce_finish(op->dtype, op->op, member->kernels.members);
     }
     member->call.announce =
-        (struct mapped_call){member->sequence, member->signature, &member->words};
+        (struct mapped_call){member->sequence, member->signature, &member->fields};
     choose(member, op, element_bytes);
     member->call = (struct inline_call){
         .announce = member->call.announce,

@@ -6,7 +6,8 @@
  * Messages are as unkind as they may be: a send completes only after its receive was posted, and
  * both some tests later; a start is refused now and then. Every schedule gets pauses at random
  * steps, so that members interleave inside of what one run_advance() would do at once. A world in
- * which no member can move is a deadlock: who waits for whom is printed and the program fails.
+ * which no member can move is a deadlock: the program prints which member waits for which, and
+ * fails.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -18,7 +19,7 @@
 
 #include "algorithm/algorithm.h"
 #include "dispatch/dispatch.h"
-#include "work/runner.h"
+#include "schedule/runner.h"
 
 enum { SIM_MEMBERS_MAX = 64 };
 
@@ -27,7 +28,7 @@ struct sim_op {
     tutti_dtype dtype;
     tutti_reduce_op op;
     int root;
-    uint64_t count; /* as in struct call_words: of each block, where every member has one */
+    uint64_t count; /* as in struct call_fields: of each block, where every member has one */
     bool in_place;  /* ignored where there are blocks */
     bool random;    /* any finite floats: the members must agree on the bits */
     bool uneven;    /* blocks of sim_block() elements, at the places of those of `count` */
@@ -51,7 +52,7 @@ struct sim_member {
     struct run run;
 
     struct sim_op op;
-    struct call_words words;
+    struct call_fields fields;
     struct inline_call call;
     struct kernels kernels;
     const struct algorithm *algorithm;
@@ -84,7 +85,7 @@ static inline uint64_t sim_below(struct sim_world *world, uint64_t limit)
     return sim_random(world) % limit;
 }
 
-/* `host_of[size]`: who shares a host. Exits when there is no memory, as everything here. */
+/* `host_of[size]`: the host of each member. Exits when there is no memory, as everything here. */
 void sim_open(struct sim_world *world, int size, const int *host_of, bool mapped, uint64_t seed);
 /* A second view of the same members and memory, to be closed first. */
 void sim_share(struct sim_world *world, const struct sim_world *with, uint64_t seed);
@@ -98,10 +99,10 @@ uint64_t sim_block(const struct sim_op *op, int from, int to);
 void sim_call(struct sim_member *member, const struct sim_op *op, uint64_t number);
 /* TUTTI_OK: done; TUTTI_ERR_NOT_READY; or the error. */
 tutti_status sim_advance(struct sim_member *member);
-/* Exits with words unless the member has the right result of `op`. */
+/* Exits with a message unless the member has the right result of `op`. */
 void sim_check(struct sim_world *world, int rank, const struct sim_op *op, uint64_t number);
 
-/* Exits with words unless all members have the same bits. */
+/* Exits with a message unless all members have the same bits. */
 void sim_check_bits(struct sim_world *world);
 
 /* The wire of a run whose user is the member. A send to nobody is a pause: it is refused or
@@ -115,7 +116,7 @@ void sim_progress(struct sim_world *world);
 /* One operation of all members from call to checked result. */
 void sim_all(struct sim_world *world, const struct sim_op *op, uint64_t number);
 
-/* Prints who waits for whom, and exits. */
+/* Prints which member waits for which, and exits. */
 void sim_deadlock(struct sim_world *world);
 /* Gives every running member a turn. When none of them could move, it is a
  * deadlock. A member that is done afterwards is no longer running. */

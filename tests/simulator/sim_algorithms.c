@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every algorithm by itself, for numbers of members from 1 to 64 and sizes on both sides of every seam: the result
- * against a serial reference, no deadlock, and as many bytes sent as the algorithm's formula says;
- * the composed ones on hosts of several shapes, where each host's own bytes are counted.
+ * Every algorithm of the table by itself, for numbers of members from 1 to 64 and sizes on both sides
+ * of every seam: the result against a serial reference, no deadlock, and as many bytes sent as the
+ * algorithm's formula says, where it has one here; the composed ones on hosts of several shapes, where
+ * each host's own bytes are counted.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -81,13 +82,15 @@ static uint64_t stepped_blocks(uint64_t n)
     return n * blocks;
 }
 
+static const uint64_t unknown = UINT64_MAX;
+
 /* By all members together, for a vector that divides evenly. */
 static uint64_t formula(const struct algorithm *algorithm, uint64_t n, uint64_t bytes)
 {
     const uint64_t core = (uint64_t)fold_core((int)n), extra = n - core;
 
     if (algorithm == &all_reduce_recursive_doubling_algorithm)
-        return core * (uint64_t)log2_ceil((int)core) * bytes + 2 * extra * bytes;
+        return core * log2_ceil(core) * bytes + 2 * extra * bytes;
     if (algorithm == &all_reduce_halving_doubling_algorithm)
         return 2 * (core - 1) * bytes + 2 * extra * bytes;
     if (algorithm == &all_reduce_ring_algorithm || algorithm == &all_reduce_direct_algorithm)
@@ -109,7 +112,7 @@ static uint64_t formula(const struct algorithm *algorithm, uint64_t n, uint64_t 
         algorithm == &all_gather_ring_algorithm || algorithm == &reduce_scatter_direct_algorithm ||
         algorithm == &all_to_all_direct_algorithm)
         return n * (n - 1) * bytes;
-    return 0;
+    return algorithm->kind == ALGORITHM_MESSAGES ? unknown : 0;
 }
 
 /* In the plain all_reduces of a power of two nobody sends more than another; in a ring, and where all
@@ -126,6 +129,8 @@ static void check_formula(struct sim_world *world, const struct algorithm *algor
 {
     const uint64_t want = formula(algorithm, (uint64_t)world->size, bytes);
 
+    if (want == unknown)
+        return;
     if (total_sent(world) != want)
         sim_fail("%s: %d members send %lu bytes for %lu, not %lu", algorithm->name, world->size,
                  (unsigned long)total_sent(world), (unsigned long)bytes, (unsigned long)want);
@@ -139,23 +144,25 @@ static void check_formula(struct sim_world *world, const struct algorithm *algor
 static uint64_t formula_of_host(const struct algorithm *algorithm, const struct layout *layout,
                                 int host, int root, uint64_t bytes)
 {
-    const uint64_t n = (uint64_t)layout->size, mates = (uint64_t)layout_mates(layout, host);
+    const uint64_t n = (uint64_t)layout->size, members = (uint64_t)layout_host_size(layout, host);
     const bool roots = host == layout->host_of[root];
 
     if (algorithm == &gather_composed_algorithm)
-        return roots ? 0 : mates * bytes;
+        return roots ? 0 : members * bytes;
     if (algorithm == &scatter_composed_algorithm)
-        return roots ? (n - mates) * bytes : 0;
+        return roots ? (n - members) * bytes : 0;
     if (algorithm == &reduce_composed_algorithm)
         return bytes;
     if (algorithm == &all_gather_composed_algorithm)
-        return mates * (uint64_t)(layout->hosts - 1) * bytes;
+        return members * (uint64_t)(layout->hosts - 1) * bytes;
     if (algorithm == &all_to_all_composed_algorithm)
-        return mates * (n - mates) * bytes;
-    return (n - mates) * bytes; /* reduce_scatter_composed */
+        return members * (n - members) * bytes;
+    if (algorithm == &reduce_scatter_composed_algorithm)
+        return (n - members) * bytes;
+    return unknown;
 }
 
-static void no_message_to_a_mate(const struct sim_member *member)
+static void no_message_to_a_local_peer(const struct sim_member *member)
 {
     const struct schedule *sched = &member->schedule;
     const int *host_of = member->layout.host_of;
@@ -176,43 +183,32 @@ static void check_hosts(const struct sim_world *world, const struct algorithm *a
 
     for (int rank = 0; rank < world->size; rank++) {
         sent[layout->host_of[rank]] += world->members[rank].sent_bytes;
-        no_message_to_a_mate(&world->members[rank]);
+        no_message_to_a_local_peer(&world->members[rank]);
     }
     for (int host = 0; host < layout->hosts; host++) {
         const uint64_t want = formula_of_host(algorithm, layout, host, root, bytes);
 
         if (algorithm == &reduce_composed_algorithm && host == layout->host_of[root])
-            continue; /* sends parts to who reduces them, where that is cheaper */
-        if (sent[host] != want)
+            continue; /* sends parts to their reducers, where that is cheaper */
+        if (want != unknown && sent[host] != want)
             sim_fail("%s: host %d of %d sends %lu bytes for %lu, not %lu", algorithm->name, host,
                      layout->hosts, (unsigned long)sent[host], (unsigned long)bytes,
                      (unsigned long)want);
     }
 }
 
-static bool has_blocks(const struct algorithm *algorithm)
-{
-    return algorithm->operation == OPERATION_SCATTER || algorithm->operation == OPERATION_GATHER ||
-           algorithm->operation == OPERATION_ALL_GATHER ||
-           algorithm->operation == OPERATION_REDUCE_SCATTER ||
-           algorithm->operation == OPERATION_ALL_TO_ALL;
-}
-
 /* Elements of 4 bytes that an inline call takes at most. */
 static uint64_t inline_max(const struct algorithm *algorithm, uint64_t n)
 {
-    const bool shown = algorithm == &scatter_inline_algorithm ||
-                       algorithm == &reduce_scatter_inline_algorithm ||
-                       algorithm == &all_to_all_inline_algorithm;
-
-    return MAPPED_PAYLOAD_MAX / 4 / (shown ? n : 1);
+    return MAPPED_PAYLOAD_MAX / 4 / (operation_takes_blocks(algorithm->operation) ? n : 1);
 }
 
 static void small_sizes(struct sim_world *world, const struct algorithm *algorithm)
 {
     const uint64_t n = (uint64_t)world->size;
     const uint64_t counts[] = {1, n > 1 ? n - 1 : 1, n + 1, 16 * n + 3, 1024, 1025};
-    const uint64_t even = has_blocks(algorithm) ? 16 : 16 * n * (uint64_t)fold_core(world->size);
+    const uint64_t even =
+        operation_has_blocks(algorithm->operation) ? 16 : 16 * n * (uint64_t)fold_core(world->size);
     const tutti_reduce_op ops[] = {TUTTI_SUM, TUTTI_AVG, TUTTI_MAX, TUTTI_MIN};
 
     for (unsigned i = 0; i < sizeof counts / sizeof counts[0]; i++)
@@ -234,17 +230,11 @@ static void small_sizes(struct sim_world *world, const struct algorithm *algorit
 
 static bool takes_uneven(const struct algorithm *algorithm)
 {
-    static const struct algorithm *const list[] = {
-        &all_gather_direct_algorithm,       &all_gather_ring_algorithm,
-        &all_gather_composed_algorithm,     &gather_direct_algorithm,
-        &scatter_direct_algorithm,          &reduce_scatter_direct_algorithm,
-        &reduce_scatter_composed_algorithm, &all_to_all_direct_algorithm,
-    };
-
-    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
-        if (list[i] == algorithm)
-            return true;
-    return false;
+    return operation_has_blocks(algorithm->operation) &&
+           !(algorithm->flags & ALGORITHM_NEEDS_EQUAL_BLOCKS) &&
+           (algorithm->kind == ALGORITHM_MESSAGES ||
+            (algorithm->kind == ALGORITHM_COMPOSED &&
+             operation_shares_sizes(algorithm->operation)));
 }
 
 /* Blocks of which some are empty, and some longer than a slot where that does not take long. */
@@ -271,75 +261,33 @@ static void large_sizes(struct sim_world *world, const struct algorithm *algorit
 
     for (unsigned i = 0; i < sizeof seams / sizeof seams[0]; i++)
         for (int64_t off = -1; off <= 1; off++)
-            if ((seams[i] + 8) * n * (has_blocks(algorithm) ? n : 1) <= 24u << 20)
+            if ((seams[i] + 8) * n * (operation_has_blocks(algorithm->operation) ? n : 1) <=
+                24u << 20)
                 run(world, algorithm, (uint64_t)((int64_t)seams[i] + off), TUTTI_U8, TUTTI_MAX);
 }
 
-static const struct algorithm *const by_memory[] = {
-    &all_reduce_inline_algorithm,       &all_reduce_staged_algorithm,
-    &all_reduce_staged_parts_algorithm, &broadcast_inline_algorithm,
-    &broadcast_mapped_algorithm,        &barrier_inline_algorithm,
-    &reduce_inline_algorithm,           &reduce_staged_algorithm,
-    &reduce_staged_parts_algorithm,     &all_gather_inline_algorithm,
-    &all_gather_mapped_algorithm,       &gather_inline_algorithm,
-    &gather_mapped_algorithm,           &scatter_inline_algorithm,
-    &scatter_mapped_algorithm,          &reduce_scatter_inline_algorithm,
-    &reduce_scatter_staged_algorithm,   &all_to_all_inline_algorithm,
-    &all_to_all_mapped_algorithm,
-};
-static const struct algorithm *const by_messages[] = {
-    &all_reduce_recursive_doubling_algorithm,
-    &all_reduce_halving_doubling_algorithm,
-    &all_reduce_ring_algorithm,
-    &all_reduce_direct_algorithm,
-    &broadcast_binomial_algorithm,
-    &broadcast_scatter_all_gather_algorithm,
-    &barrier_dissemination_algorithm,
-    &monitored_barrier_direct_algorithm,
-    &reduce_binomial_algorithm,
-    &reduce_parts_algorithm,
-    &all_gather_bruck_algorithm,
-    &all_gather_direct_algorithm,
-    &all_gather_ring_algorithm,
-    &gather_binomial_algorithm,
-    &gather_direct_algorithm,
-    &scatter_binomial_algorithm,
-    &scatter_direct_algorithm,
-    &reduce_scatter_direct_algorithm,
-    &all_to_all_bruck_algorithm,
-    &all_to_all_direct_algorithm,
-};
-static const struct algorithm *const by_both[] = {
-    &reduce_composed_algorithm, &all_gather_composed_algorithm, &reduce_scatter_composed_algorithm,
-    &gather_composed_algorithm, &scatter_composed_algorithm,    &all_to_all_composed_algorithm,
-};
-static const struct algorithm *const by_one[] = {
-    &all_reduce_alone_algorithm, &broadcast_alone_algorithm,
-    &barrier_alone_algorithm,    &reduce_alone_algorithm,
-    &all_gather_alone_algorithm, &gather_alone_algorithm,
-    &scatter_alone_algorithm,    &reduce_scatter_alone_algorithm,
-    &all_to_all_alone_algorithm, &monitored_barrier_alone_algorithm,
-};
-
-#define ALL_OF(world, list) all_of(world, list, (int)(sizeof(list) / sizeof(list)[0]))
-
-static void all_of(struct sim_world *world, const struct algorithm *const *algorithms, int count)
+static void run_one(struct sim_world *world, const struct algorithm *algorithm)
 {
     const int n = world->size;
 
-    for (int i = 0; i < count; i++) {
-        if (!operation_moves(algorithms[i]->operation)) {
-            run(world, algorithms[i], 0, TUTTI_U8, TUTTI_SUM);
-            continue;
-        }
-        small_sizes(world, algorithms[i]);
-        if (takes_uneven(algorithms[i]))
-            uneven_sizes(world, algorithms[i]);
-        if (algorithms[i]->operation == OPERATION_ALL_REDUCE && (n <= 9 || n % 16 == 0))
-            same_bits(world, algorithms[i]);
-        if (algorithms[i]->kind != ALGORITHM_INLINE && (n <= 5 || n == 8))
-            large_sizes(world, algorithms[i]);
+    if (!operation_moves(algorithm->operation)) {
+        run(world, algorithm, 0, TUTTI_U8, TUTTI_SUM);
+        return;
     }
+    small_sizes(world, algorithm);
+    if (takes_uneven(algorithm))
+        uneven_sizes(world, algorithm);
+    if (algorithm->operation == OPERATION_ALL_REDUCE && (n <= 9 || n % 16 == 0))
+        same_bits(world, algorithm);
+    if (algorithm->kind != ALGORITHM_INLINE && (n <= 5 || n == 8))
+        large_sizes(world, algorithm);
+}
+
+static void all_of(struct sim_world *world, enum algorithm_kind kind)
+{
+    for (int i = 0; i < ALGORITHMS; i++)
+        if (algorithm_table[i]->kind == kind)
+            run_one(world, algorithm_table[i]);
 }
 
 /* ---- several hosts --------------------------------------------------------------------------- */
@@ -385,7 +333,7 @@ static void on_hosts(int n, uint64_t seed)
         for (int rank = 0; rank < n; rank++)
             host_of[rank] = shapes[shape](rank, n);
         sim_open(&world, n, host_of, true, seed + (uint64_t)(n * SHAPES + shape));
-        ALL_OF(&world, by_both);
+        all_of(&world, ALGORITHM_COMPOSED);
         sim_close(&world);
     }
 }
@@ -408,15 +356,14 @@ int main(int argc, char **argv)
         if (!is_tried(n))
             continue;
         sim_open(&world, n, one_host, n > 1, seed + (uint64_t)n);
-        if (n == 1)
-            ALL_OF(&world, by_one);
-        else
-            ALL_OF(&world, by_memory);
+        all_of(&world, n == 1 ? ALGORITHM_ALONE : ALGORITHM_INLINE);
+        if (n > 1)
+            all_of(&world, ALGORITHM_MAPPED);
         sim_close(&world);
         if (n == 1)
             continue;
         sim_open(&world, n, one_host, false, seed + (uint64_t)n);
-        ALL_OF(&world, by_messages);
+        all_of(&world, ALGORITHM_MESSAGES);
         sim_close(&world);
         if (n > 2)
             on_hosts(n, seed);

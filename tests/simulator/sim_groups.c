@@ -206,7 +206,7 @@ static int awaited(const struct sim_member *member)
                                    : member->mapped.ranks[member->mapped.culprit];
 }
 
-/* The mate's record must tell what it called. */
+/* The local peer's record must tell what it called. */
 static void check_record(const struct sim_member *member)
 {
     const struct mapped *mapped = &member->mapped;
@@ -217,7 +217,8 @@ static void check_record(const struct sim_member *member)
         sim_fail("rank %d finds no record of rank %d's call", member->rank, mapped->culprit);
 }
 
-/* Advances until nobody can move any more; who gets through its call goes on to `then`. */
+/* Advances until no member can move any more; a member that gets through its call goes on to
+ * `then`. */
 static void run_until_still(struct sim_world *world, const struct sim_op *then,
                             bool found[SIM_MEMBERS_MAX])
 {
@@ -245,8 +246,8 @@ static void run_until_still(struct sim_world *world, const struct sim_op *then,
 }
 
 /*
- * One member calls `odd`, the others `op`; a barrier follows for whoever gets through. On one host
- * with mapped memory somebody finds it, and who does not waits for one that has: the verdict's
+ * One member calls `odd`, the others `op`; a barrier follows for members that get through. On one
+ * host with mapped memory a member finds it, and the others wait for one that has: the verdict's
  * turn.
  */
 static void run_mismatch(struct sim_world *world, const struct sim_op *op, const struct sim_op *odd,

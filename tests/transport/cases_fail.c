@@ -169,7 +169,7 @@ static tutti_status map_both(struct member *members)
     if (!(members->ops->capabilities & TUTTI_CAP_MAP))
         return TUTTI_OK;
     for (int i = 1; i >= 0 && !status; i--)
-        status = members[i].ops->map_start(members[i].endpoint, &members[i].mates, members[i].peer,
+        status = members[i].ops->map_start(members[i].endpoint, &members[i].local, members[i].peer,
                                            2, (uint32_t)i, 4096, &members[i].map);
     for (int i = 1; i >= 0 && !status; i--)
         status = members[i].ops->map_test(members[i].endpoint, members[i].map, bases);

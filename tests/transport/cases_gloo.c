@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What Gloo does otherwise: a message that is taken back half-way takes its connection along, as a transport
- * may, and whoever comes to a port first takes the member's place.
+ * may, and the process that comes to a port first takes the member's place.
  */
 #include "cases.h"
 
@@ -109,7 +109,7 @@ void case_send_taken_back(const tutti_transport_ops *ops)
     run_threads(ops, 2, send_taken_back_body);
 }
 
-/* Who takes a message back half-way and lives on keeps nobody from leaving. */
+/* A member that takes a message back half-way and lives on keeps no other from leaving. */
 static void leave_who_took_back_body(struct member *member)
 {
     enum { PROMPT_MS = 900 }; /* without the cut it takes a second */
@@ -140,7 +140,8 @@ void case_leave_who_took_back(const tutti_transport_ops *ops)
     run_threads(ops, 2, leave_who_took_back_body);
 }
 
-/* What its sender sent before it left is received, also by who finds that it has left by sending to it. */
+/* What a member sent before it left is received, also by a peer that learns of the leave by sending
+ * to it. */
 static void send_to_who_left_body(struct member *member)
 {
     enum { LATE_MS = 1500, FAILED_MS = 300 }; /* the first as in case_close_delivers_late */
@@ -260,7 +261,7 @@ void case_garbage_at_the_port(const tutti_transport_ops *ops)
     stranger_comes_first(ops, connect_and_send_garbage);
 }
 
-/* Who does not know the token gets nothing, and is told from the member in words. */
+/* A process that does not know the token gets nothing, and the message tells it from the member. */
 void case_outsider(const tutti_transport_ops *ops)
 {
     struct world *world = world_new(ops, 2);

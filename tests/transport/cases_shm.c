@@ -57,7 +57,7 @@ void case_map_outlives(const tutti_transport_ops *ops)
     run_threads(ops, 2, map_outlives_body);
 }
 
-/* ---- descriptors that a mate should not have passed ---------------------------------------- */
+/* ---- descriptors that a local peer should not have passed ---------------------------------------- */
 
 static int sealed_memory(off_t bytes, int seals)
 {
@@ -110,8 +110,8 @@ static void bad_descriptors_body(struct member *member)
         tutti_status status = member_map(member);
         if (member->rank == 0) {
             check(status == passed[i].status, "%zu: %d %s", i, status, member->words);
-            check(status == TUTTI_OK ||
-                      (strstr(member->words, "mate 1") && strstr(member->words, passed[i].words)),
+            check(status == TUTTI_OK || (strstr(member->words, "local peer 1") &&
+                                         strstr(member->words, passed[i].words)),
                   "%s", member->words);
         } else {
             check(status == TUTTI_OK, "%s", member->words);
@@ -128,7 +128,7 @@ void case_bad_descriptors(const tutti_transport_ops *ops)
     run_threads(ops, 2, bad_descriptors_body);
 }
 
-/* ---- a mate that writes nonsense over rings and indices ------------------------------------ */
+/* ---- a local peer that writes nonsense over rings and indices ------------------------------------ */
 
 /* Member 1 scribbles over all of both segments that lies behind the core's bytes, while member 0
  * sends and receives: nothing may be touched outside its buffers (the sanitizers look), and nothing

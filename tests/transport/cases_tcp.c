@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- who dials ----------------------------------------------------------------------------- */
+/* ---- the dialling side --------------------------------------------------------------------- */
 
 static int open_descriptors(void)
 {
@@ -104,7 +104,7 @@ void case_close_delivers(const tutti_transport_ops *ops)
 /* Nor is it lost when the receiver looks only after its sender has closed and is gone. */
 static void late_body(struct member *member)
 {
-    enum { LATE_MS = 1500 }; /* longer than any sender waits for its bye */
+    enum { LATE_MS = 1500 }; /* longer than any sender waits for its leave message */
 
     if (member->rank == 0) {
         send_word(member, 1, 4);
@@ -121,7 +121,7 @@ void case_close_delivers_late(const tutti_transport_ops *ops)
     run_threads(ops, 2, late_body);
 }
 
-/* Whoever has received leaves at once: what it has was sent, whatever its sender hears first. */
+/* The receiver leaves at once: what it has was sent, whatever its sender hears first. */
 static void leave_body(struct member *member)
 {
     if (member->rank == 0)
@@ -323,7 +323,7 @@ void case_wrong_token(const tutti_transport_ops *ops)
         turn(&outside);
     }
     check(operation.request.status == TUTTI_ERR_PEER_LOST);
-    check(outside.times_lost[0] == 1 && strstr(outside.lost_words, "greeting"), "%s",
+    check(outside.times_lost[0] == 1 && strstr(outside.lost_words, "handshake"), "%s",
           outside.lost_words);
     check(inside.times_lost[1] == 0);
     member_close(&inside);

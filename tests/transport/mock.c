@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mock.h"
 
-#include "plain_host.h"
+#include "check/plain_host.h"
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -89,14 +89,14 @@ static tutti_status host_error(void *self, tutti_status status, int32_t system_e
     return status;
 }
 
-static void host_wake_mate(void *self, tutti_host_mates *mates, uint32_t index)
+static void host_wake_mate(void *self, tutti_host_mates *local, uint32_t index)
 {
     uint64_t one = 1;
 
     (void)self;
     atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load(&mates->world->asleep[index]))
-        check(write(mates->world->doorbell[index], &one, sizeof one) == sizeof one);
+    if (atomic_load(&local->world->asleep[index]))
+        check(write(local->world->doorbell[index], &one, sizeof one) == sizeof one);
 }
 
 static void host_peer_lost(void *self, uint64_t label, const char *words)
@@ -154,7 +154,7 @@ static int receive_descriptor(int socket)
     return fd;
 }
 
-static tutti_status host_share_start(void *self, tutti_host_mates *mates,
+static tutti_status host_share_start(void *self, tutti_host_mates *local,
                                      const int32_t *descriptors, uint32_t count,
                                      tutti_exchange **ret_exchange)
 {
@@ -162,9 +162,9 @@ static tutti_status host_share_start(void *self, tutti_host_mates *mates,
     int fd = member->give_instead >= 0 ? member->give_instead : descriptors[0];
 
     check(count == 1);
-    for (int i = 0; i < mates->world->size; i++)
+    for (int i = 0; i < local->world->size; i++)
         if (i != member->rank)
-            send_descriptor(mates->world->socket[member->rank][i], fd);
+            send_descriptor(local->world->socket[member->rank][i], fd);
     member->exchange = calloc(1, sizeof *member->exchange);
     memset(member->exchange->fd, 0xff, sizeof member->exchange->fd);
     member->exchange->fd[member->rank] = dup(descriptors[0]);
@@ -245,7 +245,7 @@ void member_init(struct member *member, struct world *world, int rank)
 {
     *member = (struct member){.rank = rank,
                               .world = world,
-                              .mates = {world},
+                              .local = {world},
                               .ops = world->ops,
                               .allocations_left = -1,
                               .give_instead = -1};
@@ -304,7 +304,7 @@ tutti_status member_map(struct member *member)
 
     if (!(member->ops->capabilities & TUTTI_CAP_MAP))
         return TUTTI_OK;
-    status = member->ops->map_start(member->endpoint, &member->mates, member->peer,
+    status = member->ops->map_start(member->endpoint, &member->local, member->peer,
                                     (uint32_t)member->world->size, (uint32_t)member->rank,
                                     member->map_bytes, &member->map);
     check(status == TUTTI_OK, "%s", member->words);

@@ -41,7 +41,7 @@ struct tutti_host_mates {
 struct member {
     int rank;
     struct world *world;
-    struct tutti_host_mates mates;
+    struct tutti_host_mates local;
     const tutti_transport_ops *ops;
     tutti_host host;
     uint8_t later[LATER_BYTES]; /* of a host that is newer than the plugin */

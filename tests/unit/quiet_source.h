@@ -3,7 +3,7 @@
 #ifndef TUTTI_TESTS_QUIET_SOURCE_H
 #define TUTTI_TESTS_QUIET_SOURCE_H
 
-#include "work/engine.h"
+#include "engine/engine.h"
 
 static inline bool quiet_sleep(struct engine_source *source)
 {

@@ -78,7 +78,7 @@ static void check_collectives(void)
     bad(tutti_reduce_scatter_v, "counts", world, &odd, NULL, NULL, &even, TUTTI_SUM, NULL, NULL);
     bad(tutti_all_gather, "the input is f32", world, &even, &ints, NULL, NULL);
     bad(tutti_all_gather_list, "the input has 3", world, &odd, out, NULL, NULL);
-    bad(tutti_all_gather_v, "the 9 elements", world, &odd, &even, counts, NULL, NULL, NULL);
+    bad(tutti_all_gather_v, "9 elements at offset 0", world, &odd, &even, counts, NULL, NULL, NULL);
     bad(tutti_gather, "the output: ", world, &even, &none, 0, NULL, NULL);
     bad(tutti_gather_list, "the input has 3", world, &odd, out, 0, NULL, NULL);
     bad(tutti_gather_v, "counts", world, &odd, &even, NULL, NULL, 0, NULL, NULL);
@@ -172,7 +172,7 @@ static void check_stores(void)
     int64_t number;
     int32_t flag;
 
-    bad(tutti_store_open_hash, "the store is NULL", NULL);
+    bad(tutti_store_open_hash, "ret_store must not be NULL", NULL);
     bad(tutti_store_open_file, "path", NULL, 1, 0, &other);
     bad(tutti_store_open_tcp, "host", NULL, 1, 0, &other);
     bad(tutti_store_open_tcp, "-1 ms", "here", 1, -1, &other);

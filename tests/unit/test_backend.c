@@ -105,6 +105,10 @@ Test(backend, the_option_comes_before_the_variable, .timeout = 5)
     cr_assert_eq(backend_resolve(NULL, &choice), TUTTI_ERR_INVALID_ARGUMENT);
     cr_assert(!strncmp(tutti_last_error(), "TUTTI_BACKEND=tcp:: not a backend's name; ", 42), "%s",
               tutti_last_error());
+    setenv("TUTTI_BACKEND", "TCP", 1);
+    cr_assert_eq(backend_resolve(NULL, &choice), TUTTI_ERR_INVALID_ARGUMENT);
+    cr_assert(strstr(tutti_last_error(), "not a backend's name: names have no capitals; "), "%s",
+              tutti_last_error());
 }
 
 Test(backend, a_fault_in_a_rule_is_shown_with_its_place, .timeout = 5)
@@ -136,8 +140,8 @@ Test(backend, a_fault_in_a_rule_is_shown_with_its_place, .timeout = 5)
         {"auto;barrier", "at byte 13, «»: no '=' and backend follow"},
         {"auto;barrier;*=tcp", "at byte 13, «;*=tcp»: no '='"},
         {"auto;sent=tcp", "at byte 6, «sent=tcp»: no collective"},
-        {"bariier=tcp", "stands before a '='; did you mean barrier?"},
-        {"sent=tcp", "a collective's name or * stands before a '='"},
+        {"bariier=tcp", "or * before '='; did you mean barrier?"},
+        {"sent=tcp", "a collective's name or * before '='"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -186,8 +190,9 @@ Test(backend, the_first_rule_that_fits_a_call_is_taken, .timeout = 5)
                                &choice),
                  TUTTI_OK, "%s", tutti_last_error());
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct call_words words = {.operation = cases[i].operation, .flags = cases[i].flags};
-        const struct backend_rule *rule = backend_rule_of(&choice, &words, cases[i].bytes);
+        const struct call_fields fields = {.operation = cases[i].operation,
+                                           .flags = cases[i].flags};
+        const struct backend_rule *rule = backend_rule_of(&choice, &fields, cases[i].bytes);
 
         cr_expect_eq(rule ? rule - choice.rules : -1, cases[i].rule, "case %zu", i);
         if (rule)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who this process is, as options and environment say; each test brings its own environment. */
+/* The identity of this process from options and environment; each test brings its own
+ * environment. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,9 +8,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/number.h"
+#include "base/text.h"
 #include "bootstrap/bootstrap.h"
 #include "bootstrap/identity.h"
+#include "bootstrap/launcher.h"
 #include "harness/port.h"
 
 /* `user` is a list of "NAME=VALUE", each ended by NUL, and an empty one. */
@@ -96,24 +98,29 @@ Test(bootstrap, a_bad_environment_is_an_error_naming_variable_and_value, .timeou
              "tutti run"},
         {MASTER, "RANK and WORLD_SIZE are not set"},
         {"RANK=0 " MASTER, "RANK is set and WORLD_SIZE is not"},
-        {"WORLD_SIZE=2 " MASTER, "WORLD_SIZE is set and RANK is not"},
-        {"RANK=0x1 WORLD_SIZE=2 " MASTER, "RANK=0x1: not a number of 0 to 65534"},
-        {"RANK=+1 WORLD_SIZE=2 " MASTER, "RANK=+1: not a number"},
-        {"RANK=-1 WORLD_SIZE=2 " MASTER, "RANK=-1: not a number"},
-        {"RANK=0 WORLD_SIZE=0 " MASTER, "WORLD_SIZE=0: not a number of 1 to 65535"},
-        {"RANK=0 WORLD_SIZE=99999999999999999999 " MASTER, "WORLD_SIZE=99999999999999999999: not"},
+        {"WORLD_SIZE=2 " MASTER, "WORLD_SIZE is set and RANK is not; both are needed"},
+        {"RANK= WORLD_SIZE=2 " MASTER, "WORLD_SIZE is set and RANK is empty; both are needed"},
+        {"RANK=0x1 WORLD_SIZE=2 " MASTER, "RANK=0x1 is not a number from 0 to 65534"},
+        {"RANK=+1 WORLD_SIZE=2 " MASTER, "RANK=+1 is not a number"},
+        {"RANK=-1 WORLD_SIZE=2 " MASTER, "RANK=-1 is not a number"},
+        {"RANK=0 WORLD_SIZE=0 " MASTER, "WORLD_SIZE=0 is not a number from 1 to 65535"},
+        {"RANK=0 WORLD_SIZE=99999999999999999999 " MASTER,
+         "WORLD_SIZE=99999999999999999999 is not"},
         {"RANK=2 WORLD_SIZE=2 " MASTER, "RANK=2 and WORLD_SIZE=2"},
         {"RANK=0 WORLD_SIZE=2",
          "no meeting place: set MASTER_ADDR and MASTER_PORT (or TUTTI_STORE)"},
         {"RANK=0 WORLD_SIZE=1 MASTER_PORT=1", "MASTER_PORT is set and MASTER_ADDR is not"},
         {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h", "MASTER_ADDR is set and MASTER_PORT is not"},
         {"RANK=0 WORLD_SIZE=2 MASTER_PORT=1", "MASTER_PORT is set and MASTER_ADDR is not"},
-        {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=65536", "MASTER_PORT=65536: not a number"},
-        {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=0.0.0.0 MASTER_PORT=1", "MASTER_ADDR=0.0.0.0: this mean"},
+        {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=65536",
+         "MASTER_PORT=65536 is not a number"},
+        {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=0.0.0.0 MASTER_PORT=1",
+         "MASTER_ADDR=0.0.0.0: this address mean"},
         {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=a/b MASTER_PORT=1", "MASTER_ADDR=a/b: a host is"},
         {"RANK=0 WORLD_SIZE=2 TUTTI_STORE=env://", "TUTTI_STORE=env://: write tcp://HOST:PORT"},
         {"RANK=0 WORLD_SIZE=2 TUTTI_STORE=tcp://h:1?rank=0", "TUTTI_STORE=tcp://h:1?rank=0: write"},
-        {"RANK=0 WORLD_SIZE=2 TUTTI_STORE_HOST=yes " MASTER, "TUTTI_STORE_HOST=yes: not a number"},
+        {"RANK=0 WORLD_SIZE=2 TUTTI_STORE_HOST=yes " MASTER,
+         "TUTTI_STORE_HOST=yes is not a number"},
         {"RANK=0 WORLD_SIZE=2 TORCHELASTIC_RESTART_COUNT=x " MASTER,
          "TORCHELASTIC_RESTART_COUNT=x"},
         {"RANK=0 WORLD_SIZE=2 TUTTI_RUN_ID=\t " MASTER, "TUTTI_RUN_ID: a run's name has printable"},
@@ -170,7 +177,7 @@ Test(bootstrap, options_come_before_the_environment_and_must_not_contradict_them
         {70000, 0, NULL, "world_size is 70000"},
         {2, 2, NULL, "rank is 2 and world_size 2"},
         {2, -1, NULL, "rank is -1"},
-        {2, 1, "env://?rank=0", "the options say rank 1 of 2, their init_url"},
+        {2, 1, "env://?rank=0", "the options say rank 1 of 2, but init_url"},
         {0, 0, "env://?rank=0", "give both rank and world_size, or none"},
         {0, 0, "env://?rank=2&world_size=2", "init_url: rank is 2 and world_size 2"},
     };
@@ -193,7 +200,7 @@ Test(bootstrap, options_come_before_the_environment_and_must_not_contradict_them
     }
 }
 
-Test(bootstrap, torchs_rule_says_who_serves_a_url, .timeout = 5)
+Test(bootstrap, torchs_rule_names_the_server_of_a_url, .timeout = 5)
 {
     static const struct {
         const char *url;
@@ -309,8 +316,8 @@ Test(bootstrap, numbers_are_taken_whole_or_not_at_all, .timeout = 5)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int64_t number = 0;
 
-        cr_expect_eq(number_parse(cases[i].text, INT64_MIN, INT64_MAX, &number), cases[i].good,
-                     "%s", cases[i].text);
+        cr_expect_eq(text_number(cases[i].text, INT64_MIN, INT64_MAX, &number), cases[i].good, "%s",
+                     cases[i].text);
         cr_expect_eq(number, cases[i].number, "%s", cases[i].text);
     }
 }
@@ -438,6 +445,8 @@ Test(bootstrap, a_port_that_is_taken_is_said_unless_a_launcher_may_have_it, .tim
     cr_assert_neq(bootstrap_resolve(&options, clock_deadline_ms(5000), &zero), TUTTI_OK);
     cr_expect_not_null(strstr(tutti_last_error(), "TUTTI_STORE_HOST=0"), "%s", tutti_last_error());
     cr_expect_not_null(strstr(tutti_last_error(), "in use"), "%s", tutti_last_error());
+    cr_expect_not_null(strstr(tutti_last_error(), "a second process with RANK=0"), "%s",
+                       tutti_last_error());
 
     setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
     setenv("MASTER_ADDR", "localhost", 1);
@@ -447,6 +456,32 @@ Test(bootstrap, a_port_that_is_taken_is_said_unless_a_launcher_may_have_it, .tim
     cr_expect_null(zero.server);
     bootstrap_release(&zero);
     tutti_store_server_stop(server);
+}
+
+Test(bootstrap, rank_0_is_named_when_it_ends_with_the_store_of_a_launchers_job, .timeout = 30)
+{
+    struct launcher launcher = {.host = "127.0.0.1", .source = "rank and size from mpi"};
+    struct bootstrap one;
+    tutti_store_server *server;
+    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
+
+    cr_assert_eq(tutti_store_server_start("127.0.0.1", 0, &server), TUTTI_OK);
+    launcher.port = tutti_store_server_port(server);
+    cr_assert_eq(tutti_store_open_tcp(launcher.host, launcher.port, 5000, &launcher.store),
+                 TUTTI_OK);
+    options.rank = 1;
+    options.world_size = 2;
+    options.store = launcher.store;
+    cr_assert_eq(bootstrap_resolve(&options, clock_deadline_ms(5000), &one), TUTTI_OK, "%s",
+                 tutti_last_error());
+    cr_assert_eq(bootstrap_adopt(&one, &launcher), TUTTI_OK);
+    cr_expect_not(bootstrap_lost_rank_0(&one));
+    tutti_store_server_stop(server);
+    cr_expect(bootstrap_lost_rank_0(&one));
+    cr_expect_not_null(strstr(tutti_last_error(), "rank 0, which serves the store at 127.0.0.1:"),
+                       "%s", tutti_last_error());
+    bootstrap_release(&one);
+    launcher_release(&launcher);
 }
 
 Test(bootstrap, rubbish_in_the_options_is_refused_first, .timeout = 5)

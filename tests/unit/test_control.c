@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "control/conn.h"
 #include "control/control.h"
 #include "no_memory.h"
 
@@ -19,7 +20,7 @@ TestSuite(control, .timeout = 60);
 enum { SOON_MS = 20000, CHUNK = 1 << 16 };
 
 static const uint8_t token[CONTROL_TOKEN_BYTES] = "one token of all";
-static char lost[CONTROL_WORDS_MAX]; /* what the first member was told of the second one's end */
+static char lost[CONTROL_MESSAGE_MAX]; /* what the first member was told of the second one's end */
 
 static void note_gone(void *user, int rank, const char *words)
 {
@@ -83,7 +84,7 @@ static void await_loss(struct control *first)
         control_poll(first);
 }
 
-Test(control, one_that_has_no_memory_to_read_does_not_blame_who_wrote)
+Test(control, a_reader_without_memory_does_not_blame_the_writer)
 {
     struct control *pair[2];
     struct control_conn *conn = connect_two(pair);
@@ -96,7 +97,7 @@ Test(control, one_that_has_no_memory_to_read_does_not_blame_who_wrote)
     close_two(pair);
 }
 
-/* ---- who does not read, or slowly -------------------------------------------------------------- */
+/* ---- slow readers, and none -------------------------------------------------------------------- */
 
 static uint8_t chunk[CHUNK];
 
@@ -173,9 +174,9 @@ Test(control, one_that_does_not_read_is_lost_in_words_before_memory_is)
     close_two(pair);
 }
 
-/* ---- who has no room for more -------------------------------------------------------------------- */
+/* ---- without descriptors ------------------------------------------------------------------------- */
 
-Test(control, one_without_descriptors_accepts_when_it_has_some_and_does_not_spin_until_then)
+Test(control, a_listener_without_descriptors_does_not_spin_until_it_has_some)
 {
     struct control *pair[2];
     struct rlimit before;
@@ -198,7 +199,7 @@ Test(control, one_without_descriptors_accepts_when_it_has_some_and_does_not_spin
     close_two(pair);
 }
 
-/* ---- who was stopped --------------------------------------------------------------------------- */
+/* ---- stopped processes ------------------------------------------------------------------------- */
 
 static int stranger(const struct control *control)
 {
@@ -224,7 +225,7 @@ static void await_half_open(struct control *first, int wanted)
     cr_assert_fail("not %d half open", wanted);
 }
 
-Test(control, one_that_wakes_after_the_deadline_of_a_hello_reads_it_before_it_closes_the_silent)
+Test(control, a_hello_that_came_while_stopped_counts_after_its_deadline)
 {
     struct control *pair[2];
     char byte;

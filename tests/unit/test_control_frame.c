@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agreement/agree_wire.h"
 #include "control/frame.h"
-#include "group/agree_wire.h"
 #include "no_memory.h"
 
 static void feed(struct frame_parser *parser, const void *data, size_t size)
@@ -28,7 +28,7 @@ Test(frame, whole_frames_come_out_of_any_fragmentation, .timeout = 10)
 
     frame_header(bytes, FRAME_PROPOSE, 5);
     memcpy(bytes + FRAME_HEADER, "hello", 5);
-    frame_header(bytes + FRAME_HEADER + 5, FRAME_BYE, 0);
+    frame_header(bytes + FRAME_HEADER + 5, FRAME_LEAVE, 0);
     for (size_t step = 1; step <= sizeof bytes; step++) {
         struct frame_parser parser = {.limit = 64};
         int frames = 0;
@@ -36,7 +36,7 @@ Test(frame, whole_frames_come_out_of_any_fragmentation, .timeout = 10)
         for (size_t at = 0; at < sizeof bytes; at += step) {
             feed(&parser, bytes + at, sizeof bytes - at < step ? sizeof bytes - at : step);
             while (!frame_parser_next(&parser, &type, &body, &size)) {
-                cr_assert_eq(type, frames ? FRAME_BYE : FRAME_PROPOSE);
+                cr_assert_eq(type, frames ? FRAME_LEAVE : FRAME_PROPOSE);
                 cr_assert_eq(size, frames ? 0 : 5);
                 cr_assert(frames || !memcmp(body, "hello", 5));
                 frames++;
@@ -54,11 +54,11 @@ Test(frame, nonsense_is_refused_before_it_is_kept, .timeout = 10)
         uint8_t bytes[FRAME_HEADER];
         const char *what;
     } cases[] = {
-        {{57, 0, 0, 0, FRAME_BYE, 0, 0, 0}, "longer than the limit"},
-        {{0xff, 0xff, 0xff, 0xff, FRAME_BYE, 0, 0, 0}, "4 GiB"},
+        {{57, 0, 0, 0, FRAME_LEAVE, 0, 0, 0}, "longer than the limit"},
+        {{0xff, 0xff, 0xff, 0xff, FRAME_LEAVE, 0, 0, 0}, "4 GiB"},
         {{0, 0, 0, 0, 0, 0, 0, 0}, "type 0"},
         {{0, 0, 0, 0, FRAME_TYPES, 0, 0, 0}, "unknown type"},
-        {{0, 0, 0, 0, FRAME_BYE, 0, 1, 0}, "reserved bytes"},
+        {{0, 0, 0, 0, FRAME_LEAVE, 0, 1, 0}, "reserved bytes"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -77,7 +77,7 @@ Test(frame, nonsense_is_refused_before_it_is_kept, .timeout = 10)
     }
 }
 
-Test(frame, want_of_memory_is_not_taken_for_a_long_frame, .timeout = 10)
+Test(frame, a_failed_allocation_is_not_taken_for_a_long_frame, .timeout = 10)
 {
     struct frame_parser parser = {
         .limit = 2 * NO_MEMORY_BYTES, .size = NO_MEMORY_BYTES, .capacity = NO_MEMORY_BYTES};
@@ -100,7 +100,7 @@ static struct sockaddr_storage an_address(void)
 #define ROUND_TRIP(w, decode)                                                                      \
     do {                                                                                           \
         for (size_t n = 0; n < (w).size; n++) {                                                    \
-            uint8_t *exact = malloc(n ? n : 1); /* a sanitizer sees who reads on */                \
+            uint8_t *exact = malloc(n ? n : 1); /* a sanitizer sees a read past it */              \
             memcpy(exact, (w).data, n);                                                            \
             const uint8_t *data = exact;                                                           \
             size_t bytes = n;                                                                      \
@@ -122,7 +122,7 @@ Test(agree_wire, reports_survive_the_way_and_cut_ones_are_refused, .timeout = 10
                         .rank = 2,
                         .status = TUTTI_ERR_PLUGIN,
                         .failed_level = 1,
-                        .words = "no such file",
+                        .message = "no such file",
                         .host = "h",
                         .pid = 17,
                         .address = an_address(),
@@ -133,7 +133,7 @@ Test(agree_wire, reports_survive_the_way_and_cut_ones_are_refused, .timeout = 10
     ROUND_TRIP(w, report_decode(data, bytes, 4, &out));
     cr_assert_eq(out.rank, 2);
     cr_assert_eq(out.failed_level, 1);
-    cr_assert_str_eq(out.words, "no such file");
+    cr_assert_str_eq(out.message, "no such file");
     cr_assert_eq(out.provider_address_size[1], 3);
     cr_assert_eq(memcmp(&out.address, &in.address, sizeof in.address), 0);
     cr_assert_not(report_decode(buffer, w.size, 2, &out), "rank 2 of 2");
@@ -176,11 +176,11 @@ Test(agree_wire, an_outcome_must_be_one, .timeout = 10)
                          .round = 1,
                          .status = TUTTI_ERR_TIMEOUT,
                          .culprit = 3,
-                         .words = "rank 3 did not come"};
+                         .message = "rank 3 did not come"};
 
     outcome_encode(&w, &in);
     ROUND_TRIP(w, outcome_decode(data, bytes, 4, &out));
-    cr_assert_str_eq(out.words, in.words);
+    cr_assert_str_eq(out.message, in.message);
     cr_assert_not(outcome_decode(buffer, w.size, 3, &out), "culprit 3 of 3");
     buffer[0] = 9;
     cr_assert_not(outcome_decode(buffer, w.size, 4, &out), "unknown kind");

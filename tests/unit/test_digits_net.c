@@ -6,7 +6,7 @@
 
 #include "net.h"
 
-TestSuite(digits_net, .timeout = 60);
+TestSuite(digits_net, .timeout = 300);
 
 static struct net create(uint32_t side, uint64_t seed)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who trains on what in examples/train_digits. */
+/* The share of each rank in examples/train_digits. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

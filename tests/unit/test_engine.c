@@ -3,8 +3,8 @@
 #include <criterion/criterion.h>
 
 #include "base/clock.h"
+#include "engine/engine.h"
 #include "quiet_source.h"
-#include "work/engine.h"
 
 TestSuite(engine, .timeout = 20);
 
@@ -35,9 +35,9 @@ static const struct engine_source calls = {.progress = progress,
                                            .may_sleep = quiet_may_sleep,
                                            .awake = quiet_awake};
 
-Test(engine, steady_traffic_does_not_hide_deadlines_from_who_polls)
+Test(engine, steady_traffic_does_not_hide_deadlines_from_a_poller)
 {
-    struct engine engine;
+    struct progress_engine engine;
     struct played played = {.source = calls, .moves = 1};
     int64_t end = clock_deadline_ms(100);
 
@@ -53,7 +53,7 @@ Test(engine, steady_traffic_does_not_hide_deadlines_from_who_polls)
 
 Test(engine, a_wait_ends_with_its_own_time_although_nothing_is_complete)
 {
-    struct engine engine;
+    struct progress_engine engine;
     struct played played = {.source = calls};
     struct operation_state never = {.status = TUTTI_ERR_NOT_READY};
     int64_t began = clock_now_ns();
@@ -67,9 +67,9 @@ Test(engine, a_wait_ends_with_its_own_time_although_nothing_is_complete)
     engine_fini(&engine);
 }
 
-Test(engine, who_waits_looks_after_deadlines_again_and_again)
+Test(engine, a_waiting_thread_looks_after_deadlines_again_and_again)
 {
-    struct engine engine;
+    struct progress_engine engine;
     struct operation_state late = {.status = TUTTI_ERR_NOT_READY};
     struct played played = {.source = calls, .ends = &late};
 
@@ -80,15 +80,15 @@ Test(engine, who_waits_looks_after_deadlines_again_and_again)
     engine_fini(&engine);
 }
 
-Test(engine, spinning_comes_back_when_the_last_crowded_group_has_gone)
+Test(engine, spinning_comes_back_when_no_group_is_oversubscribed)
 {
-    struct engine engine;
+    struct progress_engine engine;
 
     cr_assert_eq(engine_init(&engine), TUTTI_OK);
     cr_expect_gt(engine_spins(&engine), 0);
-    atomic_fetch_add(&engine.crowded, 2);
+    atomic_fetch_add(&engine.oversubscribed, 2);
     cr_expect_eq(engine_spins(&engine), 0);
-    atomic_fetch_sub(&engine.crowded, 2);
+    atomic_fetch_sub(&engine.oversubscribed, 2);
     cr_expect_gt(engine_spins(&engine), 0);
     engine_fini(&engine);
 }

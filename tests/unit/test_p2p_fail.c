@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The engine of messages when something breaks, over the unfriendly transport of fake_transport.h: what
- * needs a lost peer completes with words, everything else goes on, and each operation is told once.
+ * needs a lost peer completes with a message, everything else goes on, and each operation is told once.
  */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -197,7 +197,7 @@ static void take_off(struct world *world, int at, struct flight *flight)
         struct p2p_op *op = flight->ops[i] = calloc(1, sizeof *op);
         uint64_t tag = fake_random(net) % 3, bytes = sizes[fake_random(net) % 7];
         int other = (int)((unsigned)at + 1 + fake_random(net) % 3) % 4;
-        struct announce a = {.sequence = tag, .words = {.operation = OPERATION_BROADCAST}};
+        struct announce a = {.sequence = tag, .fields = {.operation = OPERATION_BROADCAST}};
         struct p2p_group *g = group(world, at);
 
         flight->data[i] = calloc(1, bytes + 1);
@@ -239,7 +239,7 @@ ParameterizedTest(struct world_options *temper, p2p_fail,
             cr_assert_eq(flight->done, FLYING);
             for (int i = 0; i < FLYING; i++) {
                 cr_assert_neq(flight->ops[i]->status, TUTTI_ERR_NOT_READY);
-                free(flight->ops[i]); /* AddressSanitizer sees who comes back */
+                free(flight->ops[i]); /* AddressSanitizer sees a late use */
                 free(flight->data[i]);
             }
             for (int i = 0; i < 3; i++)
@@ -321,7 +321,7 @@ Test(p2p_fail, messages_of_a_group_wait_for_it_and_those_of_a_freed_one_are_drop
     struct world *world = world_new((struct world_options){.members = 2});
     struct p2p_group *ahead = world_group(world, 0, 2), *late;
     static uint8_t large[200 << 10], in[200 << 10], middle[30000], middle_in[30000];
-    struct announce a = {.sequence = 1, .words = {.operation = OPERATION_BARRIER}};
+    struct announce a = {.sequence = 1, .fields = {.operation = OPERATION_BARRIER}};
     struct p2p_op ops[8] = {0};
 
     fill(large, sizeof large, 1);
@@ -407,7 +407,7 @@ Test(p2p_fail, a_header_that_makes_no_sense_ends_its_path_and_no_other)
         {{.kind = P2P_ANNOUNCE,
           .group = 1,
           .bytes = 8,
-          .announce.words.operation = OPERATION_BARRIER},
+          .announce.fields.operation = OPERATION_BARRIER},
          -1,
          0,
          64,

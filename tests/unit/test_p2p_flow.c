@@ -11,7 +11,7 @@
 TestSuite(p2p_flow, .timeout = 60);
 
 static const struct announce call = {
-    .sequence = 9, .words = {.operation = OPERATION_ALL_REDUCE, .count = 1, .op = 0, .root = -1}};
+    .sequence = 9, .fields = {.operation = OPERATION_ALL_REDUCE, .count = 1, .op = 0, .root = -1}};
 
 static void ring(struct world_options options)
 {
@@ -188,7 +188,7 @@ Test(p2p_flow, a_large_collective_needs_no_grant_when_its_receive_was_posted_fir
     free(in);
 }
 
-Test(p2p_flow, a_large_collective_of_another_size_is_a_mismatch_whoever_comes_first)
+Test(p2p_flow, a_large_collective_of_another_size_is_a_mismatch_in_any_order)
 {
     enum { BYTES = 1 << 20 };
     static uint8_t out[BYTES], in[BYTES];

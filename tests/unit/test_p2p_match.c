@@ -154,7 +154,7 @@ Test(p2p_match, collectives_and_user_messages_do_not_meet)
     struct announce a = {
         .sequence = 5,
         .signature = 99,
-        .words = {.operation = OPERATION_BARRIER, .count = 3, .op = -1, .root = -1, .dtype = 7}};
+        .fields = {.operation = OPERATION_BARRIER, .count = 3, .op = -1, .root = -1, .dtype = 7}};
     uint64_t first = 1, second = 2, got[2];
     struct p2p_op ops[5] = {0};
 
@@ -293,7 +293,7 @@ Test(p2p_match, receives_posted_again_keep_their_order)
     cr_assert(a == 1 && b == 2);
 }
 
-Test(p2p_match, a_receive_that_later_messages_have_passed_ends_when_its_own_is_taken_back)
+Test(p2p_match, a_receive_ends_when_its_message_is_taken_back_after_later_ones)
 {
     struct p2p_op send = {0}, first = {0}, second = {0};
     uint64_t b = 0;
@@ -308,8 +308,8 @@ Test(p2p_match, a_receive_that_later_messages_have_passed_ends_when_its_own_is_t
     world_settle(world);
     cr_assert_eq(first.status, TUTTI_ERR_ABORTED);
     cr_assert_eq(p2p_op_error(&first), TUTTI_ERR_ABORTED);
-    cr_assert(strstr(error_message(), "rank 0 took back the message of 1048576 bytes (tag 8)"),
-              "%s", error_message());
+    cr_assert(strstr(error_message(), "rank 0 withdrew the message of 1048576 bytes (tag 8)"), "%s",
+              error_message());
     cr_assert_eq(world->members[1].failures + world->members[0].failures, 0);
 }
 
@@ -332,7 +332,7 @@ Test(p2p_match, a_hundred_thousand_unexpected_messages_are_found_quickly)
     uint64_t *values = calloc(MANY, sizeof *values);
     struct timespec begin, end;
 
-    clock_gettime(CLOCK_MONOTONIC, &begin);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
     for (uint64_t i = 0; i < MANY; i++) {
         values[i] = i;
         p2p_send(group(0), &sends[i], 1, i % 2 ? i : 0, &values[i], sizeof values[i]);
@@ -352,7 +352,7 @@ Test(p2p_match, a_hundred_thousand_unexpected_messages_are_found_quickly)
         cr_assert_eq(op.status, TUTTI_OK);
         cr_assert_eq(value, i);
     }
-    clock_gettime(CLOCK_MONOTONIC, &end);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
     cr_assert_lt(end.tv_sec - begin.tv_sec, 5);
     for (int i = 0; i < 3; i++)
         p2p_group_fail(group(i), TUTTI_ERR_ABORTED);

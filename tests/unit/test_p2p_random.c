@@ -84,7 +84,7 @@ static void start_send(struct model *m, int from, int to, int collective, uint64
     struct p2p_group *group = m->world->members[from].group;
     struct announce a = {
         .sequence = tag,
-        .words = {.operation = OPERATION_BROADCAST, .count = 1, .op = -1, .root = from}};
+        .fields = {.operation = OPERATION_BROADCAST, .count = 1, .op = -1, .root = from}};
 
     if (!p)
         return;

@@ -86,7 +86,7 @@ Test(plugin_loader, an_unknown_name_is_answered_with_the_nearest_and_the_known_o
     char known[512];
 
     cr_assert_eq(plugin_find("godo", &plugin), TUTTI_ERR_INVALID_ARGUMENT);
-    check_words("unknown backend \"godo\": did you mean \"good\"?");
+    check_words("unknown backend \"godo\": did you mean \"good\"? Known: ");
     check_words("others, not opened for this: good, goods, lacks, magic,");
     check_words("searched for libtutti-godo.so in " PLUGINS ", ");
     cr_assert_eq(plugin_find("bogus", &plugin), TUTTI_ERR_INVALID_ARGUMENT);
@@ -344,7 +344,8 @@ Test(plugin_loader, a_provider_has_a_name_that_can_be_shown)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         provider.name = names[i];
         cr_expect_eq(tutti_plugin_register(&own), TUTTI_ERR_PLUGIN, "case %zu", i);
-        check_words("provider 0 has a name that is empty or has control characters, or bytes");
+        check_words(
+            "provider 0 has a name that is empty or has control characters or invalid UTF-8");
     }
     provider.name = "kürzer";
     cr_expect_eq(tutti_plugin_register(&own), TUTTI_OK, "%s", tutti_last_error());

@@ -173,7 +173,7 @@ static int32_t words_of(tutti_reduce_op op)
 
     cr_assert_eq(reduce_op_take(op, TUTTI_F32, 1, &choice), TUTTI_OK);
     reduce_op_release(choice.op);
-    return choice.in_words;
+    return choice.in_fields;
 }
 
 Test(reduce_op, members_compare_name_and_flags_and_never_the_number, .timeout = 5)
@@ -252,7 +252,7 @@ static struct reduce_op *premul_of(const tutti_tensor *factor, uint64_t count)
 
     cr_assert_eq(tutti_reduce_op_premul(factor, &op), TUTTI_OK, "%s", error_message());
     cr_assert_eq(reduce_op_take(op, factor->dtype, count, &choice), TUTTI_OK);
-    cr_expect(choice.in_words == TUTTI_PREMUL_SUM && !choice.ordered);
+    cr_expect(choice.in_fields == TUTTI_PREMUL_SUM && !choice.ordered);
     cr_expect(reduce_op_is_premul(choice.op));
     tutti_reduce_op_free(op);
     return choice.op;

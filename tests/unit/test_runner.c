@@ -6,9 +6,9 @@
 #include <sys/mman.h>
 
 #include "algorithm/algorithm.h"
-#include "work/runner.h"
+#include "schedule/runner.h"
 
-/* ---- two mates --------------------------------------------------------------------------------
+/* ---- two local peers --------------------------------------------------------------------------------
  */
 
 struct pair {
@@ -39,8 +39,8 @@ static void pair_close(struct pair *pair)
 
 static tutti_status announce(struct mapped *mapped, uint64_t sequence, uint64_t signature)
 {
-    static const struct call_words words = {.operation = OPERATION_BARRIER, .op = -1, .root = -1};
-    const struct mapped_call call = {sequence, signature, &words};
+    static const struct call_fields fields = {.operation = OPERATION_BARRIER, .op = -1, .root = -1};
+    const struct mapped_call call = {sequence, signature, &fields};
 
     return mapped_announce(mapped, &call, NULL, 0);
 }
@@ -53,7 +53,7 @@ Test(mapped, an_area_is_an_odd_number_of_pages, .timeout = 5)
     cr_expect_eq(sizeof(struct step), 64);
 }
 
-Test(mapped, a_member_runs_three_calls_ahead_of_a_mate_and_no_further, .timeout = 5)
+Test(mapped, a_member_runs_three_calls_ahead_of_a_local_peer_and_no_further, .timeout = 5)
 {
     struct pair pair;
 
@@ -86,7 +86,7 @@ Test(mapped, calls_that_take_no_turn_leave_no_gap, .timeout = 5)
     pair_close(&pair);
 }
 
-Test(mapped, a_different_call_names_the_mate_and_its_record, .timeout = 5)
+Test(mapped, a_different_call_names_the_local_peer_and_its_record, .timeout = 5)
 {
     struct pair pair;
     struct announce theirs;
@@ -103,13 +103,13 @@ Test(mapped, a_different_call_names_the_mate_and_its_record, .timeout = 5)
     cr_expect_eq(pair.mapped[0].culprit_signature, 78);
     cr_expect(mapped_record(&pair.mapped[0], 1, 1, &theirs));
     cr_expect_eq(theirs.signature, 78);
-    cr_expect_eq(theirs.words.operation, OPERATION_BARRIER);
+    cr_expect_eq(theirs.fields.operation, OPERATION_BARRIER);
     cr_expect_not(mapped_record(&pair.mapped[0], 1, 2, &theirs));
     cr_expect_not(mapped_record(&pair.mapped[0], 1, 0, &theirs), "no call has number 0");
     pair_close(&pair);
 }
 
-Test(mapped, rubbish_in_a_mates_memory_is_an_error_and_never_an_index, .timeout = 5)
+Test(mapped, rubbish_in_a_local_peers_memory_is_an_error_and_never_an_index, .timeout = 5)
 {
     struct pair pair;
 
@@ -121,13 +121,13 @@ Test(mapped, rubbish_in_a_mates_memory_is_an_error_and_never_an_index, .timeout 
     pair_close(&pair);
 }
 
-Test(mapped, more_mates_than_slots_can_serve_are_refused, .timeout = 5)
+Test(mapped, more_local_peers_than_slots_can_serve_are_refused, .timeout = 5)
 {
     struct mapped mapped;
 
     cr_expect_eq(mapped_init(&mapped, 0, 0, NULL, NULL), TUTTI_ERR_INVALID_ARGUMENT);
     cr_expect_eq(mapped_init(&mapped, 2, 2, NULL, NULL), TUTTI_ERR_INVALID_ARGUMENT);
-    cr_expect_eq(mapped_init(&mapped, MAPPED_MATES_MAX + 1, 0, NULL, NULL),
+    cr_expect_eq(mapped_init(&mapped, MAPPED_LOCAL_MAX + 1, 0, NULL, NULL),
                  TUTTI_ERR_INVALID_ARGUMENT);
 }
 
@@ -179,9 +179,9 @@ static void check_waiting(const struct run *run, enum waiting_kind kind, int ran
     cr_expect_eq(waiting.mapped_only, mapped_only);
 }
 
-Test(runner, who_is_missing_is_told_by_rank_and_kind, .timeout = 5)
+Test(runner, missing_members_are_told_by_rank_and_kind, .timeout = 5)
 {
-    static const struct call_words words = {.operation = OPERATION_ALL_REDUCE};
+    static const struct call_fields fields = {.operation = OPERATION_ALL_REDUCE};
     struct wire_state state = {TUTTI_ERR_NOT_READY, TUTTI_ERR_NOT_READY, 0, 0};
     struct schedule sched = {0};
     struct run run = {0};
@@ -192,13 +192,13 @@ Test(runner, who_is_missing_is_told_by_rank_and_kind, .timeout = 5)
     schedule_begin(&sched, 3, 9, 2, 0, 4);
     schedule_meet_all(&sched);
     schedule_await(&sched, 1, WORD_IN_READY, 1);
-    schedule_recv(&sched, 5, place_out(0), 8);
+    schedule_recv(&sched, 5, place_out_block(0, 0), 8);
     schedule_await_all(&sched, WORD_IN_READY, 2);
-    schedule_send(&sched, 6, place_out(0), 8);
+    schedule_send(&sched, 6, place_out_block(0, 0), 8);
     schedule_fence(&sched);
     const struct run_call call = {.schedule = &sched,
                                   .mapped = &pair.mapped[0],
-                                  .announce = {1, 5, &words},
+                                  .announce = {1, 5, &fields},
                                   .wire = &wire,
                                   .wire_user = &state,
                                   .in = {.base = data},
@@ -240,7 +240,7 @@ Test(runner, a_long_copy_lets_the_caller_look_up_now_and_then, .timeout = 20)
 
     memset(in, 7, bytes);
     schedule_begin(&sched, 0, 1, 1, 0, 1);
-    schedule_copy(&sched, place_out(0), place_in(0), bytes);
+    schedule_copy(&sched, place_out_block(0, 0), place_in_block(0, 0), bytes);
     const struct run_call call = {.schedule = &sched, .in = {.base = in}, .out = {.base = out}};
 
     cr_assert_eq(run_start(&run, &call), TUTTI_OK);
@@ -261,7 +261,8 @@ Test(schedule, a_schedule_that_is_emitted_again_needs_no_memory, .timeout = 5)
     const struct algorithm *const algorithms[] = {&all_reduce_ring_algorithm,
                                                   &all_reduce_halving_doubling_algorithm,
                                                   &broadcast_scatter_all_gather_algorithm};
-    const struct request req = {.in = place_in(0), .out = place_out(0), .bytes = 1 << 20};
+    const struct request req = {
+        .in = place_in_block(0, 0), .out = place_out_block(0, 0), .bytes = 1 << 20};
     struct wire_state state = {TUTTI_OK, TUTTI_OK, 0, 0};
     struct schedule sched = {0}, before = {0};
     struct run run = {0}, first = {0};
@@ -270,7 +271,8 @@ Test(schedule, a_schedule_that_is_emitted_again_needs_no_memory, .timeout = 5)
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < 3; i++) {
             schedule_begin(&sched, 5, 12, 1, 0, 4);
-            cr_assert_eq(algorithms[i]->emit(&sched, &req), TUTTI_OK);
+            algorithm_emit(algorithms[i], &sched, &req);
+            cr_assert_eq(sched.status, TUTTI_OK);
             const struct run_call call = {.schedule = &sched,
                                           .wire = &wire,
                                           .wire_user = &state,
@@ -299,9 +301,9 @@ Test(schedule, a_view_names_peers_by_position, .timeout = 5)
 
     schedule_begin(&sched, 9, 12, 1, 0, 1);
     schedule_view(&sched, 1, 3, members);
-    schedule_send(&sched, 2, place_out(0), 1);
+    schedule_send(&sched, 2, place_out_block(0, 0), 1);
     schedule_view(&sched, 9, 12, NULL);
-    schedule_send(&sched, 2, place_out(0), 1);
+    schedule_send(&sched, 2, place_out_block(0, 0), 1);
     cr_expect_eq(sched.steps[0].peer, 4);
     cr_expect_eq(sched.steps[1].peer, 2);
     cr_expect_eq(sched.sent_bytes, 2);

@@ -246,16 +246,15 @@ Test(store_protocol, list_keys_names_every_key_once)
     }
     ask(0, STORE_QUEUE_PUSH, "bb", "/queue", "");
     ask(0, STORE_LIST_KEYS, "");
-    list = (struct store_request){.at = peers[0].out.data,
-                                  .end = peers[0].out.data + peers[0].out.size};
-    cr_assert_eq(store_request_u64(&list), 200);
+    list = (struct store_request){.fields = {.data = peers[0].out.data, .size = peers[0].out.size}};
+    cr_assert_eq(read_u64(&list.fields), 200);
     for (int i = 0; i < 200; i++) {
         struct store_slice key = store_request_bytes(&list);
 
         cr_assert_eq(key.size, 4);
         snprintf(keys[i], sizeof keys[i], "%.4s", (const char *)key.data);
     }
-    cr_assert_eq(list.at, list.end);
+    cr_assert_eq(list.fields.at, list.fields.size);
     qsort(keys, 200, sizeof keys[0], compare_text);
     for (int i = 0; i < 200; i++)
         cr_assert_eq(atoi(keys[i] + 1), i);
@@ -280,7 +279,7 @@ Test(store_protocol, what_breaks_the_protocol_ends_the_connection)
     }
 }
 
-Test(store_protocol, a_connection_that_does_not_begin_with_the_magic_is_ended_at_its_first_bytes)
+Test(store_protocol, a_connection_without_the_magic_is_ended_at_its_first_bytes)
 {
     static const uint8_t wrong_magic[] = {0, 0xce, 0xf7, 0x85, 0x3d};
 
@@ -297,7 +296,7 @@ Test(store_protocol, a_connection_that_does_not_begin_with_the_magic_is_ended_at
     for (int i = 0; i < 4; i++)
         cr_assert_eq(store_session_feed(&peers[0], &wrong_magic[i], 1), TUTTI_OK);
     cr_assert_eq(store_session_feed(&peers[0], &wrong_magic[4], 1), TUTTI_ERR_STORE);
-    cr_assert_not(store_session_validated(&peers[0]));
+    cr_assert_not(peers[0].wire.validated);
 }
 
 Test(store_protocol, limits_hold_from_the_length_on_and_not_one_below)
@@ -482,8 +481,8 @@ static struct capture read_capture(const char *name)
 /* Replies of LIST_KEYS come in any order: sorts the keys of the one at `at`. Returns its size. */
 static size_t sort_list(uint8_t *at, const uint8_t *end)
 {
-    struct store_request list = {.at = at, .end = end};
-    uint64_t count = store_request_u64(&list);
+    struct store_request list = {.fields = {.data = at, .size = (size_t)(end - at)}};
+    uint64_t count = read_u64(&list.fields);
     char keys[16][64];
     struct store_buffer sorted = {0};
 
@@ -563,7 +562,7 @@ Test(store_protocol, bytes_of_torch_jobs_are_understood)
         }
         cr_assert_eq(wire.in.size, wire.start, "%s: a rest", names[i]);
         cr_assert(requests > 2);
-        store_wire_free(&wire);
+        store_buffer_free(&wire.in);
         store_buffer_free(&capture.sent);
         store_buffer_free(&capture.expected);
     }

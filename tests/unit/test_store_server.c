@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The serving side of the tcp store over real sockets: strangers, slow readers, want of descriptors. */
+/* The serving side of the tcp store over real sockets: strangers, slow readers, no descriptors
+ * left. */
 #include <criterion/criterion.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -56,8 +57,7 @@ Test(store_server, garbage_on_the_port_is_closed_at_once_and_disturbs_nobody)
     tutti_store_server_stop(server);
 }
 
-Test(store_server, strangers_that_say_nothing_are_closed_and_keep_a_client_waiting_only_so_long,
-     .timeout = 60)
+Test(store_server, silent_strangers_are_closed_and_hold_up_a_client_briefly, .timeout = 60)
 {
     enum { STRANGERS = 70 };
     tutti_store_server *server;
@@ -193,7 +193,7 @@ Test(store_server, a_client_that_does_not_read_gets_everything_later_and_holds_u
     tutti_store_server_stop(server);
 }
 
-Test(store_server, clients_see_the_end_when_the_server_stops_though_a_forked_child_lives_on)
+Test(store_server, clients_see_a_stopped_server_though_a_forked_child_lives_on)
 {
     tutti_store_server *server;
 
@@ -274,7 +274,7 @@ Test(store_server, a_client_without_descriptors_fails_at_once_and_works_when_it_
     tutti_store_server_stop(server);
 }
 
-Test(store_server, a_server_on_ipv6_and_one_on_a_given_socket_serve_and_others_are_refused)
+Test(store_server, ipv6_and_given_sockets_serve_and_other_sockets_are_refused)
 {
     tutti_store_server *server;
     tutti_store *store;

@@ -49,7 +49,7 @@ struct shape_case {
     int64_t strides[4];
     tutti_dtype dtype;  /* 0: f32 */
     uint64_t count;     /* of a sound tensor */
-    tutti_status error; /* of the others, with words that the message has */
+    tutti_status error; /* of the others, whose text the message contains */
     const char *words;
 };
 
@@ -69,8 +69,8 @@ static const struct shape_case shapes[] = {
      INT32_MAX,
      {1},
      INVALID = "ndim is 2147483647; 1024 dimensions are the most"},
-    {"an extent of -2", 2, {3, -2}, INVALID = "extent 1 is -2"},
-    {"an extent of -2 beside one of 0", 2, {0, -2}, INVALID = "extent 1 is -2"},
+    {"an extent of -2", 2, {3, -2}, INVALID = "shape[1] is -2"},
+    {"an extent of -2 beside one of 0", 2, {0, -2}, INVALID = "shape[1] is -2"},
     {"2^64 elements", 2, {INT64_C(1) << 32, INT64_C(1) << 32}, INVALID = "fit into 64 bits"},
     {"2^64 bytes", 1, {INT64_C(1) << 62}, INVALID = "not fit into memory"},
     {"2^63 bytes", 1, {INT64_C(1) << 61}, INVALID = "not fit into memory"},

@@ -170,7 +170,7 @@ static void check_write(struct trial *t, uint64_t seed, bool succeeds)
     for (uint64_t i = 0; i < size.bytes; i++)
         row_major[i] = (unsigned char)random_next(&t->seed);
     memcpy(data, row_major, size.bytes);
-    t->tensor.shape = t->tensor.strides = NULL; /* the caller's, who may have dropped them */
+    t->tensor.shape = t->tensor.strides = NULL; /* the caller's, which may have dropped them */
     packed_end(&list, succeeds);
     for (uint64_t k = 0; succeeds && k < t->count; k++)
         memcpy(before + (element_at(t, k) - memory), row_major + k * element, element);

@@ -80,10 +80,8 @@ Test(text, of_a_name_that_is_not_printable_is_refused, .timeout = 10)
     tutti_group *group = NULL;
 
     cr_expect_null(alone("a\xff\x1b[31m\n\"b"));
-    cr_expect_str_eq(
-        tutti_last_error(),
-        "tutti_init: the group's name «a??[31m?\"b» holds control characters, or bytes "
-        "that are no UTF-8, here shown as '?'");
+    cr_expect_str_eq(tutti_last_error(), "tutti_init: the group's name «a??[31m?\"b» has control "
+                                         "characters or invalid UTF-8, shown here as '?'");
 
     tutti_group *world = alone("Gruppe «ä»");
     cr_assert_not_null(world, "%s", tutti_last_error());

@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "engine/engine.h"
 #include "quiet_source.h"
-#include "work/engine.h"
 
 enum { THREADS = 8, TURNS = 200, DEADLINE_S = 300, NEVER_MS = 3600 * 1000 };
 
-static struct engine engine;
+static struct progress_engine engine;
 static int ends[2]; /* of a pipe: each byte names the thread whose operation is complete */
 static struct operation_state operations[THREADS];
 static _Atomic int waited[THREADS];
@@ -69,7 +69,7 @@ int main(void)
         engine_watch(&engine, ends[0]))
         return 1;
     engine.sleep_ms = NEVER_MS;
-    atomic_store(&engine.crowded, 1); /* no spinning: they are to sleep */
+    atomic_store(&engine.oversubscribed, 1); /* no spinning: they are to sleep */
     engine_add(&engine, &source);
     for (int i = 0; i < THREADS; i++) {
         operations[i].status = TUTTI_ERR_NOT_READY;

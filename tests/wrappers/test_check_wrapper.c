@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The wrapper check: who gave no number, and whose result is not the others'. */
+/* The wrapper check: ranks that gave no number, and ranks whose result is not the others'. */
 #include <criterion/criterion.h>
 #include <glib.h>
 #include <string.h>
@@ -182,7 +182,7 @@ Test(check_wrapper, corrupted_messages_are_found_by_the_results)
 
 Test(check_wrapper, the_last_call_is_compared_before_the_first_member_leaves)
 {
-    /* Whoever tells has left when it is read, more often than not. */
+    /* The rank that tells has usually left when it is read. */
     for (int i = 0; i < 10; i++) {
         const char *const env[] = {"TUTTI_WRAP=check,spoil", "TUTTI_SPOIL=1",
                                    "TUTTI_PLUGIN_PATH=" TUTTI_TEST_WRAPPERS, NULL};

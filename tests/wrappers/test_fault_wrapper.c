@@ -152,7 +152,7 @@ Test(fault_wrapper, a_delay_beyond_the_deadline_is_a_time_out_everywhere)
                    "#3 all_reduce 8 x f32, sum timed out");
 }
 
-Test(fault_wrapper, who_is_killed_is_lost_to_the_others)
+Test(fault_wrapper, a_killed_rank_is_lost_to_the_others)
 {
     for (size_t b = 0; b < 2; b++)
         expect_all(backends[b], "rank=1,op=all_reduce,seq=3:kill", 1, "TUTTI_ERR_PEER_LOST",

@@ -150,9 +150,9 @@ Test(trace, a_wrapper_that_cannot_be_fails_init_on_every_rank_in_words, .init = 
 {
     static const struct refusal cases[] = {
         {"trace,nosuch", NULL, "TUTTI_ERR_INVALID_ARGUMENT", "unknown wrapper \"nosuch\""},
-        {"trace,,x", NULL, "TUTTI_ERR_INVALID_ARGUMENT", "at byte 6 is no wrapper's name"},
+        {"trace,,x", NULL, "TUTTI_ERR_INVALID_ARGUMENT", "at byte 6 is not a wrapper's name"},
         {"trace,trace", NULL, "TUTTI_ERR_INVALID_ARGUMENT", "wrapper trace is named twice"},
-        {"tcp", NULL, "TUTTI_ERR_PLUGIN", "plugin tcp is no wrapper"},
+        {"tcp", NULL, "TUTTI_ERR_PLUGIN", "plugin tcp is not a wrapper"},
         {"trace", "/proc/none", "TUTTI_ERR_SYSTEM", "cannot write /proc/none/tutti-trace."},
     };
 

@@ -103,6 +103,18 @@ static tutti_status open_takes_8_s(OPENING)
     return sound->open(THE_OPENING);
 }
 
+static tutti_status open_takes_200_ms(OPENING)
+{
+    usleep(200 * 1000);
+    return sound->open(THE_OPENING);
+}
+
+static tutti_status open_releases_foreign_memory(OPENING)
+{
+    host->release(self, malloc(SMALL));
+    return sound->open(THE_OPENING);
+}
+
 static tutti_status open_handles_signals(OPENING)
 {
     signal(SIGUSR1, SIG_IGN);
@@ -170,6 +182,12 @@ static tutti_status wait_fd_is_another(tutti_endpoint *endpoint, int32_t *ret_fd
     return TUTTI_OK;
 }
 
+static int32_t arm_never(tutti_endpoint *endpoint)
+{
+    (void)endpoint;
+    return TUTTI_EVENTS_PENDING;
+}
+
 /* ---- the host ------------------------------------------------------------------------------ */
 
 static tutti_host changed_host;
@@ -191,6 +209,21 @@ static void lost_is_told_twice(void *self, uint64_t label, const char *words)
 static void lost_has_another_label(void *self, uint64_t label, const char *words)
 {
     host_peer_lost(self, label + 1000, words);
+}
+
+static void lost_keeps_a_descriptor(void *self, uint64_t label, const char *words)
+{
+    (void)!dup(STDIN_FILENO);
+    host_peer_lost(self, label, words);
+}
+
+static tutti_status isend_fails_otherwise(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                                          const void *data, uint64_t bytes, uint32_t flags,
+                                          tutti_request *request)
+{
+    const tutti_status status = sound->isend(endpoint, peer, lane, data, bytes, flags, request);
+
+    return status == TUTTI_ERR_PEER_LOST ? TUTTI_ERR_SYSTEM : status;
 }
 
 static void (*told)(void *self, uint64_t label, const char *words);
@@ -225,6 +258,9 @@ const struct defect endpoint_defects[] = {
     {"open-crashes", {.open = open_crashes}, NULL, NULL},
     {"open-exits", {.open = open_exits}, NULL, NULL},
     {"open-aborts", {.open = open_aborts}, NULL, NULL},
+    {"open-takes-200-ms", {.open = open_takes_200_ms}, NULL, NULL},
+    {"releases-foreign", {.open = open_releases_foreign_memory}, NULL, NULL},
+    {"never-armed", {.arm = arm_never}, NULL, NULL},
     {"open-takes-8-s", {.open = open_takes_8_s}, NULL, NULL},
     {"signals", {.open = open_handles_signals}, NULL, NULL},
     {"folder", {.open = open_changes_folder}, NULL, NULL},
@@ -233,6 +269,8 @@ const struct defect endpoint_defects[] = {
     {"ignores-token", {.open = open_ignores_the_token}, NULL, NULL},
     {"peer-lost-untold", {.open = open_changes_host}, NULL, lost_is_not_told},
     {"peer-lost-twice", {.open = open_changes_host}, NULL, lost_is_told_twice},
+    {"peer-lost-keeps-descriptor", {.open = open_changes_host}, NULL, lost_keeps_a_descriptor},
+    {"sends-to-the-lost", {.isend = isend_fails_otherwise}, NULL, NULL},
     {"peer-lost-label", {.open = open_changes_host}, NULL, lost_has_another_label},
     {"takes-cut-address", {.connect = connect_takes_a_cut_address}, NULL, NULL},
     {"uses-after-close", {.close = close_uses_it_afterwards}, NULL, NULL},

@@ -387,6 +387,12 @@ void messages_look(tutti_transport_ops *ops, void (*look)(tutti_request *request
 
 /* ---- the defects --------------------------------------------------------------------------- */
 
+static void received_with_another_status(tutti_request *request, uint8_t *data)
+{
+    (void)data;
+    request->status = 7;
+}
+
 const struct defect message_defects[] = {
     {"reorders", {.isend = isend_reorders, .progress = progress_reorders}, NULL, NULL},
     {"loses-some", {.isend = isend_loses_some}, NULL, NULL},
@@ -423,6 +429,7 @@ const struct defect message_defects[] = {
     {"progress-hangs", {.progress = progress_hangs}, NULL, NULL},
     {"dead-peer-unseen", {.progress = progress_forgets_the_lost}, NULL, NULL},
     {"shares-state", {.connect = connect_shares, .isend = isend_shares}, NULL, NULL},
+    {"status-of-its-own", {.lanes = 1}, received_with_another_status, NULL},
     {"misses-function", {.lanes = 1}, NULL, NULL},
     {NULL, {.lanes = 1}, NULL, NULL},
 };

@@ -6,12 +6,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#pragma push_macro("TUTTI_PLUGIN_EXPORT")
-#undef TUTTI_PLUGIN_EXPORT
-#define TUTTI_PLUGIN_EXPORT(name, version, license, list, count)                                   \
-    __attribute__((unused)) static const tutti_provider *const *const not_exported = list
+#pragma push_macro("TUTTI_PLUGIN_EXPORT_ABOUT")
+#undef TUTTI_PLUGIN_EXPORT_ABOUT
+#define TUTTI_PLUGIN_EXPORT_ABOUT(name, version, license, list, count, leave, trial, options,      \
+                                  launchers, cost)                                                 \
+    __attribute__((unused)) static const void *const not_exported[] = {list, cost}
 #include "tcp.c"
-#pragma pop_macro("TUTTI_PLUGIN_EXPORT")
+#pragma pop_macro("TUTTI_PLUGIN_EXPORT_ABOUT")
 
 const tutti_transport_ops *const sound = &tcp_ops;
 
@@ -32,6 +33,7 @@ static void apply(const struct defect *defect)
     TAKE(progress);
     TAKE(cancel);
     TAKE(wait_fd);
+    TAKE(arm);
     if (defect->received)
         messages_look(&ops, defect->received);
     if (defect->told_lost)
@@ -78,10 +80,14 @@ void another_name(void)
 #define TUTTI_PLUGIN_ABI_MINOR 99
 #endif
 
-static const tutti_provider broken_transport = {.struct_size = sizeof(tutti_provider),
-                                                .kind = TUTTI_PROVIDER_TRANSPORT,
-                                                .name = "broken",
-                                                .ops = &ops};
+#ifdef BROKEN_KIND
+#define BROKEN_KIND_IS 7
+#else
+#define BROKEN_KIND_IS TUTTI_PROVIDER_TRANSPORT
+#endif
+
+static const tutti_provider broken_transport = {
+    .struct_size = sizeof(tutti_provider), .kind = BROKEN_KIND_IS, .name = "broken", .ops = &ops};
 static const tutti_provider *const broken_providers[] = {&broken_transport};
 
 TUTTI_PLUGIN_EXPORT("broken", "1.0, tcp with a defect", "Apache-2.0", broken_providers, 1);

@@ -131,7 +131,10 @@ __attribute__((section(".note.tutti"), used, aligned(4))) static const tutti_plu
     6, 8, 1, "tutti", {VARIANT_NOTE_MAJOR, TUTTI_PLUGIN_ABI_MINOR}};
 #endif
 TUTTI_API extern const tutti_plugin VARIANT_SYMBOL;
-const tutti_plugin VARIANT_SYMBOL = {
-    VARIANT_MAGIC, VARIANT_SIZE,   VARIANT_MAJOR, TUTTI_PLUGIN_ABI_MINOR,
-    VARIANT_COUNT, VARIANT_CALLED, "1.0",         "Apache-2.0",
-    providers,     NULL,           NULL};
+const tutti_plugin VARIANT_SYMBOL = {VARIANT_MAGIC, VARIANT_SIZE,
+                                     VARIANT_MAJOR, TUTTI_PLUGIN_ABI_MINOR,
+                                     VARIANT_COUNT, VARIANT_CALLED,
+                                     "1.0",         "Apache-2.0",
+                                     providers,     NULL,
+                                     NULL,          NULL,
+                                     NULL,          NULL};

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which backends a group uses, by what was asked for and what the members have. `auto` is shm inside
+ * hosts and tcp between them, without engines; a name is that backend, and a name whose engine reaches
+ * all members does whole operations, too.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "agreement/agree_lead.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "plugin/known.h"
+#include "plugin/plugin.h"
+
+/* The first member that lacks the level's plugin, or -1. */
+static int lacking(const struct agreement *a, int level)
+{
+    for (int r = 0; r < a->group->size; r++)
+        if (*a->lead->offers[r].reasons[level])
+            return r;
+    return -1;
+}
+
+static tutti_status need(struct agreement *a, int level, const char *name, int *ret_culprit)
+{
+    int r = lacking(a, level);
+
+    if (r < 0)
+        return TUTTI_OK;
+    *ret_culprit = r;
+    return error_set(TUTTI_ERR_PLUGIN, "group %s: backend %s is not usable on rank %d: %s",
+                     a->group->name, name, r, a->lead->offers[r].reasons[level]);
+}
+
+static tutti_status choose_auto(struct agreement *a, struct decision *d, int *ret_culprit)
+{
+    struct leading *lead = a->lead;
+    bool shared = lead->hosts < a->group->size; /* some host has several members */
+    int without = lacking(a, LOCAL);
+
+    if (shared && without >= 0 && !lead->refused[LOCAL]) {
+        lead->refused[LOCAL] = true;
+        log_line(LOG_WARN, 0, "group %s: going on without %s: rank %d: %s", a->group->name,
+                 known_auto_local, without, lead->offers[without].reasons[LOCAL]);
+    }
+    bool local = shared && !lead->refused[LOCAL];
+    bool remote = lead->hosts > 1 || !local;
+    if (local)
+        snprintf(d->provider[LOCAL], sizeof d->provider[LOCAL], "%s", known_auto_local);
+    if (remote)
+        snprintf(d->provider[REMOTE], sizeof d->provider[REMOTE], "%s", known_auto_remote);
+    return remote ? need(a, REMOTE, known_auto_remote, ret_culprit) : TUTTI_OK;
+}
+
+static void list_hosts(const struct agreement *a, char *ret_words, size_t capacity)
+{
+    struct text words = text_in(ret_words, capacity);
+
+    for (int h = 0; h < a->lead->hosts; h++) {
+        int first = 1;
+
+        for (int r = 0; r < a->group->size; r++)
+            if (a->lead->host_of[r] == h) {
+                text_add(&words, "%s%d", !first ? "," : h ? "; rank " : "rank ", r);
+                first = 0;
+            }
+    }
+}
+
+/* Which of the choice's backends reach members of one host only, by number. */
+static tutti_status find_host_only(const struct backend_choice *choice, uint32_t *ret_host_only)
+{
+    *ret_host_only = 0;
+    for (int level = 0; level < TRANSPORTS; level++) {
+        const tutti_plugin *plugin;
+
+        if (!*backend_name(choice, level))
+            continue;
+        tutti_status status = plugin_find(backend_name(choice, level), &plugin);
+        if (status)
+            return status;
+        const tutti_transport_ops *ops = plugin_transport(plugin);
+        if (ops && ops->capabilities & TUTTI_CAP_HOST_ONLY)
+            *ret_host_only |= UINT32_C(1) << level;
+    }
+    return TUTTI_OK;
+}
+
+/* Rules choose the backend of each call; the first backend that reaches all members does it by its
+ * engine. */
+static void take_for_rules(const struct agreement *a, struct decision *d)
+{
+    const struct backend_choice *choice = a->choice;
+    const int hosts = a->lead->hosts, size = a->group->size;
+    const int engine = backend_engine(choice, hosts, size);
+
+    for (int level = 0; level < TRANSPORTS; level++)
+        if (backend_is_used(choice, level, hosts, size))
+            memcpy(d->provider[level], backend_name(choice, level), sizeof d->provider[level]);
+    if (engine >= 0)
+        memcpy(d->provider[NATIVE], d->provider[engine], sizeof d->provider[NATIVE]);
+}
+
+static tutti_status take_named(const struct agreement *a, struct decision *d, bool host_only)
+{
+    const struct backend_choice *choice = a->choice;
+    const bool shared = a->lead->hosts < a->group->size;
+    const bool single = !strcmp(choice->local, choice->remote);
+    const bool local = single ? host_only : shared;
+    const tutti_plugin *plugin;
+
+    if (local)
+        memcpy(d->provider[LOCAL], choice->local, sizeof d->provider[LOCAL]);
+    if (!local || (a->lead->hosts > 1 && !single))
+        memcpy(d->provider[REMOTE], choice->remote, sizeof d->provider[REMOTE]);
+    const int carrier = *d->provider[LOCAL] ? LOCAL : REMOTE;
+    if (carrier == LOCAL && *d->provider[REMOTE])
+        return TUTTI_OK; /* no engine reaches all members */
+    tutti_status status = plugin_find(d->provider[carrier], &plugin);
+    if (!status && plugin_collectives(plugin))
+        memcpy(d->provider[NATIVE], d->provider[carrier], sizeof d->provider[NATIVE]);
+    return status;
+}
+
+static tutti_status choose_named(struct agreement *a, struct decision *d, int *ret_culprit)
+{
+    const struct backend_choice *choice = a->choice;
+    const int hosts = a->lead->hosts;
+    tutti_status status = TUTTI_OK;
+    uint32_t host_only = 0;
+
+    for (int level = 0; level < TRANSPORTS && !status; level++)
+        if (*backend_name(choice, level))
+            status = need(a, level, backend_name(choice, level), ret_culprit);
+    if (!status)
+        status = find_host_only(choice, &host_only);
+    if (status)
+        return status;
+    if (host_only >> REMOTE & 1 && hosts > 1) {
+        const char *alone = a->lead->why_alone;
+        char words[256];
+
+        list_hosts(a, words, sizeof words);
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "group %s: backend %s reaches members of one host only, and the members "
+                         "are on %d hosts: %s%s%s%s; use auto",
+                         a->group->name, choice->remote, hosts, words, *alone ? " (" : "", alone,
+                         *alone ? ")" : "");
+    }
+    if (backend_check_hosts(choice, hosts, a->group->size, host_only))
+        return error_prefix("group %s", a->group->name);
+    if (!choice->rule_count)
+        return take_named(a, d, host_only >> REMOTE & 1);
+    take_for_rules(a, d);
+    return TUTTI_OK;
+}
+
+/* An engine that carries no messages: what it leaves to the core goes as `auto` would have it. */
+static tutti_status choose_engine(struct agreement *a, struct decision *d, const char *name,
+                                  int *ret_culprit)
+{
+    tutti_status status = need(a, NATIVE, name, ret_culprit);
+
+    if (!status)
+        status = choose_auto(a, d, ret_culprit);
+    if (!status)
+        snprintf(d->provider[NATIVE], sizeof d->provider[NATIVE], "%s", name);
+    return status;
+}
+
+/* Engines of another name or major do not understand each other; before 1.0 a minor is as good as a major. */
+static bool understand(const struct engine_offer *one, const struct engine_offer *other)
+{
+    return !strcmp(one->name, other->name) && one->major == other->major &&
+           (one->major || one->minor == other->minor);
+}
+
+static tutti_status compare_engines(const struct agreement *a, int level, int *ret_culprit)
+{
+    const struct engine_offer *first = &a->lead->offers[0].engines[level];
+
+    for (int r = 1; r < a->group->size; r++) {
+        const struct engine_offer *other = &a->lead->offers[r].engines[level];
+
+        if (understand(first, other))
+            continue;
+        *ret_culprit = r;
+        return error_set(
+            TUTTI_ERR_MISMATCH,
+            "group %s: members use different engines: rank 0: %s %u.%u.%u; rank %d: %s %u.%u.%u; "
+            "the same name and major are needed (before 1.0 the same minor, too)",
+            a->group->name, first->name, first->major, first->minor, first->patch, r, other->name,
+            other->major, other->minor, other->patch);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status lead_choose(struct agreement *a, struct decision *d, int *ret_culprit)
+{
+    const char *names[PROVIDERS];
+    tutti_status status = TUTTI_OK;
+
+    backend_candidates(a->choice, names);
+    if (a->choice->is_auto)
+        return choose_auto(a, d, ret_culprit);
+    status = *names[NATIVE] ? choose_engine(a, d, names[NATIVE], ret_culprit)
+                            : choose_named(a, d, ret_culprit);
+    for (int level = 0; level < PROVIDERS && !status; level++)
+        if (*d->provider[level])
+            status = compare_engines(a, level, ret_culprit);
+    return status;
+}

@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the leader, rank 0, does in an agreement: reads the offers, decides which host each member
+ * is on and which transports are used, gathers the reports, sends the roster, and settles each
+ * round.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include <tutti/version.h>
+
+#include "agreement/agree_lead.h"
+#include "agreement/settings.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "control/liveness.h"
+
+enum { REMIND_MS = 10000, LATE_MS = 200 };
+
+void lead_end(struct agreement *a)
+{
+    struct leading *lead = a->lead;
+
+    for (int r = 0; lead->opened && r < a->group->size; r++)
+        for (int level = 0; level < PROVIDERS; level++)
+            free((void *)lead->opened[r].provider_address[level]);
+    free(lead->offers);
+    free(lead->opened);
+    free(lead->has_opened);
+    free(lead->has_connected);
+    free(lead->alone);
+    free(lead->host_of);
+    free(lead);
+    a->lead = NULL;
+}
+
+tutti_status lead_begin(struct agreement *a)
+{
+    size_t size = (size_t)a->group->size;
+    struct leading *lead = a->lead = calloc(1, sizeof *lead);
+
+    if (!lead)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to lead %zu members", size);
+    lead->offers = calloc(size, sizeof *lead->offers);
+    lead->opened = calloc(size, sizeof *lead->opened);
+    lead->has_opened = calloc(size, sizeof(bool));
+    lead->has_connected = calloc(size, sizeof(bool));
+    lead->alone = calloc(size, sizeof(bool));
+    lead->host_of = calloc(size, sizeof(int));
+    if (!lead->offers || !lead->opened || !lead->has_opened || !lead->has_connected ||
+        !lead->alone || !lead->host_of)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to lead %zu members", size);
+    if (getrandom(lead->token, sizeof lead->token, 0) != sizeof lead->token)
+        return error_set_errno(TUTTI_ERR_SYSTEM, errno, "no random numbers");
+    return TUTTI_OK;
+}
+
+/* "ranks 1, 2 and 5" of the ranks for which has[r] is false; "ranks 1 (world rank 4) and 2 (…)" where
+ * those are not the world's. */
+static int list_missing(const struct agreement *a, const bool *has, struct text *message)
+{
+    const int32_t *world_ranks = a->from ? a->group->origin.world_ranks : NULL;
+    int missing = 0, said = 0;
+
+    for (int r = 0; r < a->group->size; r++)
+        missing += !has[r];
+    for (int r = 0; r < a->group->size; r++) {
+        char world[32] = "";
+
+        if (has[r])
+            continue;
+        if (world_ranks)
+            snprintf(world, sizeof world, " (world rank %d)", world_ranks[r]);
+        const char *before = !said ? "" : said == missing - 1 ? " and " : ", ";
+        const char *noun = said ? "" : missing > 1 ? "ranks " : "rank ";
+
+        text_add(message, "%s%s%d%s", before, noun, r, world);
+        said++;
+    }
+    return missing;
+}
+
+bool lead_awaits(const struct agreement *a, int rank)
+{
+    const struct leading *lead = a->lead;
+
+    return !(a->have_roster ? lead->has_connected : lead->has_opened)[rank];
+}
+
+void lead_ask(struct agreement *a)
+{
+    struct control *control = a->group->control;
+
+    if (a->asked_ns)
+        return;
+    a->asked_ns = clock_now_ns();
+    pthread_mutex_lock(&control->lock);
+    for (int r = 1; r < a->group->size; r++)
+        if (lead_awaits(a, r))
+            liveness_query(control, r);
+    pthread_mutex_unlock(&control->lock);
+}
+
+/* A member that waits for others has not reported either, so only members that do not answer are
+ * named. */
+int lead_missing(const struct agreement *a, char *ret_message, size_t capacity)
+{
+    const int size = a->group->size;
+    bool *has = calloc((size_t)size, sizeof *has);
+    int silent = -1;
+
+    *ret_message = 0;
+    if (!has)
+        return -1;
+    pthread_mutex_lock(&a->group->control->lock);
+    for (int r = size - 1; r >= 0; r--) {
+        has[r] = !r || !lead_awaits(a, r) || liveness_has_answered(a->group->control, r);
+        silent = has[r] ? silent : r;
+    }
+    pthread_mutex_unlock(&a->group->control->lock);
+    for (int r = 1; r < size && silent < 0; r++)
+        has[r] = !lead_awaits(a, r);
+    struct text message = text_in(ret_message, capacity);
+    text_add(&message, "%s", silent >= 0 ? "no answer from " : "missing ");
+    if (!list_missing(a, has, &message))
+        snprintf(ret_message, capacity, "all others have come");
+    free(has);
+    return silent;
+}
+
+/* ---- offers ---- */
+
+tutti_status agree_missing_offers(struct agreement *a, char *ret_message, size_t capacity,
+                                  int *ret_came, int *ret_first)
+{
+    int size = a->group->size;
+    bool *has = calloc((size_t)size, sizeof *has);
+    tutti_status status = TUTTI_OK;
+
+    *ret_came = 0;
+    *ret_first = -1;
+    *ret_message = 0;
+    for (int r = 0; has && r < size && !status; r++) {
+        char key[AGREE_KEY_MAX];
+        const char *keys[1] = {key};
+
+        agree_key(a, key, "offer/%d", r);
+        status = agree_check(a, keys, 1, &has[r]);
+        *ret_came += has[r];
+        if (!status && !has[r] && *ret_first < 0)
+            *ret_first = r;
+    }
+    struct text message = text_in(ret_message, capacity);
+    if (has && !status)
+        (void)list_missing(a, has, &message);
+    free(has);
+    return status;
+}
+
+/* Waits for all offers, with a line each 10 s that names the missing ranks. */
+static tutti_status await_offers(struct agreement *a, const char *const *keys, int *ret_culprit)
+{
+    int size = a->group->size, came;
+    char missing[512], where[CONTROL_HOST_MAX + 64];
+    int64_t started = clock_now_ns(), remind_ns = started;
+    const bool looks = a->from || a->group->bootstrap.shared;
+
+    for (;;) {
+        int64_t left = agree_left_ms(a), look = looks || a->launched ? LATE_MS : REMIND_MS;
+        int64_t slice = left < look ? left : look;
+        tutti_status status =
+            looks ? agree_await_keys(a, keys, (size_t)size, slice)
+                  : tutti_store_wait(a->store, keys, (size_t)size, slice > 0 ? slice : 1);
+
+        if (agree_store_reconnected(a, status))
+            continue;
+        if (status != TUTTI_ERR_TIMEOUT)
+            return status;
+        status = agree_parent(a);
+        if (!status)
+            status = agree_left(a, ret_culprit);
+        if (!status)
+            status = agree_ended(a, ret_culprit);
+        if (status)
+            return status;
+        agree_stalled(a, true);
+        if (agree_is_overruled(a)) {
+            a->lead->overruled = true;
+            return TUTTI_OK;
+        }
+        if (slice < left && clock_now_ns() < remind_ns + REMIND_MS * CLOCK_NS_PER_MS)
+            continue;
+        remind_ns = clock_now_ns();
+        status = agree_missing_offers(a, missing, sizeof missing, &came, ret_culprit);
+        if (status == TUTTI_ERR_TIMEOUT && slice < left)
+            continue; /* the silence of the store has a warning of its own */
+        if (status)
+            return status == TUTTI_ERR_TIMEOUT ? agree_store_silent(a) : status;
+        agree_where_is(a, *ret_culprit, where, sizeof where);
+        double seconds = (double)(clock_now_ns() - started) / CLOCK_NS_PER_S;
+        if (slice == left)
+            return error_set(TUTTI_ERR_TIMEOUT,
+                             "group %s: %d of %d members came within %.1f s; missing: %s%s",
+                             a->group->name, came, size, seconds, missing, where);
+        log_line(LOG_WARN, 0, "group %s: %d of %d members came in %.0f s; waiting for %s%s",
+                 a->group->name, came, size, seconds, missing, where);
+    }
+}
+
+/* Members of different protocols cannot work together; those of different versions can. */
+static tutti_status compare_versions(const struct agreement *a, const tutti_store_value *offers,
+                                     int *ret_culprit)
+{
+    for (int r = 0; r < a->group->size; r++) {
+        struct offer_version other;
+
+        if (!offer_decode_version(offers[r].data, offers[r].size, &other) ||
+            other.protocol == AGREE_PROTOCOL)
+            continue;
+        *ret_culprit = r;
+        return error_set(
+            TUTTI_ERR_MISMATCH,
+            "group %s: members use versions of tutti that cannot work together: rank 0: "
+            "%s (protocol %d); rank %d: %s (protocol %u); run the same version on all",
+            a->group->name, tutti_version(), AGREE_PROTOCOL, r,
+            *other.text ? other.text : "an older one", other.protocol);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status read_offers(struct agreement *a, int *ret_culprit)
+{
+    int size = a->group->size;
+    char(*names)[AGREE_KEY_MAX] = calloc((size_t)size, sizeof *names);
+    const char **keys = calloc((size_t)size, sizeof *keys);
+    tutti_store_value *values = calloc((size_t)size, sizeof *values);
+    tutti_status status = names && keys && values
+                              ? TUTTI_OK
+                              : error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d offers", size);
+
+    for (int r = 0; r < size && !status; r++) {
+        agree_key(a, names[r], "offer/%d", r);
+        keys[r] = names[r];
+    }
+    if (!status)
+        status = await_offers(a, keys, ret_culprit);
+    bool read = !status && !a->lead->overruled;
+    if (read)
+        status = agree_multi_get(a, keys, (size_t)size, values);
+    if (read && !status)
+        status = compare_versions(a, values, ret_culprit);
+    for (int r = 0; r < size && read && !status; r++)
+        if (!offer_decode(values[r].data, values[r].size, &a->lead->offers[r])) {
+            *ret_culprit = r;
+            status = error_set(TUTTI_ERR_STORE,
+                               "group %s: what rank %d wrote into the store is damaged: another "
+                               "job uses the same store, or rank %d has another build of tutti",
+                               a->group->name, r, r);
+        }
+    for (int r = 0; r < size && values; r++)
+        tutti_store_value_free(&values[r]);
+    free(names);
+    free(keys);
+    free(values);
+    return status;
+}
+
+/* Whether a plugin is missing on that member, so that its settings are not complete. */
+static bool lacks_plugin(const struct offer *offer)
+{
+    for (int level = 0; level < PROVIDERS; level++)
+        if (*offer->reasons[level])
+            return true;
+    return false;
+}
+
+static tutti_status compare_offers(struct agreement *a, int *ret_culprit)
+{
+    const struct offer *first = &a->lead->offers[0];
+
+    for (int r = 0; r < a->group->size; r++)
+        if (first[r].refused) {
+            *ret_culprit = r;
+            return error_set(first[r].refused, "group %s: rank %d cannot take part: %s",
+                             a->group->name, r, first[r].refusal);
+        }
+    for (int r = 1; r < a->group->size; r++) {
+        const struct offer *o = &a->lead->offers[r];
+
+        *ret_culprit = r;
+        if (strcmp(o->backend, first->backend))
+            return error_set(
+                TUTTI_ERR_MISMATCH,
+                "group %s: members ask for different backends: rank 0: «%s»; rank %d: «%s»; set "
+                "TUTTI_BACKEND, or backend of the options, alike on all ranks",
+                a->group->name, first->backend, r, o->backend);
+        if (o->size != first->size)
+            return error_set(TUTTI_ERR_MISMATCH,
+                             "group %s: members disagree about the size of the world: rank 0: %u; "
+                             "rank %d: %u; set WORLD_SIZE alike on all ranks",
+                             a->group->name, first->size, r, o->size);
+        tutti_status status = settings_compare(a->group->name, first->settings, r, o->settings,
+                                               lacks_plugin(first) || lacks_plugin(o));
+        if (status)
+            return status;
+    }
+    *ret_culprit = -1;
+    return TUTTI_OK;
+}
+
+/* ---- the decision ---- */
+
+/* Numbers the hosts by their lowest rank; members that are alone get one of their own. */
+static void lay_out(struct agreement *a)
+{
+    struct leading *lead = a->lead;
+
+    lead->hosts = 0;
+    for (int r = 0; r < a->group->size; r++) {
+        int host = -1;
+
+        for (int s = 0; s < r && host < 0 && !lead->alone[r]; s++)
+            if (!lead->alone[s] && !strcmp(lead->offers[s].host_key, lead->offers[r].host_key))
+                host = lead->host_of[s];
+        lead->host_of[r] = host >= 0 ? host : lead->hosts++;
+    }
+}
+
+/* In a group that is made from another, members that are stuck may have decided already: what is
+ * there stays, and is read back with everybody. In a world it is of an earlier attempt. */
+static tutti_status put_decision(struct agreement *a, const struct writer *w)
+{
+    char key[AGREE_KEY_MAX];
+
+    agree_key(a, key, "decision/%u", a->round);
+    return a->from ? agree_put(a, key, w->data, w->size, NULL)
+                   : agree_set(a, key, w->data, w->size);
+}
+
+static tutti_status publish(struct agreement *a, const struct decision *d)
+{
+    size_t capacity = decision_bytes(a->group->size, a->lead->hosts);
+    struct writer w = {.data = malloc(capacity), .capacity = capacity};
+
+    if (!w.data)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the decision");
+    decision_encode(&w, d);
+    tutti_status status =
+        w.bad ? error_set(TUTTI_ERR_INTERNAL, "the decision is too large") : put_decision(a, &w);
+    free(w.data);
+    return status;
+}
+
+/* Nobody has the token yet, so the store is the only way to tell the others. */
+static tutti_status publish_abort(struct agreement *a, tutti_status status, int culprit)
+{
+    uint8_t bytes[DECISION_ABORT_MAX];
+    struct writer w = {.data = bytes, .capacity = sizeof bytes};
+    tutti_status settled = agree_give_up(a, status, culprit);
+
+    if (settled)
+        return settled;
+    decision_encode_abort(&w, a->outcome.status, a->outcome.culprit, a->outcome.message);
+    if (!put_decision(a, &w))
+        a->outcome.kind = OUTCOME_NONE; /* read back with everybody */
+    return TUTTI_OK;
+}
+
+/* Counts the members on the same CPUs as `rank`, itself included. Hosts of the layout may be one
+ * machine: containers, or hosts by TUTTI_HOST. */
+static int count_cpu_sharers(const struct agreement *a, int rank)
+{
+    const struct offer *offers = a->lead->offers;
+    int count = 1;
+
+    for (int r = 0; r < a->group->size && offers[rank].cpus; r++)
+        count += r != rank && offers[r].cpus == offers[rank].cpus;
+    return count;
+}
+
+static tutti_status fill_decision(struct agreement *a, struct decision *d, int *ret_culprit)
+{
+    struct leading *lead = a->lead;
+
+    lay_out(a);
+    tutti_status status = decision_allocate(d, a->group->size, lead->hosts);
+    if (status)
+        return status;
+    d->kind = DECISION_GO;
+    memcpy(d->token, lead->token, sizeof d->token);
+    for (int r = a->group->size - 1; r >= 0; r--) { /* so that the first of a host remains */
+        d->nonces[r] = lead->offers[r].nonce;
+        d->host_of[r] = lead->host_of[r];
+        d->cpu_sharers[r] = count_cpu_sharers(a, r);
+        memcpy(d->sockets[lead->host_of[r]], lead->offers[r].socket_name, LOCAL_NAME_MAX);
+    }
+    for (int i = 0; i < d->interior; i++)
+        d->addresses[i] = lead->offers[i].address;
+    return lead_choose(a, d, ret_culprit);
+}
+
+/* Of all members, so that late ones can be dialed. */
+static void know_addresses(struct agreement *a)
+{
+    struct control *control = a->group->control;
+
+    pthread_mutex_lock(&control->lock);
+    for (int r = 0; r < a->group->size; r++) {
+        control->members[r].address = a->lead->offers[r].address;
+        control->members[r].address_size = address_bytes(&a->lead->offers[r].address);
+    }
+    pthread_mutex_unlock(&control->lock);
+    a->probe_ns = clock_deadline_ms(LATE_MS);
+}
+
+tutti_status lead_decide(struct agreement *a)
+{
+    struct decision *d = calloc(1, sizeof *d);
+    int culprit = -1;
+    tutti_status status = d ? TUTTI_OK : error_set(TUTTI_ERR_NO_MEMORY, "no memory to decide");
+
+    if (!status && a->round == 1)
+        status = read_offers(a, &culprit);
+    if (!status && a->lead->overruled) {
+        free(d);
+        return TUTTI_OK;
+    }
+    if (!status && a->round == 1)
+        status = compare_offers(a, &culprit);
+    if (!status)
+        status = fill_decision(a, d, &culprit);
+    memset(a->lead->has_opened, 0, (size_t)a->group->size * sizeof(bool));
+    memset(a->lead->has_connected, 0, (size_t)a->group->size * sizeof(bool));
+    if (!status)
+        know_addresses(a);
+    if (!status)
+        status = publish(a, d);
+    if (status)
+        status = publish_abort(a, status, culprit);
+    if (d)
+        decision_free(d);
+    free(d);
+    return status;
+}
+
+/* ---- reports ---- */
+
+static tutti_status send_roster(struct agreement *a)
+{
+    size_t capacity = 16, size = (size_t)a->group->size;
+    uint8_t *entry = malloc(CONTROL_MEMBER_MAX);
+
+    for (size_t r = 0; r < size; r++) {
+        capacity += 4096;
+        for (int level = 0; level < PROVIDERS; level++)
+            capacity += a->lead->opened[r].provider_address_size[level];
+    }
+    struct writer w = {.data = malloc(capacity), .capacity = capacity};
+    tutti_status status = TUTTI_OK;
+    if (!entry || !w.data) {
+        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for the roster");
+    } else {
+        write_u32(&w, a->round);
+        for (size_t r = 0; r < size; r++) {
+            struct writer e = {.data = entry, .capacity = CONTROL_MEMBER_MAX};
+
+            report_encode(&e, &a->lead->opened[r]);
+            write_blob(&w, e.data, e.size);
+        }
+        /* Through the same door as everybody's, so that the leader takes its own roster too. */
+        struct control *control = a->group->control;
+        pthread_mutex_lock(&control->lock);
+        control->handlers->roster(control->handler_user, w.data, w.size);
+        pthread_mutex_unlock(&control->lock);
+    }
+    free(entry);
+    free(w.data);
+    return status;
+}
+
+static bool all_of(const bool *has, int size)
+{
+    for (int r = 0; r < size; r++)
+        if (!has[r])
+            return false;
+    return true;
+}
+
+static tutti_status keep(struct leading *lead, const struct report *report)
+{
+    struct report *kept = &lead->opened[report->rank];
+
+    for (int level = 0; level < PROVIDERS; level++)
+        free((void *)kept->provider_address[level]);
+    *kept = *report;
+    memset(kept->provider_address, 0, sizeof kept->provider_address); /* they lie in a frame */
+    for (int level = 0; level < PROVIDERS; level++) {
+        kept->provider_address[level] = report_copy_address(report, level);
+        if (!kept->provider_address[level])
+            return TUTTI_ERR_NO_MEMORY;
+    }
+    return TUTTI_OK;
+}
+
+/* Takes a report of failure: `auto` goes on without its local provider, anything else aborts. */
+static tutti_status take_failure(struct agreement *a, const struct report *report)
+{
+    char message[AGREE_MESSAGE_MAX];
+
+    if (a->choice->is_auto && report->failed_level == LOCAL && !a->lead->refused[LOCAL]) {
+        a->lead->refused[LOCAL] = true;
+        log_line(LOG_WARN, 0, "group %s: going on without shm: rank %d: %s", a->group->name,
+                 report->rank, report->message);
+        return agree_settle(a, OUTCOME_RETRY, TUTTI_OK, -1, report->message);
+    }
+    if (report->status == TUTTI_ERR_PEER_LOST)
+        snprintf(message, sizeof message, "group %s: %.*s", a->group->name,
+                 TEXT_CUT(report->message, 900));
+    else
+        snprintf(message, sizeof message, "group %s: rank %d: %.*s", a->group->name, report->rank,
+                 TEXT_CUT(report->message, 900));
+    return agree_settle(a, OUTCOME_ABORT, report->status, report->rank, message);
+}
+
+/* A member that could not be proven a local peer; when it is the first of its host, nobody can be there. */
+static void leave_alone(struct agreement *a, int rank, const char *why)
+{
+    struct leading *lead = a->lead;
+    bool first = true;
+
+    if (!lead->why_alone[0])
+        snprintf(lead->why_alone, sizeof lead->why_alone, "rank %d: %.*s", rank,
+                 TEXT_CUT(why, 200));
+    if (a->choice->is_auto)
+        log_line(LOG_WARN, 0,
+                 "group %s: going on without memory between rank %d and its host's others: %s",
+                 a->group->name, rank, why);
+    for (int r = 0; r < rank; r++)
+        first &= lead->host_of[r] != lead->host_of[rank];
+    lead->alone[rank] = true;
+    for (int r = rank + 1; first && r < a->group->size; r++)
+        lead->alone[r] |= lead->host_of[r] == lead->host_of[rank];
+}
+
+tutti_status lead_report(struct agreement *a, const struct report *report)
+{
+    struct leading *lead = a->lead;
+    int size = a->group->size;
+
+    if (report->round != a->round || a->outcome.kind)
+        return TUTTI_OK;
+    if (report->status)
+        return take_failure(a, report);
+    if (report->phase == REPORT_CONNECTED) {
+        lead->has_connected[report->rank] = true;
+        return all_of(lead->has_connected, size) ? agree_settle(a, OUTCOME_COMMIT, TUTTI_OK, -1, "")
+                                                 : TUTTI_OK;
+    }
+    if (report->not_local) {
+        leave_alone(a, report->rank, report->message);
+        return agree_settle(a, OUTCOME_RETRY, TUTTI_OK, -1, report->message);
+    }
+    tutti_status status = keep(lead, report);
+    lead->has_opened[report->rank] = true;
+    return !status && all_of(lead->has_opened, size) ? send_roster(a) : status;
+}
+
+tutti_status lead_gone(struct agreement *a, int rank, const char *message)
+{
+    struct report report = {.phase = REPORT_OPENED,
+                            .round = a->round,
+                            .rank = rank,
+                            .status = TUTTI_ERR_PEER_LOST,
+                            .failed_level = -1};
+
+    snprintf(report.message, sizeof report.message, "%s", message);
+    return lead_report(a, &report);
+}

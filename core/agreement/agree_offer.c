@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a member brings to the agreement: its identity, its address, its plugins; or why it cannot
+ * take part. The others wait for an offer of each member, so a member that fails before it has made
+ * its own writes a refusal instead. The first member then writes a decision, since no other member
+ * decides.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agreement/agree.h"
+#include "agreement/agreement.h"
+#include "agreement/settings.h"
+#include "base/cgroup.h"
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "plugin/about.h"
+#include "plugin/host.h"
+#include "plugin/plugin.h"
+
+enum { REFUSE_MS = 500 };
+
+/* Members that agree in this may be local peers: kernel, user, network namespace, TUTTI_HOST. */
+static void describe_host(char ret_key[AGREE_HOST_KEY_MAX])
+{
+    char boot[BOOT_ID_ROOM], space[64] = "";
+    const char *override = getenv("TUTTI_HOST");
+    struct stat info;
+
+    boot_id(boot);
+    if (!stat("/proc/self/ns/net", &info))
+        snprintf(space, sizeof space, "%llu", (unsigned long long)info.st_ino);
+    snprintf(ret_key, AGREE_HOST_KEY_MAX, "%s/%u/%s/%.*s", boot, (unsigned)geteuid(), space,
+             ENVIRONMENT_VALUE_MAX, override ? override : "");
+}
+
+/* Whether the plugin is there, and what it drives. */
+static tutti_status look_at_plugin(const char *name, struct engine_offer *ret_engine,
+                                   struct text *settings)
+{
+    tutti_engine_version version = {.struct_size = sizeof version};
+    const tutti_plugin *plugin;
+    tutti_status status = plugin_find(name, &plugin);
+
+    if (!status)
+        status = environment_check(name);
+    if (!status)
+        plugin_settings(plugin, settings);
+    const tutti_collectives_ops *ops = status ? NULL : plugin_collectives(plugin);
+
+    if (status || !ops || !TUTTI_HAS(ops, engine))
+        return status;
+    const uint64_t errors = error_number();
+    status = ops->engine(&host_bare, host_self_of(name), &version);
+    if (status)
+        return error_since(errors) ? status
+                                   : error_set(status, "%s does not name its engine", name);
+    snprintf(ret_engine->name, sizeof ret_engine->name, "%.*s", (int)sizeof version.name,
+             version.name);
+    ret_engine->major = version.major;
+    ret_engine->minor = version.minor;
+    ret_engine->patch = version.patch;
+    return TUTTI_OK;
+}
+
+tutti_status agree_offer(struct agreement *a, const char *choice_words)
+{
+    struct offer *offer = a->own;
+    const char *names[PROVIDERS];
+    uint8_t bytes[AGREE_OFFER_MAX];
+    struct writer w = {.data = bytes, .capacity = sizeof bytes};
+    char key[AGREE_KEY_MAX];
+    struct text settings;
+
+    backend_candidates(a->choice, names);
+    if (getrandom(&offer->nonce, sizeof offer->nonce, 0) != sizeof offer->nonce)
+        return error_set_errno(TUTTI_ERR_SYSTEM, errno, "no random numbers");
+    offer->size = (uint32_t)a->group->size;
+    offer->address = a->group->control->address;
+    snprintf(offer->backend, sizeof offer->backend, "%s", choice_words);
+    environment_settings(offer->settings);
+    settings = text_after(offer->settings, sizeof offer->settings);
+    describe_host(offer->host_key);
+    offer->cpus = cpu_set_id();
+    offer->refused = a->group->refusal.info.status;
+    snprintf(offer->refusal, sizeof offer->refusal, "%.*s",
+             TEXT_CUT(a->group->refusal.message ? a->group->refusal.message : "", 900));
+    for (int level = 0; level < PROVIDERS; level++)
+        if (*names[level] && look_at_plugin(names[level], &offer->engines[level], &settings))
+            snprintf(offer->reasons[level], sizeof offer->reasons[level], "%.*s",
+                     TEXT_CUT(error_message(), 900));
+    tutti_status status =
+        a->listener < 0 ? local_listen(offer->socket_name, &a->listener) : TUTTI_OK;
+    if (status)
+        return status;
+    offer_encode(&w, offer);
+    agree_key(a, key, "offer/%d", a->group->rank);
+    return agree_set(a, key, bytes, w.size);
+}
+
+static void tell_refusal(const struct bootstrap *bootstrap, const char *group_key,
+                         tutti_status status, const char *message)
+{
+    struct offer offer = {.size = (uint32_t)bootstrap->size, .refused = status};
+    uint8_t bytes[AGREE_OFFER_MAX];
+    struct writer w = {.data = bytes, .capacity = sizeof bytes};
+    char key[AGREE_KEY_MAX];
+
+    if (bootstrap->rank) {
+        offer.address.ss_family = AF_INET; /* nobody dials it */
+        snprintf(offer.refusal, sizeof offer.refusal, "%s", message);
+        snprintf(key, sizeof key, "%s/offer/%d", group_key, bootstrap->rank);
+        offer_encode(&w, &offer);
+    } else {
+        snprintf(key, sizeof key, "%s/decision/1", group_key);
+        decision_encode_abort(&w, status, 0, message);
+    }
+    bootstrap_tell(bootstrap, key, w.data, w.size, REFUSE_MS);
+}
+
+/* Whether this member alone has met the reason; the others find any other reason themselves. */
+static bool is_own(tutti_status status)
+{
+    return status != TUTTI_ERR_TIMEOUT && status != TUTTI_ERR_PEER_LOST &&
+           status != TUTTI_ERR_ABORTED;
+}
+
+/* A world's key is known once the store has told its number; also by a new connection. */
+static bool has_key(struct tutti_group *group)
+{
+    struct bootstrap *bootstrap = &group->bootstrap;
+    tutti_store *fresh;
+
+    if (*group->key || !group_name_key(group))
+        return true;
+    if (bootstrap_connect_again(bootstrap->store, REFUSE_MS, &fresh))
+        return false;
+    tutti_store_unref(bootstrap->store);
+    bootstrap->store = fresh;
+    return !group_name_key(group);
+}
+
+tutti_status agree_refuse(struct tutti_group *group, tutti_status status)
+{
+    struct bootstrap *bootstrap = &group->bootstrap;
+    const int64_t deadline = bootstrap->deadline_ns, soon = clock_deadline_ms(REFUSE_MS);
+    struct kept_error kept = {0};
+    char message[AGREE_MESSAGE_MAX];
+
+    if (!is_own(status) || bootstrap->size < 2 || !bootstrap->store)
+        return status;
+    snprintf(message, sizeof message, "group %s: rank %d cannot take part: %.*s", group->name,
+             bootstrap->rank, TEXT_CUT(error_message(), 800));
+    error_keep(&kept);
+    bootstrap->deadline_ns = deadline < soon ? deadline : soon;
+    if (has_key(group))
+        tell_refusal(bootstrap, group->key, status,
+                     bootstrap->rank && kept.message ? kept.message : message);
+    bootstrap->deadline_ns = deadline;
+    error_forget(&kept);
+    error_restore(status, bootstrap->rank, message);
+    error_where(bootstrap->rank, -1, 0, "init");
+    return status;
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agreement/agree_wire.h"
+
+#include <netinet/in.h>
+#include <stdlib.h>
+
+#include <tutti/version.h>
+
+#include "base/error.h"
+
+enum { FIRST_WITH_VERSION = 4 };
+
+/* family 4 or 6, port, 16 bytes of address */
+static void address_encode(struct writer *w, const struct sockaddr_storage *address)
+{
+    uint8_t bytes[16] = {0};
+    uint16_t port = 0;
+
+    if (address->ss_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+
+        memcpy(bytes, &v4->sin_addr, sizeof v4->sin_addr);
+        port = ntohs(v4->sin_port);
+    } else if (address->ss_family == AF_INET6) {
+        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+
+        memcpy(bytes, &v6->sin6_addr, sizeof v6->sin6_addr);
+        port = ntohs(v6->sin6_port);
+    }
+    write_u8(w, address->ss_family == AF_INET ? 4 : address->ss_family == AF_INET6 ? 6 : 0);
+    write_u16(w, port);
+    write_bytes(w, bytes, sizeof bytes);
+}
+
+static void address_decode(struct reader *r, struct sockaddr_storage *ret_address)
+{
+    uint8_t family = read_u8(r);
+    uint16_t port = read_u16(r);
+    const uint8_t *bytes = read_bytes(r, 16);
+
+    memset(ret_address, 0, sizeof *ret_address);
+    if (!bytes)
+        return;
+    if (family == 4) {
+        struct sockaddr_in *v4 = (struct sockaddr_in *)ret_address;
+
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons(port);
+        memcpy(&v4->sin_addr, bytes, sizeof v4->sin_addr);
+    } else if (family == 6) {
+        struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)ret_address;
+
+        v6->sin6_family = AF_INET6;
+        v6->sin6_port = htons(port);
+        memcpy(&v6->sin6_addr, bytes, sizeof v6->sin6_addr);
+    } else {
+        r->bad = true;
+    }
+}
+
+socklen_t address_bytes(const struct sockaddr_storage *address)
+{
+    return address->ss_family == AF_INET    ? sizeof(struct sockaddr_in)
+           : address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                            : 0;
+}
+
+void offer_encode(struct writer *w, const struct offer *offer)
+{
+    write_u32(w, AGREE_PROTOCOL);
+    write_string(w, tutti_version());
+    write_u64(w, offer->nonce);
+    write_u32(w, offer->size);
+    write_string(w, offer->backend);
+    write_string(w, offer->settings);
+    write_string(w, offer->host_key);
+    write_u64(w, offer->cpus);
+    write_string(w, offer->socket_name);
+    address_encode(w, &offer->address);
+    write_u32(w, (uint32_t)offer->refused);
+    write_string(w, offer->refusal);
+    for (int level = 0; level < CONTROL_PROVIDERS; level++) {
+        const struct engine_offer *engine = &offer->engines[level];
+
+        write_string(w, offer->reasons[level]);
+        write_string(w, engine->name);
+        write_u32(w, engine->major);
+        write_u32(w, engine->minor);
+        write_u32(w, engine->patch);
+    }
+}
+
+bool offer_decode_version(const void *data, size_t size, struct offer_version *ret_version)
+{
+    struct reader r = {.data = data, .size = size};
+
+    *ret_version = (struct offer_version){.protocol = read_u32(&r)};
+    if (ret_version->protocol >= FIRST_WITH_VERSION)
+        read_string(&r, ret_version->text, sizeof ret_version->text);
+    return !r.bad && ret_version->protocol;
+}
+
+bool offer_decode(const void *data, size_t size, struct offer *ret_offer)
+{
+    struct reader r = {.data = data, .size = size};
+    char version[AGREE_VERSION_MAX];
+
+    if (read_u32(&r) != AGREE_PROTOCOL)
+        return false;
+    read_string(&r, version, sizeof version);
+    ret_offer->nonce = read_u64(&r);
+    ret_offer->size = read_u32(&r);
+    read_string(&r, ret_offer->backend, sizeof ret_offer->backend);
+    read_string(&r, ret_offer->settings, sizeof ret_offer->settings);
+    read_string(&r, ret_offer->host_key, sizeof ret_offer->host_key);
+    ret_offer->cpus = read_u64(&r);
+    read_string(&r, ret_offer->socket_name, sizeof ret_offer->socket_name);
+    address_decode(&r, &ret_offer->address);
+    ret_offer->refused = (tutti_status)read_u32(&r);
+    read_string(&r, ret_offer->refusal, sizeof ret_offer->refusal);
+    for (int level = 0; level < CONTROL_PROVIDERS; level++) {
+        struct engine_offer *engine = &ret_offer->engines[level];
+
+        read_string(&r, ret_offer->reasons[level], sizeof ret_offer->reasons[level]);
+        read_string(&r, engine->name, sizeof engine->name);
+        engine->major = read_u32(&r);
+        engine->minor = read_u32(&r);
+        engine->patch = read_u32(&r);
+    }
+    return !r.bad && ret_offer->refused <= 0;
+}
+
+/* Ranks that have children in the control tree of `size` members: 0 .. n-1. */
+static int decision_interior(int size)
+{
+    return (size + CONTROL_TREE_DEGREE - 2) / CONTROL_TREE_DEGREE;
+}
+
+size_t decision_bytes(int size, int hosts)
+{
+    return 256 + AGREE_MESSAGE_MAX + CONTROL_PROVIDERS * (PLUGIN_NAME_MAX + 4) + (size_t)size * 16 +
+           (size_t)hosts * (LOCAL_NAME_MAX + 4) + (size_t)decision_interior(size) * 24;
+}
+
+tutti_status decision_allocate(struct decision *decision, int size, int hosts)
+{
+    decision->size = size;
+    decision->hosts = hosts;
+    decision->interior = decision_interior(size);
+    decision->nonces = calloc((size_t)size, sizeof *decision->nonces);
+    decision->host_of = calloc((size_t)size, sizeof *decision->host_of);
+    decision->cpu_sharers = calloc((size_t)size, sizeof *decision->cpu_sharers);
+    decision->sockets = calloc((size_t)hosts, sizeof *decision->sockets);
+    decision->addresses = calloc((size_t)decision->interior + 1, sizeof *decision->addresses);
+    if (decision->nonces && decision->host_of && decision->cpu_sharers && decision->sockets &&
+        decision->addresses)
+        return TUTTI_OK;
+    decision_free(decision);
+    return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a decision about %d members", size);
+}
+
+void decision_free(struct decision *decision)
+{
+    free(decision->nonces);
+    free(decision->host_of);
+    free(decision->cpu_sharers);
+    free(decision->sockets);
+    free(decision->addresses);
+    decision->nonces = NULL;
+    decision->host_of = NULL;
+    decision->cpu_sharers = NULL;
+    decision->sockets = NULL;
+    decision->addresses = NULL;
+}
+
+void decision_encode_abort(struct writer *w, tutti_status status, int culprit, const char *message)
+{
+    write_u32(w, AGREE_PROTOCOL);
+    write_u8(w, DECISION_ABORT);
+    write_u32(w, (uint32_t)status);
+    write_u32(w, (uint32_t)culprit);
+    write_string(w, message);
+}
+
+void decision_encode(struct writer *w, const struct decision *d)
+{
+    if (d->kind == DECISION_ABORT) {
+        decision_encode_abort(w, d->status, d->culprit, d->message);
+        return;
+    }
+    write_u32(w, AGREE_PROTOCOL);
+    write_u8(w, (uint8_t)d->kind);
+    write_bytes(w, d->token, CONTROL_TOKEN_BYTES);
+    for (int level = 0; level < CONTROL_PROVIDERS; level++)
+        write_string(w, d->provider[level]);
+    write_u32(w, (uint32_t)d->size);
+    write_u32(w, (uint32_t)d->hosts);
+    for (int r = 0; r < d->size; r++) {
+        write_u64(w, d->nonces[r]);
+        write_u32(w, (uint32_t)d->host_of[r]);
+        write_u32(w, (uint32_t)d->cpu_sharers[r]);
+    }
+    for (int h = 0; h < d->hosts; h++)
+        write_string(w, d->sockets[h]);
+    for (int i = 0; i < d->interior; i++)
+        address_encode(w, &d->addresses[i]);
+}
+
+static bool decode_abort(struct reader *r, int size, struct decision *d)
+{
+    d->status = (tutti_status)read_u32(r);
+    d->culprit = (int)read_u32(r);
+    read_string(r, d->message, sizeof d->message);
+    return !r->bad && d->status < 0 && d->culprit >= -1 && d->culprit < size;
+}
+
+bool decision_decode(const void *data, size_t bytes, int size, struct decision *d)
+{
+    struct reader r = {.data = data, .size = bytes};
+
+    memset(d, 0, sizeof *d);
+    const uint32_t protocol = read_u32(&r);
+    d->kind = (enum decision_kind)read_u8(&r);
+    if (d->kind == DECISION_ABORT)
+        return decode_abort(&r, size, d);
+    if (d->kind != DECISION_GO || protocol != AGREE_PROTOCOL)
+        return false;
+    const uint8_t *token = read_bytes(&r, CONTROL_TOKEN_BYTES);
+    if (token)
+        memcpy(d->token, token, CONTROL_TOKEN_BYTES);
+    for (int level = 0; level < CONTROL_PROVIDERS; level++)
+        read_string(&r, d->provider[level], sizeof d->provider[level]);
+    uint32_t members = read_u32(&r), hosts = read_u32(&r);
+    if (r.bad || members != (uint32_t)size || !hosts || hosts > members ||
+        decision_allocate(d, size, (int)hosts))
+        return false;
+    bool good = true;
+    for (int i = 0; i < size; i++) {
+        d->nonces[i] = read_u64(&r);
+        uint32_t host = read_u32(&r), sharers = read_u32(&r);
+        good &= host < hosts && sharers >= 1 && sharers <= members;
+        d->host_of[i] = (int)host;
+        d->cpu_sharers[i] = (int)sharers;
+    }
+    for (int h = 0; h < d->hosts; h++)
+        read_string(&r, d->sockets[h], LOCAL_NAME_MAX);
+    for (int i = 0; i < d->interior; i++)
+        address_decode(&r, &d->addresses[i]);
+    if (good && !r.bad)
+        return true;
+    decision_free(d);
+    return false;
+}
+
+enum {
+    REPORT_NUMBERS = 1 + 3 * 4 + 2 + 4 + 19, /* with the listener's address */
+    REPORT_BYTES_MAX = REPORT_NUMBERS + 4 + AGREE_MESSAGE_MAX + 4 + CONTROL_HOST_MAX +
+                       CONTROL_PROVIDERS * (4 + CONTROL_PROVIDER_ADDRESS_MAX)
+};
+_Static_assert(4 + REPORT_BYTES_MAX <= CONTROL_MEMBER_MAX,
+               "a roster of the longest reports travels");
+
+void report_encode(struct writer *w, const struct report *report)
+{
+    write_u8(w, (uint8_t)report->phase);
+    write_u32(w, report->round);
+    write_u32(w, (uint32_t)report->rank);
+    write_u32(w, (uint32_t)report->status);
+    write_u8(w, report->not_local);
+    write_u8(w, (uint8_t)(report->failed_level + 1));
+    write_string(w, report->message);
+    write_string(w, report->host);
+    write_u32(w, (uint32_t)report->pid);
+    address_encode(w, &report->address);
+    for (int level = 0; level < CONTROL_PROVIDERS; level++)
+        write_blob(w, report->provider_address[level], report->provider_address_size[level]);
+}
+
+static bool addresses_fit(const struct report *report)
+{
+    for (int level = 0; level < CONTROL_PROVIDERS; level++)
+        if (report->provider_address_size[level] > CONTROL_PROVIDER_ADDRESS_MAX)
+            return false;
+    return true;
+}
+
+bool report_decode(const void *data, size_t bytes, int size, struct report *ret_report)
+{
+    struct reader r = {.data = data, .size = bytes};
+
+    ret_report->phase = (enum report_phase)read_u8(&r);
+    ret_report->round = read_u32(&r);
+    ret_report->rank = (int)read_u32(&r);
+    ret_report->status = (tutti_status)read_u32(&r);
+    ret_report->not_local = read_u8(&r) != 0;
+    ret_report->failed_level = (int)read_u8(&r) - 1;
+    read_string(&r, ret_report->message, sizeof ret_report->message);
+    read_string(&r, ret_report->host, sizeof ret_report->host);
+    ret_report->pid = (int32_t)read_u32(&r);
+    address_decode(&r, &ret_report->address);
+    for (int level = 0; level < CONTROL_PROVIDERS; level++)
+        ret_report->provider_address[level] =
+            read_blob(&r, &ret_report->provider_address_size[level]);
+    return !r.bad && ret_report->rank >= 0 && ret_report->rank < size && ret_report->status <= 0 &&
+           ret_report->failed_level < CONTROL_PROVIDERS && addresses_fit(ret_report);
+}
+
+uint8_t *report_copy_address(const struct report *report, int level)
+{
+    const size_t bytes = report->provider_address_size[level];
+    uint8_t *copy = malloc(bytes + 1);
+
+    if (!copy)
+        error_set(TUTTI_ERR_NO_MEMORY, "no memory for the roster");
+    else if (bytes)
+        memcpy(copy, report->provider_address[level], bytes);
+    return copy;
+}
+
+void outcome_encode(struct writer *w, const struct outcome *outcome)
+{
+    write_u8(w, (uint8_t)outcome->kind);
+    write_u32(w, outcome->round);
+    write_u32(w, (uint32_t)outcome->status);
+    write_u32(w, (uint32_t)outcome->culprit);
+    write_string(w, outcome->message);
+}
+
+bool outcome_decode(const void *data, size_t bytes, int size, struct outcome *ret_outcome)
+{
+    struct reader r = {.data = data, .size = bytes};
+
+    ret_outcome->kind = (enum outcome_kind)read_u8(&r);
+    ret_outcome->round = read_u32(&r);
+    ret_outcome->status = (tutti_status)read_u32(&r);
+    ret_outcome->culprit = (int)read_u32(&r);
+    read_string(&r, ret_outcome->message, sizeof ret_outcome->message);
+    return !r.bad && ret_outcome->kind >= OUTCOME_COMMIT && ret_outcome->kind <= OUTCOME_ABORT &&
+           (ret_outcome->kind != OUTCOME_ABORT || ret_outcome->status < 0) &&
+           ret_outcome->culprit >= -1 && ret_outcome->culprit < size;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asking a launcher by a plugin.
+ *
+ * TUTTI_BOOTSTRAP names the plugin, else the backend does, else the launchers' variables do.
+ * tutti's own plugins and plugins that are already open declare such variables, so no other file is
+ * opened. The environment is believed before the plugin: a process that the plugin finds alone
+ * while a variable says otherwise is refused. Rank 0 serves a store and broadcasts its address
+ * through the plugin, or the reason why there is none, so no rank waits for a store that never
+ * comes. From then on everything is as with a store that the caller gives.
+ */
+#include "bootstrap/launcher.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tutti/plugin_engine.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "bootstrap/address.h"
+#include "bootstrap/bootstrap.h"
+#include "bootstrap/identity.h"
+#include "plugin/about.h"
+#include "plugin/backend.h"
+#include "plugin/host.h"
+#include "plugin/plugin.h"
+#include "store/store.h"
+
+enum {
+    MESSAGE_MAX = 512, /* from rank 0: where its store is, or why there is none */
+    HOST_MAX = 256,
+    REFUSED_MS = 1000 /* a server that was there before its address came refuses no longer */
+};
+
+struct asking {
+    const tutti_plugin *plugin;
+    const char *name; /* the plugin's */
+    const tutti_bootstrap_ops *ops;
+    tutti_bootstrap *bootstrap;
+    tutti_identity identity;
+    int64_t deadline_ns;
+};
+
+static const char *variable_of_process(const char *name, void *user)
+{
+    (void)user;
+    return getenv(name);
+}
+
+static bool is_set(const char *variable)
+{
+    const char *value = getenv(variable);
+
+    return value && *value;
+}
+
+static bool are_told(const tutti_init_options *options)
+{
+    const bool url = options->init_url && strcmp(options->init_url, "env://") != 0;
+
+    return options->rank || options->world_size || options->store || url || is_set("RANK") ||
+           is_set("WORLD_SIZE");
+}
+
+/* ---- which plugin ---- */
+
+static const tutti_bootstrap_ops *ops_of(const tutti_plugin *plugin)
+{
+    const tutti_provider *provider = plugin_provider(plugin, TUTTI_PROVIDER_BOOTSTRAP);
+
+    return provider ? provider->ops : NULL;
+}
+
+static tutti_status choose_named(struct asking *a, const char *name)
+{
+    const tutti_plugin *plugin;
+    tutti_status status = plugin_find(name, &plugin);
+
+    if (status)
+        return error_prefix("TUTTI_BOOTSTRAP=%.*s", TEXT_CUT(name, 32));
+    a->ops = ops_of(plugin);
+    a->plugin = plugin;
+    a->name = plugin->name;
+    if (!a->ops)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "TUTTI_BOOTSTRAP=%.*s: this plugin cannot ask any launcher",
+                         TEXT_CUT(name, 32));
+    if (a->ops->detect(&host_bare, host_self_of(a->name)) != 1)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "TUTTI_BOOTSTRAP=%.*s: no launcher that it knows started this process",
+                         TEXT_CUT(name, 32));
+    return TUTTI_OK;
+}
+
+/* Takes the plugin if it knows the launcher of this process. */
+static bool take(struct asking *a, const char *name)
+{
+    const tutti_plugin *plugin;
+    const tutti_bootstrap_ops *ops = plugin_find(name, &plugin) ? NULL : ops_of(plugin);
+
+    if (!ops || ops->detect(&host_bare, host_self_of(plugin->name)) != 1)
+        return false;
+    a->ops = ops;
+    a->plugin = plugin;
+    a->name = plugin->name;
+    return true;
+}
+
+static tutti_status choose_by_variable(struct asking *a)
+{
+    struct plugin_launcher known;
+
+    for (size_t i = 0; plugin_launcher(i, &known); i++) {
+        const tutti_plugin *plugin;
+
+        if (!is_set(known.variable))
+            continue;
+        if (plugin_find(known.plugin, &plugin)) {
+            error_prefix("%s=%.*s says that %s started this process, and the plugin %s, which "
+                         "would ask it, cannot be used (set RANK and WORLD_SIZE to run without it)",
+                         known.variable, TEXT_CUT(getenv(known.variable), 32), known.launcher,
+                         known.plugin);
+            return TUTTI_ERR_PLUGIN;
+        }
+        if (take(a, known.plugin))
+            return TUTTI_OK;
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status choose(struct asking *a, const tutti_init_options *options)
+{
+    const char *named = getenv("TUTTI_BOOTSTRAP");
+    struct backend_choice choice;
+
+    if (named && *named)
+        return choose_named(a, named);
+    tutti_status status = backend_resolve(options->backend, &choice);
+    if (status)
+        return status;
+    if (!choice.is_auto && (take(a, choice.local) || take(a, choice.remote)))
+        return TUTTI_OK;
+    return choose_by_variable(a);
+}
+
+/* ---- what it says ---- */
+
+static tutti_status check_identity(const struct asking *a)
+{
+    const tutti_identity *id = &a->identity;
+    const char *evidence = identity_evidence(variable_of_process, NULL);
+
+    if (id->size < 1 || id->rank < 0 || id->rank >= id->size || !memchr(id->job, 0, sizeof id->job))
+        return error_set(TUTTI_ERR_PLUGIN,
+                         "%s says that this process is rank %d of %d; a rank must be at least 0 "
+                         "and below the size",
+                         a->name, id->rank, id->size);
+    if (id->size == 1 && evidence)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "%s says that this process is alone, but %s=%.*s that it is one of "
+                         "several: the launcher and the library that %s uses do not match",
+                         a->name, evidence, TEXT_CUT(getenv(evidence), 64), a->name);
+    return TUTTI_OK;
+}
+
+/* The address at which others reach this process: the user's, loopback for a single host, else that
+ * of the default route. */
+static void own_address(const tutti_identity *id, char ret_address[HOST_MAX])
+{
+    const char *given = getenv("MASTER_ADDR");
+
+    if (given && *given)
+        snprintf(ret_address, HOST_MAX, "%s", given);
+    else if (id->local_size == id->size)
+        snprintf(ret_address, HOST_MAX, "127.0.0.1");
+    else
+        address_of_host(ret_address);
+}
+
+/* Rank 0: "HOST PORT", or "!" and why there is none. */
+static void serve(const struct asking *a, struct launcher *launcher, char ret_message[MESSAGE_MAX])
+{
+    char address[HOST_MAX];
+
+    own_address(&a->identity, address);
+    if (tutti_store_server_start(address, 0, &launcher->server))
+        snprintf(ret_message, MESSAGE_MAX, "!rank 0 cannot serve the store: %.*s",
+                 TEXT_CUT(error_message(), 400));
+    else
+        snprintf(ret_message, MESSAGE_MAX, "%s %u", address,
+                 tutti_store_server_port(launcher->server));
+}
+
+/* Its server was there before its address came: where nobody serves, rank 0 has ended. */
+static tutti_status open_store(const struct asking *a, const char *address, unsigned port,
+                               tutti_store **ret_store)
+{
+    char keeper[BOOTSTRAP_KEEPER_MAX];
+
+    bootstrap_name_keeper(address, port, keeper);
+    for (;;) {
+        const int left = clock_left_ms(a->deadline_ns, INT32_MAX);
+        const int ms = left > REFUSED_MS ? REFUSED_MS : left;
+        const tutti_status status =
+            store_open_member(address, (uint16_t)port, keeper, ms ? ms : 1, ret_store);
+
+        if (status != TUTTI_ERR_TIMEOUT || ms == left)
+            return status;
+    }
+}
+
+static tutti_status meet(struct asking *a, struct launcher *launcher)
+{
+    char message[MESSAGE_MAX] = "", address[HOST_MAX];
+    unsigned port;
+
+    if (a->identity.rank == 0)
+        serve(a, launcher, message);
+    tutti_status status = a->ops->broadcast(a->bootstrap, message, sizeof message, a->deadline_ns);
+    if (status)
+        return status;
+    message[sizeof message - 1] = 0;
+    if (*message == '!')
+        return error_set(TUTTI_ERR_STORE, "%s", message + 1);
+    _Static_assert(HOST_MAX == 256, "the width below");
+    if (sscanf(message, "%255s %u", address, &port) != 2 || !port || port > UINT16_MAX)
+        return error_set(TUTTI_ERR_PLUGIN, "rank 0 sent an invalid store address");
+    status = open_store(a, address, port, &launcher->store);
+    snprintf(launcher->host, sizeof launcher->host, "%s", address);
+    launcher->port = (uint16_t)port;
+    if (!status)
+        snprintf(launcher->source, sizeof launcher->source,
+                 "rank and size from %s, store tcp://%.80s:%u%s", a->name, address, port,
+                 launcher->server ? " (served here)" : "");
+    return status;
+}
+
+static tutti_status ask(struct asking *a, tutti_init_options *options, struct launcher *launcher)
+{
+    const bool where = is_set("TUTTI_STORE") || (is_set("MASTER_ADDR") && is_set("MASTER_PORT"));
+
+    a->identity = (tutti_identity){
+        .struct_size = sizeof a->identity, .rank = -1, .local_rank = -1, .local_size = -1};
+    error_set(TUTTI_ERR_PLUGIN, "%s gives no rank and size for this process", a->name);
+    tutti_status status = a->ops->open(&host_bare, host_self_of(a->name), a->deadline_ns,
+                                       &a->identity, &a->bootstrap);
+    if (status)
+        return status;
+    plugin_started(a->plugin, TUTTI_PROVIDER_BOOTSTRAP);
+    status = check_identity(a);
+    if (!status && !where)
+        status = meet(a, launcher);
+    a->ops->close(a->bootstrap);
+    if (status)
+        return status;
+    options->rank = a->identity.rank;
+    options->world_size = a->identity.size;
+    options->store = launcher->store;
+    if (launcher->store) /* with it an address of the environment is no place to meet */
+        options->init_url = NULL;
+    memcpy(launcher->job, a->identity.job, sizeof launcher->job);
+    if (!options->run_id && !is_set("TUTTI_RUN_ID") && *launcher->job)
+        options->run_id = launcher->job;
+    return TUTTI_OK;
+}
+
+tutti_status launcher_ask(tutti_init_options *options, int64_t deadline_ns,
+                          struct launcher *ret_launcher)
+{
+    struct asking asking = {.deadline_ns = deadline_ns};
+
+    *ret_launcher = (struct launcher){.store = NULL};
+    if (are_told(options))
+        return TUTTI_OK;
+    tutti_status status = choose(&asking, options);
+    if (status || !asking.ops)
+        return status;
+    snprintf(ret_launcher->name, sizeof ret_launcher->name, "%s", asking.name);
+    status = ask(&asking, options, ret_launcher);
+    if (!status)
+        return TUTTI_OK;
+    launcher_release(ret_launcher);
+    if (status == TUTTI_ERR_PEER_LOST) { /* the same on all members that miss it */
+        error_where(asking.identity.rank, 0, 0, NULL);
+        return status;
+    }
+    return error_prefix("asking the launcher with the plugin %s", asking.name);
+}
+
+void launcher_release(struct launcher *launcher)
+{
+    tutti_store_unref(launcher->store);
+    tutti_store_server_stop(launcher->server);
+    launcher->store = NULL;
+    launcher->server = NULL;
+}

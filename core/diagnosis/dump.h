@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Dumps of the recorder: what every group of a context has called, what is unfinished and what it
+ * waits for, as one JSON document in one file. docs/formats.md describes it; `tutti trace analyze`
+ * reads the files of all ranks.
+ *
+ * A dump is made on request (tutti_recorder_dump()) and, where TUTTI_DUMP_DIR names a folder, on
+ * SIGUSR2 and when a group has failed (dump_watch.c). Nothing of this is on the way of a call.
+ */
+#ifndef TUTTI_DIAGNOSIS_DUMP_H
+#define TUTTI_DIAGNOSIS_DUMP_H
+
+#include "group/group.h"
+
+/* ---- dump.c ---- */
+
+/* The document; with the progress lock of the context's engine held. `cause` is "request", "signal" or "error".
+ * NULL: no memory. The caller frees it. */
+char *dump_text(const struct tutti_context *context, const char *cause);
+/* The document of a context whose progress lock another thread keeps: its name, no groups. */
+char *dump_text_busy(const struct tutti_context *context, const char *cause);
+/* The name of a context's file; under the progress lock, `busy`: without. */
+void dump_name(const struct tutti_context *context, bool busy, char *ret_name, size_t capacity);
+
+/* ---- dump_file.c ---- */
+
+/* Writes FOLDER/NAME, the folder made if need be: under another name, renamed when it is whole.
+ * TUTTI_ERR_SYSTEM with a message; nothing is left behind then. */
+tutti_status dump_write(const char *folder, const char *name, const char *text);
+/* The same from a thread of its own that is waited for at most `ms`: a folder may be on a host that
+ * does not answer. Takes `text` over. TUTTI_ERR_TIMEOUT: it goes on writing. */
+tutti_status dump_write_within(const char *folder, const char *name, char *text, int64_t ms);
+
+/* ---- dump_watch.c ---- */
+
+/* From tutti_init(): begins to watch for SIGUSR2 and failures when TUTTI_DUMP_DIR is set. */
+void dump_watch_start(void);
+/* At the process's end: dumps what failed unnoticed, and stops. */
+void dump_watch_stop(void);
+/* In a forked child: the thread is its parent's. */
+void dump_watch_forget(void);
+/* The group has a verdict: its dump, once; under the progress lock. */
+void dump_failure(struct tutti_group *group);
+
+#endif

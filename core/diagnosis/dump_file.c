@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes a dump to a file. The text goes to a temporary file that is renamed when it is whole, so a reader
+ * never sees half a dump, and an old file or link of the name is replaced, never written through.
+ *
+ * A folder on a network may hang, and a process that ends must not wait for it. dump_write_within() therefore
+ * writes on a thread and gives up at its deadline; the thread and its caller share the memory, and the last of
+ * them frees it.
+ */
+#include "base/text.h"
+#include "diagnosis/dump.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/thread.h"
+
+/* Another's file of that name is never written through: what stands there goes first. */
+static int open_new(const char *path)
+{
+    if (unlink(path) && errno != ENOENT)
+        return -1;
+    return open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+}
+
+static bool write_all(int fd, const char *text, size_t size)
+{
+    while (size) {
+        ssize_t put = write(fd, text, size);
+
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return false;
+        text += put;
+        size -= (size_t)put;
+    }
+    return true;
+}
+
+tutti_status dump_write(const char *folder, const char *name, const char *text)
+{
+    char path[PATH_MAX], temporary[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    int m = snprintf(temporary, sizeof temporary, "%s/.%s.part", folder, name);
+
+    if (n < 0 || m < 0 || (size_t)n >= sizeof path || (size_t)m >= sizeof temporary)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the folder's name is too long: %.*s…",
+                         TEXT_CUT(folder, 80));
+    if (mkdir(folder, 0777) && errno != EEXIST)
+        return error_set_errno(TUTTI_ERR_SYSTEM, errno, "cannot make the folder %s", folder);
+    int fd = open_new(temporary);
+    if (fd < 0)
+        return error_set_errno(TUTTI_ERR_SYSTEM, errno, "cannot make a file in %s", folder);
+    bool whole = write_all(fd, text, strlen(text));
+    int error = errno;
+    if (close(fd) && whole) { /* where a network's file system tells of a full disk */
+        whole = false;
+        error = errno;
+    }
+    if (whole && rename(temporary, path) == 0)
+        return TUTTI_OK;
+    if (whole)
+        error = errno;
+    (void)unlink(temporary);
+    return error_set_errno(TUTTI_ERR_SYSTEM, error, "cannot write %s", path);
+}
+
+/* ---- under a deadline ---- */
+
+struct writing {
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    int users; /* the thread, and its waiting caller */
+    bool done;
+    tutti_status status;
+    struct kept_error error;
+    char *folder, *name, *text;
+};
+
+static void release(struct writing *w)
+{
+    pthread_mutex_lock(&w->lock);
+    bool last = --w->users == 0;
+    pthread_mutex_unlock(&w->lock);
+    if (!last)
+        return;
+    error_forget(&w->error);
+    pthread_cond_destroy(&w->ended);
+    pthread_mutex_destroy(&w->lock);
+    free(w->folder);
+    free(w->name);
+    free(w->text);
+    free(w);
+}
+
+static void *write_it(void *argument)
+{
+    struct writing *w = argument;
+    tutti_status status = dump_write(w->folder, w->name, w->text);
+
+    pthread_mutex_lock(&w->lock);
+    w->status = status;
+    if (status)
+        error_keep(&w->error);
+    w->done = true;
+    pthread_cond_signal(&w->ended);
+    pthread_mutex_unlock(&w->lock);
+    release(w);
+    return NULL;
+}
+
+static struct writing *writing_new(const char *folder, const char *name)
+{
+    struct writing *w = calloc(1, sizeof *w);
+
+    if (!w)
+        return NULL;
+    thread_condition_init(&w->ended);
+    pthread_mutex_init(&w->lock, NULL);
+    w->users = 1;
+    w->folder = strdup(folder);
+    w->name = strdup(name);
+    return w;
+}
+
+/* Once it is done, or the deadline has come. */
+static tutti_status await(struct writing *w, int64_t ms)
+{
+    int64_t at = clock_deadline_ms(ms);
+    tutti_status status;
+
+    pthread_mutex_lock(&w->lock);
+    while (!w->done && thread_condition_wait(&w->ended, &w->lock, at))
+        ;
+    if (!w->done)
+        status = error_set(TUTTI_ERR_TIMEOUT, "%s takes longer than %lld ms; still writing %s",
+                           w->folder, (long long)ms, w->name);
+    else
+        status = w->status ? error_give(w->status, &w->error) : TUTTI_OK;
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}
+
+tutti_status dump_write_within(const char *folder, const char *name, char *text, int64_t ms)
+{
+    struct writing *w = writing_new(folder, name);
+    pthread_t thread;
+    tutti_status status;
+
+    if (!w || !w->folder || !w->name) {
+        if (w)
+            release(w);
+        free(text);
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for writing a dump");
+    }
+    w->text = text;
+    w->users = 2;
+    if (thread_start(&thread, "tutti-dump", write_it, w)) {
+        w->users = 1;
+        status = dump_write(folder, name, text);
+    } else {
+        pthread_detach(thread);
+        status = await(w, ms);
+    }
+    release(w);
+    return status;
+}

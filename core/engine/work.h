@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The handle of an operation that was started without waiting. It has two references: the
+ * caller's, dropped by tutti_work_free(), and the operation's, dropped when it is complete.
+ */
+#ifndef TUTTI_ENGINE_WORK_H
+#define TUTTI_ENGINE_WORK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tutti/work.h>
+
+#include "base/error.h"
+#include "engine/engine.h"
+
+struct tutti_work {
+    struct progress_engine *engine;
+    struct operation_state *state; /* inside what `release` frees */
+    void (*release)(struct tutti_work *work);
+    /* Withdraws the operation, under the progress lock, or says why not; NULL: it cannot be. */
+    tutti_status (*cancel)(struct tutti_work *work);
+    _Atomic uint32_t references;
+    uint32_t fork_generation;
+    _Atomic bool watched;
+    /* Under the engine's lock. */
+    bool due; /* in the engine's queue of callbacks */
+    bool fn_ran;
+    bool held; /* complete, but an engine may still use its tensors */
+    bool has_release;
+    tutti_work_fn fn;
+    void *user;
+    tutti_release_fn on_release; /* NULL: there is none, or it was called */
+    void *release_user;
+    struct tutti_work *next_due;
+    int32_t source; /* of a completed receive, else -1 */
+    uint64_t bytes;
+    /* NULL, or where the caller of a batch wants these of its part; written when it ended well. */
+    int32_t *ret_source;
+    uint64_t *ret_bytes;
+    uint64_t sequence;          /* of a collective, else 0 */
+    struct tutti_work *part_of; /* the work of a batch, complete when its last part is; or NULL */
+    uint32_t parts;             /* of a batch: not complete; under the progress lock */
+    tutti_status part_status;   /* of a batch: of the first part that failed */
+    struct kept_error error;
+};
+
+/* Between the files of work/. */
+void work_completed(struct tutti_work *work);
+void work_run_callback(struct tutti_work *work);
+
+/* Holds back the release of a work before it is complete, with a reference, until work_let_go(): an
+ * engine may not be able to let go of the tensors of a call that fails. */
+void work_hold(struct tutti_work *work);
+void work_let_go(struct tutti_work *work);
+
+/* Notes in the work of a batch, under the progress lock, that a part has failed with the thread's
+ * error. */
+void work_part_failed(struct tutti_work *whole, tutti_status status);
+/* One part less is to be waited for; completes the work with the last. */
+void work_part_ended(struct tutti_work *whole, tutti_status status);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One call of a group: what it is, how far it has come, and the plan that calls like it share. */
+#ifndef TUTTI_GROUP_CALL_H
+#define TUTTI_GROUP_CALL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tutti/plugin.h>
+#include <tutti/recorder.h>
+
+#include "base/call.h"
+#include "base/chain.h"
+#include "base/error.h"
+#include "dispatch/dispatch.h"
+#include "engine/engine.h"
+#include "engine/work.h"
+#include "p2p/p2p.h"
+#include "schedule/runner.h"
+#include "schedule/schedule.h"
+
+struct tutti_group;
+
+/* One collective or message in flight. */
+enum call_kind { CALL_COLLECTIVE, CALL_SEND, CALL_RECV };
+
+/* How far a call has come. A collective has begun when it is announced, or its schedule is running. A call
+ * fails when an error was proposed: the verdict completes it, and nothing moves it until then. */
+enum call_stage {
+    CALL_QUEUED = 0,
+    CALL_BEGUN = 1,
+    CALL_FAILING = 2,
+    CALL_BEGUN_AND_FAILING = CALL_BEGUN | CALL_FAILING
+};
+
+struct packed;
+struct plan_entry;
+
+struct call {
+    struct operation_state state; /* first: what the engine knows */
+    struct tutti_group *group;
+    struct call *next, *prev;
+    enum call_kind kind;
+    enum call_stage stage; /* changed by call_begins() and call_fails() */
+    int64_t timeout_ms;
+    int64_t deadline_ns; /* 0: the clock has not been asked yet */
+    int64_t since_ns;    /* when it was first looked at; with deadline_ns */
+    bool warned;         /* that it waits for long; with deadline_ns */
+    uint64_t record;     /* number in the recorder */
+
+    /* set by wrappers_begin() */
+    bool wrapped; /* a wrapper has seen it begin and not end */
+    uint64_t number;
+    int64_t begun_ns;
+    int64_t hold_until_ns; /* a wrapper holds it back until then */
+
+    /* collectives */
+    struct announce announce;
+    struct plan_entry *plan;
+    struct blocks in, out;
+    struct chain memory;  /* tables of blocks and the like, freed when the call completes */
+    struct reduce_op *op; /* a user's reduction, a reference; NULL: none, or built in */
+    uint64_t bytes;       /* of the vector, or of each block */
+
+    /* Copies of its tensors that are not C-contiguous; unpacked and freed before it is complete. */
+    struct packed *packed;
+
+    struct kept_error error; /* blocking: for the thread that waits */
+
+    /* messages */
+    struct p2p_op message;
+    uint64_t tag;
+    int32_t peer;
+};
+
+/* A call that was made without waiting. */
+struct async_call {
+    struct call call;
+    struct tutti_work work;
+    struct async_call *next, *prev; /* in the group's list of those handed out, or of free ones */
+    bool orphan;                    /* the group is gone, the handle is not */
+};
+
+/* A plan with all that its calls share. */
+struct plan_entry {
+    struct plan_entry *next; /* in its bucket */
+    int route;               /* by which of the group's routes */
+    struct call_fields fields;
+    struct call_sizes sizes; /* uneven: in the entry's own memory */
+    uint32_t users;          /* calls that are queued or running */
+    uint64_t mapped_bytes;   /* that one call writes to mapped memory */
+    struct plan plan;
+    /* The recorder's entry of each call, without number and bytes, and the engine's description,
+     * without number and memory. */
+    tutti_record record;
+    tutti_collective engine;
+    struct schedule schedule;
+    struct kernels kernels;
+};
+
+struct call_list {
+    struct call *first, *last;
+};
+
+static inline bool call_is_begun(const struct call *call)
+{
+    return call->stage & CALL_BEGUN;
+}
+
+static inline bool call_is_failing(const struct call *call)
+{
+    return call->stage & CALL_FAILING;
+}
+
+static inline void call_begins(struct call *call)
+{
+    call->stage |= CALL_BEGUN;
+}
+
+static inline void call_fails(struct call *call)
+{
+    call->stage |= CALL_FAILING;
+}
+
+static inline void call_list_append(struct call_list *list, struct call *call)
+{
+    call->next = NULL;
+    call->prev = list->last;
+    *(list->last ? &list->last->next : &list->first) = call;
+    list->last = call;
+}
+
+static inline void call_list_remove(struct call_list *list, struct call *call)
+{
+    *(call->prev ? &call->prev->next : &list->first) = call->next;
+    *(call->next ? &call->next->prev : &list->last) = call->prev;
+}
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of this process's contexts. */
+#ifndef TUTTI_GROUP_CONTEXTS_H
+#define TUTTI_GROUP_CONTEXTS_H
+
+#include "group/group.h"
+
+/* Numbers it, too. */
+void contexts_add(tutti_context *context);
+void contexts_remove(tutti_context *context);
+/* Calls fn for each context of this process, which stays until fn returns. */
+void contexts_each(void (*fn)(tutti_context *context, void *user), void *user);
+/* In a forked child: they are its parent's. */
+void contexts_forget(void);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the members of a group reach each other: by which backends, which way each call goes. */
+#ifndef TUTTI_GROUP_WAYS_H
+#define TUTTI_GROUP_WAYS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tutti/plugin.h>
+
+#include "dispatch/dispatch.h"
+#include "p2p/p2p.h"
+#include "plugin/backend.h"
+#include "plugin/host.h"
+#include "schedule/mapped.h"
+
+struct native;
+struct wrappers;
+
+/* Backends by their numbers in the choice: inside a host, between hosts, those that rules name; beside
+ * them whole operations of an engine. */
+enum {
+    LOCAL = BACKEND_LOCAL,
+    REMOTE = BACKEND_REMOTE,
+    TRANSPORTS = BACKEND_NAMES_MAX,
+    NATIVE = TRANSPORTS,
+    PROVIDERS
+};
+
+/* A transport that is open for a group. */
+struct endpoint {
+    struct host_user user;
+    const tutti_transport_ops *ops; /* NULL: this level is not used */
+    const tutti_cost *cost;         /* of its messages */
+    tutti_endpoint *endpoint;
+    tutti_endpoint *inmost; /* the plugin's own, behind wrappers */
+    unsigned index;         /* in the p2p engine */
+    int32_t wait_fd;        /* -1: none */
+};
+
+/* The ways to members by one backend. The arrays are NULL where rules lead nowhere by it. */
+struct link {
+    tutti_peer **peers;      /* [size] */
+    struct p2p_path **paths; /* [size] */
+};
+
+/* How a rule's calls reach all members: a space of messages of its own beside the group's, in the same
+ * engine. Number 0 is the group's own way: its peers, paths, p2p and facts stand in the group. */
+struct route {
+    struct backend_way way;
+    struct p2p_group *p2p;
+    struct group_facts facts;
+    char composed[2 * (PLUGIN_NAME_MAX + 1)]; /* "shm+tcp": the carriers of composed calls */
+};
+
+/* The ways of calls that rules take. Fixed when the group is made; routes.c. */
+struct routes {
+    struct route each[BACKEND_RULES_MAX + 1]; /* from 1 */
+    int count;                                /* the group's own included */
+    int of_rule[BACKEND_RULES_MAX];
+    const struct backend_rule *message_rule; /* NULL: messages go the group's own way */
+    struct link links[TRANSPORTS];
+};
+
+/* A member, and the group's own way to it. */
+struct member {
+    uint8_t level;        /* LOCAL or REMOTE: through which endpoint */
+    bool gone;            /* left in order, and its path was ended */
+    int64_t suspected_ns; /* when a connection ended without a reason yet; 0: never */
+    char *suspicion;      /* what its provider said of that; NULL: nothing */
+    uint64_t arrived;     /* of it, when it was looked at last */
+    bool link_lost;       /* suspected, since the network to it does not answer */
+    tutti_peer *peer;     /* NULL: this one itself */
+    struct p2p_path *path;
+};
+
+/* Fixed when the group is made, but for what becomes of members; under the progress lock. */
+struct group_ways {
+    struct wrappers *wrappers; /* the world's; NULL: none */
+    tutti_wrapped_group wrapped;
+    struct member *members; /* [size] */
+    bool any_suspect;       /* of the members */
+    struct endpoint endpoints[TRANSPORTS];
+    struct native *native; /* NULL: no engine does whole operations */
+    struct p2p_engine *p2p_engine;
+    struct p2p_group *p2p; /* NULL: one member */
+    struct routes routes;
+    int map_level; /* whose memory the local peers map, if its backend maps any */
+    tutti_map *map;
+    struct mapped mapped;
+    bool has_mapped;
+    struct group_facts facts;
+};
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of a plugin's descriptor besides its providers, with the defaults of those that are
+ * missing. */
+#ifndef TUTTI_PLUGIN_ABOUT_H
+#define TUTTI_PLUGIN_ABOUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tutti/plugin.h>
+#include <tutti/status.h>
+
+#include "base/text.h"
+
+/* The cost of the transport's messages; that of TCP if the plugin has no transport. Static, or the
+ * plugin's. */
+const tutti_cost *plugin_cost(const tutti_plugin *plugin);
+/* The same of a transport that does not say it, from its TUTTI_CAP_…. */
+const tutti_cost *plugin_usual_cost(uint64_t capabilities);
+
+/* The variables that reveal a launcher, and the plugin that can ask it. */
+struct plugin_launcher {
+    const char *variable, *launcher, *plugin;
+};
+/* Number `i` of those of tutti's own plugins, and then of those that are open; false: there is none. */
+bool plugin_launcher(size_t i, struct plugin_launcher *ret_launcher);
+
+/* The settings of a plugin in use that must be the same on all members: options, and a cost other
+ * than the default, each "NAME=VALUE\n". None for tutti's own plugins. */
+void plugin_settings(const tutti_plugin *plugin, struct text *settings);
+
+/* PLUGIN with a message where a descriptor says what cannot be. */
+tutti_status plugin_check_about(const tutti_plugin *plugin);
+
+#endif

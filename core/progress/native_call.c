@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "progress/native_call.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "progress/announced.h"
+#include "progress/progress.h"
+#include "provider/native.h"
+
+enum {
+    ANNOUNCE_AFTER_NS = 1000000,
+    /* A member that asks its neighbours before it begins waits so long for their answers. A
+     * neighbour that has called and does not ask itself may not hear: it may be in a blocking call
+     * of the engine, or outside of tutti. */
+    ANSWERS_WITHIN_NS = 200000000,
+    LOST_WAITS_MS = 6000 /* for whom: a host that vanished is found after 5 s */
+};
+
+static bool is_native(const struct call *call)
+{
+    return call && call->kind == CALL_COLLECTIVE && call->plan &&
+           call->plan->plan.algorithm->kind == ALGORITHM_NATIVE;
+}
+
+bool native_call_may_sleep(const struct tutti_group *group)
+{
+    const struct native *n = group->ways.native;
+
+    if (!n || n->trouble || !is_native(group->calls.queue.first) ||
+        call_is_failing(group->calls.queue.first))
+        return true;
+    if (n->asks && !n->laid_out) /* what it waits for comes by messages */
+        return true;
+    return n->under_way && n->wait_fd >= 0 && n->ops->arm(n->team) == TUTTI_ARMED;
+}
+
+/* ---- one operation ---- */
+
+/* A better cause may be found: the control plane knows the lost members, and an engine that
+ * complains of what it received may have met a member that called something else. */
+static void hold_back(struct native *n, tutti_status status)
+{
+    n->trouble = status;
+    n->trouble_ns = clock_now_ns();
+    n->waits = true;
+    snprintf(n->message, sizeof n->message, "%.*s", TEXT_CUT(error_message(), 900));
+}
+
+/* Whether the neighbours call the same, for TUTTI_DEBUG=DETAIL before each operation. All members
+ * are in a ring: if each has asked its neighbours, all call the same; a member that has not asked
+ * answers once it has called. If all ask, nothing comes from a member that has not compared, so a
+ * member that begins without an answer gets no data of another call either. */
+static bool neighbours_agree(struct tutti_group *group, const struct call *call)
+{
+    struct native *n = group->ways.native;
+    const uint64_t sequence = call->announce.sequence;
+    const int64_t now_ns = clock_now_ns();
+    int neighbours[2];
+
+    n->asked_ns = n->asked_ns ? n->asked_ns : now_ns;
+    announced_send_to_neighbours(group, &call->announce);
+    native_neighbours(group, neighbours);
+    if (group->ways.p2p)
+        p2p_progress(group->ways.p2p_engine);
+    if (call_is_failing(call))
+        return false;
+    return (announced_agrees(group, neighbours[0], sequence) &&
+            announced_agrees(group, neighbours[1], sequence)) ||
+           now_ns - n->asked_ns > ANSWERS_WITHIN_NS;
+}
+
+/* Compares the call with those of other members before the engine begins it. */
+static bool may_begin(struct tutti_group *group, const struct call *call)
+{
+    if (announced_is_sample(&group->comparing.announced, call->announce.sequence) &&
+        !announced_sample(group, call))
+        return false;
+    return !group->ways.native->asks || group->ways.native->laid_out ||
+           neighbours_agree(group, call);
+}
+
+tutti_status native_call_advance(struct tutti_group *group, struct call *call)
+{
+    struct native *n = group->ways.native;
+    tutti_status status = TUTTI_OK;
+
+    if (n->trouble)
+        return TUTTI_ERR_NOT_READY;
+    if (!call_is_begun(call)) {
+        if (!may_begin(group, call)) {
+            n->waits = true;
+            return TUTTI_ERR_NOT_READY;
+        }
+        status = native_start(group, call);
+        if (!status) {
+            call_begins(call);
+            status = n->request.status;
+        }
+    } else {
+        status = native_test(group);
+    }
+    if (status == TUTTI_ERR_NOT_READY) {
+        n->waits = true;
+        return status;
+    }
+    if (status) {
+        hold_back(n, native_failed(n, status, "complete an operation"));
+        return TUTTI_ERR_NOT_READY;
+    }
+    native_memory_give_back(&n->memory);
+    native_forget(n);
+    engine_calm(&group->context->engine);
+    return TUTTI_OK;
+}
+
+void native_call_fail(struct tutti_group *group, struct call *call)
+{
+    struct native *n = group->ways.native;
+    char what[192];
+
+    if (!n || n->aborted || !n->team || native_withdraw(group, call) != TUTTI_ERR_NOT_READY)
+        return;
+    group_describe_call(call, what, sizeof what);
+    log_line(LOG_WARN, group->rank,
+             "group %s: %s cannot withdraw %s: its tensors may still be written until the group "
+             "is destroyed",
+             group->name, n->user.name, what);
+}
+
+/* ---- announcements ---- */
+
+/* Asks all members whether they have called the same; false: somebody has not answered. */
+static bool all_agree(struct tutti_group *group, const struct announce *call)
+{
+    bool agree = true;
+
+    for (int r = 0; r < group->size; r++) {
+        announced_send(group, r, call);
+        agree &= r == group->rank || announced_agrees(group, r, call->sequence);
+    }
+    return agree;
+}
+
+/* The engine has failed, and no better cause was found in time, or all have called the same. */
+static void look_at_trouble(struct tutti_group *group, int64_t now_ns)
+{
+    struct native *n = group->ways.native;
+    const bool lost = n->trouble == TUTTI_ERR_PEER_LOST;
+    char message[CONTROL_MESSAGE_MAX], what[192];
+    struct call *call = group->calls.queue.first;
+
+    if (!n->trouble || call_is_failing(call))
+        return;
+    if ((lost || !all_agree(group, &call->announce)) &&
+        now_ns < n->trouble_ns + LOST_WAITS_MS * CLOCK_NS_PER_MS)
+        return;
+    if (lost) {
+        group_describe_call(call, what, sizeof what);
+        snprintf(message, sizeof message,
+                 "rank %d: a member was lost during %s, yet all members answer (%.*s)", group->rank,
+                 what, TEXT_CUT(n->message, 600));
+    } else {
+        snprintf(message, sizeof message, "rank %d: %.*s", group->rank, TEXT_CUT(n->message, 900));
+    }
+    call_fails(call);
+    control_propose(group->control, n->trouble, group->rank, message);
+}
+
+/* A neighbour that has not announced the call under way, though it was asked; -1: all have, or it is not
+ * known. */
+static int missing(const struct tutti_group *group, const struct call *call)
+{
+    int neighbours[2];
+
+    native_neighbours(group, neighbours);
+    for (int i = 0; i < 2; i++)
+        if (announced_is_missing(group, neighbours[i], call->announce.sequence))
+            return neighbours[i];
+    return -1;
+}
+
+/* When it begins to wait, and again when the late member has come. */
+static void be_eager(struct tutti_group *group, const struct call *call, int64_t now_ns)
+{
+    struct native *n = group->ways.native;
+    const int operation = call->announce.fields.operation;
+    const bool blocks = operation_takes_blocks(operation) || operation_gives_blocks(operation);
+    const bool was_late = n->late;
+
+    n->late = missing(group, call) >= 0;
+    if (n->wait_fd >= 0 || (n->since_ns && !(was_late && !n->late)))
+        return;
+    engine_be_eager(&group->context->engine, now_ns,
+                    call->bytes * (blocks ? (uint64_t)group->size : 1));
+}
+
+void native_call_look(struct tutti_group *group, int64_t now_ns)
+{
+    struct native *n = group->ways.native;
+    const struct call *call = group->calls.queue.first;
+
+    if (!n || !is_native(call) || !n->waits)
+        return;
+    look_at_trouble(group, now_ns);
+    be_eager(group, call, now_ns);
+    if (!n->since_ns)
+        n->since_ns = now_ns;
+    else if (now_ns - n->since_ns >= ANNOUNCE_AFTER_NS)
+        announced_send_to_neighbours(group, &call->announce);
+}
+
+struct waiting native_call_waiting(const struct tutti_group *group, const struct call *call)
+{
+    const struct native *n = group->ways.native;
+    const int neighbour = missing(group, call);
+
+    if (neighbour >= 0)
+        return (struct waiting){.kind = WAITING_ANSWER, .rank = neighbour};
+    int rank = n->under_way && TUTTI_HAS(n->ops, waits_for) ? n->ops->waits_for(n->team) : -1;
+    if (rank < 0 || rank >= group->size || rank == group->rank)
+        return (struct waiting){.kind = WAITING_ANSWER, .rank = -1};
+    return (struct waiting){.kind = WAITING_RECEIVE, .rank = rank};
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "progress/recorder.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/options.h"
+#include "base/text.h"
+#include "provider/routes.h"
+#include "reduce/op.h"
+
+static void add_op(struct text *text, const struct call_fields *fields)
+{
+    char op[REDUCE_OP_TEXT];
+
+    reduce_op_text(fields->op, op);
+    text_add(text, ", %s%s", op, fields->flags & CALL_ORDERED ? ", fixed order" : "");
+}
+
+void call_fields_text(const struct call_fields *fields, char *ret_text, size_t capacity)
+{
+    const bool uneven = fields->flags & CALL_UNEVEN;
+    struct text text = text_in(ret_text, capacity);
+
+    text_add(&text, "%s%s", call_name(fields), uneven ? "_v" : "");
+    if (!operation_moves(fields->operation) || fields->flags & CALL_SPLIT)
+        return;
+    if (fields->count || !uneven)
+        text_add(&text, " %llu x", (unsigned long long)fields->count);
+    text_add(&text, " %s", tutti_dtype_name(fields->dtype));
+    if (operation_reduces(fields->operation))
+        add_op(&text, fields);
+    if (operation_has_root(fields->operation))
+        text_add(&text, ", root %d", fields->root);
+    if (fields->sizes)
+        text_add(&text, ", sizes #%04x", fields->sizes);
+}
+
+static tutti_record *next_record(struct tutti_group *group, uint64_t *ret_number)
+{
+    *ret_number = group->recorder.count++;
+    return record_at(group, *ret_number);
+}
+
+tutti_record record_of_fields(const struct call_fields *fields)
+{
+    return (tutti_record){.count = fields->count,
+                          .operation = call_name(fields),
+                          .provider = "none",
+                          .algorithm = "none",
+                          .dtype = fields->dtype,
+                          .op = fields->op,
+                          .peer = fields->root,
+                          .flags = fields->flags & CALL_UNEVEN ? TUTTI_RECORD_UNEVEN : 0};
+}
+
+uint64_t record_collective(struct tutti_group *group, const struct call *call)
+{
+    uint64_t number;
+    tutti_record *record = next_record(group, &number);
+
+    *record = call->plan->record;
+    record->sequence = call->announce.sequence;
+    record->bytes = call->bytes;
+    return number;
+}
+
+void record_refused(struct tutti_group *group, const struct call_fields *fields, uint64_t bytes)
+{
+    uint64_t number;
+    tutti_record *record = next_record(group, &number);
+
+    *record = record_of_fields(fields);
+    record->sequence = group->calls.sequence + 1;
+    record->bytes = bytes;
+    record->state = RECORD_FAILED;
+    record->flags |= TUTTI_RECORD_REFUSED;
+}
+
+/* The backend of messages with `peer`; any of them if it is not known yet. */
+static const char *way_to(const struct tutti_group *group, int peer)
+{
+    if (peer == group->rank)
+        return "self";
+    return peer < 0 ? group->backend
+                    : route_carrier(group, route_of(group, group->ways.routes.message_rule), peer);
+}
+
+uint64_t record_message(struct tutti_group *group, const struct call *call, bool is_send)
+{
+    const struct backend_rule *rule =
+        call->peer == group->rank ? NULL : group->ways.routes.message_rule;
+    uint64_t number;
+    tutti_record *record = next_record(group, &number);
+
+    *record = (tutti_record){.sequence = ++group->recorder.messages,
+                             .bytes = call->bytes,
+                             .count = call->bytes,
+                             .tag = call->tag,
+                             .operation = is_send ? "send" : "recv",
+                             .provider = way_to(group, call->peer),
+                             .rule = rule ? rule->words : NULL,
+                             .algorithm = "message",
+                             .op = -1,
+                             .peer = call->peer,
+                             .state = RECORD_RUNNING,
+                             .flags = TUTTI_RECORD_MESSAGE};
+    return number;
+}
+
+void record_source(struct tutti_group *group, uint64_t number, int source)
+{
+    if (record_is_gone(group, number))
+        return;
+    record_at(group, number)->peer = source;
+    record_at(group, number)->provider = way_to(group, source);
+}
+
+tutti_status tutti_recorder_read(const tutti_group *const_group, tutti_record *ret_records,
+                                 uint32_t record_size, uint32_t capacity, uint32_t *ret_count)
+{
+    tutti_group *group = (tutti_group *)const_group;
+    tutti_status status = group_check(group);
+
+    if (status)
+        return status;
+    if (!ret_count || (capacity && !ret_records) || !record_size)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "ret_records, record_size and ret_count must be given");
+    size_t size = record_size < sizeof(tutti_record) ? record_size : sizeof(tutti_record);
+
+    engine_take(&group->context->engine);
+    uint64_t kept = group->recorder.count < GROUP_RECORDS ? group->recorder.count : GROUP_RECORDS;
+    uint32_t n = kept < capacity ? (uint32_t)kept : capacity;
+    for (uint32_t i = 0; i < n; i++) {
+        char *out = (char *)ret_records + (size_t)i * record_size;
+
+        memset(out, 0, record_size);
+        memcpy(out, record_at(group, group->recorder.count - n + i), size);
+    }
+    engine_release(&group->context->engine);
+    *ret_count = n;
+    return TUTTI_OK;
+}
+
+tutti_status tutti_group_traffic(const tutti_group *const_group, tutti_traffic *ret_traffic)
+{
+    tutti_group *group = (tutti_group *)const_group;
+    tutti_status status = group_check(group);
+
+    if (status)
+        return status;
+    if (!ret_traffic || ret_traffic->struct_size < sizeof(uint32_t))
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_traffic and its struct_size must be set");
+    tutti_traffic traffic = {0};
+
+    engine_take(&group->context->engine);
+    for (int level = 0; level < TRANSPORTS; level++) {
+        struct endpoint *e = &group->ways.endpoints[level];
+        uint64_t counters[5] = {0};
+
+        if (!e->ops || !TUTTI_HAS(e->ops, traffic))
+            continue;
+        e->ops->traffic(e->endpoint, counters);
+        traffic.sent_bytes += counters[0];
+        traffic.received_bytes += counters[1];
+        traffic.sent_messages += counters[2];
+        traffic.mapped_bytes += counters[4];
+    }
+    traffic.mapped_bytes += group->calls.mapped_bytes;
+    engine_release(&group->context->engine);
+    options_give(&traffic, sizeof traffic, ret_traffic);
+    return TUTTI_OK;
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The transports of a group: opening them, what they may ask of the core (host services), the ways
+ * to all members, and the memory that local peers map.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "group/group.h"
+#include "plugin/about.h"
+#include "plugin/host.h"
+#include "plugin/plugin.h"
+#include "provider/endpoints.h"
+#include "provider/native.h"
+#include "provider/routes.h"
+#include "provider/wrap.h"
+#include "reduce/reduce.h"
+
+/* ---- host services; `self` is the endpoint's or the team's struct host_user ---- */
+
+static tutti_status host_share_start(void *self, tutti_host_mates *local,
+                                     const int32_t *descriptors, uint32_t count,
+                                     tutti_exchange **ret_exchange)
+{
+    (void)self;
+    return local_share_start((struct local_peers *)local, descriptors, count, ret_exchange);
+}
+
+static tutti_status host_share_test(void *self, tutti_exchange *exchange, int32_t *ret_descriptors)
+{
+    struct host_user *user = self;
+
+    return local_share_test(user->group->local, exchange, ret_descriptors);
+}
+
+static void host_wake_mate(void *self, tutti_host_mates *local, uint32_t index)
+{
+    (void)self;
+    local_notify((struct local_peers *)local, (int)index);
+}
+
+static void host_peer_lost(void *self, uint64_t label, const char *message)
+{
+    struct host_user *user = self;
+    struct tutti_group *group = user->group;
+
+    if (label < (uint64_t)group->size)
+        group->upcalls->suspect(group, (int)label, user->name, message);
+}
+
+static void host_link_lost(void *self, uint64_t label, const char *message)
+{
+    struct host_user *user = self;
+    struct tutti_group *group = user->group;
+
+    if (label < (uint64_t)group->size)
+        group->upcalls->suspect_link(group, (int)label, user->name, message);
+}
+
+static tutti_status host_keep_waiting(void *self)
+{
+    struct host_user *user = self;
+    const tutti_status status = user->group->upcalls->keep_waiting(user->group);
+
+    if (status && status != TUTTI_ERR_TIMEOUT)
+        user->status = status; /* it has a message, or the agreement has */
+    return status;
+}
+
+static tutti_status host_reduce_local(void *self, uint32_t dtype, int32_t op, void *dst,
+                                      const void *a, const void *b, uint64_t count)
+{
+    tutti_status status = reduce_check(op, dtype);
+
+    (void)self;
+    if (!status)
+        reduce_kernel(dtype, op)(dst, a, b, count);
+    return status;
+}
+
+const tutti_host endpoint_services = {
+    HOST_SERVICES(host),
+    .share_start = host_share_start,
+    .share_test = host_share_test,
+    .wake_mate = host_wake_mate,
+    .peer_lost = host_peer_lost,
+    .link_lost = host_link_lost,
+    .reduce_local = host_reduce_local,
+    .keep_waiting = host_keep_waiting,
+};
+
+/* ---- opening and closing ---- */
+
+tutti_status endpoint_take_address(struct tutti_group *group, int level, const char *name,
+                                   tutti_status (*address)(void *of, void *ret_address,
+                                                           uint64_t capacity, uint64_t *ret_bytes),
+                                   void *of)
+{
+    struct control_member *me = &group->control->members[group->rank];
+    uint8_t *buffer = malloc(CONTROL_PROVIDER_ADDRESS_MAX);
+    uint64_t bytes = 0;
+
+    if (!buffer)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for an address");
+    tutti_status status = address(of, buffer, CONTROL_PROVIDER_ADDRESS_MAX, &bytes);
+    if (status || bytes > CONTROL_PROVIDER_ADDRESS_MAX) {
+        free(buffer);
+        return status
+                   ? status
+                   : error_set(
+                         TUTTI_ERR_PLUGIN,
+                         "%s has an address of %llu bytes, more than the %d that a plugin may have",
+                         name, (unsigned long long)bytes, CONTROL_PROVIDER_ADDRESS_MAX);
+    }
+    free(me->provider_address[level]);
+    me->provider_address[level] = buffer;
+    me->provider_address_size[level] = (uint32_t)bytes;
+    return TUTTI_OK;
+}
+
+static tutti_status address_of(void *of, void *ret_address, uint64_t capacity, uint64_t *ret_bytes)
+{
+    const struct endpoint *endpoint = of;
+
+    return endpoint->ops->address(endpoint->endpoint, ret_address, capacity, ret_bytes);
+}
+
+tutti_status endpoint_check_threads(const char *name, uint32_t threads)
+{
+    if (threads <= TUTTI_THREADS_CALLERS_ONLY)
+        return TUTTI_OK;
+    return error_set(TUTTI_ERR_UNSUPPORTED,
+                     "backend %s must be called from the program's first thread only (%u), which "
+                     "this version of tutti does not support",
+                     name, threads);
+}
+
+tutti_status endpoint_open(struct tutti_group *group, int level, const char *name,
+                           const uint8_t token[CONTROL_TOKEN_BYTES])
+{
+    struct endpoint *endpoint = &group->ways.endpoints[level];
+    tutti_endpoint_options options = {.struct_size = sizeof options,
+                                      .rank = group->rank,
+                                      .size = group->size,
+                                      .bind_address = group->bootstrap.bind_address,
+                                      .run_id = group->bootstrap.run_id,
+                                      .deadline_ns = group->bootstrap.deadline_ns};
+    const tutti_plugin *plugin;
+
+    tutti_status status = plugin_find(name, &plugin);
+    if (status)
+        return status;
+    memcpy(options.token, token, sizeof options.token);
+    *endpoint = (struct endpoint){.user = {.rank = group->rank, .group = group}, .wait_fd = -1};
+    snprintf(endpoint->user.name, sizeof endpoint->user.name, "%s", name);
+    endpoint->cost = plugin_cost(plugin);
+    const tutti_transport_ops *ops = plugin_transport(plugin);
+    if (!ops)
+        return error_set(TUTTI_ERR_PLUGIN, "backend %s offers no transport", name);
+    status = endpoint_check_threads(name, ops->threads);
+    if (status)
+        return status;
+    status = ops->open(&endpoint_services, &endpoint->user, &options, &endpoint->endpoint);
+    if (status)
+        return status;
+    plugin_started(plugin, TUTTI_PROVIDER_TRANSPORT);
+    endpoint->ops = ops;
+    endpoint->inmost = endpoint->endpoint;
+    group->needs.callers_only |= ops->threads == TUTTI_THREADS_CALLERS_ONLY;
+    if (group->ways.wrappers)
+        status = wrappers_transport(group, endpoint);
+    return status ? status
+                  : endpoint_take_address(group, level, endpoint->user.name, address_of, endpoint);
+}
+
+void endpoints_close(struct tutti_group *group)
+{
+    struct endpoint *mapping = &group->ways.endpoints[group->ways.map_level];
+
+    native_close(group);
+    if (group->ways.map)
+        mapping->ops->map_close(mapping->endpoint, group->ways.map);
+    group->ways.map = NULL;
+    for (int level = 0; level < TRANSPORTS; level++) {
+        struct endpoint *endpoint = &group->ways.endpoints[level];
+
+        if (endpoint->wait_fd >= 0)
+            engine_unwatch(&group->context->engine, endpoint->wait_fd);
+        if (endpoint->ops)
+            endpoint->ops->close(endpoint->endpoint);
+        *endpoint = (struct endpoint){.wait_fd = -1};
+    }
+    p2p_engine_free(group->ways.p2p_engine);
+    group->ways.p2p_engine = NULL;
+}
+
+/* ---- ways to the members ---- */
+
+static tutti_status add_endpoint(struct tutti_group *group, struct endpoint *endpoint)
+{
+    tutti_status status = p2p_engine_add_endpoint(group->ways.p2p_engine, endpoint->ops,
+                                                  endpoint->endpoint, &endpoint->index);
+
+    if (status || !TUTTI_HAS(endpoint->ops, wait_fd))
+        return status;
+    status = endpoint->ops->wait_fd(endpoint->endpoint, &endpoint->wait_fd);
+    return status ? status : engine_watch(&group->context->engine, endpoint->wait_fd);
+}
+
+/* The first backend between local peers, the group's own or a rule's, that maps memory. */
+static int find_map_level(const struct tutti_group *group)
+{
+    const struct endpoint *local = &group->ways.endpoints[LOCAL];
+
+    for (int i = 1;
+         i < group->ways.routes.count && !(local->ops && local->ops->capabilities & TUTTI_CAP_MAP);
+         i++) {
+        const int level = group->ways.routes.each[i].way.inside;
+
+        if (group->ways.endpoints[level].ops->capabilities & TUTTI_CAP_MAP)
+            return level;
+    }
+    return LOCAL;
+}
+
+static tutti_status start_map(struct tutti_group *group, const int *host_of)
+{
+    struct endpoint *mapping = &group->ways.endpoints[group->ways.map_level];
+    struct local_peers *local = group->local;
+    tutti_peer **peers;
+    int count = 0;
+
+    if (!local || local->count < 2 || !endpoint_maps(group, group->ways.map_level) ||
+        !TUTTI_HAS(mapping->ops, map_start))
+        return TUTTI_OK;
+    peers = calloc((size_t)local->count, sizeof *peers);
+    if (!peers)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d local peers", local->count);
+    for (int r = 0; r < group->size; r++)
+        if (host_of[r] == host_of[group->rank] && count < local->count)
+            peers[count++] = group->ways.map_level == LOCAL
+                                 ? group->ways.members[r].peer
+                                 : group->ways.routes.links[group->ways.map_level].peers[r];
+    tutti_status status = mapping->ops->map_start(
+        mapping->endpoint, (tutti_host_mates *)local, peers, (uint32_t)local->count,
+        (uint32_t)local->self, MAPPED_BYTES, &group->ways.map);
+    free(peers);
+    return status;
+}
+
+static int level_of(const struct tutti_group *group, const int *host_of, int rank)
+{
+    bool is_local = host_of[rank] == host_of[group->rank];
+
+    return is_local && group->ways.endpoints[LOCAL].ops ? LOCAL : REMOTE;
+}
+
+tutti_status endpoint_connect(const struct tutti_group *group, int level, int rank,
+                              tutti_peer **ret_peer)
+{
+    const struct endpoint *endpoint = &group->ways.endpoints[level];
+    const struct control_member *member = &group->control->members[rank];
+
+    return endpoint->ops->connect(endpoint->endpoint, member->provider_address[level],
+                                  member->provider_address_size[level], (uint64_t)rank, ret_peer);
+}
+
+tutti_status endpoints_connect(struct tutti_group *group, const int *host_of)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (int r = 0; r < group->size && !status; r++) {
+        struct member *member = &group->ways.members[r];
+
+        member->peer = NULL;
+        member->level = (uint8_t)level_of(group, host_of, r);
+        if (r != group->rank)
+            status = endpoint_connect(group, member->level, r, &member->peer);
+    }
+    routes_find(group, host_of);
+    group->ways.map_level = find_map_level(group);
+    if (!status)
+        status = routes_connect(group, host_of);
+    return status ? status : start_map(group, host_of);
+}
+
+void endpoints_stop_messages(struct tutti_group *group)
+{
+    routes_stop(group);
+    p2p_group_free(group->ways.p2p);
+    group->ways.p2p = NULL;
+}
+
+/* The group's own space of messages; `paths` has room for all members. */
+static tutti_status start_own(struct tutti_group *group, struct p2p_path **paths)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (int r = 0; r < group->size && !status; r++) {
+        struct member *member = &group->ways.members[r];
+
+        if (r == group->rank)
+            continue;
+        status =
+            p2p_engine_add_path(group->ways.p2p_engine, group->ways.endpoints[member->level].index,
+                                member->peer, r, group->size, &member->path);
+        paths[r] = member->path;
+    }
+    return status ? status
+                  : p2p_group_new(group->ways.p2p_engine, 1, group->rank, group->size, paths,
+                                  group->upcalls->messages, group, &group->ways.p2p);
+}
+
+tutti_status endpoints_start_messages(struct tutti_group *group, const int *host_of)
+{
+    struct p2p_path **paths = calloc((size_t)group->size, sizeof *paths);
+
+    if (!paths)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d paths", group->size);
+    tutti_status status = p2p_engine_new(&group->ways.p2p_engine);
+    for (int level = 0; level < TRANSPORTS && !status; level++)
+        if (group->ways.endpoints[level].ops)
+            status = add_endpoint(group, &group->ways.endpoints[level]);
+    if (!status)
+        status = start_own(group, paths);
+    free(paths);
+    return status ? status : routes_start(group, host_of);
+}
+
+tutti_status endpoints_map_test(struct tutti_group *group)
+{
+    struct endpoint *mapping = &group->ways.endpoints[group->ways.map_level];
+    struct local_peers *local = group->local;
+
+    if (!group->ways.map || group->ways.has_mapped)
+        return TUTTI_OK;
+    void **bases = calloc((size_t)local->count, sizeof *bases);
+    int *ranks = calloc((size_t)local->count, sizeof *ranks);
+    tutti_status status = bases && ranks
+                              ? mapping->ops->map_test(mapping->endpoint, group->ways.map, bases)
+                              : error_set(TUTTI_ERR_NO_MEMORY, "no memory for mapped memory");
+    if (!status) {
+        for (int i = 0; i < local->count; i++)
+            ranks[i] = local->peers[i].rank;
+        status = mapped_init(&group->ways.mapped, local->count, local->self, bases, ranks);
+        group->ways.has_mapped = !status;
+    }
+    free(bases);
+    free(ranks);
+    return status;
+}

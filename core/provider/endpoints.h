@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The transports that a group has open, and the ways to its members. */
+#ifndef TUTTI_PROVIDER_ENDPOINTS_H
+#define TUTTI_PROVIDER_ENDPOINTS_H
+
+#include "group/group.h"
+
+tutti_status endpoint_open(struct tutti_group *group, int level, const char *name,
+                           const uint8_t token[CONTROL_TOKEN_BYTES]);
+void endpoints_close(struct tutti_group *group);
+/* The way to one member by one backend. */
+tutti_status endpoint_connect(const struct tutti_group *group, int level, int rank,
+                              tutti_peer **ret_peer);
+/* Ways to all members, from the roster, and the start of mapping; `host_of`: the agreed layout. */
+tutti_status endpoints_connect(struct tutti_group *group, const int *host_of);
+/* The memory of the local peers, when the local transport maps it: NOT_READY until it is there. */
+tutti_status endpoints_map_test(struct tutti_group *group);
+/* Whether local peers see each other's memory by that backend. */
+static inline bool endpoint_maps(const struct tutti_group *group, int level)
+{
+    const struct endpoint *endpoint = &group->ways.endpoints[level];
+
+    return endpoint->ops && level == group->ways.map_level &&
+           endpoint->ops->capabilities & TUTTI_CAP_MAP;
+}
+/* Frees what messages go by, but for the endpoints. */
+void endpoints_stop_messages(struct tutti_group *group);
+/* Messages may flow from here on. `host_of`: NULL in a group of one. */
+tutti_status endpoints_start_messages(struct tutti_group *group, const int *host_of);
+
+/* The services for plugins; `self` is an endpoint. */
+extern const tutti_host endpoint_services;
+/* Asks for what the others have to know, and keeps it for the roster. `address` as of a transport. */
+tutti_status endpoint_take_address(struct tutti_group *group, int level, const char *name,
+                                   tutti_status (*address)(void *of, void *ret_address,
+                                                           uint64_t capacity, uint64_t *ret_bytes),
+                                   void *of);
+/* UNSUPPORTED when the core cannot call from the threads that a provider wants. */
+tutti_status endpoint_check_threads(const char *name, uint32_t threads);
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "provider/native.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "plugin/plugin.h"
+#include "provider/endpoints.h"
+#include "tensor/packed.h"
+
+/* ---- opening and closing ---- */
+
+tutti_status native_failed(struct native *n, tutti_status status, const char *what)
+{
+    if (status && status != TUTTI_ERR_NOT_READY && n->user.status != status)
+        error_set(status, "%s failed to %s and gave no reason", n->user.name, what);
+    return status;
+}
+
+static tutti_status allocate(struct native *n, int size)
+{
+    n->addresses = calloc((size_t)size, sizeof *n->addresses);
+    n->address_bytes = calloc((size_t)size, sizeof *n->address_bytes);
+    n->host_of = calloc((size_t)size, sizeof *n->host_of);
+    if (n->addresses && n->address_bytes && n->host_of)
+        return TUTTI_OK;
+    return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a team of %d members", size);
+}
+
+static tutti_status address_of(void *of, void *ret_address, uint64_t capacity, uint64_t *ret_bytes)
+{
+    struct native *n = of;
+
+    return native_failed(n, n->ops->address(n->team, ret_address, capacity, ret_bytes),
+                         "say its address");
+}
+
+/* The endpoint of the same plugin, if the group has it. */
+static tutti_endpoint *endpoint_of(const struct tutti_group *group, const char *name)
+{
+    for (int level = 0; level < TRANSPORTS; level++)
+        if (group->ways.endpoints[level].ops &&
+            !strcmp(group->ways.endpoints[level].user.name, name))
+            return group->ways.endpoints[level].inmost;
+    return NULL;
+}
+
+static tutti_status open_team(struct tutti_group *group, struct native *n, const int *host_of,
+                              const uint8_t token[CONTROL_TOKEN_BYTES], int64_t deadline_ns)
+{
+    tutti_team_options options = {.struct_size = sizeof options,
+                                  .rank = group->rank,
+                                  .size = group->size,
+                                  .is_world = group->origin.is_world,
+                                  .name = group->name,
+                                  .run_id = group->bootstrap.run_id,
+                                  .bind_address = group->bootstrap.bind_address,
+                                  .world_ranks = group->origin.world_ranks,
+                                  .host_of = n->host_of,
+                                  .endpoint = endpoint_of(group, n->user.name),
+                                  .deadline_ns = deadline_ns};
+
+    for (int r = 0; r < group->size; r++)
+        n->host_of[r] = host_of[r];
+    memcpy(options.token, token, sizeof options.token);
+    return native_failed(n, n->ops->open(&endpoint_services, &n->user, &options, &n->team),
+                         "open a team");
+}
+
+tutti_status native_open(struct tutti_group *group, const char *name, const int *host_of,
+                         const uint8_t token[CONTROL_TOKEN_BYTES], int64_t deadline_ns)
+{
+    const tutti_plugin *plugin;
+    tutti_status status = plugin_find(name, &plugin);
+
+    if (status)
+        return status;
+    const tutti_collectives_ops *ops = plugin_collectives(plugin);
+    if (!ops)
+        return error_set(TUTTI_ERR_PLUGIN, "backend %s offers no collectives", name);
+    status = endpoint_check_threads(name, ops->threads);
+    if (status)
+        return status;
+    struct native *n = group->ways.native = calloc(1, sizeof *n);
+    if (!n)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a team");
+    *n = (struct native){.ops = ops,
+                         .user = {.rank = group->rank, .group = group},
+                         .wait_fd = -1,
+                         .asks = log_enabled(LOG_DETAIL)};
+    snprintf(n->user.name, sizeof n->user.name, "%s", name);
+    n->facts = (struct native_facts){n->user.name, ops, &endpoint_services, &n->user};
+    status = allocate(n, group->size);
+    if (!status)
+        status = open_team(group, n, host_of, token, deadline_ns);
+    if (!status)
+        plugin_started(plugin, TUTTI_PROVIDER_COLLECTIVES);
+    group->needs.callers_only |=
+        ops->threads == TUTTI_THREADS_CALLERS_ONLY; /* known once it is open */
+    group->control->compares =
+        true; /* others may be done, and leave, before this member has formed the group */
+    return status ? status : endpoint_take_address(group, NATIVE, n->user.name, address_of, n);
+}
+
+tutti_status native_form(struct tutti_group *group)
+{
+    struct native *n = group->ways.native;
+
+    if (!n)
+        return TUTTI_OK;
+    for (int r = 0; r < group->size; r++) {
+        n->addresses[r] = group->control->members[r].provider_address[NATIVE];
+        n->address_bytes[r] = group->control->members[r].provider_address_size[NATIVE];
+    }
+    return native_failed(n, n->ops->form(n->team, n->addresses, n->address_bytes), "form its team");
+}
+
+tutti_status native_form_test(struct tutti_group *group)
+{
+    struct native *n = group->ways.native;
+
+    if (!n)
+        return TUTTI_OK;
+    tutti_status status = native_failed(n, n->ops->form_test(n->team), "form its team");
+    n->formed = !status;
+    if (status || !TUTTI_HAS(n->ops, wait_fd) || !TUTTI_HAS(n->ops, arm))
+        return status;
+    status =
+        native_failed(n, n->ops->wait_fd(n->team, &n->wait_fd), "give a descriptor to wait on");
+    return status ? status : engine_watch_edge(&group->context->engine, n->wait_fd);
+}
+
+void native_close(struct tutti_group *group)
+{
+    struct native *n = group->ways.native;
+
+    if (!n)
+        return;
+    if (n->wait_fd >= 0)
+        engine_unwatch(&group->context->engine, n->wait_fd);
+    if (n->team && !n->aborted && (!n->formed || control_verdict_status(group->control)))
+        (void)n->ops->abort(n->team);
+    if (n->team)
+        n->ops->close(n->team);
+    chain_free(&n->kept);
+    packed_end(&n->kept_packed, false);
+    if (n->kept_work)
+        work_let_go(n->kept_work);
+    free(n->addresses);
+    free(n->address_bytes);
+    free(n->host_of);
+    free(n);
+    group->ways.native = NULL;
+}
+
+/* ---- facts ---- */
+
+const struct native_facts *native_facts(const struct tutti_group *group)
+{
+    return group->ways.native ? &group->ways.native->facts : NULL;
+}
+
+bool native_is_polled(const struct tutti_group *group)
+{
+    return group->ways.native && group->ways.native->wait_fd < 0;
+}
+
+bool native_needs_cores(const struct tutti_group *group)
+{
+    return group->ways.native && !native_is_polled(group) &&
+           2 * group->needs.neighbours > cpu_usable();
+}
+
+/* ---- one operation ---- */
+
+void native_forget(struct native *n)
+{
+    n->under_way = n->laid_out = n->waits = n->late = false;
+    n->since_ns = n->asked_ns = 0;
+}
+
+tutti_status native_start(struct tutti_group *group, struct call *call)
+{
+    struct native *n = group->ways.native;
+    tutti_status status = TUTTI_OK;
+
+    if (!n->laid_out) {
+        n->waits = false;
+        status = native_memory_lay_out(group, call, &n->memory);
+        n->laid_out = !status;
+    }
+    if (status)
+        return status;
+    n->request = (tutti_request){.status = TUTTI_ERR_NOT_READY};
+    status = n->ops->start(n->team, &n->memory.what, &n->request);
+    if (status == TUTTI_ERR_BUSY) {
+        n->waits = true;
+        return TUTTI_ERR_NOT_READY;
+    }
+    n->under_way = !status;
+    return native_failed(n, status, "start an operation");
+}
+
+tutti_status native_test(struct tutti_group *group)
+{
+    struct native *n = group->ways.native;
+    tutti_status status;
+    int left = engine_spins(&group->context->engine) ? WAITING_TESTS_IN_A_ROW : 1;
+
+    do
+        status = n->ops->test(n->team, &n->request);
+    while (status == TUTTI_ERR_NOT_READY && --left);
+    return status;
+}
+
+tutti_status native_withdraw(struct tutti_group *group, struct call *call)
+{
+    struct native *n = group->ways.native;
+
+    n->aborted = true;
+    const tutti_status status = n->ops->abort(n->team);
+    const bool keeps = n->under_way && status == TUTTI_ERR_NOT_READY && call;
+    native_forget(n);
+    if (!keeps)
+        return TUTTI_OK;
+    n->kept = call->memory; /* stand-ins and tables live as long */
+    call->memory.first = NULL;
+    n->kept_packed = call->packed;
+    call->packed = NULL;
+    if (call->state.work) {
+        n->kept_work = call->state.work->part_of ? call->state.work->part_of : call->state.work;
+        work_hold(n->kept_work);
+    }
+    return TUTTI_ERR_NOT_READY;
+}
+
+void native_neighbours(const struct tutti_group *group, int ret_ranks[2])
+{
+    ret_ranks[0] = (group->rank + 1) % group->size;
+    ret_ranks[1] = (group->rank + group->size - 1) % group->size;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine that does a group's whole operations: its team, and one operation at a time.
+ *
+ * An engine is asked again and again and never waited for; deadlines, dead members and verdicts are
+ * the core's, and the first thing that the core does with a group that has ended is to abort the team.
+ * What a call of it goes through is in progress/native_call.h.
+ */
+#ifndef TUTTI_PROVIDER_NATIVE_H
+#define TUTTI_PROVIDER_NATIVE_H
+
+#include "group/group.h"
+#include "provider/native_memory.h"
+
+struct native {
+    struct host_user user;
+    const tutti_collectives_ops *ops;
+    tutti_team *team;
+    struct native_facts facts;
+    const void **addresses; /* while it forms */
+    uint64_t *address_bytes;
+    int *host_of;
+    int32_t wait_fd; /* -1: none */
+
+    tutti_request request;
+    bool under_way; /* start has taken an operation that has no result yet */
+    bool laid_out;  /* the call's memory is as engines want it */
+    bool formed, aborted;
+    int64_t asked_ns;     /* when it began to; 0: not in this call */
+    bool asks;            /* before each operation, whether the neighbours call the same */
+    bool waits;           /* test has said NOT_READY, in the call that is under way */
+    bool late;            /* a neighbour had not answered when native_call_look() looked last */
+    int64_t since_ns;     /* when native_call_look() saw it first */
+    tutti_status trouble; /* what the engine failed with; the group will */
+    int64_t trouble_ns;   /* since when */
+    char message[CONTROL_MESSAGE_MAX]; /* the engine's */
+    struct native_memory memory;
+    /* Memory that the engine may write until the team is closed. */
+    struct chain kept;
+    struct packed *kept_packed;
+    struct tutti_work *kept_work; /* of a failed operation that the engine cannot withdraw */
+};
+
+/* This member's side of the team of backend `name`, after the transports were opened. */
+tutti_status native_open(struct tutti_group *group, const char *name, const int *host_of,
+                         const uint8_t token[CONTROL_TOKEN_BYTES], int64_t deadline_ns);
+/* The roster is there: begins to join the members. Nothing where the group has no engine. */
+tutti_status native_form(struct tutti_group *group);
+/* NOT_READY until operations may be started. */
+tutti_status native_form_test(struct tutti_group *group);
+/* Aborts and closes the team. */
+void native_close(struct tutti_group *group);
+
+/* The engine's facts for plans; NULL: no engine. */
+const struct native_facts *native_facts(const struct tutti_group *group);
+
+/* The thread's error, where the engine has set none: that it failed to `what`. Returns `status`. */
+tutti_status native_failed(struct native *n, tutti_status status, const char *what);
+/* Hands the call's operation to the engine. NOT_READY: it takes none now. */
+tutti_status native_start(struct tutti_group *group, struct call *call);
+/* The result of the operation, or NOT_READY. */
+tutti_status native_test(struct tutti_group *group);
+/* The operation is over, well or badly: the next one begins anew. */
+void native_forget(struct native *n);
+/* Aborts the team, with `call`, which may be under way, or NULL. NOT_READY: the engine cannot withdraw it, so
+ * its tensors may be written until the team is closed; what is the call's own is kept as long. */
+tutti_status native_withdraw(struct tutti_group *group, struct call *call);
+/* Whether it has to be asked again and again. */
+bool native_is_polled(const struct tutti_group *group);
+/* The neighbours, which are asked first; both may be the same. */
+void native_neighbours(const struct tutti_group *group, int ret_ranks[2]);
+/* Whether it works on threads of its own and the host has too few cores for them beside the waiting
+ * threads. */
+bool native_needs_cores(const struct tutti_group *group);
+
+#endif

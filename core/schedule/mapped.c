@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Announce lines: writing one's own, meeting those of the local peers. The rules are in the header. */
+#include "schedule/mapped.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FLAG_BITS = 16 };
+
+tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *const *areas,
+                         const int *ranks)
+{
+    size_t n, each = sizeof *mapped->areas + sizeof *mapped->vectors + sizeof *mapped->seen +
+                     sizeof *mapped->ranks;
+    unsigned char *memory;
+
+    if (local_size < 1 || local_size > MAPPED_LOCAL_MAX || self < 0 || self >= local_size)
+        return TUTTI_ERR_INVALID_ARGUMENT;
+    n = (size_t)local_size;
+    memory = calloc(n, each);
+    if (!memory)
+        return TUTTI_ERR_NO_MEMORY;
+    *mapped =
+        (struct mapped){.local_size = local_size, .self = self, .memory = memory, .culprit = -1};
+    mapped->areas = (struct mapped_area **)(void *)memory;
+    memory += n * sizeof *mapped->areas;
+    mapped->vectors = (const void **)(void *)memory;
+    memory += n * sizeof *mapped->vectors;
+    mapped->seen = (uint64_t *)(void *)memory;
+    memory += n * sizeof *mapped->seen;
+    mapped->ranks = memcpy(memory, ranks, n * sizeof *ranks);
+    for (int i = 0; i < local_size; i++)
+        mapped->areas[i] = areas[i];
+    return TUTTI_OK;
+}
+
+void mapped_free(struct mapped *mapped)
+{
+    free(mapped->memory);
+    *mapped = (struct mapped){.culprit = -1};
+}
+
+static tutti_status blame(struct mapped *mapped, tutti_status status, int index, uint64_t turn,
+                          uint64_t signature)
+{
+    mapped->culprit = index;
+    mapped->culprit_sequence = mapped->sequence + (turn - mapped->announced);
+    mapped->culprit_signature = signature;
+    return status;
+}
+
+/*
+ * Whether local peer `index` has announced `turn`. A line is read only in the place of my own last call,
+ * whose next owner, turn + 4, is written only once I have announced turn + 1. An older one
+ * may be overwritten while it is looked at; that it was there is all that is known then, and the
+ * chained signature brings the rest.
+ */
+static tutti_status look(struct mapped *mapped, int index, uint64_t turn)
+{
+    const struct mapped_line *line = mapped_line_of(mapped, index, turn);
+    uint64_t found = atomic_load_explicit(&line->word, memory_order_acquire) >> FLAG_BITS;
+
+    if (found < turn)
+        return TUTTI_ERR_NOT_READY;
+    if (turn == mapped->announced) {
+        const uint64_t signature = line->signature;
+
+        if (found > turn)
+            return blame(mapped, TUTTI_ERR_INTERNAL, index, found, signature);
+        if (signature != mapped->signature)
+            return blame(mapped, TUTTI_ERR_MISMATCH, index, turn, signature);
+    }
+    mapped->seen[index] = turn;
+    return TUTTI_OK;
+}
+
+/* Looks at the newest line first: one sight then serves for several calls. */
+static tutti_status find_room(struct mapped *mapped, uint64_t turn)
+{
+    const uint64_t oldest = turn - (MAPPED_LINES - 1);
+    uint64_t lowest = turn;
+
+    for (int i = 0; i < mapped->local_size; i++) {
+        tutti_status status = TUTTI_OK;
+
+        if (i == mapped->self)
+            continue;
+        for (uint64_t s = turn - 1; mapped->seen[i] < oldest; s--) {
+            status = look(mapped, i, s);
+            if (status != TUTTI_ERR_NOT_READY || s == oldest)
+                break;
+        }
+        if (status == TUTTI_ERR_NOT_READY)
+            mapped->culprit = i;
+        if (status)
+            return status;
+        if (mapped->seen[i] < lowest)
+            lowest = mapped->seen[i];
+    }
+    mapped->seen_all = lowest;
+    return TUTTI_OK;
+}
+
+/* Short copies without a call: most payloads are a few words. */
+static inline void copy_payload(unsigned char *to, const unsigned char *from, size_t bytes)
+{
+    if (bytes > MAPPED_LINE_PAYLOAD) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    for (; bytes >= 8; bytes -= 8, to += 8, from += 8)
+        memcpy(to, from, 8);
+    for (; bytes; bytes--)
+        *to++ = *from++;
+}
+
+tutti_status mapped_announce(struct mapped *mapped, const struct mapped_call *call,
+                             const void *payload, size_t bytes)
+{
+    const uint64_t sequence = call->sequence, turn = mapped->announced + 1;
+    struct mapped_area *area = mapped->areas[mapped->self];
+    struct mapped_line *line = &area->lines[turn % MAPPED_LINES];
+
+    if (turn >= MAPPED_LINES && mapped->seen_all + MAPPED_LINES - 1 < turn) {
+        tutti_status status = find_room(mapped, turn);
+
+        if (status)
+            return status;
+    }
+    area->records[sequence % MAPPED_RECORDS].announce = (struct announce){
+        .sequence = sequence, .signature = call->signature, .fields = *call->fields};
+    line->signature = call->signature;
+    if (bytes)
+        copy_payload(mapped_payload(line, bytes), payload, bytes);
+    mapped->signature = call->signature;
+    mapped->announced = turn;
+    mapped->sequence = sequence;
+    atomic_store_explicit(&line->word, turn << FLAG_BITS, memory_order_release);
+    return TUTTI_OK;
+}
+
+tutti_status mapped_meet(struct mapped *mapped, int index)
+{
+    if (index == mapped->self || mapped->seen[index] == mapped->announced)
+        return TUTTI_OK;
+    return look(mapped, index, mapped->announced);
+}
+
+tutti_status mapped_meet_all(struct mapped *mapped)
+{
+    for (int i = 0; i < mapped->local_size; i++) {
+        tutti_status status = mapped_meet(mapped, i);
+
+        if (status == TUTTI_ERR_NOT_READY)
+            mapped->culprit = i;
+        if (status)
+            return status;
+    }
+    mapped->seen_all = mapped->announced;
+    return TUTTI_OK;
+}
+
+/* Whether the line of `turn` is there, or of a later one in its place. */
+static bool has_announced(const struct mapped *mapped, int index, uint64_t turn)
+{
+    const struct mapped_line *line = mapped_line_of(mapped, index, turn);
+
+    return atomic_load_explicit(&line->word, memory_order_acquire) >> FLAG_BITS >= turn;
+}
+
+bool mapped_has_called(const struct mapped *mapped, int index)
+{
+    return index == mapped->self || has_announced(mapped, index, mapped->announced);
+}
+
+bool mapped_has_passed(const struct mapped *mapped, int index)
+{
+    return has_announced(mapped, index, mapped->announced + 1);
+}
+
+bool mapped_record(const struct mapped *mapped, int index, uint64_t sequence,
+                   struct announce *ret_announce)
+{
+    *ret_announce = mapped->areas[index]->records[sequence % MAPPED_RECORDS].announce;
+    return sequence && ret_announce->sequence == sequence;
+}

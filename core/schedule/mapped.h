@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory that the members of one host see of each other, and the announce lines in it.
+ *
+ * Each member has one area of MAPPED_BYTES, zeroed at start, written by its owner alone:
+ *
+ *     lines    4 slots; turn k lies in slot k % 4: one cache line (turn << 16 | flags,
+ *              signature, 48 B of payload), then room for a payload of up to 4 KiB, which is stored
+ *              before the line's first word is released
+ *     records  the owner's last 64 calls as text, for the message of a mismatch
+ *     words    the counters of staged algorithms, each on lines of its own; they count chunks since
+ *              the group began and are never reset
+ *     staging  4 slots in and 4 out of 256 KiB, touched when first used
+ *
+ * Every collective that the core does begins with the member's line, whatever the plan; that is a turn.
+ * What an engine does whole takes none, on all members alike, so turns are counted here, and
+ * a call's number among the group's collectives is in its record alone. One rule keeps slots: the
+ * line of turn k is written only after turn k-3 or later was seen from every local peer (a local peer
+ * announces k-3 only when it is through with k-4, whose slot this is). Where all members read all,
+ * that sight is free; a root that only sends may find no room yet. So a group runs one collective
+ * at a time on its mapped memory.
+ *
+ * Local peers' memory is not trusted: what is read from it is compared, or copied as payload whose length
+ * is our own; it is never an index or a length.
+ */
+#ifndef TUTTI_SCHEDULE_MAPPED_H
+#define TUTTI_SCHEDULE_MAPPED_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/status.h>
+
+#include "base/call.h"
+
+enum {
+    MAPPED_LINES = 4,
+    MAPPED_LINE_PAYLOAD = 48,
+    MAPPED_PAYLOAD_MAX = 4096,
+    MAPPED_RECORDS = 64,
+    MAPPED_SLOTS = 4,
+    MAPPED_SLOT_BYTES = 256 * 1024, /* fewer hand-overs beat staying in L2 */
+    MAPPED_PAGE = 4096,
+    MAPPED_LOCAL_MAX = 1024 /* a slot shared by all still gives each four lines */
+};
+
+/* The counters. After an operation of K chunks every member has brought each to base + K. */
+enum mapped_word {
+    WORD_IN_READY,  /* chunks that lie in my in-slots */
+    WORD_IN_USED,   /* chunks of all others' in-slots that I am through with */
+    WORD_OUT_READY, /* chunks that lie in my out-slots */
+    WORD_OUT_USED,  /* chunks of all others' out-slots that I am through with */
+    WORD_COUNT
+};
+
+struct mapped_line {
+    _Alignas(64) _Atomic uint64_t word; /* turn << 16 | flags */
+    uint64_t signature;
+    unsigned char payload[MAPPED_LINE_PAYLOAD];
+    unsigned char
+        longer[MAPPED_PAYLOAD_MAX]; /* payloads of more than 48 B lie here, and only here */
+};
+
+struct mapped_record {
+    _Alignas(64) struct announce announce;
+};
+
+struct mapped_counter {
+    _Alignas(128) _Atomic uint64_t value;
+};
+
+/* One page more than a slot holds: slots that lie a power of two apart alias on some CPUs. */
+struct mapped_slot {
+    unsigned char bytes[MAPPED_SLOT_BYTES + MAPPED_PAGE];
+};
+
+struct mapped_area {
+    struct mapped_line lines[MAPPED_LINES];
+    struct mapped_record records[MAPPED_RECORDS];
+    struct mapped_counter words[WORD_COUNT];
+    _Alignas(4096) struct mapped_slot in[MAPPED_SLOTS];
+    struct mapped_slot out[MAPPED_SLOTS];
+    unsigned char odd[MAPPED_PAGE]; /* makes the area an odd number of pages, for the same reason */
+};
+
+/* The bytes to map for each member. */
+#define MAPPED_BYTES ((uint64_t)sizeof(struct mapped_area))
+
+/* A member's view of its host's memory. Private: local peers cannot write to it. */
+struct mapped {
+    int local_size; /* members of the group on this host, this one included */
+    int self;       /* my index among them; ascending with the rank in the group */
+    struct mapped_area **areas;
+    const int *ranks;     /* of each local peer, in the group */
+    uint64_t *seen;       /* highest turn seen from each local peer */
+    const void **vectors; /* room for one pointer for each local peer */
+    uint64_t seen_all;    /* a turn that was seen from every local peer */
+    uint64_t chunks;      /* staged chunks before the operation that runs: the counters' base */
+    uint64_t announced;   /* my last turn; the first is 1 */
+    uint64_t sequence;    /* the call that it was */
+    uint64_t signature;   /* the same call's, as I made it: my line lies open to the local peers */
+
+    /* Set with TUTTI_ERR_MISMATCH or TUTTI_ERR_INTERNAL: whose line it was, and of which call. */
+    int culprit; /* index of the local peer */
+    uint64_t culprit_sequence;
+    uint64_t culprit_signature;
+
+    void *memory; /* all of the above arrays */
+};
+
+/*
+ * `areas[local_size]`: where each member's area is mapped here; `ranks[local_size]` its rank in the group.
+ * Both are copied. TUTTI_ERR_NO_MEMORY, TUTTI_ERR_INVALID_ARGUMENT (more than MAPPED_LOCAL_MAX
+ * local peers); nothing is left behind then.
+ */
+tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *const *areas,
+                         const int *ranks);
+void mapped_free(struct mapped *mapped);
+
+/* One call, as it is announced. */
+struct mapped_call {
+    uint64_t sequence;
+    uint64_t signature;
+    const struct call_fields *fields;
+};
+
+/*
+ * Writes my line for `call` with `bytes` of payload (at most MAPPED_PAYLOAD_MAX; may be 0).
+ * TUTTI_ERR_NOT_READY: the slot may still be read by local peer `mapped->culprit`; try again.
+ * TUTTI_ERR_MISMATCH: a local peer's line of the last call differs from what this member called then.
+ * Does not wake sleepers: that is the caller's, once, after this returned TUTTI_OK.
+ */
+tutti_status mapped_announce(struct mapped *mapped, const struct mapped_call *call,
+                             const void *payload, size_t bytes);
+
+/*
+ * Looks for local peer `index`'s line of the call that I announced last. TUTTI_OK: it is there and is the
+ * same call, its payload may be read until my next announce; TUTTI_ERR_NOT_READY;
+ * TUTTI_ERR_MISMATCH with the culprit set; TUTTI_ERR_INTERNAL when the line holds what no member
+ * could have written.
+ */
+tutti_status mapped_meet(struct mapped *mapped, int index);
+
+/* mapped_meet() for all local peers; after NOT_READY `culprit` is the first that is missing. */
+tutti_status mapped_meet_all(struct mapped *mapped);
+
+/* Whether local peer `index` has come to the call that I announced last, whatever it called. */
+bool mapped_has_called(const struct mapped *mapped, int index);
+
+/* Whether local peer `index` has come to a later call than the one that I announced last. */
+bool mapped_has_passed(const struct mapped *mapped, int index);
+
+/*
+ * Copies what local peer `index` called as `sequence`, for words. False when the record is gone or was
+ * never written; the fields are the local peer's word and may be anything.
+ */
+bool mapped_record(const struct mapped *mapped, int index, uint64_t sequence,
+                   struct announce *ret_announce);
+
+static inline struct mapped_line *mapped_line_of(const struct mapped *mapped, int index,
+                                                 uint64_t turn)
+{
+    return &mapped->areas[index]->lines[turn % MAPPED_LINES];
+}
+
+/* The line of local peer `index` in the turn that I announced last. */
+static inline struct mapped_line *mapped_line(const struct mapped *mapped, int index)
+{
+    return mapped_line_of(mapped, index, mapped->announced);
+}
+
+/* The place of a payload of `bytes` in a line. */
+static inline unsigned char *mapped_payload(struct mapped_line *line, size_t bytes)
+{
+    return bytes <= MAPPED_LINE_PAYLOAD ? line->payload : line->longer;
+}
+
+#endif

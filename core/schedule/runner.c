@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Advancing a schedule step by step. A step that is not ready leaves everything as it was, except
+ * for run.cursor, which keeps how far a step that waits for many has come.
+ */
+#include "schedule/runner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "reduce/reduce.h"
+
+enum { ALIGN = 64 };
+
+/* ---- memory ---- */
+
+/* The block, or a larger one, whose contents are not those of the smaller. */
+static void *grow(void *block, uint64_t *capacity, uint64_t bytes, bool *enough)
+{
+    void *larger = NULL;
+
+    if (bytes <= *capacity)
+        return block;
+    if (bytes <= SIZE_MAX - ALIGN) {
+        bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+        larger = aligned_alloc(ALIGN, (size_t)bytes);
+    }
+    if (!larger) {
+        *enough = false;
+        return block;
+    }
+    free(block);
+    *capacity = bytes;
+    return larger;
+}
+
+static bool make_room(struct run *run, const struct run_call *call)
+{
+    const struct schedule *schedule = call->schedule;
+    const uint64_t tickets = schedule->tickets;
+    bool enough = true;
+
+    if (tickets)
+        run->ticket_stride = (call->wire->ticket_bytes + ALIGN - 1) / ALIGN * ALIGN;
+    run->tickets = grow(run->tickets, &run->tickets_bytes, tickets * sizeof *run->tickets, &enough);
+    run->ticket_memory =
+        grow(run->ticket_memory, &run->ticket_memory_bytes, tickets * run->ticket_stride, &enough);
+    run->scratch = grow(run->scratch, &run->scratch_bytes, schedule->scratch_bytes, &enough);
+    run->vectors =
+        grow(run->vectors, &run->vectors_bytes, schedule->vectors * sizeof *run->vectors, &enough);
+    if (enough && tickets)
+        memset(run->tickets, 0, tickets * sizeof *run->tickets);
+    return enough;
+}
+
+tutti_status run_start(struct run *run, const struct run_call *call)
+{
+    if (!make_room(run, call))
+        return TUTTI_ERR_NO_MEMORY;
+    run->call = *call;
+    run->next = run->outstanding = run->cursor = 0;
+    run->announced = !call->mapped;
+    run->exhausted = false;
+    return TUTTI_OK;
+}
+
+void run_free(struct run *run)
+{
+    free(run->tickets);
+    free(run->ticket_memory);
+    free(run->scratch);
+    free(run->vectors);
+    *run = (struct run){0};
+}
+
+/* ---- places ---- */
+
+static uint64_t slot_of(const struct run *run, uint32_t chunk)
+{
+    return (run->call.mapped->chunks + chunk) % MAPPED_SLOTS;
+}
+
+static unsigned char *staged(const struct run *run, const struct place *place)
+{
+    struct mapped_area *area = run->call.mapped->areas[place->local_peer];
+    const uint64_t slot = slot_of(run, place->chunk);
+
+    return (place->kind == PLACE_STAGED_IN ? area->in : area->out)[slot].bytes + place->offset;
+}
+
+static unsigned char *in_vector(const struct blocks *blocks, const struct place *place)
+{
+    return (unsigned char *)block_at(blocks, place->block) + place->offset;
+}
+
+/* No algorithm emits a place of the input to write to. */
+static void *memory_of(const struct run *run, const struct place *place)
+{
+    switch (place->kind) {
+    case PLACE_IN:
+        return in_vector(&run->call.in, place);
+    case PLACE_OUT:
+        return in_vector(&run->call.out, place);
+    case PLACE_SCRATCH:
+        return run->scratch + place->offset;
+    default:
+        return staged(run, place);
+    }
+}
+
+/* ---- mapped memory ---- */
+
+static void wake_all(const struct run *run)
+{
+    if (run->call.notify)
+        run->call.notify(run->call.notify_user);
+}
+
+static void publish(const struct run *run, int word, int64_t value)
+{
+    struct mapped *mapped = run->call.mapped;
+
+    atomic_store_explicit(&mapped->areas[mapped->self]->words[word].value,
+                          mapped->chunks + (uint64_t)value, memory_order_release);
+}
+
+/*
+ * Signed: before the group's first chunks an operation looks back to less than zero. A local peer that
+ * has not come so far may be in a call of another kind, and never come: its line tells.
+ */
+static tutti_status await(const struct run *run, int local_peer, const struct step *step)
+{
+    struct mapped *mapped = run->call.mapped;
+    uint64_t now = atomic_load_explicit(&mapped->areas[local_peer]->words[step->word].value,
+                                        memory_order_acquire);
+    tutti_status status;
+
+    if ((int64_t)now >= (int64_t)(mapped->chunks + step->bytes))
+        return TUTTI_OK;
+    status = mapped_meet(mapped, local_peer);
+    return status ? status : TUTTI_ERR_NOT_READY;
+}
+
+static tutti_status await_all(struct run *run, const struct step *step)
+{
+    const struct mapped *mapped = run->call.mapped;
+
+    for (; run->cursor < (uint32_t)mapped->local_size; run->cursor++) {
+        tutti_status status = TUTTI_OK;
+
+        if ((int)run->cursor != mapped->self)
+            status = await(run, (int)run->cursor, step);
+        if (status)
+            return status;
+    }
+    return TUTTI_OK;
+}
+
+static void reduce_local(struct run *run, const struct step *step)
+{
+    const struct mapped *mapped = run->call.mapped;
+    const uint64_t slot = slot_of(run, step->local.chunk);
+
+    for (int i = 0; i < mapped->local_size; i++)
+        mapped->vectors[i] = i == mapped->self
+                                 ? memory_of(run, &step->a)
+                                 : mapped->areas[i]->in[slot].bytes +
+                                       (i < mapped->self ? step->local.before : step->local.after);
+    kernels_many(&run->call.kernels, memory_of(run, &step->to), mapped->vectors, mapped->local_size,
+                 step->bytes);
+}
+
+static void reduce_all(const struct run *run, const struct step *step)
+{
+    const int members = step->all.members, self = step->all.self;
+    const unsigned char *slot = run->scratch + step->all.offset;
+
+    for (int rank = 0; rank < members; rank++) {
+        run->vectors[rank] = rank == self ? memory_of(run, &step->a) : slot;
+        slot += rank == self ? 0 : step->all.each;
+    }
+    kernels_many(&run->call.kernels, memory_of(run, &step->to), run->vectors, members, step->bytes);
+}
+
+/* The next operation expects every counter at the end value of this one, whichever member used
+ * it. */
+static void finish_chunks(struct run *run)
+{
+    struct mapped *mapped = run->call.mapped;
+    const uint32_t chunks = run->call.schedule->chunks;
+
+    if (!chunks)
+        return;
+    for (int word = 0; word < WORD_COUNT; word++)
+        publish(run, word, chunks);
+    mapped->chunks += chunks;
+    wake_all(run);
+}
+
+/* ---- messages ---- */
+
+static void *ticket_memory(const struct run *run, uint32_t ticket)
+{
+    return run->ticket_memory + ticket * run->ticket_stride;
+}
+
+static tutti_status start_message(struct run *run, const struct step *step)
+{
+    const struct wire *wire = run->call.wire;
+    const bool sending = step->kind == STEP_SEND;
+    void *memory = ticket_memory(run, step->ticket);
+    tutti_status status = sending ? wire->send(run->call.wire_user, step->peer, memory,
+                                               memory_of(run, &step->a), step->bytes)
+                                  : wire->recv(run->call.wire_user, step->peer, memory,
+                                               memory_of(run, &step->to), step->bytes);
+
+    if (status == TUTTI_OK) {
+        run->tickets[step->ticket] = (struct run_ticket){step->peer, true, sending};
+        run->outstanding++;
+    }
+    return status;
+}
+
+static tutti_status finish_message(struct run *run, uint32_t ticket)
+{
+    tutti_status status;
+
+    if (!run->tickets[ticket].outstanding)
+        return TUTTI_OK;
+    status = run->call.wire->test(run->call.wire_user, ticket_memory(run, ticket));
+    if (status != TUTTI_ERR_NOT_READY) {
+        run->tickets[ticket].outstanding = false;
+        run->outstanding--;
+    }
+    return status;
+}
+
+static tutti_status fence(struct run *run)
+{
+    for (; run->outstanding && run->cursor < run->call.schedule->tickets; run->cursor++) {
+        tutti_status status = finish_message(run, run->cursor);
+
+        if (status)
+            return status;
+    }
+    return TUTTI_OK;
+}
+
+/* ---- steps ---- */
+
+/* Copies and reductions; the bytes that passed through this core. */
+static uint64_t compute(struct run *run, const struct step *step)
+{
+    const struct kernels *kernels = &run->call.kernels;
+    const uint64_t bytes = step->bytes * kernels->element_bytes;
+
+    switch ((enum step_kind)step->kind) {
+    case STEP_COPY:
+        reduce_copy(memory_of(run, &step->to), memory_of(run, &step->a), (size_t)step->bytes);
+        return step->bytes;
+    case STEP_REDUCE:
+        kernels_reduce(kernels, memory_of(run, &step->to), memory_of(run, &step->a),
+                       memory_of(run, &step->b), step->bytes);
+        return bytes;
+    case STEP_REDUCE_LOCAL:
+        reduce_local(run, step);
+        return bytes * (uint64_t)run->call.mapped->local_size;
+    case STEP_REDUCE_ALL:
+        reduce_all(run, step);
+        return bytes * step->all.members;
+    case STEP_FINISH:
+        kernels->finish(memory_of(run, &step->to), (size_t)step->bytes, kernels->members);
+        return bytes;
+    default:
+        return 0;
+    }
+}
+
+/* One step; `worked` grows by what it computes. */
+static tutti_status take(struct run *run, const struct step *step, uint64_t *worked)
+{
+    switch ((enum step_kind)step->kind) {
+    case STEP_SEND:
+    case STEP_RECV:
+        return start_message(run, step);
+    case STEP_FENCE:
+        return fence(run);
+    case STEP_FENCE_TICKET:
+        return finish_message(run, step->ticket);
+    case STEP_POST:
+        publish(run, step->word, (int64_t)step->bytes);
+        wake_all(run);
+        return TUTTI_OK;
+    case STEP_AWAIT:
+        return await(run, step->local_peer, step);
+    case STEP_AWAIT_ALL:
+        return await_all(run, step);
+    case STEP_MEET:
+        return mapped_meet(run->call.mapped, step->local_peer);
+    case STEP_MEET_ALL:
+        return mapped_meet_all(run->call.mapped);
+    default:
+        *worked += compute(run, step);
+        return TUTTI_OK;
+    }
+}
+
+static tutti_status announce(struct run *run)
+{
+    tutti_status status = mapped_announce(run->call.mapped, &run->call.announce, NULL, 0);
+
+    if (status == TUTTI_OK) {
+        run->announced = true;
+        wake_all(run);
+    }
+    return status;
+}
+
+tutti_status run_advance(struct run *run)
+{
+    const struct schedule *schedule = run->call.schedule;
+    uint64_t worked = 0;
+
+    run->exhausted = false;
+    if (!run->announced) {
+        tutti_status status = announce(run);
+
+        if (status)
+            return status;
+    }
+    while (run->next < schedule->count) {
+        tutti_status status;
+
+        if (worked >= RUN_BUDGET_BYTES) {
+            run->exhausted = true;
+            return TUTTI_ERR_NOT_READY;
+        }
+        status = take(run, &schedule->steps[run->next], &worked);
+        if (status)
+            return status;
+        run->next++;
+        run->cursor = 0;
+    }
+    finish_chunks(run);
+    return TUTTI_OK;
+}
+
+/* ---- missing members ---- */
+
+static struct waiting for_message(const struct run *run, uint32_t ticket)
+{
+    const struct run_ticket *state = &run->tickets[ticket];
+
+    return (struct waiting){state->sending ? WAITING_SEND : WAITING_RECEIVE, state->peer, false};
+}
+
+static struct waiting for_local_peer(const struct run *run, enum waiting_kind kind, int local_peer)
+{
+    const struct mapped *mapped = run->call.mapped;
+
+    if (kind == WAITING_MAPPED && !mapped_has_called(mapped, local_peer))
+        kind = WAITING_CALL;
+    return (struct waiting){kind, mapped->ranks[local_peer], run->outstanding == 0};
+}
+
+struct waiting run_waiting(const struct run *run)
+{
+    const struct step *step = &run->call.schedule->steps[run->next];
+
+    if (!run->announced)
+        return for_local_peer(run, WAITING_ROOM, run->call.mapped->culprit);
+    if (run->exhausted || run->next == run->call.schedule->count)
+        return (struct waiting){WAITING_NOTHING, -1, false};
+    switch ((enum step_kind)step->kind) {
+    case STEP_SEND:
+        return (struct waiting){WAITING_SEND, step->peer, false};
+    case STEP_RECV:
+        return (struct waiting){WAITING_RECEIVE, step->peer, false};
+    case STEP_FENCE:
+        return for_message(run, run->cursor);
+    case STEP_FENCE_TICKET:
+        return for_message(run, step->ticket);
+    case STEP_AWAIT:
+        return for_local_peer(run, WAITING_MAPPED, step->local_peer);
+    case STEP_AWAIT_ALL:
+        return for_local_peer(run, WAITING_MAPPED, (int)run->cursor);
+    case STEP_MEET:
+        return for_local_peer(run, WAITING_CALL, step->local_peer);
+    case STEP_MEET_ALL:
+        return for_local_peer(run, WAITING_CALL, run->call.mapped->culprit);
+    default:
+        return (struct waiting){WAITING_NOTHING, -1, false};
+    }
+}
+
+int run_awaited(const struct run *run, int but, int *ret_ranks, int capacity)
+{
+    int count = 0;
+
+    for (uint32_t i = 0; i < run->call.schedule->tickets && count < capacity; i++) {
+        const struct run_ticket *ticket = &run->tickets[i];
+
+        /* A fence stops at the first that is missing: those behind it may be here. */
+        if (ticket->outstanding && !ticket->sending && ticket->peer != but &&
+            run->call.wire->test(run->call.wire_user, ticket_memory(run, i)) == TUTTI_ERR_NOT_READY)
+            ret_ranks[count++] = ticket->peer;
+    }
+    return count;
+}
+
+void run_abandon(struct run *run)
+{
+    for (uint32_t i = 0; run->outstanding && i < run->call.schedule->tickets; i++) {
+        if (!run->tickets[i].outstanding)
+            continue;
+        run->call.wire->cancel(run->call.wire_user, ticket_memory(run, i));
+        run->tickets[i].outstanding = false;
+        run->outstanding--;
+    }
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Schedules: what one member does in one collective, as a list of steps.
+ *
+ * An algorithm emits the steps of its member in the straight-line loop of the textbook and never
+ * waits; the runner (runner.h) advances them. A schedule is a function of the call and the group
+ * alone: addresses, tickets' memory and the counters' base come in when it is run, so that one
+ * schedule may be kept and run again. Steps lie in arrays that grow and are reused: emitting a
+ * schedule no longer than an earlier one allocates nothing. Failures to grow are sticky:
+ * the status tells at the end.
+ *
+ * Messages: send and recv start, a fence waits, for all messages so far or for one ticket. Messages
+ * from one member to another match in the order emitted on both sides.
+ * Mapped memory: chunk numbers and the counters' values are relative to the operation: chunk 0 is
+ * its first, and value k means «k chunks of this operation».
+ */
+#ifndef TUTTI_SCHEDULE_SCHEDULE_H
+#define TUTTI_SCHEDULE_SCHEDULE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/status.h>
+
+#include "schedule/mapped.h"
+
+enum step_kind {
+    STEP_SEND,         /* a -> peer, ticket */
+    STEP_RECV,         /* peer -> to, ticket */
+    STEP_COPY,         /* to = a */
+    STEP_REDUCE,       /* to[i] = a[i] op b[i], bytes counts elements */
+    STEP_REDUCE_LOCAL, /* to[i] = the local peers' in-slots in their order, mine being a; elements */
+    STEP_REDUCE_ALL,   /* to[i] = all members' in rank order: mine a, the others' in scratch */
+    STEP_FINISH,       /* to[i] = finish(to[i]), elements */
+    STEP_POST,         /* my word reaches value */
+    STEP_AWAIT,        /* until the local peer's word has reached value */
+    STEP_AWAIT_ALL,    /* until every local peer's word has reached value, mine aside */
+    STEP_MEET,         /* until the local peer has announced the same call */
+    STEP_MEET_ALL,     /* until every local peer has */
+    STEP_FENCE,        /* until all messages so far are complete */
+    STEP_FENCE_TICKET  /* until this message is complete */
+};
+
+enum place_kind { PLACE_IN, PLACE_OUT, PLACE_SCRATCH, PLACE_STAGED_IN, PLACE_STAGED_OUT };
+
+/* A place of bytes. */
+struct place {
+    uint8_t kind;
+    uint8_t reserved;
+    uint16_t local_peer; /* staging: whose */
+    union {
+        uint32_t chunk; /* staging: of this operation, its slot follows from the counters' base */
+        uint32_t block; /* in and out */
+    };
+    uint64_t offset;
+};
+
+/* One cache line. */
+struct step {
+    uint8_t kind;
+    uint8_t word;
+    uint16_t reserved;
+    union {
+        int32_t peer;       /* send and recv: rank in the group */
+        int32_t local_peer; /* await and meet: its index */
+    };
+    uint64_t bytes; /* elements for the reducing kinds; the value (signed) for post and await */
+    struct place to, a;
+    union {
+        struct place b;  /* REDUCE */
+        uint32_t ticket; /* messages */
+        struct {
+            uint32_t chunk, before, after; /* offsets in the slots of those below and above me */
+        } local;                           /* REDUCE_LOCAL */
+        struct {
+            uint64_t offset; /* in scratch */
+            uint32_t each;   /* bytes from one operand to the next */
+            uint16_t members, self;
+        } all; /* REDUCE_ALL */
+    };
+};
+
+_Static_assert(sizeof(struct step) == 64, "a step is one cache line");
+
+struct schedule {
+    /* The view in which the algorithm runs: see schedule_view(). */
+    int rank, size;
+    const int *members; /* ranks in the group; NULL: they are the view's own */
+
+    int local_size, self; /* of this member's host; 1 and 0 without mapped memory */
+    uint32_t element_bytes;
+
+    struct step *steps;
+    uint32_t count, capacity;
+    uint32_t *free_tickets; /* those below tickets_used whose fence was emitted */
+    uint32_t free_count, free_capacity, tickets_used;
+    int *table; /* storage of schedule_table() */
+    uint32_t table_capacity;
+    uint64_t scratch_used;
+
+    /* The resources of a run, and its counters. */
+    uint32_t tickets;
+    uint32_t chunks; /* staged; the same number on every local peer */
+    uint64_t scratch_bytes;
+    uint32_t vectors;                   /* operands of the longest REDUCE_ALL */
+    uint64_t sent_bytes, sent_messages; /* by this member */
+    /* NO_MEMORY when an array could not grow: nothing may be run then. */
+    tutti_status status;
+};
+
+/* A zeroed struct schedule is a valid empty one. */
+void schedule_free(struct schedule *sched);
+
+/* Begins a new schedule for member `rank` of `size`, with `local_size` on its host of which it is
+ * `self`. */
+void schedule_begin(struct schedule *sched, int rank, int size, int local_size, int self,
+                    uint32_t element_bytes);
+
+/*
+ * Narrows the schedule to the subset members[0..size), in which this member is `rank`: what is
+ * emitted from here names peers by position in the subset. The table must live as long as the view
+ * is used. NULL, with the group's own rank and size, ends the view.
+ */
+void schedule_view(struct schedule *sched, int rank, int size, const int *members);
+
+/* `count` ints that live until the next call, for a view's members; NULL: no memory. */
+int *schedule_table(struct schedule *sched, uint32_t count);
+
+/* Reserves `bytes` of scratch, aligned to 64. */
+struct place schedule_scratch(struct schedule *sched, uint64_t bytes);
+/* Gives back the memory reserved since scratch_used was `mark`. */
+void schedule_scratch_release(struct schedule *sched, uint64_t mark);
+
+/* Reserves `count` staged chunks; returns the number of the first. The runner brings every counter
+ * to the end of all chunks when the schedule is done. */
+uint32_t schedule_chunks(struct schedule *sched, uint32_t count);
+
+/* Messages of 0 bytes are sent too. The ticket is for schedule_fence_ticket(). */
+uint32_t schedule_send(struct schedule *sched, int peer, struct place from, uint64_t bytes);
+uint32_t schedule_recv(struct schedule *sched, int peer, struct place to, uint64_t bytes);
+void schedule_fence(struct schedule *sched);
+void schedule_fence_ticket(struct schedule *sched, uint32_t ticket);
+
+/* Local work; nothing is emitted for 0 bytes. Long pieces become several steps, so that a run
+ * looks up from its work now and then. */
+void schedule_copy(struct schedule *sched, struct place to, struct place from, uint64_t bytes);
+/* `a` is the operand of the lower rank, so that every member computes the same bits. */
+void schedule_reduce(struct schedule *sched, struct place to, struct place a, struct place b,
+                     uint64_t bytes);
+/* Reduces what the local peers have in their in-slots of `chunk`, in their order: at offset `before`
+ * those whose index is below mine, at `after` those above; mine is `own`. */
+void schedule_reduce_local(struct schedule *sched, struct place to, struct place own,
+                           uint32_t chunk, uint32_t before, uint32_t after, uint64_t bytes);
+/* Reduces all members' operands of the view in rank order: mine at `own`, those of the others in
+ * `scratch`, `each` bytes from one to the next. `to` may be `own`. */
+void schedule_reduce_all(struct schedule *sched, struct place to, struct place own,
+                         struct place scratch, uint32_t each, uint64_t bytes);
+void schedule_finish(struct schedule *sched, struct place at, uint64_t bytes);
+
+/* Mapped memory. `value` may be negative where an earlier operation's chunk is meant. */
+void schedule_post(struct schedule *sched, enum mapped_word word, int64_t value);
+void schedule_await(struct schedule *sched, int local_peer, enum mapped_word word, int64_t value);
+void schedule_await_all(struct schedule *sched, enum mapped_word word, int64_t value);
+void schedule_meet(struct schedule *sched, int local_peer);
+void schedule_meet_all(struct schedule *sched);
+
+/* In the block of member `block`, where in or out has one for each; a vector is block 0. */
+static inline struct place place_in_block(int block, uint64_t offset)
+{
+    return (struct place){.kind = PLACE_IN, .block = (uint32_t)block, .offset = offset};
+}
+
+static inline struct place place_out_block(int block, uint64_t offset)
+{
+    return (struct place){.kind = PLACE_OUT, .block = (uint32_t)block, .offset = offset};
+}
+
+static inline struct place place_staged_in(int local_peer, uint32_t chunk, uint64_t offset)
+{
+    return (struct place){.kind = PLACE_STAGED_IN,
+                          .local_peer = (uint16_t)local_peer,
+                          .chunk = chunk,
+                          .offset = offset};
+}
+
+static inline struct place place_staged_out(int local_peer, uint32_t chunk, uint64_t offset)
+{
+    return (struct place){.kind = PLACE_STAGED_OUT,
+                          .local_peer = (uint16_t)local_peer,
+                          .chunk = chunk,
+                          .offset = offset};
+}
+
+static inline struct place place_after(struct place place, uint64_t bytes)
+{
+    place.offset += bytes;
+    return place;
+}
+
+#endif

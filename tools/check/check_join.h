@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The common part of checks with ranks: a group over the plugin, and values whose sums are
+ * exact. */
+#ifndef TUTTI_TOOLS_CHECK_CHECK_JOIN_H
+#define TUTTI_TOOLS_CHECK_CHECK_JOIN_H
+
+#include "check/check.h"
+
+#include <tutti/tutti.h>
+
+enum { RANK_FLOATS = 300000 };
+
+struct rank {
+    tutti_group *world;
+    int rank, size;
+    bool wrapped;    /* the plugin stands in front of another backend's calls */
+    bool launched;   /* by the launcher of an engine, which changes the process in its own way */
+    float *in, *out; /* [RANK_FLOATS] */
+};
+
+/* Calls of the whole group; each ends the check if it does not succeed. */
+struct rank rank_join(const struct check_member *member);
+void rank_leave(struct rank *rank);
+
+/* `what` and its words end the check, unless it is TUTTI_OK. */
+void rank_expect_ok(const struct rank *rank, tutti_status status, const char *what);
+
+static inline tutti_tensor rank_floats(float *data, int64_t *shape, int64_t count)
+{
+    return tutti_tensor_1d(data, TUTTI_F32, shape, count);
+}
+
+/* Element `i` of what a rank gives: a small whole number. */
+static inline float rank_value(int rank, int64_t i)
+{
+    return (float)((i * 7 + rank * 3) % 61);
+}
+
+/* The sum of all ranks' elements `i`. */
+static inline float rank_sum(const struct rank *rank, int64_t i)
+{
+    float sum = 0;
+
+    for (int r = 0; r < rank->size; r++)
+        sum += rank_value(r, i);
+    return sum;
+}
+
+static inline void rank_fill(float *data, int rank, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        data[i] = rank_value(rank, i);
+}
+
+#endif

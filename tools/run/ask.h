@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asking the processes of a rank for a dump, which is SIGUSR2, without ending those that would not
+ * know it: at its default the signal ends a process. */
+#ifndef TUTTI_TOOLS_RUN_ASK_H
+#define TUTTI_TOOLS_RUN_ASK_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/*
+ * Sends SIGUSR2 to the process that leads the rank's session; when it has no handler for it (a
+ * shell that runs the program), to those of the session that have. False: there is none.
+ */
+bool ask_for_dump(pid_t rank);
+
+#endif
