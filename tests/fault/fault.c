@@ -124,7 +124,8 @@ static void expect_same_words(const struct ranks *ranks, const struct fault_expe
 
 bool fault_within(const struct ranks *ranks, int rank, int64_t from_ns, int budget_ms)
 {
-    const int64_t at = ranks_point_ns(ranks, rank, "returned"), withheld = stalls_ms(from_ns, at);
+    const int64_t at = ranks_point_ns(ranks, rank, "returned");
+    const int64_t withheld = ranks_withheld_ms(ranks, from_ns, at);
     const double ms = (double)(at - from_ns) / 1e6;
 
     fprintf(stderr, "%s: rank %d returned after %.1f ms, of which the machine withheld %lld\n",
@@ -174,7 +175,7 @@ static void expect_soon_left(const struct ranks *ranks, int size)
         const int64_t left = ranks_point_ns(ranks, r, "left");
 
         if (returned >= 0 && left >= 0 && !ranks_have_instruments())
-            cr_expect_lt((left - returned) / 1000000, LEAVE_MS + stalls_ms(returned, left),
+            cr_expect_lt((left - returned) / 1000000, LEAVE_MS + ranks_withheld_ms(ranks, returned, left),
                          "rank %d took too long to leave", r);
     }
 }

@@ -97,7 +97,7 @@ void fault_expect(struct ranks *ranks, const struct fault_expected *expected);
 
 /*
  * Whether `rank` returned within `budget_ms` after `from_ns`, not counting what the machine withheld
- * (harness/stalls.h); prints how long it took. Budgets are those of a build without instruments: with
+ * (ranks_withheld_ms()); prints how long it took. Budgets are those of a build without instruments: with
  * them the run's own deadline is the limit.
  */
 bool fault_within(const struct ranks *ranks, int rank, int64_t from_ns, int budget_ms);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "harness/launch_inside.h"
+#include "harness/stalls.h"
 
 enum {
     OUTPUT_MAX = 64 << 20, /* bytes kept of one stream; a rank that says more is cut short */
@@ -62,26 +63,31 @@ static void read_output(struct output *output)
     }
 }
 
+/* What follows `begin` in the next line of `text` that begins so, and has come whole; NULL: none. */
+static const char *next_report(const char *text, const char *begin)
+{
+    const size_t n = strlen(begin);
+
+    for (const char *line = text, *end; line && (end = strchr(line, '\n')); line = end + 1) {
+        if (!strncmp(line, begin, n))
+            return line + n;
+    }
+    return NULL;
+}
+
 /* The last line of `process`'s own reports of that kind and name, NULL: none. `first`: the first.
  */
 static const char *find_report(const struct process *process, const char *kind, const char *name,
                                bool first)
 {
     char begin[128];
-    const char *found = NULL, *line = process->out.text;
-    const size_t n = (size_t)snprintf(begin, sizeof begin, "@tutti %s %s ", kind, name);
+    const char *found = NULL, *next = process->out.text;
 
-    while (line && *line) {
-        const char *end = strchr(line, '\n');
-
-        if (!end)
-            break; /* not all of it has come */
-        if (!strncmp(line, begin, n)) {
-            found = line + n;
-            if (first)
-                break;
-        }
-        line = end + 1;
+    snprintf(begin, sizeof begin, "@tutti %s %s ", kind, name);
+    while ((next = next_report(next, begin))) {
+        found = next;
+        if (first)
+            break;
     }
     return found;
 }
@@ -279,6 +285,31 @@ int64_t ranks_point_ns(const struct ranks *ranks, int rank, const char *name)
     const char *found = find_report(&ranks->processes[rank], "point", name, true);
 
     return found ? strtoll(found, NULL, 10) : -1;
+}
+
+static int64_t delay_of(const struct process *process, int64_t from_ns, int64_t until_ns)
+{
+    long long at, delay, begun = -1, ended = 0;
+
+    for (const char *next = process->out.text; (next = next_report(next, "@tutti point "));) {
+        if (sscanf(next, "%*s %lld %lld", &at, &delay) < 2)
+            continue;
+        if (begun < 0 || at <= from_ns)
+            begun = delay;
+        ended = delay;
+        if (at >= until_ns)
+            break;
+    }
+    return ended > begun && begun >= 0 ? ended - begun : 0;
+}
+
+int64_t ranks_withheld_ms(const struct ranks *ranks, int64_t from_ns, int64_t until_ns)
+{
+    int64_t delay = 0;
+
+    for (int i = 0; i < ranks->size; i++)
+        delay += delay_of(&ranks->processes[i], from_ns, until_ns);
+    return stalls_ms(from_ns, until_ns) + delay / 1000000;
 }
 
 bool ranks_value(const struct ranks *ranks, int rank, const char *name, char *ret_words,

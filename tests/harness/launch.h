@@ -93,6 +93,10 @@ bool ranks_await_words(struct ranks *ranks, int rank, const char *words);
 void ranks_mark_words(struct ranks *ranks);
 /* When it did so first, CLOCK_MONOTONIC; -1: not yet. */
 int64_t ranks_point_ns(const struct ranks *ranks, int rank, const char *name);
+/* What the machine withheld between two moments: its stalls (harness/stalls.h), and how long threads of all
+ * ranks waited for a CPU, together, from the last point of each until `from_ns` to its first one from
+ * `until_ns` on. A budget of time adds this. */
+int64_t ranks_withheld_ms(const struct ranks *ranks, int64_t from_ns, int64_t until_ns);
 /* What it last told by rank_value(`name`). False: nothing. */
 bool ranks_value(const struct ranks *ranks, int rank, const char *name, char *ret_words,
                  size_t size);

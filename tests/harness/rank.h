@@ -21,7 +21,7 @@
  * no such case. What the test that started it wants to know goes to stdout, one write(2) a line:
  *
  *     @tutti fail FILE:LINE WORDS
- *     @tutti point NAME NANOSECONDS             CLOCK_MONOTONIC
+ *     @tutti point NAME NANOSECONDS DELAY       CLOCK_MONOTONIC; how long its threads waited for a CPU
  *     @tutti value NAME WORDS
  *     @tutti verdict pass|fail CASE CHECKS FAILURES
  */

@@ -92,7 +92,7 @@ static void kill_one(const char *call)
         cr_assert(ranks_wait_rank(ranks, r) && ranks_value(ranks, r, "status", status, 64));
         cr_expect_str_eq(status, "TUTTI_ERR_PEER_LOST");
         int64_t at = ranks_point_ns(ranks, r, "returned");
-        cr_expect(at - killed <= (BUDGET_MS + stalls_ms(killed, at)) * 1000000LL ||
+        cr_expect(at - killed <= (BUDGET_MS + ranks_withheld_ms(ranks, killed, at)) * 1000000LL ||
                   ranks_have_instruments());
     }
     end(ranks);
