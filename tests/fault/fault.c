@@ -175,7 +175,8 @@ static void expect_soon_left(const struct ranks *ranks, int size)
         const int64_t left = ranks_point_ns(ranks, r, "left");
 
         if (returned >= 0 && left >= 0 && !ranks_have_instruments())
-            cr_expect_lt((left - returned) / 1000000, LEAVE_MS + ranks_withheld_ms(ranks, returned, left),
+            cr_expect_lt((left - returned) / 1000000,
+                         LEAVE_MS + ranks_withheld_ms(ranks, returned, left),
                          "rank %d took too long to leave", r);
     }
 }
