@@ -50,7 +50,8 @@ static tutti_status time_left(int64_t deadline_ns, int64_t *ret_ms)
     const int64_t ms = clock_left_ms(deadline_ns, INT_MAX);
 
     if (!ms)
-        return error_set(TUTTI_ERR_TIMEOUT, "the timeout had passed before the store was opened");
+        return error_set(TUTTI_ERR_TIMEOUT,
+                         "the timeout of tutti_init() passed before the store was opened");
     *ret_ms = ms;
     return TUTTI_OK;
 }

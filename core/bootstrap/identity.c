@@ -200,7 +200,7 @@ static tutti_status store_from_master(const struct reader *reader, struct identi
         return status;
     if (!address && !port)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "no meeting place: set MASTER_ADDR and MASTER_PORT (or TUTTI_STORE)");
+                         "no store: set MASTER_ADDR and MASTER_PORT, or TUTTI_STORE");
     if (!address)
         return one_of_two_missing(reader, "MASTER_PORT", "MASTER_ADDR");
     if (!port)
@@ -301,9 +301,9 @@ static tutti_status take_run_id(const char *source, const char *text, struct ide
 
         if (*at < ' ' || *at > '~')
             return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                             "%s: a run's name has printable ASCII letters only", source);
+                             "%s: the name of a run has printable ASCII characters only", source);
         if (n + 3 > IDENTITY_RUN_ID_MAX)
-            return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s=%.128s: longer than %d letters",
+            return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s=%.128s: longer than %d characters",
                              source, text, IDENTITY_RUN_ID_MAX - 3);
         if (escape)
             memcpy(identity->run_id + n, escape, 3);

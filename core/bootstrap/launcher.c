@@ -87,11 +87,13 @@ static tutti_status choose_named(struct asking *a, const char *name)
     a->name = plugin->name;
     if (!a->ops)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "TUTTI_BOOTSTRAP=%.*s: this plugin cannot ask any launcher",
+                         "TUTTI_BOOTSTRAP=%.*s: this plugin knows no launchers; name another "
+                         "plugin, or unset it",
                          TEXT_CUT(name, 32));
     if (a->ops->detect(&host_bare, host_self_of(a->name)) != 1)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "TUTTI_BOOTSTRAP=%.*s: no launcher that it knows started this process",
+                         "TUTTI_BOOTSTRAP=%.*s: this process was not started by a launcher that "
+                         "the plugin knows",
                          TEXT_CUT(name, 32));
     return TUTTI_OK;
 }
@@ -228,7 +230,8 @@ static tutti_status meet(struct asking *a, struct launcher *launcher)
         return error_set(TUTTI_ERR_STORE, "%s", message + 1);
     _Static_assert(HOST_MAX == 256, "the width below");
     if (sscanf(message, "%255s %u", address, &port) != 2 || !port || port > UINT16_MAX)
-        return error_set(TUTTI_ERR_PLUGIN, "rank 0 sent an invalid store address");
+        return error_set(TUTTI_ERR_PLUGIN, "plugin %s: rank 0 sent an invalid store address: %.64s",
+                         a->name, message);
     status = open_store(a, address, port, &launcher->store);
     snprintf(launcher->host, sizeof launcher->host, "%s", address);
     launcher->port = (uint16_t)port;
@@ -245,7 +248,7 @@ static tutti_status ask(struct asking *a, tutti_init_options *options, struct la
 
     a->identity = (tutti_identity){
         .struct_size = sizeof a->identity, .rank = -1, .local_rank = -1, .local_size = -1};
-    error_set(TUTTI_ERR_PLUGIN, "%s gives no rank and size for this process", a->name);
+    error_set(TUTTI_ERR_PLUGIN, "plugin %s returned no rank and size for this process", a->name);
     tutti_status status = a->ops->open(&host_bare, host_self_of(a->name), a->deadline_ns,
                                        &a->identity, &a->bootstrap);
     if (status)

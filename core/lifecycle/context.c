@@ -214,7 +214,7 @@ tutti_status tutti_context_destroy(tutti_context *context)
     if (status)
         return status;
     if (context->is_default)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the default context lives with the process");
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the default context cannot be destroyed");
     if (atomic_load(&context->groups))
         return error_set(TUTTI_ERR_BUSY, "the context has %d groups; destroy them first",
                          atomic_load(&context->groups));

@@ -230,8 +230,8 @@ tutti_status tutti_group_new(tutti_group *parent, const int32_t *ranks, int32_t 
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_group is NULL");
     if (n < 0 || (!ranks && n) || (ranks && !n))
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "n is %d and ranks is %s; use 0 and NULL for all ranks", n,
-                         ranks ? "an address" : "NULL");
+                         "n is %d, but ranks is %s; use 0 and NULL for all ranks", n,
+                         ranks ? "not NULL" : "NULL");
     if (group_ended(parent))
         return group_verdict(parent);
     if (!ranks)

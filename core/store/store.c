@@ -32,7 +32,8 @@ tutti_status store_time_start(int64_t timeout_ms, struct store_time *ret_time)
 {
     if (timeout_ms < 0)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "a time-out of %" PRId64 " ms is negative; 0 is the default", timeout_ms);
+                         "timeout_ms is %" PRId64 "; it must not be negative (0: the default)",
+                         timeout_ms);
     if (!timeout_ms)
         timeout_ms = DEFAULT_TIMEOUT_MS;
     *ret_time = (struct store_time){timeout_ms, clock_deadline_ms(timeout_ms)};

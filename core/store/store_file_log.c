@@ -102,7 +102,8 @@ static tutti_status check_first(const struct store_file_log *log, struct store_s
     static const char first[] = "refcount/";
 
     if (log->read == 0 && !store_slice_equal(key, store_slice_of(first)))
-        return error_set(TUTTI_ERR_STORE, "%s is not a store file: it does not begin with \"%s\"",
+        return error_set(TUTTI_ERR_STORE,
+                         "%s is not a store file: it does not begin with \"%s\"; use another path",
                          log->path, first);
     return TUTTI_OK;
 }
@@ -185,7 +186,9 @@ static tutti_status refresh(struct store_file_log *log)
             status =
                 error_set_errno(TUTTI_ERR_STORE, errno, "cannot read the store file %s", log->path);
         if (n == 0 && log->read == 0 && bytes.size)
-            status = error_set(TUTTI_ERR_STORE, "%s is not a store file", log->path);
+            status = error_set(TUTTI_ERR_STORE,
+                               "%s is not a store file: it has no whole record; use another path",
+                               log->path);
         if (n <= 0)
             break;
         bytes.size += (size_t)n;

@@ -78,9 +78,10 @@ size_t store_map_count(const struct store_map *map)
 tutti_status store_map_charge(struct store_map *map, size_t bytes)
 {
     if (bytes > map->max_bytes - map->bytes)
-        return error_set(TUTTI_ERR_STORE,
-                         "the store is full: it holds %zu bytes in %zu keys, at most %zu",
-                         map->bytes, map->values, map->max_bytes);
+        return error_set(
+            TUTTI_ERR_STORE,
+            "the store is full: %zu bytes in %zu keys, of at most %zu bytes; delete keys",
+            map->bytes, map->values, map->max_bytes);
     map->bytes += bytes;
     return TUTTI_OK;
 }

@@ -488,7 +488,7 @@ RANK_CASE(what_a_launcher_leaves_open_is_told)
     unsetenv("FAKE_SIZE");
     setenv("TUTTI_BOOTSTRAP", "fake", 1);
     check_status(tutti_init(NULL, &world), TUTTI_ERR_INVALID_ARGUMENT);
-    check_contains(tutti_last_error(), "no launcher that it knows started this process");
+    check_contains(tutti_last_error(), "was not started by a launcher that the plugin knows");
 }
 
 RANK_CASE(a_launcher_whose_plugin_cannot_be_used_is_named)

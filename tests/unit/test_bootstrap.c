@@ -107,8 +107,7 @@ Test(bootstrap, a_bad_environment_is_an_error_naming_variable_and_value, .timeou
         {"RANK=0 WORLD_SIZE=99999999999999999999 " MASTER,
          "WORLD_SIZE=99999999999999999999 is not"},
         {"RANK=2 WORLD_SIZE=2 " MASTER, "RANK=2 and WORLD_SIZE=2"},
-        {"RANK=0 WORLD_SIZE=2",
-         "no meeting place: set MASTER_ADDR and MASTER_PORT (or TUTTI_STORE)"},
+        {"RANK=0 WORLD_SIZE=2", "no store: set MASTER_ADDR and MASTER_PORT, or TUTTI_STORE"},
         {"RANK=0 WORLD_SIZE=1 MASTER_PORT=1", "MASTER_PORT is set and MASTER_ADDR is not"},
         {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h", "MASTER_ADDR is set and MASTER_PORT is not"},
         {"RANK=0 WORLD_SIZE=2 MASTER_PORT=1", "MASTER_PORT is set and MASTER_ADDR is not"},
@@ -123,7 +122,8 @@ Test(bootstrap, a_bad_environment_is_an_error_naming_variable_and_value, .timeou
          "TUTTI_STORE_HOST=yes is not a number"},
         {"RANK=0 WORLD_SIZE=2 TORCHELASTIC_RESTART_COUNT=x " MASTER,
          "TORCHELASTIC_RESTART_COUNT=x"},
-        {"RANK=0 WORLD_SIZE=2 TUTTI_RUN_ID=\t " MASTER, "TUTTI_RUN_ID: a run's name has printable"},
+        {"RANK=0 WORLD_SIZE=2 TUTTI_RUN_ID=\t " MASTER,
+         "TUTTI_RUN_ID: the name of a run has printable"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
