@@ -13,8 +13,7 @@
  * machine's cores may change their distance within seconds: a sample is tagged near or far (hand-over
  * of a cache line below or above 110 ns), and dropped when the probes disagree.
  */
-#ifndef TUTTI_BENCH_MEASURE_H
-#define TUTTI_BENCH_MEASURE_H
+#pragma once
 
 #include <errno.h>
 #include <fcntl.h>
@@ -292,5 +291,3 @@ static int measure_main(const struct subject *s, int argc, char **argv)
     free(out);
     return 0;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * From the lists of a plugin's about.h to the tables of its descriptor. The same lists are compiled into
  * the core, so that it knows the variables of tutti's own plugins without opening one.
  */
-#ifndef TUTTI_PLUGINS_ABOUT_H
-#define TUTTI_PLUGINS_ABOUT_H
+#pragma once
 
 #include <tutti/plugin.h>
 
@@ -23,5 +22,3 @@
     {                                                                                              \
         NULL, NULL                                                                                 \
     }
-
-#endif

@@ -5,8 +5,7 @@
  * Exit codes: 0 done; 1 the request failed; 2 the command line is wrong; `tutti run` also passes a
  * rank's own code on, 126 and 127 for a program that cannot be started, 128+n for signals.
  */
-#ifndef TUTTI_TOOLS_CLI_H
-#define TUTTI_TOOLS_CLI_H
+#pragma once
 
 #include <glib.h>
 #include <json-glib/json-glib.h>
@@ -81,5 +80,3 @@ bool cli_color(int fd);
 
 /* Whether the locale can show box-drawing characters. */
 bool cli_utf8(void);
-
-#endif

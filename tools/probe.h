@@ -4,8 +4,7 @@
  * crash, hang, print, or not get on with the engine of the plugin before it. A plugin that tutti knows and
  * that has no file is listed, too.
  */
-#ifndef TUTTI_TOOLS_PROBE_H
-#define TUTTI_TOOLS_PROBE_H
+#pragma once
 
 #include <glib.h>
 #include <stdbool.h>
@@ -37,5 +36,3 @@ bool probe_backend(const char *verb, const char *words);
 struct probed *probe_file(const char *path);
 /* `user` is a struct probed, or NULL. */
 void probed_free(gpointer user);
-
-#endif

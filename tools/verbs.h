@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verbs; argv[0] is the verb's name. Each returns the exit code. */
-#ifndef TUTTI_TOOLS_VERBS_H
-#define TUTTI_TOOLS_VERBS_H
+#pragma once
 
 struct verb {
     const char *name;
@@ -25,5 +24,3 @@ int completion_main(int argc, char **argv);
 
 /* The names of the operations; g_free(). */
 char *explain_operations(const char *between);
-
-#endif

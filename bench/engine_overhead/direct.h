@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An engine as a program calls it without tutti: direct_mpi.c, direct_gloo.cc. */
-#ifndef TUTTI_BENCH_DIRECT_H
-#define TUTTI_BENCH_DIRECT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -29,5 +28,4 @@ void direct_close(void);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between agree.c (every member) and agree_lead.c (what rank 0 does besides). */
-#ifndef TUTTI_AGREEMENT_AGREE_H
-#define TUTTI_AGREEMENT_AGREE_H
+#pragma once
 
 #include "agreement/agree_wire.h"
 #include "group/group.h"
@@ -184,5 +183,3 @@ void agree_stall_begin(struct agreement *a);
 void agree_stall_end(struct agreement *a);
 /* "; world rank 2 waits in group g", or "". */
 void agree_where_is(struct agreement *a, int rank, char *ret_message, size_t capacity);
-
-#endif

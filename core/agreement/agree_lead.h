@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The leader's state, for the files of rank 0's part. */
-#ifndef TUTTI_AGREEMENT_AGREE_LEAD_H
-#define TUTTI_AGREEMENT_AGREE_LEAD_H
+#pragma once
 
 #include "agreement/agree.h"
 
@@ -20,5 +19,3 @@ struct leading {
 
 /* Which backends the group uses, from the offers and the layout; fills d->provider. */
 tutti_status lead_choose(struct agreement *a, struct decision *d, int *ret_culprit);
-
-#endif

@@ -7,8 +7,7 @@
  * Two things are the same in every protocol from 4 on, so that members of different ones can tell why
  * they do not meet: the begin of an offer, protocol and version, and the whole of a decision to abort.
  */
-#ifndef TUTTI_AGREEMENT_AGREE_WIRE_H
-#define TUTTI_AGREEMENT_AGREE_WIRE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -135,5 +134,3 @@ void outcome_encode(struct writer *w, const struct outcome *outcome);
 bool outcome_decode(const void *data, size_t bytes, int size, struct outcome *ret_outcome);
 
 socklen_t address_bytes(const struct sockaddr_storage *address);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The agreement as lifecycle/ uses it; agree.h has its parts. */
-#ifndef TUTTI_AGREEMENT_AGREEMENT_H
-#define TUTTI_AGREEMENT_AGREEMENT_H
+#pragma once
 
 #include "group/group.h"
 
@@ -18,5 +17,3 @@ tutti_status agree_meet(struct tutti_group *group, tutti_store **ret_store);
  * those of all.
  */
 tutti_status agree_refuse(struct tutti_group *group, tutti_status status);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TUTTI_AGREEMENT_SETTINGS_H
-#define TUTTI_AGREEMENT_SETTINGS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ int64_t settings_stall_warning_ns(void);
  * know that plugin's settings, which come last. */
 tutti_status settings_compare(const char *group, const char *first, int rank, const char *other,
                               bool partly);
-
-#endif

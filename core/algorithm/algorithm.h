@@ -11,8 +11,7 @@
  * The inline algorithms (at most 4 KiB on one host's mapped memory) have no schedule: they are a
  * pair of functions, post and poll, that never wait.
  */
-#ifndef TUTTI_ALGORITHM_ALGORITHM_H
-#define TUTTI_ALGORITHM_ALGORITHM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -208,5 +207,3 @@ static inline const struct algorithm *algorithm_by_messages(enum operation opera
 {
     return algorithm_find(operation, ALGORITHM_MESSAGES, members, bytes, 0);
 }
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Of an operation and a kind the first row that fits is taken, so the last of them fits any call.
  */
-#ifndef TUTTI_ALGORITHM_ALGORITHMS_H
-#define TUTTI_ALGORITHM_ALGORITHMS_H
+#pragma once
 
 #define ALGORITHM_LIST(X)                                                                          \
     X(all_reduce_inline)                                                                           \
@@ -75,5 +74,3 @@
     X(scatter_native)                                                                              \
     X(reduce_scatter_native)                                                                       \
     X(all_to_all_native)
-
-#endif

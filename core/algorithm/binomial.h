@@ -4,8 +4,7 @@
  * [v, v + d), d being the lowest bit of v, or for the root the first power of two that is not less
  * than the size. v's parent is v - d, its children are v + d/2, v + d/4, … v + 1, as far as they exist.
  */
-#ifndef TUTTI_ALGORITHM_BINOMIAL_H
-#define TUTTI_ALGORITHM_BINOMIAL_H
+#pragma once
 
 #include "algorithm/algorithm.h"
 #include "algorithm/parts.h"
@@ -35,5 +34,3 @@ static inline uint64_t binomial_members(const struct schedule *sched, int64_t v,
 {
     return min_u64((uint64_t)distance, (uint64_t)(sched->size - v));
 }
-
-#endif

@@ -4,8 +4,7 @@
  * counterpart there: the member of its own local index, or where the host has fewer, of that index
  * modulo their number. So all members of a host send and receive, whatever the others' numbers are.
  */
-#ifndef TUTTI_ALGORITHM_COUNTERPARTS_H
-#define TUTTI_ALGORITHM_COUNTERPARTS_H
+#pragma once
 
 #include "algorithm/layout.h"
 #include "algorithm/parts.h"
@@ -66,5 +65,3 @@ static inline uint64_t counterpart_messages(const struct layout *layout)
 {
     return layout->hosts - 2 + pieces_in(layout->size - layout->leaders, layout->leaders) - 1;
 }
-
-#endif

@@ -8,8 +8,7 @@
  * chunk later each takes those that it is the counterpart for from all others' slots. What taking is,
  * and to what it leads, is the algorithm's own. Long blocks may go in segments.
  */
-#ifndef TUTTI_ALGORITHM_CROSSING_H
-#define TUTTI_ALGORITHM_CROSSING_H
+#pragma once
 
 #include "algorithm/algorithm.h"
 #include "algorithm/counterparts.h"
@@ -45,5 +44,3 @@ uint64_t crossing_rows(const struct layout *layout);
 void crossing_emit(struct schedule *sched, const struct crossing *crossing);
 /* The hand-overs that it costs. */
 uint64_t crossing_hand_overs(const struct layout *layout, uint64_t bytes);
-
-#endif

@@ -4,8 +4,7 @@
  * that no member is the first target of all. What arrived from the others lies in scratch in the
  * order of their ranks and is reduced in that order, all at once (schedule_reduce_all()).
  */
-#ifndef TUTTI_ALGORITHM_DIRECT_H
-#define TUTTI_ALGORITHM_DIRECT_H
+#pragma once
 
 #include "schedule/schedule.h"
 
@@ -28,5 +27,3 @@ static inline struct place direct_slot(const struct schedule *sched, struct plac
 {
     return place_after(scratch, (uint64_t)(rank < sched->rank ? rank : rank - 1) * each);
 }
-
-#endif

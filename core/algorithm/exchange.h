@@ -3,8 +3,7 @@
  * A long message as several pieces, so that what arrived is reduced while the rest is on its way.
  * Both sides cut by the same rule.
  */
-#ifndef TUTTI_ALGORITHM_EXCHANGE_H
-#define TUTTI_ALGORITHM_EXCHANGE_H
+#pragma once
 
 #include "algorithm/parts.h"
 #include "schedule/schedule.h"
@@ -61,5 +60,3 @@ static inline void exchange_send(struct schedule *sched, int peer, struct place 
         schedule_send(sched, peer, place_after(from, piece.offset), piece.bytes);
     }
 }
-
-#endif

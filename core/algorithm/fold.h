@@ -4,8 +4,7 @@
  * neighbours puts its vectors together at the odd one, and afterwards the odd one gives the result
  * back. What is left is a core of 2^k members, numbered in the order of their ranks.
  */
-#ifndef TUTTI_ALGORITHM_FOLD_H
-#define TUTTI_ALGORITHM_FOLD_H
+#pragma once
 
 #include "algorithm/algorithm.h"
 
@@ -33,5 +32,3 @@ static inline int fold_core(int size)
         core *= 2;
     return core;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * Which members share a host, in the forms that composed algorithms need. Fixed when a group is
  * made, the same on every member but for `rank`, `host` and `local`.
  */
-#ifndef TUTTI_ALGORITHM_LAYOUT_H
-#define TUTTI_ALGORITHM_LAYOUT_H
+#pragma once
 
 #include <tutti/status.h>
 
@@ -51,5 +50,3 @@ static inline int layout_fullest(const struct layout *layout)
             most = layout_host_size(layout, host);
     return most;
 }
-
-#endif

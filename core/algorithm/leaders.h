@@ -10,8 +10,7 @@
  * Chunks: the in-slots of a segment's chunks hold a piece for each leader, the same chunks'
  * out-slots a leader's result.
  */
-#ifndef TUTTI_ALGORITHM_LEADERS_H
-#define TUTTI_ALGORITHM_LEADERS_H
+#pragma once
 
 #include "algorithm/algorithm.h"
 #include "algorithm/parts.h"
@@ -53,5 +52,3 @@ void leaders_hand_out(struct schedule *sched, const struct leaders_segment *segm
 
 /* Of `operation`: inside the hosts until leaders_hand_out(), and between them. */
 struct cost leaders_cost(const struct layout *layout, uint64_t bytes, enum operation operation);
-
-#endif

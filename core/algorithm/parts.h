@@ -3,8 +3,7 @@
  * Cutting a vector into parts. Parts begin on multiples of 64 bytes, so that they hold whole
  * elements and no two members write to one cache line; the last ones of a short vector are empty.
  */
-#ifndef TUTTI_ALGORITHM_PARTS_H
-#define TUTTI_ALGORITHM_PARTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -68,5 +67,3 @@ static inline uint64_t log2_ceil(uint64_t n)
         steps++;
     return steps;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * call has a block for every member, the line shows all of them, one behind the other. They lie so
  * already, unless the caller gave a list.
  */
-#ifndef TUTTI_ALGORITHM_PAYLOAD_H
-#define TUTTI_ALGORITHM_PAYLOAD_H
+#pragma once
 
 #include <string.h>
 
@@ -98,5 +97,3 @@ static inline tutti_status payload_reduce(struct mapped *mapped, const struct in
         kernels->finish(out, (size_t)call->count, kernels->members);
     return TUTTI_OK;
 }
-
-#endif

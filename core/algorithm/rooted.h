@@ -9,13 +9,10 @@
  * Cost: short: a hand-over at either end, a message for each host, each block copied twice more; long:
  * n-1 messages less those of local peers. Every block crosses once in either.
  */
-#ifndef TUTTI_ALGORITHM_ROOTED_H
-#define TUTTI_ALGORITHM_ROOTED_H
+#pragma once
 
 #include "algorithm/algorithm.h"
 
 /* `to_root`: a gather. */
 void rooted_emit(struct schedule *sched, const struct request *req, bool to_root);
 struct cost rooted_cost(const struct layout *layout, uint64_t bytes, bool to_root);
-
-#endif

@@ -4,8 +4,7 @@
  * the scratch stays small; each member sends every part of a segment to the part's member, which
  * reduces the operands of all in rank order. The algorithm decides which members get the results.
  */
-#ifndef TUTTI_ALGORITHM_SEGMENTS_H
-#define TUTTI_ALGORITHM_SEGMENTS_H
+#pragma once
 
 #include "algorithm/algorithm.h"
 #include "algorithm/parts.h"
@@ -31,5 +30,3 @@ void segment_collect(struct schedule *sched, const struct request *req, const st
 void segments_emit(struct schedule *sched, const struct request *req,
                    void (*run)(struct schedule *sched, const struct request *req,
                                const struct segment *s));
-
-#endif

@@ -4,8 +4,7 @@
  * owner. Before a member fills a slot it waits until all members have finished with the chunk that
  * was there, of this operation or of an earlier one.
  */
-#ifndef TUTTI_ALGORITHM_STAGING_H
-#define TUTTI_ALGORITHM_STAGING_H
+#pragma once
 
 #include "algorithm/algorithm.h"
 #include "algorithm/parts.h"
@@ -148,5 +147,3 @@ void staged_parts_reduce(struct schedule *sched, const struct staging *s, uint32
 /* A staging_fn: all other members' results, from their out-slots, which are given back. */
 void staged_parts_collect(struct schedule *sched, const struct staging *s, uint32_t chunk,
                           struct part piece);
-
-#endif

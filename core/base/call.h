@@ -4,8 +4,7 @@
  * the chained signature. Used by the announce line in mapped memory, by the header of messages
  * and by the recorder.
  */
-#ifndef TUTTI_BASE_CALL_H
-#define TUTTI_BASE_CALL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -122,5 +121,3 @@ struct announce {
     uint64_t signature; /* of this call and, chained, of all before it */
     struct call_fields fields;
 };
-
-#endif

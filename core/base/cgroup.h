@@ -4,8 +4,7 @@
  * all below it, so the smallest on the way from ours to the root of the mount counts. In a
  * container our path may not be visible below the mount; the mount's own root is our group then.
  */
-#ifndef TUTTI_BASE_CGROUP_H
-#define TUTTI_BASE_CGROUP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ uint64_t cgroup_id(void);
 /* Which kernel this process runs on: the same in all containers and namespaces of one boot. "" where /proc does
  * not tell. */
 void boot_id(char ret_id[BOOT_ID_ROOM]);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that is freed together: blocks from malloc() in a chain. */
-#ifndef TUTTI_BASE_CHAIN_H
-#define TUTTI_BASE_CHAIN_H
+#pragma once
 
 #include <stddef.h>
 
@@ -21,5 +20,3 @@ static inline void chain_free(struct chain *chain)
     if (chain->first)
         chain_free_all(chain);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Monotonic time in nanoseconds, and deadlines as points of it. */
-#ifndef TUTTI_BASE_CLOCK_H
-#define TUTTI_BASE_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -36,5 +35,3 @@ static inline int clock_left_ms(int64_t deadline_ns, int cap)
     left = (left - 1) / CLOCK_NS_PER_MS + 1;
     return left > cap ? cap : (int)left;
 }
-
-#endif

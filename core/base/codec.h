@@ -5,8 +5,7 @@
  * remember it: callers check `bad` once at the end. Readers never hand out lengths beyond what is
  * there.
  */
-#ifndef TUTTI_BASE_CODEC_H
-#define TUTTI_BASE_CODEC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -140,5 +139,3 @@ static inline void read_string(struct reader *r, char *ret_text, size_t capacity
     memcpy(ret_text, p, size);
     ret_text[size] = 0;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many CPUs this process may really use: what decides whether waiting may spin. */
-#ifndef TUTTI_BASE_CPU_H
-#define TUTTI_BASE_CPU_H
+#pragma once
 
 #include <stdint.h>
 
@@ -15,5 +14,3 @@ int cpu_usable(void);
 /* The same in processes that share the CPUs of cpu_usable(): those of one kernel with one affinity
  * mask and, where a quota takes some of it, in one control group. 0: unknown. Reads files: ask once. */
 uint64_t cpu_set_id(void);
-
-#endif

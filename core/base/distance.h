@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TUTTI_BASE_DISTANCE_H
-#define TUTTI_BASE_DISTANCE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -13,5 +12,3 @@ unsigned word_distance(const char *a, const char *b);
 /* Whether `word` may be a typing error for `candidate`: one change in a word of three letters or more,
  * and not of its first letter, which is seldom mistyped; so "train" is not taken for "grain". */
 bool word_is_near(const char *word, const char *candidate);
-
-#endif

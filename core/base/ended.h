@@ -10,8 +10,7 @@
  *
  * The store holds whatever somebody wrote: ended_next() checks it all.
  */
-#ifndef TUTTI_BASE_ENDED_H
-#define TUTTI_BASE_ENDED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ bool ended_next(const void *data, size_t size, size_t *at, struct ended *ret_end
 /* "host h, pid 7" and "was ended by signal 9 (SIGKILL)" or "exited with code 3". */
 void ended_where(const struct ended *ended, char *ret_words, size_t capacity);
 void ended_how(const struct ended *ended, char *ret_words, size_t capacity);
-
-#endif

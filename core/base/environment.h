@@ -9,8 +9,7 @@
  *
  * The table says what there is; each value is read where it is used.
  */
-#ifndef TUTTI_BASE_ENVIRONMENT_H
-#define TUTTI_BASE_ENVIRONMENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -175,5 +174,3 @@ enum {
 void environment_settings(char ret_settings[ENVIRONMENT_SETTINGS_MAX]);
 /* Adds the same for the options of a plugin that is not tutti's own. */
 void environment_settings_of(const char *plugin, struct text *settings);
-
-#endif

@@ -9,8 +9,7 @@
  * What is wrong with the caller's arguments is said after the name of the public function: at once
  * where that one finds it, and by error_named() where it returns what a check has found.
  */
-#ifndef TUTTI_BASE_ERROR_H
-#define TUTTI_BASE_ERROR_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -92,5 +91,3 @@ void error_keep(struct kept_error *ret_kept);
 /* Makes the thread's error the kept one, with `status`; returns it. */
 tutti_status error_give(tutti_status status, const struct kept_error *kept);
 void error_forget(struct kept_error *kept);
-
-#endif

@@ -11,8 +11,7 @@
  *
  * What comes in may be anything: exit_record_decode() checks it all.
  */
-#ifndef TUTTI_BASE_EXIT_RECORD_H
-#define TUTTI_BASE_EXIT_RECORD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ struct exit_record {
 size_t exit_record_encode(const struct exit_record *record, uint8_t ret_data[EXIT_RECORD_MAX]);
 /* False: it is no record. The message may hold anything but a NUL. */
 bool exit_record_decode(const uint8_t *data, size_t size, struct exit_record *ret_record);
-
-#endif

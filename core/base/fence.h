@@ -5,8 +5,7 @@
  * sleeper pays for both: membarrier(2) makes every running process that registered execute a full
  * fence. Where the kernel or a sandbox does not have it, both sides fence.
  */
-#ifndef TUTTI_BASE_FENCE_H
-#define TUTTI_BASE_FENCE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -37,5 +36,3 @@ static inline void fence_publish(bool light)
     else
         fence_full();
 }
-
-#endif

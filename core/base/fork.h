@@ -8,8 +8,7 @@
  * after the parent has died, so that the other side waits for an end that does not come, and its copy of a
  * listener holds the port.
  */
-#ifndef TUTTI_BASE_FORK_H
-#define TUTTI_BASE_FORK_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ static inline uint32_t fork_current(void)
 void fork_close_add(int fd);
 /* close(2) of a descriptor that may be registered. */
 void fork_close_now(int fd);
-
-#endif

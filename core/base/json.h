@@ -4,8 +4,7 @@
  * nothing more is added, so that callers look once, at the end. Text from anywhere may be a value:
  * what is not UTF-8 becomes U+FFFD.
  */
-#ifndef TUTTI_BASE_JSON_H
-#define TUTTI_BASE_JSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,5 +34,3 @@ void json_hex(struct json *json, const char *name, uint64_t value);
 
 /* The text, terminated, malloc(3)ed and the caller's; NULL: there was no memory. */
 char *json_take(struct json *json);
-
-#endif

@@ -3,8 +3,7 @@
  * Structs of the public API that may grow: they begin with a uint32_t struct_size, grow at their end
  * only, and are copied to the library's own layout before use, or from it.
  */
-#ifndef TUTTI_BASE_OPTIONS_H
-#define TUTTI_BASE_OPTIONS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -27,5 +26,3 @@ tutti_status options_copy_in(const char *function, void *dst, size_t known, cons
 /* The other way round: of `info`, whose size here is `known`, the caller gets as much as the
  * struct_size of its own has room for, which then says how much that was. */
 void options_give(void *info, size_t known, void *ret_info);
-
-#endif

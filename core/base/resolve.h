@@ -3,8 +3,7 @@
  * Host names to addresses, under a deadline. getaddrinfo(3) takes none: a name goes to a thread of
  * its own, which is left behind when the deadline ends first. Numeric addresses need no thread.
  */
-#ifndef TUTTI_BASE_RESOLVE_H
-#define TUTTI_BASE_RESOLVE_H
+#pragma once
 
 #include <netdb.h>
 #include <stdbool.h>
@@ -16,5 +15,3 @@
  */
 int resolve(const char *host, uint16_t port, bool passive, int64_t deadline_ns,
             struct addrinfo **ret_addresses);
-
-#endif

@@ -5,8 +5,7 @@
  * Memory that runs out is remembered: the list keeps what it has, ignores what is added later, and
  * `failed` is true. So a caller adds as much as it likes and looks at `failed` once, at the end.
  */
-#ifndef TUTTI_BASE_STRINGS_H
-#define TUTTI_BASE_STRINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ bool strings_have(const struct strings *list, const char *string);
 void strings_sort(struct strings *list, size_t first);
 /* Of equal neighbours one stays. */
 void strings_unique(struct strings *list);
-
-#endif

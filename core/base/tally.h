@@ -3,8 +3,7 @@
  * How often something was done before, for cold code: members of a job that do the same things in
  * the same order count alike, without talking. A tally may be used by several threads.
  */
-#ifndef TUTTI_BASE_TALLY_H
-#define TUTTI_BASE_TALLY_H
+#pragma once
 
 #include <pthread.h>
 #include <stddef.h>
@@ -22,5 +21,3 @@ void tally_free(struct tally *tally);
 
 /* Counts what these bytes stand for; how often it was counted before. */
 tutti_status tally_count(struct tally *tally, const void *what, size_t bytes, uint64_t *ret_before);
-
-#endif

@@ -3,8 +3,7 @@
  * Text from outside: names and reasons that a program gives, words of another process, names of files.
  * It ends on terminals, where a control character is a command, and in JSON, which is UTF-8.
  */
-#ifndef TUTTI_BASE_TEXT_H
-#define TUTTI_BASE_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ static inline struct text text_after(char *buffer, size_t size)
     return (struct text){.at = buffer, .size = size, .used = strlen(buffer)};
 }
 void text_add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-#endif

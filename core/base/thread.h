@@ -3,8 +3,7 @@
  * Threads of ours: named, and with every signal blocked, so that the program's handlers never run on
  * them. Conditions wait by CLOCK_MONOTONIC: a change of the wall clock moves no deadline.
  */
-#ifndef TUTTI_BASE_THREAD_H
-#define TUTTI_BASE_THREAD_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -17,5 +16,3 @@ int thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), 
 void thread_condition_init(pthread_cond_t *condition);
 /* Waits once, until `deadline_ns`; false: it has passed. */
 bool thread_condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t deadline_ns);
-
-#endif

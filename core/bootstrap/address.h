@@ -3,8 +3,7 @@
  * Which of this host's addresses the other members reach it by: the local end of the route to the
  * place where they meet, as the kernel chose it. Never the host's name, never the wildcard.
  */
-#ifndef TUTTI_BOOTSTRAP_ADDRESS_H
-#define TUTTI_BOOTSTRAP_ADDRESS_H
+#pragma once
 
 #include <tutti/store.h>
 
@@ -19,5 +18,3 @@ void address_of_route(tutti_store *store, char ret_address[ADDRESS_MAX]);
 
 /* The local end of the default route, or loopback where there is none. */
 void address_of_host(char ret_address[ADDRESS_MAX]);
-
-#endif

@@ -8,8 +8,7 @@
  * Order of belief: the options, TUTTI_STORE, torchrun's variables. Other launchers' variables (Open
  * MPI, PMI, PMIx, Slurm, Flux) only contradict.
  */
-#ifndef TUTTI_BOOTSTRAP_BOOTSTRAP_H
-#define TUTTI_BOOTSTRAP_BOOTSTRAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -106,5 +105,3 @@ void bootstrap_release(struct bootstrap *bootstrap);
 /* Drops this holder's share of the server. The last one gets the server, which it has to stop;
  * NULL: none, or others hold it still. */
 tutti_store_server *bootstrap_take_server(struct bootstrap *bootstrap);
-
-#endif

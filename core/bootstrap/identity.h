@@ -4,8 +4,7 @@
  * environment. Pure: it reads variables through a function and opens nothing, so that tests and the
  * fuzzer can bring their own environment.
  */
-#ifndef TUTTI_BOOTSTRAP_IDENTITY_H
-#define TUTTI_BOOTSTRAP_IDENTITY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -42,5 +41,3 @@ tutti_status identity_store(const char *value, struct url *ret_store);
 
 /* The name of a launcher's variable that says that this process is one of several, NULL: none does. */
 const char *identity_evidence(identity_variable_fn variable, void *user);
-
-#endif

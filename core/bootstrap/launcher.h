@@ -3,8 +3,7 @@
  * Processes whose launcher sets no variables that tutti reads: a plugin that knows the launcher
  * gives them their identity and carries the address of a store from rank 0 to all.
  */
-#ifndef TUTTI_BOOTSTRAP_LAUNCHER_H
-#define TUTTI_BOOTSTRAP_LAUNCHER_H
+#pragma once
 
 #include <tutti/group.h>
 #include <tutti/store.h>
@@ -28,5 +27,3 @@ tutti_status launcher_ask(tutti_init_options *options, int64_t deadline_ns,
                           struct launcher *ret_launcher);
 /* Stops the server, too, unless somebody has taken it. */
 void launcher_release(struct launcher *launcher);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * HOST is a name or an address, IPv6 in brackets. Nothing is percent-decoded, as in torch.
  */
-#ifndef TUTTI_BOOTSTRAP_URL_H
-#define TUTTI_BOOTSTRAP_URL_H
+#pragma once
 
 #include <limits.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ tutti_status url_parse(const char *source, const char *text, struct url *ret_url
 
 /* Checks a host on its own (MASTER_ADDR) and copies it. */
 tutti_status url_take_host(const char *source, const char *host, char ret_host[URL_HOST_MAX + 1]);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages, and whether a call joins a batch, for functions that would start it otherwise. */
-#ifndef TUTTI_COLLECTIVE_BATCH_H
-#define TUTTI_COLLECTIVE_BATCH_H
+#pragma once
 
 #include "collective/call.h"
 #include "group/group.h"
@@ -48,5 +47,3 @@ tutti_status batch_add_collective(struct batch *batch, struct collective *c, tut
                                   bool wants);
 tutti_status batch_add_message(struct batch *batch, struct message *m, tutti_status status,
                                bool wants);
-
-#endif

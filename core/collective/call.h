@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The common part of collectives and messages (arguments, starting, waiting), and the way of a
  * collective. */
-#ifndef TUTTI_COLLECTIVE_CALL_H
-#define TUTTI_COLLECTIVE_CALL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -73,5 +72,3 @@ tutti_status collective_run(struct tutti_group *group, struct collective *c, tut
 /* Number, plan and record of a call that is started now, under the progress lock. Takes c->memory and
  * c->packed when it returns OK. */
 tutti_status collective_begin(struct tutti_group *group, struct collective *c, struct call *call);
-
-#endif

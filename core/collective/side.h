@@ -4,8 +4,7 @@
  * block for every member in one of three forms: one tensor of n equal blocks, a list of n tensors,
  * one tensor with counts and offsets.
  */
-#ifndef TUTTI_COLLECTIVE_SIDE_H
-#define TUTTI_COLLECTIVE_SIDE_H
+#pragma once
 
 #include "collective/call.h"
 
@@ -87,5 +86,3 @@ tutti_status side_check_overlap(const struct tutti_group *group, const struct si
  * being one of them. */
 tutti_status side_check_pair(const struct tutti_group *group, struct collective *c, int which,
                              const struct side *vector, const struct side *blocks);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections of the control plane, and its epoll set. All under the lock. */
-#ifndef TUTTI_CONTROL_CONN_H
-#define TUTTI_CONTROL_CONN_H
+#pragma once
 
 #include "control/control.h"
 
@@ -51,5 +50,3 @@ void control_watch_change(struct control *control, struct control_watch *watch, 
 void control_watch_remove(struct control *control, struct control_watch *watch);
 /* Ends the watch of a descriptor that is others', too. */
 void control_watch_forget(struct control *control, struct control_watch *watch);
-
-#endif

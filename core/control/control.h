@@ -12,8 +12,7 @@
  * it to the lowest living member, which fixes the verdict and floods it. A fixed verdict never
  * changes, and its message is copied.
  */
-#ifndef TUTTI_CONTROL_CONTROL_H
-#define TUTTI_CONTROL_CONTROL_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -286,5 +285,3 @@ int control_left_before(struct control *control, uint64_t sequence, char *ret_me
 void control_tell(struct control *control, const void *data, size_t size);
 /* The first member: the oldest note that nobody has taken, for the caller to free(); NULL: none. */
 struct control_note *control_take_note(struct control *control);
-
-#endif

@@ -7,8 +7,7 @@
  * What comes in is hostile: before the handshake is over a frame has at most FRAME_MAX_HELLO bytes,
  * afterwards at most the parser's limit.
  */
-#ifndef TUTTI_CONTROL_FRAME_H
-#define TUTTI_CONTROL_FRAME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,5 +55,3 @@ void frame_parser_free(struct frame_parser *parser);
 
 /* Writes the header of a frame whose body has `size` bytes. */
 void frame_header(uint8_t ret_header[FRAME_HEADER], enum frame_type type, size_t size);
-
-#endif

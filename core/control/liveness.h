@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asking members how far they have called. All under the lock. */
-#ifndef TUTTI_CONTROL_LIVENESS_H
-#define TUTTI_CONTROL_LIVENESS_H
+#pragma once
 
 #include "control/control.h"
 
@@ -20,5 +19,3 @@ void liveness_on_answer(struct control *control, const struct control_conn *from
  * itself, that one becomes the culprit. */
 void liveness_judge(const struct control *control, uint64_t sequence,
                     struct control_verdict *verdict);
-
-#endif

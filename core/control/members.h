@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fate of members: they connect, leave or are lost. All under the lock. */
-#ifndef TUTTI_CONTROL_MEMBERS_H
-#define TUTTI_CONTROL_MEMBERS_H
+#pragma once
 
 #include "control/control.h"
 
@@ -20,5 +19,3 @@ void control_lost(struct control *control, int rank, const char *message);
 int control_lowest_living(const struct control *control);
 /* Tells once more which member was lost, as a verdict if the group is ready by now. */
 void control_tell_lost(struct control *control);
-
-#endif

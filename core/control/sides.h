@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls that members made under the number in which they differ. All under the lock. */
-#ifndef TUTTI_CONTROL_SIDES_H
-#define TUTTI_CONTROL_SIDES_H
+#pragma once
 
 #include "control/control.h"
 
@@ -28,5 +27,3 @@ void sides_answered(struct control *control, int rank, uint64_t called,
 bool sides_complete(const struct control *control);
 /* Writes the sets of members with the same call into the verdict's message. */
 void sides_tell(const struct control *control, struct control_verdict *verdict);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a cause that a member proposes becomes the verdict of all. All under the lock. */
-#ifndef TUTTI_CONTROL_VERDICT_H
-#define TUTTI_CONTROL_VERDICT_H
+#pragma once
 
 #include "control/control.h"
 
@@ -19,5 +18,3 @@ void verdict_adopt(struct control *control, const struct control_verdict *verdic
 void verdict_timers(struct control *control);
 /* Tells a connection that is new what is known already. */
 void verdict_greet(struct control *control, struct control_conn *conn);
-
-#endif

@@ -7,8 +7,7 @@
  * A dump is made on request (tutti_recorder_dump()) and, where TUTTI_DUMP_DIR names a folder, on
  * SIGUSR2 and when a group has failed (dump_watch.c). Nothing of this is on the way of a call.
  */
-#ifndef TUTTI_DIAGNOSIS_DUMP_H
-#define TUTTI_DIAGNOSIS_DUMP_H
+#pragma once
 
 #include "group/group.h"
 
@@ -41,5 +40,3 @@ void dump_watch_stop(void);
 void dump_watch_forget(void);
 /* The group has a verdict: its dump, once; under the progress lock. */
 void dump_failure(struct tutti_group *group);
-
-#endif

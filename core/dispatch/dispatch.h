@@ -8,8 +8,7 @@
  * operation in order of preference and takes the first that fits; plan_explain() hands out all of
  * them with the reason for and against each. The model, too, goes by shared facts alone.
  */
-#ifndef TUTTI_DISPATCH_DISPATCH_H
-#define TUTTI_DISPATCH_DISPATCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -136,5 +135,3 @@ static inline double model_us(uint64_t ps)
 {
     return (double)ps * 1e-6;
 }
-
-#endif

@@ -12,8 +12,7 @@
  * for; it moves things only while no caller does, and nothing while a plugin wants the program's
  * own threads alone: then callbacks run where a caller waits or tests.
  */
-#ifndef TUTTI_ENGINE_ENGINE_H
-#define TUTTI_ENGINE_ENGINE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -191,5 +190,3 @@ void engine_callers_callbacks(struct progress_engine *engine);
 void engine_allow_thread(struct progress_engine *engine);
 /* Queues the callback of a completed work. */
 void engine_due(struct progress_engine *engine, struct tutti_work *work);
-
-#endif

@@ -3,8 +3,7 @@
  * Between engine.c (progress lock, sources, waiting), engine_sleep.c (how a thread rests while it
  * waits) and engine_thread.c (the thread that moves what nobody waits for).
  */
-#ifndef TUTTI_ENGINE_ENGINE_INSIDE_H
-#define TUTTI_ENGINE_ENGINE_INSIDE_H
+#pragma once
 
 #include <semaphore.h>
 #include <time.h>
@@ -85,5 +84,3 @@ static inline bool engine_is_barred(const struct progress_engine *engine)
     return atomic_load_explicit(&engine->callers_only, memory_order_relaxed) &&
            engine_is_own_thread();
 }
-
-#endif

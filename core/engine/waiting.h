@@ -23,8 +23,7 @@
  * The control plane and the deadlines are looked at before each rest, and every LOOK_EVERY polls.
  * Time limits of protocols (agreement, verdict, stores) stand with their protocols.
  */
-#ifndef TUTTI_ENGINE_WAITING_H
-#define TUTTI_ENGINE_WAITING_H
+#pragma once
 
 enum {
     /* Longer than a hand-over between two CPUs (0.05 to 0.2 µs) and a step of a collective of some KiB,
@@ -59,5 +58,3 @@ enum {
     WAITING_LOCK_SPINS = 100,
     WAITING_LOCK_SLEEP_NS = 50000
 };
-
-#endif

@@ -3,8 +3,7 @@
  * The handle of an operation that was started without waiting. It has two references: the
  * caller's, dropped by tutti_work_free(), and the operation's, dropped when it is complete.
  */
-#ifndef TUTTI_ENGINE_WORK_H
-#define TUTTI_ENGINE_WORK_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -60,5 +59,3 @@ void work_let_go(struct tutti_work *work);
 void work_part_failed(struct tutti_work *whole, tutti_status status);
 /* One part less is to be waited for; completes the work with the last. */
 void work_part_ended(struct tutti_work *whole, tutti_status status);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One call of a group: what it is, how far it has come, and the plan that calls like it share. */
-#ifndef TUTTI_GROUP_CALL_H
-#define TUTTI_GROUP_CALL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -135,5 +134,3 @@ static inline void call_list_remove(struct call_list *list, struct call *call)
     *(call->prev ? &call->prev->next : &list->first) = call->next;
     *(call->next ? &call->next->prev : &list->last) = call->prev;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The announcements that a member keeps to compare its calls with those of members that it does not
  * meet in messages. */
-#ifndef TUTTI_GROUP_COMPARING_H
-#define TUTTI_GROUP_COMPARING_H
+#pragma once
 
 #include <stdint.h>
 
@@ -39,5 +38,3 @@ struct group_comparing {
     uint64_t last_future; /* no member has announced a later call that is kept there */
     struct announced announced;
 };
-
-#endif

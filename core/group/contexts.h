@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The list of this process's contexts. */
-#ifndef TUTTI_GROUP_CONTEXTS_H
-#define TUTTI_GROUP_CONTEXTS_H
+#pragma once
 
 #include "group/group.h"
 
@@ -12,5 +11,3 @@ void contexts_remove(tutti_context *context);
 void contexts_each(void (*fn)(tutti_context *context, void *user), void *user);
 /* In a forked child: they are its parent's. */
 void contexts_forget(void);
-
-#endif

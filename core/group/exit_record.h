@@ -4,8 +4,7 @@
  * datagram to this host, which takes SEND_MS at most when the launcher is stopped; without
  * TUTTI_RUN_SOCKET, or in a set-id program, none does anything. None changes the thread's error.
  */
-#ifndef TUTTI_GROUP_EXIT_RECORD_H
-#define TUTTI_GROUP_EXIT_RECORD_H
+#pragma once
 
 #include "group/group.h"
 
@@ -20,5 +19,3 @@ void exit_record_formed(const struct tutti_group *world, tutti_status status);
 /* This process exits and leaves the group, which has not failed, without a leave message. Sends nothing after the
  * failure of another group, also of one that was destroyed since. */
 void exit_record_leaving(const struct tutti_group *group);
-
-#endif

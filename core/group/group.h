@@ -8,8 +8,7 @@
  * that moves afterwards moves under the engine's progress lock; the control plane has a lock of its
  * own, which may be taken while the progress lock is held, never the other way round.
  */
-#ifndef TUTTI_GROUP_GROUP_H
-#define TUTTI_GROUP_GROUP_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -217,5 +216,3 @@ static inline bool group_others_wait(const struct tutti_group *group, tutti_stat
 {
     return status == TUTTI_ERR_NO_MEMORY && group->size > 1 && !group_ended(group);
 }
-
-#endif

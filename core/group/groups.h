@@ -6,8 +6,7 @@
  * added to one. A group begins with its source, so one address is both. This header alone relies on that.
  * Walk with the progress lock held.
  */
-#ifndef TUTTI_GROUP_GROUPS_H
-#define TUTTI_GROUP_GROUPS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -30,5 +29,3 @@ static inline struct tutti_group *groups_next(const struct tutti_group *group)
 {
     return group_of_source(group->source.next);
 }
-
-#endif

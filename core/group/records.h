@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records of the group's last calls, by their numbers; progress/recorder.h writes them. */
-#ifndef TUTTI_GROUP_RECORDS_H
-#define TUTTI_GROUP_RECORDS_H
+#pragma once
 
 #include "group/group.h"
 
@@ -23,5 +22,3 @@ static inline void record_state(struct tutti_group *group, uint64_t number, int3
     if (!record_is_gone(group, number))
         record_at(group, number)->state = state;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the members of a group reach each other: by which backends, which way each call goes. */
-#ifndef TUTTI_GROUP_WAYS_H
-#define TUTTI_GROUP_WAYS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -91,5 +90,3 @@ struct group_ways {
     bool has_mapped;
     struct group_facts facts;
 };
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which providers would carry which calls in a group that is never made, for tutti_explain() and
  * tutti_matrix_list(). */
-#ifndef TUTTI_INFO_CARRIERS_H
-#define TUTTI_INFO_CARRIERS_H
+#pragma once
 
 #include "dispatch/dispatch.h"
 #include "plugin/backend.h"
@@ -41,5 +40,3 @@ struct group_facts carriers_rule_facts(const struct carriers *carriers,
  * hosts. */
 tutti_status carriers_check_hosts(const struct carriers *carriers,
                                   const struct backend_choice *choice, const struct layout *layout);
-
-#endif

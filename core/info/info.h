@@ -3,8 +3,7 @@
  * The rows of tutti_info_list(): one file a section. Values are words for people; the names and the
  * bare numbers that tools may rely on are said in docs/man/tutti-info.1.scd.
  */
-#ifndef TUTTI_INFO_INFO_H
-#define TUTTI_INFO_INFO_H
+#pragma once
 
 #include <tutti/info.h>
 
@@ -24,5 +23,3 @@ void info_limits(const struct info_rows *rows);
 /* "512", "64.0 KiB", "2.0 GiB". */
 enum { INFO_SIZE_TEXT = 24 };
 const char *info_size(unsigned long long bytes, char text[static INFO_SIZE_TEXT]);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Contexts, and how groups begin and end. */
-#ifndef TUTTI_LIFECYCLE_LIFECYCLE_H
-#define TUTTI_LIFECYCLE_LIFECYCLE_H
+#pragma once
 
 #include "group/group.h"
 
@@ -28,5 +27,3 @@ void group_free(struct tutti_group *group);
 /* The group is the process's next world. */
 tutti_status origin_begin(struct tutti_group *world);
 void origin_free(struct origin *origin);
-
-#endif

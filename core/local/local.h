@@ -13,8 +13,7 @@
  *
  * An abstract name, and no directory: nothing stays behind when a process is killed here.
  */
-#ifndef TUTTI_LOCAL_LOCAL_H
-#define TUTTI_LOCAL_LOCAL_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -234,5 +233,3 @@ tutti_status local_share_start(struct local_peers *local, const int32_t *descrip
                                uint32_t count, tutti_exchange **ret_exchange);
 tutti_status local_share_test(struct local_peers *local, tutti_exchange *exchange,
                               int32_t *ret_descriptors);
-
-#endif

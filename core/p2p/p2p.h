@@ -13,8 +13,7 @@
  * Two separate spaces: user messages match on (group, source, tag), messages of collectives on
  * (group, source, sequence), both in the order sent and posted.
  */
-#ifndef TUTTI_P2P_P2P_H
-#define TUTTI_P2P_P2P_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -223,5 +222,3 @@ bool p2p_has_unclaimed(const struct p2p_group *group, int source, uint64_t *ret_
 
 /* Makes the failure of a completed operation the thread's error, and returns its status. */
 tutti_status p2p_op_error(const struct p2p_op *op);
-
-#endif

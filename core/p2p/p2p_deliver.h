@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The meaning of arrived headers, and messages of a member to itself. */
-#ifndef TUTTI_P2P_DELIVER_H
-#define TUTTI_P2P_DELIVER_H
+#pragma once
 
 #include "p2p/p2p_inside.h"
 
@@ -26,5 +25,3 @@ void p2p_self_init(struct p2p_engine *engine);
 tutti_status p2p_self_send(struct p2p_op *send);
 /* A receive takes the envelope of a send to oneself that still waits. */
 void p2p_self_deliver(struct p2p_op *receive, struct p2p_envelope *envelope);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The traffic of a path: packets, pieces, credits. */
-#ifndef TUTTI_P2P_FLOW_H
-#define TUTTI_P2P_FLOW_H
+#pragma once
 
 #include "p2p/p2p_inside.h"
 
@@ -20,5 +19,3 @@ bool p2p_flow_expect(struct p2p_path *path, const struct p2p_header *header, str
 void p2p_flow_received(struct p2p_io *io);
 void p2p_incoming_free(struct p2p_incoming *incoming);
 bool p2p_incoming_redirect(struct p2p_incoming *incoming);
-
-#endif

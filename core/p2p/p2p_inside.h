@@ -14,8 +14,7 @@
  * operation that they serve (`op` is NULL then), never the other way round. A failing path is only
  * marked where the failure is found; p2p_progress() takes it apart when no other work is under way.
  */
-#ifndef TUTTI_P2P_INSIDE_H
-#define TUTTI_P2P_INSIDE_H
+#pragma once
 
 #include "p2p/p2p.h"
 #include "p2p/p2p_link.h"
@@ -249,5 +248,3 @@ void p2p_path_cut_off(struct p2p_path *path);
 struct p2p_group_name *p2p_group_find(struct p2p_engine *engine, uint32_t group_id);
 /* p2p_group_fail() without calling `done`, for use inside p2p_progress(). */
 void p2p_group_end(struct p2p_group *group, tutti_status status);
-
-#endif

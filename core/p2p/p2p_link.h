@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists through members of their elements: a ring whose head is a link, too. */
-#ifndef TUTTI_P2P_LINK_H
-#define TUTTI_P2P_LINK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,5 +37,3 @@ static inline void p2p_link_remove(struct p2p_link *link)
 
 #define P2P_FIRST(list, type, member)                                                              \
     (p2p_link_alone(list) ? NULL : P2P_OF((list)->next, type, member))
-
-#endif

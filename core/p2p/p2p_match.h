@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tables: which operation waits for what, what has arrived that no operation waits for, and the ids of transfers. */
-#ifndef TUTTI_P2P_MATCH_H
-#define TUTTI_P2P_MATCH_H
+#pragma once
 
 #include "p2p/p2p_inside.h"
 
@@ -26,5 +25,3 @@ tutti_status p2p_transfer_new(struct p2p_engine *engine, struct p2p_op *op);
 void p2p_transfer_free(struct p2p_engine *engine, struct p2p_op *op);
 /* The operation, or NULL when it is gone; `ret_known` false when there never was such an id. */
 struct p2p_op *p2p_transfer_find(struct p2p_engine *engine, uint32_t id, bool *ret_known);
-
-#endif

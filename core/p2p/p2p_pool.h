@@ -3,8 +3,7 @@
  * Memory of the engine: items of one size, and payload buffers in powers of two. What was given
  * back is handed out again, so that traffic in steady state allocates nothing. Everything can fail.
  */
-#ifndef TUTTI_P2P_POOL_H
-#define TUTTI_P2P_POOL_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -48,5 +47,3 @@ void p2p_buffers_fini(struct p2p_buffers *buffers);
 struct p2p_buffer *p2p_buffer_take(struct p2p_buffers *buffers, uint64_t bytes);
 /* NULL is fine. */
 void p2p_buffer_give(struct p2p_buffers *buffers, struct p2p_buffer *buffer);
-
-#endif

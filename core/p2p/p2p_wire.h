@@ -10,8 +10,7 @@
  * operation, flags, root, signature, count, dtype and op are the announce record of a collective
  * and zero in all other kinds. `credit` is piggybacked on every kind.
  */
-#ifndef TUTTI_P2P_WIRE_H
-#define TUTTI_P2P_WIRE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -58,5 +57,3 @@ const char *p2p_wire_decode(const uint8_t wire[P2P_HEADER_BYTES], struct p2p_hea
 
 /* Bytes that follow this header as a message of their own; 0: none. */
 uint64_t p2p_wire_payload(const struct p2p_header *header);
-
-#endif

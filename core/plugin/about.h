@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of a plugin's descriptor besides its providers, with the defaults of those that are
  * missing. */
-#ifndef TUTTI_PLUGIN_ABOUT_H
-#define TUTTI_PLUGIN_ABOUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ void plugin_settings(const tutti_plugin *plugin, struct text *settings);
 
 /* PLUGIN with a message where a descriptor says what cannot be. */
 tutti_status plugin_check_about(const tutti_plugin *plugin);
-
-#endif

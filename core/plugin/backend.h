@@ -17,8 +17,7 @@
  * nothing falls back. A message goes one way whatever its size, so that messages keep their order: one
  * rule, for send and recv both.
  */
-#ifndef TUTTI_PLUGIN_BACKEND_H
-#define TUTTI_PLUGIN_BACKEND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -107,5 +106,3 @@ const char *backend_name(const struct backend_choice *choice, int number);
  * where there is none. */
 void backend_candidates(const struct backend_choice *choice,
                         const char *ret_names[BACKEND_NAMES_MAX + 1]);
-
-#endif

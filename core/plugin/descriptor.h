@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a descriptor that a plugin exports is complete and of an ABI that this library speaks. */
-#ifndef TUTTI_PLUGIN_DESCRIPTOR_H
-#define TUTTI_PLUGIN_DESCRIPTOR_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -19,5 +18,3 @@ tutti_status descriptor_check_transport(const char *name, const tutti_transport_
 /* `name`: what the file is called, NULL: the descriptor's own name decides. Errors do not name the
  * file. */
 tutti_status descriptor_check(const tutti_plugin *plugin, const char *name);
-
-#endif

@@ -5,8 +5,7 @@
  * `self` of a service begins with the plugin's name. Before there is a group it is the name alone, and the
  * table host_bare; later it is a struct host_user, and the table begins with HOST_SERVICES.
  */
-#ifndef TUTTI_PLUGIN_HOST_H
-#define TUTTI_PLUGIN_HOST_H
+#pragma once
 
 #include <stdint.h>
 
@@ -44,5 +43,3 @@ static inline void *host_self_of(const char *name)
 {
     return (void *)(uintptr_t)name;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * The plugins that tutti knows by name, whether they are here or not: what each is for, what it needs and
  * how to get it. This table is the only such list: errors, tutti_plugins_known() and `tutti info` read it.
  */
-#ifndef TUTTI_PLUGIN_KNOWN_H
-#define TUTTI_PLUGIN_KNOWN_H
+#pragma once
 
 #include <tutti/info.h>
 
@@ -13,5 +12,3 @@ extern const char known_auto_local[], known_auto_remote[];
 
 /* NULL: a name that tutti does not know. */
 const tutti_known_plugin *known_plugin(const char *name);
-
-#endif

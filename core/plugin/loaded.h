@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The list of loaded plugins, and how a file gets there. The list only grows, at its head, so a
  * thread that has its head may walk it without a lock. */
-#ifndef TUTTI_PLUGIN_LOADED_H
-#define TUTTI_PLUGIN_LOADED_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -33,5 +32,3 @@ struct inspection {
 
 /* Judges the file at `path`, which must be the plugin `name`, opens it and adds it to the list. */
 tutti_status loaded_inspect(const char *path, const char *name, struct inspection *inspection);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The known names, and the error for an unknown one. */
-#ifndef TUTTI_PLUGIN_NAMES_H
-#define TUTTI_PLUGIN_NAMES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -14,5 +13,3 @@ tutti_status names_not_found(const char *what, const char *name, const struct st
 
 /* INVALID_ARGUMENT if the plugin, which was asked for as a backend, is a wrapper. */
 tutti_status names_check_backend(const tutti_plugin *plugin, const char *name);
-
-#endif

@@ -7,8 +7,7 @@
  * more than some kilobytes are read. A file that is shorter than its own headers claim is refused
  * here, since the dynamic loader would map it and die of SIGBUS.
  */
-#ifndef TUTTI_PLUGIN_NOTE_H
-#define TUTTI_PLUGIN_NOTE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@
 /* Reads from the open file `fd` (its position is not used). PLUGIN, with a message that does not name the
  * file, when it is no shared object for this machine, is truncated or has no such note. */
 tutti_status note_read(int fd, uint32_t *ret_major, uint32_t *ret_minor);
-
-#endif

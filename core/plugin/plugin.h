@@ -10,8 +10,7 @@
  *
  * A loaded plugin stays loaded; descriptors are valid as long as the process. Any thread.
  */
-#ifndef TUTTI_PLUGIN_PLUGIN_H
-#define TUTTI_PLUGIN_PLUGIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,5 +69,3 @@ void plugins_leave(void);
 
 /* The names of the plugins that are there, sorted, "shm, tcp"; cut at `size`. "none" when none. */
 void plugin_known_names(char *ret_names, size_t size);
-
-#endif

@@ -4,8 +4,7 @@
  * set-id programs), `tutti/0` beside libtutti's own file (which is where both a build tree and a
  * relocated installation have them), and the directory that this build installs plugins to.
  */
-#ifndef TUTTI_PLUGIN_SEARCH_H
-#define TUTTI_PLUGIN_SEARCH_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -20,5 +19,3 @@ void search_files(const struct strings *directories, struct strings *files);
 
 /* NAME of a path ".../libtutti-NAME.so"; false, and "", when it is called otherwise. */
 bool search_name_of(const char *path, char ret_name[PLUGIN_NAME_MAX + 1]);
-
-#endif

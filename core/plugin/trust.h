@@ -9,8 +9,7 @@
  * a directory that libtutti's own path passes through (a user that can change that can change
  * libtutti). TUTTI_PLUGIN_TRUST=any switches the check off; set-id programs ignore it.
  */
-#ifndef TUTTI_PLUGIN_TRUST_H
-#define TUTTI_PLUGIN_TRUST_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -34,5 +33,3 @@ tutti_status trust_check(const struct trust_rules *rules, const char *path);
 
 /* libtutti's own real path (of the program, when it is linked in); "" when that cannot be told. */
 const char *trust_library_path(void);
-
-#endif

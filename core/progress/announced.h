@@ -13,8 +13,7 @@
  * powers of two, then every 1025th. As signatures are chained, each sample stands for all calls
  * before it. What comes after the last sample is compared as members leave.
  */
-#ifndef TUTTI_PROGRESS_ANNOUNCED_H
-#define TUTTI_PROGRESS_ANNOUNCED_H
+#pragma once
 
 #include "group/group.h"
 
@@ -51,5 +50,3 @@ static inline bool announced_is_sample(const struct announced *announced, uint64
 bool announced_sample(struct tutti_group *group, const struct call *call);
 /* This member's call of that number, if it is one of the last samples; NULL: it is not. */
 const struct announce *announced_find_sample(const struct announced *announced, uint64_t sequence);
-
-#endif

@@ -8,8 +8,7 @@
  * have not called. Calls in which no member waits are compared by samples (announced.h), and with
  * TUTTI_DEBUG=DETAIL each before it begins.
  */
-#ifndef TUTTI_PROGRESS_NATIVE_CALL_H
-#define TUTTI_PROGRESS_NATIVE_CALL_H
+#pragma once
 
 #include "group/group.h"
 
@@ -24,5 +23,3 @@ bool native_call_may_sleep(const struct tutti_group *group);
 /* The member that the call under way waits for: a neighbour that was asked and has not announced
  * it, else the one that the engine names; rank -1: not known. */
 struct waiting native_call_waiting(const struct tutti_group *group, const struct call *call);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans: how a call that was made before goes again. */
-#ifndef TUTTI_PROGRESS_PLANS_H
-#define TUTTI_PROGRESS_PLANS_H
+#pragma once
 
 #include "group/group.h"
 
@@ -15,5 +14,3 @@ static inline const struct group_facts *plan_facts(const struct tutti_group *gro
 {
     return entry->route ? &group->ways.routes.each[entry->route].facts : &group->ways.facts;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls in flight: what moves them, what they wait for, and how they end. */
-#ifndef TUTTI_PROGRESS_PROGRESS_H
-#define TUTTI_PROGRESS_PROGRESS_H
+#pragma once
 
 #include "group/group.h"
 
@@ -82,5 +81,3 @@ void group_mapped_mismatch(struct tutti_group *group);
 bool group_holds(const struct tutti_group *group, const struct call *call);
 /* Moves one collective; NOT_READY: again later. */
 tutti_status group_advance(struct tutti_group *group, struct call *call);
-
-#endif

@@ -3,8 +3,7 @@
  * The recorder: a ring of the group's last calls, always on. Writing one costs a few stores, under
  * the progress lock; readers take the progress lock too.
  */
-#ifndef TUTTI_PROGRESS_RECORDER_H
-#define TUTTI_PROGRESS_RECORDER_H
+#pragma once
 
 #include "group/records.h"
 
@@ -19,5 +18,3 @@ void record_source(struct tutti_group *group, uint64_t number, int source);
 
 /* "all_reduce 8 x f32, sum" */
 void call_fields_text(const struct call_fields *fields, char *ret_text, size_t capacity);
-
-#endif

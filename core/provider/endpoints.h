@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The transports that a group has open, and the ways to its members. */
-#ifndef TUTTI_PROVIDER_ENDPOINTS_H
-#define TUTTI_PROVIDER_ENDPOINTS_H
+#pragma once
 
 #include "group/group.h"
 
@@ -37,5 +36,3 @@ tutti_status endpoint_take_address(struct tutti_group *group, int level, const c
                                    void *of);
 /* UNSUPPORTED when the core cannot call from the threads that a provider wants. */
 tutti_status endpoint_check_threads(const char *name, uint32_t threads);
-
-#endif

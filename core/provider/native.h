@@ -6,8 +6,7 @@
  * the core's, and the first thing that the core does with a group that has ended is to abort the team.
  * What a call of it goes through is in progress/native_call.h.
  */
-#ifndef TUTTI_PROVIDER_NATIVE_H
-#define TUTTI_PROVIDER_NATIVE_H
+#pragma once
 
 #include "group/group.h"
 #include "provider/native_memory.h"
@@ -72,5 +71,3 @@ void native_neighbours(const struct tutti_group *group, int ret_ranks[2]);
 /* Whether it works on threads of its own and the host has too few cores for them beside the waiting
  * threads. */
 bool native_needs_cores(const struct tutti_group *group);
-
-#endif

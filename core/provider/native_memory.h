@@ -3,8 +3,7 @@
  * A call's memory as engines want it: blocks one behind the other, no overlap that they need not
  * know. What lies otherwise (lists, offsets) gets a stand-in in the call's own memory.
  */
-#ifndef TUTTI_PROVIDER_NATIVE_MEMORY_H
-#define TUTTI_PROVIDER_NATIVE_MEMORY_H
+#pragma once
 
 #include "group/group.h"
 
@@ -22,5 +21,3 @@ tutti_status native_memory_lay_out(struct tutti_group *group, struct call *call,
                                    struct native_memory *ret_memory);
 /* The operation is complete: copies what the engine wrote elsewhere. */
 void native_memory_give_back(const struct native_memory *memory);
-
-#endif

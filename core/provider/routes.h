@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ways of their own for the calls that rules of TUTTI_BACKEND take. */
-#ifndef TUTTI_PROVIDER_ROUTES_H
-#define TUTTI_PROVIDER_ROUTES_H
+#pragma once
 
 #include "group/group.h"
 
@@ -30,5 +29,3 @@ static inline struct p2p_group *route_space(const struct tutti_group *group, int
 }
 /* The backend that carries messages to a member by that route. */
 const char *route_carrier(const struct tutti_group *group, int route, int rank);
-
-#endif

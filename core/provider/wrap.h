@@ -8,8 +8,7 @@
  * They are no part of the settings that must agree: what a wrapper does changes nothing of what
  * members exchange, so one rank alone may be traced or disturbed.
  */
-#ifndef TUTTI_PROVIDER_WRAP_H
-#define TUTTI_PROVIDER_WRAP_H
+#pragma once
 
 #include "group/group.h"
 
@@ -38,5 +37,3 @@ tutti_status wrappers_transport(struct tutti_group *group, struct endpoint *endp
  */
 bool wrappers_begin(struct tutti_group *group, struct call *call);
 tutti_status wrappers_end(struct tutti_group *group, struct call *call, tutti_status status);
-
-#endif

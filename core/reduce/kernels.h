@@ -3,8 +3,7 @@
  * The tables that kernels.c makes, one per instruction set that it is compiled for. reduce.c picks
  * one, and the tests compare them.
  */
-#ifndef TUTTI_REDUCE_KERNELS_H
-#define TUTTI_REDUCE_KERNELS_H
+#pragma once
 
 #include "reduce/reduce.h"
 
@@ -40,5 +39,3 @@ extern const struct reduce_kernels reduce_kernels_avx2, reduce_kernels_avx512;
 
 /* The tables that this CPU runs, the widest first; returns how many, 1 or more. */
 int reduce_kernels_usable(const struct reduce_kernels *ret_tables[REDUCE_ISAS]);
-
-#endif

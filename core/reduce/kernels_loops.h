@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The types and operations of kernels.c, the shapes of its plain loops, and its copy. */
-#ifndef TUTTI_REDUCE_KERNELS_LOOPS_H
-#define TUTTI_REDUCE_KERNELS_LOOPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -174,5 +173,3 @@ static void fold(void *dst, const void *const *vectors, int n, size_t bytes, siz
     {                                                                                              \
         part##_many(dst, vectors, n, count *(parts));                                              \
     }
-
-#endif

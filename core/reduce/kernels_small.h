@@ -4,8 +4,7 @@
  * full, with the instructions of F16C where the build has them. Those and the integer arithmetic
  * used elsewhere agree on every bit, NaNs included: sign and upper payload stay, quiet.
  */
-#ifndef TUTTI_REDUCE_KERNELS_SMALL_H
-#define TUTTI_REDUCE_KERNELS_SMALL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -262,5 +261,3 @@ static inline uint8_t f8e5m2_narrow(float value)
     return (uint8_t)((bits >> 24 & 0x80) |
                      choose(rest > 0x7f800000, 0x7e | (rest >> 21 & 3), number));
 }
-
-#endif

@@ -6,8 +6,7 @@
  * Members compare calls by fields, in which a user's operation stands as a hash of its name and
  * flags, so that the number, which is this process's own, does not matter.
  */
-#ifndef TUTTI_REDUCE_OP_H
-#define TUTTI_REDUCE_OP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,5 +51,3 @@ void reduce_op_call(const struct reduce_op *op, void *dst, const void *a, const 
 enum { REDUCE_OP_TEXT = 80 };
 /* Name of what stands in call fields: "sum", or that of a user's operation if this process has it. */
 void reduce_op_text(int32_t in_fields, char ret_text[REDUCE_OP_TEXT]);
-
-#endif

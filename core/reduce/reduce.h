@@ -12,8 +12,7 @@
  * in 16 bits and the largest finite number in 8, but an infinity stays one where the type has one.
  * Any byte but 0 is true; results of bools are 0 or 1. Pointers need no alignment.
  */
-#ifndef TUTTI_REDUCE_REDUCE_H
-#define TUTTI_REDUCE_REDUCE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ void reduce_copy(void *dst, const void *src, size_t bytes);
 
 /* "avx512", "avx2" or "generic". */
 const char *reduce_isa(void);
-
-#endif

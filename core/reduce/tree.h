@@ -6,8 +6,7 @@
  * rounded once. Operations made at run time take the same tree, in which operands keep their order.
  * An average of small floats is divided before it is rounded.
  */
-#ifndef TUTTI_REDUCE_TREE_H
-#define TUTTI_REDUCE_TREE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -41,5 +40,3 @@ void reduce_tree(const struct reduce_tree *tree, void *dst, const void *const *v
 /* Two vectors, as a reduce_fn. */
 void reduce_tree_pair(const struct reduce_tree *tree, void *dst, const void *a, const void *b,
                       size_t count);
-
-#endif

@@ -23,8 +23,7 @@
  * Local peers' memory is not trusted: what is read from it is compared, or copied as payload whose length
  * is our own; it is never an index or a length.
  */
-#ifndef TUTTI_SCHEDULE_MAPPED_H
-#define TUTTI_SCHEDULE_MAPPED_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -176,5 +175,3 @@ static inline unsigned char *mapped_payload(struct mapped_line *line, size_t byt
 {
     return bytes <= MAPPED_LINE_PAYLOAD ? line->payload : line->longer;
 }
-
-#endif

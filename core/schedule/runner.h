@@ -8,8 +8,7 @@
  * simulator serve alike; mapped words are accessed directly. A run keeps its memory (tickets,
  * scratch) from call to call and allocates nothing once it is large enough.
  */
-#ifndef TUTTI_SCHEDULE_RUNNER_H
-#define TUTTI_SCHEDULE_RUNNER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -155,5 +154,3 @@ int run_awaited(const struct run *run, int but, int *ret_ranks, int capacity);
 void run_abandon(struct run *run);
 
 void run_free(struct run *run);
-
-#endif

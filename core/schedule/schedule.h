@@ -14,8 +14,7 @@
  * Mapped memory: chunk numbers and the counters' values are relative to the operation: chunk 0 is
  * its first, and value k means «k chunks of this operation».
  */
-#ifndef TUTTI_SCHEDULE_SCHEDULE_H
-#define TUTTI_SCHEDULE_SCHEDULE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -196,5 +195,3 @@ static inline struct place place_after(struct place place, uint64_t bytes)
     place.offset += bytes;
     return place;
 }
-
-#endif

@@ -7,8 +7,7 @@
  * Each kind calls keys by the user's name plus a leading '/', as torch does, where others can see
  * them (tcp, file), and is safe to call from several threads.
  */
-#ifndef TUTTI_STORE_STORE_H
-#define TUTTI_STORE_STORE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -117,5 +116,3 @@ tutti_status store_server_start_on(int fd, tutti_store_server **ret_server);
 
 /* Waits until every client has closed its connection, at most `ms`. */
 void store_server_drain(const tutti_store_server *server, int64_t ms);
-
-#endif

@@ -4,8 +4,7 @@
  * `failed` stays set and further bytes are dropped, so that a message is built without a check
  * after every field and refused as a whole at the end. Integers are little-endian.
  */
-#ifndef TUTTI_STORE_BUFFER_H
-#define TUTTI_STORE_BUFFER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,5 +58,3 @@ static inline uint64_t store_load_u64(const uint8_t *p)
 {
     return (uint64_t)store_load_u32(p) | (uint64_t)store_load_u32(p + 4) << 32;
 }
-
-#endif

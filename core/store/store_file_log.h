@@ -15,8 +15,7 @@
  * cuts it off. The file is the same one for the life of the store: one that was removed, replaced
  * or has shrunk is an error.
  */
-#ifndef TUTTI_STORE_FILE_LOG_H
-#define TUTTI_STORE_FILE_LOG_H
+#pragma once
 
 #include "store/store.h"
 #include "store/store_map.h"
@@ -42,5 +41,3 @@ tutti_status store_file_log_append(struct store_file_log *log, struct store_buff
 
 /* Sleeps a little, longer each time; false: the deadline has passed. */
 bool store_file_pause(int *pause_us, int64_t deadline_ns);
-
-#endif

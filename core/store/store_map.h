@@ -7,8 +7,7 @@
  * and nothing is added beyond `max_bytes`; keys are hashed with a seed of the process, so
  * that nobody can choose keys that collide.
  */
-#ifndef TUTTI_STORE_MAP_H
-#define TUTTI_STORE_MAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -86,5 +85,3 @@ struct store_wait *store_map_take_ready(struct store_map *map);
 
 /* Reads a decimal number as torch does: leading blanks, a sign, digits, rubbish behind ignored. */
 bool store_parse_number(struct store_slice text, int64_t *ret_value);
-
-#endif

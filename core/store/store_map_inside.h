@@ -7,8 +7,7 @@
  * of arrival; `pending` counts the nodes that are linked, and the wait is ready when the last of
  * them is released.
  */
-#ifndef TUTTI_STORE_MAP_INSIDE_H
-#define TUTTI_STORE_MAP_INSIDE_H
+#pragma once
 
 #include "store/store_map.h"
 
@@ -54,5 +53,3 @@ tutti_status store_map_find_or_add(struct store_map *map, struct store_slice key
 /* Removes a slot that nothing needs any more. */
 void store_map_drop_if_empty(struct store_map *map, struct store_slot *slot);
 void store_map_wake_all(struct store_map *map, struct store_slot *slot);
-
-#endif

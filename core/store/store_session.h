@@ -7,8 +7,7 @@
  * A session whose peer does not read its replies stops executing at STORE_SESSION_HIGH_WATER and
  * goes on with store_session_run() once they are gone; one reply is at most STORE_SESSION_MAX_OUT.
  */
-#ifndef TUTTI_STORE_SESSION_H
-#define TUTTI_STORE_SESSION_H
+#pragma once
 
 #include "store/store_map.h"
 #include "store/store_wire.h"
@@ -39,5 +38,3 @@ static inline bool store_session_blocked(const struct store_session *session)
 {
     return session->out.size > STORE_SESSION_HIGH_WATER;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sockets of the tcp store: bytes under a deadline, connecting with the handshake, listening. */
-#ifndef TUTTI_STORE_TCP_H
-#define TUTTI_STORE_TCP_H
+#pragma once
 
 #include "store/store.h"
 
@@ -28,5 +27,3 @@ tutti_status store_tcp_connect(const char *host, uint16_t port, const char *serv
 
 /* TCP_NODELAY, and keepalive so that the end of the peer's host is seen. */
 void store_tcp_tune(int fd);
-
-#endif

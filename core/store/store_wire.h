@@ -10,8 +10,7 @@
  * STORE_WIRE_MAX_REQUEST bytes. That is the one limit that TCPStore does not have: it has none on
  * the sum, so that 131,072 values of 8 MiB were legal.
  */
-#ifndef TUTTI_STORE_WIRE_H
-#define TUTTI_STORE_WIRE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -78,5 +77,3 @@ tutti_status store_wire_next(struct store_wire *wire, struct store_request *ret_
 
 /* A field of bytes: a length of 64 bits, then as many. */
 struct store_slice store_request_bytes(struct store_request *request);
-
-#endif

@@ -7,8 +7,7 @@
  * its own affair. So memory is used as it lies only when it is C-contiguous; any other layout is
  * packed before the operation and unpacked after it (packed.h).
  */
-#ifndef TUTTI_TENSOR_LAYOUT_H
-#define TUTTI_TENSOR_LAYOUT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -59,5 +58,3 @@ bool tensor_view_is_distinct(const struct tensor_view *view);
 /* Between the view's elements and `view->bytes` bytes in row-major order. */
 void tensor_pack(const struct tensor_view *view, void *to);
 void tensor_unpack(const struct tensor_view *view, const void *from);
-
-#endif

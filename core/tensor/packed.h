@@ -4,8 +4,7 @@
  * tensor costs. A call keeps them in a list of its own, and ends the list before it tells that it is
  * complete. They do not refer to the caller's descriptors, only to the memory behind them.
  */
-#ifndef TUTTI_TENSOR_PACKED_H
-#define TUTTI_TENSOR_PACKED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ static inline void packed_end(struct packed **list, bool unpack)
     if (*list)
         packed_end_all(list, unpack);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The options, for the descriptor and for the tables of the core, which has them without opening the
  * plugin. <tutti/plugin.h> says what each value means. */
-#ifndef TUTTI_PLUGINS_CHECK_ABOUT_H
-#define TUTTI_PLUGINS_CHECK_ABOUT_H
+#pragma once
 
 /* X(plugin, variable, values, standard, across, idle, meaning) */
 #define CHECK_OPTIONS(X)                                                                           \
@@ -10,5 +9,3 @@
       TUTTI_OPTION_MAY_DIFFER, "nothing is looked at",                                             \
       "What the wrapper check looks for, and whether it does nothing (off), warns (warn) or ends " \
       "the group (fail). Set-id programs ignore it.")
-
-#endif

@@ -10,8 +10,7 @@
  *
  * TUTTI_CHECK says what is done about each: nan=fail,inf=warn,checksum=fail is the default.
  */
-#ifndef CHECK_H
-#define CHECK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -68,5 +67,3 @@ bool check_note(tutti_wrapper *wrapper, const tutti_wrapped_group *group, int32_
 bool check_expects(const tutti_wrapper *wrapper, const tutti_wrapped_group *group);
 /* Frees what is known of a group. */
 void check_forget(tutti_wrapper *wrapper, const tutti_wrapped_group *group);
-
-#endif

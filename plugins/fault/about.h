@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The options, for the descriptor and for the tables of the core, which has them without opening the
  * plugin. <tutti/plugin.h> says what each value means. */
-#ifndef TUTTI_PLUGINS_FAULT_ABOUT_H
-#define TUTTI_PLUGINS_FAULT_ABOUT_H
+#pragma once
 
 /* X(plugin, variable, values, standard, across, idle, meaning) */
 #define FAULT_OPTIONS(X)                                                                           \
@@ -10,5 +9,3 @@
       "nothing is injected",                                                                       \
       "What the wrapper fault delays, drops, corrupts, closes and kills, and a seed. Set-id "      \
       "programs ignore it.")
-
-#endif

@@ -13,8 +13,7 @@
  * Rules with a peer, and drop and corrupt always, act on messages of a transport; the others act where a
  * call begins. Collectives over mapped memory send no messages, so only the latter reach them.
  */
-#ifndef FAULT_H
-#define FAULT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -96,5 +95,3 @@ tutti_status fault_transport(tutti_wrapper *wrapper, const tutti_wrapped_group *
 void fault_close_ways(tutti_wrapper *wrapper, const void *group, int32_t peer);
 /* Holds back what the group sends to `peer` (in the group) until then. */
 void fault_hold_ways(tutti_wrapper *wrapper, const void *group, int32_t peer, int64_t until_ns);
-
-#endif

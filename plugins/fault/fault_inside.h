@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The common part of fault_transport.c and fault_messages.c. */
-#ifndef FAULT_INSIDE_H
-#define FAULT_INSIDE_H
+#pragma once
 
 #include "fault.h"
 
@@ -80,5 +79,3 @@ void fault_cancel(tutti_endpoint *e, tutti_request *request);
 void fault_close_way(tutti_endpoint *e, struct tutti_peer *peer);
 /* Takes the peer's requests out of what is reported. */
 void fault_forget_reports(tutti_endpoint *e, const struct tutti_peer *peer);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The place of libmpi_abi.so.1, the library of an MPI with the standard's own ABI. */
-#ifndef TUTTI_MPI_ABI_LIBRARY_H
-#define TUTTI_MPI_ABI_LIBRARY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -21,5 +20,3 @@ bool abi_library_is_there(void);
 
 /* Whether the launcher that started this process has one beside it: it is an MPI's of that ABI. */
 bool abi_library_is_launchers(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The options, and the variables of launchers, for the descriptor and for the tables of the core, which has them without opening the
  * plugin. <tutti/plugin.h> says what each value means. */
-#ifndef TUTTI_PLUGINS_MPI_ABOUT_H
-#define TUTTI_PLUGINS_MPI_ABOUT_H
+#pragma once
 
 /* X(plugin, variable, values, standard, across, idle, meaning) */
 #define MPI_OPTIONS(X)                                                                             \
@@ -20,5 +19,3 @@
     X("mpi", "OMPI_COMM_WORLD_SIZE", "Open MPI's launcher")                                        \
     X("mpi", "PMIX_RANK", "a launcher with PMIx")                                                  \
     X("mpi", "PMI_RANK", "a launcher with PMI")
-
-#endif

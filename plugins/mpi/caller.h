@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The receiver of errors: the core's services, as they were given with a call. */
-#ifndef TUTTI_PLUGINS_MPI_CALLER_H
-#define TUTTI_PLUGINS_MPI_CALLER_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,5 +24,3 @@ refuse(const struct caller *c, tutti_status status, const char *format, ...)
     va_end(args);
     return c->host->error(c->host_self, status, 0, words);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which MPI this process uses. */
-#ifndef TUTTI_MPI_CHOOSE_H
-#define TUTTI_MPI_CHOOSE_H
+#pragma once
 
 #include "engine.h"
 
@@ -16,5 +15,3 @@ tutti_status choose_engine(const tutti_host *host, void *host_self,
 
 /* 1: the launcher of an MPI started this process. */
 int32_t choose_is_launched(void);
-
-#endif

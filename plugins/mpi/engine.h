@@ -4,8 +4,7 @@
  * no mpi.h and links no MPI; an engine is the rest, compiled for one family: handles, constants and
  * the layout of MPI_Status are the family's own, so the same source serves them all.
  */
-#ifndef TUTTI_MPI_ENGINE_H
-#define TUTTI_MPI_ENGINE_H
+#pragma once
 
 #include <tutti/plugin_engine.h>
 
@@ -23,5 +22,3 @@ struct mpi_engine {
 };
 
 TUTTI_API extern const struct mpi_engine tutti_mpi_engine;
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The common part of an engine's files. */
-#ifndef TUTTI_MPI_ENGINE_INSIDE_H
-#define TUTTI_MPI_ENGINE_INSIDE_H
+#pragma once
 
 #include "engine.h"
 
@@ -11,5 +10,3 @@ extern const tutti_bootstrap_ops mpi_bootstrap_ops;     /* bootstrap.c */
 
 /* The name of the library for messages: "Open MPI". */
 const char *mpi_library(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Errors of collectives where MPI tells them to a handler of the program's. */
-#ifndef TUTTI_MPI_ERRORS_H
-#define TUTTI_MPI_ERRORS_H
+#pragma once
 
 #include <mpi.h>
 #include <stdbool.h>
@@ -12,5 +11,3 @@ bool errors_are_the_programs(void);
 
 /* MPI_Test() that returns an error, whatever handler MPI_COMM_WORLD has. */
 int errors_test(MPI_Request *request, int *ret_done);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making the communicator of a group, which MPI can only do in a call that blocks. */
-#ifndef TUTTI_MPI_FORM_H
-#define TUTTI_MPI_FORM_H
+#pragma once
 
 #include "caller.h"
 #include "job.h"
@@ -20,5 +19,3 @@ tutti_status form_test(const struct caller *c, struct form *form, MPI_Comm *ret_
 
 /* Frees it, whatever has become of it. Waits for nobody. NULL is allowed. */
 void form_end(struct form *form);
-
-#endif

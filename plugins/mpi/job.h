@@ -7,8 +7,7 @@
  * exits, and only after a clean end: MPI_Finalize waits for all processes, so after a failure the
  * process leaves without it.
  */
-#ifndef TUTTI_MPI_JOB_H
-#define TUTTI_MPI_JOB_H
+#pragma once
 
 #include <mpi.h>
 #include <pthread.h>
@@ -111,5 +110,3 @@ void job_unlock(void);
 tutti_status job_status(int code);
 /* MPI's message for an error code. */
 const char *job_words(int code, char ret_words[MPI_MAX_ERROR_STRING]);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether this process's launcher and its MPI belong together. */
-#ifndef TUTTI_MPI_LAUNCHED_H
-#define TUTTI_MPI_LAUNCHED_H
+#pragma once
 
 #include <stddef.h>
 
@@ -17,5 +16,3 @@ tutti_status launched_not_alone(const struct caller *c, int size);
 
 /* "process 1 of 4", by the launcher's variables; "one of them", where they do not say. */
 void launched_place(char *ret_words, size_t size);
-
-#endif

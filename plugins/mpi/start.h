@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MPI_Init, with a deadline. */
-#ifndef TUTTI_MPI_START_H
-#define TUTTI_MPI_START_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,5 +13,3 @@ tutti_status start_mpi(const struct caller *c, int64_t deadline_ns);
 
 /* Whether it was us, and the level of threads that MPI granted then. */
 bool start_was_ours(int *ret_level);
-
-#endif

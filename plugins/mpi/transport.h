@@ -6,8 +6,7 @@
  *   messages.c   the core's messages in frames, and the order in which they come
  *   flights.c    what MPI has of an endpoint
  */
-#ifndef TUTTI_MPI_TRANSPORT_H
-#define TUTTI_MPI_TRANSPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -142,5 +141,3 @@ void messages_cancel(tutti_endpoint *endpoint, tutti_request *request);
 void messages_forget(tutti_endpoint *endpoint, tutti_peer *peer);
 /* MPI is done with a flight, which is gone. */
 void messages_landed(const struct flight *flight, tutti_status status, uint64_t bytes);
-
-#endif

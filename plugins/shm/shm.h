@@ -11,8 +11,7 @@
  * What the other side wrote is memory of another process: each word is read once and checked, and
  * one that cannot be ends the stream.
  */
-#ifndef TUTTI_SHM_H
-#define TUTTI_SHM_H
+#pragma once
 
 #include <stdalign.h>
 #include <stdatomic.h>
@@ -199,5 +198,3 @@ void shm_map_close(tutti_endpoint *endpoint, tutti_map *map);
 void shm_map_leave(tutti_peer *peer);
 /* Frees what the core has not closed. */
 void shm_map_close_all(tutti_endpoint *endpoint);
-
-#endif

@@ -7,8 +7,7 @@
  * triggered: a peer asks for EPOLLIN while its bytes have somewhere to go and for EPOLLOUT while
  * something is queued, so the set is readable exactly when there is something to progress.
  */
-#ifndef TUTTI_TCP_H
-#define TUTTI_TCP_H
+#pragma once
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -197,5 +196,3 @@ void tcp_stream_consume(tutti_peer *peer);
 void tcp_stream_watch(tutti_peer *peer);
 /* The request was cancelled and is still in its queue. */
 void tcp_stream_forget(tutti_peer *peer, tutti_request *request);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The options, for the descriptor and for the tables of the core, which has them without opening the
  * plugin. <tutti/plugin.h> says what each value means. */
-#ifndef TUTTI_PLUGINS_TRACE_ABOUT_H
-#define TUTTI_PLUGINS_TRACE_ABOUT_H
+#pragma once
 
 /* X(plugin, variable, values, standard, across, idle, meaning) */
 #define TRACE_OPTIONS(X)                                                                           \
@@ -10,5 +9,3 @@
       "nothing is written",                                                                        \
       "Where the wrapper trace writes its files. Not set: the current directory. Set-id programs " \
       "ignore it.")
-
-#endif

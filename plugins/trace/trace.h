@@ -4,8 +4,7 @@
  * whose closing bracket may be missing. What is written stays in a buffer until it is full, a little
  * time has passed, or somebody flushes, so that a killed process leaves all but its last moments.
  */
-#ifndef TRACE_H
-#define TRACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ void trace_file_put_time(struct trace_file *file, int64_t ns);
 void trace_file_tick(struct trace_file *file, int64_t now_ns);
 void trace_file_flush(struct trace_file *file);
 void trace_file_close(struct trace_file *file);
-
-#endif

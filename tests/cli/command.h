@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs shell commands in which $TUTTI is the command under test, and looks at what is left. */
-#ifndef TESTS_CLI_COMMAND_H
-#define TESTS_CLI_COMMAND_H
+#pragma once
 
 #include <glib.h>
 #include <stdbool.h>
@@ -48,5 +47,3 @@ pid_t child_of(pid_t pid);
 #define LACKS(text, words) cr_assert_null(strstr(text, words), "\"%s\" in:\n%s", words, text)
 /* How often the words are in it. */
 int count_of(const char *text, const char *words);
-
-#endif

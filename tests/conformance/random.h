@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers that are the same on every rank and in the test that started them (SplitMix64). */
-#ifndef TUTTI_TESTS_RANDOM_H
-#define TUTTI_TESTS_RANDOM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ static inline unsigned random_below(uint64_t *state, unsigned below)
 {
     return (unsigned)((random_next(state) >> 32) * below >> 32);
 }
-
-#endif

@@ -5,8 +5,7 @@
  * without asking. First come listed rows (the covering array, or a product), then random calls
  * without end.
  */
-#ifndef TUTTI_TESTS_SEQUENCE_H
-#define TUTTI_TESTS_SEQUENCE_H
+#pragma once
 
 #include "conformance/space.h"
 
@@ -66,5 +65,3 @@ struct local_facts sequence_local(const struct conformance_call *call, int rank)
 uint64_t sequence_block(const struct conformance_call *call, int from, int to);
 /* "#12 all_reduce 7 x f32 sum, 3 members, …" */
 void sequence_words(const struct conformance_call *call, char *ret_words, size_t size);
-
-#endif

@@ -8,8 +8,7 @@
  * where every member knows them, else of none), those in the fixed order and averages of f16 and 8-bit
  * floats (`_fixed`), and reductions that the place's engine leaves to the core (`_core`).
  */
-#ifndef TUTTI_TESTS_SERVED_H
-#define TUTTI_TESTS_SERVED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ bool served_by_engine(const char *where, tutti_dtype dtype, tutti_reduce_op op);
 const char *served_objection(const struct served_table *table, const char *where, int members,
                              const char *operation, uint64_t bytes, const tutti_record *record,
                              char *words, size_t size);
-
-#endif

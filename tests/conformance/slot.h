@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One call of a sequence on one rank, from making it to looking at what came of it. */
-#ifndef TUTTI_TESTS_SLOT_H
-#define TUTTI_TESTS_SLOT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -102,5 +101,3 @@ const tutti_tensor *const *buffer_list(struct buffer *buffer, const struct slot 
                                        struct block_list *blocks);
 /* What calls with counts take: NULL where one block is behind the other. */
 const int64_t *buffer_offsets(const struct buffer *buffer, const struct slot *slot);
-
-#endif

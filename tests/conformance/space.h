@@ -6,8 +6,7 @@
  * two rows that differ are two different calls. A pair of levels of two factors is possible when a
  * valid row has both; a covering array is a list of rows that has every possible pair.
  */
-#ifndef TUTTI_TESTS_SPACE_H
-#define TUTTI_TESTS_SPACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -108,5 +107,3 @@ void coverage_add(struct coverage *coverage, const struct row *row);
 void coverage_pairs(const struct coverage *coverage, size_t *ret_covered, size_t *ret_possible);
 void coverage_rows(const struct coverage *coverage, size_t *ret_covered, size_t *ret_possible);
 void coverage_free(struct coverage *coverage);
-
-#endif

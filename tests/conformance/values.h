@@ -4,8 +4,7 @@
  * after a prime number of elements: the reference is then short work for 4 MiB too, while every
  * block or chunk that a transport moves begins with other values.
  */
-#ifndef TUTTI_TESTS_VALUES_H
-#define TUTTI_TESTS_VALUES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ bool values_check_copy(const struct conformance_call *call, int member, const vo
 /* Whether `got` is what an all_reduce must give. */
 bool values_check_reduced(const struct conformance_call *call, const void *got, char *ret_words,
                           size_t size);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Example programs run from a shell, as a user would, and what they print. */
-#ifndef TUTTI_TESTS_PROGRAM_H
-#define TUTTI_TESTS_PROGRAM_H
+#pragma once
 
 #include <criterion/criterion.h>
 #include <stdarg.h>
@@ -34,5 +33,3 @@ static inline void contains(const char *output, const char *line)
 {
     cr_expect_not_null(strstr(output, line), "no «%s» in: %s", line, output);
 }
-
-#endif

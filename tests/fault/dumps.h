@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A folder of dumps, and what `tutti trace analyze` says of it. */
-#ifndef TUTTI_TESTS_DUMPS_H
-#define TUTTI_TESTS_DUMPS_H
+#pragma once
 
 #include "fault.h"
 
@@ -22,5 +21,3 @@ int dumps_verdict(const struct dumps *f, char *ret_words, size_t capacity);
 /* Runs `tutti trace analyze`: its exit code is `code`, its words contain each of `parts` (NULL
  * ends them). */
 void dumps_analyze(const struct dumps *f, int code, const char *const *parts);
-
-#endif

@@ -4,8 +4,7 @@
  * common. Nobody tells the ranks what was done to one of them: the time runs from the signal to
  * each survivor's return.
  */
-#ifndef TUTTI_TESTS_FAULT_H
-#define TUTTI_TESTS_FAULT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -114,5 +113,3 @@ int64_t fault_now_ns(void);
 
 /* Nothing of the run is left; frees it. Those that are stopped are ended first. */
 void fault_finish(struct ranks *ranks);
-
-#endif

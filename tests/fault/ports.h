@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The TCP ports of this network on which processes listen, and the connections to them. */
-#ifndef TUTTI_TESTS_PORTS_H
-#define TUTTI_TESTS_PORTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,5 +11,3 @@ enum { PORTS_MAX = 64 };
 int ports_add(int pid, uint16_t ports[PORTS_MAX], int count);
 /* Connections that others hold to the port, also such as nobody has accepted yet. */
 int ports_connections(uint16_t port);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the rank programs of the fault tests learn what to do and tell what came of it. */
-#ifndef TUTTI_TESTS_RANK_TELL_H
-#define TUTTI_TESTS_RANK_TELL_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,5 +32,3 @@ static inline void tell(tutti_status status)
     rank_value("status", "%s", tutti_status_name(status));
     rank_value("words", "%s", words);
 }
-
-#endif

@@ -27,8 +27,7 @@
  * and what they said is shown on stderr. Output is read while one of these functions waits. Ranks
  * die with the thread that started them. Not thread-safe; one process may have several runs.
  */
-#ifndef TUTTI_TESTS_LAUNCH_H
-#define TUTTI_TESTS_LAUNCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -123,5 +122,3 @@ void ranks_free(struct ranks *ranks);
 
 /* Runs a case that has to pass on all ranks, once per backend of the list; tells on stderr. */
 bool ranks_run(const struct ranks_options *options);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the test's side share. */
-#ifndef TUTTI_TESTS_LAUNCH_INSIDE_H
-#define TUTTI_TESTS_LAUNCH_INSIDE_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -41,5 +40,3 @@ struct ranks {
 };
 
 int64_t ranks_now_ns(void);
-
-#endif

@@ -11,8 +11,7 @@
  *     ranks_start(&(struct ranks_options){…, .address = net_address(net, 0),
  *         .netns = (const char *[]){net_name(net, 0), net_name(net, 0), net_name(net, 1)}});
  */
-#ifndef TUTTI_TESTS_NET_H
-#define TUTTI_TESTS_NET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ int net_open(const char *name);
 /* Moves the calling thread there; returns what net_leave() takes, -1: it could not. */
 int net_enter(const char *name);
 void net_leave(int back);
-
-#endif

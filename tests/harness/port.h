@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A TCP port for a server that starts later, here or in a child. */
-#ifndef TUTTI_TESTS_PORT_H
-#define TUTTI_TESTS_PORT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -9,5 +8,3 @@
  * socket that asks for any port or connects; a server that names it may take it with SO_REUSEADDR.
  * 0: errno says why there is none. */
 uint16_t port_reserve(void);
-
-#endif

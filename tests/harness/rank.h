@@ -25,8 +25,7 @@
  *     @tutti value NAME WORDS
  *     @tutti verdict pass|fail CASE CHECKS FAILURES
  */
-#ifndef TUTTI_TESTS_RANK_H
-#define TUTTI_TESTS_RANK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -132,5 +131,3 @@ static inline const char *rank_served_by(tutti_group *group)
     snprintf(words, sizeof words, "%s %s", record.provider, record.algorithm);
     return words;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * tutti does, so tests that have one add this to it. On each processor a thread asks to be woken
  * every 2 ms and notes by how much that was late; what several note of the same moment counts once.
  */
-#ifndef TUTTI_TESTS_STALLS_H
-#define TUTTI_TESTS_STALLS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +13,3 @@
 void stalls_watch(void);
 /* The stalls between two moments of CLOCK_MONOTONIC, in ms. */
 int64_t stalls_ms(int64_t from_ns, int64_t until_ns);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A rank case over one provider for all ranks, and over both composed. */
-#ifndef TUTTI_TESTS_EVERYWHERE_H
-#define TUTTI_TESTS_EVERYWHERE_H
+#pragma once
 
 #include <criterion/criterion.h>
 
@@ -22,5 +21,3 @@ static inline void run_everywhere(const char *program, const char *case_name, in
     options.host_of = hosts;
     cr_expect(ranks_run(&options));
 }
-
-#endif

@@ -9,8 +9,7 @@
  * which no member can move is a deadlock: the program prints which member waits for which, and
  * fails.
  */
-#ifndef SIM_H
-#define SIM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -125,5 +124,3 @@ void sim_must_move(struct sim_world *world);
 struct sim_member *sim_pick(struct sim_world *world);
 
 void sim_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
-
-#endif

@@ -4,8 +4,7 @@
  * `wanted_errno` is the error. What the kernel never fails in practice (clock_gettime, sched_yield) and what
  * only speaks of the machine for the user's eyes is not here.
  */
-#ifndef TUTTI_TESTS_NTH_CALL_H
-#define TUTTI_TESTS_NTH_CALL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -34,5 +33,3 @@ long nth_calls(int function);
 bool nth_failed(void);
 /* Blocks of memory that libtutti has. */
 long nth_live(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TRANSPORT_CASES_H
-#define TRANSPORT_CASES_H
+#pragma once
 
 #include "mock.h"
 
@@ -55,5 +54,3 @@ void case_send_to_who_left(const tutti_transport_ops *ops);
 void case_reset_at_the_port(const tutti_transport_ops *ops);
 void case_garbage_at_the_port(const tutti_transport_ops *ops);
 void case_outsider(const tutti_transport_ops *ops);
-
-#endif

@@ -6,8 +6,7 @@
  * Descriptors are passed over socket pairs that are there before the first fork. A check that fails
  * prints itself and ends the process; every wait has a deadline.
  */
-#ifndef TRANSPORT_MOCK_H
-#define TRANSPORT_MOCK_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -110,5 +109,3 @@ void progress_for(struct member *member, int64_t milliseconds);
 void fill_pattern(uint8_t *data, uint64_t bytes, int from, uint64_t number);
 void check_pattern(const uint8_t *data, uint64_t bytes, int from, uint64_t number);
 uint32_t random_next(uint64_t *state);
-
-#endif

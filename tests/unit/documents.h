@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading the project's documents and sources in tests, so that what is written stays true. */
-#ifndef TUTTI_TESTS_DOCUMENTS_H
-#define TUTTI_TESTS_DOCUMENTS_H
+#pragma once
 
 #include <criterion/criterion.h>
 #include <glib.h>
@@ -94,5 +93,3 @@ static inline void document_sources(const char *folder, GPtrArray *paths)
             g_ptr_array_add(paths, g_steal_pointer(&path));
     }
 }
-
-#endif

@@ -7,8 +7,7 @@
  *
  * And `struct world`: members that each have an engine, a path to each other and one group.
  */
-#ifndef TUTTI_TESTS_FAKE_TRANSPORT_H
-#define TUTTI_TESTS_FAKE_TRANSPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -496,5 +495,3 @@ static inline bool filled(const uint8_t *data, uint64_t bytes, uint64_t seed)
     }
     return true;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For tests that ask for more memory than any malloc() has: AddressSanitizer and ThreadSanitizer end them
  * unless they are told to return NULL, as the C library does. */
-#ifndef TUTTI_TESTS_NO_MEMORY_H
-#define TUTTI_TESTS_NO_MEMORY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -22,6 +21,4 @@ const char *__tsan_default_options(void)
 {
     return "allocator_may_return_null=1";
 }
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of an engine's source that a test seldom plays: it may sleep, and nobody has to be told. */
-#ifndef TUTTI_TESTS_QUIET_SOURCE_H
-#define TUTTI_TESTS_QUIET_SOURCE_H
+#pragma once
 
 #include "engine/engine.h"
 
@@ -21,5 +20,3 @@ static inline void quiet_awake(struct engine_source *source)
 {
     (void)source;
 }
-
-#endif

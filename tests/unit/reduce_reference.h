@@ -4,8 +4,7 @@
  * floats are decoded and rounded with ldexp and nearbyint on doubles, integers use 128 bits.
  * Elements travel as their bits in a reference_bits; a complex number's imaginary part is above.
  */
-#ifndef TUTTI_TESTS_REDUCE_REFERENCE_H
-#define TUTTI_TESTS_REDUCE_REFERENCE_H
+#pragma once
 
 #include <math.h>
 #include <stdbool.h>
@@ -329,5 +328,3 @@ static inline bool reference_same(tutti_dtype dtype, reference_bits want, refere
         return want == got;
     return small ? (got & small->quiet) == small->quiet : reference_is_nan(dtype, got);
 }
-
-#endif

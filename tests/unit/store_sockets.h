@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What tests of the tcp store over real sockets share: plain sockets, clients, servers in a child. */
-#ifndef TUTTI_TESTS_STORE_SOCKETS_H
-#define TUTTI_TESTS_STORE_SOCKETS_H
+#pragma once
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -142,5 +141,3 @@ static inline void kill_child(struct child_server child)
     kill(child.pid, SIGKILL);
     waitpid(child.pid, NULL, 0);
 }
-
-#endif

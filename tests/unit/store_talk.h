@@ -4,8 +4,7 @@
  * wire. 1, 4, 8: integers of so many bytes; b: u64 length and the bytes of a string; n: a u64 that
  * is a count or length on its own.
  */
-#ifndef TUTTI_TESTS_STORE_TALK_H
-#define TUTTI_TESTS_STORE_TALK_H
+#pragma once
 
 #include <stdarg.h>
 #include <string.h>
@@ -40,5 +39,3 @@ static inline struct store_buffer talk(const char *fields, ...)
     va_end(args);
     return out;
 }
-
-#endif

@@ -23,8 +23,7 @@
  * otherwise says what is wrong, in as many processes as it needs; a crash, a hang and an exit are
  * findings like others.
  */
-#ifndef TUTTI_TOOLS_CHECK_CHECK_H
-#define TUTTI_TOOLS_CHECK_CHECK_H
+#pragma once
 
 #include <glib.h>
 #include <stdbool.h>
@@ -164,5 +163,3 @@ check_body check_rank_all_reduce, check_rank_broadcast, check_rank_barrier, chec
 /* ---- check_types.c --------------------------------------------------------------------------- */
 
 check_body check_rank_types, check_rank_lengths, check_rank_uneven;
-
-#endif

@@ -3,8 +3,7 @@
  * A small core for one transport: host services, one endpoint, one peer, requests that are waited for
  * as the core of tutti does. Everything that goes wrong in the transport's own words ends the check.
  */
-#ifndef TUTTI_TOOLS_CHECK_CHECK_CORE_H
-#define TUTTI_TOOLS_CHECK_CHECK_CORE_H
+#pragma once
 
 #include "check/check.h"
 
@@ -111,5 +110,3 @@ void core_wake_mate(void *self, tutti_host_mates *local, uint32_t index);
 void core_fill(uint8_t *data, uint64_t bytes, uint64_t number);
 /* The first place in [from, bytes) that differs, `bytes` when none does. */
 uint64_t core_differs(const uint8_t *data, uint64_t from, uint64_t bytes, uint64_t number);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The common part of checks with ranks: a group over the plugin, and values whose sums are
  * exact. */
-#ifndef TUTTI_TOOLS_CHECK_CHECK_JOIN_H
-#define TUTTI_TOOLS_CHECK_CHECK_JOIN_H
+#pragma once
 
 #include "check/check.h"
 
@@ -51,5 +50,3 @@ static inline void rank_fill(float *data, int rank, int64_t count)
     for (int64_t i = 0; i < count; i++)
         data[i] = rank_value(rank, i);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The needs of a plugin that is tried, and the way to give them to the processes of a check. */
-#ifndef TUTTI_TOOLS_CHECK_CHECK_TRIAL_H
-#define TUTTI_TOOLS_CHECK_CHECK_TRIAL_H
+#pragma once
 
 #include "check/check.h"
 
@@ -18,5 +17,3 @@ bool check_trial_start(const struct check_subject *subject, int count, struct ch
 /* In process `index` of the check, before the plugin is loaded. */
 void check_trial_enter(const struct check_job *job, int index);
 void check_trial_stop(struct check_job *job);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host services that need no core: for programs that play the core to a plugin, `tutti check` and
  * the tests. */
-#ifndef TUTTI_TOOLS_CHECK_PLAIN_HOST_H
-#define TUTTI_TOOLS_CHECK_PLAIN_HOST_H
+#pragma once
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -30,5 +29,3 @@ static inline const char *plain_config(void *self, const char *key)
     (void)key;
     return NULL;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TUTTI_TOOLS_INFO_INFO_MATRIX_H
-#define TUTTI_TOOLS_INFO_INFO_MATRIX_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -8,5 +7,3 @@ enum matrix_form { MATRIX_TEXT, MATRIX_MARKDOWN, MATRIX_JSON };
 
 /* Prints what the backends serve; none given: all that are found. Returns the exit code. */
 int info_matrix(char *const *backends, enum matrix_form form);
-
-#endif

@@ -3,8 +3,7 @@
  * The launchers of MPIs, which make processes a job: which of them are installed, and how each is
  * called. What they start, and why, is pmi_proxy.h's.
  */
-#ifndef TUTTI_TOOLS_MPI_MPIRUN_H
-#define TUTTI_TOOLS_MPI_MPIRUN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ const struct mpirun *mpirun_find(const char *family, char *ret_words, size_t siz
  * launcher's own. What it prints goes to `output`. It dies with the thread that called. Returns its
  * process, or -1 and errno. */
 pid_t mpirun_start(const struct mpirun *mpirun, int count, const char *const *program, int output);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * Includes no GLib: the tests' harness starts ranks by it, too.
  */
-#ifndef TUTTI_TOOLS_MPI_PMI_PROXY_H
-#define TUTTI_TOOLS_MPI_PMI_PROXY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ void pmi_proxies_stop(struct pmi_proxies *pmi_proxies);
 
 /* `tutti pmi-proxy NAME`; `name` is that of the socket to hand over by. */
 int pmi_proxy_main(const char *name);
-
-#endif

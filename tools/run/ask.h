@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asking the processes of a rank for a dump, which is SIGUSR2, without ending those that would not
  * know it: at its default the signal ends a process. */
-#ifndef TUTTI_TOOLS_RUN_ASK_H
-#define TUTTI_TOOLS_RUN_ASK_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -12,5 +11,3 @@
  * shell that runs the program), to those of the session that have. False: there is none.
  */
 bool ask_for_dump(pid_t rank);
-
-#endif

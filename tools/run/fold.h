@@ -5,8 +5,7 @@
  * launcher (records.h) is entered here instead of printed, and shown once, with the ranks: by the report of
  * a job that fails, a moment later (output.c) in one that goes on.
  */
-#ifndef TUTTI_TOOLS_RUN_FOLD_H
-#define TUTTI_TOOLS_RUN_FOLD_H
+#pragma once
 
 #include <glib.h>
 #include <stdbool.h>
@@ -40,5 +39,3 @@ GString *fold_words(const struct fold_line *line);
 
 /* "0,2-5" of ascending numbers; freed with g_free(). */
 char *fold_ranges(const GArray *ranks);
-
-#endif

@@ -13,8 +13,7 @@
  *
  * The launcher has a session of its own: signals of the terminal reach the guard alone, once.
  */
-#ifndef TUTTI_TOOLS_RUN_GUARD_H
-#define TUTTI_TOOLS_RUN_GUARD_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -29,5 +28,3 @@ void guard_signals(sigset_t *ret_set);
 
 /* Sends `sig` to each direct child of this process, less those that skip() says. */
 void guard_signal_children(int sig, bool (*skip)(int pid, void *user), void *user);
-
-#endif

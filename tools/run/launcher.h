@@ -9,8 +9,7 @@
  *
  * The job ends in ENDING in any case: what ranks that exited with 0 left running is ended too.
  */
-#ifndef TUTTI_TOOLS_RUN_LAUNCHER_H
-#define TUTTI_TOOLS_RUN_LAUNCHER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ struct rank {
 
 /* Runs the job; returns the exit code of `tutti run`. `guard_fd`: see guard_run(). */
 int launcher_run(const struct launch_options *options, int guard_fd);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One job, for the files of the launcher. */
-#ifndef TUTTI_TOOLS_RUN_LAUNCHER_INSIDE_H
-#define TUTTI_TOOLS_RUN_LAUNCHER_INSIDE_H
+#pragma once
 
 #include <glib.h>
 #include <signal.h>
@@ -81,5 +80,3 @@ bool launcher_start_ranks(struct launcher *l);
 void launcher_say_outcome(struct launcher *l);
 /* The exit code of `tutti run`. */
 int launcher_exit_code(const struct launcher *l);
-
-#endif

@@ -13,8 +13,7 @@
  * Where stdout and stderr are the same terminal, file or pipe they share one queue, so the order in
  * which the launcher saw the lines is kept.
  */
-#ifndef TUTTI_TOOLS_RUN_OUTPUT_H
-#define TUTTI_TOOLS_RUN_OUTPUT_H
+#pragma once
 
 #include <glib.h>
 #include <stdbool.h>
@@ -78,5 +77,3 @@ char *output_readable(const char *line, size_t size, size_t most);
 /* The last lines of a rank's stderr, at most `lines`, made fit for a terminal; free with
  * g_strfreev(). */
 char **output_tail(const struct output *output, int rank, int lines);
-
-#endif

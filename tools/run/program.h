@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which file to start for the words that follow the options of `tutti run`. */
-#ifndef TUTTI_TOOLS_RUN_PROGRAM_H
-#define TUTTI_TOOLS_RUN_PROGRAM_H
+#pragma once
 
 /*
  * Finds words[0] as a shell would. A Python script that is not executable is run by `python3 -u`.
@@ -12,5 +11,3 @@ int program_find(char *const *words, char **ret_path, char ***ret_argv);
 
 /* Why the file that was found could not be executed, by execve()'s errno; freed with g_free(). */
 char *program_exec_error(const char *path, int error);
-
-#endif

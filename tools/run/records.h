@@ -6,8 +6,7 @@
  * say decides nothing by itself: a rank is blamed by another's record only if it ended badly, or has
  * left its group behind.
  */
-#ifndef TUTTI_TOOLS_RUN_RECORDS_H
-#define TUTTI_TOOLS_RUN_RECORDS_H
+#pragma once
 
 #include "run/launcher.h"
 
@@ -50,5 +49,3 @@ bool rank_failed(const struct rank *rank);
  * whatever order. Without `records` it is `seen`.
  */
 const struct rank *records_culprit(struct records *records, const struct rank *seen);
-
-#endif

@@ -5,8 +5,7 @@
  * the ranks said of their end, and the order in which they exited; a rank that stopped because of another
  * one comes after it. A rank that the launcher ended is told from one that ended by itself.
  */
-#ifndef TUTTI_TOOLS_RUN_REPORT_H
-#define TUTTI_TOOLS_RUN_REPORT_H
+#pragma once
 
 #include <glib.h>
 #include <stdbool.h>
@@ -41,5 +40,3 @@ char *report_text(const struct report *report);
 
 /* The exit code that stands for how a process ended: its own, or 128+signal. */
 int report_exit_code(int wait_status);
-
-#endif

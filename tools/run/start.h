@@ -5,8 +5,7 @@
  * The launcher has threads by then (the store's), so between fork and exec the child makes system
  * calls only; everything that allocates is done before.
  */
-#ifndef TUTTI_TOOLS_RUN_START_H
-#define TUTTI_TOOLS_RUN_START_H
+#pragma once
 
 #include <signal.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ struct start_result {
  */
 int start_rank(const struct start_job *job, int rank, int exec_errors,
                struct start_result *ret_result);
-
-#endif

@@ -4,8 +4,7 @@
  * no file at all, or made to do harm. Reading one never waits and never takes more memory than was
  * said; whether the parser, which recurses, can bear it is asked before it is parsed.
  */
-#ifndef TUTTI_TOOLS_TRACE_TRACE_FILE_H
-#define TUTTI_TOOLS_TRACE_TRACE_FILE_H
+#pragma once
 
 #include <glib.h>
 #include <stdbool.h>
@@ -16,5 +15,3 @@ char *trace_file_read(const char *path, int max_mib, gsize *ret_size, char **ret
 
 /* Whether brackets nest deeper than in anything that tutti writes. */
 bool trace_file_nests_deep(const char *text, gsize size);
-
-#endif

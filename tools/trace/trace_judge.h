@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between the files that find a verdict. */
-#ifndef TUTTI_TOOLS_TRACE_TRACE_JUDGE_H
-#define TUTTI_TOOLS_TRACE_TRACE_JUDGE_H
+#pragma once
 
 #include "trace/trace_verdict.h"
 
@@ -65,5 +64,3 @@ const struct trace_call *judge_in_collective(const struct trace_group *group);
 /* Ranks that are late or stuck in collectives, and in messages. */
 void judge_waits(struct trace_verdict *verdict);
 void judge_messages(struct trace_verdict *verdict);
-
-#endif

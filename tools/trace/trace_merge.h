@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The files that the wrapper `trace` wrote, and how far their clocks are apart. */
-#ifndef TUTTI_TOOLS_TRACE_TRACE_MERGE_H
-#define TUTTI_TOOLS_TRACE_TRACE_MERGE_H
+#pragma once
 
 #include <glib.h>
 #include <json-glib/json-glib.h>
@@ -44,5 +43,3 @@ double event_number(JsonObject *event, const char *member, double otherwise);
 JsonObject *event_arguments(JsonObject *event);
 /* The event at `index`, NULL when it is no object. */
 JsonObject *event_at(JsonNode *root, guint index);
-
-#endif

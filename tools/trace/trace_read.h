@@ -5,8 +5,7 @@
  * checked for its type and range, and text loses its control characters. What is wrong is said in
  * words that name the field; the other files are read all the same.
  */
-#ifndef TUTTI_TOOLS_TRACE_TRACE_READ_H
-#define TUTTI_TOOLS_TRACE_TRACE_READ_H
+#pragma once
 
 #include <glib.h>
 #include <stdbool.h>
@@ -86,5 +85,3 @@ void trace_dump_free(struct trace_dump *dump);
 
 /* The record of a collective, NULL: not there. */
 const struct trace_record *trace_record_of(const struct trace_group *group, guint64 sequence);
-
-#endif

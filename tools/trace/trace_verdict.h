@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verdict on all dumps of a job: the ranks that are late, stuck or different. */
-#ifndef TUTTI_TOOLS_TRACE_TRACE_VERDICT_H
-#define TUTTI_TOOLS_TRACE_TRACE_VERDICT_H
+#pragma once
 
 #include "trace/trace_read.h"
 
@@ -64,5 +63,3 @@ void trace_verdict_free(struct trace_verdict *verdict);
 char *trace_ranks_words(const GArray *ranks);
 /* "#4 all_reduce 8 x f32, sum", as far as a dump knows; freed by the caller. */
 char *trace_call_words(const struct trace_verdict *verdict, guint64 sequence);
-
-#endif

@@ -5,8 +5,7 @@
  * is in every build, whatever MPI is installed there. scripts/check-mpi-abi holds this file against the
  * header of a library.
  */
-#ifndef TUTTI_MPI_ABI_MPI_H
-#define TUTTI_MPI_ABI_MPI_H
+#pragma once
 
 typedef struct {
     int MPI_SOURCE, MPI_TAG, MPI_ERROR;
@@ -157,5 +156,3 @@ int MPI_Iscatter(const void *in, int in_count, MPI_Datatype in_type, void *out, 
                  MPI_Datatype out_type, int root, MPI_Comm comm, MPI_Request *request);
 int MPI_Ialltoall(const void *in, int in_count, MPI_Datatype in_type, void *out, int out_count,
                   MPI_Datatype out_type, MPI_Comm comm, MPI_Request *request);
-
-#endif

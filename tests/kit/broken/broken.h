@@ -7,8 +7,7 @@
  *   messages.c   defects of messages
  *   endpoints.c  defects of endpoints, and of what they do to the process and the host
  */
-#ifndef TESTS_KIT_BROKEN_H
-#define TESTS_KIT_BROKEN_H
+#pragma once
 
 #include <tutti/plugin.h>
 
@@ -35,5 +34,3 @@ static inline _Noreturn void wait_for_ever(void)
     for (;;)
         pause();
 }
-
-#endif
