@@ -188,7 +188,7 @@ tutti_status store_session_run(struct store_session *session)
             return status;
         if (session->out.failed)
             return error_set(TUTTI_ERR_STORE,
-                             "a reply to opcode %d of more than %zu bytes, or no memory",
+                             "no memory for the reply to request %d, or it has more than %zu bytes",
                              (int)request.opcode, STORE_SESSION_MAX_OUT);
     }
     return TUTTI_OK;

@@ -35,7 +35,8 @@ static tutti_status begin(struct store_wire *wire, uint8_t opcode)
         return error_set(TUTTI_ERR_STORE,
                          "the connection began with byte %u, which no store client sends", opcode);
     if (opcode >= STORE_OPCODES || (wire->validated && opcode == STORE_VALIDATE))
-        return error_set(TUTTI_ERR_STORE, "unknown opcode %u", opcode);
+        return error_set(TUTTI_ERR_STORE, "a client sent request %u, which no store client sends",
+                         opcode);
     wire->fields = request_fields[opcode];
     wire->scanned = 1;
     return TUTTI_OK;
@@ -44,7 +45,9 @@ static tutti_status begin(struct store_wire *wire, uint8_t opcode)
 static tutti_status check_magic(struct store_wire *wire, const uint8_t *at)
 {
     if (store_load_u32(at) != STORE_WIRE_MAGIC)
-        return error_set(TUTTI_ERR_STORE, "wrong magic 0x%08x", store_load_u32(at));
+        return error_set(TUTTI_ERR_STORE,
+                         "the connection began with 0x%08x, which no store client sends",
+                         store_load_u32(at));
     wire->validated = true;
     return TUTTI_OK;
 }
