@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/environment.h"
 #include "base/error.h"
 #include "plugin/descriptor.h"
@@ -45,50 +46,37 @@ static const tutti_plugin *find_loaded_locked(const char *path, const char *name
 
 static const tutti_plugin *find_loaded(const char *path, const char *name)
 {
-    pthread_mutex_lock(&lock);
-    const tutti_plugin *plugin = find_loaded_locked(path, name);
-    pthread_mutex_unlock(&lock);
-    return plugin;
+    LOCK_SCOPE(&lock);
+    return find_loaded_locked(path, name);
 }
 
 struct loaded *loaded_first(void)
 {
-    pthread_mutex_lock(&lock);
-    struct loaded *first = loaded_plugins;
-    pthread_mutex_unlock(&lock);
-    return first;
+    LOCK_SCOPE(&lock);
+    return loaded_plugins;
 }
 
 /* Keeps `plugin` unless one is there already; returns the one that is kept, NULL: no memory. */
 static const tutti_plugin *keep(const tutti_plugin *plugin, const char *path)
 {
     const size_t bytes = strlen(path) + 1;
-    struct loaded *entry = malloc(sizeof *entry + bytes);
+    AUTOFREE struct loaded *entry = calloc(1, sizeof *entry + bytes);
 
     if (!entry)
         return NULL;
     entry->plugin = plugin;
     entry->pid = getpid();
-    entry->started = 0;
-    entry->left = false;
     memcpy(entry->path, path, bytes);
 
-    pthread_mutex_lock(&lock);
+    LOCK_SCOPE(&lock);
     const tutti_plugin *kept = find_loaded_locked(path, plugin->name);
-    if (!kept && TUTTI_HAS(plugin, options) && environment_learn(plugin->name, plugin->options)) {
-        pthread_mutex_unlock(&lock);
-        free(entry);
+    if (kept)
+        return kept;
+    if (TUTTI_HAS(plugin, options) && environment_learn(plugin->name, plugin->options))
         return NULL;
-    }
-    if (!kept) {
-        entry->next = loaded_plugins;
-        loaded_plugins = entry;
-    }
-    pthread_mutex_unlock(&lock);
-    if (!kept)
-        return plugin;
-    free(entry);
-    return kept;
+    entry->next = loaded_plugins;
+    loaded_plugins = TAKE(entry);
+    return plugin;
 }
 
 /* Never waits for a writer when the path is a FIFO. */
@@ -242,23 +230,9 @@ const tutti_provider *plugin_provider(const tutti_plugin *plugin, enum tutti_pro
     return NULL;
 }
 
-const tutti_transport_ops *plugin_transport(const tutti_plugin *plugin)
+const void *plugin_ops(const tutti_plugin *plugin, enum tutti_provider_kind kind)
 {
-    const tutti_provider *provider = plugin_provider(plugin, TUTTI_PROVIDER_TRANSPORT);
-
-    return provider ? provider->ops : NULL;
-}
-
-const tutti_collectives_ops *plugin_collectives(const tutti_plugin *plugin)
-{
-    const tutti_provider *provider = plugin_provider(plugin, TUTTI_PROVIDER_COLLECTIVES);
-
-    return provider ? provider->ops : NULL;
-}
-
-const tutti_wrapper_ops *plugin_wrapper(const tutti_plugin *plugin)
-{
-    const tutti_provider *provider = plugin_provider(plugin, TUTTI_PROVIDER_WRAPPER);
+    const tutti_provider *provider = plugin_provider(plugin, kind);
 
     return provider ? provider->ops : NULL;
 }

@@ -5,7 +5,6 @@
  */
 #include "plugin/names.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/distance.h"
@@ -75,15 +74,20 @@ static void add_joined(struct text *text, const struct strings *list)
         text_add(text, "none");
 }
 
-void plugin_known_names(char *ret_names, size_t size)
+static void list_known(enum kinds kind, char *ret_names, size_t size)
 {
     STRINGS_AUTO(directories);
     STRINGS_AUTO(names);
     struct text text = text_in(ret_names, size);
 
     search_directories(&directories);
-    known_names(ANY_KIND, &directories, &names);
+    known_names(kind, &directories, &names);
     add_joined(&text, &names);
+}
+
+void plugin_known_names(char *ret_names, size_t size)
+{
+    list_known(ANY_KIND, ret_names, size);
 }
 
 /* Adds those of `names` that `name` may be a typing error for. */
@@ -145,16 +149,11 @@ tutti_status names_not_found(const char *what, const char *name, const struct st
 tutti_status names_check_backend(const tutti_plugin *plugin, const char *name)
 {
     char provides[PLUGIN_PROVIDES_MAX], known[1024];
-    STRINGS_AUTO(directories);
-    STRINGS_AUTO(names);
-    struct text text = text_in(known, sizeof known);
 
     plugin_provides(plugin, provides);
     if (kind_of(provides) != WRAPPERS)
         return TUTTI_OK;
-    search_directories(&directories);
-    known_names(BACKENDS, &directories, &names);
-    add_joined(&text, &names);
+    list_known(BACKENDS, known, sizeof known);
     return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                      "%s is a wrapper, not a backend; use TUTTI_WRAP=%s; known backends: %s", name,
                      name, known);

@@ -2,8 +2,6 @@
 /* The known names, and the error for an unknown one. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "base/strings.h"
 #include "plugin/plugin.h"
 

@@ -12,7 +12,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include <tutti/plugin_engine.h>
@@ -36,14 +35,16 @@ tutti_status plugin_open(const char *path, const tutti_plugin **ret_plugin);
 /* The plugin's first provider of that kind, NULL: none. */
 const tutti_provider *plugin_provider(const tutti_plugin *plugin, enum tutti_provider_kind kind);
 
-/* The operations of the plugin's transport, NULL: it has none. */
-const tutti_transport_ops *plugin_transport(const tutti_plugin *plugin);
-
-/* The operations of the plugin's engine, NULL: it has none. */
-const tutti_collectives_ops *plugin_collectives(const tutti_plugin *plugin);
-
-/* The operations of the plugin's wrapper, NULL: it has none. */
-const tutti_wrapper_ops *plugin_wrapper(const tutti_plugin *plugin);
+/* The operations of that provider; NULL: none. */
+const void *plugin_ops(const tutti_plugin *plugin, enum tutti_provider_kind kind);
+static inline const tutti_transport_ops *plugin_transport(const tutti_plugin *plugin)
+{
+    return plugin_ops(plugin, TUTTI_PROVIDER_TRANSPORT);
+}
+static inline const tutti_collectives_ops *plugin_collectives(const tutti_plugin *plugin)
+{
+    return plugin_ops(plugin, TUTTI_PROVIDER_COLLECTIVES);
+}
 
 enum { PLUGIN_PROVIDES_MAX = 64 };
 

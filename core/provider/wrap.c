@@ -93,7 +93,7 @@ static tutti_status open_one(struct wrappers *all, const struct tutti_group *wor
         status = environment_check(name);
     if (status)
         return status;
-    *wrapper = (struct wrapper){.all = all, .ops = plugin_wrapper(plugin)};
+    *wrapper = (struct wrapper){.all = all, .ops = plugin_ops(plugin, TUTTI_PROVIDER_WRAPPER)};
     snprintf(wrapper->user.name, sizeof wrapper->user.name, "%s", name);
     if (!wrapper->ops)
         return error_set(TUTTI_ERR_PLUGIN, "plugin %s is not a wrapper", name);
