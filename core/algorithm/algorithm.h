@@ -176,11 +176,11 @@ struct algorithm {
     const struct algorithm symbol##_algorithm = {                                                  \
         .name = #symbol, .operation = OPERATION_##NAME, .kind = ALGORITHM_##KIND, __VA_ARGS__}
 
-#define ALGORITHM_EXTERN(name) extern const struct algorithm name##_algorithm;
+#define ALGORITHM_EXTERN(name, ...) extern const struct algorithm name##_algorithm;
 ALGORITHM_LIST(ALGORITHM_EXTERN)
 #undef ALGORITHM_EXTERN
 
-#define ALGORITHM_ONE(name) +1
+#define ALGORITHM_ONE(name, ...) +1
 enum { ALGORITHMS = 0 ALGORITHM_LIST(ALGORITHM_ONE) };
 #undef ALGORITHM_ONE
 

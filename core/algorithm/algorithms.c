@@ -2,7 +2,7 @@
 #include "algorithm/algorithm.h"
 
 const struct algorithm *const algorithm_table[ALGORITHMS] = {
-#define ALGORITHM_ROW(name) &name##_algorithm,
+#define ALGORITHM_ROW(name, ...) &name##_algorithm,
     ALGORITHM_LIST(ALGORITHM_ROW)
 #undef ALGORITHM_ROW
 };

@@ -12,17 +12,11 @@ static void give(struct schedule *sched, const struct staging *s, uint32_t chunk
         schedule_copy(sched, place_out_block(sched->self, 0), s->req->in, s->req->bytes);
 }
 
-static void take(struct schedule *sched, const struct staging *s, uint32_t chunk, struct part piece)
-{
-    staging_take_blocks(sched, s, chunk, piece);
-    staging_used(sched, s, WORD_IN_USED, chunk);
-}
-
 static void emit(struct schedule *sched, const struct request *req)
 {
     const struct staging s = staging_of(sched, req, req->bytes, staging_chunk_bytes(req->bytes));
 
-    staging_pipeline(sched, &s, give, take, NULL);
+    staging_pipeline(sched, &s, give, staging_take_blocks, NULL);
 }
 
 COST(.hand_overs = pieces_in(bytes, staging_chunk_bytes(bytes)), .mapped_bytes = (n + 1) * bytes)

@@ -14,17 +14,11 @@ static void give(struct schedule *sched, const struct staging *s, uint32_t chunk
                       local_block(s->req, s->req->in, sched->self), s->req->bytes);
 }
 
-static void take(struct schedule *sched, const struct staging *s, uint32_t chunk, struct part piece)
-{
-    staging_take_blocks(sched, s, chunk, piece);
-    staging_used(sched, s, WORD_IN_USED, chunk);
-}
-
 static void emit(struct schedule *sched, const struct request *req)
 {
     const struct staging s = staging_of(sched, req, req->bytes, 0);
 
-    staging_pipeline(sched, &s, give, take, NULL);
+    staging_pipeline(sched, &s, give, staging_take_blocks, NULL);
 }
 
 COST(.hand_overs = pieces_in(bytes, staging_part_bytes(n)), .mapped_bytes = 2 * (n - 1) * bytes)

@@ -14,15 +14,6 @@ static void emit(struct schedule *sched, const struct request *req)
 
 COST(.messages = 0)
 
-#define ALONE(NAME, name) ALGORITHM(name##_alone, NAME, ALONE, .emit = emit, .cost = cost);
-
-ALONE(ALL_REDUCE, all_reduce)
-ALONE(BROADCAST, broadcast)
-ALONE(BARRIER, barrier)
-ALONE(MONITORED_BARRIER, monitored_barrier)
-ALONE(REDUCE, reduce)
-ALONE(ALL_GATHER, all_gather)
-ALONE(GATHER, gather)
-ALONE(SCATTER, scatter)
-ALONE(REDUCE_SCATTER, reduce_scatter)
-ALONE(ALL_TO_ALL, all_to_all)
+#define ALONE(name, NAME) ALGORITHM(name, NAME, ALONE, .emit = emit, .cost = cost);
+ALGORITHM_OF_EACH(ALONE, _alone)
+ALONE(monitored_barrier_alone, MONITORED_BARRIER)

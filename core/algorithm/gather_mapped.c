@@ -6,12 +6,6 @@
  */
 #include "algorithm/staging.h"
 
-static void take(struct schedule *sched, const struct staging *s, uint32_t chunk, struct part piece)
-{
-    staging_take_blocks(sched, s, chunk, piece);
-    staging_post(sched, WORD_IN_USED, chunk);
-}
-
 static void emit(struct schedule *sched, const struct request *req)
 {
     const struct staging s = staging_of(sched, req, req->bytes, staging_chunk_bytes(req->bytes));
@@ -19,7 +13,9 @@ static void emit(struct schedule *sched, const struct request *req)
     if (sched->self == req->root) {
         schedule_copy(sched, local_block(req, req->out, sched->self), req->in, req->bytes);
         schedule_meet_all(sched);
-        staging_each(sched, &s, take);
+        staging_each(sched, &s, staging_take_blocks);
+        if (s.chunks) /* the last one too: a composed gather goes on with messages */
+            staging_post(sched, WORD_IN_USED, s.first + s.chunks - 1);
     } else {
         staging_abstain(sched, WORD_IN_USED, s.first, s.chunks);
         staging_each(sched, &s, staging_give);

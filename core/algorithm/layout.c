@@ -64,8 +64,7 @@ tutti_status layout_init(struct layout *layout, int size, int rank, const int *h
                               .local_of = memory + n,
                               .by_host = memory + 2 * n,
                               .peers = memory + 3 * n,
-                              .host_first = memory + 4 * n,
-                              .memory = memory};
+                              .host_first = memory + 4 * n};
     layout->hosts = number_hosts(layout, host_of);
     order_by_host(layout);
     make_peer_sets(layout);
@@ -76,6 +75,6 @@ tutti_status layout_init(struct layout *layout, int size, int rank, const int *h
 
 void layout_free(struct layout *layout)
 {
-    free(layout->memory);
+    free(layout->host_of);
     *layout = (struct layout){0};
 }

@@ -14,13 +14,11 @@ struct layout {
     int local;   /* its index among its local peers */
     int leaders; /* the smallest host's members: so many peer sets work in parallel */
 
-    int *host_of;    /* [size]  0 .. hosts-1, numbered by their lowest rank */
+    int *host_of;    /* [size]  0 .. hosts-1, numbered by their lowest rank; holds all arrays */
     int *local_of;   /* [size]  index among the local peers, ascending with the rank */
     int *host_first; /* [hosts + 1]  where a host's members begin in by_host */
     int *by_host;    /* [size]  ranks, host by host, ascending */
     int *peers;      /* [leaders * hosts]  peer set i: the member of local index i of each host */
-
-    void *memory;
 };
 
 /*

@@ -8,14 +8,5 @@
 
 COST(.messages = 2 * log2_ceil(n), .message_bytes = 2 * bytes)
 
-#define NATIVE(NAME, name) ALGORITHM(name##_native, NAME, NATIVE, .cost = cost);
-
-NATIVE(ALL_REDUCE, all_reduce)
-NATIVE(BROADCAST, broadcast)
-NATIVE(BARRIER, barrier)
-NATIVE(REDUCE, reduce)
-NATIVE(ALL_GATHER, all_gather)
-NATIVE(GATHER, gather)
-NATIVE(SCATTER, scatter)
-NATIVE(REDUCE_SCATTER, reduce_scatter)
-NATIVE(ALL_TO_ALL, all_to_all)
+#define NATIVE(name, NAME) ALGORITHM(name, NAME, NATIVE, .cost = cost);
+ALGORITHM_OF_EACH(NATIVE, _native)

@@ -87,6 +87,7 @@ void staging_take_blocks(struct schedule *sched, const struct staging *s, uint32
                       place_after(local_block(s->req, s->req->out, local_peer), piece.offset),
                       place_staged_in(local_peer, chunk, at), piece.bytes);
     }
+    staging_used(sched, s, WORD_IN_USED, chunk);
 }
 
 void staging_take_roots(struct schedule *sched, const struct staging *s, uint32_t chunk,

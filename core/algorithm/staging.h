@@ -117,8 +117,7 @@ void staging_give(struct schedule *sched, const struct staging *s, uint32_t chun
 /* A staging_fn: the input's blocks for the others go into my in-slot, to their places. */
 void staging_give_blocks(struct schedule *sched, const struct staging *s, uint32_t chunk,
                          struct part piece);
-
-/* All others' pieces go to their blocks of the output. */
+/* A staging_fn: all others' pieces go to their blocks of the output; gives the slots back. */
 void staging_take_blocks(struct schedule *sched, const struct staging *s, uint32_t chunk,
                          struct part piece);
 /* A staging_fn: the root's piece goes to the output; gives the slot back. */

@@ -14,11 +14,14 @@ static GPtrArray *defined_algorithms(void)
     GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
 
     document_sources("core/algorithm", sources);
+    g_autofree char *list = document_read("core/algorithm/algorithms.h");
+    g_autoptr(GPtrArray) operations = document_find(list, "X\\((\\w+)##way,");
     for (guint i = 0; i < sources->len; i++) {
         g_autofree char *source = document_read(sources->pdata[i]);
         g_autofree char *file = g_path_get_basename(sources->pdata[i]);
         g_autoptr(GPtrArray) one = document_find(source, "^ALGORITHM\\((\\w+),");
-        g_autoptr(GPtrArray) each = document_find(source, "^(?:ALONE|NATIVE)\\(\\w+, (\\w+)\\)");
+        g_autoptr(GPtrArray) each = document_find(source, "^ALGORITHM_OF_EACH\\(\\w+, (\\w+)\\)");
+        g_autoptr(GPtrArray) alone = document_find(source, "^ALONE\\((\\w+),");
 
         *strrchr(file, '.') = 0;
         cr_expect_leq(one->len, 1, "%s defines several", file);
@@ -26,8 +29,11 @@ static GPtrArray *defined_algorithms(void)
             cr_expect_str_eq(one->pdata[k], file, "a file has the name of its algorithm");
             g_ptr_array_add(names, g_strdup(one->pdata[k]));
         }
-        for (guint k = 0; k < each->len; k++)
-            g_ptr_array_add(names, g_strdup_printf("%s_%s", (char *)each->pdata[k], file));
+        for (guint k = 0; k < each->len * operations->len; k++)
+            g_ptr_array_add(names, g_strconcat(operations->pdata[k % operations->len],
+                                               each->pdata[k / operations->len], NULL));
+        for (guint k = 0; k < alone->len; k++)
+            g_ptr_array_add(names, g_strdup(alone->pdata[k]));
     }
     return names;
 }
