@@ -8,6 +8,7 @@
 
 #include <tutti/reduce.h>
 
+#include "base/cleanup.h"
 #include "base/error.h"
 #include "collective/batch.h"
 #include "group/group.h"
@@ -72,22 +73,19 @@ tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key,
     if (!ret_group)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_group is NULL");
     size_t size = (size_t)parent->size;
-    int32_t *pairs = calloc(size, 2 * sizeof *pairs), *ranks = calloc(size, sizeof *ranks);
-    struct split_bid *places = calloc(size, sizeof *places);
+    AUTOFREE int32_t *pairs = calloc(size, 2 * sizeof *pairs);
+    AUTOFREE int32_t *ranks = calloc(size, sizeof *ranks);
+    AUTOFREE struct split_bid *places = calloc(size, sizeof *places);
     if (!pairs || !ranks || !places)
-        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d members", parent->size);
-    if (!status) {
-        pairs[2 * parent->rank] = color;
-        pairs[2 * parent->rank + 1] = key;
-        status = tell_all(parent, pairs);
-    }
-    if (!status && color < 0)
-        *ret_group = NULL;
-    else if (!status)
-        status = tutti_group_new(parent, ranks, pick(pairs, parent->size, color, places, ranks),
-                                 options, ret_group);
-    free(pairs);
-    free(ranks);
-    free(places);
-    return status;
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d members", parent->size);
+    pairs[2 * parent->rank] = color;
+    pairs[2 * parent->rank + 1] = key;
+    status = tell_all(parent, pairs);
+    if (status)
+        return status;
+    if (color >= 0)
+        return tutti_group_new(parent, ranks, pick(pairs, parent->size, color, places, ranks),
+                               options, ret_group);
+    *ret_group = NULL;
+    return TUTTI_OK;
 }

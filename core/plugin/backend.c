@@ -42,12 +42,11 @@ static tutti_status parse_level(const char *source, const char *words, const cha
     const bool is_local = !strncmp(rule, local, strlen(local));
 
     if (!is_local && strncmp(rule, remote, strlen(remote))) {
-        const char *nearest = backend_nearest_operation(rule, strcspn(rule, ":=,;"));
         char why[160];
+        struct text text = text_in(why, sizeof why);
 
-        snprintf(why, sizeof why,
-                 "expected local, remote, a collective's name or * before '='%s%s%s",
-                 nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+        text_add(&text, "expected local, remote, a collective's name or * before '='");
+        backend_guess_operation(&text, rule, strcspn(rule, ":=,;"));
         return bad(source, words, why);
     }
 

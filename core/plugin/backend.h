@@ -25,6 +25,7 @@
 #include <tutti/status.h>
 
 #include "base/call.h"
+#include "base/text.h"
 #include "plugin/plugin.h"
 
 enum {
@@ -72,8 +73,8 @@ tutti_status backend_resolve(const char *option, struct backend_choice *ret_choi
 /* Adds the rules of `rules`, which is the end of `words`, to a choice that has its names. */
 tutti_status backend_parse_rules(const char *source, const char *words, const char *rules,
                                  struct backend_choice *choice);
-/* The collective that the `length` bytes at `at` may be meant for; NULL: none. */
-const char *backend_nearest_operation(const char *at, size_t length);
+/* Adds "; did you mean NAME?" when the `length` bytes at `at` may be meant for a collective. */
+void backend_guess_operation(struct text *why, const char *at, size_t length);
 /* Whether a rule begins at `text`. */
 bool backend_begins_rule(const char *text);
 /* The rule for a call of `bytes` (of the vector, or of each block); NULL: none. A call with blocks of

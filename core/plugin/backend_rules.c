@@ -44,26 +44,27 @@ static bool take_operation(const char *at, size_t length, uint8_t *ret_operation
     return is_message(at, length);
 }
 
-const char *backend_nearest_operation(const char *at, size_t length)
+void backend_guess_operation(struct text *why, const char *at, size_t length)
 {
     char word[DISTANCE_WORD_MAX + 1];
 
     snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : 0), at);
     for (int i = OPERATION_NONE + 1; i < OPERATION_COUNT; i++)
-        if (word_is_near(word, operation_name(i)))
-            return operation_name(i);
-    return NULL;
+        if (word_is_near(word, operation_name(i))) {
+            text_add(why, "; did you mean %s?", operation_name(i));
+            return;
+        }
 }
 
 static tutti_status unknown_operation(const struct rules_source *text, const char *at,
                                       size_t length)
 {
-    const char *nearest = backend_nearest_operation(at, length);
-    char why[192];
+    char words[192];
+    struct text why = text_in(words, sizeof words);
 
-    snprintf(why, sizeof why, "no collective begins here, nor *, send or recv%s%s%s",
-             nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
-    return bad(text, at, why);
+    text_add(&why, "no collective begins here, nor *, send or recv");
+    backend_guess_operation(&why, at, length);
+    return bad(text, at, words);
 }
 
 bool backend_begins_rule(const char *text)

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/error.h"
 #include "reduce/reduce.h"
 #include "tensor/layout.h"
@@ -49,18 +50,13 @@ static struct {
 
 static tutti_status add(struct reduce_op *op, tutti_reduce_op *ret_op)
 {
-    int slot = 0;
-
-    pthread_mutex_lock(&table.lock);
-    while (slot < SLOTS && table.slots[slot])
-        slot++;
-    if (slot < SLOTS) {
-        table.slots[slot] = op;
-        *ret_op = FIRST_NUMBER + table.generations[slot] * SLOTS + slot;
-    }
-    pthread_mutex_unlock(&table.lock);
-    if (slot < SLOTS)
-        return TUTTI_OK;
+    LOCK_SCOPE(&table.lock);
+    for (int slot = 0; slot < SLOTS; slot++)
+        if (!table.slots[slot]) {
+            table.slots[slot] = op;
+            *ret_op = FIRST_NUMBER + table.generations[slot] * SLOTS + slot;
+            return TUTTI_OK;
+        }
     reduce_op_release(op);
     return error_set(TUTTI_ERR_NO_MEMORY,
                      "there are %d reduce ops already: free some with tutti_reduce_op_free()",
@@ -149,19 +145,15 @@ tutti_status tutti_reduce_op_premul(const tutti_tensor *factor, tutti_reduce_op 
 
 void tutti_reduce_op_free(tutti_reduce_op number)
 {
-    struct reduce_op *op = NULL;
-
-    pthread_mutex_lock(&table.lock);
+    LOCK_SCOPE(&table.lock);
     struct reduce_op **at = find(number);
-    if (at) {
-        const long slot = at - table.slots;
 
-        op = *at;
-        *at = NULL;
-        table.generations[slot] = (table.generations[slot] + 1) % GENERATIONS;
-    }
-    pthread_mutex_unlock(&table.lock);
-    reduce_op_release(op);
+    if (!at)
+        return;
+    const long slot = at - table.slots;
+    table.generations[slot] = (table.generations[slot] + 1) % GENERATIONS;
+    reduce_op_release(*at);
+    *at = NULL;
 }
 
 void reduce_op_unref(struct reduce_op *op)
@@ -264,9 +256,8 @@ void reduce_op_text(int32_t in_fields, char ret_text[REDUCE_OP_TEXT])
         return;
     }
     snprintf(ret_text, REDUCE_OP_TEXT, "user op %#x", (unsigned)in_fields);
-    pthread_mutex_lock(&table.lock);
+    LOCK_SCOPE(&table.lock);
     for (int i = 0; i < SLOTS; i++)
         if (table.slots[i] && table.slots[i]->in_fields == in_fields)
             snprintf(ret_text, REDUCE_OP_TEXT, "user op '%s'", table.slots[i]->name);
-    pthread_mutex_unlock(&table.lock);
 }

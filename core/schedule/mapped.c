@@ -20,8 +20,7 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
     memory = calloc(n, each);
     if (!memory)
         return TUTTI_ERR_NO_MEMORY;
-    *mapped =
-        (struct mapped){.local_size = local_size, .self = self, .memory = memory, .culprit = -1};
+    *mapped = (struct mapped){.local_size = local_size, .self = self, .culprit = -1};
     mapped->areas = (struct mapped_area **)(void *)memory;
     memory += n * sizeof *mapped->areas;
     mapped->vectors = (const void **)(void *)memory;
@@ -36,7 +35,7 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
 
 void mapped_free(struct mapped *mapped)
 {
-    free(mapped->memory);
+    free(mapped->areas); /* and the other arrays behind it */
     *mapped = (struct mapped){.culprit = -1};
 }
 

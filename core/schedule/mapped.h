@@ -105,8 +105,6 @@ struct mapped {
     int culprit; /* index of the local peer */
     uint64_t culprit_sequence;
     uint64_t culprit_signature;
-
-    void *memory; /* all of the above arrays */
 };
 
 /*
