@@ -198,7 +198,7 @@ static inline void algorithm_emit(const struct algorithm *algorithm, struct sche
     const uint64_t mark = sched->scratch_used;
 
     algorithm->emit(sched, req);
-    schedule_scratch_release(sched, mark);
+    sched->scratch_used = mark;
 }
 
 /* How composed algorithms go between hosts. */

@@ -48,7 +48,7 @@ static void give_and_reduce(struct schedule *sched, const struct request *req,
             schedule_reduce(sched, place_after(to, piece.offset), a, b, piece.bytes);
     }
     schedule_fence(sched); /* what I gave is overwritten on the way back */
-    schedule_scratch_release(sched, mark);
+    sched->scratch_used = mark;
 }
 
 static struct part bytes_of(const struct request *req, const struct fold *fold, struct window w)

@@ -11,7 +11,7 @@ static void reduce(struct schedule *sched, const struct staging *s, uint32_t chu
 {
     const struct place to = place_after(s->req->out, piece.offset);
 
-    staged_parts_reduce(sched, s, chunk, piece, to);
+    staging_reduce(sched, s, chunk, piece, to, s->req->in);
     staging_claim(sched, WORD_OUT_USED, chunk);
     schedule_copy(sched, place_staged_out(sched->self, chunk, 0), to, piece.bytes);
     staging_post(sched, WORD_OUT_READY, chunk);

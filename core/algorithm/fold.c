@@ -20,7 +20,7 @@ struct fold fold_in(struct schedule *sched, const struct request *req)
     schedule_recv(sched, r - 1, theirs, req->bytes);
     schedule_fence(sched);
     schedule_reduce(sched, req->out, theirs, req->in, req->bytes);
-    schedule_scratch_release(sched, mark);
+    sched->scratch_used = mark;
     fold.index = r / 2;
     fold.mine = req->out;
     return fold;

@@ -9,12 +9,8 @@
 static void reduce(struct schedule *sched, const struct staging *s, uint32_t chunk,
                    struct part piece)
 {
-    const struct place to = place_after(s->req->out, piece.offset);
-
-    staging_reduce(sched, s, chunk, to, place_in_block(sched->self, piece.offset), piece.bytes);
-    if (s->req->finish)
-        schedule_finish(sched, to, piece.bytes);
-    staging_used(sched, s, WORD_IN_USED, chunk);
+    staging_reduce(sched, s, chunk, piece, place_after(s->req->out, piece.offset),
+                   place_in_block(sched->self, 0));
 }
 
 static void emit(struct schedule *sched, const struct request *req)

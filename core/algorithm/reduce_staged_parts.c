@@ -12,11 +12,11 @@ static void reduce(struct schedule *sched, const struct staging *s, uint32_t chu
                    struct part piece)
 {
     if (sched->self == s->req->root) {
-        staged_parts_reduce(sched, s, chunk, piece, place_after(s->req->out, piece.offset));
+        staging_reduce(sched, s, chunk, piece, place_after(s->req->out, piece.offset), s->req->in);
         return;
     }
     staging_claim(sched, WORD_OUT_USED, chunk);
-    staged_parts_reduce(sched, s, chunk, piece, place_staged_out(sched->self, chunk, 0));
+    staging_reduce(sched, s, chunk, piece, place_staged_out(sched->self, chunk, 0), s->req->in);
     staging_post(sched, WORD_OUT_READY, chunk);
 }
 

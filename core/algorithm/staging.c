@@ -103,7 +103,7 @@ void staging_take_roots(struct schedule *sched, const struct staging *s, uint32_
 }
 
 void staging_reduce(struct schedule *sched, const struct staging *s, uint32_t chunk,
-                    struct place to, struct place own, uint64_t bytes)
+                    struct part piece, struct place to, struct place own)
 {
     const int self = sched->self;
     /* An owner below me has left out a part below mine, one above me has not. */
@@ -112,7 +112,11 @@ void staging_reduce(struct schedule *sched, const struct staging *s, uint32_t ch
         self + 1 < sched->local_size ? staging_part(s->apart, self + 1, self) : 0;
 
     staging_await_all(sched, WORD_IN_READY, chunk);
-    schedule_reduce_local(sched, to, own, chunk, before, after, bytes);
+    schedule_reduce_local(sched, to, place_after(own, piece.offset), chunk, before, after,
+                          piece.bytes);
+    staging_used(sched, s, WORD_IN_USED, chunk);
+    if (s->req->finish)
+        schedule_finish(sched, to, piece.bytes);
 }
 
 /* ---- reductions of which each member does its n-th ---- */
@@ -147,15 +151,6 @@ void staged_parts_give(struct schedule *sched, const struct staging *s, uint32_t
             place_after(s->req->in, p.offset), p.bytes);
     }
     staging_post(sched, WORD_IN_READY, chunk);
-}
-
-void staged_parts_reduce(struct schedule *sched, const struct staging *s, uint32_t chunk,
-                         struct part piece, struct place to)
-{
-    staging_reduce(sched, s, chunk, to, place_after(s->req->in, piece.offset), piece.bytes);
-    staging_post(sched, WORD_IN_USED, chunk);
-    if (s->req->finish)
-        schedule_finish(sched, to, piece.bytes);
 }
 
 void staged_parts_collect(struct schedule *sched, const struct staging *s, uint32_t chunk,

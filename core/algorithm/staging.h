@@ -123,9 +123,10 @@ void staging_take_blocks(struct schedule *sched, const struct staging *s, uint32
 /* A staging_fn: the root's piece goes to the output; gives the slot back. */
 void staging_take_roots(struct schedule *sched, const struct staging *s, uint32_t chunk,
                         struct part piece);
-/* All members' pieces are reduced to `to`, mine being at `own`. */
+/* All members' pieces are reduced to `to`, mine being in the vector or block at `own`, and finished;
+ * gives the slots back. */
 void staging_reduce(struct schedule *sched, const struct staging *s, uint32_t chunk,
-                    struct place to, struct place own, uint64_t bytes);
+                    struct part piece, struct place to, struct place own);
 
 /* ---- reductions of which each member does its n-th ---- */
 
@@ -140,9 +141,6 @@ struct staging staged_parts_of(struct schedule *sched, const struct request *req
 /* A staging_fn: the others' parts go into my in-slot. */
 void staged_parts_give(struct schedule *sched, const struct staging *s, uint32_t chunk,
                        struct part piece);
-/* My piece, reduced over all members and finished; gives the in-slots back. */
-void staged_parts_reduce(struct schedule *sched, const struct staging *s, uint32_t chunk,
-                         struct part piece, struct place to);
 /* A staging_fn: all other members' results, from their out-slots, which are given back. */
 void staged_parts_collect(struct schedule *sched, const struct staging *s, uint32_t chunk,
                           struct part piece);

@@ -9,67 +9,25 @@
 #include "base/error.h"
 #include "reduce/kernels.h"
 
+/* The columns of the table, in this order. */
 enum dtype_class { BOOLEAN, INTEGER, FLOAT, SMALL_FLOAT, EIGHT, COMPLEX, CLASSES };
 
 enum { OPS = TUTTI_PREMUL_SUM + 1 };
 
-static const char *const meanings[CLASSES][OPS] = {
-    [BOOLEAN] =
-        {
-            [TUTTI_SUM] = "or",
-            [TUTTI_PRODUCT] = "and",
-            [TUTTI_MIN] = "and",
-            [TUTTI_MAX] = "or",
-            [TUTTI_BAND] = "and",
-            [TUTTI_BOR] = "or",
-            [TUTTI_BXOR] = "exclusive or",
-        },
-    [INTEGER] =
-        {
-            [TUTTI_SUM] = "sum, wraps",
-            [TUTTI_AVG] = "sum, divided, truncated",
-            [TUTTI_PRODUCT] = "product, wraps",
-            [TUTTI_MIN] = "least",
-            [TUTTI_MAX] = "largest",
-            [TUTTI_BAND] = "and",
-            [TUTTI_BOR] = "or",
-            [TUTTI_BXOR] = "exclusive or",
-            [TUTTI_PREMUL_SUM] = "products, summed, wraps",
-        },
-    [FLOAT] =
-        {
-            [TUTTI_SUM] = "sum",
-            [TUTTI_AVG] = "sum, divided",
-            [TUTTI_PRODUCT] = "product",
-            [TUTTI_MIN] = "least, or NaN",
-            [TUTTI_MAX] = "largest, or NaN",
-            [TUTTI_PREMUL_SUM] = "products, summed",
-        },
-    [SMALL_FLOAT] =
-        {
-            [TUTTI_SUM] = "sum, in f32",
-            [TUTTI_AVG] = "sum, in f32, divided",
-            [TUTTI_PRODUCT] = "product, in f32",
-            [TUTTI_MIN] = "least, or NaN",
-            [TUTTI_MAX] = "largest, or NaN",
-            [TUTTI_PREMUL_SUM] = "products, rounded, summed in f32",
-        },
-    [EIGHT] =
-        {
-            [TUTTI_SUM] = "sum, in f32, saturates",
-            [TUTTI_AVG] = "sum, in f32, divided",
-            [TUTTI_PRODUCT] = "product, in f32, saturates",
-            [TUTTI_MIN] = "least, or NaN",
-            [TUTTI_MAX] = "largest, or NaN",
-            [TUTTI_PREMUL_SUM] = "products, rounded, summed in f32, saturates",
-        },
-    [COMPLEX] =
-        {
-            [TUTTI_SUM] = "sum",
-            [TUTTI_AVG] = "sum, divided",
-            [TUTTI_PRODUCT] = "product",
-            [TUTTI_PREMUL_SUM] = "products, summed",
-        },
+static const char *const meanings[OPS][CLASSES] = {
+    [TUTTI_SUM] = {"or", "sum, wraps", "sum", "sum, in f32", "sum, in f32, saturates", "sum"},
+    [TUTTI_AVG] = {NULL, "sum, divided, truncated", "sum, divided", "sum, in f32, divided",
+                   "sum, in f32, divided", "sum, divided"},
+    [TUTTI_PRODUCT] = {"and", "product, wraps", "product", "product, in f32",
+                       "product, in f32, saturates", "product"},
+    [TUTTI_MIN] = {"and", "least", "least, or NaN", "least, or NaN", "least, or NaN"},
+    [TUTTI_MAX] = {"or", "largest", "largest, or NaN", "largest, or NaN", "largest, or NaN"},
+    [TUTTI_BAND] = {"and", "and"},
+    [TUTTI_BOR] = {"or", "or"},
+    [TUTTI_BXOR] = {"exclusive or", "exclusive or"},
+    [TUTTI_PREMUL_SUM] = {NULL, "products, summed, wraps", "products, summed",
+                          "products, rounded, summed in f32",
+                          "products, rounded, summed in f32, saturates", "products, summed"},
 };
 
 /* CLASSES: unknown, or only moved. */
@@ -90,7 +48,7 @@ const char *tutti_reduce_op_meaning(tutti_reduce_op op, tutti_dtype dtype)
 {
     const enum dtype_class class = class_of(dtype);
 
-    return class == CLASSES || op < 0 || op >= OPS ? NULL : meanings[class][op];
+    return class == CLASSES || op < 0 || op >= OPS ? NULL : meanings[op][class];
 }
 
 /* "sum, avg and min" */

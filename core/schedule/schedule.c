@@ -73,11 +73,6 @@ struct place schedule_scratch(struct schedule *sched, uint64_t bytes)
     return place;
 }
 
-void schedule_scratch_release(struct schedule *sched, uint64_t mark)
-{
-    sched->scratch_used = mark;
-}
-
 uint32_t schedule_chunks(struct schedule *sched, uint32_t count)
 {
     uint32_t first = sched->chunks;

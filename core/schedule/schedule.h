@@ -125,10 +125,9 @@ void schedule_view(struct schedule *sched, int rank, int size, const int *member
 /* `count` ints that live until the next call, for a view's members; NULL: no memory. */
 int *schedule_table(struct schedule *sched, uint32_t count);
 
-/* Reserves `bytes` of scratch, aligned to 64. */
+/* Reserves `bytes` of scratch, aligned to 64. Setting scratch_used back to what it was gives back what was
+ * reserved since. */
 struct place schedule_scratch(struct schedule *sched, uint64_t bytes);
-/* Gives back the memory reserved since scratch_used was `mark`. */
-void schedule_scratch_release(struct schedule *sched, uint64_t mark);
 
 /* Reserves `count` staged chunks; returns the number of the first. The runner brings every counter
  * to the end of all chunks when the schedule is done. */
