@@ -33,7 +33,7 @@ tutti_status descriptor_check_major(uint32_t major)
                      major, TUTTI_PLUGIN_ABI_MAJOR);
 }
 
-/* A function that a table must have, and whether it does. */
+/* A function that a table must have, and whether it does; one without a name ends a list. */
 struct required {
     const char *name;
     bool there;
@@ -45,9 +45,9 @@ struct required {
     }
 
 static tutti_status check_required(const char *kind, const char *name, uint32_t struct_size,
-                                   const struct required *functions, size_t count)
+                                   const struct required *functions)
 {
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; functions[i].name; i++)
         if (!functions[i].there)
             return error_set(TUTTI_ERR_PLUGIN,
                              "%s %s lacks the required function %s: it is NULL, or the table's "
@@ -60,10 +60,9 @@ tutti_status descriptor_check_transport(const char *name, const tutti_transport_
 {
     const struct required functions[] = {
         REQUIRED(open),  REQUIRED(address), REQUIRED(connect), REQUIRED(isend),
-        REQUIRED(irecv), REQUIRED(test),    REQUIRED(close),
+        REQUIRED(irecv), REQUIRED(test),    REQUIRED(close),   {NULL, false},
     };
-    tutti_status status = check_required("transport", name, ops->struct_size, functions,
-                                         sizeof functions / sizeof functions[0]);
+    tutti_status status = check_required("transport", name, ops->struct_size, functions);
 
     if (status)
         return status;
@@ -83,20 +82,18 @@ tutti_status descriptor_check_transport(const char *name, const tutti_transport_
 
 static tutti_status check_wrapper(const char *name, const tutti_wrapper_ops *ops)
 {
-    const struct required functions[] = {REQUIRED(open), REQUIRED(close)};
+    const struct required functions[] = {REQUIRED(open), REQUIRED(close), {NULL, false}};
 
-    return check_required("wrapper", name, ops->struct_size, functions,
-                          sizeof functions / sizeof functions[0]);
+    return check_required("wrapper", name, ops->struct_size, functions);
 }
 
 static tutti_status check_collectives(const char *name, const tutti_collectives_ops *ops)
 {
     const struct required functions[] = {
         REQUIRED(serves), REQUIRED(open), REQUIRED(address), REQUIRED(form),  REQUIRED(form_test),
-        REQUIRED(start),  REQUIRED(test), REQUIRED(abort),   REQUIRED(close),
+        REQUIRED(start),  REQUIRED(test), REQUIRED(abort),   REQUIRED(close), {NULL, false},
     };
-    tutti_status status = check_required("collectives", name, ops->struct_size, functions,
-                                         sizeof functions / sizeof functions[0]);
+    tutti_status status = check_required("collectives", name, ops->struct_size, functions);
 
     if (!status && ops->threads > THREADS_LAST)
         status =
@@ -106,11 +103,10 @@ static tutti_status check_collectives(const char *name, const tutti_collectives_
 
 static tutti_status check_bootstrap(const char *name, const tutti_bootstrap_ops *ops)
 {
-    const struct required functions[] = {REQUIRED(detect), REQUIRED(open), REQUIRED(broadcast),
-                                         REQUIRED(close)};
+    const struct required functions[] = {
+        REQUIRED(detect), REQUIRED(open), REQUIRED(broadcast), REQUIRED(close), {NULL, false}};
 
-    return check_required("bootstrap", name, ops->struct_size, functions,
-                          sizeof functions / sizeof functions[0]);
+    return check_required("bootstrap", name, ops->struct_size, functions);
 }
 
 #undef REQUIRED

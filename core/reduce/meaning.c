@@ -4,9 +4,8 @@
  * calls are refused by it, and the tests compare the kernels with it: a cell is empty exactly where
  * there is no kernel.
  */
-#include <stdio.h>
-
 #include "base/error.h"
+#include "base/text.h"
 #include "reduce/kernels.h"
 
 /* The columns of the table, in this order. */
@@ -52,29 +51,25 @@ const char *tutti_reduce_op_meaning(tutti_reduce_op op, tutti_dtype dtype)
 }
 
 /* "sum, avg and min" */
-static void list_ops(tutti_dtype dtype, char *ret_text, size_t capacity)
+static void list_ops(tutti_dtype dtype, struct text *list)
 {
-    size_t length = 0;
-    int left = 0;
+    tutti_reduce_op last = OPS - 1;
 
-    for (tutti_reduce_op op = 0; op < OPS; op++)
-        left += tutti_reduce_op_meaning(op, dtype) != NULL;
-    *ret_text = 0;
-    for (tutti_reduce_op op = 0; op < OPS; op++) {
-        if (!tutti_reduce_op_meaning(op, dtype))
-            continue;
-        left--;
-        length +=
-            (size_t)snprintf(ret_text + length, capacity - length, "%s%s", tutti_reduce_op_name(op),
-                             left > 1   ? ", "
-                             : left > 0 ? " and "
-                                        : "");
-    }
+    while (last > 0 && !tutti_reduce_op_meaning(last, dtype))
+        last--;
+    for (tutti_reduce_op op = 0; op <= last; op++)
+        if (tutti_reduce_op_meaning(op, dtype))
+            text_add(list, "%s%s",
+                     !list->used  ? ""
+                     : op == last ? " and "
+                                  : ", ",
+                     tutti_reduce_op_name(op));
 }
 
 tutti_status reduce_check(tutti_reduce_op op, tutti_dtype dtype)
 {
     char taken[128];
+    struct text list = text_in(taken, sizeof taken);
 
     if (op < 0 || op >= OPS)
         return error_set(TUTTI_ERR_UNSUPPORTED, "reduce op %d is not known", op);
@@ -84,7 +79,7 @@ tutti_status reduce_check(tutti_reduce_op op, tutti_dtype dtype)
                          "with tutti_reduce_op_create()",
                          tutti_dtype_name(dtype), tutti_reduce_op_name(op));
     if (!tutti_reduce_op_meaning(op, dtype)) {
-        list_ops(dtype, taken, sizeof taken);
+        list_ops(dtype, &list);
         return error_set(TUTTI_ERR_UNSUPPORTED, "%s does not take %s; what takes it: %s",
                          tutti_reduce_op_name(op), tutti_dtype_name(dtype), taken);
     }
