@@ -280,26 +280,18 @@ tutti_status side_check_overlap(const struct tutti_group *group, const struct si
     return TUTTI_OK;
 }
 
-/* A vector has as many elements as block `block` of the other side. */
-static tutti_status check_block(const struct side *vector, const struct side *blocks, int block)
-{
-    const uint64_t count = side_block_count(blocks, block);
-
-    if (vector->count == count)
-        return TUTTI_OK;
-    return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s has %llu elements, block %d of %s has %llu",
-                     vector->what, (unsigned long long)vector->count, block, blocks->what,
-                     (unsigned long long)count);
-}
-
 tutti_status side_check_pair(const struct tutti_group *group, struct collective *c, int which,
                              const struct side *vector, const struct side *blocks)
 {
     const bool out = which == SIDE_OUT;
+    const uint64_t count = side_block_count(blocks, group->rank);
     tutti_status status = out ? side_same_dtype(vector, blocks) : side_same_dtype(blocks, vector);
 
-    if (!status)
-        status = check_block(vector, blocks, group->rank);
+    if (!status && vector->count != count)
+        status =
+            error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s has %llu elements, block %d of %s has %llu",
+                      vector->what, (unsigned long long)vector->count, group->rank, blocks->what,
+                      (unsigned long long)count);
     if (!status && out)
         status = side_check_distinct(group, c, blocks);
     return status ? status : side_check_overlap(group, vector, blocks, group->rank);

@@ -57,13 +57,13 @@ static void list_ops(tutti_dtype dtype, struct text *list)
 
     while (last > 0 && !tutti_reduce_op_meaning(last, dtype))
         last--;
-    for (tutti_reduce_op op = 0; op <= last; op++)
-        if (tutti_reduce_op_meaning(op, dtype))
-            text_add(list, "%s%s",
-                     !list->used  ? ""
-                     : op == last ? " and "
-                                  : ", ",
-                     tutti_reduce_op_name(op));
+    for (tutti_reduce_op op = 0; op <= last; op++) {
+        if (!tutti_reduce_op_meaning(op, dtype))
+            continue;
+        if (list->used)
+            text_add(list, "%s", op == last ? " and " : ", ");
+        text_add(list, "%s", tutti_reduce_op_name(op));
+    }
 }
 
 tutti_status reduce_check(tutti_reduce_op op, tutti_dtype dtype)
