@@ -59,14 +59,6 @@ static tutti_status parse_level(const char *source, const char *words, const cha
     return TUTTI_OK;
 }
 
-static bool has_capitals(const char *text, size_t length)
-{
-    for (size_t i = 0; i < length; i++)
-        if (text[i] >= 'A' && text[i] <= 'Z')
-            return true;
-    return false;
-}
-
 /* Parses the part before the rules: the first `length` bytes at `base`. */
 static tutti_status parse_base(const char *source, const char *words, const char *base,
                                size_t length, struct backend_choice *choice)
@@ -75,10 +67,12 @@ static tutti_status parse_base(const char *source, const char *words, const char
     if (choice->is_auto)
         return TUTTI_OK;
     if (!memchr(base, '=', length)) {
+        const bool capitals = strcspn(base, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") < length;
+
         if (!backend_take_name(base, length, choice->local))
             return bad(source, words,
-                       has_capitals(base, length) ? "not a backend's name: names have no capitals"
-                                                  : "not a backend's name");
+                       capitals ? "not a backend's name: names have no capitals"
+                                : "not a backend's name");
         memcpy(choice->remote, choice->local, sizeof choice->remote);
         return TUTTI_OK;
     }

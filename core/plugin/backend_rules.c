@@ -2,8 +2,7 @@
 /*
  * The rules of a choice of backends: which backend carries a call, by operation and size. They are
  * matched when a plan is made, by the fields of the call alone, so that every member finds the same
- * one. The first that fits is taken. Backends that only rules name are numbered behind the choice's
- * two; a rule gives the numbers of the backends that carry its calls inside hosts and between them.
+ * one.
  */
 #include <stdio.h>
 #include <string.h>

@@ -30,13 +30,13 @@ const char *host_config(void *self, const char *key);
 void host_log(void *self, int32_t level, const char *message);
 tutti_status host_error(void *self, tutti_status status, int32_t system_errno, const char *message);
 
-/* The services that need no group; HOST_SERVICES(host): `self` is a struct host_user. */
+/* HOST_SERVICES(host): `self` is a struct host_user. */
 #define HOST_SERVICES(kind)                                                                        \
     .struct_size = sizeof(tutti_host), .abi_minor = TUTTI_PLUGIN_ABI_MINOR, .log = kind##_log,     \
     .now_ns = host_now, .allocate = host_allocate, .release = host_release, .config = host_config, \
     .error = kind##_error
 
-/* The same services; `self` is the plugin's name (host_self_of). */
+/* `self` is the plugin's name (host_self_of). */
 extern const tutti_host host_bare;
 
 static inline void *host_self_of(const char *name)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "plugin/descriptor.h"
 #include "plugin/trust.h"
 
@@ -24,12 +25,11 @@ static void add_directory(struct strings *directories, size_t length, const char
         directories->failed = true;
         return;
     }
-    char *real = realpath(given.at[0], NULL);
+    AUTOFREE char *real = realpath(given.at[0], NULL);
     const char *directory = real ? real : given.at[0];
 
     if (!strings_have(directories, directory))
         strings_add(directories, "%s", directory);
-    free(real);
 }
 
 void search_directories(struct strings *directories)
