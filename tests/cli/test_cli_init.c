@@ -15,7 +15,8 @@
 #include "harness/launch.h"
 
 enum { MOMENTS = 6, MOMENTS_MS = 28 };
-static const double BUDGET_S = 5;
+/* Far below --wait and the deadline of tutti_init(), and above what a slow machine takes for a whole job. */
+enum { SOON_S = 20 };
 
 static const char *const backends[] = {"shm", "tcp"};
 static const int victims[] = {0, 2};
@@ -82,7 +83,7 @@ static void is_told_at_once(const char *how, const char *words, int code)
             struct ran r = end_before_init(backends[b], victims[v], how);
 
             cr_expect_eq(r.code, code, "%d\n%s", r.code, r.err);
-            cr_expect_lt(r.seconds, BUDGET_S, "%.1f s\n%s", r.seconds, r.err);
+            cr_expect_lt(r.seconds, SOON_S, "%.1f s\n%s", r.seconds, r.err);
             CONTAINS(r.err, who);
             CONTAINS(r.err, words);
             ran_free(&r);
@@ -126,7 +127,7 @@ Test(cli_init, a_rank_killed_during_init_is_named_by_all_at_once, .timeout = 600
                            backends[i / 2 % (int)G_N_ELEMENTS(backends)], victim,
                            (double)i * MOMENTS_MS / (moments - 1) / 1000, TUTTI_TEST_PROGRAMS);
 
-        cr_expect_lt(r.seconds, BUDGET_S, "moment %d: %.1f s\n%s", i, r.seconds, r.err);
+        cr_expect_lt(r.seconds, SOON_S, "moment %d: %.1f s\n%s", i, r.seconds, r.err);
         if (!strstr(r.err, "finished with code 0") && r.code != 0) /* the world was there */
             cr_expect(all_named(r.err, victim), "moment %d:\n%s", i, r.err);
         ran_free(&r);
@@ -213,7 +214,7 @@ static void is_killed_in_mpi_init(const char *family)
         struct ran r = end_in_mpi_init(family, killed[i], SIGKILL, "hello");
 
         cr_expect_eq(r.code, 137, "%d\n%s", r.code, r.err);
-        cr_expect_lt(r.seconds, BUDGET_S, "%.1f s\n%s", r.seconds, r.err);
+        cr_expect_lt(r.seconds, SOON_S, "%.1f s\n%s", r.seconds, r.err);
         CONTAINS(r.err, lost);
         ran_free(&r);
     }
