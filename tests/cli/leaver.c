@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * leaver WHO HOW: ranks that reduce; rank WHO ends after some calls, and the others do as examples/hello
- * does on failure: they print tutti_last_error() and return 1. LEAVER_TIMEOUT_MS is the time-out of all.
+ * does on failure: they print tutti_last_error() and return 1. LEAVER_TIMEOUT_MS is the time-out of their calls.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -107,7 +107,6 @@ static void linger(void)
 
 int main(int argc, char **argv)
 {
-    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
     tutti_group *world;
     float number = 1;
     int64_t shape;
@@ -117,9 +116,10 @@ int main(int argc, char **argv)
         return 2;
     if (!strcmp(argv[2], "slow"))
         atexit(linger); /* after tutti's own handler */
-    if (getenv("LEAVER_TIMEOUT_MS"))
-        options.timeout_ms = atoi(getenv("LEAVER_TIMEOUT_MS"));
-    if (tutti_init(&options, &world))
+    if (tutti_init(NULL, &world))
+        return failed();
+    if (getenv("LEAVER_TIMEOUT_MS") &&
+        tutti_group_set_timeout(world, atoi(getenv("LEAVER_TIMEOUT_MS"))))
         return failed();
     if (!strcmp(argv[2], "root"))
         return broadcast_and_destroy(world, &tensor, atoi(argv[1]));
