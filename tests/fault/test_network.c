@@ -71,8 +71,8 @@ static void cut(const char *backend, const char *case_name, const char *point, c
     snprintf(call_is, sizeof call_is, "TUTTI_TEST_CALL=%s", call);
     struct ranks *ranks = start(net, backend, case_name, (const char *[]){call_is, NULL});
     cr_assert(ranks_reach(ranks, RANKS_ALL, point));
-    int64_t cut_ns = fault_now_ns();
     cr_assert(net_cut(net, 1));
+    int64_t cut_ns = fault_now_ns();
     expect_both_sides(ranks, cut_ns);
     fault_finish(ranks);
     net_destroy(net);
@@ -124,8 +124,8 @@ static void cut_link(const char *case_name, const char *point, const char *call,
     cr_assert_not_null(ranks);
     stalls_watch();
     cr_assert(ranks_reach(ranks, RANKS_ALL, point));
-    int64_t cut_ns = fault_now_ns();
     cr_assert(net_cut_link(net, 2, 3));
+    int64_t cut_ns = fault_now_ns();
     ranks_tell(ranks, RANKS_ALL, "go");
     fault_expect(ranks, &(struct fault_expected){.size = HOSTS,
                                                  .status = "TUTTI_ERR_PEER_LOST",
