@@ -11,7 +11,7 @@
 
 #include <tutti/tutti.h>
 
-enum { CALLS = 3, CODE = 3, CALLS_MAX = 1000000 };
+enum { CALLS = 3, CODE = 3, CALLS_MAX = 1000000, TAG = 7 };
 
 static int failed(void)
 {
@@ -56,14 +56,29 @@ static int end(tutti_group *world, const char *how)
     return CODE;
 }
 
-/* The last call of all: WHO broadcasts from itself, the others from rank 0. */
-static int broadcast_and_destroy(tutti_group *world, const tutti_tensor *tensor, int who)
+/*
+ * The last call of all: WHO broadcasts from itself, the others from rank 0. As they leave they stay for a short
+ * while only. So WHO calls after rank 0, and nobody leaves before WHO has called; all wait for that in tutti.
+ */
+static tutti_status broadcast_and_destroy(tutti_group *world, const tutti_tensor *tensor, int who)
 {
-    const int root = tutti_group_rank(world) == who ? who : 0;
+    const int rank = tutti_group_rank(world);
+    tutti_status status = tutti_broadcast(world, tensor, 0, NULL, NULL); /* all are connected */
 
-    if (tutti_broadcast(world, tensor, root, NULL, NULL) || tutti_group_destroy(world))
-        return failed();
-    return 0;
+    if (!status)
+        status = tutti_broadcast(world, tensor, who, NULL, NULL);
+    if (!status && rank == who)
+        status = tutti_recv(world, tensor, 0, TAG, NULL, NULL);
+    if (!status)
+        status = tutti_broadcast(world, tensor, rank == who ? who : 0, NULL, NULL);
+    if (!status && rank == 0)
+        status = tutti_send(world, tensor, who, TAG, NULL);
+    for (int r = 0; r < tutti_group_size(world) && !status; r++)
+        if (rank == who && r != who)
+            status = tutti_send(world, tensor, r, TAG, NULL);
+    if (!status && rank != who)
+        status = tutti_recv(world, tensor, who, TAG, NULL, NULL);
+    return status ? status : tutti_group_destroy(world);
 }
 
 /* WHO exits with 0 and leaves two groups behind. The others hear of it as they leave the smaller one, and then
@@ -122,7 +137,7 @@ int main(int argc, char **argv)
         tutti_group_set_timeout(world, atoi(getenv("LEAVER_TIMEOUT_MS"))))
         return failed();
     if (!strcmp(argv[2], "root"))
-        return broadcast_and_destroy(world, &tensor, atoi(argv[1]));
+        return broadcast_and_destroy(world, &tensor, atoi(argv[1])) ? failed() : 0;
     if (!strcmp(argv[2], "row"))
         return exit_beside_a_row(world, &tensor, atoi(argv[1]));
     if (!strcmp(argv[2], "away"))
