@@ -8,11 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FILES_MS = 5000, PATH_BYTES = 400 };
+enum { PATH_BYTES = 400 };
 
 struct dumps dumps_new(void)
 {
-    struct dumps f = {.path = "/tmp/tutti-dumps-XXXXXX"};
+    struct dumps f = {.path = "/tmp/tutti-dumps-XXXXXX",
+                      .until_ns = fault_now_ns() + (FAULT_TEST_S - 5) * 1000000000LL};
 
     cr_assert_not_null(mkdtemp(f.path));
     snprintf(f.dump_dir, sizeof f.dump_dir, "TUTTI_DUMP_DIR=%s", f.path);
@@ -37,9 +38,7 @@ int dumps_count(const struct dumps *f, const char *end)
 
 bool dumps_await(const struct dumps *f, int count)
 {
-    int64_t until = fault_now_ns() + FILES_MS * 1000000LL;
-
-    while (dumps_count(f, ".json") < count && fault_now_ns() < until)
+    while (dumps_count(f, ".json") < count && fault_now_ns() < f->until_ns)
         usleep(5000);
     return dumps_count(f, ".json") == count;
 }

@@ -6,13 +6,14 @@
 
 struct dumps {
     char path[64], dump_dir[96], test_folder[96]; /* the latter two as in the environment */
+    int64_t until_ns; /* dumps are awaited: nearly as long as a test lasts */
 };
 
 struct dumps dumps_new(void);
 void dumps_remove(struct dumps *f);
 /* Files in it whose names end so. */
 int dumps_count(const struct dumps *f, const char *end);
-/* Whether there are so many dumps, soon. */
+/* Waits until there are so many dumps. False: there are more, or they did not come. */
 bool dumps_await(const struct dumps *f, int count);
 /* Every dump contains the words. */
 void dumps_expect(const struct dumps *f, const char *words);

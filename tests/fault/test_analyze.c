@@ -156,6 +156,7 @@ FAULT_TEST(analyze, several_troubles_are_told_apart)
                                  "all_reduce 8 x f32, sum");
 
     cr_assert(ranks_reach(job.ranks, RANKS_ALL, "open"));
+    cr_assert(ranks_reach(other.ranks, RANKS_ALL, "open"));
     ranks_signal(job.ranks, VICTIM, SIGSTOP);
     cr_assert(dumps_await(&other.dumps, RANKS));
     dumps_analyze(
