@@ -512,7 +512,8 @@ Test(trace, ending_a_stuck_job_keeps_the_dumps_that_name_the_late_rank, .timeout
     g_unsetenv("TUTTI_DUMP_DIR");
     g_unsetenv("TUTTI_STALL_WARNING");
     for (int rank = 0; rank < 6; rank++) {
-        g_autofree char *waits = g_strdup_printf("[%d] tutti[%d] warning: ", rank, rank);
+        g_autofree char *waits =
+            g_strdup_printf("[%d] tutti[%d] warning: group world: #4 all_reduce", rank, rank);
 
         cr_expect(rank == 3 || wait_for_words(folder, "output", waits, 30), "rank %d", rank);
     }
