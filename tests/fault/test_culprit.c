@@ -42,6 +42,7 @@ static void hang(const struct fault_way *way, bool stop)
     cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
     if (stop)
         ranks_signal(ranks, VICTIM, SIGSTOP);
+    ranks_tell(ranks, RANKS_ALL, "go"); /* their deadlines begin */
     for (int r = 0; r < RANKS; r++)
         cr_assert(r == VICTIM || ranks_wait_rank(ranks, r), "rank %d did not end", r);
     expect_victim(&dumps, stop ? (const char *[]){"stopped", "missing", NULL}

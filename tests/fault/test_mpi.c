@@ -93,9 +93,12 @@ static void stop_before_the_call(const struct fault_way *way, const char *call, 
     snprintf(variables[1], sizeof variables[1], "TUTTI_TEST_VICTIM=%d", victim);
     struct ranks *ranks =
         fault_start(way, "rank_fault", "one_stays_away", RANKS,
-                    (const char *[]){variables[0], variables[1], "TUTTI_TEST_CALL_MS=2000", NULL});
+                    (const char *[]){variables[0], variables[1], "TUTTI_TEST_CALL_MS=2000",
+                                     "TUTTI_TEST_TOLD=1", NULL});
 
     cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
+    const int64_t stopped = ranks_signal(ranks, victim, SIGSTOP);
+    ranks_tell(ranks, RANKS_ALL, "go");
     snprintf(who, sizeof who, "waiting for rank %d (", victim);
     fault_expect(ranks,
                  &(struct fault_expected){.size = RANKS,
@@ -103,7 +106,7 @@ static void stop_before_the_call(const struct fault_way *way, const char *call, 
                                           .status = "TUTTI_ERR_TIMEOUT",
                                           .parts = {"timed out after 2000 ms", who,
                                                     "process is stopped", "it does not answer"},
-                                          .from_ns = ranks_signal(ranks, victim, SIGSTOP),
+                                          .from_ns = stopped,
                                           .budget_ms = budget_of(victim)});
     ranks_signal(ranks, victim, SIGKILL);
     cr_assert(ranks_wait_rank(ranks, victim));
