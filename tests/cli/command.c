@@ -87,13 +87,56 @@ int command_wait(pid_t pid, double seconds)
     return code_of(status);
 }
 
-int command_ends_within(pid_t pid, double seconds, gint64 from_us)
+/* How long the threads of a process were ready and had no CPU, together; proc_pid_schedstat(5). Of this process
+ * the first one counts alone: others note stalls. */
+static gint64 delay_ns(pid_t pid)
 {
-    const int code = command_wait(pid, PATIENCE_S);
-    const gint64 at_us = g_get_monotonic_time();
-    const double withheld = (double)stalls_ms(from_us * 1000, at_us * 1000) / 1e3;
+    g_autofree char *folder = g_strdup_printf("/proc/%d/task", pid);
+    g_autoptr(GDir) threads = g_dir_open(folder, 0, NULL);
+    const char *name;
+    gint64 sum = 0;
 
-    return (double)(at_us - from_us) / 1e6 <= seconds + withheld ? code : -1;
+    while (threads && (name = g_dir_read_name(threads))) {
+        g_autofree char *path = g_strdup_printf("%s/%s/schedstat", folder, name), *text = NULL;
+        gint64 delay;
+
+        if ((pid != getpid() || atoi(name) == pid) &&
+            g_file_get_contents(path, &text, NULL, NULL) &&
+            sscanf(text, "%*d %" G_GINT64_FORMAT, &delay) == 1)
+            sum += delay;
+    }
+    return sum;
+}
+
+struct command_ending command_ending(pid_t pid)
+{
+    struct command_ending ending = {.pids = {pid, child_of(pid), getpid()},
+                                    .from_us = g_get_monotonic_time()};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(ending.pids); i++)
+        ending.delay_ns += delay_ns(ending.pids[i]);
+    return ending;
+}
+
+int command_ends_within(const struct command_ending *ending, double seconds)
+{
+    gint64 delays[G_N_ELEMENTS(ending->pids)] = {0}, delay = -ending->delay_ns;
+    const double deadline = now() + PATIENCE_S;
+    int code;
+
+    do { /* what a process told last counts when it has ended */
+        for (size_t i = 0; i < G_N_ELEMENTS(delays); i++)
+            delays[i] = MAX(delays[i], delay_ns(ending->pids[i]));
+        code = command_wait(ending->pids[0], POLL_US / 1e6);
+    } while (code < 0 && now() < deadline);
+    const gint64 at_us = g_get_monotonic_time();
+
+    for (size_t i = 0; i < G_N_ELEMENTS(delays); i++)
+        delay += delays[i];
+    const double withheld =
+        (double)stalls_ms(ending->from_us * 1000, at_us * 1000) / 1e3 + (double)MAX(delay, 0) / 1e9;
+
+    return (double)(at_us - ending->from_us) / 1e6 <= seconds + withheld ? code : -1;
 }
 
 char *folder_new(void)

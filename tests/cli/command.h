@@ -20,9 +20,15 @@ void ran_free(struct ran *ran);
 pid_t command_start(const char *words, const char *output_path);
 /* Waits for it; the exit code, 128+n for a signal, -1 when it is still there after the time. */
 int command_wait(pid_t pid, double seconds);
-/* The same after `seconds`, not counting what the machine withheld (harness/stalls.h) since `from_us`
- * of g_get_monotonic_time(); waits longer than that, so that nothing is left. */
-int command_ends_within(pid_t pid, double seconds, gint64 from_us);
+/* From when a command is to end: made just before it is told to. */
+struct command_ending {
+    pid_t pids[3]; /* the command, its child and this process */
+    gint64 from_us, delay_ns;
+};
+struct command_ending command_ending(pid_t pid);
+/* The same after `seconds`, not counting what the machine withheld since then: its stalls (harness/stalls.h), and
+ * how long these processes waited for a CPU. It waits longer than that, so that nothing is left. */
+int command_ends_within(const struct command_ending *ending, double seconds);
 
 /* A fresh folder, removed by folder_remove(). */
 char *folder_new(void);
