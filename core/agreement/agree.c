@@ -35,7 +35,9 @@
 enum {
     POLL_MS = 20,
     OUTCOME_FLUSH_MS = 200, /* it is on its way down the tree */
-    LEADER_FIRST_MS = 250   /* the leader knows best which ranks are missing */
+    LEADER_FIRST_MS = 250,  /* the leader knows best which ranks are missing */
+    ASK_BEFORE_MS = 1000,   /* the deadline: running members may lack a CPU for their answers */
+    ASK_PART = 4            /* of the time that there is, at most */
 };
 
 void agree_key(const struct agreement *a, char ret_key[AGREE_KEY_MAX], const char *format, ...)
@@ -434,6 +436,14 @@ static void name_backend(struct agreement *a)
     }
 }
 
+static int64_t ask_at(int64_t deadline_ns)
+{
+    const int64_t part = (deadline_ns - clock_now_ns()) / ASK_PART;
+    const int64_t most = ASK_BEFORE_MS * CLOCK_NS_PER_MS;
+
+    return deadline_ns - (part < most ? part : most);
+}
+
 /* From here on the control plane's frames come to the agreement. */
 static void agreement_begin(struct agreement *a, struct tutti_group *group, tutti_store *store,
                             struct offer *offer)
@@ -450,6 +460,7 @@ static void agreement_begin(struct agreement *a, struct tutti_group *group, tutt
                             .listener = -1,
                             .leader_fd = -1};
     a->notes_tail = &a->notes;
+    a->ask_ns = ask_at(a->deadline_ns);
     agree_store_begin(a);
     agree_stall_begin(a);
     agree_ended_begin(a);

@@ -35,7 +35,8 @@ struct agreement {
     int leader_fd;    /* a bare connection to the leader's listener until it has decided, or -1 */
     bool leader_seen; /* that was once made */
     int64_t probe_ns; /* the leader dials the late members then */
-    int64_t asked_ns; /* when the leader asked the late members for a sign of life; 0: not yet */
+    int64_t ask_ns;   /* the leader asks the late members for a sign of life from then on */
+    int64_t asked_ns; /* when it first did; 0: not yet */
     int64_t over_ns; /* when another member saw that the leader's deadline had passed; 0: not yet */
 
     const struct forming *from; /* NULL: a world */
@@ -140,7 +141,7 @@ tutti_status lead_gone(struct agreement *a, int rank, const char *message);
  * TIMEOUT: the store does not answer. */
 tutti_status agree_missing_offers(struct agreement *a, char *ret_message, size_t capacity,
                                   int *ret_came, int *ret_first);
-/* Asks those that have not reported whether they are there. */
+/* Asks those that have not reported whether they are there, unless they have answered. */
 void lead_ask(struct agreement *a);
 /* Writes which members do not answer, or else which have not reported; the first of those that do
  * not answer, or -1. */

@@ -96,12 +96,9 @@ void lead_ask(struct agreement *a)
 {
     struct control *control = a->group->control;
 
-    if (a->asked_ns)
-        return;
-    a->asked_ns = clock_now_ns();
     pthread_mutex_lock(&control->lock);
     for (int r = 1; r < a->group->size; r++)
-        if (lead_awaits(a, r))
+        if (lead_awaits(a, r) && !liveness_has_answered(control, r))
             liveness_query(control, r);
     pthread_mutex_unlock(&control->lock);
 }

@@ -8,9 +8,10 @@
  * refuses may be of an earlier attempt.
  *
  * Afterwards everybody dials its parent. The leader dials members whose report is late: the host of
- * one that died between offer and dial refuses, and the member is lost. Shortly before its deadline
- * the leader asks them for an answer. A member that waits for others answers; a stopped one does
- * not and is named.
+ * one that died between offer and dial refuses, and the member is lost. In the last second before
+ * its deadline, or the last quarter of a short one, the leader asks them for an answer, and asks again
+ * those that have not given one. A member that waits for others answers; a stopped one does not and is
+ * named. One that is stopped after its answer is only among those that are missing.
  */
 #include <errno.h>
 #include <poll.h>
@@ -27,8 +28,7 @@
 
 enum {
     LATE_MS = 200,
-    LAUNCHER_MS = 300,  /* for it to see an end of which a connection has told */
-    ASK_BEFORE_MS = 150 /* the deadline: for the answers of running members */
+    LAUNCHER_MS = 300 /* for it to see an end of which a connection has told */
 };
 
 static void connect_to_leader(struct agreement *a)
@@ -116,12 +116,15 @@ void agree_probe_end(struct agreement *a)
 void agree_probe_late(struct agreement *a)
 {
     struct control *control = a->group->control;
+    const int64_t now = clock_now_ns();
 
     if (!a->lead)
         return;
-    if (agree_left_ms(a) < ASK_BEFORE_MS)
-        lead_ask(a);
-    if (clock_now_ns() < a->probe_ns)
+    if (now >= a->ask_ns && !a->asked_ns) {
+        a->asked_ns = now;
+        a->probe_ns = now;
+    }
+    if (now < a->probe_ns)
         return;
     a->probe_ns = clock_deadline_ms(LATE_MS);
     pthread_mutex_lock(&control->lock);
@@ -129,4 +132,6 @@ void agree_probe_late(struct agreement *a)
         if (lead_awaits(a, r))
             (void)control_dial(control, r);
     pthread_mutex_unlock(&control->lock);
+    if (a->asked_ns) /* another part of the round awaits others, and a connection may be a new one */
+        lead_ask(a);
 }
