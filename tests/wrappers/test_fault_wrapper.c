@@ -14,10 +14,11 @@ TestSuite(fault_wrapper, .timeout = 400);
 
 enum { RANKS = 3 };
 
-static struct ranks *start(const char *backend, const char *case_name, const char *rules, int size)
+static struct ranks *start_with(const char *third_ms, const char *backend, const char *case_name,
+                                const char *rules, int size)
 {
     g_autofree char *variable = g_strdup_printf("TUTTI_FAULT=%s", rules);
-    const char *const env[] = {"TUTTI_WRAP=fault", variable, NULL};
+    const char *const env[] = {"TUTTI_WRAP=fault", variable, third_ms, NULL};
     struct ranks *ranks = ranks_start(&(struct ranks_options){.program = "rank_faults",
                                                               .case_name = case_name,
                                                               .size = size,
@@ -26,6 +27,11 @@ static struct ranks *start(const char *backend, const char *case_name, const cha
 
     cr_assert_not_null(ranks);
     return ranks;
+}
+
+static struct ranks *start(const char *backend, const char *case_name, const char *rules, int size)
+{
+    return start_with(NULL, backend, case_name, rules, size);
 }
 
 static char *value(struct ranks *ranks, int rank, const char *name)
@@ -41,7 +47,9 @@ static char *value(struct ranks *ranks, int rank, const char *name)
 static void expect_all(const char *backend, const char *rules, int killed, const char *expected,
                        const char *part)
 {
-    struct ranks *ranks = start(backend, "calls_until_one_fails", rules, RANKS);
+    const bool times_out = !strcmp(expected, "TUTTI_ERR_TIMEOUT");
+    struct ranks *ranks = start_with(times_out ? "TUTTI_TEST_THIRD_MS=2000" : NULL, backend,
+                                     "calls_until_one_fails", rules, RANKS);
 
     cr_expect(ranks_wait(ranks));
     for (int r = 0; r < RANKS; r++) {
