@@ -172,15 +172,18 @@ RANK_CASE(options_give_name_time_out_and_backend)
     int64_t began;
 
     options.backend = "tcp";
-    options.timeout_ms = 1500;
+    options.timeout_ms = 50000;
     options.name = "pipeline";
     require_ok(tutti_group_new(world, NULL, 0, &options, &named));
     check_str_eq(tutti_group_backend(named), "tcp");
+    check_eq(tutti_group_timeout(named), 50000);
     check_eq(sum_over(named, 1), size);
     options.backend = NULL;
     options.timeout_ms = 0;
     require_ok(tutti_group_new(named, NULL, 0, &options, &slow)); /* as its parent */
     check_str_eq(tutti_group_backend(slow), "tcp");
+    check_eq(tutti_group_timeout(slow), 50000);
+    check_ok(tutti_group_set_timeout(slow, 1500));
     require_ok(tutti_group_new(world, NULL, 0, NULL, &again));
     check_str_eq(tutti_group_backend(again), tutti_group_backend(world));
     if (rank) {
