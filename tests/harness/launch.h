@@ -115,7 +115,8 @@ const struct rank_result *ranks_result(const struct ranks *ranks, int rank);
 /* Whether all passed; tells on stderr about those that did not. */
 bool ranks_passed(const struct ranks *ranks);
 /* How many processes of this run live on, and files, sockets and shared segments are left, named in
- * `ret_words`. Processes that just died get a short while to go. */
+ * `ret_words`. Ranks that were killed have until the run's deadline to go, and what they started a
+ * short while. */
 int ranks_leftovers(const struct ranks *ranks, char *ret_words, size_t size);
 /* Kills what lives, forked children included, and removes the run's folder. */
 void ranks_free(struct ranks *ranks);

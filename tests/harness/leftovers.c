@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +16,11 @@
 
 #include "harness/launch_inside.h"
 
-enum { ENVIRONMENT_MAX = 256 << 10, PATIENCE_MS = 2000 };
+enum { ENVIRONMENT_MAX = 256 << 10, PATIENCE_MS = 2000 /* with children of ranks */ };
 
 struct tally {
     int count;
+    bool rank_lives; /* not only what it has started */
     char *words;
     size_t size;
 };
@@ -70,8 +72,11 @@ static void each_entry(const char *folder,
 
 static void visit_process(const char *name, const struct ranks *ranks, struct tally *tally)
 {
-    if (strspn(name, "0123456789") == strlen(name) && carries_mark(name, ranks->mark))
-        found(tally, "process", name);
+    if (strspn(name, "0123456789") != strlen(name) || !carries_mark(name, ranks->mark))
+        return;
+    found(tally, "process", name);
+    for (int i = 0; i < ranks->size; i++)
+        tally->rank_lives |= ranks->processes[i].pid == atoi(name);
 }
 
 static void visit_file(const char *name, const struct ranks *ranks, struct tally *tally)
@@ -89,15 +94,18 @@ static void visit_segment(const char *name, const struct ranks *ranks, struct ta
         found(tally, "segment", name);
 }
 
+/* A rank that was killed may need a CPU for its end, so it has as long as the run. */
 int ranks_leftovers(const struct ranks *ranks, char *ret_words, size_t size)
 {
-    struct tally tally = {0, ret_words, size};
+    struct tally tally = {.words = ret_words, .size = size};
 
     for (int waited = 0;; waited += 10) {
         tally.count = 0;
+        tally.rank_lives = false;
         *ret_words = 0;
         each_entry("/proc", visit_process, ranks, &tally);
-        if (!tally.count || waited >= PATIENCE_MS)
+        if (!tally.count ||
+            (tally.rank_lives ? ranks_now_ns() >= ranks->deadline_ns : waited >= PATIENCE_MS))
             break;
         poll(NULL, 0, 10);
     }
