@@ -181,7 +181,9 @@ FAULT_TEST_WITH_ENGINES(surroundings, no_dev_shm_changes_nothing)
 
 static void expect_little_cpu(const struct fault_way *way, const char *case_name)
 {
-    struct ranks *ranks = fault_start(way, "rank_surroundings", case_name, CROWD, NULL);
+    struct ranks *ranks = fault_start(
+        way, "rank_surroundings", case_name, CROWD,
+        (const char *[]){ranks_have_instruments() ? "TUTTI_TEST_PER_CENT=30" : NULL, NULL});
     char share[128];
 
     for (int r = 0; r < CROWD - 1; r++)
