@@ -11,9 +11,9 @@
 enum {
     RANKS = 4,
     MIDDLE = 2,
-    WAITS_MS = 300,    /* members know by then which others are in a call */
-    CALL_MS = 2000,    /* the deadline */
-    VERDICT_MS = 200,  /* a better cause is waited for */
+    CALL_MS = 2000,   /* the deadline */
+    INSIDE_MS = 4000, /* the deadline of ranks that have warned, after 1 s, before one is stopped */
+    VERDICT_MS = 200, /* a better cause is waited for */
     PASS_OVER_MS = 500 /* the rank that should fix the verdict does not answer */
 };
 
@@ -127,27 +127,31 @@ MPI_TEST(rank_0_stopped_before_a_barrier_is_named_by_all)
  * comes, which is late; then it is stopped, and the late one comes. `how` is what is known of it in the end. */
 static void stop_inside(const struct fault_way *way, int victim, const char *how)
 {
-    char variables[2][64], who[32];
+    const int late = (victim + 1) % RANKS;
+    char variables[3][64], who[32], after[48];
 
     snprintf(variables[0], sizeof variables[0], "TUTTI_TEST_VICTIM=%d", victim);
-    snprintf(variables[1], sizeof variables[1], "TUTTI_TEST_LATE=%d", (victim + 1) % RANKS);
+    snprintf(variables[1], sizeof variables[1], "TUTTI_TEST_LATE=%d", late);
+    snprintf(variables[2], sizeof variables[2], "TUTTI_TEST_CALL_MS=%d", INSIDE_MS);
+    snprintf(after, sizeof after, "timed out after %d ms", INSIDE_MS);
     struct ranks *ranks =
         fault_start(way, "rank_fault", "one_is_late", RANKS,
                     (const char *[]){"TUTTI_TEST_CALL=large", variables[0], variables[1],
-                                     "TUTTI_TEST_CALL_MS=2000", NULL});
+                                     variables[2], "TUTTI_STALL_WARNING=1", NULL});
 
     cr_assert(ranks_reach(ranks, RANKS_ALL, "open"));
-    usleep(WAITS_MS * 1000);
+    for (int r = 0; r < RANKS; r++) /* they know by then which others are in the call */
+        cr_assert(r == late || ranks_await_words(ranks, r, ": #2 all_reduce "));
     const int64_t stopped = ranks_signal(ranks, victim, SIGSTOP);
-    ranks_tell(ranks, (victim + 1) % RANKS, "go");
+    ranks_tell(ranks, late, "go");
     snprintf(who, sizeof who, "rank %d (", victim);
     struct fault_expected expected = {
         .size = RANKS,
         .gone = 1u << victim,
         .status = "TUTTI_ERR_TIMEOUT",
-        .parts = {"timed out after 2000 ms", who, how, "has called it, but does not answer"},
+        .parts = {after, who, how, "has called it, but does not answer"},
         .from_ns = stopped,
-        .budget_ms = budget_of(victim)};
+        .budget_ms = INSIDE_MS - CALL_MS + budget_of(victim)};
     fault_expect(ranks, &expected);
     ranks_signal(ranks, victim, SIGCONT);
     expected.gone = 0;
