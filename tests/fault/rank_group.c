@@ -20,15 +20,20 @@ static tutti_group *join(void)
     return world;
 }
 
-static tutti_status make(tutti_group *world, tutti_group **ret_group)
+static tutti_status make_within(tutti_group *world, int timeout_ms, tutti_group **ret_group)
 {
     tutti_group_options options = TUTTI_GROUP_OPTIONS_INIT;
     int32_t ranks[SIZE_MAX_HERE], size = tutti_group_size(world);
 
     for (int32_t i = 0; i < size; i++)
         ranks[i] = size - 1 - i;
-    options.timeout_ms = number_of("TUTTI_TEST_TIMEOUT_MS", 0);
+    options.timeout_ms = timeout_ms;
     return tutti_group_new(world, ranks, size, &options, ret_group);
+}
+
+static tutti_status make(tutti_group *world, tutti_group **ret_group)
+{
+    return make_within(world, 0, ret_group);
 }
 
 static void finish(tutti_group *group, tutti_group *world, tutti_status status)
@@ -38,7 +43,8 @@ static void finish(tutti_group *group, tutti_group *world, tutti_status status)
     tutti_group_destroy(world);
 }
 
-/* The victim has not called when the others wait for it. */
+/* The victim has not called when the others wait for it: TUTTI_TEST_LATE, which calls when it is told to,
+ * for TUTTI_TEST_TIMEOUT_MS. */
 RANK_CASE(one_does_not_come)
 {
     tutti_group *world = join(), *group = 0;
@@ -46,7 +52,12 @@ RANK_CASE(one_does_not_come)
     rank_point("open");
     if (rank == victim())
         rank_await("never");
-    tutti_status status = make(world, &group);
+    const bool is_late = rank == number_of("TUTTI_TEST_LATE", -1);
+    if (is_late)
+        rank_await("go");
+    rank_point("calling");
+    tutti_status status =
+        make_within(world, is_late ? number_of("TUTTI_TEST_TIMEOUT_MS", 0) : 0, &group);
     check(status && !group);
     finish(group, world, status);
 }
