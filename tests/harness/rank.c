@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "harness/rank.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -13,6 +12,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "harness/delay.h"
 
 enum {
     LINE_MAX_BYTES = 4096, /* PIPE_BUF: longer writes may be torn apart */
@@ -73,30 +74,6 @@ static void say(const char *kind, const char *words)
     fflush(stdout);
     ssize_t ignored = write(STDOUT_FILENO, line, (size_t)n);
     (void)ignored;
-}
-
-/* How long the threads of this process were ready and had no CPU, together, in ns; proc_pid_schedstat(5). */
-static int64_t delay_ns(void)
-{
-    DIR *threads = opendir("/proc/self/task");
-    int64_t sum = 0;
-
-    for (struct dirent *entry; threads && (entry = readdir(threads));) {
-        char path[sizeof "/proc/self/task//schedstat" + sizeof entry->d_name];
-        int64_t delay;
-        FILE *file;
-
-        snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", entry->d_name);
-        file = entry->d_name[0] == '.' ? NULL : fopen(path, "r");
-        if (!file)
-            continue;
-        if (fscanf(file, "%*d %" SCNd64, &delay) == 1)
-            sum += delay;
-        fclose(file);
-    }
-    if (threads)
-        closedir(threads);
-    return sum;
 }
 
 void rank_point(const char *name)
