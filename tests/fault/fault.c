@@ -67,6 +67,12 @@ struct ranks *fault_start(const struct fault_way *way, const char *program, cons
     return ranks;
 }
 
+void fault_join_together(struct ranks *ranks)
+{
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "here"));
+    ranks_tell(ranks, RANKS_ALL, "join");
+}
+
 void fault_await_offer(struct ranks *ranks, int rank)
 {
     char name[32];

@@ -73,6 +73,10 @@ extern const struct fault_way fault_shm, fault_tcp, fault_gloo, fault_composed, 
 struct ranks *fault_start(const struct fault_way *way, const char *program, const char *case_name,
                           int size, const char *const *env);
 
+/* Lets all ranks go into init at once, when all are there; FAULT_TOGETHER is in their environment. */
+#define FAULT_TOGETHER "TUTTI_TEST_TOGETHER=1"
+void fault_join_together(struct ranks *ranks);
+
 /* Waits until the rank's offer for the world is in the store: from then on the others know it. */
 void fault_await_offer(struct ranks *ranks, int rank);
 /* The same for a key of the world's ("decision/1"), in the store at `port`; 0: the test's own. */

@@ -253,13 +253,22 @@ RANK_CASE(calls_when_told)
     finish(world, call(world, rank, size));
 }
 
+/* Before init. With TUTTI_TEST_TOGETHER all wait until all are there: deadlines do not run while ranks
+ * are started. */
+static void come(void)
+{
+    rank_point("here");
+    if (number_of("TUTTI_TEST_TOGETHER", 0))
+        rank_await("join");
+}
+
 /* The victim says when it has come into init; rank_await() holds back the ranks that are told
  * so. */
 RANK_CASE(in_init)
 {
     tutti_group *world = 0;
 
-    rank_point("here");
+    come();
     if (rank == number_of("TUTTI_TEST_LATE", -1))
         rank_await("go");
     rank_point("in_init");
@@ -292,7 +301,7 @@ RANK_CASE(one_never_joins)
 {
     tutti_group *world = 0;
 
-    rank_point("here");
+    come();
     if (rank == victim())
         rank_await("never");
     tutti_status status = init(&world);

@@ -238,22 +238,22 @@ FAULT_TEST_WITH_ENGINES(killed, rank_0_in_init_after_its_offer)
 
 /*
  * From the moment that it may publish its offer until all call. Before the offer nobody knows it:
- * then init ends at its deadline, and names it as missing. The others come in time: the late one is
- * started and only waits to be told.
+ * then init ends at its deadline, and names it as missing. The others come in time: all are started
+ * before the first deadline begins, and the late one only waits to be told.
  */
 static void kill_at(const struct fault_way *way, int victim, int after_us)
 {
     struct ranks *ranks =
         fault_start(way, "rank_fault", "in_init", RANKS,
-                    (const char *[]){"TUTTI_TEST_LATE=4",
+                    (const char *[]){"TUTTI_TEST_LATE=4", FAULT_TOGETHER,
                                      ranks_have_instruments() ? "TUTTI_TEST_TIMEOUT_MS=3000"
                                                               : "TUTTI_TEST_TIMEOUT_MS=1500",
                                      NULL});
     char status[64], words[1024], first[1024] = "", who[16];
 
+    fault_join_together(ranks);
     for (int r = 0; r < RANKS - 1; r++)
         cr_assert(ranks_reach(ranks, r, "in_init"));
-    cr_assert(ranks_reach(ranks, RANKS - 1, "here"));
     ranks_tell(ranks, RANKS - 1, "go");
     usleep((useconds_t)after_us);
     int64_t killed = ranks_signal(ranks, victim, SIGKILL);

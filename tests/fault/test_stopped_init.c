@@ -24,10 +24,12 @@ static struct ranks *begin_init(const struct fault_way *way, const char *url, in
     snprintf(late, sizeof late, "TUTTI_TEST_LATE=%d", RANKS - 1);
     snprintf(within, sizeof within, "TUTTI_TEST_TIMEOUT_MS=%d", timeout_ms);
     snprintf(where, sizeof where, "TUTTI_TEST_URL=%s", url ? url : "");
-    return fault_start(way, "rank_fault", "in_init", RANKS,
-                       (const char *[]){late, within, "TUTTI_TEST_CALL_MS=20000",
-                                        url ? where : NULL,
-                                        served_elsewhere ? "TUTTI_STORE_HOST=0" : NULL, NULL});
+    struct ranks *ranks = fault_start(
+        way, "rank_fault", "in_init", RANKS,
+        (const char *[]){late, within, FAULT_TOGETHER, "TUTTI_TEST_CALL_MS=20000",
+                         url ? where : NULL, served_elsewhere ? "TUTTI_STORE_HOST=0" : NULL, NULL});
+    fault_join_together(ranks);
+    return ranks;
 }
 
 /* All but the last one have said in the store that they are there. */
