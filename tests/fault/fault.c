@@ -140,6 +140,23 @@ bool fault_within(const struct ranks *ranks, int rank, int64_t from_ns, int budg
     return at >= 0 && (ranks_have_instruments() || ms <= (double)(budget_ms + withheld));
 }
 
+/* The words are the same on all, so those of `rank`, which returned last, are looked at. */
+static void expect_parts_in_time(const struct ranks *ranks, const struct fault_expected *expected,
+                                 int rank)
+{
+    char words[WORDS_MAX] = "";
+
+    cr_assert(rank >= 0 && ranks_value(ranks, rank, "words", words, sizeof words));
+    const int64_t withheld =
+        ranks_withheld_ms(ranks, expected->in_time_ns, ranks_point_ns(ranks, rank, "returned"));
+    fprintf(stderr, "%s: the machine withheld %lld ms\n",
+            criterion_current_test ? criterion_current_test->name : "?", (long long)withheld);
+    for (size_t i = 0; i < sizeof expected->parts_in_time / sizeof *expected->parts_in_time; i++)
+        if (expected->parts_in_time[i] && withheld < expected->in_time_ms)
+            cr_expect_not_null(strstr(words, expected->parts_in_time[i]), "«%s» lacks «%s»", words,
+                               expected->parts_in_time[i]);
+}
+
 void fault_expect(struct ranks *ranks, const struct fault_expected *expected)
 {
     int last = -1;
@@ -159,6 +176,8 @@ void fault_expect(struct ranks *ranks, const struct fault_expected *expected)
         }
     }
     expect_same_words(ranks, expected);
+    if (*expected->parts_in_time)
+        expect_parts_in_time(ranks, expected, last);
     if (expected->budget_ms && last >= 0)
         cr_expect(fault_within(ranks, last, expected->from_ns, expected->budget_ms),
                   "the last survivor, rank %d, returned after more than %d ms", last,

@@ -90,6 +90,11 @@ struct fault_expected {
     const char *parts[4]; /* that the words contain */
     int64_t from_ns;      /* CLOCK_MONOTONIC */
     int budget_ms;        /* of fault_within(); 0: not limited */
+    /* Parts that depend on answers in time: expected unless the machine withheld `in_time_ms` or more from
+     * `in_time_ns` until the last returned. */
+    const char *parts_in_time[2];
+    int64_t in_time_ns;
+    int in_time_ms;
 };
 
 /*

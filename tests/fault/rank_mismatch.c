@@ -84,8 +84,8 @@ RANK_CASE(last_broadcasts_differ)
     int64_t shape;
     tutti_tensor t = tutti_tensor_1d(memory, TUTTI_F32, &shape, count);
 
+    rank_point("calling"); /* not between the two calls, which it would take apart */
     require_ok(tutti_barrier(world, NULL, NULL));
-    rank_point("calling");
     tutti_status status =
         tutti_broadcast(world, &t, getenv("TUTTI_TEST_ROOTS")[rank] - '0', NULL, NULL);
     tutti_status left = tutti_group_destroy(world);

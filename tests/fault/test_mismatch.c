@@ -10,7 +10,15 @@
 
 #include "fault.h"
 
-enum { RANKS = 4, OTHER = 2, ALL = 8, SOON_MS = 100, RUNS = 3, RUNS_S = 7200 };
+enum {
+    RANKS = 4,
+    OTHER = 2,
+    ALL = 8,
+    SOON_MS = 100,
+    SIDES_MS = 200, /* in which all tell what they called */
+    RUNS = 3,
+    RUNS_S = 7200
+};
 
 static void expect_mismatch(const struct fault_way *way, int victim, const char *call,
                             const char *other)
@@ -135,9 +143,17 @@ static void differ_at_the_end(const struct fault_way *way, const char *count, in
             fault_start(way, "rank_mismatch", "last_broadcasts_differ", ALL,
                         (const char *[]){"TUTTI_TEST_ROOTS=00001011", count, NULL});
 
+        cr_assert(ranks_reach(ranks, RANKS_ALL, "calling"));
+        int64_t first = ranks_point_ns(ranks, 0, "calling");
+        for (int r = 1; r < ALL; r++)
+            if (ranks_point_ns(ranks, r, "calling") < first)
+                first = ranks_point_ns(ranks, r, "calling");
         fault_expect(ranks, &(struct fault_expected){.size = ALL,
                                                      .status = "TUTTI_ERR_MISMATCH",
-                                                     .parts = {sets, "group world"}});
+                                                     .parts = {"as #2", "group world"},
+                                                     .parts_in_time = {sets},
+                                                     .in_time_ns = first,
+                                                     .in_time_ms = SIDES_MS});
         fault_finish(ranks);
     }
 }

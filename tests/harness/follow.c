@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/delay.h"
 #include "harness/launch_inside.h"
 #include "harness/stalls.h"
 
@@ -287,19 +288,32 @@ int64_t ranks_point_ns(const struct ranks *ranks, int rank, const char *name)
     return found ? strtoll(found, NULL, 10) : -1;
 }
 
+int64_t ranks_note_delays(struct ranks *ranks)
+{
+    for (int i = 0; i < ranks->size; i++) {
+        ranks->processes[i].noted_delay = delay_of_ns(ranks->processes[i].pid);
+        ranks->processes[i].noted_ns = ranks_now_ns();
+    }
+    return ranks_now_ns();
+}
+
 static int64_t delay_of(const struct process *process, int64_t from_ns, int64_t until_ns)
 {
-    long long at, delay, begun = -1, ended = 0;
+    long long at, delay, begun_at = -1, begun = -1, ended = 0;
 
     for (const char *next = process->out.text; (next = next_report(next, "@tutti point "));) {
         if (sscanf(next, "%*s %lld %lld", &at, &delay) < 2)
             continue;
-        if (begun < 0 || at <= from_ns)
+        if (begun < 0 || at <= from_ns) {
+            begun_at = at;
             begun = delay;
+        }
         ended = delay;
         if (at >= until_ns)
             break;
     }
+    if (process->noted_ns > begun_at && process->noted_ns <= from_ns)
+        begun = process->noted_delay;
     return ended > begun && begun >= 0 ? ended - begun : 0;
 }
 

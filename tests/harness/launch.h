@@ -96,6 +96,8 @@ int64_t ranks_point_ns(const struct ranks *ranks, int rank, const char *name);
  * ranks waited for a CPU, together, from the last point of each until `from_ns` to its first one from
  * `until_ns` on. A budget of time adds this. */
 int64_t ranks_withheld_ms(const struct ranks *ranks, int64_t from_ns, int64_t until_ns);
+/* Now is a point of all ranks for ranks_withheld_ms(); returns when it was. */
+int64_t ranks_note_delays(struct ranks *ranks);
 /* What it last told by rank_value(`name`). False: nothing. */
 bool ranks_value(const struct ranks *ranks, int rank, const char *name, char *ret_words,
                  size_t size);

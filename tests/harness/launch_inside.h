@@ -25,7 +25,8 @@ struct process {
     struct output out, err;
     size_t marked; /* bytes of err that ranks_await_words() passes over */
     struct rank_result result;
-    bool killed; /* at the deadline */
+    bool killed;                   /* at the deadline */
+    int64_t noted_ns, noted_delay; /* ranks_note_delays() */
 };
 
 struct ranks {
