@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TUTTI_TESTS_DELAY_H
-#define TUTTI_TESTS_DELAY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -8,5 +7,3 @@
  * proc_pid_schedstat(5). */
 int64_t delay_ns(void);
 int64_t delay_of_ns(int pid);
-
-#endif
