@@ -175,7 +175,7 @@ static void check_stores(void)
     bad(tutti_store_open_hash, "ret_store must not be NULL", NULL);
     bad(tutti_store_open_file, "path", NULL, 1, 0, &other);
     bad(tutti_store_open_tcp, "host", NULL, 1, 0, &other);
-    bad(tutti_store_open_tcp, "-1 ms", "here", 1, -1, &other);
+    bad(tutti_store_open_tcp, "timeout_ms is -1", "here", 1, -1, &other);
     bad(tutti_store_create, "ops", NULL, NULL, &other);
     bad(tutti_store_create, "compare_set",
         &(tutti_store_ops){.struct_size = sizeof(tutti_store_ops)}, NULL, &other);
@@ -191,7 +191,7 @@ static void check_stores(void)
     bad(tutti_store_multi_get, "keys", store, NULL, 1, 0, &value);
     bad(tutti_store_append, "value", store, "k", NULL, 3, 0);
     bad(tutti_store_delete, "the key", store, NULL, 0, &flag);
-    bad(tutti_store_num_keys, "-1 ms", store, -1, &number);
+    bad(tutti_store_num_keys, "timeout_ms is -1", store, -1, &number);
     bad(tutti_store_server_start, "address", NULL, 0, &server);
 }
 
