@@ -78,6 +78,8 @@ struct check_time {
 struct check_time check_time_of(int ms);
 /* Whether some is left, now. */
 bool check_time_is_left(struct check_time *time);
+/* How long the first thread of a process has waited for a CPU, in ns; 0: not known. */
+uint64_t check_waited_ns(pid_t pid);
 
 /* Functions for the bodies of checks. Each ends the process. */
 _Noreturn void check_fails(const char *format, ...) G_GNUC_PRINTF(1, 2);

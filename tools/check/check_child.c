@@ -220,8 +220,7 @@ struct stay {
     gint64 us, looked_us;
 };
 
-/* The time that the kernel let it wait for a CPU; 0: not known. */
-static uint64_t waited_ns(pid_t pid)
+uint64_t check_waited_ns(pid_t pid)
 {
     g_autofree char *path = g_strdup_printf("/proc/%d/schedstat", (int)pid);
     g_autofree char *text = NULL;
@@ -243,7 +242,7 @@ static bool stays_too_long(struct stay *stay, int index, pid_t pid)
     }
     if (now - stay->looked_us < CALL_LOOK_US)
         return false;
-    const uint64_t waited = waited_ns(pid);
+    const uint64_t waited = check_waited_ns(pid);
     const gint64 withheld = stay->waited_ns ? (gint64)(waited - stay->waited_ns) / 1000 : 0;
     stay->us += MAX(MIN(now - stay->looked_us, COUNTS_US) - withheld, 0);
     stay->looked_us = now;
