@@ -51,23 +51,26 @@ static tutti_status leave(struct file_store *file, tutti_status status)
     return status;
 }
 
-static void put_record(struct store_buffer *records, const char *mark, const char *key,
-                       struct store_slice value)
+static const struct store_slice nothing = {"", 0};
+
+/* Adds a record, whose value is `value` and `more`; `mark` is "-" where it deletes the key. */
+static void put_record(struct store_buffer *records, const char *mark, struct store_slice key,
+                       struct store_slice value, struct store_slice more)
 {
-    store_buffer_put_u32(records, (uint32_t)(strlen(mark) + strlen(key)));
+    store_buffer_put_u32(records, (uint32_t)(strlen(mark) + key.size));
     store_buffer_put(records, mark, strlen(mark));
-    store_buffer_put(records, key, strlen(key));
-    store_buffer_put_u32(records, (uint32_t)value.size);
+    store_buffer_put(records, key.data, key.size);
+    store_buffer_put_u32(records, (uint32_t)(value.size + more.size));
     store_buffer_put(records, value.data, value.size);
+    store_buffer_put(records, more.data, more.size);
 }
 
-static void put_number(struct store_buffer *records, const char *mark, const char *key,
-                       int64_t number)
+static void put_number(struct store_buffer *records, struct store_slice key, int64_t number)
 {
     char text[NUMBER_ROOM];
     const int size = snprintf(text, sizeof text, "%" PRId64, number);
 
-    put_record(records, mark, key, (struct store_slice){text, (size_t)size});
+    put_record(records, "", key, (struct store_slice){text, (size_t)size}, nothing);
 }
 
 /* The name of a key in the file. */
@@ -78,13 +81,6 @@ static struct store_slice name(const char *key, char room[KEY_ROOM])
     room[0] = '/';
     memcpy(room + 1, key, size); /* NOLINT: a slice, not a string */
     return (struct store_slice){room, size + 1};
-}
-
-static bool lookup(const struct file_store *file, const char *key, struct store_slice *ret_value)
-{
-    char room[KEY_ROOM];
-
-    return store_map_get(file->log.map, name(key, room), ret_value);
 }
 
 /* A number among the contents; a missing one is 0. */
@@ -106,9 +102,9 @@ static tutti_status read_number(const struct file_store *file, struct store_slic
 static bool all_present(const struct file_store *file, const struct store_call *call)
 {
     size_t count = call->count;
-    struct store_slice value;
+    char room[KEY_ROOM];
 
-    while (count && lookup(file, call->keys[count - 1], &value))
+    while (count && store_map_present(file->log.map, name(call->keys[count - 1], room)))
         count--;
     return count == 0;
 }
@@ -129,85 +125,56 @@ static tutti_status enter_when_present(struct file_store *file, const struct sto
     }
 }
 
-static tutti_status file_add(struct file_store *file, struct store_call *call)
-{
-    struct store_buffer records = {0};
-    char room[KEY_ROOM];
-    int64_t number;
-    tutti_status status = read_number(file, name(call->keys[0], room), &number);
-
-    if (status)
-        return status;
-    call->number = (int64_t)((uint64_t)number + (uint64_t)call->delta); /* wraps, as torch's */
-    put_number(&records, "/", call->keys[0], call->number);
-    return store_file_log_append(&file->log, &records);
-}
-
-static tutti_status file_compare_set(struct file_store *file, const struct store_call *call)
-{
-    struct store_buffer records = {0};
-    struct store_slice old = {NULL, 0};
-    const bool exists = lookup(file, call->keys[0], &old);
-
-    if (!store_slice_equal(old, call->expected))
-        return store_value_copy(exists ? old : call->expected, call->ret_values);
-    put_record(&records, "/", call->keys[0], call->value);
-
-    tutti_status status = store_file_log_append(&file->log, &records);
-
-    return status ? status : store_value_copy(call->value, call->ret_values);
-}
-
-static tutti_status file_append(struct file_store *file, const struct store_call *call)
-{
-    const struct store_slice value = call->value;
-    struct store_buffer records = {0}, joined = {0};
-    struct store_slice old = {NULL, 0};
-
-    (void)lookup(file, call->keys[0], &old);
-    if (value.size > TUTTI_STORE_MAX_VALUE - old.size)
-        return error_set(TUTTI_ERR_STORE, "a value of %zu bytes is more than the limit of %u",
-                         old.size + value.size, TUTTI_STORE_MAX_VALUE);
-    store_buffer_put(&joined, old.data, old.size);
-    store_buffer_put(&joined, value.data, value.size);
-    put_record(&records, "/", call->keys[0], (struct store_slice){joined.data, joined.size});
-    records.failed |= joined.failed;
-    store_buffer_free(&joined);
-    return store_file_log_append(&file->log, &records);
-}
-
 /* Under the lock that the call needs, with contents that are up to date. */
 static tutti_status call_locked(struct file_store *file, struct store_call *call)
 {
-    const char *key = call->count ? call->keys[0] : "";
+    char room[KEY_ROOM];
+    const struct store_slice key = name(call->count ? call->keys[0] : "", room);
     struct store_buffer records = {0};
-    struct store_slice value;
+    struct store_slice old = nothing;
+    const bool exists = store_map_get(file->log.map, key, &old);
+    tutti_status status;
+    int64_t number;
 
     switch (call->opcode) {
     case STORE_SET:
-        put_record(&records, "/", key, call->value);
-        return store_file_log_append(&file->log, &records);
+        put_record(&records, "", key, call->value, nothing);
+        break;
     case STORE_APPEND:
-        return file_append(file, call);
+        if (call->value.size > TUTTI_STORE_MAX_VALUE - old.size)
+            return error_set(TUTTI_ERR_STORE, "a value of %zu bytes is more than the limit of %u",
+                             old.size + call->value.size, TUTTI_STORE_MAX_VALUE);
+        put_record(&records, "", key, old, call->value);
+        break;
     case STORE_ADD:
-        return file_add(file, call);
+        status = read_number(file, key, &number);
+        if (status)
+            return status;
+        call->number = (int64_t)((uint64_t)number + (uint64_t)call->delta); /* wraps, as torch's */
+        put_number(&records, key, call->number);
+        break;
     case STORE_COMPARE_SET:
-        return file_compare_set(file, call);
+        if (!store_slice_equal(old, call->expected))
+            return store_value_copy(exists ? old : call->expected, call->ret_values);
+        put_record(&records, "", key, call->value, nothing);
+        status = store_file_log_append(&file->log, &records);
+        return status ? status : store_value_copy(call->value, call->ret_values);
     case STORE_DELETE_KEY:
-        call->number = lookup(file, key, &value);
-        put_record(&records, "-/", key, store_slice_of(""));
-        return store_file_log_append(&file->log, &records);
+        call->number = exists;
+        put_record(&records, "-", key, nothing, nothing);
+        break;
     case STORE_CHECK:
         call->number = all_present(file, call);
         return TUTTI_OK;
     case STORE_GET:
-        return lookup(file, key, &value) ? store_value_copy(value, call->ret_values) : TUTTI_OK;
+        return exists ? store_value_copy(old, call->ret_values) : TUTTI_OK;
     case STORE_GETNUMKEYS: /* with the two counters, as torch's */
         call->number = (int64_t)store_map_count(file->log.map);
         return TUTTI_OK;
     default: /* STORE_WAIT */
         return TUTTI_OK;
     }
+    return store_file_log_append(&file->log, &records);
 }
 
 static tutti_status file_call(tutti_store *store, struct store_call *call)
@@ -240,7 +207,7 @@ static tutti_status count_in(struct file_store *file, const struct store_time *t
     if (!status)
         status = read_number(file, store_slice_of("refcount/"), &members);
     if (!status) {
-        put_number(&records, "", "refcount/", members + 1);
+        put_number(&records, store_slice_of("refcount/"), members + 1);
         status = store_file_log_append(&file->log, &records);
     }
     return leave(file, status);
@@ -257,8 +224,8 @@ static void count_out(struct file_store *file)
         return;
     if (!read_number(file, store_slice_of("cleanup/"), &left) &&
         !read_number(file, store_slice_of("refcount/"), &members)) {
-        put_number(&records, "", "cleanup/", ++left);
-        put_number(&records, "", "refcount/", --members);
+        put_number(&records, store_slice_of("cleanup/"), ++left);
+        put_number(&records, store_slice_of("refcount/"), --members);
         if (!store_file_log_append(&file->log, &records) && file->world_size > 0 && members == 0 &&
             left >= file->world_size)
             (void)unlink(file->path);
