@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/codec.h"
 #include "base/error.h"
 
 enum { LAST_PAUSE_US = 10 * 1000 /* torch's */, READ_BYTES = 64 << 10 };
@@ -108,55 +109,42 @@ static tutti_status check_first(const struct store_file_log *log, struct store_s
     return TUTTI_OK;
 }
 
-/*
- * Reads one length and the bytes after it, at `*at` of what is there. `*ret_whole` is false when
- * the rest of it has not been read yet.
- */
-static tutti_status take_bytes(const struct store_file_log *log, const struct store_buffer *bytes,
-                               size_t *at, uint32_t limit, struct store_slice *ret_taken,
-                               bool *ret_whole)
+/* Reads one length and the bytes after it; `r->bad`: the rest of it has not been read yet. */
+static tutti_status take_bytes(const struct store_file_log *log, struct reader *r, uint32_t limit,
+                               struct store_slice *ret_taken)
 {
-    *ret_whole = false;
-    if (bytes->size - *at < 4)
-        return TUTTI_OK;
-
-    const uint32_t size = store_load_u32(bytes->data + *at);
+    const uint32_t size = read_u32(r);
 
     if (size > limit)
         return error_set(TUTTI_ERR_STORE,
                          "%s is not a store file: a record after byte %" PRId64
                          " announces %u bytes, at most %u are allowed",
                          log->path, log->read, size, limit);
-    if (bytes->size - *at - 4 < size)
-        return TUTTI_OK;
-    *ret_taken = (struct store_slice){bytes->data + *at + 4, size};
-    *at += 4 + size;
-    *ret_whole = true;
+    *ret_taken = (struct store_slice){read_bytes(r, size), size};
     return TUTTI_OK;
 }
 
 /* Applies the whole records in `bytes`, which begin at `log->read`, and drops them. */
 static tutti_status apply_records(struct store_file_log *log, struct store_buffer *bytes)
 {
+    struct reader r = {.data = bytes->data, .size = bytes->size};
     size_t done = 0;
     tutti_status status = TUTTI_OK;
 
     while (!status) {
         struct store_slice key, value;
-        size_t at = done;
-        bool whole;
 
-        status = take_bytes(log, bytes, &at, TUTTI_STORE_MAX_KEY + 1, &key, &whole);
-        if (!status && whole)
-            status = take_bytes(log, bytes, &at, TUTTI_STORE_MAX_VALUE, &value, &whole);
-        if (status || !whole)
+        status = take_bytes(log, &r, TUTTI_STORE_MAX_KEY + 1, &key);
+        if (!status)
+            status = take_bytes(log, &r, TUTTI_STORE_MAX_VALUE, &value);
+        if (status || r.bad)
             break;
         status = check_first(log, key);
         if (!status)
             status = apply(log, key, value);
         if (!status) {
-            log->read += (int64_t)(at - done);
-            done = at;
+            log->read += (int64_t)(r.at - done);
+            done = r.at;
         }
     }
     store_buffer_consume(bytes, done);
