@@ -178,7 +178,9 @@ static void put_key(struct store_buffer *request, const char *key)
     store_buffer_put(request, key, size);
 }
 
-/* Begins the request of a call, as `opcode`: calls that get values wait for their keys first. */
+/* Begins the request of a call, as `opcode`: calls that get values wait for their keys first. SET and APPEND
+ * are not answered. A ping behind them is, so that the value is there, for every other client, when the call
+ * returns. */
 static void put_request(struct tcp_store *tcp, enum store_opcode opcode,
                         const struct store_call *call)
 {
@@ -198,6 +200,10 @@ static void put_request(struct tcp_store *tcp, enum store_opcode opcode,
         store_buffer_put_bytes(request, call->value);
     if (opcode == STORE_ADD)
         store_buffer_put_u64(request, (uint64_t)call->delta);
+    if (opcode == STORE_SET || opcode == STORE_APPEND) {
+        store_buffer_put_u8(request, STORE_PING);
+        store_buffer_put_u32(request, ++tcp->pings);
+    }
 }
 
 /* Sends the request, which is answered by `bytes` or by `values`. */
@@ -219,32 +225,32 @@ static tutti_status send_request(struct tcp_store *tcp, const struct store_time 
     return send_rest(tcp, time);
 }
 
-/* Sends the request and receives its answer of `size` bytes. */
-static tutti_status exchange(struct tcp_store *tcp, const struct store_time *time, void *ret_answer,
-                             size_t size)
+/* Makes the request of a call, as `opcode`, that a number of so many bytes answers. */
+static tutti_status ask(struct tcp_store *tcp, enum store_opcode opcode,
+                        const struct store_call *call, size_t bytes, uint64_t *ret_answer)
 {
-    tutti_status status = send_request(tcp, time, size, 0);
+    uint8_t answer[8] = {0};
 
-    return status ? status : receive(tcp, ret_answer, size, time);
+    put_request(tcp, opcode, call);
+
+    tutti_status status = send_request(tcp, &call->time, bytes, 0);
+
+    if (!status)
+        status = receive(tcp, answer, bytes, &call->time);
+    *ret_answer = store_load_u64(answer);
+    return status;
 }
 
-/* A request that a number answers. */
-static tutti_status exchange_number(struct tcp_store *tcp, struct store_call *call)
+static tutti_status ask_number(struct tcp_store *tcp, struct store_call *call)
 {
-    uint8_t bytes[8];
-
-    put_request(tcp, call->opcode, call);
-
-    tutti_status status = exchange(tcp, &call->time, bytes, sizeof bytes);
+    uint64_t number;
+    tutti_status status = ask(tcp, call->opcode, call, sizeof number, &number);
 
     if (status == TUTTI_ERR_STORE && call->opcode == STORE_ADD)
         /* the one answer that a server has for it */
         return error_prefix("adding to \"/%.*s\" (is its value a number?)",
                             TEXT_CUT(call->keys[0], 100));
-    if (!status)
-        call->number = (int64_t)store_load_u64(bytes);
-    if (call->opcode == STORE_DELETE_KEY)
-        call->number = call->number > 0;
+    call->number = call->opcode == STORE_DELETE_KEY ? (int64_t)number > 0 : (int64_t)number;
     return status;
 }
 
@@ -281,11 +287,8 @@ static tutti_status give_up(struct tcp_store *tcp, const struct store_call *call
 
 static tutti_status wait_for_keys(struct tcp_store *tcp, const struct store_call *call)
 {
-    uint8_t answer;
-
-    put_request(tcp, STORE_WAIT, call);
-
-    tutti_status status = exchange(tcp, &call->time, &answer, 1);
+    uint64_t answer;
+    tutti_status status = ask(tcp, STORE_WAIT, call, 1, &answer);
 
     if (status)
         return status == TUTTI_ERR_TIMEOUT ? give_up(tcp, call) : status;
@@ -294,27 +297,18 @@ static tutti_status wait_for_keys(struct tcp_store *tcp, const struct store_call
                : lose(tcp, "it broke the protocol: an unknown answer to WAIT");
 }
 
-/* SET and APPEND are not answered. A ping behind them is, so that the value is there, for every
- * other client, when the call returns. */
 static tutti_status write_value(struct tcp_store *tcp, const struct store_call *call)
 {
-    const uint32_t nonce = ++tcp->pings;
-    uint8_t answer[4];
+    uint64_t answer;
+    tutti_status status = ask(tcp, call->opcode, call, sizeof tcp->pings, &answer);
 
-    put_request(tcp, call->opcode, call);
-    store_buffer_put_u8(&tcp->request, STORE_PING);
-    store_buffer_put_u32(&tcp->request, nonce);
-
-    tutti_status status = exchange(tcp, &call->time, answer, sizeof answer);
-
-    return !status && store_load_u32(answer) != nonce
+    return !status && answer != tcp->pings
                ? lose(tcp, "it broke the protocol: a wrong answer to PING")
                : status;
 }
 
 /* Sends the request and receives its answer of `count` values. */
-static tutti_status exchange_values(struct tcp_store *tcp, const struct store_call *call,
-                                    size_t count)
+static tutti_status ask_values(struct tcp_store *tcp, const struct store_call *call, size_t count)
 {
     size_t received = 0;
 
@@ -333,11 +327,8 @@ static tutti_status exchange_values(struct tcp_store *tcp, const struct store_ca
 
 static tutti_status check(struct tcp_store *tcp, struct store_call *call)
 {
-    uint8_t answer;
-
-    put_request(tcp, call->opcode, call);
-
-    tutti_status status = exchange(tcp, &call->time, &answer, 1);
+    uint64_t answer;
+    tutti_status status = ask(tcp, STORE_CHECK, call, 1, &answer);
 
     if (!status && answer != STORE_REPLY_PRESENT && answer != STORE_REPLY_MISSING)
         status = lose(tcp, "it broke the protocol: an unknown answer to CHECK");
@@ -358,13 +349,13 @@ static tutti_status call_in_turn(struct tcp_store *tcp, struct store_call *call)
     case STORE_GET:
     case STORE_MULTI_GET:
         status = wait_for_keys(tcp, call);
-        return status ? status : exchange_values(tcp, call, call->count);
+        return status ? status : ask_values(tcp, call, call->count);
     case STORE_COMPARE_SET:
-        return exchange_values(tcp, call, 1);
+        return ask_values(tcp, call, 1);
     case STORE_CHECK:
         return check(tcp, call);
     default: /* STORE_ADD, STORE_DELETE_KEY, STORE_GETNUMKEYS */
-        return exchange_number(tcp, call);
+        return ask_number(tcp, call);
     }
 }
 
