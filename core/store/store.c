@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -38,6 +39,20 @@ tutti_status store_time_start(int64_t timeout_ms, struct store_time *ret_time)
         timeout_ms = DEFAULT_TIMEOUT_MS;
     *ret_time = (struct store_time){timeout_ms, clock_deadline_ms(timeout_ms)};
     return TUTTI_OK;
+}
+
+bool store_pause(int *pause_us, int last_us, const struct store_time *time)
+{
+    const int64_t left_ns = time->deadline_ns - clock_now_ns();
+    int64_t pause_ns = (int64_t)*pause_us * 1000;
+
+    if (left_ns <= 0)
+        return false;
+    if (pause_ns > left_ns)
+        pause_ns = left_ns;
+    nanosleep(&(struct timespec){.tv_nsec = (long)pause_ns}, NULL);
+    *pause_us = *pause_us * 2 < last_us ? *pause_us * 2 : last_us;
+    return true;
 }
 
 tutti_status store_value_allocate(size_t size, tutti_store_value *ret_value)

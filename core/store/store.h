@@ -84,6 +84,9 @@ tutti_status store_server_lost(const char *server);
 bool store_is_gone(tutti_store *store, int64_t ms);
 /* Checks a public time-out and starts its clock; 0 is 300 s. */
 tutti_status store_time_start(int64_t timeout_ms, struct store_time *ret_time);
+/* Sleeps a little, and sets `*pause_us` for a longer pause the next time, at most `last_us`; false: the deadline
+ * has passed. */
+bool store_pause(int *pause_us, int last_us, const struct store_time *time);
 /* Copies bytes into a value of the user's. */
 tutti_status store_value_copy(struct store_slice bytes, tutti_store_value *ret_value);
 /* Room for `size` bytes and the NUL behind them. */

@@ -120,7 +120,7 @@ static tutti_status enter_when_present(struct file_store *file, const struct sto
         if (status || all_present(file, call))
             return status;
         leave(file, TUTTI_OK);
-        if (!store_file_pause(&pause_us, call->time.deadline_ns))
+        if (!store_pause(&pause_us, STORE_FILE_LAST_PAUSE_US, &call->time))
             return store_keys_missing(call, "the store file %s", file->path);
     }
 }

@@ -7,28 +7,12 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/codec.h"
 #include "base/error.h"
 
-enum { LAST_PAUSE_US = 10 * 1000 /* torch's */, READ_BYTES = 64 << 10 };
-
-bool store_file_pause(int *pause_us, int64_t deadline_ns)
-{
-    const int64_t left_ns = deadline_ns - clock_now_ns();
-    int64_t pause_ns = (int64_t)*pause_us * 1000;
-
-    if (left_ns <= 0)
-        return false;
-    if (pause_ns > left_ns)
-        pause_ns = left_ns;
-    nanosleep(&(struct timespec){.tv_nsec = (long)pause_ns}, NULL);
-    *pause_us = *pause_us * 2 < LAST_PAUSE_US ? *pause_us * 2 : LAST_PAUSE_US;
-    return true;
-}
+enum { READ_BYTES = 64 << 10 };
 
 static tutti_status check_identity(struct store_file_log *log)
 {
@@ -77,7 +61,7 @@ static tutti_status lock_file(struct store_file_log *log, int operation,
         if (errno != EWOULDBLOCK && errno != EINTR)
             return error_set_errno(TUTTI_ERR_STORE, errno, "cannot lock the store file %s",
                                    log->path);
-        if (!store_file_pause(&pause_us, time->deadline_ns))
+        if (!store_pause(&pause_us, STORE_FILE_LAST_PAUSE_US, time))
             return error_set(TUTTI_ERR_TIMEOUT,
                              "the store file %s was locked by another process for %" PRId64 " ms",
                              log->path, time->ms);

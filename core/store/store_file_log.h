@@ -30,7 +30,7 @@ struct store_file_log {
     ino_t inode;
 };
 
-enum { STORE_FILE_FIRST_PAUSE_US = 200 };
+enum { STORE_FILE_FIRST_PAUSE_US = 200, STORE_FILE_LAST_PAUSE_US = 10 * 1000 /* torch's */ };
 
 /* Opens, locks (LOCK_SH or LOCK_EX) and reads to the end. Creates the file the first time. */
 tutti_status store_file_log_enter(struct store_file_log *log, int operation,
@@ -38,6 +38,3 @@ tutti_status store_file_log_enter(struct store_file_log *log, int operation,
 void store_file_log_leave(struct store_file_log *log);
 /* Appends records behind the last whole one, all or none, and applies them. Frees them. */
 tutti_status store_file_log_append(struct store_file_log *log, struct store_buffer *records);
-
-/* Sleeps a little, longer each time; false: the deadline has passed. */
-bool store_file_pause(int *pause_us, int64_t deadline_ns);

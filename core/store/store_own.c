@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -16,7 +15,7 @@
 #include "base/text.h"
 #include "store/store.h"
 
-enum { FIRST_PAUSE_MS = 1, LAST_PAUSE_MS = 50 };
+enum { FIRST_PAUSE_US = 1000, LAST_PAUSE_US = 50 * 1000 };
 
 struct own_store {
     tutti_store base;
@@ -150,20 +149,10 @@ static tutti_status look(struct own_store *own, struct store_call *call)
     return status == TUTTI_ERR_NOT_READY ? TUTTI_OK : status;
 }
 
-static void pause_before_look(int *pause_ms, const struct store_time *time)
-{
-    const int64_t left = left_ms(time);
-    const int64_t ms = left < *pause_ms ? left : *pause_ms;
-    const struct timespec pause = {.tv_nsec = (ms > 0 ? ms : 1) * CLOCK_NS_PER_MS};
-
-    nanosleep(&pause, NULL);
-    *pause_ms = *pause_ms * 2 < LAST_PAUSE_MS ? *pause_ms * 2 : LAST_PAUSE_MS;
-}
-
 /* A wait, or a get of a key that is waited for. */
 static tutti_status call_until_there(struct own_store *own, struct store_call *call)
 {
-    int pause_ms = FIRST_PAUSE_MS;
+    int pause_us = FIRST_PAUSE_US;
 
     for (;;) {
         tutti_status status = call->opcode == STORE_GET ? call_once(own, call) : look(own, call);
@@ -172,9 +161,8 @@ static tutti_status call_until_there(struct own_store *own, struct store_call *c
 
         if (!missing)
             return status;
-        if (clock_now_ns() >= call->time.deadline_ns)
+        if (!store_pause(&pause_us, LAST_PAUSE_US, &call->time))
             return store_keys_missing(call, "the program's own store");
-        pause_before_look(&pause_ms, &call->time);
     }
 }
 
