@@ -29,18 +29,6 @@ static void mark_cut(char *text, size_t capacity, int wanted)
         memcpy(text + text_cut(text, capacity - sizeof dots), dots, sizeof dots);
 }
 
-static void reset(tutti_status status, int system_errno)
-{
-    last.info = (tutti_error_info){.struct_size = sizeof(tutti_error_info),
-                                   .status = status,
-                                   .system_errno = system_errno,
-                                   .rank = -1,
-                                   .peer = -1,
-                                   .operation = ""};
-    last.named = false;
-    last.number = atomic_fetch_add_explicit(&error_numbers, 1, memory_order_relaxed) + 1;
-}
-
 bool error_since(uint64_t number)
 {
     return last.number > number;
@@ -85,7 +73,13 @@ tutti_status error_set_in(const char *function, tutti_status status, const char 
     va_end(args);
     mark_cut(text, sizeof text, wanted);
     text_make_printable(text);
-    reset(status, 0);
+    last.info = (tutti_error_info){.struct_size = sizeof(tutti_error_info),
+                                   .status = status,
+                                   .rank = -1,
+                                   .peer = -1,
+                                   .operation = ""};
+    last.named = false;
+    last.number = atomic_fetch_add_explicit(&error_numbers, 1, memory_order_relaxed) + 1;
     memcpy(last.message, text, sizeof text);
     error_name(function);
     return status;
@@ -100,11 +94,8 @@ tutti_status error_set_errno(tutti_status status, int system_errno, const char *
     int wanted = vsnprintf(text, sizeof text, format, args);
     va_end(args);
     mark_cut(text, sizeof text, wanted);
-    reset(status, system_errno);
-    const char *system_words = strerror_r(system_errno, words, sizeof words);
-    wanted = snprintf(last.message, sizeof last.message, "%s: %s", text, system_words);
-    mark_cut(last.message, sizeof last.message, wanted);
-    text_make_printable(last.message);
+    error_set_in("", status, "%s: %s", text, strerror_r(system_errno, words, sizeof words));
+    last.info.system_errno = system_errno;
     return status;
 }
 
