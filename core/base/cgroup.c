@@ -12,6 +12,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/text.h"
+
 enum { TEXT_MAX = 4096 };
 
 /* No limit in version 1 is the largest multiple of a page. */
@@ -33,19 +35,6 @@ static bool read_text(const char *path, char *text)
     return true;
 }
 
-/* Whether `name` is one of a list's words between commas; the empty name is the empty list. */
-static bool list_has(const char *list, const char *name)
-{
-    size_t length = strlen(name);
-
-    if (!length)
-        return !*list;
-    for (; list; list = strchr(list, ','), list = list ? list + 1 : NULL)
-        if (strncmp(list, name, length) == 0 && (list[length] == ',' || !list[length]))
-            return true;
-    return false;
-}
-
 /* Our group's path in the hierarchy of `controller` ("": version 2). */
 static bool find_group(const char *controller, char *ret_path)
 {
@@ -58,7 +47,7 @@ static bool find_group(const char *controller, char *ret_path)
 
         const char *controllers = strsep(&line, ":");
 
-        if (line && list_has(controllers, controller)) {
+        if (line && (*controller ? text_list_has(controllers, controller) : !*controllers)) {
             snprintf(ret_path, TEXT_MAX, "%s", line);
             return true;
         }

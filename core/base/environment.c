@@ -279,20 +279,6 @@ tutti_status environment_check(const char *plugin)
 
 /* ---- values that nothing uses ---- */
 
-/* Whether a list with commas, and spaces behind them, names it. */
-static bool has_name(const char *list, const char *name)
-{
-    while (*list) {
-        const size_t n = strcspn(list, ",");
-
-        if (text_is(list, n, name))
-            return true;
-        list += n;
-        list += strspn(list, ", ");
-    }
-    return false;
-}
-
 struct environment_wrappers environment_wrappers(const char *option)
 {
     const char *variable = secure_getenv("TUTTI_WRAP");
@@ -312,10 +298,10 @@ void environment_idle(const struct environment_variable *row, const char *value,
     *ret_message = 0;
     if (!*value || refused)
         return;
-    if (row->idle && !has_name(wrappers->names, row->plugin))
+    if (row->idle && !text_list_has(wrappers->names, row->plugin))
         snprintf(ret_message, size, "%s is set, but %s does not name %s: %s", row->name,
                  wrappers->source, row->plugin, row->idle);
-    if (!strcmp(row->name, "TUTTI_BOOTSTRAP") && !has_name(plugins, value))
+    if (!strcmp(row->name, "TUTTI_BOOTSTRAP") && !text_list_has(plugins, value))
         snprintf(ret_message, size, "%s=%.*s: there is no plugin of this name; known: %.*s",
                  row->name, TEXT_CUT(value, 64), TEXT_CUT(plugins, 200));
 }

@@ -73,6 +73,19 @@ void text_make_printable(char *text)
     }
 }
 
+bool text_list_has(const char *list, const char *word)
+{
+    while (*list) {
+        const size_t length = strcspn(list, ",");
+
+        if (text_is(list, length, word))
+            return true;
+        list += length;
+        list += strspn(list, ", ");
+    }
+    return false;
+}
+
 bool text_number(const char *text, int64_t min, int64_t max, int64_t *ret_number)
 {
     const bool negative = *text == '-';

@@ -28,6 +28,8 @@ static inline bool text_is(const char *text, size_t length, const char *word)
 {
     return strlen(word) == length && !memcmp(text, word, length);
 }
+/* Whether a list with commas, and spaces behind them, has the word. */
+bool text_list_has(const char *list, const char *word);
 /* A decimal number that is all of the text, from min to max: '-' at most, then digits; no blanks, no '+'. */
 bool text_number(const char *text, int64_t min, int64_t max, int64_t *ret_number);
 

@@ -46,13 +46,9 @@ struct listing {
 static void add_word(char *words, const char *word)
 {
     struct text text = text_after(words, ALGORITHM_WORDS_MAX);
-    const size_t length = strlen(word);
-    const char *found = strstr(words, word);
 
-    for (; found; found = strstr(found + 1, word))
-        if ((found == words || found[-1] == ' ') && (!found[length] || found[length] == ','))
-            return;
-    text_add(&text, "%s%s", text.used ? ", " : "", word);
+    if (!text_list_has(words, word))
+        text_add(&text, "%s%s", text.used ? ", " : "", word);
 }
 
 /* Whether an engine does it, and without carrying what it leaves to the core. */
