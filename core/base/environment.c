@@ -17,8 +17,6 @@
 #define PREFIX "TUTTI_"
 #define BETWEEN " | "
 
-enum { NAME_MAX_BYTES = 31 };
-
 /* ---- rows ---- */
 
 #define OWN(NAME, values, standard, agreement, meaning)                                            \
@@ -157,21 +155,6 @@ static bool find_choice(const struct environment_variable *row, const char *valu
     return false;
 }
 
-/* A plugin's name: a lower-case letter, then letters, digits, '_' and '-', 31 at most. */
-static bool is_name(const char *text)
-{
-    const size_t length = strlen(text);
-
-    for (size_t i = 0; i < length; i++) {
-        const bool letter = text[i] >= 'a' && text[i] <= 'z';
-        const bool other = (text[i] >= '0' && text[i] <= '9') || text[i] == '_' || text[i] == '-';
-
-        if (!letter && (!i || !other))
-            return false;
-    }
-    return length && length <= NAME_MAX_BYTES;
-}
-
 static bool are_words(const char *text)
 {
     return strlen(text) <= ENVIRONMENT_VALUE_MAX && text_is_printable(text);
@@ -187,7 +170,7 @@ static const char *kind_problem(const char *values, const char *value)
                    ? NULL
                    : "use a number of seconds, 0 to 1000000";
     if (!strcmp(values, "<name>"))
-        return is_name(value) ? NULL : "use the name of a plugin, such as mpi";
+        return text_is_name(value) ? NULL : "use the name of a plugin, such as mpi";
     if (!strcmp(values, "<words>"))
         return are_words(value) ? NULL : "use UTF-8 without control characters, 125 bytes at most";
     return NULL;

@@ -73,6 +73,14 @@ void text_make_printable(char *text)
     }
 }
 
+bool text_is_name(const char *text)
+{
+    const size_t length = strlen(text);
+
+    return *text >= 'a' && *text <= 'z' && length <= TEXT_NAME_MAX &&
+           strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_-") == length;
+}
+
 bool text_list_has(const char *list, const char *word)
 {
     while (*list) {

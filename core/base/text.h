@@ -28,6 +28,9 @@ static inline bool text_is(const char *text, size_t length, const char *word)
 {
     return strlen(word) == length && !memcmp(text, word, length);
 }
+/* Whether it may be a plugin's name: a lower-case letter, then letters, digits, '_' and '-'. */
+enum { TEXT_NAME_MAX = 31 };
+bool text_is_name(const char *text);
 /* Whether a list with commas, and spaces behind them, has the word. */
 bool text_list_has(const char *list, const char *word);
 /* A decimal number that is all of the text, from min to max: '-' at most, then digits; no blanks, no '+'. */

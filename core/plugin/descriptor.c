@@ -17,10 +17,7 @@ enum {
 
 bool descriptor_name_is_valid(const char *name)
 {
-    const size_t n = strlen(name);
-
-    return n > 0 && n <= PLUGIN_NAME_MAX && name[0] >= 'a' && name[0] <= 'z' &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-") == n && strcmp(name, "auto");
+    return text_is_name(name) && strcmp(name, "auto");
 }
 
 tutti_status descriptor_check_major(uint32_t major)

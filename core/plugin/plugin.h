@@ -17,7 +17,9 @@
 #include <tutti/plugin_engine.h>
 #include <tutti/status.h>
 
-enum { PLUGIN_NAME_MAX = 31 }; /* bytes; a lower-case letter, then letters, digits, '_' and '-' */
+#include "base/text.h"
+
+enum { PLUGIN_NAME_MAX = TEXT_NAME_MAX }; /* bytes */
 
 /*
  * The plugin of backend `name`. INVALID_ARGUMENT: no such backend (with what to do where
