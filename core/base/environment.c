@@ -298,39 +298,35 @@ bool environment_is_reproducible(void)
     return value && !strcmp(value, "1");
 }
 
+static void add_setting(struct text *settings, const struct environment_variable *row)
+{
+    char word[DISTANCE_WORD_MAX + 1];
+    const char *value = getenv(row->name);
+
+    if (value && !strchr(row->values, '<'))
+        value = find_choice(row, value, word) ? word : NULL;
+    if (!value || !*value || !text_is_printable(value))
+        value = row->standard;
+    text_add(settings, "%s=%.*s\n", row->name, TEXT_CUT(value, ENVIRONMENT_VALUE_MAX));
+}
+
 void environment_settings(char ret_settings[ENVIRONMENT_SETTINGS_MAX])
 {
     struct text settings = text_in(ret_settings, ENVIRONMENT_SETTINGS_MAX);
 
     for (size_t i = 0; i < own_count; i++) {
         const struct environment_variable *row = environment_row(i);
-        char word[DISTANCE_WORD_MAX + 1];
-        const char *value = getenv(row->name);
 
-        if (row->agreement != ENV_COMPARED || strchr(row->values, '<'))
-            continue;
-        if (!value || !find_choice(row, value, word))
-            snprintf(word, sizeof word, "%s", row->standard);
-        text_add(&settings, "%s=%s\n", row->name, word);
+        if (row->agreement == ENV_COMPARED && !strchr(row->values, '<'))
+            add_setting(&settings, row);
     }
 }
 
 void environment_settings_of(const char *plugin, struct text *settings)
 {
-    for (struct learned *at = atomic_load(&learned_rows); at; at = atomic_load(&at->next)) {
-        const struct environment_variable *row = &at->row;
-        char word[DISTANCE_WORD_MAX + 1];
-        const char *value = getenv(row->name);
-        const bool is_choice = !strchr(row->values, '<');
-
-        if (strcmp(row->plugin, plugin) != 0 || row->agreement != ENV_COMPARED)
-            continue;
-        if (!value || !*value || !text_is_printable(value))
-            value = row->standard;
-        else if (is_choice && find_choice(row, value, word))
-            value = word;
-        text_add(settings, "%s=%.*s\n", row->name, TEXT_CUT(value, ENVIRONMENT_VALUE_MAX));
-    }
+    for (struct learned *at = atomic_load(&learned_rows); at; at = atomic_load(&at->next))
+        if (!strcmp(at->row.plugin, plugin) && at->row.agreement == ENV_COMPARED)
+            add_setting(settings, &at->row);
 }
 
 /* ---- names ---- */
