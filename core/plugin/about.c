@@ -12,12 +12,6 @@
 #define NS UINT64_C(1000) /* picoseconds */
 #define US (1000 * NS)
 
-enum { OPTIONS_MAX = 64, VARIABLE_MAX = 64 };
-
-/* So that the model's sums stay in range. */
-static const uint64_t message_max = UINT64_C(1000) * 1000 * US; /* 1000 s */
-static const uint64_t byte_max = 1000 * US;                     /* 1 ms */
-
 /* Measured on two cores that share a cache: plugins/shm, and plugins/tcp over loopback. */
 static const tutti_cost of_memory = {sizeof(tutti_cost), 0, 300 * NS, 200 * NS, 83};
 static const tutti_cost of_network = {sizeof(tutti_cost), 0, 6 * US, 1500 * NS, 227};
@@ -75,58 +69,4 @@ void plugin_settings(const tutti_plugin *plugin, struct text *settings)
         text_add(settings, "the cost of %s=%llu, %llu, %llu ps\n", plugin->name,
                  (unsigned long long)cost->message_ps, (unsigned long long)cost->further_ps,
                  (unsigned long long)cost->byte_ps);
-}
-
-/* ---- what a descriptor may say ---- */
-
-static tutti_status check_options(const tutti_plugin *plugin)
-{
-    const tutti_plugin_option *option = TUTTI_HAS(plugin, options) ? plugin->options : NULL;
-
-    for (unsigned i = 0; option && option[i].variable; i++) {
-        const tutti_plugin_option *o = &option[i];
-
-        if (i == OPTIONS_MAX)
-            return error_set(TUTTI_ERR_PLUGIN, "the descriptor says more than %d options",
-                             OPTIONS_MAX);
-        if (strlen(o->variable) >= VARIABLE_MAX ||
-            !environment_is_option_of(plugin->name, strlen(plugin->name), o->variable))
-            return error_set(
-                TUTTI_ERR_PLUGIN,
-                "option \"%.64s\" is not the plugin's: call it TUTTI_ and the plugin's "
-                "name in capitals, or that, '_' and more",
-                o->variable);
-        if (!o->values || !*o->values || !o->standard || !o->meaning || !*o->meaning ||
-            !text_is_printable(o->values) || !text_is_printable(o->standard) ||
-            !text_is_printable(o->meaning) || (o->idle && !text_is_printable(o->idle)))
-            return error_set(TUTTI_ERR_PLUGIN,
-                             "option %s lacks its values, default or meaning, or one of them has "
-                             "control characters or invalid UTF-8",
-                             o->variable);
-    }
-    return TUTTI_OK;
-}
-
-static tutti_status check_cost(const tutti_plugin *plugin)
-{
-    const tutti_cost *cost = TUTTI_HAS(plugin, cost) ? plugin->cost : &of_network;
-
-    if (cost->struct_size < sizeof of_network)
-        return error_set(TUTTI_ERR_PLUGIN, "the descriptor's cost has %u bytes of %zu",
-                         cost->struct_size, sizeof of_network);
-    if (cost->message_ps > message_max || cost->further_ps > message_max ||
-        cost->byte_ps > byte_max)
-        return error_set(TUTTI_ERR_PLUGIN,
-                         "the descriptor's cost says %llu, %llu and %llu ps; at most 1000 s for a "
-                         "message and 1 ms for a byte are possible",
-                         (unsigned long long)cost->message_ps, (unsigned long long)cost->further_ps,
-                         (unsigned long long)cost->byte_ps);
-    return TUTTI_OK;
-}
-
-tutti_status plugin_check_about(const tutti_plugin *plugin)
-{
-    tutti_status status = check_options(plugin);
-
-    return status ? status : check_cost(plugin);
 }

@@ -27,6 +27,3 @@ bool plugin_launcher(size_t i, struct plugin_launcher *ret_launcher);
 /* The settings of a plugin in use that must be the same on all members: options, and a cost other
  * than the default, each "NAME=VALUE\n". None for tutti's own plugins. */
 void plugin_settings(const tutti_plugin *plugin, struct text *settings);
-
-/* PLUGIN with a message where a descriptor says what cannot be. */
-tutti_status plugin_check_about(const tutti_plugin *plugin);

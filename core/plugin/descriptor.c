@@ -4,16 +4,22 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "plugin/about.h"
 #include "plugin/plugin.h"
 
 enum {
     PROVIDERS_MAX = 64, /* of one plugin; more is rubbish */
     LANES_MAX = 65536,
-    THREADS_LAST = TUTTI_THREADS_MAIN_ONLY
+    THREADS_LAST = TUTTI_THREADS_MAIN_ONLY,
+    OPTIONS_MAX = 64,
+    VARIABLE_MAX = 64
 };
+
+/* So that the model's sums stay in range. */
+static const uint64_t message_max = UINT64_C(1000) * 1000 * 1000 * 1000; /* picoseconds: 1 s */
+static const uint64_t byte_max = UINT64_C(1000) * 1000 * 1000;           /* 1 ms */
 
 bool descriptor_name_is_valid(const char *name)
 {
@@ -133,6 +139,53 @@ static tutti_status check_provider(const tutti_provider *provider, unsigned inde
     return TUTTI_OK;
 }
 
+static tutti_status check_options(const tutti_plugin *plugin)
+{
+    const tutti_plugin_option *option = TUTTI_HAS(plugin, options) ? plugin->options : NULL;
+
+    for (unsigned i = 0; option && option[i].variable; i++) {
+        const tutti_plugin_option *o = &option[i];
+
+        if (i == OPTIONS_MAX)
+            return error_set(TUTTI_ERR_PLUGIN, "the descriptor says more than %d options",
+                             OPTIONS_MAX);
+        if (strlen(o->variable) >= VARIABLE_MAX ||
+            !environment_is_option_of(plugin->name, strlen(plugin->name), o->variable))
+            return error_set(
+                TUTTI_ERR_PLUGIN,
+                "option \"%.64s\" is not the plugin's: call it TUTTI_ and the plugin's "
+                "name in capitals, or that, '_' and more",
+                o->variable);
+        if (!o->values || !*o->values || !o->standard || !o->meaning || !*o->meaning ||
+            !text_is_printable(o->values) || !text_is_printable(o->standard) ||
+            !text_is_printable(o->meaning) || (o->idle && !text_is_printable(o->idle)))
+            return error_set(TUTTI_ERR_PLUGIN,
+                             "option %s lacks its values, default or meaning, or one of them has "
+                             "control characters or invalid UTF-8",
+                             o->variable);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status check_cost(const tutti_plugin *plugin)
+{
+    const tutti_cost *cost = TUTTI_HAS(plugin, cost) ? plugin->cost : NULL;
+
+    if (!cost)
+        return TUTTI_OK;
+    if (cost->struct_size < sizeof *cost)
+        return error_set(TUTTI_ERR_PLUGIN, "the descriptor's cost has %u bytes of %zu",
+                         cost->struct_size, sizeof *cost);
+    if (cost->message_ps > message_max || cost->further_ps > message_max ||
+        cost->byte_ps > byte_max)
+        return error_set(TUTTI_ERR_PLUGIN,
+                         "the descriptor's cost says %llu, %llu and %llu ps; at most 1000 s for a "
+                         "message and 1 ms for a byte are possible",
+                         (unsigned long long)cost->message_ps, (unsigned long long)cost->further_ps,
+                         (unsigned long long)cost->byte_ps);
+    return TUTTI_OK;
+}
+
 tutti_status descriptor_check(const tutti_plugin *plugin, const char *name)
 {
     if (plugin->magic != TUTTI_PLUGIN_MAGIC)
@@ -164,5 +217,7 @@ tutti_status descriptor_check(const tutti_plugin *plugin, const char *name)
                          plugin->provider_count, PROVIDERS_MAX);
     for (unsigned i = 0; !status && i < plugin->provider_count; i++)
         status = check_provider(plugin->providers[i], i);
-    return status ? status : plugin_check_about(plugin);
+    if (!status)
+        status = check_options(plugin);
+    return status ? status : check_cost(plugin);
 }
