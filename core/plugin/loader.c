@@ -25,7 +25,6 @@
 #include "plugin/descriptor.h"
 #include "plugin/known.h"
 #include "plugin/loaded.h"
-#include "plugin/names.h"
 #include "plugin/note.h"
 #include "plugin/search.h"
 #include "plugin/trust.h"
@@ -201,7 +200,7 @@ static tutti_status find(const char *what, const char *name, const tutti_plugin 
         if (!lstat(path.at[0], &st))
             return open_file(what, path.at[0], name, ret_plugin);
     }
-    return names_not_found(what, name, &directories);
+    return search_not_found(what, name, &directories);
 }
 
 tutti_status plugin_find(const char *name, const tutti_plugin **ret_plugin)
@@ -210,7 +209,7 @@ tutti_status plugin_find(const char *name, const tutti_plugin **ret_plugin)
     tutti_status status = find("backend", name, &plugin);
 
     if (!status)
-        status = names_check_backend(plugin, name);
+        status = search_check_backend(plugin, name);
     if (!status)
         *ret_plugin = plugin;
     return status;

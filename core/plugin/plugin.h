@@ -68,7 +68,7 @@ void plugins_group_ended_well(void);
  * whether every group that was begun has ended well. */
 void plugins_leave(void);
 
-/* ---- names.c ---- */
+/* ---- search.c ---- */
 
 /* The names of the plugins that are there, sorted, "shm, tcp"; cut at `size`. "none" when none. */
 void plugin_known_names(char *ret_names, size_t size);
