@@ -61,16 +61,3 @@ void strings_sort(struct strings *list, size_t first)
     if (first < list->count)
         qsort(list->at + first, list->count - first, sizeof *list->at, by_bytes);
 }
-
-void strings_unique(struct strings *list)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < list->count; i++) {
-        if (kept && !strcmp(list->at[kept - 1], list->at[i]))
-            free(list->at[i]);
-        else
-            list->at[kept++] = list->at[i];
-    }
-    list->count = kept;
-}

@@ -25,5 +25,3 @@ void strings_add(struct strings *list, const char *format, ...)
 bool strings_have(const struct strings *list, const char *string);
 /* Sorts those from `first` on by their bytes. */
 void strings_sort(struct strings *list, size_t first);
-/* Of equal neighbours one stays. */
-void strings_unique(struct strings *list);

@@ -131,16 +131,16 @@ static void known_names(enum kinds kind, const struct strings *directories, stru
 
     search_files(directories, &files);
     for (size_t i = 0; i < files.count; i++)
-        if (search_name_of(files.at[i], name) &&
+        if (search_name_of(files.at[i], name) && !strings_have(names, name) &&
             (!kind || kind_of(plugin_usually_provides(name)) == kind))
             strings_add(names, "%s", name);
     for (const struct loaded *entry = loaded_first(); entry; entry = entry->next) {
         plugin_provides(entry->plugin, provides);
-        if (!*entry->path && (!kind || kind_of(provides) == kind))
+        if (!*entry->path && !strings_have(names, entry->plugin->name) &&
+            (!kind || kind_of(provides) == kind))
             strings_add(names, "%s", entry->plugin->name);
     }
     strings_sort(names, 0);
-    strings_unique(names);
     names->failed = names->failed || files.failed;
 }
 
