@@ -32,27 +32,20 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct loaded *loaded_plugins;
 
-/* Finds a plugin: with path "" the registered one of that name, else the one loaded from that
- * file. */
-static const tutti_plugin *find_loaded_locked(const char *path, const char *name)
-{
-    for (const struct loaded *entry = loaded_plugins; entry; entry = entry->next) {
-        if (!strcmp(entry->path, path) && (*path || !strcmp(entry->plugin->name, name)))
-            return entry->plugin;
-    }
-    return NULL;
-}
-
-static const tutti_plugin *find_loaded(const char *path, const char *name)
-{
-    LOCK_SCOPE(&lock);
-    return find_loaded_locked(path, name);
-}
-
 struct loaded *loaded_first(void)
 {
     LOCK_SCOPE(&lock);
     return loaded_plugins;
+}
+
+/* Finds a plugin from `entry` on: with path "" the registered one of that name, else the one loaded from that
+ * file. */
+static const tutti_plugin *find_loaded(const struct loaded *entry, const char *path,
+                                       const char *name)
+{
+    while (entry && (strcmp(entry->path, path) || (!*path && strcmp(entry->plugin->name, name))))
+        entry = entry->next;
+    return entry ? entry->plugin : NULL;
 }
 
 /* Keeps `plugin` unless one is there already; returns the one that is kept, NULL: no memory. */
@@ -68,7 +61,7 @@ static const tutti_plugin *keep(const tutti_plugin *plugin, const char *path)
     memcpy(entry->path, path, bytes);
 
     LOCK_SCOPE(&lock);
-    const tutti_plugin *kept = find_loaded_locked(path, plugin->name);
+    const tutti_plugin *kept = find_loaded(loaded_plugins, path, plugin->name);
     if (kept)
         return kept;
     if (TUTTI_HAS(plugin, options) && environment_learn(plugin->name, plugin->options))
@@ -141,7 +134,7 @@ tutti_status loaded_inspect(const char *path, const char *name, struct inspectio
     if (status)
         return status;
 
-    const tutti_plugin *plugin = find_loaded(inspection->real, name);
+    const tutti_plugin *plugin = find_loaded(loaded_first(), inspection->real, name);
     if (plugin)
         status = descriptor_check(plugin, name); /* a link to it may be called otherwise */
     else
@@ -179,7 +172,7 @@ tutti_status plugin_open(const char *path, const tutti_plugin **ret_plugin)
 
 static tutti_status find(const char *what, const char *name, const tutti_plugin **ret_plugin)
 {
-    const tutti_plugin *registered = find_loaded("", name);
+    const tutti_plugin *registered = find_loaded(loaded_first(), "", name);
 
     if (registered) {
         *ret_plugin = registered;
