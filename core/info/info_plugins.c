@@ -76,22 +76,25 @@ static void report_file(tutti_plugin_info_fn fn, void *user, const char *path, c
                                .abi_minor = inspection.minor});
 }
 
-/* Names that are taken, and by what, in the order in which they were. */
-struct taken {
-    struct strings names, places;
-};
-
-static const char *place_of(const struct taken *taken, const char *name)
+/* What comes before file `i` of the search under its name: a plugin from `registered` on, or a file; NULL:
+ * nothing. */
+static const char *used_instead(const struct loaded *registered, const struct strings *files,
+                                size_t i, const char *name)
 {
-    for (size_t i = 0; i < taken->places.count; i++)
-        if (!strcmp(taken->names.at[i], name))
-            return taken->places.at[i];
+    char other[PLUGIN_NAME_MAX + 1];
+
+    for (; registered; registered = registered->next)
+        if (!*registered->path && !strcmp(registered->plugin->name, name))
+            return "the program itself";
+    for (size_t k = 0; k < i; k++)
+        if (search_name_of(files->at[k], other) && !strcmp(other, name))
+            return files->at[k];
     return NULL;
 }
 
-/* Reports each file. With `opens` it opens those whose name is not taken. */
-static tutti_status report_files(struct taken *taken, const char *function, tutti_plugin_info_fn fn,
-                                 void *user, bool opens)
+/* Reports each file. With `opens` it opens those that are used. */
+static tutti_status report_files(const struct loaded *registered, const char *function,
+                                 tutti_plugin_info_fn fn, void *user, bool opens)
 {
     STRINGS_AUTO(directories);
     STRINGS_AUTO(files);
@@ -100,16 +103,12 @@ static tutti_status report_files(struct taken *taken, const char *function, tutt
     search_directories(&directories);
     search_files(&directories, &files);
     for (size_t i = 0; i < files.count && search_name_of(files.at[i], name); i++) {
-        const char *path = files.at[i], *first = place_of(taken, name);
+        const char *path = files.at[i], *first = used_instead(registered, &files, i, name);
         char reason[PATH_MAX + 64] = "";
 
-        if (first) {
+        if (first)
             snprintf(reason, sizeof reason, "not used: %s comes first", first);
-        } else {
-            strings_add(&taken->names, "%s", name);
-            strings_add(&taken->places, "%s", path);
-        }
-        if (opens && !*reason)
+        if (opens && !first)
             report_file(fn, user, path, name, false);
         else
             report(fn, user, NULL,
@@ -118,40 +117,31 @@ static tutti_status report_files(struct taken *taken, const char *function, tutt
                                        .reason = reason,
                                        .provides = plugin_usually_provides(name)});
     }
-
-    const bool failed = files.failed || taken->names.failed || taken->places.failed;
-    strings_free(&taken->names);
-    strings_free(&taken->places);
-    return failed ? error_set(TUTTI_ERR_NO_MEMORY, "%s: no memory to list the plugins", function)
-                  : TUTTI_OK;
+    return files.failed
+               ? error_set(TUTTI_ERR_NO_MEMORY, "%s: no memory to list the plugins", function)
+               : TUTTI_OK;
 }
 
 tutti_status tutti_plugins_list(tutti_plugin_info_fn fn, void *user)
 {
-    struct taken taken = {.names = {0}};
+    const struct loaded *loaded = loaded_first();
 
     if (!fn)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "fn is NULL");
     /* The callback may load plugins, which come before this one in the list. */
-    for (const struct loaded *entry = loaded_first(); entry; entry = entry->next) {
-        if (*entry->path)
-            continue;
-        strings_add(&taken.names, "%s", entry->plugin->name);
-        strings_add(&taken.places, "the program itself");
-        report(fn, user, entry->plugin,
-               (tutti_plugin_info){
-                   .name = entry->plugin->name, .path = "(linked into the program)", .reason = ""});
-    }
-    return report_files(&taken, __func__, fn, user, true);
+    for (const struct loaded *entry = loaded; entry; entry = entry->next)
+        if (!*entry->path)
+            report(fn, user, entry->plugin,
+                   (tutti_plugin_info){.name = entry->plugin->name,
+                                       .path = "(linked into the program)",
+                                       .reason = ""});
+    return report_files(loaded, __func__, fn, user, true);
 }
 
 tutti_status tutti_plugin_files(tutti_plugin_info_fn fn, void *user)
 {
-    struct taken taken = {.names = {0}};
-
-    if (!fn)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "fn is NULL");
-    return report_files(&taken, __func__, fn, user, false);
+    return fn ? report_files(NULL, __func__, fn, user, false)
+              : error_set(TUTTI_ERR_INVALID_ARGUMENT, "fn is NULL");
 }
 
 tutti_status tutti_plugin_probe(const char *path, tutti_plugin_info_fn fn, void *user)
