@@ -11,6 +11,7 @@
 #include <tutti/info.h>
 #include <tutti/tensor.h>
 
+#include "base/cleanup.h"
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/options.h"
@@ -152,7 +153,7 @@ static tutti_status count_steps(const struct group_facts *facts,
     const struct call_fields *fields = &question->fields;
     const size_t members = (size_t)facts->layout->size;
     struct call_sizes sizes;
-    uint64_t *table = NULL;
+    AUTOFREE uint64_t *table = NULL;
     const bool finish =
         operation_reduces(fields->operation) &&
         plan_kernels(&candidate->plan, fields, (uint32_t)members, question->element_bytes).finish;
@@ -176,7 +177,6 @@ static tutti_status count_steps(const struct group_facts *facts,
     tutti_status status = plan_emit(&candidate->plan, facts, fields, question->element_bytes,
                                     table ? &sizes : NULL, finish, sched);
 
-    free(table);
     if (status == TUTTI_OK)
         *ret_steps = sched->count > INT32_MAX ? INT32_MAX : (int32_t)sched->count;
     return status;
@@ -250,19 +250,15 @@ static void explain_message(const struct carriers *carriers, const struct backen
 
 static tutti_status make_layout(const tutti_explain_query *query, struct layout *ret_layout)
 {
-    int *host_of;
-    tutti_status status;
-
     if (query->members < 1 || query->members > MEMBERS_MAX)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%d members: give 1 to %d", query->members,
                          MEMBERS_MAX);
-    host_of = calloc((size_t)query->members, sizeof *host_of);
-    if (!host_of)
+
+    AUTOFREE int *host_of = calloc((size_t)query->members, sizeof *host_of);
+    tutti_status status = host_of ? parse_layout(query->layout, query->members, host_of) : TUTTI_OK;
+
+    if (!host_of || (!status && layout_init(ret_layout, query->members, 0, host_of)))
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d members", query->members);
-    status = parse_layout(query->layout, query->members, host_of);
-    if (status == TUTTI_OK && layout_init(ret_layout, query->members, 0, host_of))
-        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d members", query->members);
-    free(host_of);
     return status;
 }
 
