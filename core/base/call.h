@@ -105,9 +105,7 @@ static inline bool operation_moves(int operation)
 /* A block for every member on at least one side. */
 static inline bool operation_has_blocks(int operation)
 {
-    return operation == OPERATION_ALL_GATHER || operation == OPERATION_GATHER ||
-           operation == OPERATION_SCATTER || operation == OPERATION_REDUCE_SCATTER ||
-           operation == OPERATION_ALL_TO_ALL;
+    return operation_takes_blocks(operation) || operation_gives_blocks(operation);
 }
 
 /* Of uneven blocks every member knows all sizes. */
