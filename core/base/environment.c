@@ -155,11 +155,6 @@ static bool find_choice(const struct environment_variable *row, const char *valu
     return false;
 }
 
-static bool are_words(const char *text)
-{
-    return strlen(text) <= ENVIRONMENT_VALUE_MAX && text_is_printable(text);
-}
-
 /* The advice for a value that is none of the choices; NULL: it is valid. */
 static const char *kind_problem(const char *values, const char *value)
 {
@@ -172,7 +167,9 @@ static const char *kind_problem(const char *values, const char *value)
     if (!strcmp(values, "<name>"))
         return text_is_name(value) ? NULL : "use the name of a plugin, such as mpi";
     if (!strcmp(values, "<words>"))
-        return are_words(value) ? NULL : "use UTF-8 without control characters, 125 bytes at most";
+        return strlen(value) <= ENVIRONMENT_VALUE_MAX && text_is_printable(value)
+                   ? NULL
+                   : "use UTF-8 without control characters, 125 bytes at most";
     return NULL;
 }
 
