@@ -103,29 +103,18 @@ static void leave_half_open(struct connection *connection)
     server->half_open_count--;
 }
 
-static void enter_open(struct connection *connection)
-{
-    leave_half_open(connection);
-    TAILQ_INSERT_TAIL(&connection->server->open, connection, link);
-    atomic_fetch_add(&connection->server->open_count, 1);
-}
-
-static void leave_open(struct connection *connection)
-{
-    TAILQ_REMOVE(&connection->server->open, connection, link);
-    atomic_fetch_sub(&connection->server->open_count, 1);
-}
-
 /* Ends a connection; `why` is for the log. */
 static void hang_up(struct connection *connection, const char *why)
 {
     struct tutti_store_server *server = connection->server;
 
     log_line(LOG_DETAIL, -1, "store server: closed a connection: %s", why);
-    if (connection->half_open)
+    if (connection->half_open) {
         leave_half_open(connection);
-    else
-        leave_open(connection);
+    } else {
+        TAILQ_REMOVE(&server->open, connection, link);
+        atomic_fetch_sub(&server->open_count, 1);
+    }
     if (connection->dirty)
         TAILQ_REMOVE(&server->dirty, connection, dirty_link);
     connection->dirty = false;
@@ -224,8 +213,11 @@ static void receive(struct connection *connection)
             hang_up(connection, error_message());
         return;
     }
-    if (connection->half_open && connection->session.wire.validated)
-        enter_open(connection);
+    if (connection->half_open && connection->session.wire.validated) {
+        leave_half_open(connection);
+        TAILQ_INSERT_TAIL(&server->open, connection, link);
+        atomic_fetch_add(&server->open_count, 1);
+    }
     make_dirty(&connection->session);
 }
 
