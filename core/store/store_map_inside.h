@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What store_map.c (the table, values) and store_map_wait.c (queues, waits) share.
- *
- * A chained hash table of slots. A slot exists while its key has a value, a queue that is not
- * empty, or a wait for it. A wait owns one node per key, linked into that key's slot in the order
- * of arrival; `pending` counts the nodes that are linked, and the wait is ready when the last of
- * them is released.
- */
+/* What store_map.c (the table, values) and store_map_wait.c (queues, waits) share. */
 #pragma once
 
 #include "store/store_map.h"

@@ -2,9 +2,9 @@
 /*
  * Queues, and waits for keys to be written.
  *
- * A wait has a node in the list of each key that it lacks. Writing a key takes its nodes away; a wait
- * whose last node goes is put into the list of those that are ready, which the owner of the map takes
- * them from. A push to a queue takes the nodes of one wait only, the first.
+ * A wait has a node in the list of each key that it lacks, in the order of arrival. Writing a key takes its
+ * nodes away; a wait whose last node goes is put into the list of those that are ready, which the owner of
+ * the map takes them from. A push to a queue takes the nodes of one wait only, the first.
  */
 #include <stdlib.h>
 #include <string.h>
