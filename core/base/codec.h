@@ -34,12 +34,27 @@ static inline void write_bytes(struct writer *w, const void *data, size_t size)
     w->size += size;
 }
 
+/* An integer of so many bytes, at most 8. */
+static inline void uint_to_bytes(uint8_t *ret_bytes, uint64_t value, unsigned bytes)
+{
+    for (unsigned i = 0; i < bytes; i++)
+        ret_bytes[i] = (uint8_t)(value >> (8 * i));
+}
+
+static inline uint64_t uint_from_bytes(const uint8_t *data, unsigned bytes)
+{
+    uint64_t value = 0;
+
+    for (unsigned i = 0; i < bytes; i++)
+        value |= (uint64_t)data[i] << (8 * i);
+    return value;
+}
+
 static inline void write_uint(struct writer *w, uint64_t value, unsigned bytes)
 {
     uint8_t out[8];
 
-    for (unsigned i = 0; i < bytes; i++)
-        out[i] = (uint8_t)(value >> (8 * i));
+    uint_to_bytes(out, value, bytes);
     write_bytes(w, out, bytes);
 }
 
@@ -90,11 +105,8 @@ static inline const uint8_t *read_bytes(struct reader *r, size_t size)
 static inline uint64_t read_uint(struct reader *r, unsigned bytes)
 {
     const uint8_t *p = read_bytes(r, bytes);
-    uint64_t value = 0;
 
-    for (unsigned i = 0; p && i < bytes; i++)
-        value |= (uint64_t)p[i] << (8 * i);
-    return value;
+    return p ? uint_from_bytes(p, bytes) : 0;
 }
 
 static inline uint8_t read_u8(struct reader *r)

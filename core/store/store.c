@@ -66,7 +66,7 @@ tutti_status store_value_allocate(size_t size, tutti_store_value *ret_value)
     return TUTTI_OK;
 }
 
-tutti_status store_value_copy(struct store_slice bytes, tutti_store_value *ret_value)
+tutti_status store_value_copy(struct slice bytes, tutti_store_value *ret_value)
 {
     tutti_status status = store_value_allocate(bytes.size, ret_value);
 
@@ -154,7 +154,7 @@ static tutti_status check_keys(const char *const *keys, size_t count)
     return TUTTI_OK;
 }
 
-static tutti_status check_value(struct store_slice value)
+static tutti_status check_value(struct slice value)
 {
     if (!value.data && value.size)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the value is NULL, but its size is %zu bytes",

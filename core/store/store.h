@@ -30,10 +30,10 @@ enum { STORE_ADDRESS_ROOM = 46 }; /* a numeric address and its NUL */
 struct store_call {
     enum store_opcode opcode;
     const char *const *keys;
-    size_t count;                /* of keys */
-    struct store_slice expected; /* COMPARE_SET */
-    struct store_slice value;    /* SET, APPEND; COMPARE_SET: the desired one */
-    int64_t delta;               /* ADD */
+    size_t count;          /* of keys */
+    struct slice expected; /* COMPARE_SET */
+    struct slice value;    /* SET, APPEND; COMPARE_SET: the desired one */
+    int64_t delta;         /* ADD */
     struct store_time time;
     tutti_store_value *ret_values; /* GET and COMPARE_SET: one; MULTI_GET: one a key */
     int64_t number; /* result of ADD, GETNUMKEYS; of CHECK, DELETE_KEY: whether it was there */
@@ -88,7 +88,7 @@ tutti_status store_time_start(int64_t timeout_ms, struct store_time *ret_time);
  * has passed. */
 bool store_pause(int *pause_us, int last_us, const struct store_time *time);
 /* Copies bytes into a value of the user's. */
-tutti_status store_value_copy(struct store_slice bytes, tutti_store_value *ret_value);
+tutti_status store_value_copy(struct slice bytes, tutti_store_value *ret_value);
 /* Room for `size` bytes and the NUL behind them. */
 tutti_status store_value_allocate(size_t size, tutti_store_value *ret_value);
 /* A call that is checked, on any kind of store; MULTI_GET by its own way or one by one. */

@@ -51,43 +51,43 @@ static tutti_status leave(struct file_store *file, tutti_status status)
     return status;
 }
 
-static const struct store_slice nothing = {"", 0};
+static const struct slice nothing = {"", 0};
 
 /* Adds a record, whose value is `value` and `more`; `mark` is "-" where it deletes the key. */
-static void put_record(struct store_buffer *records, const char *mark, struct store_slice key,
-                       struct store_slice value, struct store_slice more)
+static void put_record(struct buffer *records, const char *mark, struct slice key,
+                       struct slice value, struct slice more)
 {
-    store_buffer_put_u32(records, (uint32_t)(strlen(mark) + key.size));
-    store_buffer_put(records, mark, strlen(mark));
-    store_buffer_put(records, key.data, key.size);
-    store_buffer_put_u32(records, (uint32_t)(value.size + more.size));
-    store_buffer_put(records, value.data, value.size);
-    store_buffer_put(records, more.data, more.size);
+    buffer_put_uint(records, (uint32_t)(strlen(mark) + key.size), 4);
+    buffer_put(records, mark, strlen(mark));
+    buffer_put(records, key.data, key.size);
+    buffer_put_uint(records, (uint32_t)(value.size + more.size), 4);
+    buffer_put(records, value.data, value.size);
+    buffer_put(records, more.data, more.size);
 }
 
-static void put_number(struct store_buffer *records, struct store_slice key, int64_t number)
+static void put_number(struct buffer *records, struct slice key, int64_t number)
 {
     char text[NUMBER_ROOM];
     const int size = snprintf(text, sizeof text, "%" PRId64, number);
 
-    put_record(records, "", key, (struct store_slice){text, (size_t)size}, nothing);
+    put_record(records, "", key, (struct slice){text, (size_t)size}, nothing);
 }
 
 /* The name of a key in the file. */
-static struct store_slice name(const char *key, char room[KEY_ROOM])
+static struct slice name(const char *key, char room[KEY_ROOM])
 {
     const size_t size = strlen(key);
 
     room[0] = '/';
     memcpy(room + 1, key, size); /* NOLINT: a slice, not a string */
-    return (struct store_slice){room, size + 1};
+    return (struct slice){room, size + 1};
 }
 
 /* A number among the contents; a missing one is 0. */
-static tutti_status read_number(const struct file_store *file, struct store_slice key,
+static tutti_status read_number(const struct file_store *file, struct slice key,
                                 int64_t *ret_number)
 {
-    struct store_slice text;
+    struct slice text;
 
     *ret_number = 0;
     if (store_map_get(file->log.map, key, &text) && !store_parse_number(text, ret_number))
@@ -129,9 +129,9 @@ static tutti_status enter_when_present(struct file_store *file, const struct sto
 static tutti_status call_locked(struct file_store *file, struct store_call *call)
 {
     char room[KEY_ROOM];
-    const struct store_slice key = name(call->count ? call->keys[0] : "", room);
-    struct store_buffer records = {0};
-    struct store_slice old = nothing;
+    const struct slice key = name(call->count ? call->keys[0] : "", room);
+    struct buffer records = {0};
+    struct slice old = nothing;
     const bool exists = store_map_get(file->log.map, key, &old);
     tutti_status status;
     int64_t number;
@@ -154,7 +154,7 @@ static tutti_status call_locked(struct file_store *file, struct store_call *call
         put_number(&records, key, call->number);
         break;
     case STORE_COMPARE_SET:
-        if (!store_slice_equal(old, call->expected))
+        if (!slice_equal(old, call->expected))
             return store_value_copy(exists ? old : call->expected, call->ret_values);
         put_record(&records, "", key, call->value, nothing);
         status = store_file_log_append(&file->log, &records);
@@ -191,13 +191,13 @@ static tutti_status file_call(tutti_store *store, struct store_call *call)
 /* Counts this member in, unless somebody has left already: then the file is an earlier job's. */
 static tutti_status count_in(struct file_store *file, const struct store_time *time)
 {
-    struct store_buffer records = {0};
+    struct buffer records = {0};
     int64_t left, members = 0;
     tutti_status status = enter(file, LOCK_EX, time);
 
     if (status)
         return status;
-    status = read_number(file, store_slice_of("cleanup/"), &left);
+    status = read_number(file, slice_of("cleanup/"), &left);
     if (!status && left > 0)
         status = error_set(
             TUTTI_ERR_STALE,
@@ -205,9 +205,9 @@ static tutti_status count_in(struct file_store *file, const struct store_time *t
             " of its members have closed it): remove it, or give each run a path of its own",
             file->path, left);
     if (!status)
-        status = read_number(file, store_slice_of("refcount/"), &members);
+        status = read_number(file, slice_of("refcount/"), &members);
     if (!status) {
-        put_number(&records, store_slice_of("refcount/"), members + 1);
+        put_number(&records, slice_of("refcount/"), members + 1);
         status = store_file_log_append(&file->log, &records);
     }
     return leave(file, status);
@@ -216,16 +216,16 @@ static tutti_status count_in(struct file_store *file, const struct store_time *t
 /* Counts this member out; the last one of the world removes the file. */
 static void count_out(struct file_store *file)
 {
-    struct store_buffer records = {0};
+    struct buffer records = {0};
     const struct store_time time = {CLOSE_MS, clock_deadline_ms(CLOSE_MS)};
     int64_t left, members;
 
     if (enter(file, LOCK_EX, &time))
         return;
-    if (!read_number(file, store_slice_of("cleanup/"), &left) &&
-        !read_number(file, store_slice_of("refcount/"), &members)) {
-        put_number(&records, store_slice_of("cleanup/"), ++left);
-        put_number(&records, store_slice_of("refcount/"), --members);
+    if (!read_number(file, slice_of("cleanup/"), &left) &&
+        !read_number(file, slice_of("refcount/"), &members)) {
+        put_number(&records, slice_of("cleanup/"), ++left);
+        put_number(&records, slice_of("refcount/"), --members);
         if (!store_file_log_append(&file->log, &records) && file->world_size > 0 && members == 0 &&
             left >= file->world_size)
             (void)unlink(file->path);

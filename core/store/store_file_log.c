@@ -69,24 +69,23 @@ static tutti_status lock_file(struct store_file_log *log, int operation,
     return TUTTI_OK;
 }
 
-static tutti_status apply(struct store_file_log *log, struct store_slice key,
-                          struct store_slice value)
+static tutti_status apply(struct store_file_log *log, struct slice key, struct slice value)
 {
     const char *name = key.data;
 
     if (!key.size || name[0] != '-')
         return store_map_set(log->map, key, value);
-    store_map_delete(log->map, (struct store_slice){name + 1, key.size - 1});
+    store_map_delete(log->map, (struct slice){name + 1, key.size - 1});
     return TUTTI_OK;
 }
 
 /* Checks the first record: a file with other contents is some other file, and must not be
  * written to. */
-static tutti_status check_first(const struct store_file_log *log, struct store_slice key)
+static tutti_status check_first(const struct store_file_log *log, struct slice key)
 {
     static const char first[] = "refcount/";
 
-    if (log->read == 0 && !store_slice_equal(key, store_slice_of(first)))
+    if (log->read == 0 && !slice_equal(key, slice_of(first)))
         return error_set(TUTTI_ERR_STORE,
                          "%s is not a store file: it does not begin with \"%s\"; use another path",
                          log->path, first);
@@ -95,7 +94,7 @@ static tutti_status check_first(const struct store_file_log *log, struct store_s
 
 /* Reads one length and the bytes after it; `r->bad`: the rest of it has not been read yet. */
 static tutti_status take_bytes(const struct store_file_log *log, struct reader *r, uint32_t limit,
-                               struct store_slice *ret_taken)
+                               struct slice *ret_taken)
 {
     const uint32_t size = read_u32(r);
 
@@ -104,19 +103,19 @@ static tutti_status take_bytes(const struct store_file_log *log, struct reader *
                          "%s is not a store file: a record after byte %" PRId64
                          " announces %u bytes, at most %u are allowed",
                          log->path, log->read, size, limit);
-    *ret_taken = (struct store_slice){read_bytes(r, size), size};
+    *ret_taken = (struct slice){read_bytes(r, size), size};
     return TUTTI_OK;
 }
 
 /* Applies the whole records in `bytes`, which begin at `log->read`, and drops them. */
-static tutti_status apply_records(struct store_file_log *log, struct store_buffer *bytes)
+static tutti_status apply_records(struct store_file_log *log, struct buffer *bytes)
 {
     struct reader r = {.data = bytes->data, .size = bytes->size};
     size_t done = 0;
     tutti_status status = TUTTI_OK;
 
     while (!status) {
-        struct store_slice key, value;
+        struct slice key, value;
 
         status = take_bytes(log, &r, TUTTI_STORE_MAX_KEY + 1, &key);
         if (!status)
@@ -131,18 +130,18 @@ static tutti_status apply_records(struct store_file_log *log, struct store_buffe
             done = r.at;
         }
     }
-    store_buffer_consume(bytes, done);
+    buffer_consume(bytes, done);
     return status;
 }
 
 /* Brings the map up to the end of the file. The caller holds a lock. */
 static tutti_status refresh(struct store_file_log *log)
 {
-    struct store_buffer bytes = {0};
+    struct buffer bytes = {0};
     tutti_status status = TUTTI_OK;
 
     while (!status) {
-        uint8_t *room = store_buffer_reserve(&bytes, READ_BYTES);
+        uint8_t *room = buffer_reserve(&bytes, READ_BYTES);
 
         if (!room) {
             status =
@@ -166,7 +165,7 @@ static tutti_status refresh(struct store_file_log *log)
         bytes.size += (size_t)n;
         status = apply_records(log, &bytes);
     }
-    store_buffer_free(&bytes);
+    buffer_free(&bytes);
     return status;
 }
 
@@ -191,7 +190,7 @@ tutti_status store_file_log_enter(struct store_file_log *log, int operation,
     return status;
 }
 
-tutti_status store_file_log_append(struct store_file_log *log, struct store_buffer *records)
+tutti_status store_file_log_append(struct store_file_log *log, struct buffer *records)
 {
     const int64_t end = log->read;
     size_t written = 0;
@@ -206,7 +205,7 @@ tutti_status store_file_log_append(struct store_file_log *log, struct store_buff
         else if (errno != EINTR)
             error = errno;
     }
-    store_buffer_free(records);
+    buffer_free(records);
     if (error) {
         const int ignored = ftruncate(log->fd, end); /* else the next writer does it */
 

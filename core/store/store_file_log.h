@@ -37,4 +37,4 @@ tutti_status store_file_log_enter(struct store_file_log *log, int operation,
                                   const struct store_time *time);
 void store_file_log_leave(struct store_file_log *log);
 /* Appends records behind the last whole one, all or none, and applies them. Frees them. */
-tutti_status store_file_log_append(struct store_file_log *log, struct store_buffer *records);
+tutti_status store_file_log_append(struct store_file_log *log, struct buffer *records);

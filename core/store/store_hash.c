@@ -32,7 +32,7 @@ static bool all_present(const struct hash_store *hash, const struct store_call *
 {
     size_t count = call->count;
 
-    while (count && store_map_present(hash->map, store_slice_of(call->keys[count - 1])))
+    while (count && store_map_present(hash->map, slice_of(call->keys[count - 1])))
         count--;
     return count == 0;
 }
@@ -52,8 +52,8 @@ static tutti_status wait_locked(struct hash_store *hash, const struct store_call
 static tutti_status call_locked(struct hash_store *hash, struct store_call *call)
 {
     struct store_map *map = hash->map;
-    const struct store_slice key = store_slice_of(call->count ? call->keys[0] : "");
-    struct store_slice value;
+    const struct slice key = slice_of(call->count ? call->keys[0] : "");
+    struct slice value;
     tutti_status status = TUTTI_OK;
 
     switch (call->opcode) {

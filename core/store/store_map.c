@@ -86,7 +86,7 @@ tutti_status store_map_charge(struct store_map *map, size_t bytes)
     return TUTTI_OK;
 }
 
-struct store_slot *store_map_find(const struct store_map *map, struct store_slice key)
+struct store_slot *store_map_find(const struct store_map *map, struct slice key)
 {
     uint64_t hash = XXH3_64bits_withSeed(key.data, key.size, map->seed);
     struct store_slot *slot = map->buckets[hash & map->bucket_mask];
@@ -119,7 +119,7 @@ static void grow(struct store_map *map)
     map->bucket_mask = count - 1;
 }
 
-tutti_status store_map_find_or_add(struct store_map *map, struct store_slice key,
+tutti_status store_map_find_or_add(struct store_map *map, struct slice key,
                                    struct store_slot **ret_slot)
 {
     struct store_slot *slot = store_map_find(map, key);
@@ -196,8 +196,8 @@ static tutti_status make_room(struct store_map *map, struct store_slot *slot, si
 }
 
 /* Writes `size` bytes at `offset`, where the value then ends. */
-static tutti_status put(struct store_map *map, struct store_slice key, bool append,
-                        struct store_slice value, struct store_slot **ret_slot)
+static tutti_status put(struct store_map *map, struct slice key, bool append, struct slice value,
+                        struct store_slot **ret_slot)
 {
     struct store_slot *slot;
     tutti_status status = store_map_find_or_add(map, key, &slot);
@@ -225,8 +225,8 @@ static tutti_status put(struct store_map *map, struct store_slice key, bool appe
     return TUTTI_OK;
 }
 
-static tutti_status put_and_wake(struct store_map *map, struct store_slice key, bool append,
-                                 struct store_slice value)
+static tutti_status put_and_wake(struct store_map *map, struct slice key, bool append,
+                                 struct slice value)
 {
     struct store_slot *slot;
     tutti_status status = put(map, key, append, value, &slot);
@@ -236,36 +236,34 @@ static tutti_status put_and_wake(struct store_map *map, struct store_slice key, 
     return status;
 }
 
-tutti_status store_map_set(struct store_map *map, struct store_slice key, struct store_slice value)
+tutti_status store_map_set(struct store_map *map, struct slice key, struct slice value)
 {
     return put_and_wake(map, key, false, value);
 }
 
-tutti_status store_map_append(struct store_map *map, struct store_slice key,
-                              struct store_slice value)
+tutti_status store_map_append(struct store_map *map, struct slice key, struct slice value)
 {
     return put_and_wake(map, key, true, value);
 }
 
-bool store_map_get(const struct store_map *map, struct store_slice key,
-                   struct store_slice *ret_value)
+bool store_map_get(const struct store_map *map, struct slice key, struct slice *ret_value)
 {
     const struct store_slot *slot = store_map_find(map, key);
 
     if (!slot || !slot->has_value)
         return false;
-    *ret_value = (struct store_slice){slot->value, slot->value_size};
+    *ret_value = (struct slice){slot->value, slot->value_size};
     return true;
 }
 
-bool store_map_present(const struct store_map *map, struct store_slice key)
+bool store_map_present(const struct store_map *map, struct slice key)
 {
     const struct store_slot *slot = store_map_find(map, key);
 
     return slot && (slot->has_value || slot->queue_length);
 }
 
-bool store_parse_number(struct store_slice text, int64_t *ret_value)
+bool store_parse_number(struct slice text, int64_t *ret_value)
 {
     if (!text.size)
         return false;
@@ -291,10 +289,10 @@ bool store_parse_number(struct store_slice text, int64_t *ret_value)
     return true;
 }
 
-tutti_status store_map_add(struct store_map *map, struct store_slice key, int64_t delta,
+tutti_status store_map_add(struct store_map *map, struct slice key, int64_t delta,
                            int64_t wakes_from, int64_t *ret_value)
 {
-    struct store_slice old;
+    struct slice old;
     struct store_slot *slot = NULL;
     int64_t value = 0;
 
@@ -306,7 +304,7 @@ tutti_status store_map_add(struct store_map *map, struct store_slice key, int64_
 
     char text[NUMBER_MAX];
     int length = snprintf(text, sizeof text, "%" PRId64, value);
-    tutti_status status = put(map, key, false, (struct store_slice){text, (size_t)length}, &slot);
+    tutti_status status = put(map, key, false, (struct slice){text, (size_t)length}, &slot);
 
     if (status)
         return status;
@@ -316,14 +314,13 @@ tutti_status store_map_add(struct store_map *map, struct store_slice key, int64_
     return TUTTI_OK;
 }
 
-tutti_status store_map_compare_set(struct store_map *map, struct store_slice key,
-                                   struct store_slice expected, struct store_slice desired,
-                                   struct store_slice *ret_value)
+tutti_status store_map_compare_set(struct store_map *map, struct slice key, struct slice expected,
+                                   struct slice desired, struct slice *ret_value)
 {
-    struct store_slice old = {NULL, 0};
+    struct slice old = {NULL, 0};
     bool exists = store_map_get(map, key, &old);
 
-    if (!store_slice_equal(old, expected)) {
+    if (!slice_equal(old, expected)) {
         *ret_value = exists ? old : expected;
         return TUTTI_OK;
     }
@@ -339,7 +336,7 @@ tutti_status store_map_compare_set(struct store_map *map, struct store_slice key
     return TUTTI_OK;
 }
 
-bool store_map_delete(struct store_map *map, struct store_slice key)
+bool store_map_delete(struct store_map *map, struct slice key)
 {
     struct store_slot *slot = store_map_find(map, key);
 
@@ -355,10 +352,10 @@ bool store_map_delete(struct store_map *map, struct store_slice key)
     return true;
 }
 
-void store_map_put_keys(const struct store_map *map, struct store_buffer *out)
+void store_map_put_keys(const struct store_map *map, struct buffer *out)
 {
     for (size_t i = 0; i <= map->bucket_mask && !out->failed; i++)
         for (const struct store_slot *slot = map->buckets[i]; slot; slot = slot->next)
             if (slot->has_value)
-                store_buffer_put_bytes(out, (struct store_slice){slot->key, slot->key_size});
+                buffer_put_bytes(out, (struct slice){slot->key, slot->key_size});
 }

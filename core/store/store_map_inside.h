@@ -40,8 +40,8 @@ struct store_map {
 
 /* Counts `bytes` more, unless that is more than the map may hold. */
 tutti_status store_map_charge(struct store_map *map, size_t bytes);
-struct store_slot *store_map_find(const struct store_map *map, struct store_slice key);
-tutti_status store_map_find_or_add(struct store_map *map, struct store_slice key,
+struct store_slot *store_map_find(const struct store_map *map, struct slice key);
+tutti_status store_map_find_or_add(struct store_map *map, struct slice key,
                                    struct store_slot **ret_slot);
 /* Removes a slot that nothing needs any more. */
 void store_map_drop_if_empty(struct store_map *map, struct store_slot *slot);

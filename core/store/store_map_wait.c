@@ -33,7 +33,7 @@ void store_map_wake_all(struct store_map *map, struct store_slot *slot)
         release(map, slot, node);
 }
 
-tutti_status store_map_push(struct store_map *map, struct store_slice key, struct store_slice value)
+tutti_status store_map_push(struct store_map *map, struct slice key, struct slice value)
 {
     struct store_slot *slot;
     tutti_status status = store_map_find_or_add(map, key, &slot);
@@ -74,21 +74,21 @@ tutti_status store_map_push(struct store_map *map, struct store_slice key, struc
     return TUTTI_OK;
 }
 
-size_t store_map_queue_length(const struct store_map *map, struct store_slice key)
+size_t store_map_queue_length(const struct store_map *map, struct slice key)
 {
     const struct store_slot *slot = store_map_find(map, key);
 
     return slot ? slot->queue_length : 0;
 }
 
-void store_map_pop(struct store_map *map, struct store_slice key, struct store_buffer *out)
+void store_map_pop(struct store_map *map, struct slice key, struct buffer *out)
 {
     struct store_slot *slot = store_map_find(map, key);
     struct queue_item *item = slot ? STAILQ_FIRST(&slot->queue) : NULL;
 
     if (!item)
         return;
-    store_buffer_put_bytes(out, (struct store_slice){item->data, item->size});
+    buffer_put_bytes(out, (struct slice){item->data, item->size});
     STAILQ_REMOVE_HEAD(&slot->queue, link);
     slot->queue_length--;
     map->bytes -= sizeof *item + item->size;
@@ -126,7 +126,7 @@ void store_map_cancel(struct store_map *map, struct store_wait *wait)
 }
 
 tutti_status store_map_wait(struct store_map *map, struct store_wait *wait, size_t count,
-                            bool always, struct store_slice (*next_key)(void *keys), void *keys)
+                            bool always, struct slice (*next_key)(void *keys), void *keys)
 {
     store_map_cancel(map, wait);
 
@@ -141,7 +141,7 @@ tutti_status store_map_wait(struct store_map *map, struct store_wait *wait, size
     }
     wait->count = count;
     for (size_t i = 0; i < count; i++) {
-        struct store_slice key = next_key(keys);
+        struct slice key = next_key(keys);
         struct store_wait_node *node = &wait->nodes[i];
 
         if (!always && store_map_present(map, key))

@@ -62,7 +62,7 @@ static tutti_status call_function(const struct own_store *own, struct store_call
                                   tutti_store_value *ret_value)
 {
     const tutti_store_ops *table = &own->table;
-    const struct store_slice value = call->value, expected = call->expected;
+    const struct slice value = call->value, expected = call->expected;
     const char *key = call->count ? call->keys[0] : NULL;
     const int64_t ms = left_ms(&call->time);
     int32_t answer = call->opcode == STORE_CHECK;
@@ -229,5 +229,5 @@ tutti_status tutti_store_value_set(tutti_store_value *value, const void *data, s
     if (!value || (!data && size))
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "the value, and its bytes if there are any, must not be NULL");
-    return store_value_copy((struct store_slice){data, size}, value);
+    return store_value_copy((struct slice){data, size}, value);
 }

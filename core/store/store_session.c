@@ -4,12 +4,12 @@
 #include "base/error.h"
 
 /* A missing key answers with no bytes: the protocol has no other way to say so. */
-static void put_value(struct store_session *session, struct store_slice key)
+static void put_value(struct store_session *session, struct slice key)
 {
-    struct store_slice value = {NULL, 0};
+    struct slice value = {NULL, 0};
 
     (void)store_map_get(session->map, key, &value);
-    store_buffer_put_bytes(&session->out, value);
+    buffer_put_bytes(&session->out, value);
 }
 
 static bool all_present(struct store_session *session, struct store_request request)
@@ -21,7 +21,7 @@ static bool all_present(struct store_session *session, struct store_request requ
     return count == 0;
 }
 
-static struct store_slice next_key(void *request)
+static struct slice next_key(void *request)
 {
     return store_request_bytes(request);
 }
@@ -30,7 +30,7 @@ static tutti_status execute_wait(struct store_session *session, struct store_req
 {
     if (all_present(session, *request)) {
         store_map_cancel(session->map, &session->wait); /* one wait a connection, the last counts */
-        store_buffer_put_u8(&session->out, STORE_REPLY_READY);
+        buffer_put_uint(&session->out, STORE_REPLY_READY, 1);
         return TUTTI_OK;
     }
 
@@ -42,7 +42,7 @@ static tutti_status execute_wait(struct store_session *session, struct store_req
 static tutti_status execute_barrier(struct store_session *session, struct store_request *request)
 {
     struct store_request from_key = *request;
-    const struct store_slice key = store_request_bytes(request);
+    const struct slice key = store_request_bytes(request);
     const int64_t world_size = (int64_t)read_u64(&request->fields);
     int64_t arrived;
     tutti_status status = store_map_add(session->map, key, 1, world_size, &arrived);
@@ -52,7 +52,7 @@ static tutti_status execute_barrier(struct store_session *session, struct store_
     if (arrived < world_size)
         return store_map_wait(session->map, &session->wait, 1, true, next_key, &from_key);
     store_map_cancel(session->map, &session->wait);
-    store_buffer_put_u8(&session->out, STORE_REPLY_READY);
+    buffer_put_uint(&session->out, STORE_REPLY_READY, 1);
     return TUTTI_OK;
 }
 
@@ -60,8 +60,8 @@ static tutti_status execute_barrier(struct store_session *session, struct store_
 static tutti_status execute_write(struct store_session *session, struct store_request *request)
 {
     struct store_map *map = session->map;
-    const struct store_slice key = store_request_bytes(request);
-    struct store_slice value = {NULL, 0}, expected;
+    const struct slice key = store_request_bytes(request);
+    struct slice value = {NULL, 0}, expected;
     int64_t sum = 0;
     tutti_status status = TUTTI_OK;
 
@@ -73,13 +73,13 @@ static tutti_status execute_write(struct store_session *session, struct store_re
     case STORE_ADD:
         status = store_map_add(map, key, (int64_t)read_u64(&request->fields), INT64_MIN, &sum);
         if (!status)
-            store_buffer_put_u64(&session->out, (uint64_t)sum);
+            buffer_put_uint(&session->out, (uint64_t)sum, 8);
         return status;
     case STORE_COMPARE_SET:
         expected = store_request_bytes(request);
         status = store_map_compare_set(map, key, expected, store_request_bytes(request), &value);
         if (!status)
-            store_buffer_put_bytes(&session->out, value);
+            buffer_put_bytes(&session->out, value);
         return status;
     default: /* STORE_SET, and each pair of STORE_MULTI_SET */
         return store_map_set(map, key, store_request_bytes(request));
@@ -89,8 +89,8 @@ static tutti_status execute_write(struct store_session *session, struct store_re
 static tutti_status execute(struct store_session *session, struct store_request *request)
 {
     struct store_map *map = session->map;
-    struct store_buffer *out = &session->out;
-    struct store_slice key;
+    struct buffer *out = &session->out;
+    struct slice key;
     tutti_status status = TUTTI_OK;
 
     switch (request->opcode) {
@@ -110,32 +110,32 @@ static tutti_status execute(struct store_session *session, struct store_request 
         put_value(session, store_request_bytes(request));
         return TUTTI_OK;
     case STORE_CHECK:
-        store_buffer_put_u8(out, all_present(session, *request) ? STORE_REPLY_PRESENT
-                                                                : STORE_REPLY_MISSING);
+        buffer_put_uint(
+            out, all_present(session, *request) ? STORE_REPLY_PRESENT : STORE_REPLY_MISSING, 1);
         return TUTTI_OK;
     case STORE_GETNUMKEYS:
-        store_buffer_put_u64(out, store_map_count(map));
+        buffer_put_uint(out, store_map_count(map), 8);
         return TUTTI_OK;
     case STORE_DELETE_KEY:
-        store_buffer_put_u64(out, store_map_delete(map, store_request_bytes(request)));
+        buffer_put_uint(out, store_map_delete(map, store_request_bytes(request)), 8);
         return TUTTI_OK;
     case STORE_CANCEL_WAIT:
         store_map_cancel(map, &session->wait);
-        store_buffer_put_u8(out, STORE_REPLY_CANCELLED);
+        buffer_put_uint(out, STORE_REPLY_CANCELLED, 1);
         return TUTTI_OK;
     case STORE_PING:
-        store_buffer_put_u32(out, read_u32(&request->fields));
+        buffer_put_uint(out, read_u32(&request->fields), 4);
         return TUTTI_OK;
     case STORE_QUEUE_POP:
         key = store_request_bytes(request);
-        store_buffer_put_u64(out, store_map_queue_length(map, key));
+        buffer_put_uint(out, store_map_queue_length(map, key), 8);
         store_map_pop(map, key, out);
         return TUTTI_OK;
     case STORE_QUEUE_LEN:
-        store_buffer_put_u64(out, store_map_queue_length(map, store_request_bytes(request)));
+        buffer_put_uint(out, store_map_queue_length(map, store_request_bytes(request)), 8);
         return TUTTI_OK;
     case STORE_LIST_KEYS:
-        store_buffer_put_u64(out, store_map_count(map));
+        buffer_put_uint(out, store_map_count(map), 8);
         store_map_put_keys(map, out);
         return TUTTI_OK;
     case STORE_VALIDATE: /* the parser has compared the magic; there is no reply */
@@ -156,8 +156,8 @@ void store_session_init(struct store_session *session, struct store_map *map,
 void store_session_free(struct store_session *session)
 {
     store_map_cancel(session->map, &session->wait);
-    store_buffer_free(&session->wire.in);
-    store_buffer_free(&session->out);
+    buffer_free(&session->wire.in);
+    buffer_free(&session->out);
 }
 
 static void answer_ready_waits(struct store_session *session)
@@ -167,7 +167,7 @@ static void answer_ready_waits(struct store_session *session)
     while ((wait = store_map_take_ready(session->map))) {
         struct store_session *other = wait->owner;
 
-        store_buffer_put_u8(&other->out, STORE_REPLY_READY);
+        buffer_put_uint(&other->out, STORE_REPLY_READY, 1);
         if (other != session && other->woken)
             other->woken(other);
     }

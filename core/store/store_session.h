@@ -19,7 +19,7 @@ struct store_session {
     struct store_map *map;
     struct store_wire wire;
     struct store_wait wait;
-    struct store_buffer out;
+    struct buffer out;
     void (*woken)(struct store_session *session); /* its wait was answered by another's request */
 };
 

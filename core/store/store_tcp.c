@@ -151,7 +151,7 @@ static int connect_within(int fd, const struct addrinfo *address, int64_t deadli
 /* Shows the magic and sees a ping answered. 0 or what went wrong. */
 static int shake_hands(int fd, int64_t deadline_ns)
 {
-    struct store_buffer hello = {0};
+    struct buffer hello = {0};
     uint8_t answer[4];
     uint32_t nonce;
     size_t sent = 0, received = 0;
@@ -160,15 +160,15 @@ static int shake_hands(int fd, int64_t deadline_ns)
     if (getrandom(&nonce, sizeof nonce, GRND_NONBLOCK) != (ssize_t)sizeof nonce)
         nonce = (uint32_t)getpid();
     /* One write: torch's server loses its place when the magic does not come with its opcode. */
-    store_buffer_put_u8(&hello, STORE_VALIDATE);
-    store_buffer_put_u32(&hello, STORE_WIRE_MAGIC);
-    store_buffer_put_u8(&hello, STORE_PING);
-    store_buffer_put_u32(&hello, nonce);
+    buffer_put_uint(&hello, STORE_VALIDATE, 1);
+    buffer_put_uint(&hello, STORE_WIRE_MAGIC, 4);
+    buffer_put_uint(&hello, STORE_PING, 1);
+    buffer_put_uint(&hello, nonce, 4);
     result = hello.failed ? ENOMEM : store_tcp_send(fd, hello.data, hello.size, deadline_ns, &sent);
-    store_buffer_free(&hello);
+    buffer_free(&hello);
     if (!result)
         result = store_tcp_receive(fd, answer, sizeof answer, deadline_ns, &received);
-    if (!result && store_load_u32(answer) != nonce)
+    if (!result && uint_from_bytes(answer, 4) != nonce)
         result = EPROTO;
     return result;
 }

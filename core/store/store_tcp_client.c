@@ -44,7 +44,7 @@ struct tcp_store {
     struct store_turn turn;
     int fd;
     uint32_t pings;
-    struct store_buffer request;
+    struct buffer request;
     size_t sent; /* bytes of the request */
     struct due due;
     uint16_t port;
@@ -87,9 +87,9 @@ static tutti_status receive_length(struct tcp_store *tcp, const struct store_tim
 
     if (result)
         return io_error(tcp, result, time);
-    if (store_load_u64(due->length) > TUTTI_STORE_MAX_VALUE)
+    if (uint_from_bytes(due->length, 8) > TUTTI_STORE_MAX_VALUE)
         return lose(tcp, "it announced a value of more than 8 MiB");
-    due->bytes = (size_t)store_load_u64(due->length);
+    due->bytes = (size_t)uint_from_bytes(due->length, 8);
     due->length_read = 0;
     due->values--;
     return TUTTI_OK;
@@ -169,13 +169,13 @@ static tutti_status begin(struct tcp_store *tcp, const struct store_time *time)
     return status;
 }
 
-static void put_key(struct store_buffer *request, const char *key)
+static void put_key(struct buffer *request, const char *key)
 {
     const size_t size = strlen(key);
 
-    store_buffer_put_u64(request, size + 1);
-    store_buffer_put_u8(request, '/');
-    store_buffer_put(request, key, size);
+    buffer_put_uint(request, size + 1, 8);
+    buffer_put_uint(request, '/', 1);
+    buffer_put(request, key, size);
 }
 
 /* Begins the request of a call, as `opcode`: calls that get values wait for their keys first. SET and APPEND
@@ -184,25 +184,25 @@ static void put_key(struct store_buffer *request, const char *key)
 static void put_request(struct tcp_store *tcp, enum store_opcode opcode,
                         const struct store_call *call)
 {
-    struct store_buffer *request = &tcp->request;
+    struct buffer *request = &tcp->request;
 
-    store_buffer_clear(request, KEEP_REQUEST);
+    buffer_clear(request, KEEP_REQUEST);
     request->failed = request->full = false;
     tcp->sent = 0;
-    store_buffer_put_u8(request, (uint8_t)opcode);
+    buffer_put_uint(request, (uint8_t)opcode, 1);
     if (opcode == STORE_CHECK || opcode == STORE_WAIT || opcode == STORE_MULTI_GET)
-        store_buffer_put_u64(request, call->count);
+        buffer_put_uint(request, call->count, 8);
     for (size_t i = 0; i < call->count && !request->failed; i++)
         put_key(request, call->keys[i]);
     if (opcode == STORE_COMPARE_SET)
-        store_buffer_put_bytes(request, call->expected);
+        buffer_put_bytes(request, call->expected);
     if (opcode == STORE_COMPARE_SET || opcode == STORE_SET || opcode == STORE_APPEND)
-        store_buffer_put_bytes(request, call->value);
+        buffer_put_bytes(request, call->value);
     if (opcode == STORE_ADD)
-        store_buffer_put_u64(request, (uint64_t)call->delta);
+        buffer_put_uint(request, (uint64_t)call->delta, 8);
     if (opcode == STORE_SET || opcode == STORE_APPEND) {
-        store_buffer_put_u8(request, STORE_PING);
-        store_buffer_put_u32(request, ++tcp->pings);
+        buffer_put_uint(request, STORE_PING, 1);
+        buffer_put_uint(request, ++tcp->pings, 4);
     }
 }
 
@@ -213,7 +213,7 @@ static tutti_status send_request(struct tcp_store *tcp, const struct store_time 
     if (tcp->request.failed) {
         const bool full = tcp->request.full;
 
-        store_buffer_clear(&tcp->request, KEEP_REQUEST);
+        buffer_clear(&tcp->request, KEEP_REQUEST);
         return full
                    ? error_set(TUTTI_ERR_INVALID_ARGUMENT,
                                "a request to the store at %s:%u is too large: more than %zu bytes",
@@ -237,7 +237,7 @@ static tutti_status ask(struct tcp_store *tcp, enum store_opcode opcode,
 
     if (!status)
         status = receive(tcp, answer, bytes, &call->time);
-    *ret_answer = store_load_u64(answer);
+    *ret_answer = uint_from_bytes(answer, 8);
     return status;
 }
 
@@ -276,7 +276,7 @@ static tutti_status receive_value(struct tcp_store *tcp, const struct store_time
 /* The time of a wait is up: tells the server, and leaves the answer to the next call. */
 static tutti_status give_up(struct tcp_store *tcp, const struct store_call *call)
 {
-    store_buffer_put_u8(&tcp->request, STORE_CANCEL_WAIT);
+    buffer_put_uint(&tcp->request, STORE_CANCEL_WAIT, 1);
     tcp->due = (struct due){.cancelled = true};
     if (tcp->request.failed)
         (void)lose(tcp, "a wait could not be cancelled");
@@ -376,7 +376,7 @@ static void tcp_close(tutti_store *store)
     struct tcp_store *tcp = (struct tcp_store *)store;
 
     fork_close_now(tcp->fd);
-    store_buffer_free(&tcp->request);
+    buffer_free(&tcp->request);
     store_turn_destroy(&tcp->turn);
     free(tcp);
 }

@@ -140,7 +140,7 @@ static void make_dirty(struct store_session *session)
 /* Sends what the socket takes. False: the connection is gone. */
 static bool send_replies(struct connection *connection)
 {
-    struct store_buffer *out = &connection->session.out;
+    struct buffer *out = &connection->session.out;
 
     while (connection->sent < out->size) {
         const ssize_t n = send(connection->fd, out->data + connection->sent,
@@ -156,7 +156,7 @@ static bool send_replies(struct connection *connection)
         }
     }
     connection->sent = 0;
-    store_buffer_clear(out, KEEP_OUT);
+    buffer_clear(out, KEEP_OUT);
     return true;
 }
 

@@ -18,11 +18,11 @@ static const char *const request_fields[STORE_OPCODES] = {
 
 tutti_status store_wire_feed(struct store_wire *wire, const void *data, size_t size)
 {
-    store_buffer_consume(&wire->in, wire->start);
+    buffer_consume(&wire->in, wire->start);
     wire->start = 0;
     if (!wire->in.size)
-        store_buffer_clear(&wire->in, KEEP_CAPACITY);
-    store_buffer_put(&wire->in, data, size);
+        buffer_clear(&wire->in, KEEP_CAPACITY);
+    buffer_put(&wire->in, data, size);
     if (wire->in.failed)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a request of %zu bytes",
                          wire->in.size + size);
@@ -42,12 +42,11 @@ static tutti_status begin(struct store_wire *wire, uint8_t opcode)
     return TUTTI_OK;
 }
 
-static tutti_status check_magic(struct store_wire *wire, const uint8_t *at)
+static tutti_status check_magic(struct store_wire *wire, uint32_t magic)
 {
-    if (store_load_u32(at) != STORE_WIRE_MAGIC)
+    if (magic != STORE_WIRE_MAGIC)
         return error_set(TUTTI_ERR_STORE,
-                         "the connection began with 0x%08x, which no store client sends",
-                         store_load_u32(at));
+                         "the connection began with 0x%08x, which no store client sends", magic);
     wire->validated = true;
     return TUTTI_OK;
 }
@@ -71,7 +70,7 @@ static tutti_status check_size(const struct store_wire *wire, uint64_t size, uin
 static tutti_status scan(struct store_wire *wire, char field, const uint8_t *at, size_t have,
                          bool *ret_stepped)
 {
-    const size_t fixed = field == 'm' || field == '4' ? 4 : 8;
+    const unsigned fixed = field == 'm' || field == '4' ? 4 : 8;
     size_t size = fixed;
     tutti_status status = TUTTI_OK;
 
@@ -79,11 +78,11 @@ static tutti_status scan(struct store_wire *wire, char field, const uint8_t *at,
     if (have < fixed)
         return TUTTI_OK;
 
-    const uint64_t number = fixed == 8 ? store_load_u64(at) : 0;
+    const uint64_t number = uint_from_bytes(at, fixed);
 
     switch (field) {
     case 'm':
-        status = check_magic(wire, at);
+        status = check_magic(wire, (uint32_t)number);
         break;
     case 'k':
         status = check_size(wire, number, TUTTI_STORE_MAX_KEY, "a key length");
@@ -153,10 +152,10 @@ tutti_status store_wire_next(struct store_wire *wire, struct store_request *ret_
     return TUTTI_OK;
 }
 
-struct store_slice store_request_bytes(struct store_request *request)
+struct slice store_request_bytes(struct store_request *request)
 {
     const size_t size = (size_t)read_u64(&request->fields);
     const uint8_t *data = read_bytes(&request->fields, size);
 
-    return (struct store_slice){data, data ? size : 0};
+    return (struct slice){data, data ? size : 0};
 }

@@ -19,8 +19,8 @@
 #include <tutti/status.h>
 #include <tutti/store.h>
 
+#include "base/buffer.h"
 #include "base/codec.h"
-#include "store/store_buffer.h"
 
 #define STORE_WIRE_MAGIC 0x3C85F7CEu
 #define STORE_WIRE_MAX_REQUEST ((size_t)256 << 20)
@@ -56,7 +56,7 @@ enum { /* single bytes of replies */
 };
 
 struct store_wire { /* zeroed before first use */
-    struct store_buffer in;
+    struct buffer in;
     size_t start;       /* where the current request begins in `in` */
     size_t scanned;     /* bytes of it that are known to be well formed; 0: not begun */
     const char *fields; /* what comes after them */
@@ -76,4 +76,4 @@ tutti_status store_wire_next(struct store_wire *wire, struct store_request *ret_
                              bool *ret_whole);
 
 /* A field of bytes: a length of 64 bits, then as many. */
-struct store_slice store_request_bytes(struct store_request *request);
+struct slice store_request_bytes(struct store_request *request);

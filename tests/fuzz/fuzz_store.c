@@ -18,7 +18,7 @@ static void check_replies(struct store_session *session)
 {
     if (session->out.failed || session->out.size > STORE_SESSION_MAX_OUT)
         abort();
-    store_buffer_clear(&session->out, 1 << 16);
+    buffer_clear(&session->out, 1 << 16);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

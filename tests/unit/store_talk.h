@@ -11,27 +11,27 @@
 
 #include "store/store_wire.h"
 
-static inline void talk_put(struct store_buffer *out, const char *fields, va_list args)
+static inline void talk_put(struct buffer *out, const char *fields, va_list args)
 {
     for (; *fields; fields++) {
         if (*fields == '1') {
-            store_buffer_put_u8(out, (uint8_t)va_arg(args, int));
+            buffer_put_uint(out, (uint8_t)va_arg(args, int), 1);
         } else if (*fields == '4') {
-            store_buffer_put_u32(out, va_arg(args, uint32_t));
+            buffer_put_uint(out, va_arg(args, uint32_t), 4);
         } else if (*fields == '8' || *fields == 'n') {
-            store_buffer_put_u64(out, (uint64_t)va_arg(args, long));
+            buffer_put_uint(out, (uint64_t)va_arg(args, long), 8);
         } else {
             const char *text = va_arg(args, const char *);
 
-            store_buffer_put_bytes(out, (struct store_slice){text, strlen(text)});
+            buffer_put_bytes(out, (struct slice){text, strlen(text)});
         }
     }
 }
 
-/* Bytes of one message, to be freed with store_buffer_free(). */
-static inline struct store_buffer talk(const char *fields, ...)
+/* Bytes of one message, to be freed with buffer_free(). */
+static inline struct buffer talk(const char *fields, ...)
 {
-    struct store_buffer out = {0};
+    struct buffer out = {0};
     va_list args;
 
     va_start(args, fields);

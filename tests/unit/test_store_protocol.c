@@ -42,22 +42,22 @@ TestSuite(store_protocol, .init = start, .fini = stop, .timeout = 30);
 
 static void ask(int peer, int opcode, const char *fields, ...)
 {
-    struct store_buffer request = {0};
+    struct buffer request = {0};
     va_list args;
 
-    store_buffer_put_u8(&request, (uint8_t)opcode);
+    buffer_put_uint(&request, (uint8_t)opcode, 1);
     va_start(args, fields);
     talk_put(&request, fields, args);
     va_end(args);
     cr_assert_eq(store_session_feed(&peers[peer], request.data, request.size), TUTTI_OK, "%s",
                  tutti_last_error());
-    store_buffer_free(&request);
+    buffer_free(&request);
 }
 
 /* The peer has been answered exactly this since it was last looked at. */
 static void answered(int peer, const char *fields, ...)
 {
-    struct store_buffer expected = {0}, *out = &peers[peer].out;
+    struct buffer expected = {0}, *out = &peers[peer].out;
     va_list args;
 
     va_start(args, fields);
@@ -65,14 +65,14 @@ static void answered(int peer, const char *fields, ...)
     va_end(args);
     cr_assert_eq(out->size, expected.size, "%zu bytes instead of %zu", out->size, expected.size);
     cr_assert(!out->size || memcmp(out->data, expected.data, out->size) == 0);
-    store_buffer_free(&expected);
-    store_buffer_clear(out, 0);
+    buffer_free(&expected);
+    buffer_clear(out, 0);
 }
 
-static void breaks_off(int peer, struct store_buffer request)
+static void breaks_off(int peer, struct buffer request)
 {
     cr_assert_eq(store_session_feed(&peers[peer], request.data, request.size), TUTTI_ERR_STORE);
-    store_buffer_free(&request);
+    buffer_free(&request);
 }
 
 Test(store_protocol, values_go_in_and_come_out)
@@ -249,7 +249,7 @@ Test(store_protocol, list_keys_names_every_key_once)
     list = (struct store_request){.fields = {.data = peers[0].out.data, .size = peers[0].out.size}};
     cr_assert_eq(read_u64(&list.fields), 200);
     for (int i = 0; i < 200; i++) {
-        struct store_slice key = store_request_bytes(&list);
+        struct slice key = store_request_bytes(&list);
 
         cr_assert_eq(key.size, 4);
         snprintf(keys[i], sizeof keys[i], "%.4s", (const char *)key.data);
@@ -340,12 +340,12 @@ Test(store_protocol, limits_hold_from_the_length_on_and_not_one_below)
 
 Test(store_protocol, lists_of_the_largest_count_work)
 {
-    struct store_buffer request = {0};
+    struct buffer request = {0};
 
-    store_buffer_put_u8(&request, STORE_WAIT);
-    store_buffer_put_u64(&request, TUTTI_STORE_MAX_KEYS);
+    buffer_put_uint(&request, STORE_WAIT, 1);
+    buffer_put_uint(&request, TUTTI_STORE_MAX_KEYS, 8);
     for (uint32_t i = 0; i < TUTTI_STORE_MAX_KEYS; i++)
-        store_buffer_put_bytes(&request, (struct store_slice){"/same", 5});
+        buffer_put_bytes(&request, (struct slice){"/same", 5});
     cr_assert_eq(store_session_feed(&peers[0], request.data, request.size), TUTTI_OK);
     answered(0, "");
     ask(1, STORE_SET, "bb", "/same", "v");
@@ -356,32 +356,32 @@ Test(store_protocol, lists_of_the_largest_count_work)
     request.data[0] = STORE_MULTI_GET;
     cr_assert_eq(store_session_feed(&peers[0], request.data, request.size), TUTTI_OK);
     cr_assert_eq(peers[0].out.size, 9 * TUTTI_STORE_MAX_KEYS);
-    store_buffer_free(&request);
+    buffer_free(&request);
 }
 
 Test(store_protocol, one_reply_and_one_request_are_bounded_by_us)
 {
     enum { MANY = STORE_WIRE_MAX_REQUEST / TUTTI_STORE_MAX_VALUE };
     static uint8_t value[TUTTI_STORE_MAX_VALUE];
-    struct store_buffer request = talk("1b", STORE_SET, "/v");
+    struct buffer request = talk("1b", STORE_SET, "/v");
 
-    store_buffer_put_bytes(&request, (struct store_slice){value, sizeof value});
+    buffer_put_bytes(&request, (struct slice){value, sizeof value});
     cr_assert_eq(store_session_feed(&peers[0], request.data, request.size), TUTTI_OK);
-    store_buffer_free(&request);
+    buffer_free(&request);
 
     request = talk("1n", STORE_MULTI_GET, (long)MANY);
     for (int i = 0; i < MANY; i++)
-        store_buffer_put_bytes(&request, (struct store_slice){"/v", 2});
+        buffer_put_bytes(&request, (struct slice){"/v", 2});
     breaks_off(0, request);
 
     ask(1, STORE_MULTI_SET, "n", (long)MANY);
     for (int i = 0; i < MANY; i++) {
-        struct store_buffer pair = talk("b", "/v");
+        struct buffer pair = talk("b", "/v");
 
-        store_buffer_put_bytes(&pair, (struct store_slice){value, sizeof value});
+        buffer_put_bytes(&pair, (struct slice){value, sizeof value});
         cr_assert_eq(store_session_feed(&peers[1], pair.data, pair.size),
                      i < MANY - 1 ? TUTTI_OK : TUTTI_ERR_STORE);
-        store_buffer_free(&pair);
+        buffer_free(&pair);
     }
 }
 
@@ -394,10 +394,10 @@ Test(store_protocol, a_full_store_refuses_and_takes_again_what_was_deleted)
     memset(text, 'v', sizeof text - 1);
     for (;; stored++) {
         char key[16];
-        struct store_slice value = {text, sizeof text - 1};
+        struct slice value = {text, sizeof text - 1};
 
         snprintf(key, sizeof key, "/%d", stored);
-        if (store_map_set(map, (struct store_slice){key, strlen(key)}, value))
+        if (store_map_set(map, (struct slice){key, strlen(key)}, value))
             break;
     }
     cr_assert(stored > 10 && stored < 17, "%d", stored);
@@ -411,10 +411,10 @@ Test(store_protocol, a_full_store_refuses_and_takes_again_what_was_deleted)
     ask(1, STORE_SET, "bb", "/0", text);
     answered(1, "88b", 1L, 1L, text);
 
-    struct store_buffer request = talk("1n", STORE_WAIT, 2000L);
+    struct buffer request = talk("1n", STORE_WAIT, 2000L);
 
     for (int i = 0; i < 2000; i++)
-        store_buffer_put_bytes(&request, (struct store_slice){"/w", 2});
+        buffer_put_bytes(&request, (struct slice){"/w", 2});
     breaks_off(1, request);
 }
 
@@ -434,7 +434,7 @@ Test(store_protocol, a_peer_that_does_not_read_is_not_served_on)
     while (peers[0].out.size) {
         cr_assert_eq(peers[0].out.size % 100008, 0);
         answers += peers[0].out.size / 100008;
-        store_buffer_clear(&peers[0].out, 0);
+        buffer_clear(&peers[0].out, 0);
         cr_assert_eq(store_session_run(&peers[0]), TUTTI_OK);
     }
     cr_assert_eq(answers, 100);
@@ -443,8 +443,8 @@ Test(store_protocol, a_peer_that_does_not_read_is_not_served_on)
 /* ---- Captures of a real torch client ---- */
 
 struct capture {
-    struct store_buffer sent;     /* by the client, all of it */
-    struct store_buffer expected; /* from the server, all of it */
+    struct buffer sent;     /* by the client, all of it */
+    struct buffer expected; /* from the server, all of it */
 };
 
 static int hex_digit(char c)
@@ -469,10 +469,10 @@ static struct capture read_capture(const char *name)
         if (line[0] == '#' || !at)
             continue;
 
-        struct store_buffer *side = at[-1] == 'C' ? &capture.sent : &capture.expected;
+        struct buffer *side = at[-1] == 'C' ? &capture.sent : &capture.expected;
 
         for (at += 2; hex_digit(at[0]) >= 0 && hex_digit(at[1]) >= 0; at += 2)
-            store_buffer_put_u8(side, (uint8_t)(16 * hex_digit(at[0]) + hex_digit(at[1])));
+            buffer_put_uint(side, (uint8_t)(16 * hex_digit(at[0]) + hex_digit(at[1])), 1);
     }
     fclose(file);
     return capture;
@@ -484,31 +484,31 @@ static size_t sort_list(uint8_t *at, const uint8_t *end)
     struct store_request list = {.fields = {.data = at, .size = (size_t)(end - at)}};
     uint64_t count = read_u64(&list.fields);
     char keys[16][64];
-    struct store_buffer sorted = {0};
+    struct buffer sorted = {0};
 
     cr_assert_leq(count, 16);
     for (uint64_t i = 0; i < count; i++) {
-        struct store_slice key = store_request_bytes(&list);
+        struct slice key = store_request_bytes(&list);
 
         snprintf(keys[i], sizeof keys[i], "%.*s", (int)key.size, (const char *)key.data);
     }
     qsort(keys, count, sizeof keys[0], compare_text);
     for (uint64_t i = 0; i < count; i++)
-        store_buffer_put_bytes(&sorted, (struct store_slice){keys[i], strlen(keys[i])});
+        buffer_put_bytes(&sorted, (struct slice){keys[i], strlen(keys[i])});
     if (sorted.size)
         memcpy(at + 8, sorted.data, sorted.size);
-    store_buffer_free(&sorted);
+    buffer_free(&sorted);
     return 8 + sorted.size;
 }
 
 /* Offsets of the two LIST_KEYS replies in client-all-operations.txt. */
-static void sort_lists(struct store_buffer *replies, const size_t *offsets, size_t count)
+static void sort_lists(struct buffer *replies, const size_t *offsets, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         sort_list(replies->data + offsets[i], replies->data + replies->size);
 }
 
-static size_t find(const struct store_buffer *in, const char *what, size_t size, size_t from)
+static size_t find(const struct buffer *in, const char *what, size_t size, size_t from)
 {
     const uint8_t *at = memmem(in->data + from, in->size - from, what, size);
 
@@ -538,8 +538,8 @@ Test(store_protocol, a_real_clients_bytes_get_the_real_servers_answers_in_any_fr
         sort_lists(&peers[0].out, lists, 2);
         cr_assert(memcmp(peers[0].out.data, capture.expected.data, capture.expected.size) == 0);
     }
-    store_buffer_free(&capture.sent);
-    store_buffer_free(&capture.expected);
+    buffer_free(&capture.sent);
+    buffer_free(&capture.expected);
 }
 
 Test(store_protocol, bytes_of_torch_jobs_are_understood)
@@ -562,8 +562,8 @@ Test(store_protocol, bytes_of_torch_jobs_are_understood)
         }
         cr_assert_eq(wire.in.size, wire.start, "%s: a rest", names[i]);
         cr_assert(requests > 2);
-        store_buffer_free(&wire.in);
-        store_buffer_free(&capture.sent);
-        store_buffer_free(&capture.expected);
+        buffer_free(&wire.in);
+        buffer_free(&capture.sent);
+        buffer_free(&capture.expected);
     }
 }

@@ -169,7 +169,7 @@ Test(store_server, a_client_that_does_not_read_gets_everything_later_and_holds_u
 
     uint16_t port = tutti_store_server_port(server);
     tutti_store *store = open_client(port);
-    struct store_buffer get = talk("1b", STORE_GET, "/big");
+    struct buffer get = talk("1b", STORE_GET, "/big");
     int fd = loopback_socket(false, &port);
 
     cr_assert_eq(tutti_store_set(store, "big", value, SIZE, 5000), TUTTI_OK);
@@ -183,12 +183,12 @@ Test(store_server, a_client_that_does_not_read_gets_everything_later_and_holds_u
         uint8_t size[8];
 
         cr_assert(read_all(fd, size, 8));
-        cr_assert_eq(store_load_u64(size), SIZE);
+        cr_assert_eq(uint_from_bytes(size, 8), SIZE);
         cr_assert(read_all(fd, value, SIZE));
     }
     works(store);
     close(fd);
-    store_buffer_free(&get);
+    buffer_free(&get);
     tutti_store_unref(store);
     tutti_store_server_stop(server);
 }
