@@ -9,32 +9,9 @@
 
 #include "base/text.h"
 
-enum { FIRST_BYTES = 4096 };
-
-static void add(struct json *json, const char *text, size_t size)
-{
-    if (json->bad)
-        return;
-    if (json->capacity - json->size <= size) { /* one more, for the end */
-        size_t capacity = json->capacity ? json->capacity : FIRST_BYTES;
-
-        while (capacity - json->size <= size)
-            capacity *= 2;
-        char *grown = realloc(json->text, capacity);
-        if (!grown) {
-            json->bad = true;
-            return;
-        }
-        json->text = grown;
-        json->capacity = capacity;
-    }
-    memcpy(json->text + json->size, text, size);
-    json->size += size;
-}
-
 static void add_words(struct json *json, const char *words)
 {
-    add(json, words, strlen(words));
+    buffer_put(&json->out, words, strlen(words));
 }
 
 /* Everything before a value. */
@@ -79,7 +56,7 @@ static void end(struct json *json, const char *bracket)
 
 void json_begin_object(struct json *json, const char *name)
 {
-    if (!name && json->size) /* one line each, for readers without a tool */
+    if (!name && json->out.size) /* one line each, for readers without a tool */
         begin(json, name, "\n{");
     else
         begin(json, name, "{");
@@ -144,7 +121,7 @@ void json_string(struct json *json, const char *name, const char *value)
             snprintf(text, sizeof text, *s < ' ' ? "\\u%04x" : "\\%c", *s);
             add_words(json, text);
         } else if (length) {
-            add(json, (const char *)s, length);
+            buffer_put(&json->out, s, length);
         } else {
             add_words(json, "\\ufffd");
         }
@@ -155,15 +132,12 @@ void json_string(struct json *json, const char *name, const char *value)
 
 char *json_take(struct json *json)
 {
-    char *text = NULL;
+    char *text;
 
-    add(json, "", 0);
-    if (json->bad) {
-        free(json->text);
-    } else {
-        text = json->text;
-        text[json->size] = 0;
-    }
+    buffer_put(&json->out, "", 1);
+    if (json->out.failed)
+        buffer_free(&json->out);
+    text = (char *)json->out.data;
     *json = (struct json){0};
     return text;
 }

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON text, written in order into memory that grows. Allocation may fail: `bad` stays set then and
- * nothing more is added, so that callers look once, at the end. Text from anywhere may be a value:
- * what is not UTF-8 becomes U+FFFD.
+ * JSON text, written in order into memory that grows. Allocation may fail: nothing more is added then, and
+ * callers look once, at the end. Text from anywhere may be a value: what is not UTF-8 becomes U+FFFD.
  */
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
+#include "base/buffer.h"
+
 struct json { /* zeroed: empty */
-    char *text;
-    size_t size, capacity;
-    bool bad;
+    struct buffer out;
     bool follows; /* a value stands before: a comma comes first */
 };
 
