@@ -2,10 +2,8 @@
 #include "plugin/about.h"
 
 #include <own_plugins.h>
-#include <string.h>
 
 #include "base/environment.h"
-#include "base/error.h"
 #include "plugin/loaded.h"
 #include "plugin/plugin.h"
 

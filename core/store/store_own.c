@@ -5,9 +5,7 @@
  * Waiting is done here: a key that is not there is looked for again after a pause that grows, and between
  * two looks others may call. One call at a time reaches the table, so it needs no lock of its own.
  */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
