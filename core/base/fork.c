@@ -9,27 +9,8 @@
 
 _Atomic uint32_t fork_generation;
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void (*child_handler)(void);
-
-static void in_child(void)
-{
-    atomic_fetch_add(&fork_generation, 1);
-    if (child_handler)
-        child_handler();
-}
-
-static void watch(void)
-{
-    pthread_atfork(NULL, NULL, in_child);
-}
-
-void fork_watch(void (*handler)(void))
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    child_handler = handler;
-    pthread_once(&once, watch);
-}
 
 /* A bitmap over descriptor numbers. fork() takes the lock first, so that the child never sees it half changed,
  * nor a number that was closed and belongs to somebody else by now. */
@@ -49,7 +30,7 @@ static void in_parent(void)
     pthread_mutex_unlock(&mutex);
 }
 
-static void close_in_child(void)
+static void in_child(void)
 {
     for (size_t i = 0; i < words; i++) {
         while (registered[i]) {
@@ -58,21 +39,29 @@ static void close_in_child(void)
         }
     }
     pthread_mutex_unlock(&mutex);
+    atomic_fetch_add(&fork_generation, 1);
+    if (child_handler)
+        child_handler();
 }
 
-static void watch_descriptors(void)
+static void watch(void)
 {
-    pthread_atfork(before, in_parent, close_in_child);
+    pthread_atfork(before, in_parent, in_child);
+}
+
+void fork_watch(void (*handler)(void))
+{
+    child_handler = handler;
+    pthread_once(&once, watch);
 }
 
 void fork_close_add(int fd)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     const size_t word = (size_t)fd / BITS;
 
     if (fd < 0)
         return;
-    pthread_once(&once, watch_descriptors);
+    pthread_once(&once, watch);
     pthread_mutex_lock(&mutex);
     if (word >= words) {
         uint64_t *larger = realloc(registered, (word + SPARE_WORDS) * sizeof *larger);
