@@ -56,10 +56,8 @@ static void end(struct json *json, const char *bracket)
 
 void json_begin_object(struct json *json, const char *name)
 {
-    if (!name && json->out.size) /* one line each, for readers without a tool */
-        begin(json, name, "\n{");
-    else
-        begin(json, name, "{");
+    /* one line each, for readers without a tool */
+    begin(json, name, !name && json->out.size ? "\n{" : "{");
 }
 
 void json_end_object(struct json *json)
