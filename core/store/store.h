@@ -100,8 +100,9 @@ tutti_status store_keys_missing(const struct store_call *call, const char *forma
     __attribute__((format(printf, 2, 3)));
 
 /*
- * One caller at a time, first taken under a deadline: a call may be deep in a wait of its own, so
- * the queue behind it must be able to give up.
+ * One caller at a time, for a whole call with its I/O. It is taken under the caller's deadline: the call that has
+ * it may be deep in a wait of its own. A mutex held as long could not be given up in time, so it guards only
+ * the flag.
  */
 struct store_turn {
     pthread_mutex_t mutex;

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A turn is held over a whole call of a store, with its I/O, and taken under the caller's deadline. A mutex
- * held as long could not be given up in time, so `taken` is a flag and the mutex guards only the flag.
- */
 #include <inttypes.h>
 
 #include "base/error.h"
