@@ -22,11 +22,6 @@ struct own_store {
     void *self;
 };
 
-static struct own_store *self(tutti_store *store)
-{
-    return (struct own_store *)store;
-}
-
 /* The functions of the table, in messages. */
 static const char *const names[STORE_OPCODES] = {
     [STORE_SET] = "set",           [STORE_GET] = "get",
@@ -174,7 +169,7 @@ static bool lacks(const tutti_store_ops *table, enum store_opcode opcode)
 
 static tutti_status own_call(tutti_store *store, struct store_call *call)
 {
-    struct own_store *own = self(store);
+    struct own_store *own = (struct own_store *)store;
 
     if (lacks(&own->table, call->opcode))
         return error_set(TUTTI_ERR_UNSUPPORTED, "the program's own store has no function \"%s\"",
@@ -186,7 +181,7 @@ static tutti_status own_call(tutti_store *store, struct store_call *call)
 
 static void own_close(tutti_store *store)
 {
-    struct own_store *own = self(store);
+    struct own_store *own = (struct own_store *)store;
 
     if (own->table.close)
         own->table.close(own->self);
