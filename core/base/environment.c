@@ -10,6 +10,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/distance.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -89,28 +90,10 @@ const struct environment_variable *environment_find(const char *name)
     return NULL;
 }
 
-static struct learned *row_of(const char *plugin, const tutti_plugin_option *option)
-{
-    struct learned *learned = calloc(1, sizeof *learned);
-
-    if (learned)
-        learned->row = (struct environment_variable){.name = option->variable,
-                                                     .values = option->values,
-                                                     .standard = option->standard,
-                                                     .meaning = option->meaning,
-                                                     .agreement = AGREEMENT_OF(option->across),
-                                                     .own = true,
-                                                     .plugin = plugin,
-                                                     .idle = option->idle};
-    return learned;
-}
-
 tutti_status environment_learn(const char *plugin, const tutti_plugin_option *options)
 {
-    tutti_status status = TUTTI_OK;
-
-    pthread_mutex_lock(&learning);
-    for (; options->variable && !status; options++) {
+    LOCK_SCOPE(&learning);
+    for (; options->variable; options++) {
         struct learned *_Atomic *end = &learned_rows;
         struct learned *next;
 
@@ -118,14 +101,20 @@ tutti_status environment_learn(const char *plugin, const tutti_plugin_option *op
             continue;
         while ((next = atomic_load(end)))
             end = &next->next;
-        next = row_of(plugin, options);
+        next = calloc(1, sizeof *next);
         if (!next)
-            status =
-                error_set(TUTTI_ERR_NO_MEMORY, "no memory for the options of plugin %s", plugin);
+            return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the options of plugin %s", plugin);
+        next->row = (struct environment_variable){.name = options->variable,
+                                                  .values = options->values,
+                                                  .standard = options->standard,
+                                                  .meaning = options->meaning,
+                                                  .agreement = AGREEMENT_OF(options->across),
+                                                  .own = true,
+                                                  .plugin = plugin,
+                                                  .idle = options->idle};
         atomic_store(end, next);
     }
-    pthread_mutex_unlock(&learning);
-    return status;
+    return TUTTI_OK;
 }
 
 /* ---- values ---- */
