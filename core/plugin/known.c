@@ -10,7 +10,6 @@
 
 const char known_auto_local[] = "shm", known_auto_remote[] = "tcp";
 
-/* Ends with a row without a name. */
 static const tutti_known_plugin plugins[] = {
     {"shm", "transport", "memory that the ranks of one host share", "", REINSTALL, "", 1},
     {"tcp", "transport", "TCP between all hosts", "", REINSTALL, "", 1},
@@ -28,14 +27,13 @@ static const tutti_known_plugin plugins[] = {
     {"check", "wrapper", "finds NaN, infinities and corrupted results", "", REINSTALL, "", 1},
     {"fault", "wrapper", "delays, drops and corrupts messages, for tests", "", REINSTALL, "", 1},
     {"trace", "wrapper", "writes what each rank calls to a file", "", REINSTALL, "", 1},
-    {NULL, NULL, NULL, NULL, NULL, NULL, 0},
 };
 
 const tutti_known_plugin *known_plugin(const char *name)
 {
-    for (const tutti_known_plugin *known = plugins; known->name; known++)
-        if (!strcmp(known->name, name))
-            return known;
+    for (size_t i = 0; i < sizeof plugins / sizeof *plugins; i++)
+        if (!strcmp(plugins[i].name, name))
+            return &plugins[i];
     return NULL;
 }
 
@@ -43,7 +41,7 @@ tutti_status tutti_plugins_known(tutti_known_plugin_fn fn, void *user)
 {
     if (!fn)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "fn is NULL");
-    for (const tutti_known_plugin *known = plugins; known->name; known++)
-        fn(known, user);
+    for (size_t i = 0; i < sizeof plugins / sizeof *plugins; i++)
+        fn(&plugins[i], user);
     return TUTTI_OK;
 }
