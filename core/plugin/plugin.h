@@ -2,10 +2,9 @@
 /*
  * Plugins: from a backend's name to the descriptor that its file exports.
  *
- * Backend NAME is what tutti_plugin_register() was given, else libtutti-NAME.so in the first of
- * these directories that has it: TUTTI_PLUGIN_PATH (colon separated), `tutti/0` beside libtutti
- * itself, the library's plugin directory. Only that file is opened, and only when its path is
- * trusted (trust.h), its ELF note says this ABI's major (note.h), and its descriptor is complete.
+ * Backend NAME is what tutti_plugin_register() was given, else libtutti-NAME.so in the first directory of
+ * search.h that has it. Only that file is opened, and only when its path is trusted (trust.h), its ELF note
+ * says this ABI's major (note.h), and its descriptor is complete.
  * A file that is there and refused is an error, not a reason to look further.
  *
  * A loaded plugin stays loaded; descriptors are valid as long as the process. Any thread.
