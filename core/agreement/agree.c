@@ -28,7 +28,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "control/members.h"
+#include "control/inside.h"
 #include "provider/endpoints.h"
 #include "provider/native.h"
 

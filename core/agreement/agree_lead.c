@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "control/liveness.h"
+#include "control/inside.h"
 
 enum { REMIND_MS = 10000, LATE_MS = 200 };
 

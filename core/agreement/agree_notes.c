@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "control/conn.h"
+#include "control/inside.h"
 
 static void note(struct agreement *a, enum frame_type type, int rank, const void *data, size_t size)
 {

@@ -24,7 +24,7 @@
 #include "agreement/agree.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "control/conn.h"
+#include "control/inside.h"
 
 enum {
     LATE_MS = 200,

@@ -32,9 +32,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/log.h"
-#include "control/conn.h"
-#include "control/control.h"
-#include "control/members.h"
+#include "control/inside.h"
 
 enum {
     HELLO_MAGIC = 0x74747463,

@@ -8,13 +8,7 @@
  * Verdicts and leave messages are flooded over whatever connections there are; each member passes
  * each on once.
  */
-#include "control/control.h"
-#include "control/conn.h"
-#include "control/liveness.h"
-#include "control/members.h"
-#include "control/notes.h"
-#include "control/sides.h"
-#include "control/verdict.h"
+#include "control/inside.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -14,10 +14,7 @@
 
 #include "base/codec.h"
 #include "base/text.h"
-#include "control/conn.h"
-#include "control/control.h"
-#include "control/liveness.h"
-#include "control/sides.h"
+#include "control/inside.h"
 
 enum {
     NAMED_MAX = 8,

@@ -8,9 +8,7 @@
 #include <string.h>
 
 #include "base/codec.h"
-#include "control/conn.h"
-#include "control/control.h"
-#include "control/notes.h"
+#include "control/inside.h"
 
 enum { NOTES_KEPT = 16384, OUT_MAX = 1 << 20 /* bytes that wait for a slow parent */ };
 

@@ -13,10 +13,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "control/conn.h"
-#include "control/control.h"
-#include "control/liveness.h"
-#include "control/sides.h"
+#include "control/inside.h"
 
 enum {
     SETS_MAX = 4,   /* that are told in full */

@@ -20,12 +20,7 @@
 #include "base/codec.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "control/conn.h"
-#include "control/control.h"
-#include "control/liveness.h"
-#include "control/members.h"
-#include "control/sides.h"
-#include "control/verdict.h"
+#include "control/inside.h"
 
 enum {
     TIMEOUT_WAITS_MS = 200,

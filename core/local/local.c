@@ -26,7 +26,7 @@
 #include "base/clock.h"
 #include "base/codec.h"
 #include "base/error.h"
-#include "control/conn.h"
+#include "control/inside.h"
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "control/conn.h"
+#include "control/inside.h"
 #include "local/local.h"
 
 enum {

@@ -11,9 +11,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "control/conn.h"
-#include "control/members.h"
-#include "control/verdict.h"
+#include "control/inside.h"
 #include "local/local.h"
 
 static void note_leave(struct local_peers *local, int index)

@@ -11,8 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "control/conn.h"
-#include "control/control.h"
+#include "control/inside.h"
 #include "no_memory.h"
 
 TestSuite(control, .timeout = 60);

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/codec.h"
-#include "control/conn.h"
+#include "control/inside.h"
 #include "local/local.h"
 
 TestSuite(local, .timeout = 60);

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/control.h"
-#include "control/sides.h"
+#include "control/inside.h"
 
 enum { MANY = 1000 };
 

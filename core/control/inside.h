@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of control/ share with one another, with local/ and with the agreement. All under the
+ * lock. */
+#pragma once
+
+#include "control/control.h"
+
+/* ---- conn.c: connections, and the epoll set ---- */
+
+enum {
+    CONTROL_HALF_OPEN_MAX = 64, /* of each listener */
+    CONTROL_HALF_OPEN_RETRY_MS = 10,
+    CONTROL_HELLO_SECONDS = 10,
+    CONTROL_OUT_MAX =
+        4 << 20 /* bytes that may wait for a reader, besides one message of any size */
+};
+
+/* A connection with a member. */
+struct control_conn {
+    struct control_watch watch;
+    struct control_conn *next;
+    int rank; /* of the other side; -1 until its hello has come */
+    bool dialing, closing;
+    bool heard; /* leaving: the other side knows it */
+    bool owed;  /* it left, and waits until its last collective was compared */
+    int deaf;   /* the errno of a send: it takes nothing any more, what it had sent is still read */
+    int64_t hello_deadline_ns;
+    struct frame_parser in;
+    uint8_t *out;
+    size_t out_size, out_at, out_capacity;
+};
+
+/* In a time that does not depend on where the first difference is. */
+bool control_same_token(const uint8_t *a, const uint8_t *b);
+tutti_status control_listen(struct control *control, const char *bind_address);
+struct control_conn *control_conn_to(struct control *control, int rank);
+/* A connection to the member, dialed if there is none; NULL when its address is unknown or dialing
+ * failed at once. */
+struct control_conn *control_dial(struct control *control, int rank);
+/* The largest message that members send each other. */
+size_t control_frame_limit(const struct control *control);
+/* Takes the message over, however slow the reader is. TUTTI_ERR_PEER_LOST: the connection has ended, or
+ * does now, since as much waits for its reader as may. */
+tutti_status control_conn_send(struct control *control, struct control_conn *conn,
+                               enum frame_type type, const void *body, size_t size);
+void control_conn_reap(struct control *control); /* frees what is closed */
+tutti_status control_watch_add(struct control *control, struct control_watch *watch,
+                               uint32_t events);
+void control_watch_change(struct control *control, struct control_watch *watch, uint32_t events);
+/* Ends the watch and closes its descriptor. */
+void control_watch_remove(struct control *control, struct control_watch *watch);
+/* Ends the watch of a descriptor that is others', too. */
+void control_watch_forget(struct control *control, struct control_watch *watch);
+
+/* ---- control.c: members connect, leave or are lost ---- */
+
+void control_flood(struct control *control, const struct control_conn *except, enum frame_type type,
+                   const void *body, size_t size);
+void control_frame(struct control *control, struct control_conn *conn, enum frame_type type,
+                   const uint8_t *body, size_t size);
+void control_connected(struct control *control, struct control_conn *conn);
+void control_disconnected(struct control *control, int rank, const char *message);
+/* `rank` left in order; passed on to all connections but `except`. */
+void control_left(struct control *control, int rank, const struct announce *last,
+                  const struct control_conn *except);
+/* Dialing `rank` failed: it has left and its leave message is on the way, or it is lost. */
+void control_unreachable(struct control *control, int rank, const char *message);
+/* The process of `rank` ended, or cannot be reached any more. */
+void control_lost(struct control *control, int rank, const char *message);
+/* The lowest member that is not known to be dead, left or passed over; may be this one. */
+int control_lowest_living(const struct control *control);
+/* Tells once more which member was lost, as a verdict if the group is ready by now. */
+void control_tell_lost(struct control *control);
+
+/* ---- verdict.c: how a cause that a member proposes becomes the verdict of all ---- */
+
+void verdict_differ(struct control *control, int culprit,
+                    const struct control_difference *difference, const char *message);
+void verdict_propose(struct control *control, tutti_status status, int culprit,
+                     const char *message);
+void verdict_time_out(struct control *control, const struct control_timeout *timeout);
+void verdict_on_propose(struct control *control, const struct control_conn *from,
+                        const uint8_t *body, size_t size);
+void verdict_on_verdict(struct control *control, const struct control_conn *from,
+                        const uint8_t *body, size_t size);
+void verdict_adopt(struct control *control, const struct control_verdict *verdict,
+                   const struct control_conn *except);
+void verdict_timers(struct control *control);
+/* Tells a connection that is new what is known already. */
+void verdict_greet(struct control *control, struct control_conn *conn);
+
+/* ---- liveness.c: asking members how far they have called ---- */
+
+/* Asks those that have not timed out, this member among them. */
+void liveness_query_all(struct control *control);
+/* `by` asks this member how far it has called, and for its call of that number; 0: for none. */
+void liveness_asked(struct control *control, int by, uint64_t sequence);
+/* Asks one member; whether it has answered. */
+void liveness_query(struct control *control, int rank);
+bool liveness_has_answered(const struct control *control, int rank);
+void liveness_on_query(struct control *control, const struct control_conn *from,
+                       const uint8_t *body, size_t size);
+void liveness_on_answer(struct control *control, const struct control_conn *from,
+                        const uint8_t *body, size_t size);
+/* Adds to a time-out of that collective what was answered. Where the culprit waits for another member
+ * itself, that one becomes the culprit. */
+void liveness_judge(const struct control *control, uint64_t sequence,
+                    struct control_verdict *verdict);
+
+/* ---- sides.c: the calls that members made under the number in which they differ ---- */
+
+enum { SIDES_CALL_BYTES = 40 }; /* of a call in a frame */
+
+/* A member's call under that number. */
+struct control_side {
+    bool answered;
+    uint64_t called;      /* answered: its last collective */
+    struct announce call; /* sequence 0: not known */
+};
+
+void sides_write_call(struct writer *writer, const struct announce *call);
+void sides_read_call(struct reader *reader, struct announce *ret_call);
+/* Asks all members for their call of the difference's number. */
+void sides_gather(struct control *control);
+/* Notes the calls of a difference's pair, if it is of the number that is gathered. */
+void sides_note_pair(struct control *control, const struct control_difference *difference);
+/* `rank` has left. */
+void sides_left(struct control *control, int rank);
+void sides_answered(struct control *control, int rank, uint64_t called,
+                    const struct announce *call);
+/* Whether every member that can answer has. */
+bool sides_complete(const struct control *control);
+/* Writes the sets of members with the same call into the verdict's message. */
+void sides_tell(const struct control *control, struct control_verdict *verdict);
+
+/* ---- notes.c; the rest is in control.h ---- */
+
+void control_on_note(struct control *control, const uint8_t *body, size_t size);
+void control_notes_free(struct control *control);
