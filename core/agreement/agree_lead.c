@@ -472,7 +472,7 @@ static tutti_status send_roster(struct agreement *a)
         /* Through the same door as everybody's, so that the leader takes its own roster too. */
         struct control *control = a->group->control;
         pthread_mutex_lock(&control->lock);
-        control->handlers->roster(control->handler_user, w.data, w.size);
+        control->handlers->frame(control->handler_user, FRAME_ROSTER, w.data, w.size);
         pthread_mutex_unlock(&control->lock);
     }
     free(entry);

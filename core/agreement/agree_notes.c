@@ -29,19 +29,9 @@ static void note(struct agreement *a, enum frame_type type, int rank, const void
     a->notes_tail = &n->next;
 }
 
-static void on_report(void *user, const uint8_t *body, size_t size)
+static void on_frame(void *user, enum frame_type type, const uint8_t *body, size_t size)
 {
-    note(user, FRAME_REPORT, -1, body, size);
-}
-
-static void on_roster(void *user, const uint8_t *body, size_t size)
-{
-    note(user, FRAME_ROSTER, -1, body, size);
-}
-
-static void on_outcome(void *user, const uint8_t *body, size_t size)
-{
-    note(user, FRAME_OUTCOME, -1, body, size);
+    note(user, type, -1, body, size);
 }
 
 static void on_gone(void *user, int rank, const char *message)
@@ -83,8 +73,7 @@ void agree_tell_outcome(struct agreement *a, const struct outcome *outcome)
     (void)control_send_down(control, FRAME_OUTCOME, w.data, w.size);
 }
 
-const struct control_handlers agree_handlers = {on_report, on_roster, on_outcome, on_gone,
-                                                on_joined};
+const struct control_handlers agree_handlers = {on_frame, on_gone, on_joined};
 
 /* Copies the provider addresses of a member, which lie in the frame. */
 static tutti_status take_addresses(struct control_member *m, const struct report *entry)

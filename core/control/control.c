@@ -258,14 +258,12 @@ static size_t write_leave(uint8_t body[LEAVE_BYTES], int rank, const struct anno
 }
 
 /* False: it makes no sense. */
-static bool read_leave(const struct control *control, const uint8_t *body, size_t size,
-                       int *ret_rank, struct announce *ret_last)
+static bool read_leave(const struct control *control, struct reader *r, int *ret_rank,
+                       struct announce *ret_last)
 {
-    struct reader r = {.data = body, .size = size};
-
-    *ret_rank = (int)read_u32(&r);
-    sides_read_call(&r, ret_last);
-    return !r.bad && *ret_rank >= 0 && *ret_rank < control->size;
+    *ret_rank = (int)read_u32(r);
+    sides_read_call(r, ret_last);
+    return !r->bad && *ret_rank >= 0 && *ret_rank < control->size;
 }
 
 void control_leave(struct control *control, const struct announce *last)
@@ -417,13 +415,12 @@ void control_left(struct control *control, int rank, const struct announce *last
 }
 
 /* A member that leaves itself does not answer: its own leave message is on the way. */
-static void on_leave(struct control *control, struct control_conn *from, const uint8_t *body,
-                     size_t size)
+static void on_leave(struct control *control, struct control_conn *from, struct reader *r)
 {
     struct announce last;
     int rank;
 
-    if (!read_leave(control, body, size, &rank, &last))
+    if (!read_leave(control, r, &rank, &last))
         return;
     control_left(control, rank, &last, from);
     if (rank != from->rank || control->leaving)
@@ -431,6 +428,12 @@ static void on_leave(struct control *control, struct control_conn *from, const u
     from->owed = needs_comparison(control, &last) && !control->members[rank].compared;
     if (!from->owed)
         (void)control_conn_send(control, from, FRAME_HEARD, NULL, 0);
+}
+
+static void on_heard(struct control *control, struct control_conn *from, struct reader *r)
+{
+    (void)r;
+    from->heard = control->leaving;
 }
 
 int control_left_before(struct control *control, uint64_t sequence, char *ret_message,
@@ -502,49 +505,26 @@ void control_connected(struct control *control, struct control_conn *conn)
     verdict_greet(control, conn);
 }
 
-void control_frame(struct control *control, struct control_conn *conn, enum frame_type type,
+void control_frame(struct control *control, struct control_conn *from, enum frame_type type,
                    const uint8_t *body, size_t size)
 {
+    static void (*const takers[FRAME_TYPES])(struct control *, struct control_conn *,
+                                             struct reader *) = {
+        [FRAME_PROPOSE] = verdict_on_propose,
+        [FRAME_VERDICT] = verdict_on_verdict,
+        [FRAME_LEAVE] = on_leave,
+        [FRAME_NOTE] = control_on_note,
+        [FRAME_QUERY] = liveness_on_query,
+        [FRAME_HERE] = liveness_on_answer,
+        [FRAME_HEARD] = on_heard,
+    };
     const struct control_handlers *h = control->handlers;
+    struct reader r = {.data = body, .size = size};
 
-    switch (type) {
-    case FRAME_REPORT:
-        if (h && h->report)
-            h->report(control->handler_user, body, size);
-        break;
-    case FRAME_ROSTER:
-        if (h && h->roster)
-            h->roster(control->handler_user, body, size);
-        break;
-    case FRAME_OUTCOME:
-        if (h && h->outcome)
-            h->outcome(control->handler_user, body, size);
-        break;
-    case FRAME_PROPOSE:
-        verdict_on_propose(control, conn, body, size);
-        break;
-    case FRAME_VERDICT:
-        verdict_on_verdict(control, conn, body, size);
-        break;
-    case FRAME_LEAVE:
-        on_leave(control, conn, body, size);
-        break;
-    case FRAME_NOTE:
-        control_on_note(control, body, size);
-        break;
-    case FRAME_QUERY:
-        liveness_on_query(control, conn, body, size);
-        break;
-    case FRAME_HERE:
-        liveness_on_answer(control, conn, body, size);
-        break;
-    case FRAME_HEARD:
-        conn->heard = control->leaving;
-        break;
-    case FRAME_HELLO:
-    case FRAME_TYPES:
-        break;
-    }
+    if (takers[type])
+        takers[type](control, from, &r);
+    else if (type != FRAME_HELLO && h && h->frame) /* the agreement's */
+        h->frame(control->handler_user, type, body, size);
 }
 
 void control_propose(struct control *control, tutti_status status, int culprit, const char *message)

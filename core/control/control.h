@@ -103,9 +103,8 @@ struct control_difference {
 };
 
 struct control_handlers { /* of the agreement; called under the lock */
-    void (*report)(void *user, const uint8_t *body, size_t size);
-    void (*roster)(void *user, const uint8_t *body, size_t size);
-    void (*outcome)(void *user, const uint8_t *body, size_t size);
+    /* A report, the roster or an outcome has come. */
+    void (*frame)(void *user, enum frame_type type, const uint8_t *body, size_t size);
     /* A member was lost or left before the group was ready. */
     void (*gone)(void *user, int rank, const char *message);
     /* A child of this member in the tree has connected. */

@@ -56,7 +56,8 @@ void control_watch_forget(struct control *control, struct control_watch *watch);
 
 void control_flood(struct control *control, const struct control_conn *except, enum frame_type type,
                    const void *body, size_t size);
-void control_frame(struct control *control, struct control_conn *conn, enum frame_type type,
+/* Hands a frame to the function that takes its type. */
+void control_frame(struct control *control, struct control_conn *from, enum frame_type type,
                    const uint8_t *body, size_t size);
 void control_connected(struct control *control, struct control_conn *conn);
 void control_disconnected(struct control *control, int rank, const char *message);
@@ -79,10 +80,8 @@ void verdict_differ(struct control *control, int culprit,
 void verdict_propose(struct control *control, tutti_status status, int culprit,
                      const char *message);
 void verdict_time_out(struct control *control, const struct control_timeout *timeout);
-void verdict_on_propose(struct control *control, const struct control_conn *from,
-                        const uint8_t *body, size_t size);
-void verdict_on_verdict(struct control *control, const struct control_conn *from,
-                        const uint8_t *body, size_t size);
+void verdict_on_propose(struct control *control, struct control_conn *from, struct reader *r);
+void verdict_on_verdict(struct control *control, struct control_conn *from, struct reader *r);
 void verdict_adopt(struct control *control, const struct control_verdict *verdict,
                    const struct control_conn *except);
 void verdict_timers(struct control *control);
@@ -98,10 +97,8 @@ void liveness_asked(struct control *control, int by, uint64_t sequence);
 /* Asks one member; whether it has answered. */
 void liveness_query(struct control *control, int rank);
 bool liveness_has_answered(const struct control *control, int rank);
-void liveness_on_query(struct control *control, const struct control_conn *from,
-                       const uint8_t *body, size_t size);
-void liveness_on_answer(struct control *control, const struct control_conn *from,
-                        const uint8_t *body, size_t size);
+void liveness_on_query(struct control *control, struct control_conn *from, struct reader *r);
+void liveness_on_answer(struct control *control, struct control_conn *from, struct reader *r);
 /* Adds to a time-out of that collective what was answered. Where the culprit waits for another member
  * itself, that one becomes the culprit. */
 void liveness_judge(const struct control *control, uint64_t sequence,
@@ -135,5 +132,5 @@ void sides_tell(const struct control *control, struct control_verdict *verdict);
 
 /* ---- notes.c; the rest is in control.h ---- */
 
-void control_on_note(struct control *control, const uint8_t *body, size_t size);
+void control_on_note(struct control *control, struct control_conn *from, struct reader *r);
 void control_notes_free(struct control *control);

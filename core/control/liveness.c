@@ -65,13 +65,11 @@ void liveness_query_all(struct control *control)
 
 /* Takes a query. A query with a number comes if members differ: a verdict is on its way, and this
  * member stays for it. */
-void liveness_on_query(struct control *control, const struct control_conn *from,
-                       const uint8_t *body, size_t size)
+void liveness_on_query(struct control *control, struct control_conn *from, struct reader *r)
 {
-    struct reader r = {.data = body, .size = size};
-    const uint64_t sequence = size ? read_u64(&r) : 0;
+    const uint64_t sequence = r->size ? read_u64(r) : 0;
 
-    if (r.bad)
+    if (r->bad)
         return;
     control->expects_verdict |= sequence != 0;
     liveness_asked(control, from->rank, sequence);
@@ -110,18 +108,16 @@ void control_answer(struct control *control, const struct control_answer *answer
     pthread_mutex_unlock(&control->lock);
 }
 
-void liveness_on_answer(struct control *control, const struct control_conn *from,
-                        const uint8_t *body, size_t size)
+void liveness_on_answer(struct control *control, struct control_conn *from, struct reader *r)
 {
-    struct reader r = {.data = body, .size = size};
     struct control_answer answer;
     struct announce call;
 
-    answer.called = read_u64(&r);
-    answer.waits_in = read_u64(&r);
-    answer.waits_for = (int32_t)read_u32(&r);
-    sides_read_call(&r, &call);
-    if (!r.bad && answer.waits_for < control->size)
+    answer.called = read_u64(r);
+    answer.waits_in = read_u64(r);
+    answer.waits_for = (int32_t)read_u32(r);
+    sides_read_call(r, &call);
+    if (!r->bad && answer.waits_for < control->size)
         take_answer(control, from->rank, &answer, &call);
 }
 

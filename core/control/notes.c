@@ -46,13 +46,14 @@ static void pass(struct control *control, int rank, const uint8_t *data, size_t 
     (void)control_conn_send(control, conn, FRAME_NOTE, body, w.size);
 }
 
-void control_on_note(struct control *control, const uint8_t *body, size_t size)
+void control_on_note(struct control *control, struct control_conn *from, struct reader *r)
 {
-    struct reader r = {.data = body, .size = size};
-    uint32_t rank = read_u32(&r);
+    const uint32_t rank = read_u32(r);
+    const size_t size = r->size - r->at;
 
-    if (!r.bad && rank < (uint32_t)control->size && size - 4 <= CONTROL_NOTE_MAX)
-        pass(control, (int)rank, body + 4, size - 4);
+    (void)from;
+    if (!r->bad && rank < (uint32_t)control->size && size <= CONTROL_NOTE_MAX)
+        pass(control, (int)rank, r->data + r->at, size);
 }
 
 void control_tell(struct control *control, const void *data, size_t size)

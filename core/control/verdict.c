@@ -106,18 +106,16 @@ static size_t encode_proposal(const struct control *control, uint8_t body[BODY_M
     return w.size;
 }
 
-static bool decode_proposal(const struct control *control, const uint8_t *body, size_t size,
+static bool decode_proposal(const struct control *control, struct reader *r,
                             struct control_timeout *ret_proposal,
                             struct control_difference *ret_difference)
 {
-    struct reader r = {.data = body, .size = size};
-
-    if (!decode(control, &r, &ret_proposal->verdict))
+    if (!decode(control, r, &ret_proposal->verdict))
         return false;
-    ret_proposal->sequence = read_u64(&r);
-    ret_proposal->heard[0] = (int32_t)read_u32(&r);
-    ret_proposal->heard[1] = (int32_t)read_u32(&r);
-    return read_difference(control, &r, ret_difference);
+    ret_proposal->sequence = read_u64(r);
+    ret_proposal->heard[0] = (int32_t)read_u32(r);
+    ret_proposal->heard[1] = (int32_t)read_u32(r);
+    return read_difference(control, r, ret_difference);
 }
 
 void verdict_adopt(struct control *control, const struct control_verdict *verdict,
@@ -352,13 +350,12 @@ void verdict_time_out(struct control *control, const struct control_timeout *tim
     propose(control, &mine, &no_difference);
 }
 
-void verdict_on_propose(struct control *control, const struct control_conn *from,
-                        const uint8_t *body, size_t size)
+void verdict_on_propose(struct control *control, struct control_conn *from, struct reader *r)
 {
     struct control_timeout theirs;
     struct control_difference difference;
 
-    if (!decode_proposal(control, body, size, &theirs, &difference) || control->verdict.status)
+    if (!decode_proposal(control, r, &theirs, &difference) || control->verdict.status)
         return;
     note_timeout(control, from->rank, &theirs);
     /* The proposing member has passed over all members below this one. */
@@ -366,13 +363,11 @@ void verdict_on_propose(struct control *control, const struct control_conn *from
         fix_in_time(control);
 }
 
-void verdict_on_verdict(struct control *control, const struct control_conn *from,
-                        const uint8_t *body, size_t size)
+void verdict_on_verdict(struct control *control, struct control_conn *from, struct reader *r)
 {
-    struct reader r = {.data = body, .size = size};
     struct control_verdict verdict;
 
-    if (decode(control, &r, &verdict))
+    if (decode(control, r, &verdict))
         verdict_adopt(control, &verdict, from);
 }
 
