@@ -526,28 +526,3 @@ void control_frame(struct control *control, struct control_conn *from, enum fram
     else if (type != FRAME_HELLO && h && h->frame) /* the agreement's */
         h->frame(control->handler_user, type, body, size);
 }
-
-void control_propose(struct control *control, tutti_status status, int culprit, const char *message)
-{
-    control_poll(control);
-    pthread_mutex_lock(&control->lock);
-    verdict_propose(control, status, culprit, message);
-    pthread_mutex_unlock(&control->lock);
-}
-
-void control_differ(struct control *control, int culprit,
-                    const struct control_difference *difference, const char *message)
-{
-    control_poll(control);
-    pthread_mutex_lock(&control->lock);
-    verdict_differ(control, culprit, difference, message);
-    pthread_mutex_unlock(&control->lock);
-}
-
-void control_time_out(struct control *control, const struct control_timeout *timeout)
-{
-    control_poll(control);
-    pthread_mutex_lock(&control->lock);
-    verdict_time_out(control, timeout);
-    pthread_mutex_unlock(&control->lock);
-}

@@ -75,11 +75,8 @@ void control_tell_lost(struct control *control);
 
 /* ---- verdict.c: how a cause that a member proposes becomes the verdict of all ---- */
 
-void verdict_differ(struct control *control, int culprit,
-                    const struct control_difference *difference, const char *message);
 void verdict_propose(struct control *control, tutti_status status, int culprit,
                      const char *message);
-void verdict_time_out(struct control *control, const struct control_timeout *timeout);
 void verdict_on_propose(struct control *control, struct control_conn *from, struct reader *r);
 void verdict_on_verdict(struct control *control, struct control_conn *from, struct reader *r);
 void verdict_adopt(struct control *control, const struct control_verdict *verdict,

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/codec.h"
 #include "base/error.h"
@@ -334,16 +335,27 @@ void verdict_propose(struct control *control, tutti_status status, int culprit, 
     propose_message(control, status, culprit, &no_difference, message);
 }
 
-void verdict_differ(struct control *control, int culprit,
+void control_propose(struct control *control, tutti_status status, int culprit, const char *message)
+{
+    control_poll(control);
+    LOCK_SCOPE(&control->lock);
+    verdict_propose(control, status, culprit, message);
+}
+
+void control_differ(struct control *control, int culprit,
                     const struct control_difference *difference, const char *message)
 {
+    control_poll(control);
+    LOCK_SCOPE(&control->lock);
     propose_message(control, TUTTI_ERR_MISMATCH, culprit, difference, message);
 }
 
-void verdict_time_out(struct control *control, const struct control_timeout *timeout)
+void control_time_out(struct control *control, const struct control_timeout *timeout)
 {
     struct control_timeout mine = *timeout;
 
+    control_poll(control);
+    LOCK_SCOPE(&control->lock);
     mine.verdict.status = TUTTI_ERR_TIMEOUT;
     snprintf(mine.verdict.message, sizeof mine.verdict.message, "group %s: %.*s", control->name,
              TEXT_CUT(timeout->verdict.message, 900));
@@ -401,10 +413,10 @@ void verdict_greet(struct control *control, struct control_conn *conn)
 
 tutti_status control_verdict_error(struct control *control)
 {
-    pthread_mutex_lock(&control->lock);
-    struct control_verdict verdict = control->verdict;
-    pthread_mutex_unlock(&control->lock);
-    error_restore(verdict.status, verdict.culprit, verdict.message);
+    const struct control_verdict *verdict = &control->verdict;
+
+    LOCK_SCOPE(&control->lock);
+    error_restore(verdict->status, verdict->culprit, verdict->message);
     error_where(control->rank, -1, 0, NULL);
-    return verdict.status;
+    return verdict->status;
 }
