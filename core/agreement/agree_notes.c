@@ -70,7 +70,7 @@ void agree_tell_outcome(struct agreement *a, const struct outcome *outcome)
     if (told)
         return;
     outcome_encode(&w, outcome);
-    (void)control_send_down(control, FRAME_OUTCOME, w.data, w.size);
+    control_send_down(control, FRAME_OUTCOME, w.data, w.size);
 }
 
 const struct control_handlers agree_handlers = {on_frame, on_gone, on_joined};
@@ -98,7 +98,7 @@ static tutti_status take_roster(struct agreement *a, const struct agree_note *n)
 
     if (read_u32(&r) != a->round)
         return TUTTI_OK; /* of a round that is over */
-    (void)control_send_down(control, FRAME_ROSTER, n->data, n->size);
+    control_send_down(control, FRAME_ROSTER, n->data, n->size);
     pthread_mutex_lock(&control->lock);
     for (int i = 0; i < a->group->size && !status; i++) {
         struct report entry;

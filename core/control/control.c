@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/codec.h"
 #include "base/error.h"
@@ -112,16 +113,13 @@ static void ensure_uplink(struct control *control)
 
 tutti_status control_start(struct control *control, const uint8_t token[CONTROL_TOKEN_BYTES])
 {
-    tutti_status status = TUTTI_OK;
-
-    pthread_mutex_lock(&control->lock);
-    if (!control->started) {
-        memcpy(control->token, token, CONTROL_TOKEN_BYTES);
-        status = control_watch_add(control, &control->listener, EPOLLIN);
-        control->started = !status;
-        ensure_uplink(control);
-    }
-    pthread_mutex_unlock(&control->lock);
+    LOCK_SCOPE(&control->lock);
+    if (control->started)
+        return TUTTI_OK;
+    memcpy(control->token, token, CONTROL_TOKEN_BYTES);
+    tutti_status status = control_watch_add(control, &control->listener, EPOLLIN);
+    control->started = !status;
+    ensure_uplink(control);
     return status;
 }
 
@@ -137,32 +135,26 @@ tutti_status control_send_up(struct control *control, enum frame_type type, cons
                              size_t size)
 {
     int parent = control_parent(control->rank);
-    tutti_status status = TUTTI_OK;
 
     if (parent < 0)
         return TUTTI_OK;
-    pthread_mutex_lock(&control->lock);
+    LOCK_SCOPE(&control->lock);
     struct control_conn *conn = control_dial(control, parent);
-    status = conn ? control_conn_send(control, conn, type, body, size)
-                  : error_set(TUTTI_ERR_PEER_LOST, "no control connection to rank %d", parent);
-    pthread_mutex_unlock(&control->lock);
-    return status;
+    return conn ? control_conn_send(control, conn, type, body, size)
+                : error_set(TUTTI_ERR_PEER_LOST, "no control connection to rank %d", parent);
 }
 
-tutti_status control_send_down(struct control *control, enum frame_type type, const void *body,
-                               size_t size)
+void control_send_down(struct control *control, enum frame_type type, const void *body, size_t size)
 {
     const int64_t first = (int64_t)control->rank * CONTROL_TREE_DEGREE + 1;
 
-    pthread_mutex_lock(&control->lock);
+    LOCK_SCOPE(&control->lock);
     for (int64_t r = first; r < first + CONTROL_TREE_DEGREE && r < control->size; r++) {
         struct control_conn *conn = control_conn_to(control, (int)r);
 
         if (conn)
             (void)control_conn_send(control, conn, type, body, size);
     }
-    pthread_mutex_unlock(&control->lock);
-    return TUTTI_OK;
 }
 
 void control_describe(const struct control *control, int rank, char *ret_text, size_t capacity)
@@ -302,22 +294,20 @@ static bool has_heard(struct control *control, int rank)
 
 void control_agrees(struct control *control, int rank)
 {
-    pthread_mutex_lock(&control->lock);
+    LOCK_SCOPE(&control->lock);
     control->members[rank].agrees = true;
-    pthread_mutex_unlock(&control->lock);
 }
 
 bool control_leave_is_known(struct control *control)
 {
     bool known = true;
 
-    pthread_mutex_lock(&control->lock);
+    LOCK_SCOPE(&control->lock);
     for (struct control_conn *c = control->connections; c; c = c->next)
         known &= c->closing || c->rank < 0 || has_heard(control, c->rank);
     const bool compares = needs_comparison(control, &control->last) && !control->verdict.status;
     for (int r = 0; compares && known && r < control->size; r++)
         known &= has_heard(control, r);
-    pthread_mutex_unlock(&control->lock);
     return known;
 }
 
@@ -325,37 +315,32 @@ bool control_has_left(struct control *control, int rank, struct control_leave_st
 {
     const struct control_member *member = &control->members[rank];
 
-    pthread_mutex_lock(&control->lock);
-    const bool left = member->left;
+    LOCK_SCOPE(&control->lock);
     *ret = (struct control_leave_state){
         .last = member->last,
         .known = member->last.fields.operation != OPERATION_NONE || member->last.signature,
         .compared = member->compared,
     };
-    pthread_mutex_unlock(&control->lock);
-    return left;
+    return member->left;
 }
 
 void control_compared(struct control *control, int rank)
 {
-    pthread_mutex_lock(&control->lock);
+    struct control_member *member = &control->members[rank];
+
+    LOCK_SCOPE(&control->lock);
     struct control_conn *conn = control_conn_to(control, rank);
-    if (!control->members[rank].compared &&
-        operation_has_root(control->members[rank].last.fields.operation))
+    if (!member->compared && operation_has_root(member->last.fields.operation))
         atomic_fetch_sub(&control->uncompared, 1);
-    control->members[rank].compared = true;
+    member->compared = true;
     if (conn && conn->owed && !control->leaving)
         (void)control_conn_send(control, conn, FRAME_HEARD, NULL, 0);
-    pthread_mutex_unlock(&control->lock);
 }
 
 bool control_has_proposed(struct control *control)
 {
-    pthread_mutex_lock(&control->lock);
-    bool proposed =
-        (control->proposal.status || control->expects_verdict) && !control->verdict.status;
-    pthread_mutex_unlock(&control->lock);
-    return proposed;
+    LOCK_SCOPE(&control->lock);
+    return (control->proposal.status || control->expects_verdict) && !control->verdict.status;
 }
 
 void control_flush(struct control *control, int64_t ms)
@@ -439,20 +424,17 @@ static void on_heard(struct control *control, struct control_conn *from, struct 
 int control_left_before(struct control *control, uint64_t sequence, char *ret_message,
                         size_t capacity)
 {
-    int found = -1;
-
-    pthread_mutex_lock(&control->lock);
-    for (int r = 0; r < control->size && found < 0; r++) {
+    LOCK_SCOPE(&control->lock);
+    for (int r = 0; r < control->size; r++) {
         const struct control_member *m = &control->members[r];
 
         if (m->left && m->last.sequence < sequence) {
-            found = r;
             snprintf(ret_message, capacity, "rank %d left after #%llu", r,
                      (unsigned long long)m->last.sequence);
+            return r;
         }
     }
-    pthread_mutex_unlock(&control->lock);
-    return found;
+    return -1;
 }
 
 /* ---- what the plane does when it is looked at ---- */

@@ -199,8 +199,8 @@ void control_poll(struct control *control);
 tutti_status control_send_up(struct control *control, enum frame_type type, const void *body,
                              size_t size);
 /* To every child in the tree that is connected. */
-tutti_status control_send_down(struct control *control, enum frame_type type, const void *body,
-                               size_t size);
+void control_send_down(struct control *control, enum frame_type type, const void *body,
+                       size_t size);
 
 /* Proposes a cause; returns at once. The verdict shows in control_verdict_status() later. */
 void control_propose(struct control *control, tutti_status status, int culprit,

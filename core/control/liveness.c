@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "base/codec.h"
 #include "base/text.h"
 #include "control/inside.h"
@@ -92,11 +93,10 @@ void control_answer(struct control *control, const struct control_answer *answer
     static const struct announce none;
     uint8_t body[8 + 8 + 4 + SIDES_CALL_BYTES];
     struct writer w = {.data = body, .capacity = sizeof body};
-    struct control_conn *conn;
 
-    pthread_mutex_lock(&control->lock);
+    LOCK_SCOPE(&control->lock);
     int rank = atomic_exchange(&control->asked_by, -1);
-    conn = rank >= 0 ? control_conn_to(control, rank) : NULL;
+    struct control_conn *conn = rank >= 0 ? control_conn_to(control, rank) : NULL;
     write_u64(&w, answer->called);
     write_u64(&w, answer->waits_in);
     write_u32(&w, (uint32_t)answer->waits_for);
@@ -105,7 +105,6 @@ void control_answer(struct control *control, const struct control_answer *answer
         take_answer(control, rank, answer, call ? call : &none);
     else if (conn)
         (void)control_conn_send(control, conn, FRAME_HERE, body, w.size);
-    pthread_mutex_unlock(&control->lock);
 }
 
 void liveness_on_answer(struct control *control, struct control_conn *from, struct reader *r)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/codec.h"
 #include "control/inside.h"
 
@@ -60,14 +61,13 @@ void control_tell(struct control *control, const void *data, size_t size)
 {
     if (size > CONTROL_NOTE_MAX)
         return;
-    pthread_mutex_lock(&control->lock);
+    LOCK_SCOPE(&control->lock);
     pass(control, control->rank, data, size);
-    pthread_mutex_unlock(&control->lock);
 }
 
 struct control_note *control_take_note(struct control *control)
 {
-    pthread_mutex_lock(&control->lock);
+    LOCK_SCOPE(&control->lock);
     struct control_note *note = control->notes;
     if (note) {
         control->notes = note->next;
@@ -75,7 +75,6 @@ struct control_note *control_take_note(struct control *control)
         if (!control->notes)
             control->notes_last = NULL;
     }
-    pthread_mutex_unlock(&control->lock);
     return note;
 }
 
