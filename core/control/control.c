@@ -333,7 +333,7 @@ void control_compared(struct control *control, int rank)
     if (!member->compared && operation_has_root(member->last.fields.operation))
         atomic_fetch_sub(&control->uncompared, 1);
     member->compared = true;
-    if (conn && conn->owed && !control->leaving)
+    if (conn && !control->leaving && needs_comparison(control, &member->last))
         (void)control_conn_send(control, conn, FRAME_HEARD, NULL, 0);
 }
 
@@ -410,8 +410,8 @@ static void on_leave(struct control *control, struct control_conn *from, struct 
     control_left(control, rank, &last, from);
     if (rank != from->rank || control->leaving)
         return;
-    from->owed = needs_comparison(control, &last) && !control->members[rank].compared;
-    if (!from->owed)
+    /* Else control_compared() answers. */
+    if (!needs_comparison(control, &last) || control->members[rank].compared)
         (void)control_conn_send(control, from, FRAME_HEARD, NULL, 0);
 }
 

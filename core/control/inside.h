@@ -22,7 +22,6 @@ struct control_conn {
     int rank; /* of the other side; -1 until its hello has come */
     bool dialing, closing;
     bool heard; /* leaving: the other side knows it */
-    bool owed;  /* it left, and waits until its last collective was compared */
     int deaf;   /* the errno of a send: it takes nothing any more, what it had sent is still read */
     int64_t hello_deadline_ns;
     struct frame_parser in;
