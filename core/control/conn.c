@@ -459,11 +459,18 @@ struct control_conn *control_dial(struct control *control, int rank)
     return conn;
 }
 
-/* Looks again later instead of spinning on it; until then new connections wait in the backlog. */
-static void accept_later(struct control *control, int ms)
+void control_accept_later(struct control *control, struct control_listener *listener, int ms)
 {
-    control->accept_retry_ns = clock_now_ns() + ms * CLOCK_NS_PER_MS;
-    control_watch_change(control, &control->listener, 0);
+    listener->retry_ns = clock_deadline_ms(ms);
+    control_watch_change(control, &listener->watch, 0);
+}
+
+void control_accept_again(struct control *control, struct control_listener *listener)
+{
+    if (!listener->retry_ns || clock_now_ns() < listener->retry_ns)
+        return;
+    listener->retry_ns = 0;
+    control_watch_change(control, &listener->watch, EPOLLIN);
 }
 
 static void cannot_accept(struct control *control, int error)
@@ -473,7 +480,7 @@ static void cannot_accept(struct control *control, int error)
                  control->name, strerror(error),
                  error == EMFILE ? " (each takes a descriptor: raise ulimit -n)" : "");
     control->accept_warned = true;
-    accept_later(control, ACCEPT_RETRY_MS);
+    control_accept_later(control, &control->listener, ACCEPT_RETRY_MS);
 }
 
 static void listener_ready(struct control *control, struct control_watch *watch, uint32_t events)
@@ -481,7 +488,7 @@ static void listener_ready(struct control *control, struct control_watch *watch,
     (void)events;
     for (;;) {
         if (half_open(control) >= CONTROL_HALF_OPEN_MAX) {
-            accept_later(control, CONTROL_HALF_OPEN_RETRY_MS);
+            control_accept_later(control, &control->listener, CONTROL_HALF_OPEN_RETRY_MS);
             return;
         }
         /* Before it is accepted: a member that is closed instead has lost this one. */
@@ -530,6 +537,6 @@ tutti_status control_listen(struct control *control, const char *bind_address)
         close(fd);
         return error_set_errno(TUTTI_ERR_SYSTEM, error, "cannot listen on %s", bind_address);
     }
-    control->listener = (struct control_watch){.fd = fd, .ready = listener_ready};
+    control->listener.watch = (struct control_watch){.fd = fd, .ready = listener_ready};
     return TUTTI_OK;
 }

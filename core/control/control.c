@@ -35,7 +35,7 @@ tutti_status control_open(int rank, int size, const char *name, const int32_t *w
     control->size = size;
     control->fixer = -1;
     atomic_init(&control->asked_by, -1);
-    control->listener.fd = -1;
+    control->listener.watch.fd = -1;
     snprintf(control->name, sizeof control->name, "%s", name);
     control->members = calloc((size_t)size, sizeof *control->members);
     control->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -66,7 +66,7 @@ void control_close(struct control *control)
         c->closing = true;
     }
     control_conn_reap(control);
-    control_watch_remove(control, &control->listener);
+    control_watch_remove(control, &control->listener.watch);
     if (control->epoll_fd >= 0)
         close(control->epoll_fd);
     for (int r = 0; control->members && r < control->size; r++)
@@ -117,7 +117,7 @@ tutti_status control_start(struct control *control, const uint8_t token[CONTROL_
     if (control->started)
         return TUTTI_OK;
     memcpy(control->token, token, CONTROL_TOKEN_BYTES);
-    tutti_status status = control_watch_add(control, &control->listener, EPOLLIN);
+    tutti_status status = control_watch_add(control, &control->listener.watch, EPOLLIN);
     control->started = !status;
     ensure_uplink(control);
     return status;
@@ -455,10 +455,7 @@ void control_poll(struct control *control)
         control_conn_reap(control);
     } while (n == EVENTS_AT_ONCE);
 
-    if (control->accept_retry_ns && clock_now_ns() > control->accept_retry_ns) {
-        control->accept_retry_ns = 0;
-        control_watch_change(control, &control->listener, EPOLLIN);
-    }
+    control_accept_again(control, &control->listener);
     if (control->local)
         control->local_ops->poll(control->local);
     give_up_unreachable(control);

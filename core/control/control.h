@@ -52,6 +52,12 @@ struct control_watch {
     void (*ready)(struct control *control, struct control_watch *watch, uint32_t events);
 };
 
+/* A socket that accepts connections in that set. */
+struct control_listener {
+    struct control_watch watch;
+    int64_t retry_ns; /* accepts again then; 0: it accepts */
+};
+
 /* The facts about a member that everybody knows once the roster has come. */
 struct control_member {
     struct sockaddr_storage address; /* of its control listener; family 0: not known yet */
@@ -144,9 +150,8 @@ struct control {
     _Atomic int uncompared; /* leave messages after a call with a root, for control_compared() */
     bool ready;             /* the group has committed: losses become verdicts */
     int epoll_fd;
-    struct control_watch listener;
-    int64_t accept_retry_ns; /* not now: accept again then */
-    bool accept_warned;      /* of too few descriptors, or memory */
+    struct control_listener listener;
+    bool accept_warned; /* of too few descriptors, or memory */
     struct sockaddr_storage address;
     socklen_t address_size;
     struct control_conn *connections;

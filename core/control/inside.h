@@ -50,6 +50,10 @@ void control_watch_change(struct control *control, struct control_watch *watch, 
 void control_watch_remove(struct control *control, struct control_watch *watch);
 /* Ends the watch of a descriptor that is others', too. */
 void control_watch_forget(struct control *control, struct control_watch *watch);
+/* Looks again in `ms` instead of spinning on it; until then new connections wait in the backlog. */
+void control_accept_later(struct control *control, struct control_listener *listener, int ms);
+/* Accepts again if that time has come. */
+void control_accept_again(struct control *control, struct control_listener *listener);
 
 /* ---- control.c: members connect, leave or are lost ---- */
 

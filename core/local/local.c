@@ -358,22 +358,20 @@ void local_message(struct local_peers *local, struct local_link *link, const uin
     if (taken)
         return;
     close_all(descriptors, count);
-    local_link_close(link);
+    local_link_close(local, link);
 }
 
 /* ---- beginning and end ---- */
 
 static void on_connection(struct control *control, struct control_watch *watch, uint32_t events)
 {
-    struct local_peers *local = ((struct local_listener *)watch)->local;
+    struct local_peers *local = control->local;
 
     (void)events;
-    while (watch->fd >=
-           0) { /* closed since: the last local peer has proven itself in the same look */
+    /* It is closed once the last local peer has proven itself, which may be in this look. */
+    while (watch->fd >= 0) {
         if (local_half_open(local) >= CONTROL_HALF_OPEN_MAX) {
-            /* the rest waits in the backlog until these have said hello */
-            local->listener.retry_ns = clock_deadline_ms(CONTROL_HALF_OPEN_RETRY_MS);
-            control_watch_change(control, watch, 0);
+            control_accept_later(control, &local->listener, CONTROL_HALF_OPEN_RETRY_MS);
             return;
         }
         int fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -392,14 +390,6 @@ static void on_connection(struct control *control, struct control_watch *watch, 
         if (errno != EINTR)
             return;
     }
-}
-
-void local_accept_again(struct local_peers *local)
-{
-    if (!local->listener.retry_ns || clock_now_ns() < local->listener.retry_ns)
-        return;
-    local->listener.retry_ns = 0;
-    control_watch_change(local->control, &local->listener.watch, EPOLLIN);
 }
 
 static tutti_status join(struct local_peers *local, const char *leader_name, int doorbell)
@@ -458,7 +448,6 @@ tutti_status local_new(struct control *control, uint32_t round, const int *ranks
         status = join(local, leader_name, doorbell);
     } else {
         local->listener.watch = (struct control_watch){.fd = *listener, .ready = on_connection};
-        local->listener.local = local;
         local->peers[0].death.fd = open_pidfd();
         *listener = -1;
         status = control_watch_add(control, &local->listener.watch, EPOLLIN);
@@ -498,7 +487,7 @@ void local_free(struct local_peers *local)
     local->control->local = NULL;
     local_share_free(local);
     for (struct local_link *link = local->links; link; link = link->next)
-        local_link_close(link);
+        local_link_close(local, link);
     local_free_closed_links(local);
     control_watch_remove(local->control, &local->listener.watch);
     close_own_pidfd(local);

@@ -46,7 +46,6 @@ enum local_state { LOCAL_FORMING, LOCAL_READY, LOCAL_FAILED };
 /* A connection of the star: the leader's to each local peer, a local peer's to the leader. */
 struct local_link {
     struct control_watch watch;
-    struct local_peers *local;
     struct local_link *next;
     int index; /* of the local peer at the other end; -1 until its hello has come */
     int64_t hello_deadline_ns;
@@ -76,16 +75,12 @@ struct local_peers {
     uint32_t round; /* of the agreement: a hello of an earlier one is refused */
     int count, self;
     enum local_state state;
-    bool broken;            /* READY, but descriptors cannot be shared any more */
-    bool all_light;         /* publishing to any local peer needs no full fence */
-    char message[256];      /* why FAILED, or broken */
-    int64_t suspect_ns;     /* when a local peer's connection ended while FORMING; 0: none has */
-    int64_t cut_ns;         /* when one ended at any time */
-    struct local_listener { /* the leader's, while forming */
-        struct control_watch watch;
-        struct local_peers *local;
-        int64_t retry_ns; /* too many have not said hello: accepts again then; 0: accepts */
-    } listener;
+    bool broken;        /* READY, but descriptors cannot be shared any more */
+    bool all_light;     /* publishing to any local peer needs no full fence */
+    char message[256];  /* why FAILED, or broken */
+    int64_t suspect_ns; /* when a local peer's connection ended while FORMING; 0: none has */
+    int64_t cut_ns;     /* when one ended at any time */
+    struct control_listener listener; /* the leader's, while forming */
     size_t page_bytes;
     struct local_page *page;
     int bell; /* eventfd that wakes all local peers of the group at once; -1: they are few */
@@ -203,13 +198,11 @@ struct local_link *local_link_new(struct local_peers *local, int fd, int index);
  * TUTTI_ERR_PEER_LOST: its connection has ended, which may be before its death is known. */
 tutti_status local_send(struct local_peers *local, int to, const void *data, size_t size,
                         const int *descriptors, uint32_t count);
-void local_link_close(struct local_link *link);
+void local_link_close(struct local_peers *local, struct local_link *link);
 /* How many have not said hello yet. */
 int local_half_open(const struct local_peers *local);
 /* Closes connections whose hello is late. */
 void local_expire_half_open(struct local_peers *local);
-/* Lets the listener accept again after it has waited for hellos. */
-void local_accept_again(struct local_peers *local);
 void local_free_closed_links(struct local_peers *local);
 /* The page's part in the control plane. */
 extern const struct control_local_ops local_page_ops;

@@ -98,11 +98,11 @@ static ssize_t receive(int fd, uint8_t *data, size_t capacity, int *descriptors,
     return n;
 }
 
-void local_link_close(struct local_link *link)
+void local_link_close(struct local_peers *local, struct local_link *link)
 {
-    if (link->index >= 0 && link->local->peers[link->index].link == link)
-        link->local->peers[link->index].link = NULL;
-    control_watch_remove(link->local->control, &link->watch);
+    if (link->index >= 0 && local->peers[link->index].link == link)
+        local->peers[link->index].link = NULL;
+    control_watch_remove(local->control, &link->watch);
     link->closing = true;
 }
 
@@ -143,11 +143,11 @@ bool local_settled(const struct local_peers *local)
 static void link_ready(struct control *control, struct control_watch *watch, uint32_t events)
 {
     struct local_link *link = (struct local_link *)watch;
+    struct local_peers *local = control->local;
     uint8_t data[LOCAL_MESSAGE_MAX];
     int descriptors[LOCAL_DESCRIPTORS_MAX], count;
     bool cut = false;
 
-    (void)control;
     (void)events;
     while (!link->closing) {
         ssize_t n = receive(watch->fd, data, sizeof data, descriptors, &count, &cut);
@@ -157,13 +157,10 @@ static void link_ready(struct control *control, struct control_watch *watch, uin
         if (n < 0 && errno == EAGAIN)
             return;
         if (n <= 0) { /* its death is the pidfd's and the control connection's to tell */
-            bool leader_left = link->index == 0;
-            struct local_peers *local = link->local;
-
-            local_link_close(link);
+            local_link_close(local, link);
             if (link->index >= 0)
                 local_suspect(local);
-            if (leader_left && local->state == LOCAL_FORMING)
+            if (link->index == 0 && local->state == LOCAL_FORMING)
                 local_fail(local, "the first member of this host closed its socket");
             else if (link->index >= 0 && local->state == LOCAL_FORMING)
                 local_fail(local, "rank %d is not connected any more",
@@ -172,12 +169,12 @@ static void link_ready(struct control *control, struct control_watch *watch, uin
         }
         if (cut) {
             close_all(descriptors, count);
-            local_fail(link->local, "descriptors from a process on this host did not arrive; is "
-                                    "the limit of open files (ulimit -n) too low?");
-            local_link_close(link);
+            local_fail(local, "descriptors from a process on this host did not arrive; is "
+                              "the limit of open files (ulimit -n) too low?");
+            local_link_close(local, link);
             return;
         }
-        local_message(link->local, link, data, (size_t)n, descriptors, count);
+        local_message(local, link, data, (size_t)n, descriptors, count);
     }
 }
 
@@ -193,7 +190,7 @@ void local_expire_half_open(struct local_peers *local)
         if (local->state != LOCAL_READY) /* a member that is ready expects no connection */
             link_ready(local->control, &link->watch, EPOLLIN);
         if (is_half_open(link))
-            local_link_close(link);
+            local_link_close(local, link);
     }
 }
 
@@ -208,13 +205,12 @@ struct local_link *local_link_new(struct local_peers *local, int fd, int index)
     }
     *link =
         (struct local_link){.watch = {.fd = fd, .ready = link_ready},
-                            .local = local,
                             .next = local->links,
                             .index = index,
                             .hello_deadline_ns = clock_deadline_ms(CONTROL_HELLO_SECONDS * 1000)};
     local->links = link;
     if (control_watch_add(local->control, &link->watch, EPOLLIN)) {
-        local_link_close(link);
+        local_link_close(local, link);
         return NULL;
     }
     return link;

@@ -63,7 +63,7 @@ static void poll_local(struct local_peers *local)
 {
     local_expire_half_open(local);
     local_free_closed_links(local);
-    local_accept_again(local);
+    control_accept_again(local->control, &local->listener);
     if (local->state != LOCAL_READY)
         return;
     for (int i = 0; i < local->count; i++)

@@ -104,7 +104,7 @@ static tutti_status cut_if_lost(struct local_peers *local, int to, tutti_status 
     if (status != TUTTI_ERR_PEER_LOST)
         return status;
     if (local->peers[to].link) {
-        local_link_close(local->peers[to].link);
+        local_link_close(local, local->peers[to].link);
         local_suspect(local);
     }
     return TUTTI_OK;

@@ -190,7 +190,7 @@ Test(control, a_listener_without_descriptors_does_not_spin_until_it_has_some)
     cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)next, before.rlim_max}), 0);
     control_poll(pair[0]);
-    cr_expect(pair[0]->accept_warned && pair[0]->accept_retry_ns);
+    cr_expect(pair[0]->accept_warned && pair[0]->listener.retry_ns);
     cr_expect_null(pair[0]->connections);
     cr_expect_eq(epoll_wait(pair[0]->epoll_fd, &(struct epoll_event){0}, 1, 0), 0, "it spins");
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
