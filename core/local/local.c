@@ -104,26 +104,16 @@ static void init_own_line(struct local_peers *local)
     atomic_store(&local->page->lines[local->self].heavy_fence, fence_register());
 }
 
-static tutti_status make_page(struct local_peers *local, int *ret_fd)
+static tutti_status make_page(struct local_peers *local, int fd)
 {
-    int fd = memfd_create("tutti-local peers", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    tutti_status status = TUTTI_OK;
-
     if (fd < 0 || ftruncate(fd, (off_t)local->page_bytes) || fcntl(fd, F_ADD_SEALS, SEALS))
-        status =
-            error_set_errno(TUTTI_ERR_SYSTEM, errno, "cannot make the shared page of this host");
-    if (!status)
-        status = map_page(local, fd);
+        return error_set_errno(TUTTI_ERR_SYSTEM, errno, "cannot make the shared page of this host");
+    tutti_status status = map_page(local, fd);
     if (!status)
         status = local_bell_new(local);
-    if (status) {
-        if (fd >= 0)
-            close(fd);
-        return status;
-    }
-    init_own_line(local);
-    *ret_fd = fd;
-    return TUTTI_OK;
+    if (!status)
+        init_own_line(local);
+    return status;
 }
 
 /* Takes the leader's page if it is what it must be. */
@@ -190,27 +180,19 @@ static tutti_status send_page(struct local_peers *local, int page_fd, int to)
 /* The leader's part, once every candidate has said hello. */
 static void spread(struct local_peers *local)
 {
-    int page_fd;
-
     for (int i = 0; i < local->count; i++)
         if (local->peers[i].doorbell < 0)
             return;
-    tutti_status status = make_page(local, &page_fd);
-    if (!status) {
-        for (int i = 1; i < local->count && !status; i++)
-            status = send_page(local, page_fd, i);
-        close(page_fd);
-    }
+    int fd = memfd_create("tutti-local peers", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    tutti_status status = make_page(local, fd);
+    for (int i = 1; i < local->count && !status; i++)
+        status = send_page(local, fd, i);
+    if (fd >= 0)
+        close(fd);
     if (status == TUTTI_ERR_PEER_LOST)
         local_suspect(local);
     if (status)
         local_fail(local, "%s", error_message());
-}
-
-static void close_all(const int *descriptors, int count)
-{
-    for (int i = 0; i < count; i++)
-        close(descriptors[i]);
 }
 
 static void take_descriptors(struct local_peers *local, int index, const int *descriptors,
@@ -219,14 +201,14 @@ static void take_descriptors(struct local_peers *local, int index, const int *de
     struct local_peer *peer = &local->peers[index];
 
     if (peer->known) { /* the same ones once more */
-        close_all(descriptors, count);
+        local_close_all(descriptors, count);
         peer->process = peer->known;
         peer->known = NULL;
     } else {
         peer->process = local_process_new(descriptors[0], count > 1 ? descriptors[1] : -1);
     }
     if (!peer->process) {
-        close_all(descriptors, count);
+        local_close_all(descriptors, count);
         local_fail(local, "%s", error_message());
         return;
     }
@@ -255,11 +237,11 @@ static void check_ready(struct local_peers *local)
     for (int i = 0; i < local->count; i++)
         if (local->peers[i].doorbell < 0 || (!local->self && i && !local->peers[i].proven))
             return;
-    for (int i = 0; i < local->count; i++)
-        local->peers[i].light = fence_register() && atomic_load(&local->page->lines[i].heavy_fence);
     local->all_light = true;
-    for (int i = 0; i < local->count; i++)
+    for (int i = 0; i < local->count; i++) {
+        local->peers[i].light = fence_register() && atomic_load(&local->page->lines[i].heavy_fence);
         local->all_light &= local->peers[i].light;
+    }
     local->state = LOCAL_READY;
     control_watch_remove(local->control, &local->listener.watch);
     close_own_pidfd(local);
@@ -357,7 +339,7 @@ void local_message(struct local_peers *local, struct local_link *link, const uin
     }
     if (taken)
         return;
-    close_all(descriptors, count);
+    local_close_all(descriptors, count);
     local_link_close(local, link);
 }
 
@@ -376,12 +358,10 @@ static void on_connection(struct control *control, struct control_watch *watch, 
         }
         int fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-        if (fd >= 0 && !same_user(fd)) {
-            close(fd);
-            continue;
-        }
         if (fd >= 0) {
-            if (!local_link_new(local, fd, -1))
+            if (!same_user(fd))
+                close(fd);
+            else if (!local_link_new(local, fd, -1))
                 local_fail(local, "%s", error_message());
             continue;
         }
@@ -400,16 +380,14 @@ static tutti_status join(struct local_peers *local, const char *leader_name, int
 
     if (fd < 0)
         return error_set_errno(TUTTI_ERR_SYSTEM, errno, "cannot make a Unix socket");
-    if (connect(fd, (struct sockaddr *)&address, size)) {
+    if (connect(fd, (struct sockaddr *)&address, size))
         local_fail(local, "rank %d cannot be reached on this host: %s", local->peers[0].rank,
                    strerror(errno));
+    else if (!same_user(fd))
+        local_fail(local, "rank %d on this host runs as another user", local->peers[0].rank);
+    if (local->state == LOCAL_FAILED) {
         close(fd);
         return TUTTI_OK; /* not a local peer: the leader corrects the layout, nothing has failed */
-    }
-    if (!same_user(fd)) {
-        local_fail(local, "rank %d on this host runs as another user", local->peers[0].rank);
-        close(fd);
-        return TUTTI_OK;
     }
     local->peers[0].link = local_link_new(local, fd, 0);
     if (!local->peers[0].link)

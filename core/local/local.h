@@ -199,6 +199,7 @@ struct local_link *local_link_new(struct local_peers *local, int fd, int index);
 tutti_status local_send(struct local_peers *local, int to, const void *data, size_t size,
                         const int *descriptors, uint32_t count);
 void local_link_close(struct local_peers *local, struct local_link *link);
+void local_close_all(const int *descriptors, int count);
 /* How many have not said hello yet. */
 int local_half_open(const struct local_peers *local);
 /* Closes connections whose hello is late. */

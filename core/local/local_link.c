@@ -64,7 +64,7 @@ tutti_status local_send(struct local_peers *local, int to, const void *data, siz
     }
 }
 
-static void close_all(const int *descriptors, int count)
+void local_close_all(const int *descriptors, int count)
 {
     for (int i = 0; i < count; i++)
         close(descriptors[i]);
@@ -168,7 +168,7 @@ static void link_ready(struct control *control, struct control_watch *watch, uin
             return;
         }
         if (cut) {
-            close_all(descriptors, count);
+            local_close_all(descriptors, count);
             local_fail(local, "descriptors from a process on this host did not arrive; is "
                               "the limit of open files (ulimit -n) too low?");
             local_link_close(local, link);

@@ -102,7 +102,6 @@ struct local_process *local_process_of(const struct local_peers *local, int rank
     return NULL;
 }
 
-/* How the kernel has a local peer's process: "running", "stopped", …; NULL: not known. */
 static const char *state_of(int pidfd)
 {
     static const struct {
