@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/codec.h"
 #include "base/error.h"
 #include "local/local.h"
@@ -20,8 +21,7 @@ struct tutti_exchange {
     uint32_t number, count; /* count 0: not known here yet */
     int received;           /* local peers whose descriptors are here */
     bool passed_on;
-    int *descriptors; /* [local_size * LOCAL_DESCRIPTORS_MAX], -1 where none */
-    bool *have;       /* [local_size] */
+    int descriptors[][LOCAL_DESCRIPTORS_MAX]; /* [local_size], -1 where none */
 };
 
 static void exchange_free(struct local_peers *local, struct tutti_exchange *exchange)
@@ -32,11 +32,10 @@ static void exchange_free(struct local_peers *local, struct tutti_exchange *exch
         link = &(*link)->next;
     if (*link)
         *link = exchange->next;
-    for (int i = 0; exchange->descriptors && i < local->count * LOCAL_DESCRIPTORS_MAX; i++)
-        if (exchange->descriptors[i] >= 0)
-            close(exchange->descriptors[i]);
-    free(exchange->descriptors);
-    free(exchange->have);
+    for (int i = 0; i < local->count; i++)
+        for (int k = 0; k < LOCAL_DESCRIPTORS_MAX; k++)
+            if (exchange->descriptors[i][k] >= 0)
+                close(exchange->descriptors[i][k]);
     free(exchange);
 }
 
@@ -56,30 +55,24 @@ static struct tutti_exchange *exchange_get(struct local_peers *local, uint32_t n
     if (open >= EXCHANGES_MAX || number >= local->exchange_count + EXCHANGES_MAX)
         return NULL;
 
-    struct tutti_exchange *e = calloc(1, sizeof *e);
-    size_t slots = (size_t)local->count * LOCAL_DESCRIPTORS_MAX;
+    const size_t bytes = (size_t)local->count * sizeof(int[LOCAL_DESCRIPTORS_MAX]);
+    struct tutti_exchange *e = malloc(sizeof *e + bytes);
     if (!e)
         return NULL;
-    e->number = number;
-    e->descriptors = malloc(slots * sizeof(int));
-    e->have = calloc((size_t)local->count, sizeof(bool));
-    if (!e->descriptors || !e->have) {
-        free(e->descriptors);
-        free(e->have);
-        free(e);
-        return NULL;
-    }
-    memset(e->descriptors, 0xff, slots * sizeof(int));
-    e->next = local->exchanges;
+    *e = (struct tutti_exchange){.next = local->exchanges, .number = number};
+    memset(e->descriptors, 0xff, bytes);
     local->exchanges = e;
     return e;
 }
 
+static bool has(const struct tutti_exchange *e, int index)
+{
+    return e->descriptors[index][0] >= 0;
+}
+
 static void exchange_put(struct tutti_exchange *e, int index, int *descriptors, int count)
 {
-    memcpy(e->descriptors + index * LOCAL_DESCRIPTORS_MAX, descriptors,
-           (size_t)count * sizeof(int));
-    e->have[index] = true;
+    memcpy(e->descriptors[index], descriptors, (size_t)count * sizeof(int));
     e->received++;
     e->count = (uint32_t)count;
 }
@@ -93,8 +86,7 @@ static tutti_status send_shared(struct local_peers *local, struct tutti_exchange
     write_u32(&w, LOCAL_SHARED);
     write_u32(&w, e->number);
     write_u32(&w, (uint32_t)source);
-    return local_send(local, to, body, w.size, e->descriptors + source * LOCAL_DESCRIPTORS_MAX,
-                      e->count);
+    return local_send(local, to, body, w.size, e->descriptors[source], e->count);
 }
 
 /* A local peer whose connection has ended is no failure of the exchange: the control plane tells of its death. One
@@ -136,10 +128,9 @@ void local_share_message(struct local_peers *local, struct local_link *link,
     struct tutti_exchange *e = r.bad ? NULL : exchange_get(local, number);
     bool from_leader = local->self != 0;
 
-    if (!e || index >= (uint32_t)local->count || e->have[index] || !count ||
+    if (!e || index >= (uint32_t)local->count || has(e, (int)index) || !count ||
         (e->count && e->count != (uint32_t)count) || from_leader != (type == LOCAL_SHARED)) {
-        for (int i = 0; i < count; i++)
-            close(descriptors[i]);
+        local_close_all(descriptors, count);
         local_fail(local, "a process on this host sent unexpected descriptors");
         return;
     }
@@ -175,30 +166,24 @@ static tutti_status give(struct local_peers *local, struct tutti_exchange *e,
 tutti_status local_share_start(struct local_peers *local, const int32_t *descriptors,
                                uint32_t count, tutti_exchange **ret_exchange)
 {
-    tutti_status status;
-
     if (!count || count > LOCAL_DESCRIPTORS_MAX)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "1 to %d descriptors can be shared at once",
                          LOCAL_DESCRIPTORS_MAX);
-    pthread_mutex_lock(&local->control->lock);
+    LOCK_SCOPE(&local->control->lock);
     struct tutti_exchange *e = exchange_get(local, local->exchange_count);
-    if (!e) {
-        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory to share descriptors");
-    } else if (e->count && e->count != count) {
-        status =
-            error_set(TUTTI_ERR_PLUGIN,
-                      "processes of this host share %u and %u descriptors in one exchange; each "
-                      "must share as many: this is an error of the plugin that shares them",
-                      e->count, count);
-    } else {
-        local->exchange_count++;
-        status = give(local, e, descriptors, count);
-        if (status)
-            exchange_free(local, e);
-        else
-            *ret_exchange = e;
-    }
-    pthread_mutex_unlock(&local->control->lock);
+    if (!e)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to share descriptors");
+    if (e->count && e->count != count)
+        return error_set(TUTTI_ERR_PLUGIN,
+                         "processes of this host share %u and %u descriptors in one exchange; each "
+                         "must share as many: this is an error of the plugin that shares them",
+                         e->count, count);
+    local->exchange_count++;
+    tutti_status status = give(local, e, descriptors, count);
+    if (status)
+        exchange_free(local, e);
+    else
+        *ret_exchange = e;
     return status;
 }
 
@@ -208,7 +193,7 @@ static int find_cut_off(const struct local_peers *local, const struct tutti_exch
     if (local->self)
         return local->peers[0].link ? -1 : 0;
     for (int i = 1; i < local->count; i++)
-        if (!e->have[i] && !local->peers[i].link)
+        if (!has(e, i) && !local->peers[i].link)
             return i;
     return -1;
 }
@@ -217,28 +202,25 @@ tutti_status local_share_test(struct local_peers *local, tutti_exchange *exchang
                               int32_t *ret_descriptors)
 {
     int missing;
-    tutti_status status = TUTTI_ERR_NOT_READY;
+    tutti_status status = TUTTI_OK;
 
     control_poll(local->control);
-    pthread_mutex_lock(&local->control->lock);
+    LOCK_SCOPE(&local->control->lock);
     if (exchange->received == local->count && (local->self || exchange->passed_on)) {
         for (int i = 0; i < local->count; i++)
             for (uint32_t k = 0; k < exchange->count; k++) {
-                int *slot = &exchange->descriptors[i * LOCAL_DESCRIPTORS_MAX + (int)k];
-
-                *ret_descriptors++ = *slot;
-                *slot = -1;
+                *ret_descriptors++ = exchange->descriptors[i][k];
+                exchange->descriptors[i][k] = -1;
             }
-        status = TUTTI_OK;
     } else if (local->state == LOCAL_FAILED || local->broken) {
         status =
             error_set(local->broken ? TUTTI_ERR_SYSTEM : TUTTI_ERR_PEER_LOST, "%s", local->message);
     } else if (local_is_cut_off(local) && (missing = find_cut_off(local, exchange)) >= 0) {
         status = error_set(TUTTI_ERR_SYSTEM, "the connection to rank %d of this host has ended",
                            local->peers[missing].rank);
+    } else {
+        return TUTTI_ERR_NOT_READY;
     }
-    if (status != TUTTI_ERR_NOT_READY)
-        exchange_free(local, exchange);
-    pthread_mutex_unlock(&local->control->lock);
+    exchange_free(local, exchange);
     return status;
 }
