@@ -28,20 +28,28 @@
 
 enum { MISSING_MAX = 64 };
 
-/* The first group that was made: a context's identity as text. */
-static const struct tutti_group *first_group(const struct tutti_context *context)
+/* The process as a context knows it: by the first group that was made, or by the world that it joins. */
+struct owner {
+    const struct tutti_group *group; /* NULL: there is none */
+    const struct joining *joining;   /* NULL: there is a group, or no tutti_init() under way */
+    const char *run_id;
+    int attempt, rank; /* rank -1: not known */
+};
+
+/* `busy`: without the progress lock, which guards all of it. */
+static struct owner owner_of(const struct tutti_context *context, bool busy)
 {
-    const struct tutti_group *group = groups_first(context);
+    const struct tutti_group *group = busy ? NULL : groups_first(context);
+    const struct joining *joining = &context->joining;
 
     while (group && groups_next(group))
         group = groups_next(group);
-    return group;
-}
-
-/* The world that tutti_init() makes in a context without a group; NULL: none. */
-static const struct joining *joining_of(const struct tutti_context *context)
-{
-    return groups_first(context) || !context->joining.size ? NULL : &context->joining;
+    if (group)
+        return (struct owner){group, NULL, group->bootstrap.run_id, group->bootstrap.restart,
+                              group->rank};
+    if (!busy && joining->size)
+        return (struct owner){NULL, joining, joining->run_id, joining->restart, joining->rank};
+    return (struct owner){.rank = -1};
 }
 
 static const char *own_host(const struct tutti_group *group, char *name, size_t capacity)
@@ -263,58 +271,41 @@ static int64_t wall_ns(void)
     return (int64_t)t.tv_sec * CLOCK_NS_PER_S + t.tv_nsec;
 }
 
-static void write_joining(struct json *json, const struct joining *joining)
+static void write_joining(struct json *json, const struct joining *joining, int64_t now)
 {
     json_begin_object(json, "joining");
     json_string(json, "name", joining->name);
     json_int(json, "size", joining->size);
-    json_seconds(json, "seconds", clock_now_ns() - joining->since_ns);
+    json_seconds(json, "seconds", now - joining->since_ns);
     json_end_object(json);
 }
 
-static void begin_document(struct json *json, const struct tutti_context *context,
-                           const struct tutti_group *first, const struct joining *joining,
-                           const char *cause)
+char *dump_text(const struct tutti_context *context, bool busy, const char *cause)
 {
+    const struct owner owner = owner_of(context, busy);
+    const int64_t now = clock_now_ns();
     char host[CONTROL_HOST_MAX];
-
-    json_begin_object(json, NULL);
-    json_string(json, "schema", "tutti.trace/1");
-    json_string(json, "library", TUTTI_VERSION);
-    json_string(json, "cause", cause);
-    json_string(json, "run", first ? first->bootstrap.run_id : joining ? joining->run_id : NULL);
-    json_int(json, "attempt", first ? first->bootstrap.restart : joining ? joining->restart : 0);
-    json_int(json, "rank", first ? first->rank : joining ? joining->rank : -1);
-    json_string(json, "host", own_host(first, host, sizeof host));
-    json_int(json, "pid", getpid());
-    json_uint(json, "context", context->number);
-    json_int(json, "wall_ns", wall_ns());
-    json_int(json, "monotonic_ns", clock_now_ns());
-    if (joining)
-        write_joining(json, joining);
-}
-
-char *dump_text(const struct tutti_context *context, const char *cause)
-{
-    struct json json = {0};
-    int64_t now = clock_now_ns();
-
-    begin_document(&json, context, first_group(context), joining_of(context), cause);
-    json_begin_array(&json, "groups");
-    for (struct tutti_group *group = groups_first(context); group; group = groups_next(group))
-        write_group(&json, group, now);
-    json_end_array(&json);
-    json_end_object(&json);
-    return json_take(&json);
-}
-
-char *dump_text_busy(const struct tutti_context *context, const char *cause)
-{
     struct json json = {0};
 
-    begin_document(&json, context, NULL, NULL, cause);
-    json_bool(&json, "busy", true);
+    json_begin_object(&json, NULL);
+    json_string(&json, "schema", "tutti.trace/1");
+    json_string(&json, "library", TUTTI_VERSION);
+    json_string(&json, "cause", cause);
+    json_string(&json, "run", owner.run_id);
+    json_int(&json, "attempt", owner.attempt);
+    json_int(&json, "rank", owner.rank);
+    json_string(&json, "host", own_host(owner.group, host, sizeof host));
+    json_int(&json, "pid", getpid());
+    json_uint(&json, "context", context->number);
+    json_int(&json, "wall_ns", wall_ns());
+    json_int(&json, "monotonic_ns", now);
+    if (owner.joining)
+        write_joining(&json, owner.joining, now);
+    if (busy)
+        json_bool(&json, "busy", true);
     json_begin_array(&json, "groups");
+    for (struct tutti_group *g = busy ? NULL : groups_first(context); g; g = groups_next(g))
+        write_group(&json, g, now);
     json_end_array(&json);
     json_end_object(&json);
     return json_take(&json);
@@ -322,18 +313,17 @@ char *dump_text_busy(const struct tutti_context *context, const char *cause)
 
 void dump_name(const struct tutti_context *context, bool busy, char *ret_name, size_t capacity)
 {
-    const struct tutti_group *first = busy ? NULL : first_group(context);
-    const struct joining *joining = busy ? NULL : joining_of(context);
+    const struct owner owner = owner_of(context, busy);
     char host[CONTROL_HOST_MAX], rank[16] = "none", number[16] = "";
 
-    const char *name = own_host(first, host, sizeof host);
+    const char *name = own_host(owner.group, host, sizeof host);
     if (name != host)
         snprintf(host, sizeof host, "%s", name);
     for (char *c = host; *c; c++)
         if (!isalnum((unsigned char)*c) && *c != '-')
             *c = '_';
-    if (first || joining)
-        snprintf(rank, sizeof rank, "%d", first ? first->rank : joining->rank);
+    if (owner.rank >= 0)
+        snprintf(rank, sizeof rank, "%d", owner.rank);
     if (context->number)
         snprintf(number, sizeof number, ".%u", context->number);
     snprintf(ret_name, capacity, "tutti.%s.%s.%d%s.json", rank, host, getpid(), number);

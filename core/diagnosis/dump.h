@@ -13,12 +13,10 @@
 
 /* ---- dump.c ---- */
 
-/* The document; with the progress lock of the context's engine held. `cause` is "request", "signal" or "error".
- * NULL: no memory. The caller frees it. */
-char *dump_text(const struct tutti_context *context, const char *cause);
-/* The document of a context whose progress lock another thread keeps: its name, no groups. */
-char *dump_text_busy(const struct tutti_context *context, const char *cause);
-/* The name of a context's file; under the progress lock, `busy`: without. */
+/* The document; with the progress lock of the context's engine held. `busy`: another thread keeps that, so
+ * it has no groups. `cause` is "request", "signal" or "error". NULL: no memory. The caller frees it. */
+char *dump_text(const struct tutti_context *context, bool busy, const char *cause);
+/* The name of a context's file; likewise. */
 void dump_name(const struct tutti_context *context, bool busy, char *ret_name, size_t capacity);
 
 /* ---- dump_file.c ---- */

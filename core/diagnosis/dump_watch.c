@@ -69,8 +69,7 @@ static void dump_context(tutti_context *context, void *user)
     char name[256];
 
     dump_name(context, !taken, name, sizeof name);
-    char *text =
-        taken ? dump_text(context, dumping->cause) : dump_text_busy(context, dumping->cause);
+    char *text = dump_text(context, !taken, dumping->cause);
     if (taken)
         engine_release(&context->engine);
     tutti_status status = text ? dump_write(dumping->folder, name, text)
@@ -116,7 +115,7 @@ void dump_failure(struct tutti_group *group)
         return;
     group->ending.dumped = true;
     dump_name(group->context, false, name, sizeof name);
-    char *text = dump_text(group->context, "error");
+    char *text = dump_text(group->context, false, "error");
     tutti_status status = text ? dump_write_within(folder, name, text, WRITE_MS)
                                : error_set(TUTTI_ERR_NO_MEMORY, "no memory for a dump");
     if (status)
