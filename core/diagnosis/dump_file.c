@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
@@ -31,19 +32,19 @@ static int open_new(const char *path)
     return open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 }
 
-static bool write_all(int fd, const char *text, size_t size)
+/* Returns 0 or an errno. */
+static int write_all(int fd, const char *text)
 {
-    while (size) {
-        ssize_t put = write(fd, text, size);
+    while (*text) {
+        ssize_t put = write(fd, text, strlen(text));
 
         if (put < 0 && errno == EINTR)
             continue;
         if (put <= 0)
-            return false;
+            return put ? errno : EIO;
         text += put;
-        size -= (size_t)put;
     }
-    return true;
+    return 0;
 }
 
 tutti_status dump_write(const char *folder, const char *name, const char *text)
@@ -60,16 +61,13 @@ tutti_status dump_write(const char *folder, const char *name, const char *text)
     int fd = open_new(temporary);
     if (fd < 0)
         return error_set_errno(TUTTI_ERR_SYSTEM, errno, "cannot make a file in %s", folder);
-    bool whole = write_all(fd, text, strlen(text));
-    int error = errno;
-    if (close(fd) && whole) { /* where a network's file system tells of a full disk */
-        whole = false;
+    int error = write_all(fd, text);
+    if (close(fd) && !error) /* where a network's file system tells of a full disk */
         error = errno;
-    }
-    if (whole && rename(temporary, path) == 0)
+    if (!error && rename(temporary, path))
+        error = errno;
+    if (!error)
         return TUTTI_OK;
-    if (whole)
-        error = errno;
     (void)unlink(temporary);
     return error_set_errno(TUTTI_ERR_SYSTEM, error, "cannot write %s", path);
 }
@@ -79,9 +77,8 @@ tutti_status dump_write(const char *folder, const char *name, const char *text)
 struct writing {
     pthread_mutex_t lock;
     pthread_cond_t ended;
-    int users; /* the thread, and its waiting caller */
-    bool done;
-    tutti_status status;
+    int users;           /* the thread, until it is done, and its waiting caller */
+    tutti_status status; /* of the thread */
     struct kept_error error;
     char *folder, *name, *text;
 };
@@ -90,6 +87,7 @@ static void release(struct writing *w)
 {
     pthread_mutex_lock(&w->lock);
     bool last = --w->users == 0;
+    pthread_cond_signal(&w->ended);
     pthread_mutex_unlock(&w->lock);
     if (!last)
         return;
@@ -105,15 +103,10 @@ static void release(struct writing *w)
 static void *write_it(void *argument)
 {
     struct writing *w = argument;
-    tutti_status status = dump_write(w->folder, w->name, w->text);
 
-    pthread_mutex_lock(&w->lock);
-    w->status = status;
-    if (status)
+    w->status = dump_write(w->folder, w->name, w->text);
+    if (w->status)
         error_keep(&w->error);
-    w->done = true;
-    pthread_cond_signal(&w->ended);
-    pthread_mutex_unlock(&w->lock);
     release(w);
     return NULL;
 }
@@ -136,18 +129,14 @@ static struct writing *writing_new(const char *folder, const char *name)
 static tutti_status await(struct writing *w, int64_t ms)
 {
     int64_t at = clock_deadline_ms(ms);
-    tutti_status status;
 
-    pthread_mutex_lock(&w->lock);
-    while (!w->done && thread_condition_wait(&w->ended, &w->lock, at))
+    LOCK_SCOPE(&w->lock);
+    while (w->users > 1 && thread_condition_wait(&w->ended, &w->lock, at))
         ;
-    if (!w->done)
-        status = error_set(TUTTI_ERR_TIMEOUT, "%s takes longer than %lld ms; still writing %s",
-                           w->folder, (long long)ms, w->name);
-    else
-        status = w->status ? error_give(w->status, &w->error) : TUTTI_OK;
-    pthread_mutex_unlock(&w->lock);
-    return status;
+    if (w->users > 1)
+        return error_set(TUTTI_ERR_TIMEOUT, "%s takes longer than %lld ms; still writing %s",
+                         w->folder, (long long)ms, w->name);
+    return w->status ? error_give(w->status, &w->error) : TUTTI_OK;
 }
 
 tutti_status dump_write_within(const char *folder, const char *name, char *text, int64_t ms)
