@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fork.h"
@@ -148,25 +149,14 @@ static tutti_status context_check(const tutti_context *context)
 
 static tutti_status find_default(tutti_context **ret_context)
 {
-    tutti_context *fresh = NULL;
-
-    pthread_mutex_lock(&lock);
-    *ret_context = the_default;
-    pthread_mutex_unlock(&lock);
-    if (*ret_context)
-        return TUTTI_OK;
-    tutti_status status = tutti_context_create(&fresh);
-    if (status)
-        return status;
-    pthread_mutex_lock(&lock);
+    LOCK_SCOPE(&lock);
     if (!the_default) {
-        the_default = fresh;
-        fresh->is_default = true;
-        fresh = NULL;
+        tutti_status status = tutti_context_create(&the_default);
+        if (status)
+            return status;
+        the_default->is_default = true;
     }
     *ret_context = the_default;
-    pthread_mutex_unlock(&lock);
-    tutti_context_destroy(fresh);
     return TUTTI_OK;
 }
 
@@ -179,26 +169,22 @@ tutti_status context_find(tutti_context *given, tutti_context **ret_context)
 
 void context_offer_default(struct tutti_group *world)
 {
-    pthread_mutex_lock(&lock);
+    LOCK_SCOPE(&lock);
     if (!default_group && world->context->is_default)
         default_group = world;
-    pthread_mutex_unlock(&lock);
 }
 
 void context_drop_default(const struct tutti_group *group)
 {
-    pthread_mutex_lock(&lock);
+    LOCK_SCOPE(&lock);
     if (default_group == group)
         default_group = NULL;
-    pthread_mutex_unlock(&lock);
 }
 
 tutti_group *tutti_default_group(void)
 {
-    pthread_mutex_lock(&lock);
-    tutti_group *group = default_group;
-    pthread_mutex_unlock(&lock);
-    return group;
+    LOCK_SCOPE(&lock);
+    return default_group;
 }
 
 int32_t tutti_is_initialized(void)
@@ -235,14 +221,12 @@ tutti_status tutti_context_fd(tutti_context *context, int *ret_fd)
     if (status)
         return status;
     struct progress_engine *engine = &context->engine;
-    pthread_mutex_lock(&engine->lock);
+    LOCK_SCOPE(&engine->lock);
     if (engine->event_fd < 0)
         engine->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    int fd = engine->event_fd, error = errno;
-    pthread_mutex_unlock(&engine->lock);
-    if (fd < 0)
-        return error_set_errno(TUTTI_ERR_SYSTEM, error, "cannot make the event descriptor");
-    *ret_fd = fd;
+    if (engine->event_fd < 0)
+        return error_set_errno(TUTTI_ERR_SYSTEM, errno, "cannot make the event descriptor");
+    *ret_fd = engine->event_fd;
     return TUTTI_OK;
 }
 
