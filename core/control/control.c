@@ -240,12 +240,12 @@ static void give_up_unreachable(struct control *control)
     }
 }
 
-static size_t write_leave(uint8_t body[LEAVE_BYTES], int rank, const struct announce *last)
+static size_t write_leave(const struct control *control, int rank, uint8_t body[LEAVE_BYTES])
 {
     struct writer w = {.data = body, .capacity = LEAVE_BYTES};
 
     write_u32(&w, (uint32_t)rank);
-    sides_write_call(&w, last);
+    sides_write_call(&w, &control->members[rank].last);
     return w.size;
 }
 
@@ -266,12 +266,12 @@ void control_leave(struct control *control, const struct announce *last)
     control_poll(control); /* a member that left before cannot pass anything on */
     pthread_mutex_lock(&control->lock);
     control->leaving = true;
-    control->last = *last;
+    control->members[control->rank].last = *last;
     if (parent >= 0 && is_gone(&control->members[parent]))
         for (int r = 0; r < control->size; r++)
             if (r != control->rank && !is_gone(&control->members[r]))
                 (void)control_dial(control, r);
-    control_flood(control, NULL, FRAME_LEAVE, body, write_leave(body, control->rank, last));
+    control_flood(control, NULL, FRAME_LEAVE, body, write_leave(control, control->rank, body));
     if (control->local)
         control->local_ops->leave(control->local, last);
     pthread_mutex_unlock(&control->lock);
@@ -305,7 +305,8 @@ bool control_leave_is_known(struct control *control)
     LOCK_SCOPE(&control->lock);
     for (struct control_conn *c = control->connections; c; c = c->next)
         known &= c->closing || c->rank < 0 || has_heard(control, c->rank);
-    const bool compares = needs_comparison(control, &control->last) && !control->verdict.status;
+    const bool compares = needs_comparison(control, &control->members[control->rank].last) &&
+                          !control->verdict.status;
     for (int r = 0; compares && known && r < control->size; r++)
         known &= has_heard(control, r);
     return known;
@@ -389,7 +390,7 @@ void control_left(struct control *control, int rank, const struct announce *last
         atomic_fetch_add(&control->uncompared, 1);
     member->left = true;
     sides_left(control, rank);
-    control_flood(control, except, FRAME_LEAVE, body, write_leave(body, rank, &member->last));
+    control_flood(control, except, FRAME_LEAVE, body, write_leave(control, rank, body));
     if (!control->ready && control->handlers && control->handlers->gone) {
         char message[CONTROL_MESSAGE_MAX];
 
@@ -472,15 +473,10 @@ void control_connected(struct control *control, struct control_conn *conn)
     control->members[conn->rank].unreachable_ns = 0;
     if (control->handlers && control_parent(conn->rank) == control->rank)
         control->handlers->joined(control->handler_user, conn);
-    for (int r = 0; r < control->size; r++) {
-        if (!control->members[r].left)
-            continue;
-        (void)control_conn_send(control, conn, FRAME_LEAVE, body,
-                                write_leave(body, r, &control->members[r].last));
-    }
-    if (control->leaving)
-        (void)control_conn_send(control, conn, FRAME_LEAVE, body,
-                                write_leave(body, control->rank, &control->last));
+    for (int r = 0; r < control->size; r++)
+        if (control->members[r].left || (r == control->rank && control->leaving))
+            (void)control_conn_send(control, conn, FRAME_LEAVE, body,
+                                    write_leave(control, r, body));
     verdict_greet(control, conn);
 }
 

@@ -74,9 +74,9 @@ struct control_member {
     bool passed_over;  /* did not answer a proposal */
     char unreachable[64];
     int64_t unreachable_ns; /* when dialing it failed; 0: never. Its leave may be on the way */
-    struct announce last;   /* left: its last collective; no operation: only its number is known */
-    bool compared;          /* that one, with this member's */
-    bool agrees;            /* it has made the same last call as this member, which leaves */
+    struct announce last; /* it leaves, or has: its last collective, or the number of that alone */
+    bool compared;        /* that one, with this member's */
+    bool agrees;          /* it has made the same last call as this member, which leaves */
 };
 
 /* The reason why a group ended. */
@@ -145,7 +145,6 @@ struct control {
     char name[CONTROL_NAME_MAX]; /* the group's */
     uint8_t token[CONTROL_TOKEN_BYTES];
     bool started, leaving;
-    struct announce last;   /* leaving: the last collective */
     bool compares;          /* control_compared() says that a leave message is known */
     _Atomic int uncompared; /* leave messages after a call with a root, for control_compared() */
     bool ready;             /* the group has committed: losses become verdicts */

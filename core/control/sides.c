@@ -88,10 +88,9 @@ static void ask(struct control *control, int rank)
 {
     uint8_t body[8];
     struct writer w = {.data = body, .capacity = sizeof body};
-    struct control_conn *conn;
 
     write_u64(&w, control->difference.sequence);
-    conn =
+    struct control_conn *conn =
         control->members[rank].left ? control_conn_to(control, rank) : control_dial(control, rank);
     if (conn)
         (void)control_conn_send(control, conn, FRAME_QUERY, body, w.size);
@@ -100,6 +99,7 @@ static void ask(struct control *control, int rank)
 void sides_gather(struct control *control)
 {
     const struct control_difference *difference = &control->difference;
+    const struct announce *own = &control->members[control->rank].last;
 
     free(control->sides);
     control->sides = calloc((size_t)control->size, sizeof *control->sides);
@@ -115,7 +115,7 @@ void sides_gather(struct control *control)
             ask(control, r);
     }
     if (control->leaving) {
-        sides_answered(control, control->rank, control->last.sequence, &control->last);
+        sides_answered(control, control->rank, own->sequence, own);
         return;
     }
     liveness_asked(control, control->rank, difference->sequence);
