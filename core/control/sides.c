@@ -23,32 +23,31 @@ enum {
 
 /* ---- calls in frames ---- */
 
+/* The fields of a call, in their order in a frame. */
+#define CALL_FIELDS(X)                                                                             \
+    X(sequence)                                                                                    \
+    X(signature)                                                                                   \
+    X(fields.count)                                                                                \
+    X(fields.dtype)                                                                                \
+    X(fields.op)                                                                                   \
+    X(fields.root)                                                                                 \
+    X(fields.operation)                                                                            \
+    X(fields.flags)                                                                                \
+    X(fields.sizes)
+
 void sides_write_call(struct writer *w, const struct announce *call)
 {
-    const struct call_fields *fields = &call->fields;
-
-    write_u64(w, call->sequence);
-    write_u64(w, call->signature);
-    write_u64(w, fields->count);
-    write_u32(w, fields->dtype);
-    write_u32(w, (uint32_t)fields->op);
-    write_u32(w, (uint32_t)fields->root);
-    write_u8(w, fields->operation);
-    write_u8(w, fields->flags);
-    write_u16(w, fields->sizes);
+#define WRITE(field) write_uint(w, (uint64_t)call->field, sizeof call->field);
+    CALL_FIELDS(WRITE)
+#undef WRITE
 }
 
 void sides_read_call(struct reader *r, struct announce *ret_call)
 {
-    ret_call->sequence = read_u64(r);
-    ret_call->signature = read_u64(r);
-    ret_call->fields.count = read_u64(r);
-    ret_call->fields.dtype = read_u32(r);
-    ret_call->fields.op = (int32_t)read_u32(r);
-    ret_call->fields.root = (int32_t)read_u32(r);
-    ret_call->fields.operation = read_u8(r);
-    ret_call->fields.flags = read_u8(r);
-    ret_call->fields.sizes = read_u16(r);
+#define READ(field)                                                                                \
+    ret_call->field = (__typeof__(ret_call->field))read_uint(r, sizeof ret_call->field);
+    CALL_FIELDS(READ)
+#undef READ
     if (ret_call->fields.operation >= OPERATION_COUNT)
         ret_call->fields.operation = OPERATION_NONE;
 }
