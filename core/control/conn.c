@@ -44,9 +44,6 @@ enum {
     VANISHED_MS = 5000
 };
 
-static void conn_ready(struct control *control, struct control_watch *watch, uint32_t events);
-static void conn_read(struct control *control, struct control_conn *conn);
-
 static void set_options(int fd)
 {
     int one = 1, seconds = KEEPALIVE_SECONDS, probes = KEEPALIVE_PROBES, vanished = VANISHED_MS;
@@ -98,70 +95,11 @@ size_t control_frame_limit(const struct control *control)
     return FRAME_LIMIT_BASE + (size_t)control->size * CONTROL_MEMBER_MAX;
 }
 
-/* `conn` is all zero. */
-static void conn_begin(struct control *control, struct control_conn *conn, int fd, int rank)
-{
-    set_options(fd);
-    conn->watch = (struct control_watch){.fd = fd, .ready = conn_ready};
-    conn->rank = rank;
-    conn->in.limit = rank < 0 ? FRAME_MAX_HELLO : control_frame_limit(control);
-    conn->next = control->connections;
-    control->connections = conn;
-}
-
 /* Marks the connection closed; control_conn_reap() frees it once no event can name it. */
 static void conn_close(struct control *control, struct control_conn *conn)
 {
     control_watch_remove(control, &conn->watch);
     conn->closing = true;
-}
-
-static bool is_half_open(const struct control_conn *conn)
-{
-    return conn->rank < 0 && !conn->closing;
-}
-
-static int half_open(const struct control *control)
-{
-    int count = 0;
-
-    for (const struct control_conn *c = control->connections; c; c = c->next)
-        count += is_half_open(c);
-    return count;
-}
-
-/* Closes connections whose hello is late. What has come is read first: this process may have been
- * stopped while it came. */
-static void expire_half_open(struct control *control)
-{
-    int64_t now = clock_now_ns();
-
-    for (struct control_conn *c = control->connections; c; c = c->next) {
-        if (!is_half_open(c) || now <= c->hello_deadline_ns)
-            continue;
-        conn_read(control, c);
-        if (is_half_open(c))
-            conn_close(control, c);
-    }
-}
-
-void control_conn_reap(struct control *control)
-{
-    struct control_conn **link = &control->connections;
-
-    expire_half_open(control);
-    while (*link) {
-        struct control_conn *conn = *link;
-
-        if (!conn->closing) {
-            link = &conn->next;
-            continue;
-        }
-        *link = conn->next;
-        frame_parser_free(&conn->in);
-        free(conn->out);
-        free(conn);
-    }
 }
 
 /* Whether the other host does not answer, rather than the process there. */
@@ -393,6 +331,54 @@ static void conn_read(struct control *control, struct control_conn *conn)
     }
 }
 
+static bool is_half_open(const struct control_conn *conn)
+{
+    return conn->rank < 0 && !conn->closing;
+}
+
+static int half_open(const struct control *control)
+{
+    int count = 0;
+
+    for (const struct control_conn *c = control->connections; c; c = c->next)
+        count += is_half_open(c);
+    return count;
+}
+
+/* Closes connections whose hello is late. What has come is read first: this process may have been
+ * stopped while it came. */
+static void expire_half_open(struct control *control)
+{
+    int64_t now = clock_now_ns();
+
+    for (struct control_conn *c = control->connections; c; c = c->next) {
+        if (!is_half_open(c) || now <= c->hello_deadline_ns)
+            continue;
+        conn_read(control, c);
+        if (is_half_open(c))
+            conn_close(control, c);
+    }
+}
+
+void control_conn_reap(struct control *control)
+{
+    struct control_conn **link = &control->connections;
+
+    expire_half_open(control);
+    while (*link) {
+        struct control_conn *conn = *link;
+
+        if (!conn->closing) {
+            link = &conn->next;
+            continue;
+        }
+        *link = conn->next;
+        frame_parser_free(&conn->in);
+        free(conn->out);
+        free(conn);
+    }
+}
+
 static void conn_ready(struct control *control, struct control_watch *watch, uint32_t events)
 {
     struct control_conn *conn = (struct control_conn *)watch;
@@ -415,6 +401,17 @@ static void conn_ready(struct control *control, struct control_watch *watch, uin
         conn_flush(control, conn);
     if (!conn->closing && events & (EPOLLIN | EPOLLHUP | EPOLLERR))
         conn_read(control, conn);
+}
+
+/* `conn` is all zero. */
+static void conn_begin(struct control *control, struct control_conn *conn, int fd, int rank)
+{
+    set_options(fd);
+    conn->watch = (struct control_watch){.fd = fd, .ready = conn_ready};
+    conn->rank = rank;
+    conn->in.limit = rank < 0 ? FRAME_MAX_HELLO : control_frame_limit(control);
+    conn->next = control->connections;
+    control->connections = conn;
 }
 
 struct control_conn *control_conn_to(struct control *control, int rank)
