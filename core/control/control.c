@@ -81,17 +81,12 @@ void control_close(struct control *control)
     free(control);
 }
 
-static bool is_gone(const struct control_member *m)
-{
-    return m->dead || m->left;
-}
-
 int control_lowest_living(const struct control *control)
 {
     for (int r = 0; r < control->size; r++) {
         const struct control_member *m = &control->members[r];
 
-        if (r == control->rank || (!m->dead && !m->left && !m->passed_over && !m->unreachable_ns))
+        if (r == control->rank || (!member_is_gone(m) && !m->passed_over && !m->unreachable_ns))
             return r;
     }
     return control->rank;
@@ -104,7 +99,7 @@ static void ensure_uplink(struct control *control)
 
     if (control->leaving)
         return;
-    if (parent < 0 || control->members[parent].dead || control->members[parent].left ||
+    if (parent < 0 || member_is_gone(&control->members[parent]) ||
         control->members[parent].unreachable_ns)
         parent = control_lowest_living(control);
     if (parent != control->rank)
@@ -180,7 +175,7 @@ void control_lost(struct control *control, int rank, const char *message)
     struct control_member *member = &control->members[rank];
     char who[CONTROL_HOST_MAX + 64], text[CONTROL_MESSAGE_MAX];
 
-    if (member->dead || member->left)
+    if (member_is_gone(member))
         return;
     member->dead = true;
     member->dead_after = control->verdict.status != TUTTI_OK;
@@ -219,7 +214,7 @@ void control_unreachable(struct control *control, int rank, const char *message)
 {
     struct control_member *member = &control->members[rank];
 
-    if (is_gone(member))
+    if (member_is_gone(member))
         return;
     if (!member->unreachable_ns) {
         member->unreachable_ns = clock_now_ns();
@@ -234,7 +229,7 @@ static void give_up_unreachable(struct control *control)
     for (int r = 0; r < control->size; r++) {
         struct control_member *m = &control->members[r];
 
-        if (m->unreachable_ns && !is_gone(m) &&
+        if (m->unreachable_ns && !member_is_gone(m) &&
             clock_now_ns() > m->unreachable_ns + UNREACHABLE_MS * CLOCK_NS_PER_MS)
             control_lost(control, r, m->unreachable);
     }
@@ -267,9 +262,9 @@ void control_leave(struct control *control, const struct announce *last)
     pthread_mutex_lock(&control->lock);
     control->leaving = true;
     control->members[control->rank].last = *last;
-    if (parent >= 0 && is_gone(&control->members[parent]))
+    if (parent >= 0 && member_is_gone(&control->members[parent]))
         for (int r = 0; r < control->size; r++)
-            if (r != control->rank && !is_gone(&control->members[r]))
+            if (r != control->rank && !member_is_gone(&control->members[r]))
                 (void)control_dial(control, r);
     control_flood(control, NULL, FRAME_LEAVE, body, write_leave(control, control->rank, body));
     if (control->local)
@@ -288,7 +283,7 @@ static bool has_heard(struct control *control, int rank)
 {
     const struct control_conn *conn = control_conn_to(control, rank);
 
-    return rank == control->rank || is_gone(&control->members[rank]) ||
+    return rank == control->rank || member_is_gone(&control->members[rank]) ||
            control->members[rank].agrees || (conn && conn->heard);
 }
 

@@ -57,6 +57,11 @@ void control_accept_again(struct control *control, struct control_listener *list
 
 /* ---- control.c: members connect, leave or are lost ---- */
 
+static inline bool member_is_gone(const struct control_member *member)
+{
+    return member->dead || member->left;
+}
+
 void control_flood(struct control *control, const struct control_conn *except, enum frame_type type,
                    const void *body, size_t size);
 /* Hands a frame to the function that takes its type. */

@@ -24,9 +24,7 @@ enum {
 
 static bool is_asked(const struct control *control, int rank)
 {
-    const struct control_member *m = &control->members[rank];
-
-    return !m->dead && !m->left && !control->timeouts[rank].verdict.status;
+    return !member_is_gone(&control->members[rank]) && !control->timeouts[rank].verdict.status;
 }
 
 void liveness_asked(struct control *control, int by, uint64_t sequence)

@@ -113,19 +113,16 @@ void sides_gather(struct control *control)
         if (r != control->rank && !m->dead)
             ask(control, r);
     }
-    if (control->leaving) {
+    if (control->leaving)
         sides_answered(control, control->rank, own->sequence, own);
-        return;
-    }
-    liveness_asked(control, control->rank, difference->sequence);
+    else
+        liveness_asked(control, control->rank, difference->sequence);
 }
 
 /* A member that has left has told its last call, or does not know this one any more. */
 static bool is_awaited(const struct control *control, int rank)
 {
-    const struct control_member *m = &control->members[rank];
-
-    return !m->dead && !m->left && !control->sides[rank].answered;
+    return !member_is_gone(&control->members[rank]) && !control->sides[rank].answered;
 }
 
 bool sides_complete(const struct control *control)
@@ -178,13 +175,12 @@ struct selection {
 static bool is_selected(const struct control *control, const struct selection *of, int rank)
 {
     const struct control_side *side = &control->sides[rank];
-    const struct control_member *m = &control->members[rank];
 
     if (of->kind == SELECT_CALL)
         return side->call.sequence && side->call.signature == of->signature;
     if (side->call.sequence)
         return false;
-    if (m->left || m->dead)
+    if (member_is_gone(&control->members[rank]))
         return of->kind == SELECT_GONE;
     const bool behind = side->answered && side->called < control->difference.sequence;
 

@@ -189,7 +189,7 @@ static void fix(struct control *control)
         sides_tell(control, &verdict);
     if (control->rank)
         for (int r = 0; r < control->size; r++)
-            if (r != control->rank && !control->members[r].dead && !control->members[r].left)
+            if (r != control->rank && !member_is_gone(&control->members[r]))
                 (void)control_dial(control, r);
     verdict_adopt(control, &verdict, NULL);
 }
