@@ -233,11 +233,6 @@ static void fix_in_time(struct control *control)
         fix(control);
 }
 
-static bool all_read_one_page(const struct control *control)
-{
-    return control->local && control->local_ops->are_all(control->local);
-}
-
 /* The lowest living member, or one below it that leaves and is still connected: it stays for the verdict.
  * Where all leave, they would else fix one each. */
 static int fixer_of(struct control *control)
@@ -260,7 +255,7 @@ static void ask_or_fix(struct control *control)
     const int64_t answers_ms = abort ? FIXER_ANSWERS_ABORT_MS : FIXER_ANSWERS_MS;
     uint8_t body[BODY_MAX];
 
-    if (abort && all_read_one_page(control)) {
+    if (abort && control->local && control->local_ops->are_all(control->local)) {
         verdict_adopt(control, &control->proposal, NULL);
         return;
     }

@@ -51,16 +51,10 @@ static bool read_verdict(const struct local_peers *local, struct control_verdict
            ret_verdict->culprit < local->control->size;
 }
 
-static void adopt_from_page(struct local_peers *local)
+static void poll_local(struct local_peers *local)
 {
     struct control_verdict verdict;
 
-    if (!local->control->verdict.status && read_verdict(local, &verdict))
-        verdict_adopt(local->control, &verdict, NULL);
-}
-
-static void poll_local(struct local_peers *local)
-{
     local_expire_half_open(local);
     local_free_closed_links(local);
     control_accept_again(local->control, &local->listener);
@@ -68,7 +62,8 @@ static void poll_local(struct local_peers *local)
         return;
     for (int i = 0; i < local->count; i++)
         note_leave(local, i);
-    adopt_from_page(local);
+    if (!local->control->verdict.status && read_verdict(local, &verdict))
+        verdict_adopt(local->control, &verdict, NULL);
 }
 
 static void publish_verdict(struct local_peers *local, struct control_verdict *verdict)
