@@ -326,7 +326,7 @@ static void conn_read(struct control *control, struct control_conn *conn)
                         "its control connection ended before it left the group");
             return;
         }
-        frame_parser_filled(&conn->in, (size_t)n);
+        conn->in.size += (size_t)n;
         take_frames(control, conn);
     }
 }

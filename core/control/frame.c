@@ -26,11 +26,6 @@ tutti_status frame_parser_room(struct frame_parser *parser, size_t wanted, uint8
     return TUTTI_OK;
 }
 
-void frame_parser_filled(struct frame_parser *parser, size_t bytes)
-{
-    parser->size += bytes;
-}
-
 static size_t body_size(const struct frame_parser *parser)
 {
     struct reader r = {.data = parser->data, .size = parser->size};

@@ -38,10 +38,9 @@ struct frame_parser {
     size_t limit; /* of a whole frame */
 };
 
-/* Room for at least `wanted` (at most FRAME_READ_AHEAD) more bytes: OK, DENIED when more than the limit
- * lies unread, NO_MEMORY. */
+/* Room for at least `wanted` (at most FRAME_READ_AHEAD) more bytes, of which the caller adds to `size` what it
+ * has filled: OK, DENIED when more than the limit lies unread, NO_MEMORY. */
 tutti_status frame_parser_room(struct frame_parser *parser, size_t wanted, uint8_t **ret_room);
-void frame_parser_filled(struct frame_parser *parser, size_t bytes);
 
 /*
  * The first whole frame: OK with type and body (valid until frame_parser_consume), NOT_READY when

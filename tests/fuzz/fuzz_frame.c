@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (frame_parser_room(&parser, n, &room))
             break;
         memcpy(room, data + at, n);
-        frame_parser_filled(&parser, n);
+        parser.size += n;
         at += n;
         while (!(status = frame_parser_next(&parser, &type, &body, &bytes))) {
             decode(body, bytes);
