@@ -82,7 +82,7 @@ struct group_ways {
     struct endpoint endpoints[TRANSPORTS];
     struct native *native; /* NULL: no engine does whole operations */
     struct p2p_engine *p2p_engine;
-    struct p2p_group *p2p; /* NULL: one member */
+    struct p2p_group *p2p;
     struct routes routes;
     int map_level; /* whose memory the local peers map, if its backend maps any */
     tutti_map *map;

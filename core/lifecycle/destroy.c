@@ -44,8 +44,7 @@ static void finish_own_calls(struct tutti_group *group)
         if (group->ways.native && !atomic_load(&group->ending.failed))
             group_hear(group);
         bool idle = !group->calls.queue.first && !group->calls.messages.first;
-        bool sent = !group->ways.p2p || p2p_idle(group->ways.p2p_engine) ||
-                    atomic_load(&group->ending.failed);
+        bool sent = p2p_idle(group->ways.p2p_engine) || atomic_load(&group->ending.failed);
         engine_release(engine);
         if (idle && patience == INT64_MAX)
             patience = clock_deadline_ms(SENDS_LEAVE_MS);

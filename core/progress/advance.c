@@ -134,7 +134,7 @@ static tutti_status advance_schedule(struct tutti_group *group, struct call *cal
             .schedule = &call->plan->schedule,
             .mapped = group->ways.has_mapped ? &group->ways.mapped : NULL,
             .announce = {call->announce.sequence, call->announce.signature, &call->announce.fields},
-            .wire = group->ways.p2p ? &message_wire : NULL,
+            .wire = &message_wire,
             .wire_user = call,
             .in = call->in,
             .out = call->out,

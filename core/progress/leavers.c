@@ -128,7 +128,7 @@ static bool is_silent(struct tutti_group *group, int rank, int64_t now)
 /* The paths to members that left in order are ended, once what they had sent must have arrived. */
 void leavers_look(struct tutti_group *group, int64_t now)
 {
-    for (int r = 0; r < group->size && group->ways.p2p; r++) {
+    for (int r = 0; r < group->size; r++) {
         struct member *member = &group->ways.members[r];
 
         if (!group->control->members[r].left || member->gone || r == group->rank)

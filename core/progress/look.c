@@ -139,10 +139,8 @@ static void look_at_leaving(struct tutti_group *group, int64_t now)
 void group_hear(struct tutti_group *group)
 {
     control_poll(group->control);
-    if (group->ways.p2p) {
-        p2p_progress(group->ways.p2p_engine);
-        announced_answer(group);
-    }
+    p2p_progress(group->ways.p2p_engine);
+    announced_answer(group);
     if (group->ways.native)
         group_compare_last(group, false);
 }
@@ -192,17 +190,16 @@ static void judge(struct tutti_group *group, int64_t now)
     look_at_leavers(group);
     leavers_judge(group, now);
     native_call_look(group, now);
-    if (group->ways.p2p)
-        look_at_transfers(group, now);
+    look_at_transfers(group, now);
 }
 
 /* Calls that take long: their deadlines, warnings, and what is told to whom they wait for. */
 static void look_at_clock(struct tutti_group *group, int64_t now)
 {
-    if (group->calls.queue.first)
+    if (group->calls.queue.first) {
         look_at_deadline(group, group->calls.queue.first, now);
-    if (group->calls.queue.first && group->ways.p2p)
         tell_what_waits(group, group->calls.queue.first, now);
+    }
     for (struct call *call = group->calls.messages.first, *next; call; call = next) {
         next = call->next;
         look_at_deadline(group, call, now);

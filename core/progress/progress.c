@@ -109,8 +109,7 @@ void group_fail_all(struct tutti_group *group)
     group->ending.told_end |= group->calls.queue.first || group->calls.messages.first;
     if (!atomic_exchange(&group->ending.failed, 1)) {
         group->upcalls->report_failure(group); /* before what the calls wait for is forgotten */
-        if (group->ways.p2p)
-            p2p_group_fail(group->ways.p2p, status);
+        p2p_group_fail(group->ways.p2p, status);
         routes_fail(group, status);
         run_abandon(&group->calls.run);
         native_call_fail(group, group->calls.queue.first);
@@ -238,8 +237,7 @@ const struct p2p_events group_events = {
 static bool may_skip(struct tutti_group *group)
 {
     return !group->calls.queue.first && !group->calls.messages.first &&
-           ++group->calls.idle_turns % WAITING_IDLE_TURNS &&
-           (!group->ways.p2p || p2p_idle(group->ways.p2p_engine));
+           ++group->calls.idle_turns % WAITING_IDLE_TURNS && p2p_idle(group->ways.p2p_engine);
 }
 
 /*
@@ -271,8 +269,7 @@ static unsigned progress(struct engine_source *source)
         return 0;
     if (ends_at_a_look(group))
         return 1;
-    if (group->ways.p2p)
-        moved += p2p_progress(group->ways.p2p_engine);
+    moved += p2p_progress(group->ways.p2p_engine);
     moved += announced_answer(group);
     while (group->calls.queue.first) {
         struct call *before = group->calls.queue.first;
@@ -306,17 +303,16 @@ static bool may_sleep(struct engine_source *source)
 {
     struct tutti_group *group = group_of_source(source);
 
-    return (!group->ways.p2p || p2p_arm(group->ways.p2p_engine)) && native_call_may_sleep(group);
+    return p2p_arm(group->ways.p2p_engine) && native_call_may_sleep(group);
 }
 
 void group_source_init(struct tutti_group *group)
 {
-    group->source = (struct engine_source){
-        .progress = progress,
-        .look = group_look,
-        .sleep = tell_sleep,
-        .may_sleep = may_sleep,
-        .polled =
-            (group->ways.p2p && p2p_is_polled(group->ways.p2p_engine)) || native_is_polled(group),
-        .awake = tell_awake};
+    group->source = (struct engine_source){.progress = progress,
+                                           .look = group_look,
+                                           .sleep = tell_sleep,
+                                           .may_sleep = may_sleep,
+                                           .polled = p2p_is_polled(group->ways.p2p_engine) ||
+                                                     native_is_polled(group),
+                                           .awake = tell_awake};
 }

@@ -186,8 +186,7 @@ int group_describe_wait(struct tutti_group *group, const struct call *call, char
     for (int i = 0; i < count; i++)
         text_add(&text, "; rank %d has not called it either", missing[i]);
     uint64_t tag;
-    if (call->kind == CALL_RECV && group->ways.p2p &&
-        p2p_has_unclaimed(group->ways.p2p, w.rank, &tag))
+    if (call->kind == CALL_RECV && p2p_has_unclaimed(group->ways.p2p, w.rank, &tag))
         text_add(&text, "; it has sent tag %llu, for which there is no receive",
                  (unsigned long long)tag);
     return w.rank;
