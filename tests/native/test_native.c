@@ -123,6 +123,8 @@ Test(native, an_operation_that_hangs_ends_at_its_deadline)
         "TUTTI_FAKE_FAULT=hang 3", "TUTTI_FAKE_FAULT_RANK=1");
     run("rank_native", "an_operation_that_hangs_ends_at_its_deadline", "fake",
         "TUTTI_FAKE_FAULT=hang 3", "TUTTI_FAKE_DRAIN=1");
+    run("rank_native", "an_operation_that_hangs_ends_at_its_deadline", "auto;all_reduce=fake",
+        "TUTTI_FAKE_FAULT=hang 3", "TUTTI_FAKE_FAULT_RANK=1");
 }
 
 Test(native, an_operation_in_flight_is_let_go_when_its_group_is_destroyed)
