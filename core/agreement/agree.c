@@ -31,6 +31,7 @@
 #include "control/inside.h"
 #include "provider/endpoints.h"
 #include "provider/native.h"
+#include "provider/routes.h"
 
 enum {
     POLL_MS = 20,
@@ -374,7 +375,7 @@ static void undo_round(struct agreement *a)
 {
     struct tutti_group *group = a->group;
 
-    endpoints_stop_messages(group);
+    routes_stop(group);
     if (group->ways.has_mapped)
         mapped_free(&group->ways.mapped);
     group->ways.has_mapped = false;

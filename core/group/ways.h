@@ -23,7 +23,8 @@ enum {
     REMOTE = BACKEND_REMOTE,
     TRANSPORTS = BACKEND_NAMES_MAX,
     NATIVE = TRANSPORTS,
-    PROVIDERS
+    PROVIDERS,
+    ROUTES_MAX = BACKEND_RULES_MAX + 1
 };
 
 /* A transport that is open for a group. */
@@ -37,14 +38,13 @@ struct endpoint {
     int32_t wait_fd;        /* -1: none */
 };
 
-/* The ways to members by one backend. The arrays are NULL where rules lead nowhere by it. */
+/* The ways to members by one backend. The arrays are NULL where no route takes it. */
 struct link {
     tutti_peer **peers;      /* [size] */
     struct p2p_path **paths; /* [size] */
 };
 
-/* How a rule's calls reach all members: a space of messages of its own beside the group's, in the same
- * engine. Number 0 is the group's own way: its peers, paths, p2p and facts stand in the group. */
+/* How calls reach all members: by which backends, and a space of messages in the group's engine. */
 struct route {
     struct backend_way way;
     struct p2p_group *p2p;
@@ -52,25 +52,23 @@ struct route {
     char composed[2 * (PLUGIN_NAME_MAX + 1)]; /* "shm+tcp": the carriers of composed calls */
 };
 
-/* The ways of calls that rules take. Fixed when the group is made; routes.c. */
+/* Number 0 is the group's own, the others are those of calls that rules take. Fixed when the group is made;
+ * routes.c. */
 struct routes {
-    struct route each[BACKEND_RULES_MAX + 1]; /* from 1 */
-    int count;                                /* the group's own included */
+    struct route each[ROUTES_MAX];
+    int count; /* 0 in a group of one, which has its own all the same */
     int of_rule[BACKEND_RULES_MAX];
     const struct backend_rule *message_rule; /* NULL: messages go the group's own way */
     struct link links[TRANSPORTS];
 };
 
-/* A member, and the group's own way to it. */
+/* What this member has seen of another one's connections. */
 struct member {
-    uint8_t level;        /* LOCAL or REMOTE: through which endpoint */
-    bool gone;            /* left in order, and its path was ended */
+    bool gone;            /* left in order, and its paths were ended */
     int64_t suspected_ns; /* when a connection ended without a reason yet; 0: never */
     char *suspicion;      /* what its provider said of that; NULL: nothing */
     uint64_t arrived;     /* of it, when it was looked at last */
     bool link_lost;       /* suspected, since the network to it does not answer */
-    tutti_peer *peer;     /* NULL: this one itself */
-    struct p2p_path *path;
 };
 
 /* Fixed when the group is made, but for what becomes of members; under the progress lock. */
@@ -82,11 +80,9 @@ struct group_ways {
     struct endpoint endpoints[TRANSPORTS];
     struct native *native; /* NULL: no engine does whole operations */
     struct p2p_engine *p2p_engine;
-    struct p2p_group *p2p;
     struct routes routes;
     int map_level; /* whose memory the local peers map, if its backend maps any */
     tutti_map *map;
     struct mapped mapped;
     bool has_mapped;
-    struct group_facts facts;
 };

@@ -76,7 +76,7 @@ void group_free(struct tutti_group *group)
     atomic_fetch_sub(&context->engine.oversubscribed, group->needs.oversubscribed);
     if (group->needs.no_engine_thread)
         engine_allow_thread(&context->engine);
-    endpoints_stop_messages(group);
+    routes_stop(group);
     if (group->ways.has_mapped)
         mapped_free(&group->ways.mapped);
     endpoints_close(group);
@@ -186,7 +186,7 @@ static void gather_facts(struct tutti_group *group)
     const bool mapped = endpoint_maps(group, LOCAL);
     const bool inside = local->ops && (group->layout.hosts == 1 || !remote->ops);
 
-    group->ways.facts = (struct group_facts){
+    group->ways.routes.each[0].facts = (struct group_facts){
         .layout = &group->layout,
         .mapped = mapped,
         .messages = group->size > 1,

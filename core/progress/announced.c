@@ -6,6 +6,7 @@
 #include "group/group.h"
 #include "progress/progress.h"
 #include "provider/native.h"
+#include "provider/routes.h"
 
 /*
  * A sample costs some 5 us, which of every 257 calls of 1 us could just be measured. A call that waits for a
@@ -65,7 +66,7 @@ void announced_send(struct tutti_group *group, int to, const struct announce *ca
     struct peer_calls *peer = &group->comparing.announced.peers[to];
 
     if (to == group->rank || peer->sent >= call->sequence ||
-        p2p_announce(group->ways.p2p, to, call, false))
+        p2p_announce(route_space(group, 0), to, call, false))
         return;
     peer->sent = call->sequence;
     if (peer->queried == call->sequence)
@@ -87,7 +88,7 @@ static bool answer(struct tutti_group *group, int rank, uint64_t sequence)
     const struct announce *own = group_own_call(group, sequence);
 
     own = own ? own : group_own_call(group, group->calls.sequence);
-    if (own && p2p_announce(group->ways.p2p, rank, own, true))
+    if (own && p2p_announce(route_space(group, 0), rank, own, true))
         return false;
     group->comparing.announced.peers[rank].queried = 0;
     return own != NULL;

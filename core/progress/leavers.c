@@ -102,12 +102,6 @@ static void end_any_source(struct tutti_group *group)
     }
 }
 
-/* The number of messages that have come from the member over all ways. */
-static uint64_t arrived_from(const struct tutti_group *group, int rank)
-{
-    return p2p_path_arrived(group->ways.members[rank].path) + routes_arrived(group, rank);
-}
-
 /* Whether nothing has arrived of a member since it was looked at. A process that got no processor for a while
  * finds the time over and everything still unread: it looks before it judges. */
 static bool is_silent(struct tutti_group *group, int rank, int64_t now)
@@ -117,7 +111,7 @@ static bool is_silent(struct tutti_group *group, int rank, int64_t now)
     if (now <= member->suspected_ns + SUSPICION_MS * CLOCK_NS_PER_MS)
         return false;
     p2p_progress(group->ways.p2p_engine);
-    const uint64_t arrived = arrived_from(group, rank);
+    const uint64_t arrived = routes_arrived(group, rank);
     const bool silent = arrived == member->arrived;
     if (!silent)
         member->suspected_ns = now;
@@ -135,11 +129,10 @@ void leavers_look(struct tutti_group *group, int64_t now)
             continue;
         if (!member->suspected_ns) {
             member->suspected_ns = now;
-            member->arrived = arrived_from(group, r);
+            member->arrived = routes_arrived(group, r);
             group->ways.any_suspect = true;
         } else if (is_silent(group, r, now)) {
             member->gone = true;
-            p2p_path_fail(member->path, TUTTI_ERR_PEER_LOST, "it left the group");
             routes_end(group, r);
         }
     }

@@ -90,19 +90,19 @@ static uint64_t bytes_to_mapped(const struct plan_entry *entry, uint64_t bytes)
 /* The carrier of the calls, by a name that stays as long as the group. */
 static const char *carrier_of(const struct tutti_group *group, const struct plan_entry *entry)
 {
-    const struct group_facts *facts = plan_facts(group, entry);
+    const struct route *route = &group->ways.routes.each[entry->route];
 
     switch (entry->plan.algorithm->kind) {
     case ALGORITHM_ALONE:
         return "self";
     case ALGORITHM_MESSAGES:
-        return facts->remote_name;
+        return route->facts.remote_name;
     case ALGORITHM_COMPOSED:
-        return group->ways.routes.each[entry->route].composed;
+        return route->composed;
     case ALGORITHM_NATIVE:
-        return facts->native->name;
+        return route->facts.native->name;
     default:
-        return facts->local_name;
+        return route->facts.local_name;
     }
 }
 
@@ -122,7 +122,7 @@ static tutti_status plan_new(struct tutti_group *group, const struct call_fields
     const struct backend_rule *rule =
         backend_rule_of(&group->choice, fields, fields->count * element);
     entry->route = route_of(group, rule);
-    const struct group_facts *facts = plan_facts(group, entry);
+    const struct group_facts *facts = &group->ways.routes.each[entry->route].facts;
     tutti_status status = has_kernels(fields) ? reduce_check(fields->op, fields->dtype) : TUTTI_OK;
     if (!status)
         status = plan_choose(facts, fields, element, &entry->plan);

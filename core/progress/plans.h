@@ -8,9 +8,3 @@
 tutti_status group_plan(struct tutti_group *group, const struct call_fields *fields,
                         const struct call_sizes *sizes, struct plan_entry **ret_plan);
 void group_plans_free(struct tutti_group *group);
-/* The facts that the plan was made from. */
-static inline const struct group_facts *plan_facts(const struct tutti_group *group,
-                                                   const struct plan_entry *entry)
-{
-    return entry->route ? &group->ways.routes.each[entry->route].facts : &group->ways.facts;
-}

@@ -109,7 +109,6 @@ void group_fail_all(struct tutti_group *group)
     group->ending.told_end |= group->calls.queue.first || group->calls.messages.first;
     if (!atomic_exchange(&group->ending.failed, 1)) {
         group->upcalls->report_failure(group); /* before what the calls wait for is forgotten */
-        p2p_group_fail(group->ways.p2p, status);
         routes_fail(group, status);
         run_abandon(&group->calls.run);
         native_call_fail(group, group->calls.queue.first);

@@ -10,6 +10,7 @@
 #include "progress/progress.h"
 #include "progress/recorder.h"
 #include "provider/native.h"
+#include "provider/routes.h"
 
 static bool is_native(const struct call *call)
 {
@@ -186,7 +187,7 @@ int group_describe_wait(struct tutti_group *group, const struct call *call, char
     for (int i = 0; i < count; i++)
         text_add(&text, "; rank %d has not called it either", missing[i]);
     uint64_t tag;
-    if (call->kind == CALL_RECV && p2p_has_unclaimed(group->ways.p2p, w.rank, &tag))
+    if (call->kind == CALL_RECV && p2p_has_unclaimed(route_space(group, 0), w.rank, &tag))
         text_add(&text, "; it has sent tag %llu, for which there is no receive",
                  (unsigned long long)tag);
     return w.rank;

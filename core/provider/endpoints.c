@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The transports of a group: opening them, what they may ask of the core (host services), the ways
- * to all members, and the memory that local peers map.
+ * The transports of a group: opening them, what they may ask of the core (host services), and the memory that
+ * local peers map. The ways to all members are in routes.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,7 +197,7 @@ void endpoints_close(struct tutti_group *group)
     group->ways.p2p_engine = NULL;
 }
 
-/* ---- ways to the members ---- */
+/* ---- messages and mapped memory ---- */
 
 static tutti_status add_endpoint(struct tutti_group *group, struct endpoint *endpoint)
 {
@@ -213,14 +213,11 @@ static tutti_status add_endpoint(struct tutti_group *group, struct endpoint *end
 /* The first backend between local peers, the group's own or a rule's, that maps memory. */
 static int find_map_level(const struct tutti_group *group)
 {
-    const struct endpoint *local = &group->ways.endpoints[LOCAL];
-
-    for (int i = 1;
-         i < group->ways.routes.count && !(local->ops && local->ops->capabilities & TUTTI_CAP_MAP);
-         i++) {
+    for (int i = 0; i < group->ways.routes.count; i++) {
         const int level = group->ways.routes.each[i].way.inside;
+        const tutti_transport_ops *ops = group->ways.endpoints[level].ops;
 
-        if (group->ways.endpoints[level].ops->capabilities & TUTTI_CAP_MAP)
+        if (ops && ops->capabilities & TUTTI_CAP_MAP)
             return level;
     }
     return LOCAL;
@@ -241,9 +238,7 @@ static tutti_status start_map(struct tutti_group *group, const int *host_of)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d local peers", local->count);
     for (int r = 0; r < group->size; r++)
         if (host_of[r] == host_of[group->rank] && count < local->count)
-            peers[count++] = group->ways.map_level == LOCAL
-                                 ? group->ways.members[r].peer
-                                 : group->ways.routes.links[group->ways.map_level].peers[r];
+            peers[count++] = group->ways.routes.links[group->ways.map_level].peers[r];
     tutti_status status = mapping->ops->map_start(
         mapping->endpoint, (tutti_host_mates *)local, peers, (uint32_t)local->count,
         (uint32_t)local->self, MAPPED_BYTES, &group->ways.map);
@@ -251,82 +246,21 @@ static tutti_status start_map(struct tutti_group *group, const int *host_of)
     return status;
 }
 
-static int level_of(const struct tutti_group *group, const int *host_of, int rank)
-{
-    bool is_local = host_of[rank] == host_of[group->rank];
-
-    return is_local && group->ways.endpoints[LOCAL].ops ? LOCAL : REMOTE;
-}
-
-tutti_status endpoint_connect(const struct tutti_group *group, int level, int rank,
-                              tutti_peer **ret_peer)
-{
-    const struct endpoint *endpoint = &group->ways.endpoints[level];
-    const struct control_member *member = &group->control->members[rank];
-
-    return endpoint->ops->connect(endpoint->endpoint, member->provider_address[level],
-                                  member->provider_address_size[level], (uint64_t)rank, ret_peer);
-}
-
 tutti_status endpoints_connect(struct tutti_group *group, const int *host_of)
 {
-    tutti_status status = TUTTI_OK;
+    tutti_status status = routes_connect(group, host_of);
 
-    for (int r = 0; r < group->size && !status; r++) {
-        struct member *member = &group->ways.members[r];
-
-        member->peer = NULL;
-        member->level = (uint8_t)level_of(group, host_of, r);
-        if (r != group->rank)
-            status = endpoint_connect(group, member->level, r, &member->peer);
-    }
-    routes_find(group, host_of);
     group->ways.map_level = find_map_level(group);
-    if (!status)
-        status = routes_connect(group, host_of);
     return status ? status : start_map(group, host_of);
-}
-
-void endpoints_stop_messages(struct tutti_group *group)
-{
-    routes_stop(group);
-    p2p_group_free(group->ways.p2p);
-    group->ways.p2p = NULL;
-}
-
-/* The group's own space of messages; `paths` has room for all members. */
-static tutti_status start_own(struct tutti_group *group, struct p2p_path **paths)
-{
-    tutti_status status = TUTTI_OK;
-
-    for (int r = 0; r < group->size && !status; r++) {
-        struct member *member = &group->ways.members[r];
-
-        if (r == group->rank)
-            continue;
-        status =
-            p2p_engine_add_path(group->ways.p2p_engine, group->ways.endpoints[member->level].index,
-                                member->peer, r, group->size, &member->path);
-        paths[r] = member->path;
-    }
-    return status ? status
-                  : p2p_group_new(group->ways.p2p_engine, 1, group->rank, group->size, paths,
-                                  group->upcalls->messages, group, &group->ways.p2p);
 }
 
 tutti_status endpoints_start_messages(struct tutti_group *group, const int *host_of)
 {
-    struct p2p_path **paths = calloc((size_t)group->size, sizeof *paths);
-
-    if (!paths)
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d paths", group->size);
     tutti_status status = p2p_engine_new(&group->ways.p2p_engine);
+
     for (int level = 0; level < TRANSPORTS && !status; level++)
         if (group->ways.endpoints[level].ops)
             status = add_endpoint(group, &group->ways.endpoints[level]);
-    if (!status)
-        status = start_own(group, paths);
-    free(paths);
     return status ? status : routes_start(group, host_of);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The transports that a group has open, and the ways to its members. */
+/* The transports that a group has open. */
 #pragma once
 
 #include "group/group.h"
@@ -7,9 +7,6 @@
 tutti_status endpoint_open(struct tutti_group *group, int level, const char *name,
                            const uint8_t token[CONTROL_TOKEN_BYTES]);
 void endpoints_close(struct tutti_group *group);
-/* The way to one member by one backend. */
-tutti_status endpoint_connect(const struct tutti_group *group, int level, int rank,
-                              tutti_peer **ret_peer);
 /* Ways to all members, from the roster, and the start of mapping; `host_of`: the agreed layout. */
 tutti_status endpoints_connect(struct tutti_group *group, const int *host_of);
 /* The memory of the local peers, when the local transport maps it: NOT_READY until it is there. */
@@ -22,8 +19,6 @@ static inline bool endpoint_maps(const struct tutti_group *group, int level)
     return endpoint->ops && level == group->ways.map_level &&
            endpoint->ops->capabilities & TUTTI_CAP_MAP;
 }
-/* Frees what messages go by, but for the endpoints. */
-void endpoints_stop_messages(struct tutti_group *group);
 /* Messages may flow from here on. `host_of`: NULL in a group of one. */
 tutti_status endpoints_start_messages(struct tutti_group *group, const int *host_of);
 

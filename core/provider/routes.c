@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the calls of rules reach all members where that is not the group's own way: by other backends
- * inside hosts, between them, or both. Such a route is a second space of messages in the group's
- * engine; sequence, signature and queue are the group's, so order, deadlines, comparison and the
+ * How calls reach all members: the group's own route, and those of rules where these differ from it: by other
+ * backends inside hosts, between them, or both. Each route has a space of messages in the group's engine;
+ * sequence, signature and queue are the group's, so order, deadlines, comparison and the
  * verdict know nothing of it. Rules with the same way share a route, and a way to a member by one
  * backend is made once. Every member finds the same routes under the same numbers, since they follow
  * from the choice and the layout alone.
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/error.h"
 #include "group/group.h"
 #include "provider/endpoints.h"
@@ -31,7 +32,7 @@ static bool same_way(struct backend_way a, struct backend_way b)
     return a.inside == b.inside && a.between == b.between;
 }
 
-void routes_find(struct tutti_group *group, const int *host_of)
+static void find(struct tutti_group *group, const int *host_of)
 {
     const struct backend_choice *choice = &group->choice;
     const int hosts = count_hosts(host_of, group->size);
@@ -52,11 +53,13 @@ void routes_find(struct tutti_group *group, const int *host_of)
     routes->message_rule = backend_rule_of_messages(choice);
 }
 
+/* The backend by which the route leads to a member. A group that has none inside hosts takes the other. */
 static int level_by(const struct tutti_group *group, int route, const int *host_of, int rank)
 {
     const struct backend_way way = group->ways.routes.each[route].way;
+    const int level = host_of[rank] == host_of[group->rank] ? way.inside : way.between;
 
-    return host_of[rank] == host_of[group->rank] ? way.inside : way.between;
+    return group->ways.endpoints[level].ops ? level : REMOTE;
 }
 
 static tutti_status allocate(struct link *link, int size)
@@ -70,12 +73,23 @@ static tutti_status allocate(struct link *link, int size)
                : error_set(TUTTI_ERR_NO_MEMORY, "no memory for a group of %d members", size);
 }
 
+static tutti_status connect_to(const struct tutti_group *group, int level, int rank,
+                               tutti_peer **ret_peer)
+{
+    const struct endpoint *endpoint = &group->ways.endpoints[level];
+    const struct control_member *member = &group->control->members[rank];
+
+    return endpoint->ops->connect(endpoint->endpoint, member->provider_address[level],
+                                  member->provider_address_size[level], (uint64_t)rank, ret_peer);
+}
+
 tutti_status routes_connect(struct tutti_group *group, const int *host_of)
 {
     tutti_status status = TUTTI_OK;
 
     routes_free(group); /* of a round before */
-    for (int route = 1; route < group->ways.routes.count; route++)
+    find(group, host_of);
+    for (int route = 0; route < group->ways.routes.count; route++)
         for (int r = 0; r < group->size && !status; r++) {
             const int level = level_by(group, route, host_of, r);
             struct link *link = &group->ways.routes.links[level];
@@ -83,30 +97,25 @@ tutti_status routes_connect(struct tutti_group *group, const int *host_of)
             if (r == group->rank)
                 continue;
             status = allocate(link, group->size);
-            if (status || link->peers[r])
-                continue;
-            if (group->ways.members[r].level == level)
-                link->peers[r] = group->ways.members[r].peer;
-            else
-                status = endpoint_connect(group, level, r, &link->peers[r]);
+            if (!status && !link->peers[r])
+                status = connect_to(group, level, r, &link->peers[r]);
         }
     return status;
 }
 
-static tutti_status start(struct tutti_group *group, int route, const int *host_of,
-                          struct p2p_path **paths)
+static tutti_status start(struct tutti_group *group, int route, const int *host_of)
 {
+    AUTOFREE struct p2p_path **paths = calloc((size_t)group->size, sizeof *paths);
     tutti_status status = TUTTI_OK;
 
+    if (!paths)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d paths", group->size);
     for (int r = 0; r < group->size && !status; r++) {
-        const int level = level_by(group, route, host_of, r);
-        struct link *link = &group->ways.routes.links[level];
-
         if (r == group->rank)
             continue;
-        if (!link->paths[r] && group->ways.members[r].level == level)
-            link->paths[r] = group->ways.members[r].path;
-        else if (!link->paths[r])
+        const int level = level_by(group, route, host_of, r);
+        struct link *link = &group->ways.routes.links[level];
+        if (!link->paths[r])
             status = p2p_engine_add_path(group->ways.p2p_engine, group->ways.endpoints[level].index,
                                          link->peers[r], r, group->size, &link->paths[r]);
         paths[r] = link->paths[r];
@@ -119,21 +128,16 @@ static tutti_status start(struct tutti_group *group, int route, const int *host_
 
 tutti_status routes_start(struct tutti_group *group, const int *host_of)
 {
-    tutti_status status = TUTTI_OK;
+    tutti_status status = start(group, 0, host_of);
 
-    for (int route = 1; route < group->ways.routes.count && !status; route++) {
-        struct p2p_path **paths = calloc((size_t)group->size, sizeof *paths);
-
-        status = paths ? start(group, route, host_of, paths)
-                       : error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d paths", group->size);
-        free(paths);
-    }
+    for (int route = 1; route < group->ways.routes.count && !status; route++)
+        status = start(group, route, host_of);
     return status;
 }
 
 void routes_stop(struct tutti_group *group)
 {
-    for (int route = 1; route < group->ways.routes.count; route++) {
+    for (int route = 0; route < ROUTES_MAX; route++) {
         struct route *each = &group->ways.routes.each[route];
 
         p2p_group_free(each->p2p);
@@ -164,9 +168,9 @@ static const struct native_facts *engine_of(const struct tutti_group *group, int
                : NULL;
 }
 
-static void name_composed(struct route *route, const struct group_facts *facts)
+static void name_composed(struct route *route)
 {
-    const char *local = facts->local_name, *remote = facts->remote_name;
+    const char *local = route->facts.local_name, *remote = route->facts.remote_name;
 
     if (local && remote)
         snprintf(route->composed, sizeof route->composed, "%s+%s", local, remote);
@@ -174,9 +178,9 @@ static void name_composed(struct route *route, const struct group_facts *facts)
 
 void routes_gather_facts(struct tutti_group *group)
 {
-    name_composed(&group->ways.routes.each[0], &group->ways.facts);
+    name_composed(&group->ways.routes.each[0]);
     if (group->choice.rule_count && group->size > 1)
-        group->ways.facts.native = engine_of(group, 0);
+        group->ways.routes.each[0].facts.native = engine_of(group, 0);
     for (int route = 1; route < group->ways.routes.count; route++) {
         struct route *each = &group->ways.routes.each[route];
         const struct backend_way way = each->way;
@@ -191,30 +195,29 @@ void routes_gather_facts(struct tutti_group *group)
                                            .remote_name = between,
                                            .remote_cost = group->ways.endpoints[way.between].cost,
                                            .native = engine_of(group, route)};
-        name_composed(each, &each->facts);
+        name_composed(each);
     }
 }
 
 void routes_fail(struct tutti_group *group, tutti_status status)
 {
-    for (int route = 1; route < group->ways.routes.count; route++)
+    for (int route = 0; route < ROUTES_MAX; route++)
         if (group->ways.routes.each[route].p2p)
             p2p_group_fail(group->ways.routes.each[route].p2p, status);
 }
 
-/* The way to the member by the transport of `level` that is not the group's own; NULL: none. */
-static struct p2p_path *other_path(const struct tutti_group *group, int level, int rank)
+/* NULL: no route takes that backend to the member. */
+static struct p2p_path *path_by(const struct tutti_group *group, int level, int rank)
 {
-    const struct link *link = &group->ways.routes.links[level];
-    struct p2p_path *path = link->paths ? link->paths[rank] : NULL;
+    struct p2p_path *const *paths = group->ways.routes.links[level].paths;
 
-    return path == group->ways.members[rank].path ? NULL : path;
+    return paths ? paths[rank] : NULL;
 }
 
 void routes_end(struct tutti_group *group, int rank)
 {
     for (int level = 0; level < TRANSPORTS; level++) {
-        struct p2p_path *path = other_path(group, level, rank);
+        struct p2p_path *path = path_by(group, level, rank);
 
         if (path)
             p2p_path_fail(path, TUTTI_ERR_PEER_LOST, "it left the group");
@@ -226,7 +229,7 @@ uint64_t routes_arrived(const struct tutti_group *group, int rank)
     uint64_t arrived = 0;
 
     for (int level = 0; level < TRANSPORTS; level++) {
-        const struct p2p_path *path = other_path(group, level, rank);
+        const struct p2p_path *path = path_by(group, level, rank);
 
         arrived += path ? p2p_path_arrived(path) : 0;
     }
@@ -240,10 +243,5 @@ int route_of(const struct tutti_group *group, const struct backend_rule *rule)
 
 const char *route_carrier(const struct tutti_group *group, int route, int rank)
 {
-    const struct backend_way way = group->ways.routes.each[route].way;
-    const bool is_local = group->layout.host_of[rank] == group->layout.host;
-
-    if (!route)
-        return group->ways.endpoints[group->ways.members[rank].level].user.name;
-    return group->ways.endpoints[is_local ? way.inside : way.between].user.name;
+    return group->ways.endpoints[level_by(group, route, group->layout.host_of, rank)].user.name;
 }
