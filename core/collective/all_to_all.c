@@ -139,8 +139,8 @@ static tutti_status all_to_all(const char *function, tutti_group *group, struct 
         status = copy_input(group, &c, &in);
     if (!status) {
         in.uneven = out.uneven = from.kind != FORM_EVEN;
-        side_describe(&c, group, SIDE_IN, &in, false, side_block_count(&in, group->rank));
-        side_describe(&c, group, SIDE_OUT, &out, false, side_block_count(&out, group->rank));
+        side_describe(&c, group, SIDE_IN, &in, side_block_count(&in, group->rank));
+        side_describe(&c, group, SIDE_OUT, &out, side_block_count(&out, group->rank));
         c.in = in.blocks;
         c.out = out.blocks;
     }

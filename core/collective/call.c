@@ -43,6 +43,14 @@ tutti_status call_check(const struct tutti_group *group, const tutti_options *op
     return TUTTI_OK;
 }
 
+tutti_status call_check_root(const struct tutti_group *group, int32_t root)
+{
+    if (root >= 0 && root < group->size)
+        return TUTTI_OK;
+    return error_set(TUTTI_ERR_INVALID_ARGUMENT, "root %d is not in a group of %d", root,
+                     group->size);
+}
+
 tutti_status call_tensor(const tutti_tensor *tensor, const char *what, enum tensor_use use,
                          struct packed **packed, void **ret_data, uint64_t *ret_count,
                          uint64_t *ret_bytes)

@@ -15,6 +15,8 @@
 tutti_status call_check(const struct tutti_group *group, const tutti_options *options,
                         int64_t *ret_timeout_ms);
 
+tutti_status call_check_root(const struct tutti_group *group, int32_t root);
+
 /*
  * A tensor in host memory that the operation reads or writes on this member: where its elements are
  * in row-major order, how many, how many bytes. One that is not C-contiguous gets a stand-in in

@@ -117,72 +117,59 @@ tutti_status tutti_all_reduce(tutti_group *group, const tutti_tensor *tensor, tu
     return all_reduce(__func__, group, tensor, op, options, work);
 }
 
-tutti_status tutti_all_reduce_into(tutti_group *group, const tutti_tensor *in_tensor,
-                                   const tutti_tensor *out_tensor, tutti_reduce_op op,
-                                   const tutti_options *options, tutti_work **work)
+static tutti_status reduce(const char *function, tutti_group *group, enum operation operation,
+                           const tutti_tensor *in_tensor, const tutti_tensor *out_tensor,
+                           tutti_reduce_op op, int32_t root, const tutti_options *options,
+                           tutti_work **work)
 {
-    struct collective c = collective_of(__func__, OPERATION_ALL_REDUCE, op, -1);
+    struct collective c = collective_of(function, operation, op, root);
+    const bool in_place = in_tensor == out_tensor;
     struct side in, out;
-    tutti_status status;
+    const bool writes = operation == OPERATION_ALL_REDUCE || (group && group->rank == root);
+    tutti_status status = call_check(group, options, &c.timeout_ms);
 
-    if (in_tensor == out_tensor)
-        return all_reduce(__func__, group, out_tensor, op, options, work);
-    status = call_check(group, options, &c.timeout_ms);
+    if (!status && operation == OPERATION_REDUCE)
+        status = call_check_root(group, root);
     if (!status)
+        status = side_vector(&c, in_tensor, in_place ? "the tensor" : "the input",
+                             in_place && writes ? TENSOR_BOTH : TENSOR_READ, &in);
+    if (!status && writes && !in_place) {
         status = side_vector(&c, out_tensor, "the output", TENSOR_WRITTEN, &out);
-    if (!status)
-        status = side_vector(&c, in_tensor, "the input", TENSOR_READ, &in);
-    if (!status)
-        status = check_pair(group, &in, &out);
+        if (!status)
+            status = check_pair(group, &in, &out);
+    } else if (!status) {
+        out = in;
+    }
     if (!status)
         status = take_op(group, &c, options, in.dtype, in.total);
     if (!status) {
-        side_describe(&c, group, SIDE_OUT, &out, false, out.count);
-        c.out = out.blocks;
-        status = take_input(&c, &in, 1, out.blocks.base);
+        side_describe(&c, group, SIDE_IN, &in, in.count);
+        c.out = out.blocks; /* written where there is a result */
+        status = take_input(&c, &in, 1, writes ? out.blocks.base : NULL);
     }
     return collective_run(group, &c, status, work);
 }
 
-static tutti_status reduce(const char *function, tutti_group *group, const tutti_tensor *in_tensor,
-                           const tutti_tensor *out_tensor, tutti_reduce_op op, int32_t root,
-                           const tutti_options *options, tutti_work **work)
+tutti_status tutti_all_reduce_into(tutti_group *group, const tutti_tensor *in,
+                                   const tutti_tensor *out, tutti_reduce_op op,
+                                   const tutti_options *options, tutti_work **work)
 {
-    struct collective c = collective_of(function, OPERATION_REDUCE, op, root);
-    const bool in_place = in_tensor == out_tensor;
-    struct side in = {0}, out = {0};
-    const bool is_root = group && group->rank == root;
-    tutti_status status =
-        side_rooted(group, &c, options, in_tensor, in_place ? "the tensor" : "the input",
-                    in_place && is_root ? TENSOR_BOTH : TENSOR_READ, &in);
-
-    out = in;
-    if (!status && is_root && !in_place) {
-        status = side_vector(&c, out_tensor, "the output", TENSOR_WRITTEN, &out);
-        if (!status)
-            status = check_pair(group, &in, &out);
-    }
-    if (!status)
-        status = take_op(group, &c, options, in.dtype, in.total);
-    if (!status) {
-        side_describe(&c, group, SIDE_IN, &in, false, in.count);
-        c.out = out.blocks; /* written on the root alone */
-        status = take_input(&c, &in, 1, is_root ? out.blocks.base : NULL);
-    }
-    return collective_run(group, &c, status, work);
+    if (in == out)
+        return all_reduce(__func__, group, out, op, options, work);
+    return reduce(__func__, group, OPERATION_ALL_REDUCE, in, out, op, -1, options, work);
 }
 
 tutti_status tutti_reduce(tutti_group *group, const tutti_tensor *tensor, tutti_reduce_op op,
                           int32_t root, const tutti_options *options, tutti_work **work)
 {
-    return reduce(__func__, group, tensor, tensor, op, root, options, work);
+    return reduce(__func__, group, OPERATION_REDUCE, tensor, tensor, op, root, options, work);
 }
 
 tutti_status tutti_reduce_into(tutti_group *group, const tutti_tensor *in, const tutti_tensor *out,
                                tutti_reduce_op op, int32_t root, const tutti_options *options,
                                tutti_work **work)
 {
-    return reduce(__func__, group, in, out, op, root, options, work);
+    return reduce(__func__, group, OPERATION_REDUCE, in, out, op, root, options, work);
 }
 
 static tutti_status reduce_scatter(const char *function, tutti_group *group, struct form form,
@@ -202,7 +189,7 @@ static tutti_status reduce_scatter(const char *function, tutti_group *group, str
     if (!status)
         status = take_op(group, &c, options, in.dtype, in.total);
     if (!status) {
-        side_describe(&c, group, SIDE_IN, &in, true, out.count);
+        side_describe(&c, group, SIDE_IN, &in, out.count);
         c.out = out.blocks;
         status = take_input(&c, &in, group->size, NULL);
     }

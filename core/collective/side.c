@@ -24,30 +24,15 @@ static tutti_status take_tables(const struct tutti_group *group, struct collecti
 tutti_status side_vector(struct collective *c, const tutti_tensor *tensor, const char *what,
                          enum tensor_use use, struct side *ret_side)
 {
-    struct side side = {.what = what};
-    uint64_t bytes;
+    uint64_t count, bytes;
+    void *data;
 
-    tutti_status status =
-        call_tensor(tensor, what, use, &c->packed, &side.blocks.base, &side.count, &bytes);
+    tutti_status status = call_tensor(tensor, what, use, &c->packed, &data, &count, &bytes);
     if (status)
         return status;
-    side.dtype = tensor->dtype;
-    side.total = side.count;
-    *ret_side = side;
+    *ret_side = (struct side){
+        .what = what, .blocks.base = data, .dtype = tensor->dtype, .count = count, .total = count};
     return TUTTI_OK;
-}
-
-tutti_status side_rooted(const struct tutti_group *group, struct collective *c,
-                         const tutti_options *options, const tutti_tensor *tensor, const char *what,
-                         enum tensor_use use, struct side *ret_side)
-{
-    const int32_t root = c->fields.root;
-    tutti_status status = call_check(group, options, &c->timeout_ms);
-
-    if (!status && (root < 0 || root >= group->size))
-        status = error_set(TUTTI_ERR_INVALID_ARGUMENT, "root %d is not in a group of %d", root,
-                           group->size);
-    return status ? status : side_vector(c, tensor, what, use, ret_side);
 }
 
 static tutti_status even_blocks(const struct tutti_group *group, struct collective *c,
@@ -165,7 +150,7 @@ tutti_status side_blocks(const struct tutti_group *group, struct collective *c,
 }
 
 void side_describe(struct collective *c, const struct tutti_group *group, int which,
-                   const struct side *blocks, bool shared, uint64_t own)
+                   const struct side *blocks, uint64_t own)
 {
     c->fields.dtype = blocks->dtype;
     c->bytes = own * tutti_dtype_size(blocks->dtype);
@@ -176,7 +161,7 @@ void side_describe(struct collective *c, const struct tutti_group *group, int wh
     c->fields.flags |= CALL_UNEVEN;
     c->sizes.own = c->bytes;
     *(which == SIDE_IN ? &c->sizes.in : &c->sizes.out) = blocks->sizes;
-    if (!shared)
+    if (!operation_shares_sizes(c->fields.operation))
         return;
     c->fields.count = blocks->total;
     c->fields.sizes =

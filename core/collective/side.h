@@ -48,21 +48,16 @@ static inline struct form form_counts(const tutti_tensor *tensor, const int64_t 
  */
 tutti_status side_vector(struct collective *c, const tutti_tensor *tensor, const char *what,
                          enum tensor_use use, struct side *ret_side);
-/* Begins a call with a root: checks the options, c->fields.root, and the vector that every member
- * has. */
-tutti_status side_rooted(const struct tutti_group *group, struct collective *c,
-                         const tutti_options *options, const tutti_tensor *tensor, const char *what,
-                         enum tensor_use use, struct side *ret_side);
 tutti_status side_blocks(const struct tutti_group *group, struct collective *c,
                          const struct form *form, const char *what, enum tensor_use use,
                          struct side *ret_side);
 
 /*
- * What the call is, from the side that has blocks: in the fields and sizes. `shared`: every member
- * knows all sizes, so that uneven ones may be compared. `own`: elements of my vector, or block.
+ * What the call is, from the side that has blocks: in the fields and sizes. Uneven ones are compared where
+ * every member knows all of them. `own`: elements of my vector, or block.
  */
 void side_describe(struct collective *c, const struct tutti_group *group, int which,
-                   const struct side *blocks, bool shared, uint64_t own);
+                   const struct side *blocks, uint64_t own);
 
 /* Elements of one block. */
 uint64_t side_block_count(const struct side *side, int block);
