@@ -97,6 +97,12 @@ struct plan_entry {
     struct kernels kernels;
 };
 
+/* Whether an engine does all of it. */
+static inline bool call_is_native(const struct call *call)
+{
+    return call->kind == CALL_COLLECTIVE && call->plan->plan.algorithm->kind == ALGORITHM_NATIVE;
+}
+
 struct call_list {
     struct call *first, *last;
 };

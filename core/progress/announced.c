@@ -75,11 +75,8 @@ void announced_send(struct tutti_group *group, int to, const struct announce *ca
 
 void announced_send_to_neighbours(struct tutti_group *group, const struct announce *call)
 {
-    int neighbours[2];
-
-    native_neighbours(group, neighbours);
     for (int i = 0; i < 2; i++)
-        announced_send(group, neighbours[i], call);
+        announced_send(group, native_neighbour(group, i), call);
 }
 
 /* If a peer asks about a call that is no longer in the ring, answers with the latest. */

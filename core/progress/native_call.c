@@ -20,18 +20,12 @@ enum {
     LOST_WAITS_MS = 6000 /* for whom: a host that vanished is found after 5 s */
 };
 
-static bool is_native(const struct call *call)
-{
-    return call && call->kind == CALL_COLLECTIVE && call->plan &&
-           call->plan->plan.algorithm->kind == ALGORITHM_NATIVE;
-}
-
 bool native_call_may_sleep(const struct tutti_group *group)
 {
     const struct native *n = group->ways.native;
+    const struct call *call = group->calls.queue.first;
 
-    if (!n || n->trouble || !is_native(group->calls.queue.first) ||
-        call_is_failing(group->calls.queue.first))
+    if (!n || n->trouble || !call || !call_is_native(call) || call_is_failing(call))
         return true;
     if (n->asks && !n->laid_out) /* what it waits for comes by messages */
         return true;
@@ -59,16 +53,14 @@ static bool neighbours_agree(struct tutti_group *group, const struct call *call)
     struct native *n = group->ways.native;
     const uint64_t sequence = call->announce.sequence;
     const int64_t now_ns = clock_now_ns();
-    int neighbours[2];
 
     n->asked_ns = n->asked_ns ? n->asked_ns : now_ns;
     announced_send_to_neighbours(group, &call->announce);
-    native_neighbours(group, neighbours);
     p2p_progress(group->ways.p2p_engine);
     if (call_is_failing(call))
         return false;
-    return (announced_agrees(group, neighbours[0], sequence) &&
-            announced_agrees(group, neighbours[1], sequence)) ||
+    return (announced_agrees(group, native_neighbour(group, 0), sequence) &&
+            announced_agrees(group, native_neighbour(group, 1), sequence)) ||
            now_ns - n->asked_ns > ANSWERS_WITHIN_NS;
 }
 
@@ -173,12 +165,9 @@ static void look_at_trouble(struct tutti_group *group, int64_t now_ns)
  * known. */
 static int missing(const struct tutti_group *group, const struct call *call)
 {
-    int neighbours[2];
-
-    native_neighbours(group, neighbours);
     for (int i = 0; i < 2; i++)
-        if (announced_is_missing(group, neighbours[i], call->announce.sequence))
-            return neighbours[i];
+        if (announced_is_missing(group, native_neighbour(group, i), call->announce.sequence))
+            return native_neighbour(group, i);
     return -1;
 }
 
@@ -202,7 +191,7 @@ void native_call_look(struct tutti_group *group, int64_t now_ns)
     struct native *n = group->ways.native;
     const struct call *call = group->calls.queue.first;
 
-    if (!n || !is_native(call) || !n->waits)
+    if (!n || !n->waits || !call || !call_is_native(call))
         return;
     look_at_trouble(group, now_ns);
     be_eager(group, call, now_ns);

@@ -12,11 +12,6 @@
 #include "provider/native.h"
 #include "provider/routes.h"
 
-static bool is_native(const struct call *call)
-{
-    return call->kind == CALL_COLLECTIVE && call->plan->plan.algorithm->kind == ALGORITHM_NATIVE;
-}
-
 /* The kind of a wait for a message: if its sender was asked and has not said that it is in the
  * call, the wait is for an answer. */
 static struct waiting for_member(const struct tutti_group *group, const struct call *call,
@@ -37,7 +32,7 @@ struct waiting group_waits_for(const struct tutti_group *group, const struct cal
         };
     if (call != group->calls.queue.first || group_holds(group, call))
         return (struct waiting){.kind = WAITING_NOTHING, .rank = -1};
-    if (is_native(call))
+    if (call_is_native(call))
         return for_member(group, call, native_call_waiting(group, call));
     if (call->plan->plan.algorithm->kind == ALGORITHM_INLINE && group->ways.mapped.culprit >= 0)
         return (struct waiting){
@@ -63,7 +58,7 @@ int group_missing_local(const struct tutti_group *group, const struct call *call
 
     if (call->kind != CALL_COLLECTIVE || call != group->calls.queue.first || !call_is_begun(call))
         return 0;
-    if (is_native(call))
+    if (call_is_native(call))
         return 0; /* it leaves no line in mapped memory */
     if (is_monitored(call))
         return run_awaited(&group->calls.run, named, ret_ranks, capacity);
@@ -126,15 +121,13 @@ static int halted_local_peer(struct tutti_group *group)
 
 void group_heard_in(const struct tutti_group *group, const struct call *call, int32_t ret_ranks[2])
 {
-    int neighbours[2];
+    for (int i = 0; i < 2; i++) {
+        const int neighbour = native_neighbour(group, i);
+        const bool heard =
+            call_is_native(call) && announced_has_called(group, neighbour, call->announce.sequence);
 
-    ret_ranks[0] = ret_ranks[1] = -1;
-    if (!is_native(call) || group->size < 2)
-        return;
-    native_neighbours(group, neighbours);
-    for (int i = 0; i < 2; i++)
-        if (announced_has_called(group, neighbours[i], call->announce.sequence))
-            ret_ranks[i] = neighbours[i];
+        ret_ranks[i] = heard ? neighbour : -1;
+    }
 }
 
 /* A member that the call waits for, or seems to. */
@@ -164,14 +157,14 @@ int group_describe_wait(struct tutti_group *group, const struct call *call, char
     }
     /* An engine knows no peer, or only its own partner, which may itself wait for a stopped
      * rank. */
-    const bool is_guess = is_native(call) && (w.rank < 0 || !halted(group, w.rank));
+    const bool is_guess = call_is_native(call) && (w.rank < 0 || !halted(group, w.rank));
     const int stopped = is_guess ? halted_local_peer(group) : -1;
     if (stopped >= 0) {
         describe_member(group, stopped, NULL, ret_text, capacity);
         return stopped;
     }
     if (w.rank < 0) {
-        if (is_native(call))
+        if (call_is_native(call))
             snprintf(ret_text, capacity, "%s, which does not report the rank that it waits for",
                      group->ways.native->user.name);
         else

@@ -237,9 +237,3 @@ tutti_status native_withdraw(struct tutti_group *group, struct call *call)
     }
     return TUTTI_ERR_NOT_READY;
 }
-
-void native_neighbours(const struct tutti_group *group, int ret_ranks[2])
-{
-    ret_ranks[0] = (group->rank + 1) % group->size;
-    ret_ranks[1] = (group->rank + group->size - 1) % group->size;
-}

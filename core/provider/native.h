@@ -66,8 +66,11 @@ void native_forget(struct native *n);
 tutti_status native_withdraw(struct tutti_group *group, struct call *call);
 /* Whether it has to be asked again and again. */
 bool native_is_polled(const struct tutti_group *group);
-/* The neighbours, which are asked first; both may be the same. */
-void native_neighbours(const struct tutti_group *group, int ret_ranks[2]);
+/* The neighbours in the ring of ranks, 0 and 1, which are asked first; both may be the same. */
+static inline int native_neighbour(const struct tutti_group *group, int i)
+{
+    return (group->rank + (i ? group->size - 1 : 1)) % group->size;
+}
 /* Whether it works on threads of its own and the host has too few cores for them beside the waiting
  * threads. */
 bool native_needs_cores(const struct tutti_group *group);
