@@ -90,11 +90,10 @@ struct recorder {
 /* Functions of rooms above this one for those below; every group has the same, from init.c. */
 struct upcalls {
     const struct p2p_events *messages;
-    /* A connection with the member has ended, as `provider` says in `message` (NULL: it has none). */
-    void (*suspect)(struct tutti_group *group, int rank, const char *provider, const char *message);
-    /* The same of a connection that the network does not answer: its other end may be alive. */
-    void (*suspect_link)(struct tutti_group *group, int rank, const char *provider,
-                         const char *message);
+    /* A connection with the member has ended, as `provider` says in `message` (NULL: it has none); `link`: the
+     * network does not answer on it, and its other end may be alive. */
+    void (*suspect)(struct tutti_group *group, int rank, const char *provider, const char *message,
+                    bool link);
     /* Serves the agreement while a plugin waits for other processes, on the thread that makes the group. OK:
      * go on; ABORTED, without a message: the group is not made in this way; TIMEOUT, without a message: all others
      * answer, and the deadline is over; or what failed here. */

@@ -227,7 +227,6 @@ static void report_failure(struct tutti_group *group)
 static const struct upcalls upcalls = {
     .messages = &group_events,
     .suspect = group_suspect,
-    .suspect_link = group_suspect_link,
     .keep_waiting = agree_keep_waiting,
     .report_failure = report_failure,
 };

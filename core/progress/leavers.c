@@ -27,25 +27,20 @@ enum {
 
 /* It may overtake the leave message of a member that left in order: leavers_judge() decides a
  * little later. Without memory nothing is said of it. */
-void group_suspect(struct tutti_group *group, int rank, const char *provider, const char *message)
+void group_suspect(struct tutti_group *group, int rank, const char *provider, const char *message,
+                   bool link)
 {
     struct member *member = &group->ways.members[rank];
     char said[SUSPICION_MAX];
 
     if (!member->suspected_ns)
         member->suspected_ns = clock_now_ns();
+    member->link_lost |= link;
     group->ways.any_suspect = true;
     if (!message || !*message || member->suspicion)
         return;
     snprintf(said, sizeof said, "%s: %s", provider, message);
     member->suspicion = strdup(said);
-}
-
-void group_suspect_link(struct tutti_group *group, int rank, const char *provider,
-                        const char *message)
-{
-    group->ways.members[rank].link_lost = true;
-    group_suspect(group, rank, provider, message);
 }
 
 /* Ends the messages to and from a member that left in order. */

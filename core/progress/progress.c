@@ -211,7 +211,7 @@ static void on_peer_failed(void *user, int source, tutti_status status, const ch
     char text[CONTROL_MESSAGE_MAX];
 
     if (status == TUTTI_ERR_PEER_LOST) {
-        group_suspect(group, source, NULL, NULL); /* its transport has the message */
+        group_suspect(group, source, NULL, NULL, false); /* its transport has the message */
         return;
     }
     snprintf(text, sizeof text, "rank %d cannot go on with rank %d: %.*s", group->rank, source,

@@ -28,11 +28,10 @@ void group_look(struct engine_source *source, int64_t now);
  * the progress lock, not from p2p's callbacks. */
 void group_hear(struct tutti_group *group);
 
-/* ---- leavers.c; the first two are upcalls ---- */
+/* ---- leavers.c; the first is an upcall ---- */
 
-void group_suspect(struct tutti_group *group, int rank, const char *provider, const char *message);
-void group_suspect_link(struct tutti_group *group, int rank, const char *provider,
-                        const char *message);
+void group_suspect(struct tutti_group *group, int rank, const char *provider, const char *message,
+                   bool link);
 /* Ends the paths to members that left in order, once what they had sent must have arrived. */
 void leavers_look(struct tutti_group *group, int64_t now);
 /* Judges members whose connection ended: they left in order, or are proposed as lost. */

@@ -42,22 +42,20 @@ static void host_wake_mate(void *self, tutti_host_mates *local, uint32_t index)
     local_notify((struct local_peers *)local, (int)index);
 }
 
+static void suspect(struct host_user *user, uint64_t label, const char *message, bool link)
+{
+    if (label < (uint64_t)user->group->size)
+        user->group->upcalls->suspect(user->group, (int)label, user->name, message, link);
+}
+
 static void host_peer_lost(void *self, uint64_t label, const char *message)
 {
-    struct host_user *user = self;
-    struct tutti_group *group = user->group;
-
-    if (label < (uint64_t)group->size)
-        group->upcalls->suspect(group, (int)label, user->name, message);
+    suspect(self, label, message, false);
 }
 
 static void host_link_lost(void *self, uint64_t label, const char *message)
 {
-    struct host_user *user = self;
-    struct tutti_group *group = user->group;
-
-    if (label < (uint64_t)group->size)
-        group->upcalls->suspect_link(group, (int)label, user->name, message);
+    suspect(self, label, message, true);
 }
 
 static tutti_status host_keep_waiting(void *self)
