@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "group/group.h"
 #include "plugin/about.h"
 #include "plugin/host.h"
@@ -98,23 +98,21 @@ tutti_status endpoint_take_address(struct tutti_group *group, int level, const c
                                    void *of)
 {
     struct control_member *me = &group->control->members[group->rank];
-    uint8_t *buffer = malloc(CONTROL_PROVIDER_ADDRESS_MAX);
+    AUTOFREE uint8_t *buffer = malloc(CONTROL_PROVIDER_ADDRESS_MAX);
     uint64_t bytes = 0;
 
     if (!buffer)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for an address");
     tutti_status status = address(of, buffer, CONTROL_PROVIDER_ADDRESS_MAX, &bytes);
-    if (status || bytes > CONTROL_PROVIDER_ADDRESS_MAX) {
-        free(buffer);
-        return status
-                   ? status
-                   : error_set(
-                         TUTTI_ERR_PLUGIN,
-                         "%s has an address of %llu bytes, more than the %d that a plugin may have",
-                         name, (unsigned long long)bytes, CONTROL_PROVIDER_ADDRESS_MAX);
-    }
+    if (!status && bytes > CONTROL_PROVIDER_ADDRESS_MAX)
+        status =
+            error_set(TUTTI_ERR_PLUGIN,
+                      "%s has an address of %llu bytes, more than the %d that a plugin may have",
+                      name, (unsigned long long)bytes, CONTROL_PROVIDER_ADDRESS_MAX);
+    if (status)
+        return status;
     free(me->provider_address[level]);
-    me->provider_address[level] = buffer;
+    me->provider_address[level] = TAKE(buffer);
     me->provider_address_size[level] = (uint32_t)bytes;
     return TUTTI_OK;
 }
@@ -225,23 +223,20 @@ static tutti_status start_map(struct tutti_group *group, const int *host_of)
 {
     struct endpoint *mapping = &group->ways.endpoints[group->ways.map_level];
     struct local_peers *local = group->local;
-    tutti_peer **peers;
     int count = 0;
 
     if (!local || local->count < 2 || !endpoint_maps(group, group->ways.map_level) ||
         !TUTTI_HAS(mapping->ops, map_start))
         return TUTTI_OK;
-    peers = calloc((size_t)local->count, sizeof *peers);
+    AUTOFREE tutti_peer **peers = calloc((size_t)local->count, sizeof *peers);
     if (!peers)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d local peers", local->count);
     for (int r = 0; r < group->size; r++)
         if (host_of[r] == host_of[group->rank] && count < local->count)
             peers[count++] = group->ways.routes.links[group->ways.map_level].peers[r];
-    tutti_status status = mapping->ops->map_start(
-        mapping->endpoint, (tutti_host_mates *)local, peers, (uint32_t)local->count,
-        (uint32_t)local->self, MAPPED_BYTES, &group->ways.map);
-    free(peers);
-    return status;
+    return mapping->ops->map_start(mapping->endpoint, (tutti_host_mates *)local, peers,
+                                   (uint32_t)local->count, (uint32_t)local->self, MAPPED_BYTES,
+                                   &group->ways.map);
 }
 
 tutti_status endpoints_connect(struct tutti_group *group, const int *host_of)
@@ -269,18 +264,15 @@ tutti_status endpoints_map_test(struct tutti_group *group)
 
     if (!group->ways.map || group->ways.has_mapped)
         return TUTTI_OK;
-    void **bases = calloc((size_t)local->count, sizeof *bases);
-    int *ranks = calloc((size_t)local->count, sizeof *ranks);
-    tutti_status status = bases && ranks
-                              ? mapping->ops->map_test(mapping->endpoint, group->ways.map, bases)
-                              : error_set(TUTTI_ERR_NO_MEMORY, "no memory for mapped memory");
-    if (!status) {
-        for (int i = 0; i < local->count; i++)
-            ranks[i] = local->peers[i].rank;
+    AUTOFREE void **bases = calloc((size_t)local->count, sizeof *bases);
+    AUTOFREE int *ranks = calloc((size_t)local->count, sizeof *ranks);
+    if (!bases || !ranks)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for mapped memory");
+    for (int i = 0; i < local->count; i++)
+        ranks[i] = local->peers[i].rank;
+    tutti_status status = mapping->ops->map_test(mapping->endpoint, group->ways.map, bases);
+    if (!status)
         status = mapped_init(&group->ways.mapped, local->count, local->self, bases, ranks);
-        group->ways.has_mapped = !status;
-    }
-    free(bases);
-    free(ranks);
+    group->ways.has_mapped = !status;
     return status;
 }
