@@ -63,13 +63,6 @@ static void leave_queue(struct tutti_group *group, struct call *call, tutti_stat
         call->plan->users--;
 }
 
-/* Fills in the results for tutti_work_result(). */
-static void fill_work(struct tutti_work *work, const struct call *call)
-{
-    work->bytes = call->bytes;
-    work->sequence = sequence_of(call);
-}
-
 /* Copies a packed result to the caller's tensor, too, when the call succeeded. */
 static void release_memory(struct call *call, tutti_status status)
 {
@@ -89,8 +82,10 @@ void group_complete(struct tutti_group *group, struct call *call, tutti_status s
     leave_queue(group, call, status);
     if (status)
         error_where(group->rank, -1, sequence_of(call), operation_of(call));
-    if (state->work)
-        fill_work(state->work, call);
+    if (state->work) { /* for tutti_work_result() */
+        state->work->bytes = call->bytes;
+        state->work->sequence = sequence_of(call);
+    }
     release_memory(call, status);
     if (status)
         error_keep(state->work ? &state->work->error : &call->error);
@@ -101,10 +96,10 @@ void group_complete(struct tutti_group *group, struct call *call, tutti_status s
 
 /* ---- failure ---- */
 
-/* The verdict is in: every call ends with it, and its memory is the caller's again. */
 void group_fail_all(struct tutti_group *group)
 {
     tutti_status status = control_verdict_status(group->control);
+    struct call *call;
 
     group->ending.told_end |= group->calls.queue.first || group->calls.messages.first;
     if (!atomic_exchange(&group->ending.failed, 1)) {
@@ -113,13 +108,9 @@ void group_fail_all(struct tutti_group *group)
         run_abandon(&group->calls.run);
         native_call_fail(group, group->calls.queue.first);
     }
-    while (group->calls.queue.first) {
+    while ((call = group->calls.queue.first) || (call = group->calls.messages.first)) {
         group_verdict(group);
-        group_complete(group, group->calls.queue.first, status);
-    }
-    while (group->calls.messages.first) {
-        group_verdict(group);
-        group_complete(group, group->calls.messages.first, status);
+        group_complete(group, call, status);
     }
 }
 

@@ -37,12 +37,6 @@ void call_fields_text(const struct call_fields *fields, char *ret_text, size_t c
         text_add(&text, ", sizes #%04x", fields->sizes);
 }
 
-static tutti_record *next_record(struct tutti_group *group, uint64_t *ret_number)
-{
-    *ret_number = group->recorder.count++;
-    return record_at(group, *ret_number);
-}
-
 tutti_record record_of_fields(const struct call_fields *fields)
 {
     return (tutti_record){.count = fields->count,
@@ -57,8 +51,8 @@ tutti_record record_of_fields(const struct call_fields *fields)
 
 uint64_t record_collective(struct tutti_group *group, const struct call *call)
 {
-    uint64_t number;
-    tutti_record *record = next_record(group, &number);
+    const uint64_t number = group->recorder.count++;
+    tutti_record *record = record_at(group, number);
 
     *record = call->plan->record;
     record->sequence = call->announce.sequence;
@@ -68,8 +62,7 @@ uint64_t record_collective(struct tutti_group *group, const struct call *call)
 
 void record_refused(struct tutti_group *group, const struct call_fields *fields, uint64_t bytes)
 {
-    uint64_t number;
-    tutti_record *record = next_record(group, &number);
+    tutti_record *record = record_at(group, group->recorder.count++);
 
     *record = record_of_fields(fields);
     record->sequence = group->calls.sequence + 1;
@@ -91,8 +84,8 @@ uint64_t record_message(struct tutti_group *group, const struct call *call, bool
 {
     const struct backend_rule *rule =
         call->peer == group->rank ? NULL : group->ways.routes.message_rule;
-    uint64_t number;
-    tutti_record *record = next_record(group, &number);
+    const uint64_t number = group->recorder.count++;
+    tutti_record *record = record_at(group, number);
 
     *record = (tutti_record){.sequence = ++group->recorder.messages,
                              .bytes = call->bytes,
