@@ -23,7 +23,6 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "group/groups.h"
-#include "group/records.h"
 #include "progress/progress.h"
 
 enum { MISSING_MAX = 64 };

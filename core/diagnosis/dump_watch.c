@@ -29,7 +29,6 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "diagnosis/dump.h"
-#include "group/contexts.h"
 #include "group/groups.h"
 
 enum {

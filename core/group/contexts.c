@@ -2,7 +2,6 @@
 /* All contexts of the process, in one list. */
 #include <pthread.h>
 
-#include "group/contexts.h"
 #include "group/group.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -80,7 +80,9 @@ struct origin {
     struct tally made;    /* how often each group was made from this one */
 };
 
-/* The last calls, in a ring; records.h. */
+enum { RECORD_QUEUED, RECORD_RUNNING, RECORD_DONE, RECORD_FAILED };
+
+/* The last calls, in a ring. */
 struct recorder {
     tutti_record *records; /* [GROUP_RECORDS] */
     uint64_t count;        /* ever written */
@@ -186,6 +188,33 @@ struct tutti_group {
     struct group_works works;
     struct group_ending ending;
 };
+
+/* Whether the ring has gone on and the record of that number is another call's by now. */
+static inline bool record_is_gone(const struct tutti_group *group, uint64_t number)
+{
+    return group->recorder.count - number > GROUP_RECORDS;
+}
+
+static inline tutti_record *record_at(struct tutti_group *group, uint64_t number)
+{
+    return &group->recorder.records[number % GROUP_RECORDS];
+}
+
+static inline void record_state(struct tutti_group *group, uint64_t number, int32_t state)
+{
+    if (!record_is_gone(group, number))
+        record_at(group, number)->state = state;
+}
+
+/* ---- contexts.c: the list of this process's contexts ---- */
+
+/* Numbers it, too. */
+void contexts_add(tutti_context *context);
+void contexts_remove(tutti_context *context);
+/* Calls fn for each context of this process, which stays until fn returns. */
+void contexts_each(void (*fn)(tutti_context *context, void *user), void *user);
+/* In a forked child: they are its parent's. */
+void contexts_forget(void);
 
 /* ---- key.c ---- */
 

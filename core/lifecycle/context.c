@@ -15,7 +15,6 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "diagnosis/dump.h"
-#include "group/contexts.h"
 #include "group/exit_record.h"
 #include "group/groups.h"
 #include "lifecycle/lifecycle.h"

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "group/records.h"
+#include "group/group.h"
 
 /* The common part of the records of all collectives with these fields. */
 tutti_record record_of_fields(const struct call_fields *fields);

@@ -20,7 +20,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "group/records.h"
 #include "plugin/descriptor.h"
 #include "plugin/host.h"
 #include "plugin/plugin.h"
