@@ -12,9 +12,7 @@
 
 #include "base/error.h"
 #include "collective/batch.h"
-#include "progress/plans.h"
 #include "progress/progress.h"
-#include "progress/recorder.h"
 #include "provider/native.h"
 #include "provider/wrap.h"
 #include "reduce/op.h"

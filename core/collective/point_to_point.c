@@ -15,7 +15,6 @@
 #include "base/options.h"
 #include "collective/batch.h"
 #include "progress/progress.h"
-#include "progress/recorder.h"
 #include "provider/routes.h"
 #include "provider/wrap.h"
 

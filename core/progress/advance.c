@@ -6,7 +6,6 @@
  */
 #include "base/clock.h"
 #include "group/group.h"
-#include "progress/native_call.h"
 #include "progress/progress.h"
 #include "provider/routes.h"
 

@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "progress/announced.h"
-
+/*
+ * The members that are known to have called. A message of a collective tells that its sender has
+ * called it; where none has come, the sender may itself be waiting. So a member that has waited for
+ * a little announces its call to the peer that it waits for. The peer compares it and answers with
+ * its own announcement as soon as it has called. A peer that was asked and has announced nothing
+ * has not called, or does not run. Each is answered once, with the call that it asked about, even
+ * by a peer that is ahead: an asker may need to know that both called the same before it begins.
+ *
+ * An engine compares nothing, and small calls that differ may pass in it without a wait: MPI pairs
+ * an all_reduce with a barrier. To announce each call would cost several times what it takes. So
+ * members announce samples to their neighbours, calls with certain numbers, the same on all: the
+ * powers of two, then every 1025th. As signatures are chained, each sample stands for all calls
+ * before it. What comes after the last sample is compared as members leave.
+ */
 #include <stdlib.h>
 
 #include "group/group.h"

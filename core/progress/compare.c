@@ -9,9 +9,7 @@
 #include <string.h>
 
 #include "group/group.h"
-#include "progress/announced.h"
 #include "progress/progress.h"
-#include "progress/recorder.h"
 
 /* The call under way could end well with the other's message. */
 static void fail_first(struct tutti_group *group)

@@ -18,8 +18,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "group/groups.h"
-#include "progress/announced.h"
-#include "progress/native_call.h"
 #include "progress/progress.h"
 #include "provider/wrap.h"
 

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "progress/native_call.h"
-
+/*
+ * Calls that an engine carries out as a whole.
+ *
+ * As an engine compares nothing, a member whose operation takes longer than a millisecond announces
+ * its call to its two neighbours in the ring of ranks, which compare it with theirs and answer. So a
+ * mismatch is found where engines would wait for ever, and a deadline can name the members that
+ * have not called. Calls in which no member waits are compared by samples (announced.c), and with
+ * TUTTI_DEBUG=DETAIL each before it begins.
+ */
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "progress/announced.h"
 #include "progress/progress.h"
 #include "provider/native.h"
 

@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "progress/plans.h"
-#include "progress/recorder.h"
+#include "progress/progress.h"
 #include "provider/routes.h"
 #include "reduce/op.h"
 #include "reduce/tree.h"

@@ -21,6 +21,26 @@ tutti_status group_refuse_message(struct tutti_group *group);
 tutti_status group_refuse(struct tutti_group *group, const struct call_fields *fields,
                           uint64_t bytes);
 
+/* ---- plans.c ---- */
+
+/* The plan of a call, made when it is new; under the progress lock. `sizes`: NULL unless it is uneven. */
+tutti_status group_plan(struct tutti_group *group, const struct call_fields *fields,
+                        const struct call_sizes *sizes, struct plan_entry **ret_plan);
+void group_plans_free(struct tutti_group *group);
+
+/* ---- recorder.c ---- */
+
+/* The common part of the records of all collectives with these fields. */
+tutti_record record_of_fields(const struct call_fields *fields);
+uint64_t record_collective(struct tutti_group *group, const struct call *call);
+/* The collective by which the program learns that the group has failed: what it would have called. */
+void record_refused(struct tutti_group *group, const struct call_fields *fields, uint64_t bytes);
+uint64_t record_message(struct tutti_group *group, const struct call *call, bool is_send);
+/* Notes the source of a receive's message, and its backend. */
+void record_source(struct tutti_group *group, uint64_t number, int source);
+/* "all_reduce 8 x f32, sum" */
+void call_fields_text(const struct call_fields *fields, char *ret_text, size_t capacity);
+
 /* ---- look.c ---- */
 
 void group_look(struct engine_source *source, int64_t now);
@@ -56,6 +76,39 @@ void group_heard_in(const struct tutti_group *group, const struct call *call, in
 /* "#41 all_reduce 8 x f32, sum" */
 void group_describe_call(const struct call *call, char *ret_text, size_t capacity);
 
+/* ---- announced.c ---- */
+
+/* False: no memory. */
+bool announced_init(struct announced *announced, int size);
+void announced_free(struct announced *announced);
+/* `source` has called `sequence`. */
+void announced_received(struct tutti_group *group, int source, uint64_t sequence);
+/* … and asks whether this member has. */
+void announced_queried(struct tutti_group *group, int source, uint64_t sequence);
+/* `source` has called the same as this member up to `sequence`. */
+void announced_agreed(struct tutti_group *group, int source, uint64_t sequence);
+/* Announces this member's call to `to`, once. */
+void announced_send(struct tutti_group *group, int to, const struct announce *call);
+/* The same to the two neighbours in the ring of ranks. */
+void announced_send_to_neighbours(struct tutti_group *group, const struct announce *call);
+/* Answers the peers that asked about calls that this member has made by now; whether there was
+ * one. */
+bool announced_answer(struct tutti_group *group);
+/* Whether the member is known to have called it. */
+bool announced_has_called(const struct tutti_group *group, int rank, uint64_t sequence);
+/* Whether the member is known to have called the same, or cannot be asked any more. */
+bool announced_agrees(const struct tutti_group *group, int rank, uint64_t sequence);
+/* Whether the member was asked about the call, and has not been heard of in it. */
+bool announced_is_missing(const struct tutti_group *group, int rank, uint64_t sequence);
+static inline bool announced_is_sample(const struct announced *announced, uint64_t sequence)
+{
+    return sequence >= announced->next_sample;
+}
+/* Before an engine begins the call: announces it, and hears what has come meanwhile. False: it must not begin. */
+bool announced_sample(struct tutti_group *group, const struct call *call);
+/* This member's call of that number, if it is one of the last samples; NULL: it is not. */
+const struct announce *announced_find_sample(const struct announced *announced, uint64_t sequence);
+
 /* ---- compare.c ---- */
 
 /* This member's call of that number: of the last 64, still in the queue, or sampled. NULL: forgotten, or not
@@ -80,3 +133,17 @@ void group_mapped_mismatch(struct tutti_group *group);
 bool group_holds(const struct tutti_group *group, const struct call *call);
 /* Moves one collective; NOT_READY: again later. */
 tutti_status group_advance(struct tutti_group *group, struct call *call);
+
+/* ---- native_call.c ---- */
+
+/* Moves the call at the head of the queue, whose plan is an engine's; NOT_READY: again later. */
+tutti_status native_call_advance(struct tutti_group *group, struct call *call);
+/* The group has ended; with `call`, which may be under way, or NULL. */
+void native_call_fail(struct tutti_group *group, struct call *call);
+/* Called now and then: announces a call that takes long. */
+void native_call_look(struct tutti_group *group, int64_t now_ns);
+/* Whether a sleeper would hear of news. */
+bool native_call_may_sleep(const struct tutti_group *group);
+/* The member that the call under way waits for: a neighbour that was asked and has not announced
+ * it, else the one that the engine names; rank -1: not known. */
+struct waiting native_call_waiting(const struct tutti_group *group, const struct call *call);

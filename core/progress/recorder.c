@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "progress/recorder.h"
-
+/*
+ * The recorder: a ring of the group's last calls, always on. Writing one costs a few stores, under
+ * the progress lock; readers take the progress lock too.
+ */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/options.h"
 #include "base/text.h"
+#include "progress/progress.h"
 #include "provider/routes.h"
 #include "reduce/op.h"
 

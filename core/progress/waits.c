@@ -5,10 +5,7 @@
 
 #include "base/text.h"
 #include "group/group.h"
-#include "progress/announced.h"
-#include "progress/native_call.h"
 #include "progress/progress.h"
-#include "progress/recorder.h"
 #include "provider/native.h"
 #include "provider/routes.h"
 

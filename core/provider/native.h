@@ -4,7 +4,7 @@
  *
  * An engine is asked again and again and never waited for; deadlines, dead members and verdicts are
  * the core's, and the first thing that the core does with a group that has ended is to abort the team.
- * What a call of it goes through is in progress/native_call.h.
+ * What a call of it goes through is in progress/native_call.c.
  */
 #pragma once
 
