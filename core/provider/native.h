@@ -9,7 +9,16 @@
 #pragma once
 
 #include "group/group.h"
-#include "provider/native_memory.h"
+
+/* A call's memory as engines want it; native_memory.c. */
+struct native_memory {
+    tutti_collective what;
+    const struct call *call;
+    char *out_stand_in;       /* NULL: the engine writes where the call wants it */
+    const uint64_t *out_size; /* uneven: bytes of each block; else NULL */
+    uint32_t out_blocks;
+    uint64_t block_bytes;
+};
 
 struct native {
     struct host_user user;
@@ -74,3 +83,11 @@ static inline int native_neighbour(const struct tutti_group *group, int i)
 /* Whether it works on threads of its own and the host has too few cores for them beside the waiting
  * threads. */
 bool native_needs_cores(const struct tutti_group *group);
+
+/* ---- native_memory.c ---- */
+
+/* Filled where it lies, which small calls feel; after a failure it holds nothing of use. */
+tutti_status native_memory_lay_out(struct tutti_group *group, struct call *call,
+                                   struct native_memory *ret_memory);
+/* The operation is complete: copies what the engine wrote elsewhere. */
+void native_memory_give_back(const struct native_memory *memory);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "provider/native_memory.h"
-
+/*
+ * A call's memory as engines want it: blocks one behind the other, no overlap that they need not
+ * know. What lies otherwise (lists, offsets) gets a stand-in in the call's own memory.
+ */
 #include <string.h>
 
 #include "base/error.h"
+#include "provider/native.h"
 
 _Static_assert((int)TUTTI_COLLECTIVE_ALL_REDUCE == OPERATION_ALL_REDUCE &&
                    (int)TUTTI_COLLECTIVE_BROADCAST == OPERATION_BROADCAST &&
