@@ -244,3 +244,16 @@ static inline bool group_others_wait(const struct tutti_group *group, tutti_stat
 {
     return status == TUTTI_ERR_NO_MEMORY && group->size > 1 && !group_ended(group);
 }
+/* Whether this member gives something to a call, and whether it gets something from it. */
+static inline bool group_gives(const struct tutti_group *group, const struct call_fields *fields)
+{
+    return operation_moves(fields->operation) &&
+           (group->rank == fields->root ||
+            (fields->operation != OPERATION_BROADCAST && fields->operation != OPERATION_SCATTER));
+}
+static inline bool group_gets(const struct tutti_group *group, const struct call_fields *fields)
+{
+    return operation_moves(fields->operation) &&
+           (group->rank == fields->root ||
+            (fields->operation != OPERATION_REDUCE && fields->operation != OPERATION_GATHER));
+}

@@ -54,21 +54,6 @@ static bool in_a_row(const struct part *part)
     return true;
 }
 
-/* Whether this member gives something, and whether it gets something. */
-static bool gives(const struct tutti_group *group, const struct call_fields *fields)
-{
-    return operation_moves(fields->operation) &&
-           (group->rank == fields->root ||
-            (fields->operation != OPERATION_BROADCAST && fields->operation != OPERATION_SCATTER));
-}
-
-static bool gets(const struct tutti_group *group, const struct call_fields *fields)
-{
-    return operation_moves(fields->operation) &&
-           (group->rank == fields->root ||
-            (fields->operation != OPERATION_REDUCE && fields->operation != OPERATION_GATHER));
-}
-
 static const struct blocks *input_of(const struct call *call)
 {
     return call->announce.fields.operation == OPERATION_BROADCAST ? &call->out : &call->in;
@@ -79,7 +64,7 @@ static struct part input_part(const struct tutti_group *group, const struct call
     const bool blocks = operation_takes_blocks(call->announce.fields.operation);
 
     return (struct part){.blocks = input_of(call),
-                         .there = gives(group, &call->announce.fields),
+                         .there = group_gives(group, &call->announce.fields),
                          .count = blocks ? (uint32_t)group->size : 1,
                          .size = blocks ? call->plan->sizes.in : NULL,
                          .bytes = call->bytes};
@@ -90,7 +75,7 @@ static struct part output_part(const struct tutti_group *group, const struct cal
     const bool blocks = operation_gives_blocks(call->announce.fields.operation);
 
     return (struct part){.blocks = &call->out,
-                         .there = gets(group, &call->announce.fields),
+                         .there = group_gets(group, &call->announce.fields),
                          .count = blocks ? (uint32_t)group->size : 1,
                          .size = blocks ? call->plan->sizes.out : NULL,
                          .bytes = call->bytes};
@@ -173,9 +158,9 @@ static void lay_out_vectors(const struct tutti_group *group, const struct call *
                             tutti_collective *what)
 {
     what->own_count = what->count;
-    if (gives(group, &call->announce.fields))
+    if (group_gives(group, &call->announce.fields))
         what->in = block_at(input_of(call), 0);
-    if (gets(group, &call->announce.fields))
+    if (group_gets(group, &call->announce.fields))
         what->out = block_at(&call->out, 0);
 }
 

@@ -272,15 +272,12 @@ static tutti_call collective_facts(const struct tutti_group *group, const struct
 {
     const struct call_fields *fields = &call->announce.fields;
     const int operation = fields->operation;
-    const bool root = fields->root == group->rank;
-    const bool gives = root || (operation != OPERATION_BROADCAST && operation != OPERATION_SCATTER);
-    const bool takes = root || (operation != OPERATION_REDUCE && operation != OPERATION_GATHER);
     const struct call_sizes *sizes = &call->plan->sizes;
     struct seen_side in = {0}, out = {0};
 
-    if (gives)
+    if (group_gives(group, fields))
         in = side_of(group, call, &call->in, operation_takes_blocks(operation), sizes->in);
-    if (takes)
+    if (group_gets(group, fields))
         out = side_of(group, call, &call->out, operation_gives_blocks(operation), sizes->out);
     return (tutti_call){
         .flags = same_result(call) ? TUTTI_CALL_SAME_RESULT : 0,
