@@ -15,10 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "p2p/p2p_deliver.h"
-#include "p2p/p2p_flow.h"
-#include "p2p/p2p_inside.h"
-#include "p2p/p2p_match.h"
+#include "p2p/p2p_parts.h"
 
 static void nonsense(struct p2p_path *path, const char *why)
 {

@@ -13,9 +13,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "p2p/p2p_deliver.h"
-#include "p2p/p2p_flow.h"
-#include "p2p/p2p_inside.h"
+#include "p2p/p2p_parts.h"
 
 enum {
     REPORTS_MAX = 64,     /* completions taken from a transport in one call */
@@ -43,7 +41,10 @@ tutti_status p2p_engine_new(struct p2p_engine **ret_engine)
     p2p_pool_init(&engine->envelope_pool, sizeof(struct p2p_envelope));
     p2p_pool_init(&engine->bins, sizeof(struct p2p_bin));
     p2p_buffers_init(&engine->buffers);
-    p2p_self_init(engine);
+    engine->self = (struct p2p_path){.engine = engine,
+                                     .window = P2P_WINDOW_MAX,
+                                     .eager_max = P2P_EAGER_MAX,
+                                     .credit = P2P_WINDOW_MAX};
     *ret_engine = engine;
     return TUTTI_OK;
 }
@@ -192,12 +193,6 @@ tutti_status p2p_engine_add_path(struct p2p_engine *engine, unsigned endpoint_in
 
 /* ---- requests ---- */
 
-void p2p_io_taken(struct p2p_io *io)
-{
-    io->held = io->request.status == TUTTI_ERR_NOT_READY;
-    p2p_link_append(io->held ? &io->path->held : &io->path->engine->ready, &io->link);
-}
-
 static void io_ready(struct p2p_io *io)
 {
     p2p_link_remove(&io->link);
@@ -279,12 +274,6 @@ static unsigned handle_ready(struct p2p_engine *engine)
     return handled;
 }
 
-void p2p_path_blocked(struct p2p_path *path)
-{
-    if (p2p_link_alone(&path->blocked))
-        p2p_link_append(&path->engine->blocked, &path->blocked);
-}
-
 /* Each path that was blocked is tried once; it comes back when the transport is still full. */
 static unsigned retry_blocked(struct p2p_engine *engine)
 {
@@ -318,15 +307,6 @@ void p2p_path_fails(struct p2p_path *path, tutti_status status, const char *form
     va_end(args);
     p2p_link_remove(&path->blocked);
     p2p_link_append(&path->engine->failing, &path->failing);
-}
-
-void p2p_path_mutes(struct p2p_path *path, tutti_status status, const char *what,
-                    const char *message)
-{
-    if (status == TUTTI_ERR_PEER_LOST)
-        path->mute = true;
-    else
-        p2p_path_fails(path, status, "%s rank %d: %s", what, path->label_rank, message);
 }
 
 uint64_t p2p_path_arrived(const struct p2p_path *path)

@@ -16,10 +16,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "p2p/p2p_deliver.h"
-#include "p2p/p2p_flow.h"
-#include "p2p/p2p_inside.h"
-#include "p2p/p2p_match.h"
+#include "p2p/p2p_parts.h"
 
 /* ---- out ---- */
 
@@ -91,6 +88,29 @@ bool p2p_packet_copy(struct p2p_packet *packet)
     return true;
 }
 
+/* A request was taken by the transport. */
+static void io_taken(struct p2p_io *io)
+{
+    io->held = io->request.status == TUTTI_ERR_NOT_READY;
+    p2p_link_append(io->held ? &io->path->held : &io->path->engine->ready, &io->link);
+}
+
+static void block(struct p2p_path *path)
+{
+    if (p2p_link_alone(&path->blocked))
+        p2p_link_append(&path->engine->blocked, &path->blocked);
+}
+
+/* Nothing can be sent any more, for `message`. That a peer is gone ends the path only when the receives
+ * have ended too: what it sent before may lie unread in the transport. */
+static void mute(struct p2p_path *path, tutti_status status, const char *what, const char *message)
+{
+    if (status == TUTTI_ERR_PEER_LOST)
+        path->mute = true;
+    else
+        p2p_path_fails(path, status, "%s rank %d: %s", what, path->label_rank, message);
+}
+
 /* The transport's own words for a refusal, if it had any since `number`. */
 static const char *message_since(uint64_t number, tutti_status status)
 {
@@ -108,13 +128,13 @@ static bool give_out(struct p2p_packet *packet, struct p2p_io *io, const void *d
 
     if (status == TUTTI_OK) {
         packet->outstanding++;
-        p2p_io_taken(io);
+        io_taken(io);
         return true;
     }
     if (status == TUTTI_ERR_BUSY)
-        p2p_path_blocked(path);
+        block(path);
     else
-        p2p_path_mutes(path, status, "cannot send to", message_since(said, status));
+        mute(path, status, "cannot send to", message_since(said, status));
     return false;
 }
 
@@ -245,8 +265,8 @@ void p2p_flow_sent(struct p2p_io *io)
                                                           : P2P_OF(io, struct p2p_packet, body);
 
     if (io->request.status != TUTTI_OK)
-        p2p_path_mutes(path, io->request.status, "sending failed to",
-                       tutti_status_string(io->request.status));
+        mute(path, io->request.status, "sending failed to",
+             tutti_status_string(io->request.status));
     if (--packet->outstanding > 0 || packet->stage != PACKET_GIVEN)
         return;
 
@@ -293,11 +313,11 @@ static bool give_in(struct p2p_io *io, void *data, uint64_t bytes)
     tutti_status status =
         path->at->ops->irecv(path->at->endpoint, path->peer, P2P_LANE, data, bytes, &io->request);
     if (status == TUTTI_OK) {
-        p2p_io_taken(io);
+        io_taken(io);
         return true;
     }
     if (status == TUTTI_ERR_BUSY)
-        p2p_path_blocked(path);
+        block(path);
     else
         p2p_path_fails(path, status, "cannot receive from rank %d: %s", path->label_rank,
                        message_since(said, status));

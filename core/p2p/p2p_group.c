@@ -12,10 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "p2p/p2p_deliver.h"
-#include "p2p/p2p_flow.h"
-#include "p2p/p2p_inside.h"
-#include "p2p/p2p_match.h"
+#include "p2p/p2p_parts.h"
 
 struct p2p_group_name *p2p_group_find(struct p2p_engine *engine, uint32_t group_id)
 {

@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of core/p2p share and nobody else sees.
- *
- *   p2p_op.c       starting, cancelling and completing operations
- *   p2p_match.c    tables of waiting receives, and of messages that no receive has taken
- *   p2p_flow.c     the traffic of a path: packets, pieces, credits
- *   p2p_deliver.c  the meaning of an arrived header
- *   p2p_engine.c   endpoints, paths, progress
- *   p2p_group.c    making, failing and freeing groups
- *   p2p_self.c     messages of a member to itself
+ * The structs that the files of core/p2p share and nobody else sees.
  *
  * Memory that a transport holds belongs to a packet (out) or an incoming (in). Both may outlive the
  * operation that they serve (`op` is NULL then), never the other way round. A failing path is only
@@ -16,10 +8,47 @@
  */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "p2p/p2p.h"
-#include "p2p/p2p_link.h"
 #include "p2p/p2p_pool.h"
 #include "p2p/p2p_wire.h"
+
+/* ---- lists through members of their elements: a ring whose head is a link, too ---- */
+
+#define P2P_OF(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+
+static inline void p2p_link_init(struct p2p_link *link)
+{
+    link->prev = link->next = link;
+}
+
+static inline bool p2p_link_alone(const struct p2p_link *link)
+{
+    return link->next == link;
+}
+
+static inline void p2p_link_append(struct p2p_link *list, struct p2p_link *link)
+{
+    link->prev = list->prev;
+    link->next = list;
+    list->prev->next = link;
+    list->prev = link;
+}
+
+/* Leaves `link` alone, so that taking it out twice does no harm. */
+static inline void p2p_link_remove(struct p2p_link *link)
+{
+    link->prev->next = link->next; /* NOLINT: lists are closed, so there is always a neighbour */
+    link->next->prev = link->prev;
+    p2p_link_init(link);
+}
+
+#define P2P_FIRST(list, type, member)                                                              \
+    (p2p_link_alone(list) ? NULL : P2P_OF((list)->next, type, member))
+
+/* ---- limits and states ---- */
 
 enum {
     P2P_LANE = 0,
@@ -216,35 +245,3 @@ struct p2p_engine {
     struct p2p_pool packets, incomings, envelope_pool, bins;
     struct p2p_buffers buffers;
 };
-
-/* ---- p2p_op.c ---- */
-
-/* Undoes it when the operation could not be queued; NO_MEMORY. */
-tutti_status p2p_op_give_up(struct p2p_op *op, const char *what);
-void p2p_op_complete(struct p2p_op *op, tutti_status status);
-/* Calls `done` of what has completed; with a group, of its operations alone. */
-unsigned p2p_op_finish(struct p2p_engine *engine, const struct p2p_group *group);
-
-/* ---- p2p_engine.c ---- */
-
-/* Marks the path as failed; p2p_progress() does the rest. */
-void p2p_path_fails(struct p2p_path *path, tutti_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* Nothing can be sent any more, for `message`. That a peer is gone ends the path only when the receives
- * have ended too: what it sent before may lie unread in the transport. */
-void p2p_path_mutes(struct p2p_path *path, tutti_status status, const char *what,
-                    const char *message);
-/* Takes back everything that the path's transport holds, if it can. */
-void p2p_path_withdraw(struct p2p_path *path);
-void p2p_path_blocked(struct p2p_path *path);
-/* A request was taken by the transport. */
-void p2p_io_taken(struct p2p_io *io);
-
-/* ---- p2p_group.c ---- */
-
-/* Ends a path that bytes are on for which nobody has memory any more. */
-void p2p_path_cut_off(struct p2p_path *path);
-/* NULL: no group of that id was ever made here. */
-struct p2p_group_name *p2p_group_find(struct p2p_engine *engine, uint32_t group_id);
-/* p2p_group_fail() without calling `done`, for use inside p2p_progress(). */
-void p2p_group_end(struct p2p_group *group, tutti_status status);

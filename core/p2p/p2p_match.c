@@ -16,8 +16,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "p2p/p2p_inside.h"
-#include "p2p/p2p_match.h"
+#include "p2p/p2p_parts.h"
 
 enum { SLOTS_MIN = 64, TRANSFER_BITS = 20, TRANSFERS_MAX = 1 << TRANSFER_BITS };
 

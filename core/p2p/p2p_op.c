@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starting, cancelling and completing operations. */
 #include "base/error.h"
-#include "p2p/p2p_deliver.h"
-#include "p2p/p2p_flow.h"
-#include "p2p/p2p_inside.h"
-#include "p2p/p2p_match.h"
+#include "p2p/p2p_parts.h"
 
 /* Why the group takes no operation with `peer`; OK when it does. */
 static tutti_status check(const struct p2p_group *group, int peer, bool collective, uint64_t bytes)

@@ -9,17 +9,7 @@
  */
 #include <string.h>
 
-#include "p2p/p2p_deliver.h"
-#include "p2p/p2p_inside.h"
-#include "p2p/p2p_match.h"
-
-void p2p_self_init(struct p2p_engine *engine)
-{
-    engine->self = (struct p2p_path){.engine = engine,
-                                     .window = P2P_WINDOW_MAX,
-                                     .eager_max = P2P_EAGER_MAX,
-                                     .credit = P2P_WINDOW_MAX};
-}
+#include "p2p/p2p_parts.h"
 
 static struct p2p_header header_of(const struct p2p_op *send, bool eager)
 {

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The functions that the files of core/p2p share and nobody else calls. */
+#pragma once
+
+#include "p2p/p2p_inside.h"
+
+/* ---- p2p_op.c: starting, cancelling and completing operations ---- */
+
+/* Undoes it when the operation could not be queued; NO_MEMORY. */
+tutti_status p2p_op_give_up(struct p2p_op *op, const char *what);
+void p2p_op_complete(struct p2p_op *op, tutti_status status);
+/* Calls `done` of what has completed; with a group, of its operations alone. */
+unsigned p2p_op_finish(struct p2p_engine *engine, const struct p2p_group *group);
+
+/* ---- p2p_match.c: waiting receives, messages that no receive has taken, and ids of transfers ---- */
+
+void p2p_table_free(struct p2p_table *table);
+/* The first operation that waits for a message (source, tag), taken out; or NULL. */
+struct p2p_op *p2p_match_arrived(struct p2p_group *group, uint8_t space, int source, uint64_t tag);
+/* The first envelope that a receive or early-grant seeker (source, tag) may take, taken out; or
+ * NULL. */
+struct p2p_envelope *p2p_match_posted(struct p2p_group *group, uint8_t space, int source,
+                                      uint64_t tag);
+tutti_status p2p_match_post(struct p2p_group *group, struct p2p_op *op, int source);
+/* The kept request `id` of the path, taken out; or NULL. */
+struct p2p_envelope *p2p_match_request(struct p2p_group *group, const struct p2p_path *path,
+                                       int source, uint64_t tag, uint32_t id);
+void p2p_match_withdraw(struct p2p_op *op);
+tutti_status p2p_match_keep(struct p2p_group *group, uint8_t space, struct p2p_envelope *envelope);
+/* Takes an envelope out that was kept. */
+void p2p_match_take(struct p2p_group *group, struct p2p_envelope *envelope);
+/* Takes envelopes out one by one; NULL when none is left. `cursor` begins at 0. */
+struct p2p_envelope *p2p_match_any(struct p2p_group *group, size_t *cursor);
+tutti_status p2p_transfer_new(struct p2p_engine *engine, struct p2p_op *op);
+void p2p_transfer_free(struct p2p_engine *engine, struct p2p_op *op);
+/* The operation, or NULL when it is gone; `ret_known` false when there never was such an id. */
+struct p2p_op *p2p_transfer_find(struct p2p_engine *engine, uint32_t id, bool *ret_known);
+
+/* ---- p2p_flow.c: the traffic of a path: packets, pieces, credits ---- */
+
+bool p2p_packet_queue(struct p2p_path *path, const struct p2p_header *header, struct p2p_op *op,
+                      const void *data);
+void p2p_packet_drop(struct p2p_packet *packet);
+bool p2p_packet_copy(struct p2p_packet *packet);
+void p2p_packet_free(struct p2p_packet *packet);
+unsigned p2p_flow_send(struct p2p_path *path);
+unsigned p2p_flow_receive(struct p2p_path *path);
+void p2p_flow_sent(struct p2p_io *io);
+void p2p_flow_stream(struct p2p_op *op, uint32_t peer_id);
+void p2p_flow_credit(struct p2p_path *path, uint64_t bytes);
+bool p2p_flow_expect(struct p2p_path *path, const struct p2p_header *header, struct p2p_op *op,
+                     struct p2p_envelope *envelope);
+void p2p_flow_received(struct p2p_io *io);
+void p2p_incoming_free(struct p2p_incoming *incoming);
+bool p2p_incoming_redirect(struct p2p_incoming *incoming);
+
+/* ---- p2p_deliver.c: the meaning of an arrived header ---- */
+
+/* The header in path->wire has arrived. */
+void p2p_deliver_header(struct p2p_path *path);
+/* Delivers the messages that arrived before their groups existed. */
+void p2p_deliver_orphans(struct p2p_engine *engine);
+/* Gives a receive what had arrived before it was posted. */
+void p2p_deliver_envelope(struct p2p_op *op, struct p2p_envelope *envelope);
+/* `op`, which is in no bin any more, has met the message `h`. False: the sizes do not agree, and the
+ * receive is complete with that. */
+bool p2p_deliver_meet(struct p2p_op *op, struct p2p_path *path, const struct p2p_header *h);
+/* The envelope is no longer ARRIVING. */
+void p2p_envelope_settle(struct p2p_envelope *envelope, enum p2p_envelope_state state);
+/* Nobody will receive it. */
+void p2p_envelope_drop(struct p2p_envelope *envelope);
+
+/* ---- p2p_engine.c: endpoints, paths, progress ---- */
+
+/* Marks the path as failed; p2p_progress() does the rest. */
+void p2p_path_fails(struct p2p_path *path, tutti_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Takes back everything that the path's transport holds, if it can. */
+void p2p_path_withdraw(struct p2p_path *path);
+
+/* ---- p2p_group.c: making, failing and freeing groups ---- */
+
+/* Ends a path that bytes are on for which nobody has memory any more. */
+void p2p_path_cut_off(struct p2p_path *path);
+/* NULL: no group of that id was ever made here. */
+struct p2p_group_name *p2p_group_find(struct p2p_engine *engine, uint32_t group_id);
+/* p2p_group_fail() without calling `done`, for use inside p2p_progress(). */
+void p2p_group_end(struct p2p_group *group, tutti_status status);
+
+/* ---- p2p_self.c: messages of a member to itself ---- */
+
+/* Starts a send to oneself, an operation that is filled in. */
+tutti_status p2p_self_send(struct p2p_op *send);
+/* A receive takes the envelope of a send to oneself that still waits. */
+void p2p_self_deliver(struct p2p_op *receive, struct p2p_envelope *envelope);
