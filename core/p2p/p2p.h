@@ -57,10 +57,11 @@ tutti_status p2p_engine_add_path(struct p2p_engine *engine, unsigned endpoint_in
                                  struct p2p_path **ret_path);
 
 /*
- * Fails a path because a pidfd or the control connection knows better than the transport: as if the
- * transport had reported it. Callbacks come from the next p2p_progress().
+ * Marks a path as failed, also where a pidfd or the control connection knows better than the
+ * transport. Callbacks come from the next p2p_progress(), which does the rest.
  */
-void p2p_path_fail(struct p2p_path *path, tutti_status status, const char *message);
+void p2p_path_fail(struct p2p_path *path, tutti_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* How many headers and payloads have come over it: whether something still arrives. */
 uint64_t p2p_path_arrived(const struct p2p_path *path);

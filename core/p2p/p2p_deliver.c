@@ -19,10 +19,10 @@
 
 static void nonsense(struct p2p_path *path, const char *why)
 {
-    p2p_path_fails(path, TUTTI_ERR_INTERNAL,
-                   "rank %d sent an invalid header (%s): it may run another version of tutti; the "
-                   "connection is no longer used",
-                   path->label_rank, why);
+    p2p_path_fail(path, TUTTI_ERR_INTERNAL,
+                  "rank %d sent an invalid header (%s): it may run another version of tutti; the "
+                  "connection is no longer used",
+                  path->label_rank, why);
 }
 
 static bool is_eager(const struct p2p_header *h)
@@ -75,8 +75,8 @@ static struct p2p_envelope *envelope_new(struct p2p_path *path, const struct p2p
     struct p2p_envelope *envelope = p2p_pool_take(&engine->envelope_pool);
 
     if (!envelope) {
-        p2p_path_fails(path, TUTTI_ERR_NO_MEMORY, "no memory to keep a message of rank %d",
-                       path->label_rank);
+        p2p_path_fail(path, TUTTI_ERR_NO_MEMORY, "no memory to keep a message of rank %d",
+                      path->label_rank);
         return NULL;
     }
     *envelope = (struct p2p_envelope){.header = *h, .path = path, .state = ENVELOPE_WAITING};
@@ -118,8 +118,8 @@ static void keep(struct p2p_group *group, struct p2p_path *path, const struct p2
     if (!envelope && !(envelope = envelope_new(path, h)))
         return;
     if (p2p_match_keep(group, space_of(h), envelope) != TUTTI_OK) {
-        p2p_path_fails(path, TUTTI_ERR_NO_MEMORY, "no memory to keep a message of rank %d",
-                       path->label_rank);
+        p2p_path_fail(path, TUTTI_ERR_NO_MEMORY, "no memory to keep a message of rank %d",
+                      path->label_rank);
         p2p_envelope_drop(envelope);
     }
 }
@@ -133,7 +133,7 @@ static void answer(struct p2p_path *path, uint8_t kind, const struct p2p_group *
         .kind = kind, .group = group->id, .source = (uint32_t)group->rank, .id = id, .tag = tag};
 
     if (!p2p_packet_queue(path, &header, NULL, NULL))
-        p2p_path_fails(path, TUTTI_ERR_NO_MEMORY, "no memory to answer rank %d", path->label_rank);
+        p2p_path_fail(path, TUTTI_ERR_NO_MEMORY, "no memory to answer rank %d", path->label_rank);
     p2p_flow_send(path);
 }
 
@@ -456,10 +456,10 @@ static void arrived_early(struct p2p_path *path, const struct p2p_header *h)
         return;
     }
     if (engine->envelopes >= P2P_ENVELOPES_MAX) {
-        p2p_path_fails(path, TUTTI_ERR_NO_MEMORY,
-                       "%d messages wait to be received in this process, the last one from rank %d "
-                       "for group %u, which does not exist here",
-                       P2P_ENVELOPES_MAX, path->label_rank, h->group);
+        p2p_path_fail(path, TUTTI_ERR_NO_MEMORY,
+                      "%d messages wait to be received in this process, the last one from rank %d "
+                      "for group %u, which does not exist here",
+                      P2P_ENVELOPES_MAX, path->label_rank, h->group);
         return;
     }
 
@@ -515,8 +515,8 @@ void p2p_deliver_header(struct p2p_path *path)
     const char *wrong;
 
     if (path->header.request.status != TUTTI_OK) {
-        p2p_path_fails(path, path->header.request.status, "the connection to rank %d ended: %s",
-                       path->label_rank, tutti_status_string(path->header.request.status));
+        p2p_path_fail(path, path->header.request.status, "the connection to rank %d ended: %s",
+                      path->label_rank, tutti_status_string(path->header.request.status));
         return;
     }
     path->header_wanted = true;

@@ -295,7 +295,7 @@ static unsigned retry_blocked(struct p2p_engine *engine)
 
 /* ---- failing ---- */
 
-void p2p_path_fails(struct p2p_path *path, tutti_status status, const char *format, ...)
+void p2p_path_fail(struct p2p_path *path, tutti_status status, const char *format, ...)
 {
     va_list args;
 
@@ -312,11 +312,6 @@ void p2p_path_fails(struct p2p_path *path, tutti_status status, const char *form
 uint64_t p2p_path_arrived(const struct p2p_path *path)
 {
     return path->arrived;
-}
-
-void p2p_path_fail(struct p2p_path *path, tutti_status status, const char *message)
-{
-    p2p_path_fails(path, status, "%s", message);
 }
 
 /* An io that the transport has given back without having completed it. */

@@ -108,7 +108,7 @@ static void mute(struct p2p_path *path, tutti_status status, const char *what, c
     if (status == TUTTI_ERR_PEER_LOST)
         path->mute = true;
     else
-        p2p_path_fails(path, status, "%s rank %d: %s", what, path->label_rank, message);
+        p2p_path_fail(path, status, "%s rank %d: %s", what, path->label_rank, message);
 }
 
 /* The transport's own words for a refusal, if it had any since `number`. */
@@ -175,7 +175,7 @@ static bool give_packet(struct p2p_packet *packet)
     struct p2p_op *op = packet->op;
 
     if (!packet->direct && !p2p_packet_copy(packet)) {
-        p2p_path_fails(path, TUTTI_ERR_NO_MEMORY, "no memory to send to rank %d", path->label_rank);
+        p2p_path_fail(path, TUTTI_ERR_NO_MEMORY, "no memory to send to rank %d", path->label_rank);
         return false;
     }
     if (packet->stage == PACKET_QUEUED && !give_header(packet))
@@ -212,7 +212,7 @@ static struct p2p_packet *next_piece(struct p2p_path *path)
                                 .tag = op->issued};
 
     if (!p2p_packet_queue(path, &header, op, (const uint8_t *)op->buffer + op->issued)) {
-        p2p_path_fails(path, TUTTI_ERR_NO_MEMORY, "no memory to send to rank %d", path->label_rank);
+        p2p_path_fail(path, TUTTI_ERR_NO_MEMORY, "no memory to send to rank %d", path->label_rank);
         return NULL;
     }
     op->issued += header.bytes;
@@ -319,8 +319,8 @@ static bool give_in(struct p2p_io *io, void *data, uint64_t bytes)
     if (status == TUTTI_ERR_BUSY)
         block(path);
     else
-        p2p_path_fails(path, status, "cannot receive from rank %d: %s", path->label_rank,
-                       message_since(said, status));
+        p2p_path_fail(path, status, "cannot receive from rank %d: %s", path->label_rank,
+                      message_since(said, status));
     return false;
 }
 
@@ -373,8 +373,8 @@ bool p2p_flow_expect(struct p2p_path *path, const struct p2p_header *header, str
         }
     }
     if (!incoming) {
-        p2p_path_fails(path, TUTTI_ERR_NO_MEMORY, "no memory to receive %llu bytes from rank %d",
-                       (unsigned long long)header->bytes, path->label_rank);
+        p2p_path_fail(path, TUTTI_ERR_NO_MEMORY, "no memory to receive %llu bytes from rank %d",
+                      (unsigned long long)header->bytes, path->label_rank);
         return false;
     }
     p2p_link_append(&path->incoming, &incoming->link);
@@ -412,12 +412,12 @@ void p2p_flow_received(struct p2p_io *io)
 
     if (io->request.status != TUTTI_OK || io->request.bytes != incoming->bytes) {
         if (io->request.status != TUTTI_OK)
-            p2p_path_fails(path, io->request.status, "receiving from rank %d failed: %s",
-                           path->label_rank, tutti_status_string(io->request.status));
+            p2p_path_fail(path, io->request.status, "receiving from rank %d failed: %s",
+                          path->label_rank, tutti_status_string(io->request.status));
         else
-            p2p_path_fails(path, TUTTI_ERR_INTERNAL, "rank %d announced %llu bytes and sent %llu",
-                           path->label_rank, (unsigned long long)incoming->bytes,
-                           (unsigned long long)io->request.bytes);
+            p2p_path_fail(path, TUTTI_ERR_INTERNAL, "rank %d announced %llu bytes and sent %llu",
+                          path->label_rank, (unsigned long long)incoming->bytes,
+                          (unsigned long long)io->request.bytes);
         if (incoming->envelope)
             p2p_envelope_settle(incoming->envelope, ENVELOPE_BROKEN);
         p2p_incoming_free(incoming);

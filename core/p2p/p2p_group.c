@@ -112,9 +112,9 @@ static bool detach_incoming(struct p2p_path *path, const struct p2p_group *group
 
 void p2p_path_cut_off(struct p2p_path *path)
 {
-    p2p_path_fails(path, TUTTI_ERR_ABORTED,
-                   "a message to or from rank %d was cut off half way when another group failed",
-                   path->label_rank);
+    p2p_path_fail(path, TUTTI_ERR_ABORTED,
+                  "a message to or from rank %d was cut off half way when another group failed",
+                  path->label_rank);
 }
 
 static void leave_path(struct p2p_group *group, struct p2p_path *path)

@@ -72,9 +72,6 @@ void p2p_envelope_drop(struct p2p_envelope *envelope);
 
 /* ---- p2p_engine.c: endpoints, paths, progress ---- */
 
-/* Marks the path as failed; p2p_progress() does the rest. */
-void p2p_path_fails(struct p2p_path *path, tutti_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 /* Takes back everything that the path's transport holds, if it can. */
 void p2p_path_withdraw(struct p2p_path *path);
 
