@@ -319,9 +319,7 @@ static void arrived_data(struct p2p_group *group, struct p2p_path *path, const s
 /* The receive that has met the send `id` of the path and has nothing of it; or NULL. */
 static struct p2p_op *receive_of(struct p2p_group *group, const struct p2p_path *path, uint32_t id)
 {
-    for (struct p2p_link *link = group->ops.next; link != &group->ops; link = link->next) {
-        struct p2p_op *op = P2P_OF(link, struct p2p_op, member);
-
+    P2P_EACH(op, &group->ops, struct p2p_op, member) {
         if (op->state == OP_WAITING_DATA && op->space == SPACE_USER && op->path == path &&
             op->peer_id == id)
             return op;
@@ -428,11 +426,7 @@ static void arrived_late(struct p2p_path *path, const struct p2p_header *h)
 /* Takes a request out that waits for its group. */
 static void withdraw_early(struct p2p_path *path, const struct p2p_header *h)
 {
-    struct p2p_link *link = path->engine->orphans.next;
-
-    for (; link != &path->engine->orphans; link = link->next) {
-        struct p2p_envelope *envelope = P2P_OF(link, struct p2p_envelope, by_source);
-
+    P2P_EACH(envelope, &path->engine->orphans, struct p2p_envelope, by_source) {
         if (envelope->path == path && envelope->header.kind == P2P_REQUEST &&
             envelope->header.group == h->group && envelope->header.id == h->id) {
             p2p_link_remove(&envelope->by_source);
@@ -470,13 +464,9 @@ static void arrived_early(struct p2p_path *path, const struct p2p_header *h)
 
 void p2p_deliver_orphans(struct p2p_engine *engine)
 {
-    struct p2p_link *next, *link = engine->orphans.next;
-
-    for (; link != &engine->orphans; link = next) {
-        struct p2p_envelope *envelope = P2P_OF(link, struct p2p_envelope, by_source);
+    P2P_EACH(envelope, &engine->orphans, struct p2p_envelope, by_source) {
         struct p2p_group_name *name = p2p_group_find(engine, envelope->header.group);
 
-        next = link->next;
         if (!name)
             continue;
         p2p_link_remove(&envelope->by_source);

@@ -53,30 +53,14 @@ tutti_status p2p_engine_new(struct p2p_engine **ret_engine)
 static void free_path(struct p2p_path *path)
 {
     struct p2p_buffers *buffers = &path->engine->buffers;
-    struct p2p_packet *packet;
-    struct p2p_incoming *incoming;
 
-    while ((packet = P2P_FIRST(&path->queue, struct p2p_packet, link)) ||
-           (packet = P2P_FIRST(&path->issued, struct p2p_packet, link))) {
-        p2p_link_remove(&packet->link);
+    P2P_EACH(packet, &path->queue, struct p2p_packet, link)
         p2p_buffer_give(buffers, packet->buffer);
-    }
-    while ((incoming = P2P_FIRST(&path->incoming, struct p2p_incoming, link))) {
-        p2p_link_remove(&incoming->link);
+    P2P_EACH(packet, &path->issued, struct p2p_packet, link)
+        p2p_buffer_give(buffers, packet->buffer);
+    P2P_EACH(incoming, &path->incoming, struct p2p_incoming, link)
         p2p_buffer_give(buffers, incoming->buffer);
-    }
     free(path);
-}
-
-static void free_endpoint(struct p2p_endpoint *at)
-{
-    struct p2p_path *path;
-
-    while ((path = P2P_FIRST(&at->paths, struct p2p_path, link))) {
-        p2p_link_remove(&path->link);
-        free_path(path);
-    }
-    free(at);
 }
 
 void p2p_engine_free(struct p2p_engine *engine)
@@ -84,15 +68,14 @@ void p2p_engine_free(struct p2p_engine *engine)
     if (!engine)
         return;
 
-    struct p2p_envelope *envelope;
-    while ((envelope = P2P_FIRST(&engine->orphans, struct p2p_envelope, by_source))) {
-        p2p_link_remove(&envelope->by_source);
+    P2P_EACH(envelope, &engine->orphans, struct p2p_envelope, by_source)
         p2p_buffer_give(&engine->buffers, envelope->buffer);
-    }
     while (engine->endpoints) {
         struct p2p_endpoint *next = engine->endpoints->next;
 
-        free_endpoint(engine->endpoints);
+        P2P_EACH(path, &engine->endpoints->paths, struct p2p_path, link)
+            free_path(path);
+        free(engine->endpoints);
         engine->endpoints = next;
     }
     for (int i = 0; i < P2P_NAME_SLOTS; i++) {
@@ -207,24 +190,13 @@ static void io_ready(struct p2p_io *io)
  */
 static void test_all(struct p2p_endpoint *at)
 {
-    for (struct p2p_link *p = at->paths.next; p != &at->paths; p = p->next) {
-        const struct p2p_path *path = P2P_OF(p, struct p2p_path, link);
-
-        for (struct p2p_link *link = path->held.next; link != &path->held; link = link->next)
-            (void)at->ops->test(at->endpoint, &P2P_OF(link, struct p2p_io, link)->request);
-    }
-    for (struct p2p_link *p = at->paths.next; p != &at->paths; p = p->next) {
-        const struct p2p_path *path = P2P_OF(p, struct p2p_path, link);
-        struct p2p_link *next, *link = path->held.next;
-
-        for (; link != &path->held; link = next) {
-            struct p2p_io *io = P2P_OF(link, struct p2p_io, link);
-
-            next = link->next;
+    P2P_EACH(path, &at->paths, struct p2p_path, link)
+        P2P_EACH(io, &path->held, struct p2p_io, link)
+            (void)at->ops->test(at->endpoint, &io->request);
+    P2P_EACH(path, &at->paths, struct p2p_path, link)
+        P2P_EACH(io, &path->held, struct p2p_io, link)
             if (io->request.status != TUTTI_ERR_NOT_READY)
                 io_ready(io);
-        }
-    }
 }
 
 static void poll_endpoint(struct p2p_endpoint *at)
@@ -339,12 +311,7 @@ void p2p_path_withdraw(struct p2p_path *path)
 /* Nobody's packets: what the transport still has of them is freed when it lets go. */
 static void abandon_packets(struct p2p_link *list)
 {
-    struct p2p_link *next, *link = list->next;
-
-    for (; link != list; link = next) {
-        struct p2p_packet *packet = P2P_OF(link, struct p2p_packet, link);
-
-        next = link->next;
+    P2P_EACH(packet, list, struct p2p_packet, link) {
         if (packet->op && packet->op->packet == packet)
             packet->op->packet = NULL;
         packet->op = NULL;
@@ -356,13 +323,9 @@ static void abandon_packets(struct p2p_link *list)
 
 static void abandon_incoming(struct p2p_path *path)
 {
-    struct p2p_link *next, *link = path->incoming.next;
-
-    for (; link != &path->incoming; link = next) {
-        struct p2p_incoming *incoming = P2P_OF(link, struct p2p_incoming, link);
+    P2P_EACH(incoming, &path->incoming, struct p2p_incoming, link) {
         struct p2p_envelope *envelope = incoming->envelope;
 
-        next = link->next;
         incoming->op = NULL;
         incoming->envelope = NULL;
         if (envelope)
@@ -374,28 +337,18 @@ static void abandon_incoming(struct p2p_path *path)
 
 static void fail_operations(struct p2p_group *group, struct p2p_path *path)
 {
-    struct p2p_link *next, *link = group->ops.next;
-
-    for (; link != &group->ops; link = next) {
-        struct p2p_op *op = P2P_OF(link, struct p2p_op, member);
-
-        next = link->next;
+    P2P_EACH(op, &group->ops, struct p2p_op, member)
         if (op->path == path)
             p2p_op_complete(op, path->failed);
-    }
 }
 
 static void tear_down(struct p2p_path *path)
 {
-    struct p2p_link *groups = &path->engine->groups;
-
     p2p_path_withdraw(path);
     abandon_incoming(path);
     abandon_packets(&path->queue);
     abandon_packets(&path->issued);
-    for (struct p2p_link *link = groups->next; link != groups; link = link->next) {
-        struct p2p_group *group = P2P_OF(link, struct p2p_group, link);
-
+    P2P_EACH(group, &path->engine->groups, struct p2p_group, link) {
         for (int rank = 0; rank < group->size && !group->failed; rank++) {
             if (group->paths[rank] != path)
                 continue;
@@ -483,10 +436,8 @@ bool p2p_arm(struct p2p_engine *engine)
 
 bool p2p_idle(const struct p2p_engine *engine)
 {
-    for (struct p2p_endpoint *at = engine->endpoints; at; at = at->next) {
-        for (struct p2p_link *p = at->paths.next; p != &at->paths; p = p->next) {
-            const struct p2p_path *path = P2P_OF(p, struct p2p_path, link);
-
+    for (const struct p2p_endpoint *at = engine->endpoints; at; at = at->next) {
+        P2P_EACH(path, &at->paths, const struct p2p_path, link) {
             if (!path->failed && !path->mute &&
                 !(p2p_link_alone(&path->queue) && p2p_link_alone(&path->issued) &&
                   p2p_link_alone(&path->streams)))

@@ -83,10 +83,8 @@ static bool detach_packets(struct p2p_link *list, const struct p2p_group *group)
 {
     bool held = false;
 
-    for (struct p2p_link *next, *link = list->next; link != list; link = next) {
-        next = link->next;
-        held |= detach_packet(P2P_OF(link, struct p2p_packet, link), group);
-    }
+    P2P_EACH(packet, list, struct p2p_packet, link)
+        held |= detach_packet(packet, group);
     return held;
 }
 
@@ -94,9 +92,7 @@ static bool detach_incoming(struct p2p_path *path, const struct p2p_group *group
 {
     bool held = false;
 
-    for (struct p2p_link *link = path->incoming.next; link != &path->incoming; link = link->next) {
-        struct p2p_incoming *incoming = P2P_OF(link, struct p2p_incoming, link);
-
+    P2P_EACH(incoming, &path->incoming, struct p2p_incoming, link) {
         if (!incoming->op || incoming->op->group != group)
             continue;
         incoming->op = NULL;

@@ -45,8 +45,16 @@ static inline void p2p_link_remove(struct p2p_link *link)
     p2p_link_init(link);
 }
 
-#define P2P_FIRST(list, type, member)                                                              \
-    (p2p_link_alone(list) ? NULL : P2P_OF((list)->next, type, member))
+/* The element behind `link` in the list; NULL: none is. */
+#define P2P_AFTER(list, link, type, member)                                                        \
+    ((link)->next == (list) ? NULL : P2P_OF((link)->next, type, member))
+#define P2P_FIRST(list, type, member) P2P_AFTER(list, list, type, member)
+
+/* A loop over the elements, whose body may take `item` out of the list. */
+#define P2P_EACH(item, list, type, member)                                                         \
+    for (type *item = P2P_FIRST(list, type, member), *item##_next;                                 \
+         item && (item##_next = P2P_AFTER(list, &item->member, type, member), true);               \
+         item = item##_next)
 
 /* ---- limits and states ---- */
 

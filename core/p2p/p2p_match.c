@@ -181,16 +181,15 @@ struct p2p_envelope *p2p_match_request(struct p2p_group *group, const struct p2p
                                        int source, uint64_t tag, uint32_t id)
 {
     struct p2p_bin *bin = find_bin(&group->table, SPACE_USER, source, tag);
-    struct p2p_link *link = bin ? bin->arrived.next : NULL;
 
-    for (; link && link != &bin->arrived; link = link->next) {
-        struct p2p_envelope *envelope = P2P_OF(link, struct p2p_envelope, by_source);
-
-        if (envelope->path != path || envelope->header.kind != P2P_REQUEST ||
-            envelope->header.id != id)
-            continue;
-        p2p_match_take(group, envelope);
-        return envelope;
+    if (!bin)
+        return NULL;
+    P2P_EACH(envelope, &bin->arrived, struct p2p_envelope, by_source) {
+        if (envelope->path == path && envelope->header.kind == P2P_REQUEST &&
+            envelope->header.id == id) {
+            p2p_match_take(group, envelope);
+            return envelope;
+        }
     }
     return NULL;
 }
