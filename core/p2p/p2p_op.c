@@ -47,27 +47,11 @@ static void begin(struct p2p_op *op, struct p2p_group *group, struct p2p_path *p
     p2p_link_append(&group->ops, &op->member);
 }
 
-tutti_status p2p_op_give_up(struct p2p_op *op, const char *what)
-{
-    if (op->held_by)
-        p2p_match_withdraw(op);
-    if (op->has_id)
-        p2p_transfer_free(op->group->engine, op);
-    p2p_link_remove(&op->member);
-    op->state = OP_COMPLETE;
-    op->status = error_set(TUTTI_ERR_NO_MEMORY, "no memory to queue a %s", what);
-    return op->status;
-}
-
 static void unhook(struct p2p_op *op)
 {
-    if (op->state == OP_ARRIVING && op->held_by) {
-        struct p2p_envelope *envelope = op->held_by;
-
-        op->held_by = NULL;
-        p2p_envelope_drop(envelope);
-    } else if (op->state == OP_SELF && op->held_by) {
-        p2p_match_take(op->group, op->held_by);
+    if (op->held_by && (op->state == OP_ARRIVING || op->state == OP_SELF)) {
+        if (op->state == OP_SELF)
+            p2p_match_take(op->group, op->held_by);
         p2p_envelope_drop(op->held_by);
         op->held_by = NULL;
     } else if (op->held_by) {
@@ -78,6 +62,13 @@ static void unhook(struct p2p_op *op)
     p2p_link_remove(&op->queue);
     p2p_link_remove(&op->member);
     op->state = OP_COMPLETE;
+}
+
+tutti_status p2p_op_give_up(struct p2p_op *op, const char *what)
+{
+    unhook(op);
+    op->status = error_set(TUTTI_ERR_NO_MEMORY, "no memory to queue a %s", what);
+    return op->status;
 }
 
 void p2p_op_complete(struct p2p_op *op, tutti_status status)

@@ -7,7 +7,7 @@
 /* ---- p2p_op.c: starting, cancelling and completing operations ---- */
 
 /* Undoes it when the operation could not be queued; NO_MEMORY. */
-tutti_status p2p_op_give_up(struct p2p_op *op, const char *what);
+tutti_status p2p_op_give_up(struct p2p_op *op, const char *what) __attribute__((cold));
 void p2p_op_complete(struct p2p_op *op, tutti_status status);
 /* Calls `done` of what has completed; with a group, of its operations alone. */
 unsigned p2p_op_finish(struct p2p_engine *engine, const struct p2p_group *group);
