@@ -129,12 +129,10 @@ static void keep(struct p2p_group *group, struct p2p_path *path, const struct p2
 static void answer(struct p2p_path *path, uint8_t kind, const struct p2p_group *group, uint32_t id,
                    uint64_t tag)
 {
-    struct p2p_header header = {
-        .kind = kind, .group = group->id, .source = (uint32_t)group->rank, .id = id, .tag = tag};
+    struct p2p_header header = {.kind = kind, .id = id, .tag = tag};
 
-    if (!p2p_packet_queue(path, &header, NULL, NULL))
+    if (!p2p_flow_tell(path, group, &header))
         p2p_path_fail(path, TUTTI_ERR_NO_MEMORY, "no memory to answer rank %d", path->label_rank);
-    p2p_flow_send(path);
 }
 
 bool p2p_deliver_meet(struct p2p_op *op, struct p2p_path *path, const struct p2p_header *h)

@@ -189,40 +189,29 @@ tutti_status p2p_announce(struct p2p_group *group, int destination, const struct
                           bool answers)
 {
     struct p2p_header header = {.kind = answers ? P2P_ANSWER : P2P_ANNOUNCE,
-                                .group = group->id,
-                                .source = (uint32_t)group->rank,
                                 .tag = announce->sequence,
                                 .announce = *announce};
     tutti_status status = check(group, destination, true, 0);
 
     if (status || group->paths[destination]->failed)
         return status;
-    if (!p2p_packet_queue(group->paths[destination], &header, NULL, NULL))
+    if (!p2p_flow_tell(group->paths[destination], group, &header))
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory to announce a call");
-    p2p_flow_send(group->paths[destination]);
     return TUTTI_OK;
 }
 
 /* ---- receive ---- */
 
-/* Tells the sender of a large collective message that it need not ask. */
-static tutti_status say_ready(struct p2p_op *op)
+/* Tells the sender of a large collective message that it need not ask. False: no memory. */
+static bool say_ready(struct p2p_op *op)
 {
-    struct p2p_group *group = op->group;
-    struct p2p_header header = {.kind = P2P_READY,
-                                .group = group->id,
-                                .source = (uint32_t)group->rank,
-                                .bytes = op->capacity,
-                                .tag = op->tag};
+    struct p2p_header header = {.kind = P2P_READY, .bytes = op->capacity, .tag = op->tag};
 
-    if (p2p_transfer_new(group->engine, op) != TUTTI_OK)
-        return TUTTI_ERR_NO_MEMORY;
+    if (p2p_transfer_new(op->group->engine, op) != TUTTI_OK)
+        return false;
     header.id = op->id;
-    if (!p2p_packet_queue(op->path, &header, NULL, NULL))
-        return TUTTI_ERR_NO_MEMORY;
-    op->announced = 1;
-    p2p_flow_send(op->path);
-    return TUTTI_OK;
+    op->announced = p2p_flow_tell(op->path, op->group, &header);
+    return op->announced;
 }
 
 static tutti_status receive(struct p2p_group *group, struct p2p_op *op, uint8_t space, int source,
@@ -250,7 +239,7 @@ static tutti_status receive(struct p2p_group *group, struct p2p_op *op, uint8_t 
     if (p2p_match_post(group, op, source) != TUTTI_OK)
         return p2p_op_give_up(op, "receive");
     /* A collective names its source, so there is a path. NOLINTNEXTLINE */
-    if (space == SPACE_COLLECTIVE && bytes > path->eager_max && say_ready(op) != TUTTI_OK)
+    if (space == SPACE_COLLECTIVE && bytes > path->eager_max && !say_ready(op))
         return p2p_op_give_up(op, "receive");
     return TUTTI_OK;
 }
@@ -274,29 +263,16 @@ bool p2p_is_unmatched(const struct p2p_op *op)
     return op->state == OP_WAITING_GRANT && op->space == SPACE_USER && !op->packet;
 }
 
-/* A grant that is on its way names an id that is over, and is dropped. */
-static tutti_status withdraw(const struct p2p_op *op)
-{
-    const struct p2p_header header = {.kind = P2P_WITHDRAW,
-                                      .group = op->group->id,
-                                      .source = (uint32_t)op->group->rank,
-                                      .id = op->id,
-                                      .tag = op->tag};
-
-    if (!p2p_packet_queue(op->path, &header, NULL, NULL))
-        return error_set(TUTTI_ERR_BUSY, "no memory to take an announced message back");
-    p2p_flow_send(op->path);
-    return TUTTI_OK;
-}
-
 tutti_status p2p_cancel(struct p2p_op *op)
 {
     struct p2p_packet *packet = op->packet;
+    struct p2p_header withdrawal = {.kind = P2P_WITHDRAW, .id = op->id, .tag = op->tag};
     bool sends = op->state == OP_EAGER || op->state == OP_WAITING_GRANT;
 
     if (p2p_is_unmatched(op)) {
-        if (withdraw(op))
-            return TUTTI_ERR_BUSY;
+        /* A grant that is on its way names an id that is over, and is dropped. */
+        if (!p2p_flow_tell(op->path, op->group, &withdrawal))
+            return error_set(TUTTI_ERR_BUSY, "no memory to take an announced message back");
     } else if (sends && packet && packet->stage == PACKET_QUEUED) {
         p2p_packet_drop(packet);
     } else if ((op->state != OP_POSTED && op->state != OP_SELF) || op->announced) {

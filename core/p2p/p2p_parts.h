@@ -51,6 +51,17 @@ void p2p_flow_credit(struct p2p_path *path, uint64_t bytes);
 bool p2p_flow_expect(struct p2p_path *path, const struct p2p_header *header, struct p2p_op *op,
                      struct p2p_envelope *envelope);
 void p2p_flow_received(struct p2p_io *io);
+/* Sends a header of the group that has no payload and is of no operation. False: no memory. */
+static inline bool p2p_flow_tell(struct p2p_path *path, const struct p2p_group *group,
+                                 struct p2p_header *header)
+{
+    header->group = group->id;
+    header->source = (uint32_t)group->rank;
+    if (!p2p_packet_queue(path, header, NULL, NULL))
+        return false;
+    p2p_flow_send(path);
+    return true;
+}
 void p2p_incoming_free(struct p2p_incoming *incoming);
 bool p2p_incoming_redirect(struct p2p_incoming *incoming);
 
