@@ -344,6 +344,16 @@ unsigned p2p_flow_receive(struct p2p_path *path)
     return given;
 }
 
+/* Lets what is not posted yet arrive in memory of the core. */
+bool p2p_incoming_redirect(struct p2p_incoming *incoming)
+{
+    incoming->buffer = p2p_buffer_take(&incoming->io.path->engine->buffers, incoming->bytes);
+    if (!incoming->buffer)
+        return false;
+    incoming->data = incoming->buffer->data;
+    return true;
+}
+
 /*
  * Prepares for the payload that follows `header`: for `op`, for `envelope`, or for nobody (it is
  * dropped). False when there is no memory; the path has failed then.
@@ -356,18 +366,15 @@ bool p2p_flow_expect(struct p2p_path *path, const struct p2p_header *header, str
 
     if (incoming) {
         io_init(&incoming->io, path, IO_PAYLOAD_IN);
-        p2p_link_init(&incoming->link);
         incoming->op = op;
         incoming->envelope = envelope;
         incoming->bytes = header->bytes;
         incoming->offset = header->kind == P2P_DATA ? header->tag : 0;
         incoming->charged = header->kind != P2P_DATA;
         incoming->buffer = NULL;
-        if (op && path->at->can_cancel)
+        if (op && path->at->can_cancel) {
             incoming->data = (uint8_t *)op->buffer + incoming->offset;
-        else if ((incoming->buffer = p2p_buffer_take(&engine->buffers, header->bytes)))
-            incoming->data = incoming->buffer->data;
-        else {
+        } else if (!p2p_incoming_redirect(incoming)) {
             p2p_pool_give(&engine->incomings, incoming);
             incoming = NULL;
         }
@@ -379,16 +386,6 @@ bool p2p_flow_expect(struct p2p_path *path, const struct p2p_header *header, str
     }
     p2p_link_append(&path->incoming, &incoming->link);
     path->unposted = incoming;
-    return true;
-}
-
-/* Lets what is not posted yet arrive in memory of the core. */
-bool p2p_incoming_redirect(struct p2p_incoming *incoming)
-{
-    incoming->buffer = p2p_buffer_take(&incoming->io.path->engine->buffers, incoming->bytes);
-    if (!incoming->buffer)
-        return false;
-    incoming->data = incoming->buffer->data;
     return true;
 }
 
