@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/error.h"
 #include "p2p/p2p_parts.h"
 
@@ -36,13 +37,11 @@ tutti_status p2p_group_new(struct p2p_engine *engine, uint32_t group_id, int ran
     if (p2p_group_find(engine, group_id))
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the group id %u was used before", group_id);
 
-    struct p2p_group *group = calloc(1, sizeof *group + (size_t)size * sizeof group->paths[0]);
-    struct p2p_group_name *name = calloc(1, sizeof *name);
-    if (!group || !name) {
-        free(group);
-        free(name);
+    AUTOFREE struct p2p_group *group =
+        calloc(1, sizeof *group + (size_t)size * sizeof group->paths[0]);
+    struct p2p_group_name *name = group ? calloc(1, sizeof *name) : NULL;
+    if (!name)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a group of %d members", size);
-    }
     *name = (struct p2p_group_name){
         .next = engine->names[group_id % P2P_NAME_SLOTS], .id = group_id, .group = group};
     engine->names[group_id % P2P_NAME_SLOTS] = name;
@@ -57,7 +56,7 @@ tutti_status p2p_group_new(struct p2p_engine *engine, uint32_t group_id, int ran
     p2p_link_init(&group->ops);
     p2p_link_append(&engine->groups, &group->link);
     engine->adopting |= !p2p_link_alone(&engine->orphans);
-    *ret_group = group;
+    *ret_group = TAKE(group);
     return TUTTI_OK;
 }
 
@@ -156,6 +155,6 @@ void p2p_group_free(struct p2p_group *group)
     p2p_group_fail(group, TUTTI_ERR_ABORTED);
     group->name->group = NULL;
     p2p_link_remove(&group->link);
-    p2p_table_free(&group->table);
+    free(group->table.slots);
     free(group);
 }

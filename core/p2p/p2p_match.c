@@ -105,12 +105,6 @@ static void tidy_bin(struct p2p_group *group, struct p2p_bin *bin)
     p2p_pool_give(&group->engine->bins, bin);
 }
 
-void p2p_table_free(struct p2p_table *table)
-{
-    free(table->slots);
-    *table = (struct p2p_table){0};
-}
-
 void p2p_match_withdraw(struct p2p_op *op)
 {
     struct p2p_bin *bin = op->held_by;

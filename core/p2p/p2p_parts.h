@@ -14,7 +14,6 @@ unsigned p2p_op_finish(struct p2p_engine *engine, const struct p2p_group *group)
 
 /* ---- p2p_match.c: waiting receives, messages that no receive has taken, and ids of transfers ---- */
 
-void p2p_table_free(struct p2p_table *table);
 /* The first operation that waits for a message (source, tag), taken out; or NULL. */
 struct p2p_op *p2p_match_arrived(struct p2p_group *group, uint8_t space, int source, uint64_t tag);
 /* The first envelope that a receive or early-grant seeker (source, tag) may take, taken out; or
