@@ -20,11 +20,6 @@ static tutti_status check(const struct p2p_group *group, int peer, bool collecti
     return TUTTI_OK;
 }
 
-static tutti_status refuse_failed(const struct p2p_path *path)
-{
-    return error_set(path->failed, "%s", path->message);
-}
-
 static void begin(struct p2p_op *op, struct p2p_group *group, struct p2p_path *path, uint8_t state,
                   uint8_t space, uint64_t tag, const void *buffer, uint64_t bytes)
 {
@@ -135,7 +130,7 @@ static tutti_status send(struct p2p_group *group, struct p2p_op *op, int destina
 
     struct p2p_path *path = group->paths[destination];
     if (path->failed)
-        return refuse_failed(path);
+        return error_set(path->failed, "%s", path->message);
 
     bool eager = bytes <= path->eager_max && bytes <= path->credit;
     begin(op, group, path, eager ? OP_EAGER : OP_WAITING_GRANT,
@@ -229,7 +224,7 @@ static tutti_status receive(struct p2p_group *group, struct p2p_op *op, uint8_t 
     struct p2p_envelope *envelope = p2p_match_posted(group, space, source, tag);
 
     if (!envelope && path && path->failed)
-        return refuse_failed(path);
+        return error_set(path->failed, "%s", path->message);
     begin(op, group, path, OP_POSTED, space, tag, buffer, bytes);
     op->any_source = any;
     if (envelope) {
