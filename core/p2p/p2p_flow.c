@@ -95,12 +95,6 @@ static void io_taken(struct p2p_io *io)
     p2p_link_append(io->held ? &io->path->held : &io->path->engine->ready, &io->link);
 }
 
-static void block(struct p2p_path *path)
-{
-    if (p2p_link_alone(&path->blocked))
-        p2p_link_append(&path->engine->blocked, &path->blocked);
-}
-
 /* Nothing can be sent any more, for `message`. That a peer is gone ends the path only when the receives
  * have ended too: what it sent before may lie unread in the transport. */
 static void mute(struct p2p_path *path, tutti_status status, const char *what, const char *message)
@@ -111,10 +105,22 @@ static void mute(struct p2p_path *path, tutti_status status, const char *what, c
         p2p_path_fail(path, status, "%s rank %d: %s", what, path->label_rank, message);
 }
 
-/* The transport's own words for a refusal, if it had any since `number`. */
-static const char *message_since(uint64_t number, tutti_status status)
+/* The transport is full, or does not go on: for its own words, if it had any since `number`. False. */
+static bool refused(struct p2p_io *io, tutti_status status, uint64_t number)
 {
-    return error_since(number) ? error_message() : tutti_status_string(status);
+    struct p2p_path *path = io->path;
+
+    if (status == TUTTI_ERR_BUSY) {
+        if (p2p_link_alone(&path->blocked))
+            p2p_link_append(&path->engine->blocked, &path->blocked);
+        return false;
+    }
+    const char *why = error_since(number) ? error_message() : tutti_status_string(status);
+    if (io->kind == IO_HEADER_IN || io->kind == IO_PAYLOAD_IN)
+        p2p_path_fail(path, status, "cannot receive from rank %d: %s", path->label_rank, why);
+    else
+        mute(path, status, "cannot send to", why);
+    return false;
 }
 
 /* True when the transport took it. */
@@ -126,16 +132,11 @@ static bool give_out(struct p2p_packet *packet, struct p2p_io *io, const void *d
     tutti_status status = path->at->ops->isend(path->at->endpoint, path->peer, P2P_LANE, data,
                                                bytes, flags, &io->request);
 
-    if (status == TUTTI_OK) {
-        packet->outstanding++;
-        io_taken(io);
-        return true;
-    }
-    if (status == TUTTI_ERR_BUSY)
-        block(path);
-    else
-        mute(path, status, "cannot send to", message_since(said, status));
-    return false;
+    if (status != TUTTI_OK)
+        return refused(io, status, said);
+    packet->outstanding++;
+    io_taken(io);
+    return true;
 }
 
 static bool give_header(struct p2p_packet *packet)
@@ -312,16 +313,10 @@ static bool give_in(struct p2p_io *io, void *data, uint64_t bytes)
     const uint64_t said = error_number();
     tutti_status status =
         path->at->ops->irecv(path->at->endpoint, path->peer, P2P_LANE, data, bytes, &io->request);
-    if (status == TUTTI_OK) {
-        io_taken(io);
-        return true;
-    }
-    if (status == TUTTI_ERR_BUSY)
-        block(path);
-    else
-        p2p_path_fail(path, status, "cannot receive from rank %d: %s", path->label_rank,
-                      message_since(said, status));
-    return false;
+    if (status != TUTTI_OK)
+        return refused(io, status, said);
+    io_taken(io);
+    return true;
 }
 
 /* Posts what the path is to receive next: the payload that was announced, then a header. */
