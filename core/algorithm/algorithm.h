@@ -117,7 +117,7 @@ enum algorithm_kind {
 
 /* One inline call. */
 struct inline_call {
-    struct mapped_call announce;
+    const struct announce *announce;
     struct blocks in, out; /* as those of a run */
     uint64_t bytes;        /* of the vector or of each block; all of the payload is at most
                             * MAPPED_PAYLOAD_MAX */

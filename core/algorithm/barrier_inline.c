@@ -4,7 +4,7 @@
 
 static tutti_status post(struct mapped *mapped, const struct inline_call *call)
 {
-    return mapped_announce(mapped, &call->announce, NULL, 0);
+    return mapped_announce(mapped, call->announce, NULL, 0);
 }
 
 static tutti_status poll(struct mapped *mapped, const struct inline_call *call)

@@ -9,7 +9,7 @@ static tutti_status post(struct mapped *mapped, const struct inline_call *call)
 {
     const bool root = call->root == mapped->self;
 
-    return mapped_announce(mapped, &call->announce, call->out.base, root ? (size_t)call->bytes : 0);
+    return mapped_announce(mapped, call->announce, call->out.base, root ? (size_t)call->bytes : 0);
 }
 
 static tutti_status poll(struct mapped *mapped, const struct inline_call *call)

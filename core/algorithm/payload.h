@@ -13,7 +13,7 @@
 /* Shows my input. */
 static inline tutti_status payload_show(struct mapped *mapped, const struct inline_call *call)
 {
-    return mapped_announce(mapped, &call->announce, call->in.base, (size_t)call->bytes);
+    return mapped_announce(mapped, call->announce, call->in.base, (size_t)call->bytes);
 }
 
 /* Shows my input to the root; the root does not show its own. */
@@ -21,7 +21,7 @@ static inline tutti_status payload_show_root(struct mapped *mapped, const struct
 {
     const bool root = call->root == mapped->self;
 
-    return mapped_announce(mapped, &call->announce, call->in.base, root ? 0 : (size_t)call->bytes);
+    return mapped_announce(mapped, call->announce, call->in.base, root ? 0 : (size_t)call->bytes);
 }
 
 /* Shows all blocks of my input. */
@@ -33,7 +33,7 @@ static inline tutti_status payload_show_blocks(struct mapped *mapped,
 
     for (int i = 0; call->in.each && bytes && i < mapped->local_size; i++)
         memcpy(buffer + (size_t)i * bytes, block_at(&call->in, (uint32_t)i), bytes);
-    return mapped_announce(mapped, &call->announce, call->in.each ? buffer : call->in.base,
+    return mapped_announce(mapped, call->announce, call->in.each ? buffer : call->in.base,
                            bytes * (size_t)mapped->local_size);
 }
 

@@ -69,7 +69,7 @@ static struct inline_call inline_call_of(struct call *call)
     const struct call_fields *fields = &call->announce.fields;
 
     return (struct inline_call){
-        .announce = {call->announce.sequence, call->announce.signature, fields},
+        .announce = &call->announce,
         .in = call->in,
         .out = call->out,
         .bytes = call->bytes,
@@ -132,7 +132,7 @@ static tutti_status advance_schedule(struct tutti_group *group, struct call *cal
         struct run_call run = {
             .schedule = &call->plan->schedule,
             .mapped = group->ways.has_mapped ? &group->ways.mapped : NULL,
-            .announce = {call->announce.sequence, call->announce.signature, &call->announce.fields},
+            .announce = &call->announce,
             .wire = &message_wire,
             .wire_user = call,
             .in = call->in,

@@ -113,10 +113,10 @@ static inline void copy_payload(unsigned char *to, const unsigned char *from, si
         *to++ = *from++;
 }
 
-tutti_status mapped_announce(struct mapped *mapped, const struct mapped_call *call,
+tutti_status mapped_announce(struct mapped *mapped, const struct announce *announce,
                              const void *payload, size_t bytes)
 {
-    const uint64_t sequence = call->sequence, turn = mapped->announced + 1;
+    const uint64_t turn = mapped->announced + 1;
     struct mapped_area *area = mapped->areas[mapped->self];
     struct mapped_line *line = &area->lines[turn % MAPPED_LINES];
 
@@ -126,14 +126,13 @@ tutti_status mapped_announce(struct mapped *mapped, const struct mapped_call *ca
         if (status)
             return status;
     }
-    area->records[sequence % MAPPED_RECORDS].announce = (struct announce){
-        .sequence = sequence, .signature = call->signature, .fields = *call->fields};
-    line->signature = call->signature;
+    area->records[announce->sequence % MAPPED_RECORDS].announce = *announce;
+    line->signature = announce->signature;
     if (bytes)
         copy_payload(mapped_payload(line, bytes), payload, bytes);
-    mapped->signature = call->signature;
+    mapped->signature = announce->signature;
     mapped->announced = turn;
-    mapped->sequence = sequence;
+    mapped->sequence = announce->sequence;
     atomic_store_explicit(&line->word, turn << FLAG_BITS, memory_order_release);
     return TUTTI_OK;
 }

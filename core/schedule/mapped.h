@@ -116,20 +116,13 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
                          const int *ranks);
 void mapped_free(struct mapped *mapped);
 
-/* One call, as it is announced. */
-struct mapped_call {
-    uint64_t sequence;
-    uint64_t signature;
-    const struct call_fields *fields;
-};
-
 /*
- * Writes my line for `call` with `bytes` of payload (at most MAPPED_PAYLOAD_MAX; may be 0).
+ * Writes my line for the call `announce` with `bytes` of payload (at most MAPPED_PAYLOAD_MAX; may be 0).
  * TUTTI_ERR_NOT_READY: the slot may still be read by local peer `mapped->culprit`; try again.
  * TUTTI_ERR_MISMATCH: a local peer's line of the last call differs from what this member called then.
  * Does not wake sleepers: that is the caller's, once, after this returned TUTTI_OK.
  */
-tutti_status mapped_announce(struct mapped *mapped, const struct mapped_call *call,
+tutti_status mapped_announce(struct mapped *mapped, const struct announce *announce,
                              const void *payload, size_t bytes);
 
 /*

@@ -307,7 +307,7 @@ static tutti_status take(struct run *run, const struct step *step, uint64_t *wor
 
 static tutti_status announce(struct run *run)
 {
-    tutti_status status = mapped_announce(run->call.mapped, &run->call.announce, NULL, 0);
+    tutti_status status = mapped_announce(run->call.mapped, run->call.announce, NULL, 0);
 
     if (status == TUTTI_OK) {
         run->announced = true;

@@ -85,9 +85,9 @@ static inline void *block_at(const struct blocks *blocks, uint32_t index)
 /* One call of a run; what is behind the pointers lives until the run is done. */
 struct run_call {
     const struct schedule *schedule;
-    struct mapped *mapped; /* NULL: this member has no local peers with mapped memory */
-    struct mapped_call announce;
-    const struct wire *wire; /* NULL: the schedule has no messages */
+    struct mapped *mapped;           /* NULL: this member has no local peers with mapped memory */
+    const struct announce *announce; /* of the call; only where `mapped` is given */
+    const struct wire *wire;         /* NULL: the schedule has no messages */
     void *wire_user;
     struct blocks in; /* never written; may be out */
     struct blocks out;

@@ -382,12 +382,13 @@ static void choose(struct sim_member *member, const struct sim_op *op, uint32_t 
 {
     struct plan plan = {.algorithm = op->algorithm};
 
-    if (!op->algorithm && plan_choose(&member->facts, &member->fields, element_bytes, &plan))
+    if (!op->algorithm &&
+        plan_choose(&member->facts, &member->announce.fields, element_bytes, &plan))
         sim_fail("no plan: %s", tutti_last_error());
     member->algorithm = plan.algorithm;
     if (!plan.algorithm->emit)
         return;
-    if (plan_emit(&plan, &member->facts, &member->fields, element_bytes, sizes_of(member),
+    if (plan_emit(&plan, &member->facts, &member->announce.fields, element_bytes, sizes_of(member),
                   member->kernels.finish != NULL, &member->schedule))
         sim_fail("no schedule: %s", tutti_last_error());
     member->sent_bytes = member->schedule.sent_bytes;
@@ -397,7 +398,7 @@ static void choose(struct sim_member *member, const struct sim_op *op, uint32_t 
 static void begin_schedule(struct sim_member *member)
 {
     struct run_call call = {.schedule = &member->schedule,
-                            .announce = member->call.announce,
+                            .announce = &member->announce,
                             .wire = &sim_wire,
                             .wire_user = member,
                             .in = member->call.in,
@@ -432,12 +433,13 @@ void sim_call(struct sim_member *member, const struct sim_op *op, uint64_t numbe
     if (op->operation == OPERATION_BROADCAST && !op->in_place && member->rank == op->root)
         memcpy(member->out, member->in, op->count * element_bytes);
 
-    member->fields = (struct call_fields){.count = count_told(member->world, op),
-                                          .dtype = op->dtype,
-                                          .op = operation_reduces(op->operation) ? op->op : -1,
-                                          .root = rooted ? op->root : -1,
-                                          .operation = (uint8_t)op->operation,
-                                          .flags = op->uneven ? CALL_UNEVEN : 0};
+    member->announce.fields =
+        (struct call_fields){.count = count_told(member->world, op),
+                             .dtype = op->dtype,
+                             .op = operation_reduces(op->operation) ? op->op : -1,
+                             .root = rooted ? op->root : -1,
+                             .operation = (uint8_t)op->operation,
+                             .flags = op->uneven ? CALL_UNEVEN : 0};
     member->sequence++;
     member->signature =
         mix(member->signature ^
@@ -450,11 +452,11 @@ void sim_call(struct sim_member *member, const struct sim_op *op, uint64_t numbe
         member->kernels.many = reduce_many(op->dtype, op->op);
         member->kernels.finish = reduce_finish(op->dtype, op->op, member->kernels.members);
     }
-    member->call.announce =
-        (struct mapped_call){member->sequence, member->signature, &member->fields};
+    member->announce.sequence = member->sequence;
+    member->announce.signature = member->signature;
     choose(member, op, element_bytes);
     member->call = (struct inline_call){
-        .announce = member->call.announce,
+        .announce = &member->announce,
         .in = {member->in, op->count * element_bytes, NULL},
         .out = {in_place(op) ? member->in : member->out, op->count * element_bytes, NULL},
         .bytes = op->count * element_bytes,

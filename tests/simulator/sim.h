@@ -51,7 +51,7 @@ struct sim_member {
     struct run run;
 
     struct sim_op op;
-    struct call_fields fields;
+    struct announce announce;
     struct inline_call call;
     struct kernels kernels;
     const struct algorithm *algorithm;

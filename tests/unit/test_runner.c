@@ -40,7 +40,7 @@ static void pair_close(struct pair *pair)
 static tutti_status announce(struct mapped *mapped, uint64_t sequence, uint64_t signature)
 {
     static const struct call_fields fields = {.operation = OPERATION_BARRIER, .op = -1, .root = -1};
-    const struct mapped_call call = {sequence, signature, &fields};
+    const struct announce call = {sequence, signature, fields};
 
     return mapped_announce(mapped, &call, NULL, 0);
 }
@@ -181,7 +181,7 @@ static void check_waiting(const struct run *run, enum waiting_kind kind, int ran
 
 Test(runner, missing_members_are_told_by_rank_and_kind, .timeout = 5)
 {
-    static const struct call_fields fields = {.operation = OPERATION_ALL_REDUCE};
+    static const struct announce mine = {1, 5, {.operation = OPERATION_ALL_REDUCE}};
     struct wire_state state = {TUTTI_ERR_NOT_READY, TUTTI_ERR_NOT_READY, 0, 0};
     struct schedule sched = {0};
     struct run run = {0};
@@ -198,7 +198,7 @@ Test(runner, missing_members_are_told_by_rank_and_kind, .timeout = 5)
     schedule_fence(&sched);
     const struct run_call call = {.schedule = &sched,
                                   .mapped = &pair.mapped[0],
-                                  .announce = {1, 5, &fields},
+                                  .announce = &mine,
                                   .wire = &wire,
                                   .wire_user = &state,
                                   .in = {.base = data},
