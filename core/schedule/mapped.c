@@ -10,24 +10,19 @@ enum { FLAG_BITS = 16 };
 tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *const *areas,
                          const int *ranks)
 {
-    size_t n, each = sizeof *mapped->areas + sizeof *mapped->vectors + sizeof *mapped->seen +
-                     sizeof *mapped->ranks;
-    unsigned char *memory;
-
     if (local_size < 1 || local_size > MAPPED_LOCAL_MAX || self < 0 || self >= local_size)
         return TUTTI_ERR_INVALID_ARGUMENT;
-    n = (size_t)local_size;
-    memory = calloc(n, each);
+
+    const size_t n = (size_t)local_size;
+    void *memory = calloc(n, sizeof *mapped->areas + sizeof *mapped->vectors +
+                                 sizeof *mapped->seen + sizeof *mapped->ranks);
     if (!memory)
         return TUTTI_ERR_NO_MEMORY;
     *mapped = (struct mapped){.local_size = local_size, .self = self, .culprit = -1};
-    mapped->areas = (struct mapped_area **)(void *)memory;
-    memory += n * sizeof *mapped->areas;
-    mapped->vectors = (const void **)(void *)memory;
-    memory += n * sizeof *mapped->vectors;
-    mapped->seen = (uint64_t *)(void *)memory;
-    memory += n * sizeof *mapped->seen;
-    mapped->ranks = memcpy(memory, ranks, n * sizeof *ranks);
+    mapped->areas = memory;
+    mapped->vectors = (const void **)(mapped->areas + n);
+    mapped->seen = (uint64_t *)(mapped->vectors + n);
+    mapped->ranks = memcpy(mapped->seen + n, ranks, n * sizeof *ranks);
     for (int i = 0; i < local_size; i++)
         mapped->areas[i] = areas[i];
     return TUTTI_OK;
