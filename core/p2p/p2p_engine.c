@@ -50,7 +50,7 @@ tutti_status p2p_engine_new(struct p2p_engine **ret_engine)
 }
 
 /* Buffers longer than a pool's are freed by their holder: here. */
-static void free_path(struct p2p_path *path)
+static void give_buffers(struct p2p_path *path)
 {
     struct p2p_buffers *buffers = &path->engine->buffers;
 
@@ -60,7 +60,6 @@ static void free_path(struct p2p_path *path)
         p2p_buffer_give(buffers, packet->buffer);
     P2P_EACH(incoming, &path->incoming, struct p2p_incoming, link)
         p2p_buffer_give(buffers, incoming->buffer);
-    free(path);
 }
 
 void p2p_engine_free(struct p2p_engine *engine)
@@ -70,22 +69,10 @@ void p2p_engine_free(struct p2p_engine *engine)
 
     P2P_EACH(envelope, &engine->orphans, struct p2p_envelope, by_source)
         p2p_buffer_give(&engine->buffers, envelope->buffer);
-    while (engine->endpoints) {
-        struct p2p_endpoint *next = engine->endpoints->next;
-
-        P2P_EACH(path, &engine->endpoints->paths, struct p2p_path, link)
-            free_path(path);
-        free(engine->endpoints);
-        engine->endpoints = next;
-    }
-    for (int i = 0; i < P2P_NAME_SLOTS; i++) {
-        while (engine->names[i]) {
-            struct p2p_group_name *next = engine->names[i]->next;
-
-            free(engine->names[i]);
-            engine->names[i] = next;
-        }
-    }
+    for (struct p2p_endpoint *at = engine->endpoints; at; at = at->next)
+        P2P_EACH(path, &at->paths, struct p2p_path, link)
+            give_buffers(path);
+    chain_free(&engine->memory);
     free(engine->transfers);
     p2p_pool_fini(&engine->packets);
     p2p_pool_fini(&engine->incomings);
@@ -119,13 +106,14 @@ tutti_status p2p_engine_add_endpoint(struct p2p_engine *engine, const tutti_tran
                          "the transport takes messages of at most %llu bytes, and %d are needed",
                          (unsigned long long)ops->max_message, P2P_EAGER_MAX);
 
-    struct p2p_endpoint *at = calloc(1, sizeof *at), **last = &engine->endpoints;
+    struct p2p_endpoint *at = chain_allocate(&engine->memory, sizeof *at);
+    struct p2p_endpoint **last = &engine->endpoints;
     if (!at)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for an endpoint");
-    at->ops = ops;
-    at->endpoint = endpoint;
-    at->can_cancel = TUTTI_HAS(ops, cancel);
-    at->piece_bytes = piece_bytes(ops);
+    *at = (struct p2p_endpoint){.ops = ops,
+                                .endpoint = endpoint,
+                                .can_cancel = TUTTI_HAS(ops, cancel),
+                                .piece_bytes = piece_bytes(ops)};
     p2p_link_init(&at->paths);
     while (*last)
         last = &(*last)->next;
@@ -145,19 +133,22 @@ tutti_status p2p_engine_add_path(struct p2p_engine *engine, unsigned endpoint_in
     if (!at || members < 1)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "no such endpoint, or %d members", members);
 
-    struct p2p_path *path = calloc(1, sizeof *path);
+    struct p2p_path *path = chain_allocate(&engine->memory, sizeof *path);
     if (!path)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the connection to rank %d",
                          label_rank);
-    path->engine = engine;
-    path->at = at;
-    path->peer = peer;
-    path->label_rank = label_rank;
-    path->window = (uint32_t)(P2P_WINDOWS_TOTAL / members);
-    if (path->window > P2P_WINDOW_MAX)
-        path->window = P2P_WINDOW_MAX;
-    path->credit = path->window;
-    path->eager_max = path->window / 4 < P2P_EAGER_MAX ? path->window / 4 : P2P_EAGER_MAX;
+    uint32_t window = (uint32_t)(P2P_WINDOWS_TOTAL / members);
+    if (window > P2P_WINDOW_MAX)
+        window = P2P_WINDOW_MAX;
+    *path = (struct p2p_path){.engine = engine,
+                              .at = at,
+                              .peer = peer,
+                              .label_rank = label_rank,
+                              .window = window,
+                              .credit = window,
+                              .eager_max = window / 4 < P2P_EAGER_MAX ? window / 4 : P2P_EAGER_MAX,
+                              .header = {.path = path, .kind = IO_HEADER_IN},
+                              .header_wanted = true};
     p2p_link_init(&path->blocked);
     p2p_link_init(&path->failing);
     p2p_link_init(&path->queue);
@@ -165,9 +156,6 @@ tutti_status p2p_engine_add_path(struct p2p_engine *engine, unsigned endpoint_in
     p2p_link_init(&path->streams);
     p2p_link_init(&path->held);
     p2p_link_init(&path->incoming);
-    path->header.path = path;
-    path->header.kind = IO_HEADER_IN;
-    path->header_wanted = true;
     p2p_link_append(&at->paths, &path->link);
     p2p_flow_receive(path);
     *ret_path = path;

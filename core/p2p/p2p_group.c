@@ -39,7 +39,7 @@ tutti_status p2p_group_new(struct p2p_engine *engine, uint32_t group_id, int ran
 
     AUTOFREE struct p2p_group *group =
         calloc(1, sizeof *group + (size_t)size * sizeof group->paths[0]);
-    struct p2p_group_name *name = group ? calloc(1, sizeof *name) : NULL;
+    struct p2p_group_name *name = group ? chain_allocate(&engine->memory, sizeof *name) : NULL;
     if (!name)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a group of %d members", size);
     *name = (struct p2p_group_name){

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/chain.h"
 #include "p2p/p2p.h"
 #include "p2p/p2p_pool.h"
 #include "p2p/p2p_wire.h"
@@ -235,6 +236,7 @@ struct p2p_group {
 enum { P2P_NAME_SLOTS = 256 };
 
 struct p2p_engine {
+    struct chain memory; /* endpoints, paths, and names of groups */
     struct p2p_endpoint *endpoints;
     unsigned endpoint_count;
     struct p2p_path self;
