@@ -75,32 +75,24 @@ struct plane {
     int64_t to_row, to_column, from_row, from_column; /* steps in bytes */
 };
 
-#define COPY_ELEMENTS(SIZE)                                                                        \
+/* A branch of copy_small(): with a constant size, memcpy() is a move. */
+#define COPY_ELEMENTS(CASE, SIZE)                                                                  \
+    CASE:                                                                                          \
     for (int64_t r = 0; r < p->rows; r++)                                                          \
         for (int64_t c = 0; c < p->columns; c++)                                                   \
             memcpy(to + r * p->to_row + c * p->to_column,                                          \
-                   from + r * p->from_row + c * p->from_column, SIZE);
+                   from + r * p->from_row + c * p->from_column, SIZE);                             \
+    break;
 
 static void copy_small(char *to, const char *from, const struct plane *p, uint32_t element)
 {
     switch (element) {
-    case 1:
-        COPY_ELEMENTS(1)
-        break;
-    case 2:
-        COPY_ELEMENTS(2)
-        break;
-    case 4:
-        COPY_ELEMENTS(4)
-        break;
-    case 8:
-        COPY_ELEMENTS(8)
-        break;
-    case 16:
-        COPY_ELEMENTS(16)
-        break;
-    default:
-        COPY_ELEMENTS(element)
+        COPY_ELEMENTS(case 1, 1)
+        COPY_ELEMENTS(case 2, 2)
+        COPY_ELEMENTS(case 4, 4)
+        COPY_ELEMENTS(case 8, 8)
+        COPY_ELEMENTS(case 16, 16)
+        COPY_ELEMENTS(default, element)
     }
 }
 
