@@ -207,7 +207,7 @@ static void poll_endpoints(struct p2p_engine *engine)
         poll_endpoint(at);
 }
 
-static void io_handle(struct p2p_io *io)
+static inline void io_handle(struct p2p_io *io)
 {
     p2p_link_remove(&io->link);
     switch (io->kind) {
@@ -274,25 +274,15 @@ uint64_t p2p_path_arrived(const struct p2p_path *path)
     return path->arrived;
 }
 
-/* An io that the transport has given back without having completed it. */
-static void io_withdrawn(struct p2p_io *io)
-{
-    p2p_link_remove(&io->link);
-    io->held = false;
-    io->request.status = io->path->failed;
-    if (io->kind == IO_PAYLOAD_IN)
-        p2p_flow_received(io);
-    else if (io->kind != IO_HEADER_IN)
-        p2p_flow_sent(io);
-}
-
 void p2p_path_withdraw(struct p2p_path *path)
 {
     struct p2p_io *io;
 
     while (path->at->can_cancel && (io = P2P_FIRST(&path->held, struct p2p_io, link))) {
         path->at->ops->cancel(path->at->endpoint, &io->request);
-        io_withdrawn(io);
+        io->held = false;
+        io->request.status = path->failed;
+        io_handle(io);
     }
 }
 

@@ -82,7 +82,7 @@ void p2p_envelope_drop(struct p2p_envelope *envelope);
 
 /* ---- p2p_engine.c: endpoints, paths, progress ---- */
 
-/* Takes back everything that the path's transport holds, if it can. */
+/* Takes back everything that the transport of a failed path holds, if it can. */
 void p2p_path_withdraw(struct p2p_path *path);
 
 /* ---- p2p_group.c: making, failing and freeing groups ---- */
