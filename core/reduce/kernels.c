@@ -427,7 +427,7 @@ static void bf16_average(void *dst, size_t count, uint32_t members)
 
 /* Rare kernels consist of conversions and the kernels of f32, without a loop of their own: up to a
  * tenth slower. */
-#define EIGHT_ADD(type, name, OP)                                                                  \
+#define EIGHT_KERNELS(type, name, OP)                                                              \
     static void name##_add(float *partial, const void *vb, size_t count)                           \
     {                                                                                              \
         const any_u8 *y = vb;                                                                      \
@@ -438,28 +438,26 @@ static void bf16_average(void *dst, size_t count, uint32_t members)
                                                                                                    \
             partial[i] = OP(a, b);                                                                 \
         }                                                                                          \
-    }
+    }                                                                                              \
+    SMALL_BY_FLOATS(type, 1, name)
 
-#define EIGHT_ADD_FLOATS(type, name, f32_name)                                                     \
+#define EIGHT_KERNELS_OF_FLOATS(type, name, f32_name)                                              \
     static void name##_add(float *partial, const void *vb, size_t count)                           \
     {                                                                                              \
         _Alignas(64) float b[FOLD_FLOATS];                                                         \
                                                                                                    \
         type##_widen_all(b, vb, count);                                                            \
         f32_name(partial, partial, b, count);                                                      \
-    }
+    }                                                                                              \
+    SMALL_BY_FLOATS(type, 1, name)
 
 #define EIGHT(type)                                                                                \
     CONVERSIONS(type, any_u8, all)                                                                 \
     SMALL_AVERAGE(type, 1)                                                                         \
-    EIGHT_ADD(type, type##_sum, SUM)                                                               \
-    EIGHT_ADD(type, type##_product, PRODUCT)                                                       \
-    EIGHT_ADD_FLOATS(type, type##_min, f32_min)                                                    \
-    EIGHT_ADD_FLOATS(type, type##_max, f32_max)                                                    \
-    SMALL_BY_FLOATS(type, 1, type##_sum)                                                           \
-    SMALL_BY_FLOATS(type, 1, type##_product)                                                       \
-    SMALL_BY_FLOATS(type, 1, type##_min)                                                           \
-    SMALL_BY_FLOATS(type, 1, type##_max)
+    EIGHT_KERNELS(type, type##_sum, SUM)                                                           \
+    EIGHT_KERNELS(type, type##_product, PRODUCT)                                                   \
+    EIGHT_KERNELS_OF_FLOATS(type, type##_min, f32_min)                                             \
+    EIGHT_KERNELS_OF_FLOATS(type, type##_max, f32_max)
 
 EIGHT(f8e4m3fn)
 EIGHT(f8e5m2)
