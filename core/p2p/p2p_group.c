@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/error.h"
 #include "p2p/p2p_parts.h"
 
@@ -37,11 +36,12 @@ tutti_status p2p_group_new(struct p2p_engine *engine, uint32_t group_id, int ran
     if (p2p_group_find(engine, group_id))
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the group id %u was used before", group_id);
 
-    AUTOFREE struct p2p_group *group =
-        calloc(1, sizeof *group + (size_t)size * sizeof group->paths[0]);
+    struct p2p_group *group = calloc(1, sizeof *group + (size_t)size * sizeof group->paths[0]);
     struct p2p_group_name *name = group ? chain_allocate(&engine->memory, sizeof *name) : NULL;
-    if (!name)
+    if (!name) {
+        free(group);
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a group of %d members", size);
+    }
     *name = (struct p2p_group_name){
         .next = engine->names[group_id % P2P_NAME_SLOTS], .id = group_id, .group = group};
     engine->names[group_id % P2P_NAME_SLOTS] = name;
@@ -56,7 +56,7 @@ tutti_status p2p_group_new(struct p2p_engine *engine, uint32_t group_id, int ran
     p2p_link_init(&group->ops);
     p2p_link_append(&engine->groups, &group->link);
     engine->adopting |= !p2p_link_alone(&engine->orphans);
-    *ret_group = TAKE(group);
+    *ret_group = group;
     return TUTTI_OK;
 }
 
