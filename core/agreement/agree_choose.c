@@ -18,7 +18,7 @@
 static int lacking(const struct agreement *a, int level)
 {
     for (int r = 0; r < a->group->size; r++)
-        if (*a->lead->offers[r].reasons[level])
+        if (*a->lead->members[r].offer.reasons[level])
             return r;
     return -1;
 }
@@ -31,7 +31,7 @@ static tutti_status need(struct agreement *a, int level, const char *name, int *
         return TUTTI_OK;
     *ret_culprit = r;
     return error_set(TUTTI_ERR_PLUGIN, "group %s: backend %s is not usable on rank %d: %s",
-                     a->group->name, name, r, a->lead->offers[r].reasons[level]);
+                     a->group->name, name, r, a->lead->members[r].offer.reasons[level]);
 }
 
 static tutti_status choose_auto(struct agreement *a, struct decision *d, int *ret_culprit)
@@ -43,7 +43,7 @@ static tutti_status choose_auto(struct agreement *a, struct decision *d, int *re
     if (shared && without >= 0 && !lead->refused[LOCAL]) {
         lead->refused[LOCAL] = true;
         log_line(LOG_WARN, 0, "group %s: going on without %s: rank %d: %s", a->group->name,
-                 known_auto_local, without, lead->offers[without].reasons[LOCAL]);
+                 known_auto_local, without, lead->members[without].offer.reasons[LOCAL]);
     }
     bool local = shared && !lead->refused[LOCAL];
     bool remote = lead->hosts > 1 || !local;
@@ -62,7 +62,7 @@ static void list_hosts(const struct agreement *a, char *ret_words, size_t capaci
         int first = 1;
 
         for (int r = 0; r < a->group->size; r++)
-            if (a->lead->host_of[r] == h) {
+            if (a->lead->members[r].host == h) {
                 text_add(&words, "%s%d", !first ? "," : h ? "; rank " : "rank ", r);
                 first = 0;
             }
@@ -179,10 +179,10 @@ static bool understand(const struct engine_offer *one, const struct engine_offer
 
 static tutti_status compare_engines(const struct agreement *a, int level, int *ret_culprit)
 {
-    const struct engine_offer *first = &a->lead->offers[0].engines[level];
+    const struct engine_offer *first = &a->lead->members[0].offer.engines[level];
 
     for (int r = 1; r < a->group->size; r++) {
-        const struct engine_offer *other = &a->lead->offers[r].engines[level];
+        const struct engine_offer *other = &a->lead->members[r].offer.engines[level];
 
         if (understand(first, other))
             continue;

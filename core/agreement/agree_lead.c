@@ -14,6 +14,7 @@
 
 #include "agreement/agree_lead.h"
 #include "agreement/settings.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -26,15 +27,9 @@ void lead_end(struct agreement *a)
 {
     struct leading *lead = a->lead;
 
-    for (int r = 0; lead->opened && r < a->group->size; r++)
-        for (int level = 0; level < PROVIDERS; level++)
-            free((void *)lead->opened[r].provider_address[level]);
-    free(lead->offers);
-    free(lead->opened);
-    free(lead->has_opened);
-    free(lead->has_connected);
-    free(lead->alone);
-    free(lead->host_of);
+    for (int r = 0; lead->members && r < a->group->size; r++)
+        free(lead->members[r].opened.data);
+    free(lead->members);
     free(lead);
     a->lead = NULL;
 }
@@ -44,16 +39,9 @@ tutti_status lead_begin(struct agreement *a)
     size_t size = (size_t)a->group->size;
     struct leading *lead = a->lead = calloc(1, sizeof *lead);
 
-    if (!lead)
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to lead %zu members", size);
-    lead->offers = calloc(size, sizeof *lead->offers);
-    lead->opened = calloc(size, sizeof *lead->opened);
-    lead->has_opened = calloc(size, sizeof(bool));
-    lead->has_connected = calloc(size, sizeof(bool));
-    lead->alone = calloc(size, sizeof(bool));
-    lead->host_of = calloc(size, sizeof(int));
-    if (!lead->offers || !lead->opened || !lead->has_opened || !lead->has_connected ||
-        !lead->alone || !lead->host_of)
+    if (lead)
+        lead->members = calloc(size, sizeof *lead->members);
+    if (!lead || !lead->members)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory to lead %zu members", size);
     if (getrandom(lead->token, sizeof lead->token, 0) != sizeof lead->token)
         return error_set_errno(TUTTI_ERR_SYSTEM, errno, "no random numbers");
@@ -87,9 +75,9 @@ static int list_missing(const struct agreement *a, const bool *has, struct text 
 
 bool lead_awaits(const struct agreement *a, int rank)
 {
-    const struct leading *lead = a->lead;
+    const enum report_phase phase = a->have_roster ? REPORT_CONNECTED : REPORT_OPENED;
 
-    return !(a->have_roster ? lead->has_connected : lead->has_opened)[rank];
+    return !(a->lead->members[rank].reported & phase);
 }
 
 void lead_ask(struct agreement *a)
@@ -252,7 +240,7 @@ static tutti_status read_offers(struct agreement *a, int *ret_culprit)
     if (read && !status)
         status = compare_versions(a, values, ret_culprit);
     for (int r = 0; r < size && read && !status; r++)
-        if (!offer_decode(values[r].data, values[r].size, &a->lead->offers[r])) {
+        if (!offer_decode(values[r].data, values[r].size, &a->lead->members[r].offer)) {
             *ret_culprit = r;
             status = error_set(TUTTI_ERR_STORE,
                                "group %s: what rank %d wrote into the store is damaged: another "
@@ -278,16 +266,19 @@ static bool lacks_plugin(const struct offer *offer)
 
 static tutti_status compare_offers(struct agreement *a, int *ret_culprit)
 {
-    const struct offer *first = &a->lead->offers[0];
+    const struct led_member *members = a->lead->members;
+    const struct offer *first = &members[0].offer;
 
-    for (int r = 0; r < a->group->size; r++)
-        if (first[r].refused) {
-            *ret_culprit = r;
-            return error_set(first[r].refused, "group %s: rank %d cannot take part: %s",
-                             a->group->name, r, first[r].refusal);
-        }
+    for (int r = 0; r < a->group->size; r++) {
+        const struct offer *o = &members[r].offer;
+
+        *ret_culprit = r;
+        if (o->refused)
+            return error_set(o->refused, "group %s: rank %d cannot take part: %s", a->group->name,
+                             r, o->refusal);
+    }
     for (int r = 1; r < a->group->size; r++) {
-        const struct offer *o = &a->lead->offers[r];
+        const struct offer *o = &members[r].offer;
 
         *ret_culprit = r;
         if (strcmp(o->backend, first->backend))
@@ -315,16 +306,16 @@ static tutti_status compare_offers(struct agreement *a, int *ret_culprit)
 /* Numbers the hosts by their lowest rank; members that are alone get one of their own. */
 static void lay_out(struct agreement *a)
 {
-    struct leading *lead = a->lead;
+    struct led_member *m = a->lead->members;
 
-    lead->hosts = 0;
+    a->lead->hosts = 0;
     for (int r = 0; r < a->group->size; r++) {
         int host = -1;
 
-        for (int s = 0; s < r && host < 0 && !lead->alone[r]; s++)
-            if (!lead->alone[s] && !strcmp(lead->offers[s].host_key, lead->offers[r].host_key))
-                host = lead->host_of[s];
-        lead->host_of[r] = host >= 0 ? host : lead->hosts++;
+        for (int s = 0; s < r && host < 0 && !m[r].alone; s++)
+            if (!m[s].alone && !strcmp(m[s].offer.host_key, m[r].offer.host_key))
+                host = m[s].host;
+        m[r].host = host >= 0 ? host : a->lead->hosts++;
     }
 }
 
@@ -372,11 +363,12 @@ static tutti_status publish_abort(struct agreement *a, tutti_status status, int 
  * machine: containers, or hosts by TUTTI_HOST. */
 static int count_cpu_sharers(const struct agreement *a, int rank)
 {
-    const struct offer *offers = a->lead->offers;
+    const struct led_member *members = a->lead->members;
+    const uint64_t cpus = members[rank].offer.cpus;
     int count = 1;
 
-    for (int r = 0; r < a->group->size && offers[rank].cpus; r++)
-        count += r != rank && offers[r].cpus == offers[rank].cpus;
+    for (int r = 0; r < a->group->size && cpus; r++)
+        count += r != rank && members[r].offer.cpus == cpus;
     return count;
 }
 
@@ -391,13 +383,15 @@ static tutti_status fill_decision(struct agreement *a, struct decision *d, int *
     d->kind = DECISION_GO;
     memcpy(d->token, lead->token, sizeof d->token);
     for (int r = a->group->size - 1; r >= 0; r--) { /* so that the first of a host remains */
-        d->nonces[r] = lead->offers[r].nonce;
-        d->host_of[r] = lead->host_of[r];
+        const struct led_member *m = &lead->members[r];
+
+        d->nonces[r] = m->offer.nonce;
+        d->host_of[r] = m->host;
         d->cpu_sharers[r] = count_cpu_sharers(a, r);
-        memcpy(d->sockets[lead->host_of[r]], lead->offers[r].socket_name, LOCAL_NAME_MAX);
+        memcpy(d->sockets[m->host], m->offer.socket_name, LOCAL_NAME_MAX);
     }
     for (int i = 0; i < d->interior; i++)
-        d->addresses[i] = lead->offers[i].address;
+        d->addresses[i] = lead->members[i].offer.address;
     return lead_choose(a, d, ret_culprit);
 }
 
@@ -408,8 +402,10 @@ static void know_addresses(struct agreement *a)
 
     pthread_mutex_lock(&control->lock);
     for (int r = 0; r < a->group->size; r++) {
-        control->members[r].address = a->lead->offers[r].address;
-        control->members[r].address_size = address_bytes(&a->lead->offers[r].address);
+        const struct sockaddr_storage *address = &a->lead->members[r].offer.address;
+
+        control->members[r].address = *address;
+        control->members[r].address_size = address_bytes(address);
     }
     pthread_mutex_unlock(&control->lock);
     a->probe_ns = clock_deadline_ms(LATE_MS);
@@ -417,31 +413,25 @@ static void know_addresses(struct agreement *a)
 
 tutti_status lead_decide(struct agreement *a)
 {
-    struct decision *d = calloc(1, sizeof *d);
+    struct decision d = {0};
     int culprit = -1;
-    tutti_status status = d ? TUTTI_OK : error_set(TUTTI_ERR_NO_MEMORY, "no memory to decide");
+    tutti_status status = a->round == 1 ? read_offers(a, &culprit) : TUTTI_OK;
 
-    if (!status && a->round == 1)
-        status = read_offers(a, &culprit);
-    if (!status && a->lead->overruled) {
-        free(d);
+    if (!status && a->lead->overruled)
         return TUTTI_OK;
-    }
     if (!status && a->round == 1)
         status = compare_offers(a, &culprit);
     if (!status)
-        status = fill_decision(a, d, &culprit);
-    memset(a->lead->has_opened, 0, (size_t)a->group->size * sizeof(bool));
-    memset(a->lead->has_connected, 0, (size_t)a->group->size * sizeof(bool));
+        status = fill_decision(a, &d, &culprit);
+    for (int r = 0; r < a->group->size; r++)
+        a->lead->members[r].reported = 0;
     if (!status)
         know_addresses(a);
     if (!status)
-        status = publish(a, d);
+        status = publish(a, &d);
     if (status)
         status = publish_abort(a, status, culprit);
-    if (d)
-        decision_free(d);
-    free(d);
+    decision_free(&d);
     return status;
 }
 
@@ -449,59 +439,32 @@ tutti_status lead_decide(struct agreement *a)
 
 static tutti_status send_roster(struct agreement *a)
 {
-    size_t capacity = 16, size = (size_t)a->group->size;
-    uint8_t *entry = malloc(CONTROL_MEMBER_MAX);
+    struct control *control = a->group->control;
+    const struct led_member *members = a->lead->members;
+    size_t capacity = 4;
 
-    for (size_t r = 0; r < size; r++) {
-        capacity += 4096;
-        for (int level = 0; level < PROVIDERS; level++)
-            capacity += a->lead->opened[r].provider_address_size[level];
-    }
-    struct writer w = {.data = malloc(capacity), .capacity = capacity};
-    tutti_status status = TUTTI_OK;
-    if (!entry || !w.data) {
-        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for the roster");
-    } else {
-        write_u32(&w, a->round);
-        for (size_t r = 0; r < size; r++) {
-            struct writer e = {.data = entry, .capacity = CONTROL_MEMBER_MAX};
+    for (int r = 0; r < a->group->size; r++)
+        capacity += 4 + members[r].opened.size;
+    AUTOFREE uint8_t *data = malloc(capacity);
+    struct writer w = {.data = data, .capacity = capacity};
 
-            report_encode(&e, &a->lead->opened[r]);
-            write_blob(&w, e.data, e.size);
-        }
-        /* Through the same door as everybody's, so that the leader takes its own roster too. */
-        struct control *control = a->group->control;
-        pthread_mutex_lock(&control->lock);
-        control->handlers->frame(control->handler_user, FRAME_ROSTER, w.data, w.size);
-        pthread_mutex_unlock(&control->lock);
-    }
-    free(entry);
-    free(w.data);
-    return status;
+    if (!data)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the roster");
+    write_u32(&w, a->round);
+    for (int r = 0; r < a->group->size; r++)
+        write_blob(&w, members[r].opened.data, members[r].opened.size);
+    /* Through the same door as everybody's, so that the leader takes its own roster too. */
+    LOCK_SCOPE(&control->lock);
+    control->handlers->frame(control->handler_user, FRAME_ROSTER, w.data, w.size);
+    return TUTTI_OK;
 }
 
-static bool all_of(const bool *has, int size)
+static bool all_have(const struct agreement *a, enum report_phase phase)
 {
-    for (int r = 0; r < size; r++)
-        if (!has[r])
+    for (int r = 0; r < a->group->size; r++)
+        if (!(a->lead->members[r].reported & phase))
             return false;
     return true;
-}
-
-static tutti_status keep(struct leading *lead, const struct report *report)
-{
-    struct report *kept = &lead->opened[report->rank];
-
-    for (int level = 0; level < PROVIDERS; level++)
-        free((void *)kept->provider_address[level]);
-    *kept = *report;
-    memset(kept->provider_address, 0, sizeof kept->provider_address); /* they lie in a frame */
-    for (int level = 0; level < PROVIDERS; level++) {
-        kept->provider_address[level] = report_copy_address(report, level);
-        if (!kept->provider_address[level])
-            return TUTTI_ERR_NO_MEMORY;
-    }
-    return TUTTI_OK;
 }
 
 /* Takes a report of failure: `auto` goes on without its local provider, anything else aborts. */
@@ -538,33 +501,35 @@ static void leave_alone(struct agreement *a, int rank, const char *why)
                  "group %s: going on without memory between rank %d and its host's others: %s",
                  a->group->name, rank, why);
     for (int r = 0; r < rank; r++)
-        first &= lead->host_of[r] != lead->host_of[rank];
-    lead->alone[rank] = true;
+        first &= lead->members[r].host != lead->members[rank].host;
+    lead->members[rank].alone = true;
     for (int r = rank + 1; first && r < a->group->size; r++)
-        lead->alone[r] |= lead->host_of[r] == lead->host_of[rank];
+        lead->members[r].alone |= lead->members[r].host == lead->members[rank].host;
 }
 
 tutti_status lead_report(struct agreement *a, const struct report *report)
 {
-    struct leading *lead = a->lead;
-    int size = a->group->size;
+    struct led_member *m = &a->lead->members[report->rank];
 
     if (report->round != a->round || a->outcome.kind)
         return TUTTI_OK;
     if (report->status)
         return take_failure(a, report);
     if (report->phase == REPORT_CONNECTED) {
-        lead->has_connected[report->rank] = true;
-        return all_of(lead->has_connected, size) ? agree_settle(a, OUTCOME_COMMIT, TUTTI_OK, -1, "")
-                                                 : TUTTI_OK;
+        m->reported |= REPORT_CONNECTED;
+        return all_have(a, REPORT_CONNECTED) ? agree_settle(a, OUTCOME_COMMIT, TUTTI_OK, -1, "")
+                                             : TUTTI_OK;
     }
     if (report->not_local) {
         leave_alone(a, report->rank, report->message);
         return agree_settle(a, OUTCOME_RETRY, TUTTI_OK, -1, report->message);
     }
-    tutti_status status = keep(lead, report);
-    lead->has_opened[report->rank] = true;
-    return !status && all_of(lead->has_opened, size) ? send_roster(a) : status;
+    free(m->opened.data);
+    m->opened = report_pack(report);
+    if (!m->opened.data)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the roster");
+    m->reported |= REPORT_OPENED;
+    return all_have(a, REPORT_OPENED) ? send_roster(a) : TUTTI_OK;
 }
 
 tutti_status lead_gone(struct agreement *a, int rank, const char *message)

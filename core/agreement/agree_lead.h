@@ -4,17 +4,23 @@
 
 #include "agreement/agree.h"
 
+/* What the leader knows of a member. */
+struct led_member {
+    struct offer offer;
+    struct writer
+        opened;        /* its report of phase OPENED as it goes into the roster; `data` is ours */
+    unsigned reported; /* in this round: bits of enum report_phase */
+    bool alone;        /* could not be proven a local peer: a host of its own */
+    int host;
+};
+
 struct leading {
-    struct offer *offers;  /* [size] */
-    struct report *opened; /* [size] phase OPENED; addresses are copies of ours */
-    bool *has_opened, *has_connected;
-    bool *alone; /* [size] members that could not be proven local peers: hosts of their own */
-    char why_alone[256];     /* of the first of them; empty: none */
-    bool refused[PROVIDERS]; /* `auto` goes on without */
+    struct led_member *members; /* [size] */
+    char why_alone[256];        /* of the first that is alone; empty: none */
+    bool refused[PROVIDERS];    /* `auto` goes on without */
     uint8_t token[CONTROL_TOKEN_BYTES];
     bool overruled; /* a decision is there that is not ours: of members that are stuck */
     int hosts;
-    int *host_of;
 };
 
 /* Which backends the group uses, from the offers and the layout; fills d->provider. */

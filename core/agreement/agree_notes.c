@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/error.h"
 #include "control/inside.h"
 
@@ -79,13 +80,16 @@ const struct control_handlers agree_handlers = {on_frame, on_gone, on_joined};
 static tutti_status take_addresses(struct control_member *m, const struct report *entry)
 {
     for (int level = 0; level < PROVIDERS; level++) {
-        uint8_t *copy = report_copy_address(entry, level);
+        const size_t bytes = entry->provider_address_size[level];
+        uint8_t *copy = malloc(bytes + 1);
 
         if (!copy)
-            return TUTTI_ERR_NO_MEMORY;
+            return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the roster");
+        if (bytes)
+            memcpy(copy, entry->provider_address[level], bytes);
         free(m->provider_address[level]);
         m->provider_address[level] = copy;
-        m->provider_address_size[level] = (uint32_t)entry->provider_address_size[level];
+        m->provider_address_size[level] = (uint32_t)bytes;
     }
     return TUTTI_OK;
 }
@@ -147,22 +151,13 @@ void agree_fill_report(const struct agreement *a, enum report_phase phase, tutti
 
 tutti_status agree_send_report(struct agreement *a, const struct report *report)
 {
-    size_t capacity = 4096 + 2 * AGREE_MESSAGE_MAX;
-
-    for (int level = 0; level < PROVIDERS; level++)
-        capacity += report->provider_address_size[level];
-    struct writer w = {.data = malloc(capacity), .capacity = capacity};
-
-    if (a->lead) {
-        free(w.data);
+    if (a->lead)
         return lead_report(a, report);
-    }
-    if (!w.data)
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a report");
-    report_encode(&w, report);
-    tutti_status status = control_send_up(a->group->control, FRAME_REPORT, w.data, w.size);
-    free(w.data);
-    return status;
+    const struct writer w = report_pack(report);
+    AUTOFREE uint8_t *data = w.data;
+
+    return data ? control_send_up(a->group->control, FRAME_REPORT, data, w.size)
+                : error_set(TUTTI_ERR_NO_MEMORY, "no memory for a report");
 }
 
 static tutti_status take_gone(struct agreement *a, const struct agree_note *n)

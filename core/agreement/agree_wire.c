@@ -252,12 +252,12 @@ bool decision_decode(const void *data, size_t bytes, int size, struct decision *
     return false;
 }
 
-enum {
-    REPORT_NUMBERS = 1 + 3 * 4 + 2 + 4 + 19, /* with the listener's address */
-    REPORT_BYTES_MAX = REPORT_NUMBERS + 4 + AGREE_MESSAGE_MAX + 4 + CONTROL_HOST_MAX +
-                       CONTROL_PROVIDERS * (4 + CONTROL_PROVIDER_ADDRESS_MAX)
+enum { /* without the providers' addresses, with the listener's */
+       REPORT_BYTES_MAX = 1 + 3 * 4 + 2 + 4 + AGREE_MESSAGE_MAX + 4 + CONTROL_HOST_MAX + 4 + 19 +
+                          CONTROL_PROVIDERS * 4
 };
-_Static_assert(4 + REPORT_BYTES_MAX <= CONTROL_MEMBER_MAX,
+_Static_assert(4 + REPORT_BYTES_MAX + CONTROL_PROVIDERS * CONTROL_PROVIDER_ADDRESS_MAX <=
+                   CONTROL_MEMBER_MAX,
                "a roster of the longest reports travels");
 
 void report_encode(struct writer *w, const struct report *report)
@@ -274,6 +274,18 @@ void report_encode(struct writer *w, const struct report *report)
     address_encode(w, &report->address);
     for (int level = 0; level < CONTROL_PROVIDERS; level++)
         write_blob(w, report->provider_address[level], report->provider_address_size[level]);
+}
+
+struct writer report_pack(const struct report *report)
+{
+    struct writer w = {.capacity = REPORT_BYTES_MAX};
+
+    for (int level = 0; level < CONTROL_PROVIDERS; level++)
+        w.capacity += report->provider_address_size[level];
+    w.data = malloc(w.capacity);
+    if (w.data)
+        report_encode(&w, report);
+    return w;
 }
 
 static bool addresses_fit(const struct report *report)
@@ -303,18 +315,6 @@ bool report_decode(const void *data, size_t bytes, int size, struct report *ret_
             read_blob(&r, &ret_report->provider_address_size[level]);
     return !r.bad && ret_report->rank >= 0 && ret_report->rank < size && ret_report->status <= 0 &&
            ret_report->failed_level < CONTROL_PROVIDERS && addresses_fit(ret_report);
-}
-
-uint8_t *report_copy_address(const struct report *report, int level)
-{
-    const size_t bytes = report->provider_address_size[level];
-    uint8_t *copy = malloc(bytes + 1);
-
-    if (!copy)
-        error_set(TUTTI_ERR_NO_MEMORY, "no memory for the roster");
-    else if (bytes)
-        memcpy(copy, report->provider_address[level], bytes);
-    return copy;
 }
 
 void outcome_encode(struct writer *w, const struct outcome *outcome)

@@ -126,8 +126,8 @@ tutti_status decision_allocate(struct decision *decision, int size, int hosts);
 void decision_free(struct decision *decision);
 
 void report_encode(struct writer *w, const struct report *report);
-/* A copy of one provider's address, for the caller to free(); NULL: NO_MEMORY. */
-uint8_t *report_copy_address(const struct report *report, int level);
+/* Encodes it into memory for the caller to free(); `data` NULL: there is none. */
+struct writer report_pack(const struct report *report);
 bool report_decode(const void *data, size_t bytes, int size, struct report *ret_report);
 
 void outcome_encode(struct writer *w, const struct outcome *outcome);
