@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "agreement/agreement.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -243,28 +244,24 @@ static tutti_status begin_local(struct agreement *a)
     const struct decision *d = &a->decision;
     size_t size = (size_t)group->size;
     int host = d->host_of[group->rank], count = 0;
-    int *ranks = calloc(size, sizeof *ranks);
-    struct local_process **known = calloc(size, sizeof *known);
-    tutti_status status =
-        ranks && known ? TUTTI_OK
-                       : error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d members", group->size);
+    AUTOFREE int *ranks = calloc(size, sizeof *ranks);
+    AUTOFREE struct local_process **known = calloc(size, sizeof *known);
 
-    for (int r = 0; r < group->size && !status; r++) {
+    if (!ranks || !known)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d members", group->size);
+    for (int r = 0; r < group->size; r++) {
         if (d->host_of[r] != host)
             continue;
         known[count] = a->from ? known_process(a, r) : NULL;
         ranks[count++] = r;
     }
-    if (count > 1 && !status) {
-        int listener = ranks[0] == group->rank ? fcntl(a->listener, F_DUPFD_CLOEXEC, 0) : -1;
-
-        status = local_new(group->control, a->round, ranks, count, known, d->sockets[host],
-                           &listener, group->context->engine.doorbell, &group->local);
-        if (listener >= 0)
-            close(listener);
-    }
-    free(ranks);
-    free(known);
+    if (count == 1)
+        return TUTTI_OK;
+    int listener = ranks[0] == group->rank ? fcntl(a->listener, F_DUPFD_CLOEXEC, 0) : -1;
+    tutti_status status = local_new(group->control, a->round, ranks, count, known, d->sockets[host],
+                                    &listener, group->context->engine.doorbell, &group->local);
+    if (listener >= 0)
+        close(listener);
     return status;
 }
 
@@ -446,8 +443,7 @@ static int64_t ask_at(int64_t deadline_ns)
 }
 
 /* From here on the control plane's frames come to the agreement. */
-static void agreement_begin(struct agreement *a, struct tutti_group *group, tutti_store *store,
-                            struct offer *offer)
+static void agreement_begin(struct agreement *a, struct tutti_group *group, tutti_store *store)
 {
     struct control *control = group->control;
 
@@ -457,7 +453,6 @@ static void agreement_begin(struct agreement *a, struct tutti_group *group, tutt
                             .from = group->forming,
                             .deadline_ns = group->bootstrap.deadline_ns +
                                            (group->rank ? LEADER_FIRST_MS * CLOCK_NS_PER_MS : 0),
-                            .own = offer,
                             .listener = -1,
                             .leader_fd = -1};
     a->notes_tail = &a->notes;
@@ -548,20 +543,14 @@ static tutti_status agree_with(struct agreement *a, const char *choice_words)
 
 tutti_status agree(struct tutti_group *group, tutti_store *store, const char *choice_words)
 {
-    struct agreement *a = calloc(1, sizeof *a);
-    struct offer *offer = calloc(1, sizeof *offer);
-    tutti_status status;
+    AUTOFREE struct agreement *a = calloc(1, sizeof *a);
 
-    if (a && offer) {
-        agreement_begin(a, group, store, offer);
-        group->agreement = a;
-        status = agree_with(a, choice_words);
-        group->agreement = NULL;
-        agreement_end(a);
-    } else {
-        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for the agreement");
-    }
-    free(offer);
-    free(a);
+    if (!a)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the agreement");
+    agreement_begin(a, group, store);
+    group->agreement = a;
+    tutti_status status = agree_with(a, choice_words);
+    group->agreement = NULL;
+    agreement_end(a);
     return status;
 }

@@ -24,7 +24,7 @@ struct agreement {
     int64_t store_try_ms; /* how long its answer is awaited before others are looked at */
     int64_t deadline_ns;
     uint32_t round;
-    struct offer *own;
+    struct offer own;
     int listener; /* the Unix socket's */
     struct decision decision;
     struct outcome outcome;                    /* of this round, once known */

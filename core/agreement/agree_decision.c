@@ -136,7 +136,7 @@ tutti_status agree_read_decision(struct agreement *a)
         memcpy(a->outcome.message, a->decision.message, sizeof a->outcome.message);
         return TUTTI_OK;
     }
-    if (a->decision.nonces[a->group->rank] != a->own->nonce)
+    if (a->decision.nonces[a->group->rank] != a->own.nonce)
         return error_set(
             TUTTI_ERR_STALE,
             "rank %d is not part of the group that was agreed: another process is rank "

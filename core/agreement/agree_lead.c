@@ -96,7 +96,7 @@ void lead_ask(struct agreement *a)
 int lead_missing(const struct agreement *a, char *ret_message, size_t capacity)
 {
     const int size = a->group->size;
-    bool *has = calloc((size_t)size, sizeof *has);
+    AUTOFREE bool *has = calloc((size_t)size, sizeof *has);
     int silent = -1;
 
     *ret_message = 0;
@@ -114,7 +114,6 @@ int lead_missing(const struct agreement *a, char *ret_message, size_t capacity)
     text_add(&message, "%s", silent >= 0 ? "no answer from " : "missing ");
     if (!list_missing(a, has, &message))
         snprintf(ret_message, capacity, "all others have come");
-    free(has);
     return silent;
 }
 
@@ -124,7 +123,7 @@ tutti_status agree_missing_offers(struct agreement *a, char *ret_message, size_t
                                   int *ret_came, int *ret_first)
 {
     int size = a->group->size;
-    bool *has = calloc((size_t)size, sizeof *has);
+    AUTOFREE bool *has = calloc((size_t)size, sizeof *has);
     tutti_status status = TUTTI_OK;
 
     *ret_came = 0;
@@ -143,7 +142,6 @@ tutti_status agree_missing_offers(struct agreement *a, char *ret_message, size_t
     struct text message = text_in(ret_message, capacity);
     if (has && !status)
         (void)list_missing(a, has, &message);
-    free(has);
     return status;
 }
 
@@ -198,8 +196,8 @@ static tutti_status await_offers(struct agreement *a, const char *const *keys, i
 }
 
 /* Members of different protocols cannot work together; those of different versions can. */
-static tutti_status compare_versions(const struct agreement *a, const tutti_store_value *offers,
-                                     int *ret_culprit)
+static tutti_status decode_offers(struct agreement *a, const tutti_store_value *offers,
+                                  int *ret_culprit)
 {
     for (int r = 0; r < a->group->size; r++) {
         struct offer_version other;
@@ -215,43 +213,38 @@ static tutti_status compare_versions(const struct agreement *a, const tutti_stor
             a->group->name, tutti_version(), AGREE_PROTOCOL, r,
             *other.text ? other.text : "an older one", other.protocol);
     }
+    for (int r = 0; r < a->group->size; r++)
+        if (!offer_decode(offers[r].data, offers[r].size, &a->lead->members[r].offer)) {
+            *ret_culprit = r;
+            return error_set(TUTTI_ERR_STORE,
+                             "group %s: what rank %d wrote into the store is damaged: another "
+                             "job uses the same store, or rank %d has another build of tutti",
+                             a->group->name, r, r);
+        }
     return TUTTI_OK;
 }
 
 static tutti_status read_offers(struct agreement *a, int *ret_culprit)
 {
-    int size = a->group->size;
-    char(*names)[AGREE_KEY_MAX] = calloc((size_t)size, sizeof *names);
-    const char **keys = calloc((size_t)size, sizeof *keys);
-    tutti_store_value *values = calloc((size_t)size, sizeof *values);
-    tutti_status status = names && keys && values
-                              ? TUTTI_OK
-                              : error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d offers", size);
+    const size_t size = (size_t)a->group->size;
+    AUTOFREE char *names = calloc(size, AGREE_KEY_MAX);
+    AUTOFREE const char **keys = calloc(size, sizeof *keys);
+    AUTOFREE tutti_store_value *values = calloc(size, sizeof *values);
 
-    for (int r = 0; r < size && !status; r++) {
-        agree_key(a, names[r], "offer/%d", r);
-        keys[r] = names[r];
+    if (!names || !keys || !values)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %zu offers", size);
+    for (size_t r = 0; r < size; r++) {
+        keys[r] = names + r * AGREE_KEY_MAX;
+        agree_key(a, names + r * AGREE_KEY_MAX, "offer/%zu", r);
     }
+    tutti_status status = await_offers(a, keys, ret_culprit);
+    if (status || a->lead->overruled)
+        return status;
+    status = agree_multi_get(a, keys, size, values);
     if (!status)
-        status = await_offers(a, keys, ret_culprit);
-    bool read = !status && !a->lead->overruled;
-    if (read)
-        status = agree_multi_get(a, keys, (size_t)size, values);
-    if (read && !status)
-        status = compare_versions(a, values, ret_culprit);
-    for (int r = 0; r < size && read && !status; r++)
-        if (!offer_decode(values[r].data, values[r].size, &a->lead->members[r].offer)) {
-            *ret_culprit = r;
-            status = error_set(TUTTI_ERR_STORE,
-                               "group %s: what rank %d wrote into the store is damaged: another "
-                               "job uses the same store, or rank %d has another build of tutti",
-                               a->group->name, r, r);
-        }
-    for (int r = 0; r < size && values; r++)
+        status = decode_offers(a, values, ret_culprit);
+    for (size_t r = 0; r < size; r++)
         tutti_store_value_free(&values[r]);
-    free(names);
-    free(keys);
-    free(values);
     return status;
 }
 
@@ -333,15 +326,13 @@ static tutti_status put_decision(struct agreement *a, const struct writer *w)
 static tutti_status publish(struct agreement *a, const struct decision *d)
 {
     size_t capacity = decision_bytes(a->group->size, a->lead->hosts);
-    struct writer w = {.data = malloc(capacity), .capacity = capacity};
+    AUTOFREE uint8_t *data = malloc(capacity);
+    struct writer w = {.data = data, .capacity = capacity};
 
-    if (!w.data)
+    if (!data)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the decision");
     decision_encode(&w, d);
-    tutti_status status =
-        w.bad ? error_set(TUTTI_ERR_INTERNAL, "the decision is too large") : put_decision(a, &w);
-    free(w.data);
-    return status;
+    return w.bad ? error_set(TUTTI_ERR_INTERNAL, "the decision is too large") : put_decision(a, &w);
 }
 
 /* Nobody has the token yet, so the store is the only way to tell the others. */

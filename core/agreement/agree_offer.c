@@ -72,7 +72,7 @@ static tutti_status look_at_plugin(const char *name, struct engine_offer *ret_en
 
 tutti_status agree_offer(struct agreement *a, const char *choice_words)
 {
-    struct offer *offer = a->own;
+    struct offer *offer = &a->own;
     const char *names[PROVIDERS];
     uint8_t bytes[AGREE_OFFER_MAX];
     struct writer w = {.data = bytes, .capacity = sizeof bytes};

@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -35,26 +34,20 @@ static void connect_to_leader(struct agreement *a)
 {
     char key[AGREE_KEY_MAX];
     tutti_store_value value;
-    struct offer *offer = malloc(sizeof *offer);
+    struct offer offer;
 
     agree_key(a, key, "offer/%d", 0);
-    if (!offer || !agree_has(a, key) || agree_get(a, key, &value)) {
-        free(offer);
+    if (!agree_has(a, key) || agree_get(a, key, &value))
         return;
-    }
-    if (offer_decode(value.data, value.size, offer)) {
-        int fd = socket(offer->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-        if (fd >= 0 &&
-            connect(fd, (struct sockaddr *)&offer->address, address_bytes(&offer->address)) &&
-            errno != EINPROGRESS) {
-            close(fd);
-            fd = -1;
-        }
-        a->leader_fd = fd;
-    }
+    const bool good = offer_decode(value.data, value.size, &offer);
     tutti_store_value_free(&value);
-    free(offer);
+    if (!good)
+        return;
+    a->leader_fd = socket(offer.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (a->leader_fd >= 0 &&
+        connect(a->leader_fd, (struct sockaddr *)&offer.address, address_bytes(&offer.address)) &&
+        errno != EINPROGRESS)
+        agree_probe_end(a);
 }
 
 /* Whether a connection that has ended had come about. Such a one ends in order or by a reset, also

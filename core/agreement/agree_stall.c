@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "agreement/agree.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -119,10 +120,11 @@ static void write_note(struct agreement *a)
 {
     const struct tutti_group *group = a->group;
     size_t capacity = 64 + sizeof group->key + sizeof group->name + (size_t)group->size * 4;
-    struct writer w = {.data = malloc(capacity), .capacity = capacity};
+    AUTOFREE uint8_t *data = malloc(capacity);
+    struct writer w = {.data = data, .capacity = capacity};
     char key[AGREE_KEY_MAX];
 
-    if (!w.data)
+    if (!data)
         return; /* the deadline will tell */
     write_u32(&w, AGREE_PROTOCOL);
     write_string(&w, group->key);
@@ -131,8 +133,7 @@ static void write_note(struct agreement *a)
     for (int r = 0; r < group->size; r++)
         write_u32(&w, (uint32_t)group->origin.world_ranks[r]);
     note_key(a, own_world_rank(a), key);
-    a->noted = !agree_set(a, key, w.data, w.size);
-    free(w.data);
+    a->noted = !agree_set(a, key, data, w.size);
 }
 
 static bool decode_note(const tutti_store_value *value, struct waiting_list *list)
@@ -219,7 +220,7 @@ static void describe(const struct waiting_list *lists, int count, const char *na
 
 static void look_for_circle(struct agreement *a)
 {
-    struct waiting_list *lists = calloc(LISTS_MAX, sizeof *lists);
+    AUTOFREE struct waiting_list *lists = calloc(LISTS_MAX, sizeof *lists);
     char message[AGREE_MESSAGE_MAX], key[AGREE_KEY_MAX];
     int count;
 
@@ -239,7 +240,6 @@ static void look_for_circle(struct agreement *a)
     }
     for (int i = 1; i < count; i++)
         free(lists[i].ranks);
-    free(lists);
 }
 
 void agree_stalled(struct agreement *a, bool leader_came)
