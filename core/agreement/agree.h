@@ -94,8 +94,7 @@ tutti_status agree_set(struct agreement *a, const char *key, const void *data, s
 tutti_status agree_put(struct agreement *a, const char *key, const void *data, size_t size,
                        tutti_store_value *ret_value);
 /* The same with a decision that ends the group. */
-tutti_status agree_put_abort(struct agreement *a, const char *key, tutti_status status, int culprit,
-                             const char *message);
+tutti_status agree_put_abort(struct agreement *a, const char *key, const struct outcome *reason);
 void agree_delete(struct agreement *a, const char *key);
 /* Whether the key is there, as far as the store answers. */
 bool agree_has(struct agreement *a, const char *key);

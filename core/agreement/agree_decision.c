@@ -129,11 +129,9 @@ tutti_status agree_read_decision(struct agreement *a)
             "the decision in the store is damaged, or comes from a job of another size or another "
             "version of tutti; give each job a store or a prefix of its own");
     if (a->decision.kind == DECISION_ABORT) {
-        a->outcome = (struct outcome){.kind = OUTCOME_ABORT,
-                                      .round = a->round,
-                                      .status = a->decision.status,
-                                      .culprit = a->decision.culprit};
-        memcpy(a->outcome.message, a->decision.message, sizeof a->outcome.message);
+        a->outcome = a->decision.abort;
+        a->outcome.kind = OUTCOME_ABORT;
+        a->outcome.round = a->round;
         return TUTTI_OK;
     }
     if (a->decision.nonces[a->group->rank] != a->own.nonce)

@@ -344,7 +344,7 @@ static tutti_status publish_abort(struct agreement *a, tutti_status status, int 
 
     if (settled)
         return settled;
-    decision_encode_abort(&w, a->outcome.status, a->outcome.culprit, a->outcome.message);
+    decision_encode_abort(&w, &a->outcome);
     if (!put_decision(a, &w))
         a->outcome.kind = OUTCOME_NONE; /* read back with everybody */
     return TUTTI_OK;
@@ -371,7 +371,6 @@ static tutti_status fill_decision(struct agreement *a, struct decision *d, int *
     tutti_status status = decision_allocate(d, a->group->size, lead->hosts);
     if (status)
         return status;
-    d->kind = DECISION_GO;
     memcpy(d->token, lead->token, sizeof d->token);
     for (int r = a->group->size - 1; r >= 0; r--) { /* so that the first of a host remains */
         const struct led_member *m = &lead->members[r];

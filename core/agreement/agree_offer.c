@@ -119,8 +119,11 @@ static void tell_refusal(const struct bootstrap *bootstrap, const char *group_ke
         snprintf(key, sizeof key, "%s/offer/%d", group_key, bootstrap->rank);
         offer_encode(&w, &offer);
     } else {
+        struct outcome reason = {.status = status};
+
+        snprintf(reason.message, sizeof reason.message, "%s", message);
         snprintf(key, sizeof key, "%s/decision/1", group_key);
-        decision_encode_abort(&w, status, 0, message);
+        decision_encode_abort(&w, &reason);
     }
     bootstrap_tell(bootstrap, key, w.data, w.size, REFUSE_MS);
 }

@@ -96,7 +96,7 @@ tutti_status agree_probe_leader(struct agreement *a, bool near_leader)
     if (status)
         return status;
     agree_key(a, key, "decision/%u", a->round);
-    return agree_put_abort(a, key, a->outcome.status, a->outcome.culprit, a->outcome.message);
+    return agree_put_abort(a, key, &a->outcome);
 }
 
 void agree_probe_end(struct agreement *a)

@@ -221,7 +221,8 @@ static void describe(const struct waiting_list *lists, int count, const char *na
 static void look_for_circle(struct agreement *a)
 {
     AUTOFREE struct waiting_list *lists = calloc(LISTS_MAX, sizeof *lists);
-    char message[AGREE_MESSAGE_MAX], key[AGREE_KEY_MAX];
+    struct outcome reason = {.status = TUTTI_ERR_MISMATCH, .culprit = -1};
+    char key[AGREE_KEY_MAX];
     int count;
 
     if (!lists)
@@ -234,9 +235,9 @@ static void look_for_circle(struct agreement *a)
     int first = follow(a, lists, &count);
     /* The last one is the first one again, as another member tells. */
     for (int i = first; first >= 0 && i < count - 1; i++) {
-        describe(lists + first, count - 1 - first, lists[i].name, message);
+        describe(lists + first, count - 1 - first, lists[i].name, reason.message);
         snprintf(key, sizeof key, "%s/decision/1", lists[i].key);
-        (void)agree_put_abort(a, key, TUTTI_ERR_MISMATCH, -1, message);
+        (void)agree_put_abort(a, key, &reason);
     }
     for (int i = 1; i < count; i++)
         free(lists[i].ranks);

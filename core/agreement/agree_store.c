@@ -198,13 +198,12 @@ tutti_status agree_put(struct agreement *a, const char *key, const void *data, s
     return status;
 }
 
-tutti_status agree_put_abort(struct agreement *a, const char *key, tutti_status status, int culprit,
-                             const char *message)
+tutti_status agree_put_abort(struct agreement *a, const char *key, const struct outcome *reason)
 {
     uint8_t bytes[DECISION_ABORT_MAX];
     struct writer w = {.data = bytes, .capacity = sizeof bytes};
 
-    decision_encode_abort(&w, status, culprit, message);
+    decision_encode_abort(&w, reason);
     return agree_put(a, key, bytes, w.size, NULL);
 }
 

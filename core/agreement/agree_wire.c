@@ -173,23 +173,34 @@ void decision_free(struct decision *decision)
     decision->addresses = NULL;
 }
 
-void decision_encode_abort(struct writer *w, tutti_status status, int culprit, const char *message)
+static void reason_encode(struct writer *w, const struct outcome *outcome)
+{
+    write_u32(w, (uint32_t)outcome->status);
+    write_u32(w, (uint32_t)outcome->culprit);
+    write_string(w, outcome->message);
+}
+
+/* An abort must have an error for its status. */
+static bool reason_decode(struct reader *r, int size, bool aborts, struct outcome *outcome)
+{
+    outcome->status = (tutti_status)read_u32(r);
+    outcome->culprit = (int)read_u32(r);
+    read_string(r, outcome->message, sizeof outcome->message);
+    return !r->bad && !(aborts && outcome->status >= 0) && outcome->culprit >= -1 &&
+           outcome->culprit < size;
+}
+
+void decision_encode_abort(struct writer *w, const struct outcome *reason)
 {
     write_u32(w, AGREE_PROTOCOL);
     write_u8(w, DECISION_ABORT);
-    write_u32(w, (uint32_t)status);
-    write_u32(w, (uint32_t)culprit);
-    write_string(w, message);
+    reason_encode(w, reason);
 }
 
 void decision_encode(struct writer *w, const struct decision *d)
 {
-    if (d->kind == DECISION_ABORT) {
-        decision_encode_abort(w, d->status, d->culprit, d->message);
-        return;
-    }
     write_u32(w, AGREE_PROTOCOL);
-    write_u8(w, (uint8_t)d->kind);
+    write_u8(w, DECISION_GO);
     write_bytes(w, d->token, CONTROL_TOKEN_BYTES);
     for (int level = 0; level < CONTROL_PROVIDERS; level++)
         write_string(w, d->provider[level]);
@@ -206,14 +217,6 @@ void decision_encode(struct writer *w, const struct decision *d)
         address_encode(w, &d->addresses[i]);
 }
 
-static bool decode_abort(struct reader *r, int size, struct decision *d)
-{
-    d->status = (tutti_status)read_u32(r);
-    d->culprit = (int)read_u32(r);
-    read_string(r, d->message, sizeof d->message);
-    return !r->bad && d->status < 0 && d->culprit >= -1 && d->culprit < size;
-}
-
 bool decision_decode(const void *data, size_t bytes, int size, struct decision *d)
 {
     struct reader r = {.data = data, .size = bytes};
@@ -222,7 +225,7 @@ bool decision_decode(const void *data, size_t bytes, int size, struct decision *
     const uint32_t protocol = read_u32(&r);
     d->kind = (enum decision_kind)read_u8(&r);
     if (d->kind == DECISION_ABORT)
-        return decode_abort(&r, size, d);
+        return reason_decode(&r, size, true, &d->abort);
     if (d->kind != DECISION_GO || protocol != AGREE_PROTOCOL)
         return false;
     const uint8_t *token = read_bytes(&r, CONTROL_TOKEN_BYTES);
@@ -321,9 +324,7 @@ void outcome_encode(struct writer *w, const struct outcome *outcome)
 {
     write_u8(w, (uint8_t)outcome->kind);
     write_u32(w, outcome->round);
-    write_u32(w, (uint32_t)outcome->status);
-    write_u32(w, (uint32_t)outcome->culprit);
-    write_string(w, outcome->message);
+    reason_encode(w, outcome);
 }
 
 bool outcome_decode(const void *data, size_t bytes, int size, struct outcome *ret_outcome)
@@ -332,10 +333,6 @@ bool outcome_decode(const void *data, size_t bytes, int size, struct outcome *re
 
     ret_outcome->kind = (enum outcome_kind)read_u8(&r);
     ret_outcome->round = read_u32(&r);
-    ret_outcome->status = (tutti_status)read_u32(&r);
-    ret_outcome->culprit = (int)read_u32(&r);
-    read_string(&r, ret_outcome->message, sizeof ret_outcome->message);
-    return !r.bad && ret_outcome->kind >= OUTCOME_COMMIT && ret_outcome->kind <= OUTCOME_ABORT &&
-           (ret_outcome->kind != OUTCOME_ABORT || ret_outcome->status < 0) &&
-           ret_outcome->culprit >= -1 && ret_outcome->culprit < size;
+    return reason_decode(&r, size, ret_outcome->kind == OUTCOME_ABORT, ret_outcome) &&
+           ret_outcome->kind >= OUTCOME_COMMIT && ret_outcome->kind <= OUTCOME_ABORT;
 }

@@ -64,14 +64,22 @@ struct offer {
     struct engine_offer engines[CONTROL_PROVIDERS];
 };
 
+enum outcome_kind { OUTCOME_NONE, OUTCOME_COMMIT, OUTCOME_RETRY, OUTCOME_ABORT };
+
+struct outcome {
+    enum outcome_kind kind;
+    uint32_t round;
+    tutti_status status;
+    int culprit;
+    char message[AGREE_MESSAGE_MAX];
+};
+
 enum decision_kind { DECISION_GO = 1, DECISION_ABORT = 2 };
 
 /* The leader's decision for one round. The arrays belong to it; decision_free(). */
 struct decision {
     enum decision_kind kind;
-    tutti_status status; /* ABORT */
-    int culprit;
-    char message[AGREE_MESSAGE_MAX];
+    struct outcome abort; /* ABORT: its status, culprit and message */
 
     uint8_t token[CONTROL_TOKEN_BYTES];
     char provider[CONTROL_PROVIDERS][PLUGIN_NAME_MAX + 1]; /* "": level not used */
@@ -101,16 +109,6 @@ struct report {
     size_t provider_address_size[CONTROL_PROVIDERS];
 };
 
-enum outcome_kind { OUTCOME_NONE, OUTCOME_COMMIT, OUTCOME_RETRY, OUTCOME_ABORT };
-
-struct outcome {
-    enum outcome_kind kind;
-    uint32_t round;
-    tutti_status status;
-    int culprit;
-    char message[AGREE_MESSAGE_MAX];
-};
-
 void offer_encode(struct writer *w, const struct offer *offer);
 bool offer_decode(const void *data, size_t size, struct offer *ret_offer);
 /* Reads the version from an offer of any protocol. False: it is no offer. */
@@ -119,7 +117,7 @@ bool offer_decode_version(const void *data, size_t size, struct offer_version *r
 size_t decision_bytes(int size, int hosts);
 void decision_encode(struct writer *w, const struct decision *decision);
 /* One that ends the group; into DECISION_ABORT_MAX bytes. */
-void decision_encode_abort(struct writer *w, tutti_status status, int culprit, const char *message);
+void decision_encode_abort(struct writer *w, const struct outcome *reason);
 /* `size` is the world's, which the decision must agree with. */
 bool decision_decode(const void *data, size_t bytes, int size, struct decision *ret_decision);
 tutti_status decision_allocate(struct decision *decision, int size, int hosts);
