@@ -169,10 +169,10 @@ static tutti_status attend(struct agreement *a)
 }
 
 /*
- * Goes on until done(a) answers something else than NOT_READY, or the round has an outcome (OK, and
+ * Goes on until done() answers something else than NOT_READY, or the round has an outcome (OK, and
  * a->outcome tells), or the deadline ends (the same, after everybody was told).
  */
-static tutti_status wait_for(struct agreement *a, tutti_status (*done)(struct agreement *),
+static tutti_status wait_for(struct agreement *a, tutti_status (*done)(struct tutti_group *),
                              const char *what)
 {
     struct control *control = a->group->control;
@@ -183,7 +183,7 @@ static tutti_status wait_for(struct agreement *a, tutti_status (*done)(struct ag
         tutti_status status = agree_take_notes(a);
         if (!agree_goes_on(a, status))
             return status;
-        status = done(a);
+        status = done(a->group);
         if (status != TUTTI_ERR_NOT_READY)
             return status;
         status = attend(a);
@@ -265,31 +265,19 @@ static tutti_status begin_local(struct agreement *a)
     return status;
 }
 
-static tutti_status local_done(struct agreement *a)
+static tutti_status local_done(struct tutti_group *group)
 {
-    const struct local_peers *local = a->group->local;
-
-    return local && !local_settled(local) ? TUTTI_ERR_NOT_READY : TUTTI_OK;
+    return group->local && !local_settled(group->local) ? TUTTI_ERR_NOT_READY : TUTTI_OK;
 }
 
-static tutti_status roster_done(struct agreement *a)
+static tutti_status roster_done(struct tutti_group *group)
 {
-    return a->have_roster ? TUTTI_OK : TUTTI_ERR_NOT_READY;
+    return group->agreement->have_roster ? TUTTI_OK : TUTTI_ERR_NOT_READY;
 }
 
-static tutti_status map_done(struct agreement *a)
+static tutti_status outcome_done(struct tutti_group *group)
 {
-    return endpoints_map_test(a->group);
-}
-
-static tutti_status team_done(struct agreement *a)
-{
-    return native_form_test(a->group);
-}
-
-static tutti_status outcome_done(struct agreement *a)
-{
-    return a->outcome.kind ? TUTTI_OK : TUTTI_ERR_NOT_READY;
+    return group->agreement->outcome.kind ? TUTTI_OK : TUTTI_ERR_NOT_READY;
 }
 
 /* Everything up to the first report; what fails here goes into the report. */
@@ -320,15 +308,6 @@ static void open_all(struct agreement *a, struct report *report)
     }
 }
 
-static tutti_status report_connected(struct agreement *a, tutti_status status)
-{
-    struct report report;
-
-    agree_fill_report(a, REPORT_CONNECTED, status, &report);
-    memset(report.provider_address_size, 0, sizeof report.provider_address_size);
-    return agree_send_report(a, &report);
-}
-
 /* One round; OK: a->outcome tells. */
 static tutti_status play_round(struct agreement *a)
 {
@@ -353,16 +332,17 @@ static tutti_status play_round(struct agreement *a)
 
     status = endpoints_connect(a->group, a->decision.host_of);
     if (!status)
-        status = wait_for(a, map_done, "the memory of its host");
+        status = wait_for(a, endpoints_map_test, "the memory of its host");
     if (agree_goes_on(a, status))
         status = native_form(a->group);
     if (agree_goes_on(a, status))
-        status = wait_for(a, team_done, "the engine to join all members");
+        status = wait_for(a, native_form_test, "the engine to join all members");
     if (a->outcome.kind)
         return TUTTI_OK;
     if (!status)
         status = endpoints_start_messages(a->group, a->decision.host_of);
-    status = report_connected(a, status);
+    agree_fill_report(a, REPORT_CONNECTED, status, &report);
+    status = agree_send_report(a, &report);
     if (agree_goes_on(a, status))
         status = wait_for(a, outcome_done, "the other members to connect");
     return status;

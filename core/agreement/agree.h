@@ -117,7 +117,7 @@ extern const struct control_handlers agree_handlers;
 /* Works on what was noted until there is nothing, or the round has its outcome. */
 tutti_status agree_take_notes(struct agreement *a);
 void agree_drop_notes(struct agreement *a);
-/* Fills in this member's report; the message of a failure is the thread's error. */
+/* Fills in this member's report, OPENED with its addresses; the message of a failure is the thread's error. */
 void agree_fill_report(const struct agreement *a, enum report_phase phase, tutti_status status,
                        struct report *report);
 tutti_status agree_send_report(struct agreement *a, const struct report *report);
@@ -135,13 +135,10 @@ void lead_end(struct agreement *a);
 tutti_status lead_decide(struct agreement *a);
 /* A member's report; settles the round when all are in. */
 tutti_status lead_report(struct agreement *a, const struct report *report);
-tutti_status lead_gone(struct agreement *a, int rank, const char *message);
 /* Ranks whose offers are not in the store, as text; how many came, and the first that did not.
  * TIMEOUT: the store does not answer. */
 tutti_status agree_missing_offers(struct agreement *a, char *ret_message, size_t capacity,
                                   int *ret_came, int *ret_first);
-/* Asks those that have not reported whether they are there, unless they have answered. */
-void lead_ask(struct agreement *a);
 /* Writes which members do not answer, or else which have not reported; the first of those that do
  * not answer, or -1. */
 int lead_missing(const struct agreement *a, char *ret_message, size_t capacity);

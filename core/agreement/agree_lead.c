@@ -80,17 +80,6 @@ bool lead_awaits(const struct agreement *a, int rank)
     return !(a->lead->members[rank].reported & phase);
 }
 
-void lead_ask(struct agreement *a)
-{
-    struct control *control = a->group->control;
-
-    pthread_mutex_lock(&control->lock);
-    for (int r = 1; r < a->group->size; r++)
-        if (lead_awaits(a, r) && !liveness_has_answered(control, r))
-            liveness_query(control, r);
-    pthread_mutex_unlock(&control->lock);
-}
-
 /* A member that waits for others has not reported either, so only members that do not answer are
  * named. */
 int lead_missing(const struct agreement *a, char *ret_message, size_t capacity)
@@ -520,16 +509,4 @@ tutti_status lead_report(struct agreement *a, const struct report *report)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the roster");
     m->reported |= REPORT_OPENED;
     return all_have(a, REPORT_OPENED) ? send_roster(a) : TUTTI_OK;
-}
-
-tutti_status lead_gone(struct agreement *a, int rank, const char *message)
-{
-    struct report report = {.phase = REPORT_OPENED,
-                            .round = a->round,
-                            .rank = rank,
-                            .status = TUTTI_ERR_PEER_LOST,
-                            .failed_level = -1};
-
-    snprintf(report.message, sizeof report.message, "%s", message);
-    return lead_report(a, &report);
 }

@@ -143,7 +143,7 @@ void agree_fill_report(const struct agreement *a, enum report_phase phase, tutti
         snprintf(report->message, sizeof report->message, "%.*s", TEXT_CUT(error_message(), 900));
     if (gethostname(report->host, sizeof report->host - 1))
         snprintf(report->host, sizeof report->host, "?");
-    for (int level = 0; level < PROVIDERS; level++) {
+    for (int level = 0; level < PROVIDERS && phase == REPORT_OPENED; level++) {
         report->provider_address[level] = me->provider_address[level];
         report->provider_address_size[level] = me->provider_address_size[level];
     }
@@ -164,8 +164,6 @@ static tutti_status take_gone(struct agreement *a, const struct agree_note *n)
 {
     struct report report;
 
-    if (a->lead)
-        return lead_gone(a, n->rank, (const char *)n->data);
     if (n->rank == control_parent(a->group->rank)) {
         error_set(TUTTI_ERR_PEER_LOST, "group %s: %s", a->group->name, (const char *)n->data);
         return agree_give_up(a, TUTTI_ERR_PEER_LOST, n->rank);

@@ -121,10 +121,13 @@ void agree_probe_late(struct agreement *a)
         return;
     a->probe_ns = clock_deadline_ms(LATE_MS);
     pthread_mutex_lock(&control->lock);
-    for (int r = 1; r < a->group->size; r++)
-        if (lead_awaits(a, r))
-            (void)control_dial(control, r);
+    for (int r = 1; r < a->group->size; r++) {
+        if (!lead_awaits(a, r))
+            continue;
+        (void)control_dial(control, r);
+        /* Again, as another part of the round awaits others, and a connection may be a new one. */
+        if (a->asked_ns && !liveness_has_answered(control, r))
+            liveness_query(control, r);
+    }
     pthread_mutex_unlock(&control->lock);
-    if (a->asked_ns) /* another part of the round awaits others, and a connection may be a new one */
-        lead_ask(a);
 }
