@@ -105,6 +105,8 @@ bool agree_has(struct agreement *a, const char *key);
  * when the store does not answer. */
 tutti_status agree_await_keys(struct agreement *a, const char *const *keys, size_t count,
                               int64_t ms);
+/* Whether what this member waits for from `rank`, an offer or rank 0's decision, is not in the store. */
+bool agree_misses(struct agreement *a, int rank);
 /* Waits for the round's decision and takes it over; OK: a->decision, or a->outcome, tells. */
 tutti_status agree_read_decision(struct agreement *a);
 
@@ -165,8 +167,8 @@ tutti_status agree_ended_soon(struct agreement *a, int ms, int *ret_culprit);
 
 /* OK; or the parent has ended, and its words are the thread's error. */
 tutti_status agree_parent(struct agreement *a);
-/* OK; or a member has left the parent and will not come, with a message: the leader looks at all, the others at
- * the leader, while they wait for it. */
+/* The same; or a member has left the parent and will not come, with a message: the leader looks at all, the others
+ * at the leader, while they wait for it. */
 tutti_status agree_left(struct agreement *a, int *ret_culprit);
 /* The rank in the parent of a member of this group. */
 int agree_parent_rank(const struct agreement *a, int rank);

@@ -40,6 +40,19 @@ tutti_status agree_await_keys(struct agreement *a, const char *const *keys, size
     }
 }
 
+bool agree_misses(struct agreement *a, int rank)
+{
+    char key[AGREE_KEY_MAX];
+    const char *keys[1] = {key};
+    bool present = false;
+
+    if (a->lead)
+        agree_key(a, key, "offer/%d", rank);
+    else
+        agree_key(a, key, "decision/%u", a->round);
+    return !agree_check(a, keys, 1, &present) && !present;
+}
+
 /*
  * Those that have to look at something else meanwhile, at the leader or at a parent, and those whose store
  * others use, look for the decision again and again; the others are waited for by the store. OK without a value: a->outcome
@@ -68,9 +81,7 @@ static tutti_status await_decision(struct agreement *a, tutti_store_value *ret_v
         if (!agree_goes_on(a, status))
             return status;
         agree_stalled(a, a->leader_fd >= 0);
-        status = agree_parent(a);
-        if (!status)
-            status = agree_left(a, &culprit);
+        status = agree_left(a, &culprit);
         if (status)
             return agree_give_up(a, status, culprit);
     }

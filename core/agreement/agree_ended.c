@@ -7,8 +7,6 @@
  * What the ended one has written is read after the entry, so it was written before the end or never comes.
  * Without such a launcher, and in a group that is made from another, nothing is looked at.
  */
-#include <stdlib.h>
-
 #include "agreement/agree.h"
 #include "base/clock.h"
 #include "base/ended.h"
@@ -25,20 +23,6 @@ void agree_ended_begin(struct agreement *a)
         !a->from && exit_record_place(&place) && place == (uint32_t)a->group->bootstrap.rank;
 }
 
-/* Whether what `rank` has to write is not in the store. */
-static bool is_missed(struct agreement *a, int rank)
-{
-    char key[AGREE_KEY_MAX];
-    const char *keys[1] = {key};
-    bool present = false;
-
-    if (a->lead)
-        agree_key(a, key, "offer/%d", rank);
-    else
-        agree_key(a, key, "decision/%u", a->round);
-    return !agree_check(a, keys, 1, &present) && !present;
-}
-
 /* The first whose end is a reason to wait no more. */
 static bool find(struct agreement *a, const tutti_store_value *list, struct ended *ret_ended)
 {
@@ -47,7 +31,7 @@ static bool find(struct agreement *a, const tutti_store_value *list, struct ende
     while (ended_next(list->data, list->size, &at, ret_ended))
         if (ret_ended->size == (uint32_t)a->group->size &&
             (a->lead ? ret_ended->place != 0 : ret_ended->place == 0) &&
-            is_missed(a, (int)ret_ended->place))
+            agree_misses(a, (int)ret_ended->place))
             return true;
     return false;
 }

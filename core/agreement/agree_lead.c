@@ -153,9 +153,7 @@ static tutti_status await_offers(struct agreement *a, const char *const *keys, i
             continue;
         if (status != TUTTI_ERR_TIMEOUT)
             return status;
-        status = agree_parent(a);
-        if (!status)
-            status = agree_left(a, ret_culprit);
+        status = agree_left(a, ret_culprit);
         if (!status)
             status = agree_ended(a, ret_culprit);
         if (status)

@@ -38,14 +38,10 @@ struct waiting_list {
 
 tutti_status agree_parent(struct agreement *a)
 {
-    struct tutti_group *parent = a->from ? a->from->parent : NULL;
-
-    if (!parent)
+    if (!a->from)
         return TUTTI_OK;
-    control_poll(parent->control);
-    if (!group_ended(parent))
-        return TUTTI_OK;
-    return group_verdict(parent);
+    control_poll(a->from->parent->control);
+    return group_ended(a->from->parent) ? group_verdict(a->from->parent) : TUTTI_OK;
 }
 
 tutti_status agree_parent_knows(struct agreement *a, tutti_status status)
@@ -58,9 +54,9 @@ tutti_status agree_parent_knows(struct agreement *a, tutti_status status)
     control_await_verdict(a->from->parent->control, PARENT_TELLS_MS);
     tutti_status better = agree_parent(a);
     if (!better)
-        error_give(status, &kept);
+        better = error_give(status, &kept);
     error_forget(&kept);
-    return better ? better : status;
+    return better;
 }
 
 int agree_parent_rank(const struct agreement *a, int rank)
@@ -73,34 +69,23 @@ int agree_parent_rank(const struct agreement *a, int rank)
     return -1;
 }
 
-/* Whether `rank` has left the parent without having written `key` of this group. */
-static bool has_left_without(struct agreement *a, int rank, const char *key)
-{
-    struct control_leave_state state;
-    bool present = false;
-
-    return control_has_left(a->from->parent->control, agree_parent_rank(a, rank), &state) &&
-           !agree_check(a, &key, 1, &present) && !present;
-}
-
 tutti_status agree_left(struct agreement *a, int *ret_culprit)
 {
     const int end = !a->from ? 0 : a->lead ? a->group->size : 1;
-    char key[AGREE_KEY_MAX];
+    struct control_leave_state state;
+    tutti_status status = agree_parent(a);
 
-    for (int r = 0; r < end; r++) {
-        if (a->lead)
-            agree_key(a, key, "offer/%d", r);
-        else
-            agree_key(a, key, "decision/%u", a->round);
-        if (!has_left_without(a, r, key))
+    for (int r = 0; r < end && !status; r++) {
+        if (!control_has_left(a->from->parent->control, agree_parent_rank(a, r), &state) ||
+            !agree_misses(a, r))
             continue;
         *ret_culprit = r;
-        return error_set(TUTTI_ERR_PEER_LOST,
-                         "group %s: rank %d (world rank %d) left group %s before this one was made",
-                         a->group->name, r, a->group->origin.world_ranks[r], a->from->parent->name);
+        status =
+            error_set(TUTTI_ERR_PEER_LOST,
+                      "group %s: rank %d (world rank %d) left group %s before this one was made",
+                      a->group->name, r, a->group->origin.world_ranks[r], a->from->parent->name);
     }
-    return TUTTI_OK;
+    return status;
 }
 
 /* ---- notes ---- */
