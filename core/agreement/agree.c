@@ -36,6 +36,7 @@
 
 enum {
     POLL_MS = 20,
+    ANSWER_MS = 100,
     OUTCOME_FLUSH_MS = 200, /* it is on its way down the tree */
     LEADER_FIRST_MS = 250,  /* the leader knows best which ranks are missing */
     ASK_BEFORE_MS = 1000,   /* the deadline: running members may lack a CPU for their answers */
@@ -128,7 +129,7 @@ static bool is_over(struct agreement *a)
     const int64_t now = clock_now_ns(), first = LEADER_FIRST_MS * CLOCK_NS_PER_MS;
 
     if (a->lead)
-        return now >= a->deadline_ns && now >= a->asked_ns + AGREE_ANSWER_MS * CLOCK_NS_PER_MS;
+        return now >= a->deadline_ns && now >= a->asked_ns + ANSWER_MS * CLOCK_NS_PER_MS;
     if (now < a->deadline_ns - first)
         return false;
     if (!a->over_ns)
@@ -434,11 +435,11 @@ static void agreement_begin(struct agreement *a, struct tutti_group *group, tutt
                             .deadline_ns = group->bootstrap.deadline_ns +
                                            (group->rank ? LEADER_FIRST_MS * CLOCK_NS_PER_MS : 0),
                             .listener = -1,
-                            .leader_fd = -1};
+                            .leader_fd = -1,
+                            .store_try_ms = AGREE_FIRST_TRY_MS,
+                            .stall_ns = clock_deadline_ms(AGREE_STALL_MS)};
     a->notes_tail = &a->notes;
     a->ask_ns = ask_at(a->deadline_ns);
-    agree_store_begin(a);
-    agree_stall_begin(a);
     agree_ended_begin(a);
     pthread_mutex_lock(&control->lock);
     control->handlers = &agree_handlers;

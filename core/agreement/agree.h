@@ -5,7 +5,12 @@
 #include "agreement/agree_wire.h"
 #include "group/group.h"
 
-enum { AGREE_KEY_MAX = GROUP_KEY_MAX + 128, AGREE_ROUNDS_MAX = 8, AGREE_ANSWER_MS = 100 };
+enum {
+    AGREE_KEY_MAX = GROUP_KEY_MAX + 128,
+    AGREE_ROUNDS_MAX = 8,
+    AGREE_FIRST_TRY_MS = 1000, /* of a call of the store */
+    AGREE_STALL_MS = 2000      /* then a member notes where it waits */
+};
 
 /* A frame, or the end of a member, noted under the control lock and worked on outside it. */
 struct agree_note {
@@ -69,7 +74,6 @@ tutti_status agree_give_up(struct agreement *a, tutti_status status, int culprit
 
 /* ---- agree_store.c ---- */
 
-void agree_store_begin(struct agreement *a);
 /* TIMEOUT, with a message: the store has not answered until the deadline. */
 tutti_status agree_store_silent(const struct agreement *a);
 /* Whether what failed may be tried from the beginning: this world's store was one that it has left, and
@@ -178,7 +182,6 @@ tutti_status agree_parent_knows(struct agreement *a, tutti_status status);
 void agree_stalled(struct agreement *a, bool leader_came);
 /* Whether others have ended this group, before the leader has decided. */
 bool agree_is_overruled(struct agreement *a);
-void agree_stall_begin(struct agreement *a);
 void agree_stall_end(struct agreement *a);
 /* "; world rank 2 waits in group g", or "". */
 void agree_where_is(struct agreement *a, int rank, char *ret_message, size_t capacity);

@@ -23,7 +23,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-enum { STALL_MS = 2000, LOOK_MS = 500, PARENT_TELLS_MS = 500, LISTS_MAX = 16 };
+enum { LOOK_MS = 500, PARENT_TELLS_MS = 500, LISTS_MAX = 16 };
 
 /* A group that is being made, as one of its members tells. */
 struct waiting_list {
@@ -247,11 +247,6 @@ bool agree_is_overruled(struct agreement *a)
 
     agree_key(a, key, "decision/%u", a->round);
     return a->from && agree_has(a, key);
-}
-
-void agree_stall_begin(struct agreement *a)
-{
-    a->stall_ns = clock_deadline_ms(STALL_MS);
 }
 
 void agree_stall_end(struct agreement *a)

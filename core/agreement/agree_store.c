@@ -21,7 +21,6 @@
 #include "store/store.h"
 
 enum {
-    FIRST_TRY_MS = 1000,
     RECONNECT_MS = 200,  /* for a store that is there to take a connection */
     WARN_FROM_MS = 8000, /* a try of that time comes after 7 s of silence */
     LAST_MS = 250        /* after the deadline */
@@ -123,11 +122,6 @@ static tutti_status call_until_answered(struct agreement *a, struct store_call *
     }
 }
 
-void agree_store_begin(struct agreement *a)
-{
-    a->store_try_ms = FIRST_TRY_MS;
-}
-
 tutti_status agree_store_silent(const struct agreement *a)
 {
     return error_set(TUTTI_ERR_TIMEOUT,
@@ -226,7 +220,7 @@ bool agree_store_reopened(struct agreement *a, tutti_status status)
         agree_probe_end(a);
         a->leader_seen = false;
         a->outcome.kind = OUTCOME_NONE;
-        agree_store_begin(a);
+        a->store_try_ms = AGREE_FIRST_TRY_MS;
     } else {
         error_give(status, &kept);
     }
@@ -265,7 +259,7 @@ tutti_status agree_meet(struct tutti_group *group, tutti_store **ret_store)
     struct agreement a = {.group = group,
                           .from = group->forming,
                           .deadline_ns = group->bootstrap.deadline_ns,
-                          .store_try_ms = FIRST_TRY_MS};
+                          .store_try_ms = AGREE_FIRST_TRY_MS};
 
     return call_until_answered(&a, NULL, ret_store);
 }
