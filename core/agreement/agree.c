@@ -62,13 +62,6 @@ int64_t agree_left_ms(const struct agreement *a)
 
 /* ---- the outcome ---- */
 
-static tutti_status outcome_error(const struct agreement *a)
-{
-    error_restore(a->outcome.status, a->outcome.culprit, a->outcome.message);
-    error_where(a->group->rank, -1, 0, "init");
-    return a->outcome.status;
-}
-
 /*
  * The round's key. It holds the decision's token, so that what an earlier attempt left in the store
  * is not believed; before there is a decision nothing can be committed.
@@ -99,17 +92,17 @@ tutti_status agree_settle(struct agreement *a, enum outcome_kind kind, tutti_sta
         return stored;
     if (stored) { /* this member's own reason is what is left, for itself and those below */
         a->outcome = wanted;
-        agree_tell_outcome(a, &wanted);
-        return TUTTI_OK;
+    } else {
+        const bool good = outcome_decode(value.data, value.size, a->group->size, &a->outcome);
+
+        tutti_store_value_free(&value);
+        if (!good)
+            return error_set(TUTTI_ERR_STORE,
+                             "the outcome in the store is damaged, or comes from another job; give "
+                             "each job a store or a prefix of its own");
     }
-    if (!outcome_decode(value.data, value.size, a->group->size, &a->outcome))
-        stored =
-            error_set(TUTTI_ERR_STORE, "the outcome in the store is damaged, or comes from another "
-                                       "job; give each job a store or a prefix of its own");
-    else
-        agree_tell_outcome(a, &a->outcome);
-    tutti_store_value_free(&value);
-    return stored;
+    agree_tell_outcome(a, &a->outcome);
+    return TUTTI_OK;
 }
 
 tutti_status agree_give_up(struct agreement *a, tutti_status status, int culprit)
@@ -387,8 +380,11 @@ static tutti_status play(struct agreement *a)
             return tell_own_failure(a, status);
         if (a->outcome.kind == OUTCOME_COMMIT)
             return TUTTI_OK;
-        if (a->outcome.kind == OUTCOME_ABORT)
-            return outcome_error(a);
+        if (a->outcome.kind == OUTCOME_ABORT) {
+            error_restore(a->outcome.status, a->outcome.culprit, a->outcome.message);
+            error_where(a->group->rank, -1, 0, "init");
+            return a->outcome.status;
+        }
         log_line(LOG_DETAIL, a->group->rank, "group %s: another round: %s", a->group->name,
                  a->outcome.message);
         undo_round(a);
