@@ -24,6 +24,7 @@
 #include "plugin/about.h"
 #include "plugin/host.h"
 #include "plugin/plugin.h"
+#include "store/store.h"
 
 enum { REFUSE_MS = 500 };
 
@@ -143,7 +144,7 @@ static bool has_key(struct tutti_group *group)
 
     if (*group->key || !group_name_key(group))
         return true;
-    if (bootstrap_connect_again(bootstrap->store, REFUSE_MS, &fresh))
+    if (store_clone(bootstrap->store, REFUSE_MS, &fresh))
         return false;
     tutti_store_unref(bootstrap->store);
     bootstrap->store = fresh;

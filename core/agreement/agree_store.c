@@ -86,8 +86,7 @@ bool agree_store_reconnected(struct agreement *a, tutti_status status)
         return false;
     a->store_reconnected = true;
     error_keep(&kept);
-    const bool same =
-        !bootstrap_connect_again(a->store, RECONNECT_MS, &fresh) && has_own_offer(a, fresh);
+    const bool same = !store_clone(a->store, RECONNECT_MS, &fresh) && has_own_offer(a, fresh);
     if (same) {
         if (bootstrap->store == a->store) {
             tutti_store_unref(bootstrap->store);

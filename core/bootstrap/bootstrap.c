@@ -38,12 +38,6 @@ struct bootstrap_server {
     _Atomic int holders;
 };
 
-static const char *variable_of_process(const char *name, void *user)
-{
-    (void)user;
-    return getenv(name);
-}
-
 /* The time left for a call of the store, at least 1 ms: 0 would mean the store's own default. */
 static tutti_status time_left(int64_t deadline_ns, int64_t *ret_ms)
 {
@@ -84,43 +78,27 @@ static tutti_status serve(const struct identity *identity, struct bootstrap *boo
         store->host, store->port);
 }
 
-static tutti_status open_tcp(const struct identity *identity, struct bootstrap *bootstrap)
+static tutti_status open_store(const struct identity *identity, struct bootstrap *bootstrap)
 {
     const struct url *store = &identity->store;
-    tutti_status status = identity->hosts ? serve(identity, bootstrap) : TUTTI_OK;
+    const char *keeper = *bootstrap->keeper ? bootstrap->keeper : NULL;
     int64_t ms = 0;
 
-    if (!status)
-        status = time_left(bootstrap->deadline_ns, &ms);
-    if (!status)
-        status =
-            store_open_member(store->host, store->port,
-                              *bootstrap->keeper ? bootstrap->keeper : NULL, ms, &bootstrap->store);
-    return status;
-}
-
-static tutti_status open_file(const struct identity *identity, struct bootstrap *bootstrap)
-{
-    int64_t ms = 0;
-    tutti_status status = time_left(bootstrap->deadline_ns, &ms);
-
-    if (!status)
-        status = tutti_store_open_file(identity->store.path, identity->size, ms, &bootstrap->store);
-    return status;
-}
-
-static tutti_status open_store(const tutti_init_options *options, const struct identity *identity,
-                               struct bootstrap *bootstrap)
-{
     if (identity->given) {
-        bootstrap->store = tutti_store_ref(options->store);
+        bootstrap->store = tutti_store_ref(identity->given);
         bootstrap->shared = true;
         return TUTTI_OK;
     }
     if (identity->alone)
         return tutti_store_open_hash(&bootstrap->store);
-    return identity->store.kind == URL_TCP ? open_tcp(identity, bootstrap)
-                                           : open_file(identity, bootstrap);
+    tutti_status status = identity->hosts ? serve(identity, bootstrap) : TUTTI_OK;
+    if (!status)
+        status = time_left(bootstrap->deadline_ns, &ms);
+    if (status)
+        return status;
+    return store->kind == URL_TCP
+               ? store_open_member(store->host, store->port, keeper, ms, &bootstrap->store)
+               : tutti_store_open_file(store->path, identity->size, ms, &bootstrap->store);
 }
 
 void bootstrap_name_keeper(const char *host, unsigned port, char ret_name[BOOTSTRAP_KEEPER_MAX])
@@ -138,45 +116,30 @@ static void say_keeper(const struct identity *identity, struct bootstrap *bootst
         bootstrap_name_keeper(bootstrap->host, bootstrap->port, bootstrap->keeper);
 }
 
-static tutti_status identify(const tutti_init_options *options, tutti_init_options *ret_known,
-                             struct identity *ret_identity, struct bootstrap *ret_bootstrap)
-{
-    struct identity identity;
-    tutti_status status = options_copy(ret_known, sizeof *ret_known, options, "tutti_init_options");
-
-    if (!status)
-        status = identity_resolve(ret_known, variable_of_process, NULL, &identity);
-    if (status)
-        return status;
-    *ret_bootstrap = (struct bootstrap){
-        .rank = identity.rank, .size = identity.size, .restart = identity.restart};
-    memcpy(ret_bootstrap->run_id, identity.run_id, sizeof ret_bootstrap->run_id);
-    memcpy(ret_bootstrap->source, identity.source, sizeof ret_bootstrap->source);
-    *ret_identity = identity;
-    return TUTTI_OK;
-}
-
-tutti_status bootstrap_identify(const tutti_init_options *options, struct bootstrap *ret_bootstrap)
+tutti_status bootstrap_identify(const tutti_init_options *options, struct identity *ret_identity)
 {
     tutti_init_options known;
-    struct identity identity;
+    tutti_status status = options_copy(&known, sizeof known, options, "tutti_init_options");
 
-    return identify(options, &known, &identity, ret_bootstrap);
+    return status ? status : identity_resolve(&known, identity_own_variable, NULL, ret_identity);
 }
 
 tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadline_ns,
                                struct bootstrap *ret_bootstrap)
 {
-    struct bootstrap bootstrap;
-    tutti_init_options known;
     struct identity identity;
-    tutti_status status = identify(options, &known, &identity, &bootstrap);
+    tutti_status status = bootstrap_identify(options, &identity);
 
     if (status)
         return status;
-    bootstrap.deadline_ns = deadline_ns;
+    struct bootstrap bootstrap = {.rank = identity.rank,
+                                  .size = identity.size,
+                                  .restart = identity.restart,
+                                  .deadline_ns = deadline_ns};
+    memcpy(bootstrap.run_id, identity.run_id, sizeof bootstrap.run_id);
+    memcpy(bootstrap.source, identity.source, sizeof bootstrap.source);
     say_keeper(&identity, &bootstrap);
-    status = open_store(&known, &identity, &bootstrap);
+    status = open_store(&identity, &bootstrap);
     if (status) {
         bootstrap_release(&bootstrap);
         error_where(identity.rank, status == TUTTI_ERR_PEER_LOST ? 0 : -1, 0, NULL);
@@ -265,11 +228,6 @@ tutti_status bootstrap_meet(const struct bootstrap *bootstrap, int64_t ms, tutti
         return error_prefix("cannot reach the store, which is needed to make a group");
     *ret_store = tutti_store_ref(bootstrap->store);
     return TUTTI_OK;
-}
-
-tutti_status bootstrap_connect_again(tutti_store *store, int64_t ms, tutti_store **ret_store)
-{
-    return store_clone(store, ms, ret_store);
 }
 
 void bootstrap_tell(const struct bootstrap *bootstrap, const char *key, const void *data,

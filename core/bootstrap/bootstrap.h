@@ -19,6 +19,7 @@
 
 enum { BOOTSTRAP_KEEPER_MAX = 320 };
 
+struct identity;
 struct launcher;
 
 struct bootstrap {
@@ -51,9 +52,9 @@ struct bootstrap {
 tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadline_ns,
                                struct bootstrap *ret_bootstrap);
 
-/* The identity of this process, and nothing else of the struct: rank, size, run_id, restart,
- * source. Opens nothing and waits for nobody. INVALID_ARGUMENT, NEWER_CALLER as above. */
-tutti_status bootstrap_identify(const tutti_init_options *options, struct bootstrap *ret_bootstrap);
+/* The identity of this process. Opens nothing and waits for nobody. INVALID_ARGUMENT, NEWER_CALLER as
+ * above. */
+tutti_status bootstrap_identify(const tutti_init_options *options, struct identity *ret_identity);
 
 /* The store that was given came from a launcher: its server, if this process has it, is the bootstrap's from
  * now on; rank 0 serves it, and where all this is from is the launcher's to say. */
@@ -89,9 +90,6 @@ void bootstrap_inherit(const struct bootstrap *parent, int rank, int size, int64
  * store is gone. TIMEOUT: it has not answered so far; may be repeated.
  */
 tutti_status bootstrap_meet(const struct bootstrap *bootstrap, int64_t ms, tutti_store **ret_store);
-
-/* Another connection to the place of `store`, within `ms`; to be asked whether the same store is there. */
-tutti_status bootstrap_connect_again(tutti_store *store, int64_t ms, tutti_store **ret_store);
 
 /* Sets a key in the store, by a new connection where the one that is there has ended. Waits twice `ms` at
  * most, and says nothing of a store that cannot be reached. */

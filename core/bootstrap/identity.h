@@ -10,6 +10,7 @@
 
 #include <tutti/group.h>
 #include <tutti/status.h>
+#include <tutti/store.h>
 
 #include "bootstrap/url.h"
 
@@ -21,7 +22,7 @@ typedef const char *(*identity_variable_fn)(const char *name, void *user);
 
 struct identity {
     int rank, size, restart;
-    bool given;         /* the store is the options' own; `store` says nothing */
+    tutti_store *given; /* the options' own; NULL: `store` says where it is */
     bool alone;         /* nobody to meet: a store in this process serves; `store` says nothing */
     struct url store;   /* tcp or file */
     bool hosts;         /* this process serves the tcp store */
@@ -30,6 +31,9 @@ struct identity {
     char run_id[IDENTITY_RUN_ID_MAX + 1];
     char source[IDENTITY_SOURCE_MAX + 1];
 };
+
+/* The variables of this process, for `variable`; `user` is not used. */
+const char *identity_own_variable(const char *name, void *user);
 
 /* `options` are the library's own copy (options_copy). INVALID_ARGUMENT names the option or
  * variable, its value, and what to do. */

@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/text.h"
+#include "bootstrap/identity.h"
 #include "bootstrap/launcher.h"
 #include "diagnosis/dump.h"
 #include "group/exit_record.h"
@@ -321,7 +322,7 @@ static tutti_status begin_joining(const struct tutti_group *world,
 {
     struct progress_engine *engine = &world->context->engine;
     struct joining joining = {.since_ns = clock_now_ns()};
-    struct bootstrap who;
+    struct identity who;
     tutti_status status = bootstrap_identify(options, &who);
 
     if (status)
