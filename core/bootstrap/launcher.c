@@ -38,7 +38,6 @@ enum {
 
 struct asking {
     const tutti_plugin *plugin;
-    const char *name; /* the plugin's */
     const tutti_bootstrap_ops *ops;
     tutti_bootstrap *bootstrap;
     tutti_identity identity;
@@ -62,48 +61,30 @@ static bool are_told(const tutti_init_options *options)
 
 /* ---- which plugin ---- */
 
-static const tutti_bootstrap_ops *ops_of(const tutti_plugin *plugin)
-{
-    const tutti_provider *provider = plugin_provider(plugin, TUTTI_PROVIDER_BOOTSTRAP);
-
-    return provider ? provider->ops : NULL;
-}
-
-static tutti_status choose_named(struct asking *a, const char *name)
-{
-    const tutti_plugin *plugin;
-    tutti_status status = plugin_find(name, &plugin);
-
-    if (status)
-        return error_prefix("TUTTI_BOOTSTRAP=%.*s", TEXT_CUT(name, 32));
-    a->ops = ops_of(plugin);
-    a->plugin = plugin;
-    a->name = plugin->name;
-    if (!a->ops)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "TUTTI_BOOTSTRAP=%.*s: this plugin knows no launchers; name another "
-                         "plugin, or unset it",
-                         TEXT_CUT(name, 32));
-    if (a->ops->detect(&host_bare, host_self_of(a->name)) != 1)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "TUTTI_BOOTSTRAP=%.*s: this process was not started by a launcher that "
-                         "the plugin knows",
-                         TEXT_CUT(name, 32));
-    return TUTTI_OK;
-}
-
 /* Takes the plugin if it knows the launcher of this process. */
-static bool take(struct asking *a, const char *name)
+static bool take(struct asking *a, const tutti_plugin *plugin)
 {
-    const tutti_plugin *plugin;
-    const tutti_bootstrap_ops *ops = plugin_find(name, &plugin) ? NULL : ops_of(plugin);
+    const tutti_bootstrap_ops *ops = plugin_ops(plugin, TUTTI_PROVIDER_BOOTSTRAP);
 
     if (!ops || ops->detect(&host_bare, host_self_of(plugin->name)) != 1)
         return false;
     a->ops = ops;
     a->plugin = plugin;
-    a->name = plugin->name;
     return true;
+}
+
+static tutti_status choose_named(struct asking *a, const char *name)
+{
+    const tutti_plugin *plugin;
+
+    if (plugin_find(name, &plugin))
+        return error_prefix("TUTTI_BOOTSTRAP=%.*s", TEXT_CUT(name, 32));
+    if (take(a, plugin))
+        return TUTTI_OK;
+    return error_set(TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_BOOTSTRAP=%.*s: %s", TEXT_CUT(name, 32),
+                     plugin_ops(plugin, TUTTI_PROVIDER_BOOTSTRAP)
+                         ? "this process was not started by a launcher that the plugin knows"
+                         : "this plugin knows no launchers; name another plugin, or unset it");
 }
 
 static tutti_status choose_by_variable(struct asking *a)
@@ -122,7 +103,7 @@ static tutti_status choose_by_variable(struct asking *a)
                          known.plugin);
             return TUTTI_ERR_PLUGIN;
         }
-        if (take(a, known.plugin))
+        if (take(a, plugin))
             return TUTTI_OK;
     }
     return TUTTI_OK;
@@ -132,14 +113,16 @@ static tutti_status choose(struct asking *a, const tutti_init_options *options)
 {
     const char *named = getenv("TUTTI_BOOTSTRAP");
     struct backend_choice choice;
+    const tutti_plugin *plugin;
 
     if (named && *named)
         return choose_named(a, named);
     tutti_status status = backend_resolve(options->backend, &choice);
     if (status)
         return status;
-    if (!choice.is_auto && (take(a, choice.local) || take(a, choice.remote)))
-        return TUTTI_OK;
+    for (int level = BACKEND_LOCAL; level <= BACKEND_REMOTE && !choice.is_auto; level++)
+        if (!plugin_find(backend_name(&choice, level), &plugin) && take(a, plugin))
+            return TUTTI_OK;
     return choose_by_variable(a);
 }
 
@@ -154,12 +137,13 @@ static tutti_status check_identity(const struct asking *a)
         return error_set(TUTTI_ERR_PLUGIN,
                          "%s says that this process is rank %d of %d; a rank must be at least 0 "
                          "and below the size",
-                         a->name, id->rank, id->size);
+                         a->plugin->name, id->rank, id->size);
     if (id->size == 1 && evidence)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "%s says that this process is alone, but %s=%.*s that it is one of "
                          "several: the launcher and the library that %s uses do not match",
-                         a->name, evidence, TEXT_CUT(getenv(evidence), 64), a->name);
+                         a->plugin->name, evidence, TEXT_CUT(getenv(evidence), 64),
+                         a->plugin->name);
     return TUTTI_OK;
 }
 
@@ -192,17 +176,16 @@ static void serve(const struct asking *a, struct launcher *launcher, char ret_me
 }
 
 /* Its server was there before its address came: where nobody serves, rank 0 has ended. */
-static tutti_status open_store(const struct asking *a, const char *address, unsigned port,
-                               tutti_store **ret_store)
+static tutti_status open_store(const struct asking *a, struct launcher *launcher)
 {
     char keeper[BOOTSTRAP_KEEPER_MAX];
 
-    bootstrap_name_keeper(address, port, keeper);
+    bootstrap_name_keeper(launcher->host, launcher->port, keeper);
     for (;;) {
         const int left = clock_left_ms(a->deadline_ns, INT32_MAX);
         const int ms = left > REFUSED_MS ? REFUSED_MS : left;
-        const tutti_status status =
-            store_open_member(address, (uint16_t)port, keeper, ms ? ms : 1, ret_store);
+        const tutti_status status = store_open_member(launcher->host, launcher->port, keeper,
+                                                      ms ? ms : 1, &launcher->store);
 
         if (status != TUTTI_ERR_TIMEOUT || ms == left)
             return status;
@@ -211,7 +194,7 @@ static tutti_status open_store(const struct asking *a, const char *address, unsi
 
 static tutti_status meet(struct asking *a, struct launcher *launcher)
 {
-    char message[MESSAGE_MAX] = "", address[HOST_MAX];
+    char message[MESSAGE_MAX] = "";
     unsigned port;
 
     if (a->identity.rank == 0)
@@ -222,17 +205,16 @@ static tutti_status meet(struct asking *a, struct launcher *launcher)
     message[sizeof message - 1] = 0;
     if (*message == '!')
         return error_set(TUTTI_ERR_STORE, "%s", message + 1);
-    _Static_assert(HOST_MAX == 256, "the width below");
-    if (sscanf(message, "%255s %u", address, &port) != 2 || !port || port > UINT16_MAX)
+    _Static_assert(sizeof launcher->host == 256, "the width below");
+    if (sscanf(message, "%255s %u", launcher->host, &port) != 2 || !port || port > UINT16_MAX)
         return error_set(TUTTI_ERR_PLUGIN, "plugin %s: rank 0 sent an invalid store address: %.64s",
-                         a->name, message);
-    status = open_store(a, address, port, &launcher->store);
-    snprintf(launcher->host, sizeof launcher->host, "%s", address);
+                         a->plugin->name, message);
     launcher->port = (uint16_t)port;
+    status = open_store(a, launcher);
     if (!status)
         snprintf(launcher->source, sizeof launcher->source,
-                 "rank and size from %s, store tcp://%.80s:%u%s", a->name, address, port,
-                 launcher->server ? " (served here)" : "");
+                 "rank and size from %s, store tcp://%.80s:%u%s", a->plugin->name, launcher->host,
+                 port, launcher->server ? " (served here)" : "");
     return status;
 }
 
@@ -242,8 +224,9 @@ static tutti_status ask(struct asking *a, tutti_init_options *options, struct la
 
     a->identity = (tutti_identity){
         .struct_size = sizeof a->identity, .rank = -1, .local_rank = -1, .local_size = -1};
-    error_set(TUTTI_ERR_PLUGIN, "plugin %s returned no rank and size for this process", a->name);
-    tutti_status status = a->ops->open(&host_bare, host_self_of(a->name), a->deadline_ns,
+    error_set(TUTTI_ERR_PLUGIN, "plugin %s returned no rank and size for this process",
+              a->plugin->name);
+    tutti_status status = a->ops->open(&host_bare, host_self_of(a->plugin->name), a->deadline_ns,
                                        &a->identity, &a->bootstrap);
     if (status)
         return status;
@@ -276,7 +259,7 @@ tutti_status launcher_ask(tutti_init_options *options, int64_t deadline_ns,
     tutti_status status = choose(&asking, options);
     if (status || !asking.ops)
         return status;
-    snprintf(ret_launcher->name, sizeof ret_launcher->name, "%s", asking.name);
+    snprintf(ret_launcher->name, sizeof ret_launcher->name, "%s", asking.plugin->name);
     status = ask(&asking, options, ret_launcher);
     if (!status)
         return TUTTI_OK;
@@ -285,7 +268,7 @@ tutti_status launcher_ask(tutti_init_options *options, int64_t deadline_ns,
         error_where(asking.identity.rank, 0, 0, NULL);
         return status;
     }
-    return error_prefix("asking the launcher with the plugin %s", asking.name);
+    return error_prefix("asking the launcher with the plugin %s", asking.plugin->name);
 }
 
 void launcher_release(struct launcher *launcher)
