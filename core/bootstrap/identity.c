@@ -24,9 +24,8 @@ struct reader {
     identity_variable_fn variable;
     void *user;
     const tutti_init_options *options;
-    struct url url;
-    const char *url_source; /* "init_url", or NULL: nobody gave one */
-    bool told;              /* rank and size were given by the program, not by a launcher */
+    struct url url; /* nothing in it where the options have none */
+    bool told;      /* rank and size were given by the program, not by a launcher */
 };
 
 static const char *get(const struct reader *reader, const char *name)
@@ -149,11 +148,11 @@ static tutti_status rank_and_size(struct reader *reader, struct identity *identi
 {
     const tutti_init_options *options = reader->options;
     const struct url *url = &reader->url;
-    const bool url_tells = reader->url_source && (url->rank >= 0 || url->world_size);
+    const bool url_tells = url->rank >= 0 || url->world_size;
 
     if (options->world_size) {
-        if (url_tells && ((url->rank >= 0 && url->rank != options->rank) ||
-                          (url->world_size && url->world_size != options->world_size)))
+        if ((url->rank >= 0 && url->rank != options->rank) ||
+            (url->world_size && url->world_size != options->world_size))
             return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                              "the options say rank %d of %d, but init_url %.256s says otherwise; "
                              "give rank and world_size in one place",
@@ -236,27 +235,22 @@ tutti_status identity_store(const char *value, struct url *ret_store)
     return TUTTI_OK;
 }
 
-/* Whether torch's launcher serves the store at this address. */
-static bool launcher_serves(const struct reader *reader, const struct url *store)
+/* Whether torch's launcher serves a store at this port, on whatever host. */
+static bool launcher_uses_port(const struct reader *reader, const struct url *store)
 {
     const char *agent = get(reader, "TORCHELASTIC_USE_AGENT_STORE");
-    const char *address = get(reader, "MASTER_ADDR"), *port = get(reader, "MASTER_PORT");
+    const char *port = get(reader, "MASTER_PORT");
     char text[8];
 
     snprintf(text, sizeof text, "%u", store->port);
-    return agent && !strcmp(agent, "True") && address && !strcmp(address, store->host) && port &&
+    return agent && !strcmp(agent, "True") && get(reader, "MASTER_ADDR") && port &&
            !strcmp(port, text);
 }
 
-static bool launcher_uses_port(const struct reader *reader, const struct url *store)
+/* The same on the store's host. */
+static bool launcher_serves(const struct reader *reader, const struct url *store)
 {
-    struct url same_port = *store;
-    const char *address = get(reader, "MASTER_ADDR");
-
-    if (!address || strlen(address) >= sizeof same_port.host)
-        return false;
-    strcpy(same_port.host, address);
-    return launcher_serves(reader, &same_port);
+    return launcher_uses_port(reader, store) && !strcmp(get(reader, "MASTER_ADDR"), store->host);
 }
 
 static tutti_status who_serves(const struct reader *reader, bool from_variable,
@@ -279,7 +273,7 @@ static tutti_status who_serves(const struct reader *reader, bool from_variable,
 static tutti_status where_to_meet(const struct reader *reader, struct identity *identity)
 {
     const char *variable = get(reader, "TUTTI_STORE");
-    const bool by_url = reader->url_source && reader->url.kind != URL_ENVIRONMENT;
+    const bool by_url = reader->url.kind != URL_ENVIRONMENT;
     tutti_status status = TUTTI_OK;
 
     identity->given = reader->options->store;
@@ -364,7 +358,8 @@ static void say_source(const struct reader *reader, struct identity *identity)
 tutti_status identity_resolve(const tutti_init_options *options, identity_variable_fn variable,
                               void *user, struct identity *ret_identity)
 {
-    struct reader reader = {.variable = variable, .user = user, .options = options};
+    struct reader reader = {
+        .variable = variable, .user = user, .options = options, .url = {.rank = -1}};
     struct identity identity = {.rank = -1};
     tutti_status status = TUTTI_OK;
 
@@ -376,10 +371,8 @@ tutti_status identity_resolve(const tutti_init_options *options, identity_variab
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "options: give store or init_url, not both (init_url=%.256s)",
                          options->init_url);
-    if (options->init_url) {
-        reader.url_source = "init_url";
-        status = url_parse(reader.url_source, options->init_url, &reader.url);
-    }
+    if (options->init_url)
+        status = url_parse("init_url", options->init_url, &reader.url);
     if (!status)
         status = rank_and_size(&reader, &identity);
     if (!status)
