@@ -106,16 +106,6 @@ void bootstrap_name_keeper(const char *host, unsigned port, char ret_name[BOOTST
     snprintf(ret_name, BOOTSTRAP_KEEPER_MAX, "rank 0, which serves the store at %s:%u", host, port);
 }
 
-static void say_keeper(const struct identity *identity, struct bootstrap *bootstrap)
-{
-    if (identity->given || identity->alone || identity->store.kind != URL_TCP)
-        return;
-    bootstrap->port = identity->store.port;
-    snprintf(bootstrap->host, sizeof bootstrap->host, "%s", identity->store.host);
-    if (identity->served_by_0)
-        bootstrap_name_keeper(bootstrap->host, bootstrap->port, bootstrap->keeper);
-}
-
 tutti_status bootstrap_identify(const tutti_init_options *options, struct identity *ret_identity)
 {
     tutti_init_options known;
@@ -138,7 +128,12 @@ tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadli
                                   .deadline_ns = deadline_ns};
     memcpy(bootstrap.run_id, identity.run_id, sizeof bootstrap.run_id);
     memcpy(bootstrap.source, identity.source, sizeof bootstrap.source);
-    say_keeper(&identity, &bootstrap);
+    if (identity.store.kind == URL_TCP) {
+        memcpy(bootstrap.host, identity.store.host, sizeof identity.store.host);
+        bootstrap.port = identity.store.port;
+    }
+    if (identity.served_by_0)
+        bootstrap_name_keeper(bootstrap.host, bootstrap.port, bootstrap.keeper);
     status = open_store(&identity, &bootstrap);
     if (status) {
         bootstrap_release(&bootstrap);

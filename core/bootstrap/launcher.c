@@ -259,7 +259,6 @@ tutti_status launcher_ask(tutti_init_options *options, int64_t deadline_ns,
     tutti_status status = choose(&asking, options);
     if (status || !asking.ops)
         return status;
-    snprintf(ret_launcher->name, sizeof ret_launcher->name, "%s", asking.plugin->name);
     status = ask(&asking, options, ret_launcher);
     if (!status)
         return TUTTI_OK;

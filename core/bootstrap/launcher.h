@@ -9,7 +9,6 @@
 #include <tutti/store.h>
 
 struct launcher {
-    char name[32];      /* the plugin's; "": none was asked */
     char job[96];       /* what options->run_id points to */
     tutti_store *store; /* what options->store points to, or NULL: the environment says it */
     tutti_store_server *server; /* rank 0's */
