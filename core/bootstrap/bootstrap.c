@@ -12,16 +12,17 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <netdb.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/options.h"
-#include "bootstrap/address.h"
 #include "bootstrap/identity.h"
 #include "bootstrap/launcher.h"
 #include "store/store.h"
@@ -31,6 +32,8 @@ enum {
     DRAIN_MS = 2000,    /* for others to read how a group ended that never was */
     DRAIN_LAST_MS = 500 /* the same after the deadline, which theirs is not far from */
 };
+
+_Static_assert((int)BOOTSTRAP_ADDRESS_MAX == (int)STORE_ADDRESS_ROOM, "one room for addresses");
 
 /* The server of a world, which the groups that are made from it keep alive. */
 struct bootstrap_server {
@@ -101,6 +104,38 @@ static tutti_status open_store(const struct identity *identity, struct bootstrap
                : tutti_store_open_file(store->path, identity->size, ms, &bootstrap->store);
 }
 
+/* ---- the address of this host ---- */
+
+/* The local end of the route to a numeric address; nothing is sent. */
+static bool local_end(const char *to, char ret_address[BOOTSTRAP_ADDRESS_MAX])
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_DGRAM, .ai_flags = AI_NUMERICHOST};
+    struct addrinfo *found;
+    struct sockaddr_storage name;
+    socklen_t length = sizeof name;
+
+    if (getaddrinfo(to, "9", &hints, &found))
+        return false;
+    int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool known = fd >= 0 && !connect(fd, found->ai_addr, found->ai_addrlen) &&
+                 !getsockname(fd, (struct sockaddr *)&name, &length) &&
+                 !getnameinfo((struct sockaddr *)&name, length, ret_address, BOOTSTRAP_ADDRESS_MAX,
+                              NULL, 0, NI_NUMERICHOST);
+    if (fd >= 0)
+        close(fd);
+    freeaddrinfo(found);
+    return known;
+}
+
+void bootstrap_own_address(char ret_address[BOOTSTRAP_ADDRESS_MAX])
+{
+    /* Reserved for documentation (RFC 5737, RFC 3849), so that only a default route leads there. */
+    if (!local_end("192.0.2.1", ret_address) && !local_end("2001:db8::1", ret_address))
+        strcpy(ret_address, "127.0.0.1");
+}
+
+/* ---- the bootstrap ---- */
+
 void bootstrap_name_keeper(const char *host, unsigned port, char ret_name[BOOTSTRAP_KEEPER_MAX])
 {
     snprintf(ret_name, BOOTSTRAP_KEEPER_MAX, "rank 0, which serves the store at %s:%u", host, port);
@@ -142,7 +177,9 @@ tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadli
             return status;
         return error_prefix("rank %d of %d (%s)", identity.rank, identity.size, identity.source);
     }
-    address_of_route(bootstrap.store, bootstrap.bind_address);
+    store_local_address(bootstrap.store, bootstrap.bind_address);
+    if (!*bootstrap.bind_address) /* a file, which may be on a network file system, has no route */
+        bootstrap_own_address(bootstrap.bind_address);
     *ret_bootstrap = bootstrap;
     return TUTTI_OK;
 }

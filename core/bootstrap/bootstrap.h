@@ -17,7 +17,7 @@
 #include <tutti/status.h>
 #include <tutti/store.h>
 
-enum { BOOTSTRAP_KEEPER_MAX = 320 };
+enum { BOOTSTRAP_KEEPER_MAX = 320, BOOTSTRAP_ADDRESS_MAX = 46 };
 
 struct identity;
 struct launcher;
@@ -30,8 +30,10 @@ struct bootstrap {
     char run_id[128];                /* no '/' in it: it becomes a part of keys */
     int restart;                     /* attempt of the launcher, 0 first */
     char source[256];                /* where rank, size and store came from, for messages */
-    char bind_address[46];           /* numeric; the local end of the route to the rendezvous */
-    char host[256];                  /* of a tcp store; "": it was given, or is a file */
+    /* By which the others reach this host: the local end of the route to the store, as the kernel chose it,
+     * or bootstrap_own_address(). Numeric; never the host's name, never the wildcard. */
+    char bind_address[BOOTSTRAP_ADDRESS_MAX];
+    char host[256]; /* of a tcp store; "": it was given, or is a file */
     uint16_t port;
     char keeper
         [BOOTSTRAP_KEEPER_MAX]; /* the member that serves the store, for messages; "": none, as far as is known */
@@ -59,6 +61,8 @@ tutti_status bootstrap_identify(const tutti_init_options *options, struct identi
 /* The store that was given came from a launcher: its server, if this process has it, is the bootstrap's from
  * now on; rank 0 serves it, and where all this is from is the launcher's to say. */
 tutti_status bootstrap_adopt(struct bootstrap *bootstrap, struct launcher *launcher);
+/* The local end of the default route, or loopback where there is none. */
+void bootstrap_own_address(char ret_address[BOOTSTRAP_ADDRESS_MAX]);
 /* "rank 0, which serves the store at HOST:PORT" */
 void bootstrap_name_keeper(const char *host, unsigned port, char ret_name[BOOTSTRAP_KEEPER_MAX]);
 

@@ -21,7 +21,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "bootstrap/address.h"
 #include "bootstrap/bootstrap.h"
 #include "bootstrap/identity.h"
 #include "plugin/about.h"
@@ -158,7 +157,7 @@ static void own_address(const tutti_identity *id, char ret_address[HOST_MAX])
     else if (id->local_size == id->size)
         snprintf(ret_address, HOST_MAX, "127.0.0.1");
     else
-        address_of_host(ret_address);
+        bootstrap_own_address(ret_address);
 }
 
 /* Rank 0: "HOST PORT", or "!" and why there is none. */
