@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -43,15 +44,10 @@ static void warn_of_plugin_path(void)
 
     while (at && *at) {
         const size_t length = strcspn(at, ":");
-        char path[1024];
+        AUTOFREE char *path = strndup(at, length);
 
-        if (length && length < sizeof path) {
-            memcpy(path, at, length);
-            path[length] = 0;
-            if (!is_directory(path))
-                log_line(LOG_WARN, -1, "TUTTI_PLUGIN_PATH: %s is not a directory; it is skipped",
-                         path);
-        }
+        if (path && *path && !is_directory(path))
+            log_line(LOG_WARN, -1, "TUTTI_PLUGIN_PATH: %s is not a directory; it is skipped", path);
         at += length + (at[length] == ':');
     }
 }
@@ -60,7 +56,6 @@ static void warn_of_plugin_path(void)
 static void warn_of_dump_folder(void)
 {
     const char *path = secure_getenv("TUTTI_DUMP_DIR");
-    char parent[1024];
 
     if (!path || !*path)
         return;
@@ -73,15 +68,13 @@ static void warn_of_dump_folder(void)
         return;
     }
     const char *last = strrchr(path, '/');
-    if (last && last > path && (size_t)(last - path) < sizeof parent) {
-        memcpy(parent, path, (size_t)(last - path));
-        parent[last - path] = 0;
-        if (last[1] && !is_directory(parent))
-            log_line(LOG_WARN, -1,
-                     "TUTTI_DUMP_DIR=%s: %s is not a directory; create it first, or no dumps will "
-                     "be made",
-                     path, parent);
-    }
+    AUTOFREE char *parent =
+        last && last > path && last[1] ? strndup(path, (size_t)(last - path)) : NULL;
+    if (parent && !is_directory(parent))
+        log_line(
+            LOG_WARN, -1,
+            "TUTTI_DUMP_DIR=%s: %s is not a directory; create it first, or no dumps will be made",
+            path, parent);
 }
 
 /* Warns of variables that nothing will use: the user who set them believes that something does. */
