@@ -159,10 +159,9 @@ static tutti_status await_offers(struct agreement *a, const char *const *keys, i
         if (status)
             return status;
         agree_stalled(a, true);
-        if (agree_is_overruled(a)) {
-            a->lead->overruled = true;
+        a->lead->overruled = agree_is_overruled(a);
+        if (a->lead->overruled)
             return TUTTI_OK;
-        }
         if (slice < left && clock_now_ns() < remind_ns + REMIND_MS * CLOCK_NS_PER_MS)
             continue;
         remind_ns = clock_now_ns();
@@ -447,7 +446,7 @@ static bool all_have(const struct agreement *a, enum report_phase phase)
 /* Takes a report of failure: `auto` goes on without its local provider, anything else aborts. */
 static tutti_status take_failure(struct agreement *a, const struct report *report)
 {
-    char message[AGREE_MESSAGE_MAX];
+    char message[AGREE_MESSAGE_MAX], rank[32] = ""; /* a loss names its rank itself */
 
     if (a->choice->is_auto && report->failed_level == LOCAL && !a->lead->refused[LOCAL]) {
         a->lead->refused[LOCAL] = true;
@@ -455,12 +454,10 @@ static tutti_status take_failure(struct agreement *a, const struct report *repor
                  report->rank, report->message);
         return agree_settle(a, OUTCOME_RETRY, TUTTI_OK, -1, report->message);
     }
-    if (report->status == TUTTI_ERR_PEER_LOST)
-        snprintf(message, sizeof message, "group %s: %.*s", a->group->name,
-                 TEXT_CUT(report->message, 900));
-    else
-        snprintf(message, sizeof message, "group %s: rank %d: %.*s", a->group->name, report->rank,
-                 TEXT_CUT(report->message, 900));
+    if (report->status != TUTTI_ERR_PEER_LOST)
+        snprintf(rank, sizeof rank, "rank %d: ", report->rank);
+    snprintf(message, sizeof message, "group %s: %s%.*s", a->group->name, rank,
+             TEXT_CUT(report->message, 900));
     return agree_settle(a, OUTCOME_ABORT, report->status, report->rank, message);
 }
 
