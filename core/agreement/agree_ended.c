@@ -23,43 +23,29 @@ void agree_ended_begin(struct agreement *a)
         !a->from && exit_record_place(&place) && place == (uint32_t)a->group->bootstrap.rank;
 }
 
-/* The first whose end is a reason to wait no more. */
-static bool find(struct agreement *a, const tutti_store_value *list, struct ended *ret_ended)
-{
-    size_t at = 0;
-
-    while (ended_next(list->data, list->size, &at, ret_ended))
-        if (ret_ended->size == (uint32_t)a->group->size &&
-            (a->lead ? ret_ended->place != 0 : ret_ended->place == 0) &&
-            agree_misses(a, (int)ret_ended->place))
-            return true;
-    return false;
-}
-
-static tutti_status was_lost(const struct agreement *a, const struct ended *ended)
-{
-    char where[ENDED_WORDS_MAX], how[ENDED_WORDS_MAX];
-
-    ended_where(ended, where, sizeof where);
-    ended_how(ended, how, sizeof how);
-    return error_set(TUTTI_ERR_PEER_LOST,
-                     "group %s: rank %u (%s) was lost: it %s before the group was made",
-                     a->group->name, ended->place, where, how);
-}
-
 tutti_status agree_ended(struct agreement *a, int *ret_culprit)
 {
+    char where[ENDED_WORDS_MAX], how[ENDED_WORDS_MAX];
     struct ended ended;
     tutti_store_value list;
+    size_t at = 0;
+    bool found = false;
 
     if (!a->launched || !agree_has(a, ENDED_KEY) || agree_get(a, ENDED_KEY, &list))
         return TUTTI_OK; /* a wait in the store finds out that it is gone */
-    const bool found = find(a, &list, &ended);
+    while (!found && ended_next(list.data, list.size, &at, &ended))
+        found = ended.size == (uint32_t)a->group->size &&
+                (a->lead ? ended.place != 0 : ended.place == 0) &&
+                agree_misses(a, (int)ended.place);
     tutti_store_value_free(&list);
     if (!found)
         return TUTTI_OK;
     *ret_culprit = (int)ended.place;
-    return was_lost(a, &ended);
+    ended_where(&ended, where, sizeof where);
+    ended_how(&ended, how, sizeof how);
+    return error_set(TUTTI_ERR_PEER_LOST,
+                     "group %s: rank %u (%s) was lost: it %s before the group was made",
+                     a->group->name, ended.place, where, how);
 }
 
 tutti_status agree_ended_soon(struct agreement *a, int ms, int *ret_culprit)

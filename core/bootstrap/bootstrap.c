@@ -250,13 +250,8 @@ tutti_status bootstrap_meet(const struct bootstrap *bootstrap, int64_t ms, tutti
     static const char *const any = "tutti";
     int32_t present;
 
-    if (!bootstrap->shared) {
-        *ret_store = tutti_store_ref(bootstrap->store);
-        return TUTTI_OK;
-    }
     /* A store that is gone says so before anything is begun. */
-    tutti_status status = tutti_store_check(bootstrap->store, &any, 1, ms, &present);
-    if (status)
+    if (bootstrap->shared && tutti_store_check(bootstrap->store, &any, 1, ms, &present))
         return error_prefix("cannot reach the store, which is needed to make a group");
     *ret_store = tutti_store_ref(bootstrap->store);
     return TUTTI_OK;
