@@ -297,7 +297,7 @@ tutti_status tutti_batch_end(tutti_group *group, tutti_work **work)
     if (work) {
         *work = &whole->work;
         if (atomic_load(&engine->unattended))
-            engine_attend(engine);
+            engine_visit(engine);
         return TUTTI_OK;
     }
     status = tutti_work_wait(&whole->work, 0);

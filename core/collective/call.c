@@ -155,7 +155,7 @@ tutti_status call_started(struct async_call *async, tutti_status status, tutti_w
     }
     *ret_work = &async->work;
     if (atomic_load(&async->call.state.status) == TUTTI_ERR_NOT_READY)
-        engine_attend(engine);
+        engine_visit(engine);
     return TUTTI_OK;
 }
 

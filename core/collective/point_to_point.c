@@ -372,6 +372,6 @@ tutti_status tutti_batch_isend_irecv(tutti_group *group, const tutti_p2p_op *ops
     }
     free(items);
     if (!status && atomic_load(&engine->unattended))
-        engine_attend(engine);
+        engine_visit(engine);
     return status;
 }

@@ -306,7 +306,7 @@ static bool wait_for(struct progress_engine *engine, const struct wanted *wanted
     if (atomic_fetch_sub(&engine->waiters, 1) > 1)
         engine_hand_over(engine);
     else if (atomic_load(&engine->unattended))
-        engine_attend(engine);
+        engine_visit(engine);
     return is_any_done(wanted);
 }
 
@@ -323,6 +323,7 @@ bool engine_wait_any(struct progress_engine *engine, struct tutti_work *const *w
 
 void engine_help(struct progress_engine *engine)
 {
+    atomic_fetch_add(&engine->visits, 1);
     if (!engine_try(engine))
         return;
     bool moved = engine_move(engine) != 0;

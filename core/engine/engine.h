@@ -10,7 +10,7 @@
  * place. The progress lock is never held while sleeping, so other threads start and finish their
  * own operations meanwhile. The engine thread exists once something was started that nobody waits
  * for; it moves things only while no caller does, and nothing while a plugin wants the program's
- * own threads alone: then callbacks run where a caller waits or tests.
+ * own threads alone: then callbacks run where a caller waits or tests. See engine_thread.c.
  */
 #pragma once
 
@@ -56,6 +56,7 @@ struct progress_engine {
     _Atomic uint32_t asleep;         /* threads in `sleepers` */
     _Atomic uint32_t waiters;        /* threads inside engine_wait() */
     _Atomic uint32_t unattended;     /* started works that are not complete */
+    _Atomic uint32_t visits;         /* of callers that started, waited for or tested works */
     _Atomic uint32_t works;          /* whose memory is in use */
     _Atomic uint32_t callers_only;   /* groups whose plugins want no thread of ours: it rests */
     _Atomic uint32_t oversubscribed; /* groups with more members on these CPUs than there are */
@@ -73,6 +74,7 @@ struct progress_engine {
     pthread_cond_t wake;
     pthread_t thread;
     bool thread_runs;
+    _Atomic bool thread_comes; /* soon, by itself: nobody need wake it */
     _Atomic bool stop;
     struct tutti_work *due, **due_tail; /* callbacks to run */
 };
@@ -179,8 +181,11 @@ void engine_help(struct progress_engine *engine);
 void engine_complete(struct progress_engine *engine, struct operation_state *op,
                      tutti_status status);
 
-/* A work was started: somebody has to move it when its caller does not wait. */
+/* Works are not complete: somebody has to move them when no caller waits. Wakes the thread. */
 void engine_attend(struct progress_engine *engine);
+/* A caller has started, waited for or tested a work, and some are not complete. The thread is not woken if
+ * it comes by itself. */
+void engine_visit(struct progress_engine *engine);
 
 /* Runs the callbacks that are due. */
 void engine_run_callbacks(struct progress_engine *engine);

@@ -50,6 +50,12 @@ enum {
     WAITING_DOZE_MS = 1,
     WAITING_SLEEP_MS = 20,
     WAITING_NAP_NS = 100000, /* a round costs 3 µs: 3 % of a CPU */
+    /*
+     * Pauses of the engine thread while callers start works and move them themselves. Each costs a rank
+     * that has no CPU to spare some 5 us.
+     */
+    WAITING_ATTEND_MIN_NS = 50000,
+    WAITING_ATTEND_MAX_NS = 1000000,
     /* In works of one context, before those of another that are waited for, too, are looked at. */
     WAITING_SLICE_NS = 1000000,
 
