@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include <tutti/plugin.h>
+#include <tutti/plugin_copy.h>
 #include <tutti/plugin_queue.h>
 
 enum {
@@ -26,7 +27,7 @@ enum {
     SHM_LOCAL_MAX = 4096,
     SHM_RINGS_BYTES = 8 << 20, /* of one member's inbound rings together … */
     SHM_RING_MIN = 16 << 10,   /* … within these bounds for each */
-    SHM_RING_MAX = 256 << 10,
+    SHM_RING_MAX = 1 << 20,
     SHM_PIECE = 64 << 10, /* of a message, in one chunk */
     SHM_ALIGN_FROM = 1024 /* payloads from here on begin at a cache line of the ring */
 };
@@ -65,6 +66,7 @@ struct shm_outlet { /* the producer's side */
     uint64_t head_seen;
     bool held; /* chunks were written whose first word is not: the consumer does not see them */
     uint64_t held_at, held_word;
+    tutti_copy copy;
 };
 
 struct shm_inlet { /* the consumer's side */

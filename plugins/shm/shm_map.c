@@ -241,7 +241,8 @@ static void bind_peers(tutti_map *map)
         map->users++;
         peer->out = (struct shm_outlet){.control = control_of(map, i, map->self_index),
                                         .bytes = ring_of(map, i, map->self_index),
-                                        .size = map->ring_bytes};
+                                        .size = map->ring_bytes,
+                                        .copy = {.window_bytes = map->ring_bytes}};
         peer->in = (struct shm_inlet){.control = control_of(map, map->self_index, i),
                                       .bytes = ring_of(map, map->self_index, i),
                                       .size = map->ring_bytes};

@@ -36,17 +36,26 @@ enum shm_room shm_outlet_room(struct shm_outlet *outlet, uint64_t payload)
     return outlet->size - (outlet->tail - head) >= wanted ? SHM_ROOM : SHM_FULL;
 }
 
+static void copy_in(bool streams, uint8_t *to, const uint8_t *from, uint64_t bytes)
+{
+    if (streams)
+        tutti_copy_stream(to, from, bytes);
+    else if (bytes) /* the payload may be NULL otherwise */
+        memcpy(to, from, bytes);
+}
+
 void shm_outlet_put(struct shm_outlet *outlet, uint64_t word, const void *payload, uint64_t bytes)
 {
     uint64_t at = outlet->tail, start = at + shm_lead_bytes(at, bytes);
     uint64_t place = start & (outlet->size - 1), first = outlet->size - place;
+    const uint8_t *from = payload;
+    const tutti_copy_turn turn = tutti_copy_begin(&outlet->copy, bytes);
 
-    if (bytes > first) {
-        memcpy(outlet->bytes + place, payload, first);
-        memcpy(outlet->bytes, (const uint8_t *)payload + first, bytes - first);
-    } else if (bytes) {
-        memcpy(outlet->bytes + place, payload, bytes);
-    }
+    first = bytes < first ? bytes : first;
+    copy_in(turn.streams, outlet->bytes + place, from, first);
+    if (bytes > first)
+        copy_in(turn.streams, outlet->bytes, from + first, bytes - first);
+    tutti_copy_end(&outlet->copy, turn, bytes);
     outlet->tail = start + shm_round(bytes, 8);
     atomic_store_explicit(word_at(outlet->bytes, outlet->size, outlet->tail), 0,
                           memory_order_relaxed);

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies into memory that a local peer reads: the same bytes in both ways, and the choice between them by what they cost. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tutti/plugin_copy.h>
+
+enum { CHUNK = 64 * 1024, KIB = CHUNK / 1024, WINDOW = 2 << 20 };
+
+/* A machine on which 1024 bytes cost so many ticks. */
+struct costs {
+    uint64_t plain, streaming;
+};
+
+static uint64_t now;
+
+/* One copy as tutti_copy_begin() and tutti_copy_end() time it, by the machine's clock. */
+static uint32_t play(tutti_copy *copy, struct costs costs)
+{
+    const int timed = ++copy->count % TUTTI_COPY_TIMED_EVERY == 0;
+    const uint64_t begin = now;
+    const uint32_t streams = timed ? tutti_copy_choose(copy, begin) : copy->streams;
+
+    now += KIB * (streams ? costs.streaming : costs.plain);
+    tutti_copy_end(copy, (tutti_copy_turn){.streams = streams}, CHUNK);
+    if (timed)
+        tutti_copy_took(copy, streams, CHUNK, now - begin, now);
+    return streams;
+}
+
+/* How many of so many copies are streaming. */
+static unsigned played(tutti_copy *copy, struct costs costs, unsigned copies)
+{
+    unsigned streaming = 0;
+
+    for (unsigned i = 0; i < copies; i++)
+        streaming += play(copy, costs);
+    return streaming;
+}
+
+static const struct costs near = {60, 100}, near_long = {160, 180}, far = {700, 100};
+
+Test(plugin_copy, plain_stores_stay_where_they_are_fast)
+{
+    tutti_copy copy = {.window_bytes = WINDOW};
+
+    cr_assert_eq(played(&copy, near, 10000), 0);
+}
+
+Test(plugin_copy, streaming_stores_are_tried_rarely_where_memory_is_slow)
+{
+    tutti_copy copy = {.window_bytes = WINDOW};
+
+    cr_assert_leq(played(&copy, near_long, 10000), 10000 / 200);
+}
+
+Test(plugin_copy, slow_plain_stores_give_way_to_streaming_ones)
+{
+    tutti_copy copy = {.window_bytes = WINDOW};
+
+    played(&copy, far, 100);
+    cr_assert_geq(played(&copy, far, 100000), 95000);
+}
+
+Test(plugin_copy, the_choice_follows_when_the_link_changes)
+{
+    tutti_copy copy = {.window_bytes = WINDOW};
+
+    played(&copy, near, 1000);
+    played(&copy, far, 100);
+    cr_assert_geq(played(&copy, far, 1000), 900);
+    for (uint64_t end = now + TUTTI_COPY_RETRY_MAX; now < end;)
+        play(&copy, near);
+    cr_assert_eq(played(&copy, near, 1000), 0);
+}
+
+Test(plugin_copy, a_copy_that_is_interrupted_once_changes_nothing)
+{
+    tutti_copy copy = {.window_bytes = WINDOW};
+
+    played(&copy, near, 1000);
+    tutti_copy_took(&copy, 0, CHUNK, 10000000, now);
+    cr_assert_eq(played(&copy, near, 1000), 0);
+}
+
+Test(plugin_copy, both_ways_copy_all_bytes_and_no_others)
+{
+    enum { MOST = 3 * 64 + 70, ROOM = MOST + 256 };
+    static const size_t lengths[] = {0, 1, 63, 64, 65, 127, 128, 129, 191, 192, 193, MOST};
+    unsigned char from[ROOM], to[ROOM];
+
+    for (size_t i = 0; i < ROOM; i++)
+        from[i] = (unsigned char)(i % 250 + 1);
+    for (size_t shift = 0; shift < 128; shift++)
+        for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+            memset(to, 0, sizeof to);
+            tutti_copy_stream(to + shift, from + shift % 5, lengths[i]);
+            cr_assert(!memcmp(to + shift, from + shift % 5, lengths[i]));
+            for (size_t k = 0; k < ROOM; k++)
+                cr_assert(to[k] == 0 || (k >= shift && k < shift + lengths[i]));
+        }
+}
+
+Test(plugin_copy, real_copies_are_timed_and_one_kind_is_chosen)
+{
+    tutti_copy copy = {.window_bytes = WINDOW};
+    unsigned char *from = malloc(CHUNK), *to = malloc(CHUNK);
+
+    cr_assert(from && to);
+    memset(from, 1, CHUNK);
+    for (int i = 0; i < 1000; i++) {
+        const tutti_copy_turn turn = tutti_copy_begin(&copy, CHUNK);
+
+        if (turn.streams)
+            tutti_copy_stream(to, from, CHUNK);
+        else
+            memcpy(to, from, CHUNK);
+        tutti_copy_end(&copy, turn, CHUNK);
+    }
+#if defined(__x86_64__)
+    cr_assert_gt(copy.plain, 0);
+    cr_assert_eq(copy.count, 1000);
+#endif
+    free(from);
+    free(to);
+}
