@@ -4,7 +4,7 @@
  * members there.
  *
  * A member sends its block to its counterpart on each other host (counterparts.h). Inside a host
- * the blocks go through the in-slots in rows: first everybody's own, then, host by host, those that
+ * the blocks go through the in-windows in rows: first everybody's own, then, host by host, those that
  * came from there, at most one a member in each row; a row is copied out one chunk after it was put
  * in, while the next one arrives.
  * Cost: hosts-1 messages, each host's blocks once to each other host; n+1 blocks copied.
@@ -22,7 +22,7 @@ struct row {
 /* One chunk of a row: the piece of the same number of each of its blocks. */
 struct turn {
     struct row at;
-    uint32_t chunk;
+    struct chunk chunk;
     uint64_t each, index;
 };
 
@@ -126,8 +126,9 @@ static void in_rows(struct schedule *sched, const struct request *req)
 
         now.each = staging_chunk_bytes(longest);
         pieces = pieces_in(longest, now.each);
-        now.chunk = schedule_chunks(sched, (uint32_t)pieces);
-        for (now.index = 0; now.index < pieces; now.index++, now.chunk++) {
+        now.chunk = schedule_chunks(sched, (uint32_t)pieces, min_u64(now.each, longest));
+        for (now.index = 0; now.index < pieces;
+             now.index++, now.chunk = chunk_after(now.chunk, 1)) {
             give(sched, req, &now, &coming, &fenced);
             if (any)
                 take(sched, req, &before);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * all_gather, mapped: every member copies its block into its in-slots, chunk by chunk, and copies
+ * all_gather, mapped: every member copies its block into its in-window, chunk by chunk, and copies
  * the others' out one chunk behind. Cost: a pipeline of hand-overs, (n+1) * bytes copied.
  */
 #include "algorithm/staging.h"
 
-static void give(struct schedule *sched, const struct staging *s, uint32_t chunk, struct part piece)
+static void give(struct schedule *sched, const struct staging *s, struct chunk chunk,
+                 struct part piece)
 {
     staging_give(sched, s, chunk, piece);
-    if (chunk == s->first)
+    if (chunk.page == s->first.page)
         schedule_copy(sched, place_out_block(sched->self, 0), s->req->in, s->req->bytes);
 }
 

@@ -6,7 +6,7 @@
  */
 #include "algorithm/staging.h"
 
-static void reduce(struct schedule *sched, const struct staging *s, uint32_t chunk,
+static void reduce(struct schedule *sched, const struct staging *s, struct chunk chunk,
                    struct part piece)
 {
     staging_reduce(sched, s, chunk, piece, place_after(s->req->out, piece.offset), s->req->in);
@@ -14,12 +14,12 @@ static void reduce(struct schedule *sched, const struct staging *s, uint32_t chu
 
 static void emit(struct schedule *sched, const struct request *req)
 {
-    const struct staging s = staging_of(sched, req, req->bytes, MAPPED_SLOT_BYTES);
+    const struct staging s = staging_of(sched, req, req->bytes, MAPPED_CHUNK_MAX);
 
     staging_pipeline(sched, &s, staging_give, reduce, NULL);
 }
 
-COST(.hand_overs = pieces_in(bytes, MAPPED_SLOT_BYTES), .mapped_bytes = n * bytes,
+COST(.hand_overs = pieces_in(bytes, MAPPED_CHUNK_MAX), .mapped_bytes = n * bytes,
      .reduced_bytes = (n - 1) * bytes)
 ALGORITHM(all_reduce_staged, ALL_REDUCE, MAPPED, .fits = staging_takes_one_phase, .emit = emit,
           .cost = cost);

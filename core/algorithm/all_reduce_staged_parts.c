@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * all_reduce, staged in parts (halves for two members): each member reduces its n-th of the vector
- * for all and publishes it in its out-slot, from where all copy it. Cost: two hand-overs and a
+ * for all and publishes it in its out-window, from where all copy it. Cost: two hand-overs and a
  * pipeline of chunks, about 3 (n-1)/n * bytes copied, (n-1)/n reduced.
  */
 #include "algorithm/staging.h"
 
-static void reduce(struct schedule *sched, const struct staging *s, uint32_t chunk,
+static void reduce(struct schedule *sched, const struct staging *s, struct chunk chunk,
                    struct part piece)
 {
     const struct place to = place_after(s->req->out, piece.offset);
@@ -24,6 +24,6 @@ static void emit(struct schedule *sched, const struct request *req)
     staging_pipeline(sched, &s, staged_parts_give, reduce, staged_parts_collect);
 }
 
-COST(.hand_overs = 1 + pieces_in(bytes - bytes / n, MAPPED_SLOT_BYTES),
+COST(.hand_overs = 1 + pieces_in(bytes - bytes / n, MAPPED_CHUNK_MAX),
      .mapped_bytes = 2 * (bytes - bytes / n) + bytes / n, .reduced_bytes = bytes - bytes / n)
 ALGORITHM(all_reduce_staged_parts, ALL_REDUCE, MAPPED, .emit = emit, .cost = cost);

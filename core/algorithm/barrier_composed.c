@@ -11,7 +11,7 @@ static void emit(struct schedule *sched, const struct request *req)
 {
     const struct layout *layout = req->layout;
     const bool shared = sched->local_size > 1;
-    const uint32_t chunk = schedule_chunks(sched, shared ? 1 : 0);
+    const struct chunk chunk = schedule_chunks(sched, shared ? 1 : 0, 0);
 
     if (layout->local != 0) {
         schedule_meet(sched, 0);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broadcast, mapped: the root copies chunks into its in-slots, which serve as a ring; the others
+ * broadcast, mapped: the root copies chunks into its in-window, which serve as a ring; the others
  * copy them out. The root goes on until the ring is full, and may return before anyone has read.
  * Cost: one hand-over and a pipeline of chunks, 2 * bytes copied.
  */
 #include "algorithm/staging.h"
 
-static void give(struct schedule *sched, const struct staging *s, uint32_t chunk, struct part piece)
+static void give(struct schedule *sched, const struct staging *s, struct chunk chunk,
+                 struct part piece)
 {
     staging_put(sched, s->req->out, chunk, piece);
 }

@@ -6,8 +6,8 @@
 /* One chunk: a piece of each block that belongs to a host. */
 struct turn {
     int host;
-    uint32_t chunk;
-    uint64_t each;  /* bytes of a block's piece in a slot */
+    struct chunk chunk;
+    uint64_t each;  /* bytes of a block's piece in a chunk */
     uint64_t index; /* of the piece in the segment */
     uint64_t rows;  /* blocks that I take for the hosts before this one */
 };
@@ -24,8 +24,8 @@ static struct part piece_in(const struct crossing *crossing, const struct turn *
     return piece_of(crossing_whole(crossing, block), turn->each, turn->index);
 }
 
-/* The place of a block's piece in each slot. */
-static uint32_t place_in_slot(const struct layout *layout, const struct turn *turn, int block)
+/* The place of a block's piece in each chunk. */
+static uint32_t place_in_chunk(const struct layout *layout, const struct turn *turn, int block)
 {
     return (uint32_t)layout->local_of[block] * (uint32_t)turn->each;
 }
@@ -50,11 +50,6 @@ static uint64_t longest_whole(const struct crossing *crossing, int host)
     return longest;
 }
 
-static uint64_t piece_bytes(const struct layout *layout, int host)
-{
-    return MAPPED_SLOT_BYTES / (uint64_t)layout_host_size(layout, host) / PART_ALIGN * PART_ALIGN;
-}
-
 static void copy_in(struct schedule *sched, const struct crossing *crossing,
                     const struct turn *turn)
 {
@@ -64,7 +59,7 @@ static void copy_in(struct schedule *sched, const struct crossing *crossing,
     for (int i = 0; i < layout_host_size(layout, turn->host); i++) {
         const int block = layout_ranks(layout, turn->host)[i];
         const struct part piece = piece_in(crossing, turn, block);
-        const uint32_t at = place_in_slot(layout, turn, block);
+        const uint32_t at = place_in_chunk(layout, turn, block);
 
         if (counterpart_of(layout, block, layout->host) != layout->rank)
             schedule_copy(sched, place_staged_in(sched->self, turn->chunk, at),
@@ -85,13 +80,13 @@ static struct taking taking_of(const struct crossing *crossing, const struct tur
         .whole = whole,
         .piece = piece,
         .chunk = turn->chunk,
-        .at = place_in_slot(layout, turn, block),
+        .at = place_in_chunk(layout, turn, block),
         .own = turn->host == layout->host,
         .last = piece.bytes && piece.offset + piece.bytes == whole.offset + whole.bytes,
         .leave = place_after(crossing->leave, (turn->rows + (uint64_t)row) * crossing->slot)};
 }
 
-/* From all local peers' slots: the blocks of the turn's host that I am the counterpart for. */
+/* From all local peers' windows: the blocks of the turn's host that I am the counterpart for. */
 static void take(struct schedule *sched, const struct crossing *crossing, const struct turn *turn)
 {
     const struct layout *layout = crossing->req->layout;
@@ -117,11 +112,15 @@ void crossing_emit(struct schedule *sched, const struct crossing *crossing)
 
     for (int step = 1; step <= layout->hosts; step++) {
         now.host = host_after(layout, step);
-        now.each = piece_bytes(layout, now.host);
-        const uint32_t pieces = (uint32_t)pieces_in(longest_whole(crossing, now.host), now.each);
+        const uint64_t members = (uint64_t)layout_host_size(layout, now.host),
+                       longest = longest_whole(crossing, now.host);
 
-        now.chunk = schedule_chunks(sched, pieces);
-        for (now.index = 0; now.index < pieces; now.index++, now.chunk++) {
+        now.each = staging_piece_bytes(sched, members, longest);
+        const uint32_t pieces = (uint32_t)pieces_in(longest, now.each);
+
+        now.chunk = schedule_chunks(sched, pieces, members * now.each);
+        for (now.index = 0; now.index < pieces;
+             now.index++, now.chunk = chunk_after(now.chunk, 1)) {
             copy_in(sched, crossing, &now);
             if (any)
                 take(sched, crossing, &before);
@@ -141,6 +140,6 @@ uint64_t crossing_hand_overs(const struct layout *layout, uint64_t bytes)
     uint64_t hand_overs = 0;
 
     for (int host = 0; host < layout->hosts; host++)
-        hand_overs += pieces_in(bytes, piece_bytes(layout, host));
+        hand_overs += pieces_in(bytes, staging_piece_max((uint64_t)layout_host_size(layout, host)));
     return hand_overs;
 }

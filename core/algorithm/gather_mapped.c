@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gather, mapped: every member but the root copies its block into its in-slots, chunk by chunk; the
- * root copies them out. A member goes on until its ring of slots is full, and may return before the
+ * gather, mapped: every member but the root copies its block into its in-window, chunk by chunk; the
+ * root copies them out. A member goes on until its window is full, and may return before the
  * root has read. Cost: a pipeline of hand-overs, n * bytes copied by the root.
  */
 #include "algorithm/staging.h"
@@ -15,7 +15,7 @@ static void emit(struct schedule *sched, const struct request *req)
         schedule_meet_all(sched);
         staging_each(sched, &s, staging_take_blocks);
         if (s.chunks) /* the last one too: a composed gather goes on with messages */
-            staging_post(sched, WORD_IN_USED, s.first + s.chunks - 1);
+            staging_post(sched, WORD_IN_USED, chunk_after(s.first, s.chunks - 1));
     } else {
         staging_abstain(sched, WORD_IN_USED, s.first, s.chunks);
         staging_each(sched, &s, staging_give);

@@ -34,21 +34,22 @@ struct leaders_segment leaders_segment(struct schedule *sched, const struct requ
         .req = req,
         .whole = piece_of((struct part){0, req->bytes}, segment_bytes(req), index),
         .shared = sched->local_size > 1,
-        .leader = sched->self < req->layout->leaders,
-        .each = MAPPED_SLOT_BYTES / leaders / PART_ALIGN * PART_ALIGN};
+        .leader = sched->self < req->layout->leaders};
+    const uint64_t longest = part_in(&segment, 0).bytes;
 
+    segment.each = staging_piece_bytes(sched, leaders, longest);
     if (segment.leader)
         segment.part = part_in(&segment, sched->self);
     if (segment.shared)
-        segment.chunks = (uint32_t)pieces_in(part_in(&segment, 0).bytes, segment.each);
-    segment.first = schedule_chunks(sched, segment.chunks);
+        segment.chunks = (uint32_t)pieces_in(longest, segment.each);
+    segment.first = schedule_chunks(sched, segment.chunks, leaders * segment.each);
     segment.mine = place_after(req->in, segment.part.offset);
     return segment;
 }
 
 static void copy_in(struct schedule *sched, const struct leaders_segment *segment, uint32_t turn)
 {
-    const uint32_t chunk = segment->first + turn;
+    const struct chunk chunk = chunk_after(segment->first, turn);
 
     staging_claim(sched, WORD_IN_USED, chunk);
     for (int leader = 0; leader < segment->req->layout->leaders; leader++) {
@@ -67,8 +68,8 @@ static void copy_in(struct schedule *sched, const struct leaders_segment *segmen
 static void reduce(struct schedule *sched, const struct leaders_segment *segment, struct place to,
                    uint32_t turn)
 {
-    const uint32_t chunk = segment->first + turn,
-                   at = (uint32_t)sched->self * (uint32_t)segment->each;
+    const struct chunk chunk = chunk_after(segment->first, turn);
+    const uint32_t at = (uint32_t)sched->self * (uint32_t)segment->each;
     const struct part p = piece_of(segment->part, segment->each, turn);
 
     staging_await_all(sched, WORD_IN_READY, chunk);
@@ -113,7 +114,7 @@ void leaders_between_hosts(struct schedule *sched, const struct leaders_segment 
 static void publish(struct schedule *sched, const struct leaders_segment *segment,
                     struct place from, uint32_t turn)
 {
-    const uint32_t chunk = segment->first + turn;
+    const struct chunk chunk = chunk_after(segment->first, turn);
     const struct part p = piece_of(segment->part, segment->each, turn);
 
     staging_claim(sched, WORD_OUT_USED, chunk);
@@ -124,7 +125,7 @@ static void publish(struct schedule *sched, const struct leaders_segment *segmen
 
 static void copy_out(struct schedule *sched, const struct leaders_segment *segment, uint32_t turn)
 {
-    const uint32_t chunk = segment->first + turn;
+    const struct chunk chunk = chunk_after(segment->first, turn);
 
     for (int leader = 0; leader < segment->req->layout->leaders; leader++) {
         const struct part p = piece_of(part_in(segment, leader), segment->each, turn);
@@ -162,7 +163,7 @@ struct cost leaders_cost(const struct layout *layout, uint64_t bytes, enum opera
     struct cost c = algorithm_by_messages(operation, layout->hosts, part)->cost(&between, part);
 
     c.message_bytes *= leaders; /* they share the host's network */
-    c.hand_overs += 2 + 2 * pieces_in(bytes, MAPPED_SLOT_BYTES);
+    c.hand_overs += 2 + 2 * pieces_in(bytes, MAPPED_CHUNK_MAX);
     c.mapped_bytes += 2 * bytes;
     c.reduced_bytes += part * (layout_fullest(layout) - 1);
     return c;

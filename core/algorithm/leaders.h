@@ -7,8 +7,8 @@
  * leaders i of all other hosts. So all leaders of a host use the network at once and nothing is
  * sent twice. Members beyond the leaders give and take through them; a host of one member has
  * nothing to do inside.
- * Chunks: the in-slots of a segment's chunks hold a piece for each leader, the same chunks'
- * out-slots a leader's result.
+ * Chunks: in the in-windows a segment's chunks hold a piece for each leader, in the out-windows a
+ * leader's result.
  */
 #pragma once
 
@@ -28,7 +28,8 @@ struct leaders_segment {
     struct part part;  /* mine in the vector; empty: no leader, or a short segment */
     struct place mine; /* where its reduction over my host is, or, alone there, my operand */
     uint64_t each;     /* bytes of a leader's piece of a chunk */
-    uint32_t chunks, first;
+    struct chunk first;
+    uint32_t chunks;
 };
 
 /* How many segments the vector has. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reduce, staged: every member but the root copies its vector into its in-slots, chunk by chunk; the
- * root reduces them with its own in rank order. A member goes on until its ring of slots is full,
+ * reduce, staged: every member but the root copies its vector into its in-window, chunk by chunk; the
+ * root reduces them with its own in rank order. A member goes on until its window is full,
  * and may return before the root has read. Cost: a pipeline of hand-overs, (n-1) * bytes reduced by
  * the root; wins for two members, and for short vectors.
  */
 #include "algorithm/staging.h"
 
-static void reduce(struct schedule *sched, const struct staging *s, uint32_t chunk,
+static void reduce(struct schedule *sched, const struct staging *s, struct chunk chunk,
                    struct part piece)
 {
     staging_reduce(sched, s, chunk, piece, place_after(s->req->out, piece.offset), s->req->in);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reduce, staged in parts: each member reduces its n-th of the vector into its out-slot, from where
- * the root copies it; the root's own goes where it belongs. A member goes on until its ring of slots
+ * reduce, staged in parts: each member reduces its n-th of the vector into its out-window, from where
+ * the root copies it; the root's own goes where it belongs. A member goes on until its window
  * is full, and may return before the root has read. Cost: two hand-overs and a pipeline of chunks, about
  * 3 (n-1)/n * bytes copied or read by the root, (n-1)/n reduced; wins for long vectors and three or
  * more members, since the root of reduce_staged reads (n-1) * bytes.
  */
 #include "algorithm/staging.h"
 
-static void reduce(struct schedule *sched, const struct staging *s, uint32_t chunk,
+static void reduce(struct schedule *sched, const struct staging *s, struct chunk chunk,
                    struct part piece)
 {
     if (sched->self == s->req->root) {
@@ -30,6 +30,6 @@ static void emit(struct schedule *sched, const struct request *req)
     staging_pipeline(sched, &s, staged_parts_give, reduce, root ? staged_parts_collect : NULL);
 }
 
-COST(.hand_overs = 1 + pieces_in(bytes - bytes / n, MAPPED_SLOT_BYTES),
+COST(.hand_overs = 1 + pieces_in(bytes - bytes / n, MAPPED_CHUNK_MAX),
      .mapped_bytes = 3 * (bytes - bytes / n), .reduced_bytes = bytes - bytes / n)
 ALGORITHM(reduce_staged_parts, REDUCE, MAPPED, .emit = emit, .cost = cost);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scatter, mapped: each of the root's in-slots holds a piece for every other member. Each member
- * copies its own piece out. The root goes on until its ring of slots is full, and may return before
+ * scatter, mapped: each of the root's in-window holds a piece for every other member. Each member
+ * copies its own piece out. The root goes on until its window is full, and may return before
  * anyone has read. Cost: a pipeline of hand-overs, n * bytes copied by the root.
  */
 #include "algorithm/staging.h"
@@ -19,6 +19,6 @@ static void emit(struct schedule *sched, const struct request *req)
     }
 }
 
-COST(.hand_overs = pieces_in(bytes, staging_part_bytes(n)),
-     .mapped_bytes = n * bytes + min_u64(bytes, staging_part_bytes(n)))
+COST(.hand_overs = pieces_in(bytes, staging_piece_max(n - 1)),
+     .mapped_bytes = n * bytes + min_u64(bytes, staging_piece_max(n - 1)))
 ALGORITHM(scatter_mapped, SCATTER, MAPPED, .emit = emit, .cost = cost);

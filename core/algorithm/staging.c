@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algorithm/staging.h"
 
-void staging_put(struct schedule *sched, struct place from, uint32_t chunk, struct part piece)
+void staging_put(struct schedule *sched, struct place from, struct chunk chunk, struct part piece)
 {
     staging_claim(sched, WORD_IN_USED, chunk);
     schedule_copy(sched, place_staged_in(sched->self, chunk, 0), place_after(from, piece.offset),
@@ -12,17 +12,18 @@ void staging_put(struct schedule *sched, struct place from, uint32_t chunk, stru
 struct staging staging_of(struct schedule *sched, const struct request *req, uint64_t bytes,
                           uint64_t each)
 {
-    const uint64_t apart = each ? 0 : staging_part_bytes((uint64_t)sched->local_size);
+    const uint64_t others = (uint64_t)sched->local_size - 1;
+    const uint64_t apart = each ? 0 : staging_piece_bytes(sched, others, bytes);
     struct staging s = {.req = req, .whole = {0, bytes}, .each = each + apart, .apart = apart};
 
     s.chunks = (uint32_t)pieces_in(bytes, s.each);
-    s.first = schedule_chunks(sched, s.chunks);
+    s.first = schedule_chunks(sched, s.chunks, each ? min_u64(each, bytes) : apart * others);
     return s;
 }
 
 static void call(struct schedule *sched, const struct staging *s, staging_fn fn, uint32_t turn)
 {
-    fn(sched, s, s->first + turn, piece_of(s->whole, s->each, turn));
+    fn(sched, s, chunk_after(s->first, turn), piece_of(s->whole, s->each, turn));
 }
 
 void staging_each(struct schedule *sched, const struct staging *s, staging_fn fn)
@@ -47,19 +48,19 @@ void staging_pipeline(struct schedule *sched, const struct staging *s, staging_f
 }
 
 void staging_used(struct schedule *sched, const struct staging *s, enum mapped_word used,
-                  uint32_t chunk)
+                  struct chunk chunk)
 {
-    if (chunk + 1 < s->first + s->chunks)
+    if (staging_end(chunk) < chunk_after(s->first, s->chunks).page)
         staging_post(sched, used, chunk);
 }
 
-void staging_give(struct schedule *sched, const struct staging *s, uint32_t chunk,
+void staging_give(struct schedule *sched, const struct staging *s, struct chunk chunk,
                   struct part piece)
 {
     staging_put(sched, s->req->in, chunk, piece);
 }
 
-void staging_give_blocks(struct schedule *sched, const struct staging *s, uint32_t chunk,
+void staging_give_blocks(struct schedule *sched, const struct staging *s, struct chunk chunk,
                          struct part piece)
 {
     const int self = sched->self;
@@ -75,7 +76,7 @@ void staging_give_blocks(struct schedule *sched, const struct staging *s, uint32
     staging_post(sched, WORD_IN_READY, chunk);
 }
 
-void staging_take_blocks(struct schedule *sched, const struct staging *s, uint32_t chunk,
+void staging_take_blocks(struct schedule *sched, const struct staging *s, struct chunk chunk,
                          struct part piece)
 {
     for (int i = 1; i < sched->local_size; i++) {
@@ -90,7 +91,7 @@ void staging_take_blocks(struct schedule *sched, const struct staging *s, uint32
     staging_used(sched, s, WORD_IN_USED, chunk);
 }
 
-void staging_take_roots(struct schedule *sched, const struct staging *s, uint32_t chunk,
+void staging_take_roots(struct schedule *sched, const struct staging *s, struct chunk chunk,
                         struct part piece)
 {
     const int root = s->req->root;
@@ -102,7 +103,7 @@ void staging_take_roots(struct schedule *sched, const struct staging *s, uint32_
     staging_post(sched, WORD_IN_USED, chunk);
 }
 
-void staging_reduce(struct schedule *sched, const struct staging *s, uint32_t chunk,
+void staging_reduce(struct schedule *sched, const struct staging *s, struct chunk chunk,
                     struct part piece, struct place to, struct place own)
 {
     const int self = sched->self;
@@ -123,9 +124,10 @@ void staging_reduce(struct schedule *sched, const struct staging *s, uint32_t ch
 
 /* Of another member's part in a chunk; may be empty. */
 static struct part piece_in(const struct schedule *sched, const struct staging *s, int part,
-                            uint32_t chunk)
+                            struct chunk chunk)
 {
-    return piece_of(part_of(s->req->bytes, sched->local_size, part), s->each, chunk - s->first);
+    return piece_of(part_of(s->req->bytes, sched->local_size, part), s->each,
+                    (chunk.page - s->first.page) / s->first.pages);
 }
 
 struct staging staged_parts_of(struct schedule *sched, const struct request *req)
@@ -137,7 +139,7 @@ struct staging staged_parts_of(struct schedule *sched, const struct request *req
     return s;
 }
 
-void staged_parts_give(struct schedule *sched, const struct staging *s, uint32_t chunk,
+void staged_parts_give(struct schedule *sched, const struct staging *s, struct chunk chunk,
                        struct part piece)
 {
     (void)piece;
@@ -153,7 +155,7 @@ void staged_parts_give(struct schedule *sched, const struct staging *s, uint32_t
     staging_post(sched, WORD_IN_READY, chunk);
 }
 
-void staged_parts_collect(struct schedule *sched, const struct staging *s, uint32_t chunk,
+void staged_parts_collect(struct schedule *sched, const struct staging *s, struct chunk chunk,
                           struct part piece)
 {
     (void)piece;

@@ -19,6 +19,7 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
     if (!memory)
         return TUTTI_ERR_NO_MEMORY;
     *mapped = (struct mapped){.local_size = local_size, .self = self, .culprit = -1};
+    mapped->copy.window_bytes = MAPPED_WINDOW_PAGES * MAPPED_PAGE;
     mapped->areas = memory;
     mapped->vectors = (const void **)(mapped->areas + n);
     mapped->seen = (uint64_t *)(mapped->vectors + n);

@@ -53,6 +53,15 @@ static bool make_room(struct run *run, const struct run_call *call)
     return enough;
 }
 
+/* The part of the windows that the operation uses. */
+static uint32_t window_pages(const struct schedule *schedule)
+{
+    const uint32_t lap = mapped_lap_pages(schedule->local_size);
+
+    return schedule->local_size <= MAPPED_LOCAL_FEW && schedule->pages <= MAPPED_FEW_PAGES ? 2 * lap
+                                                                                           : lap;
+}
+
 tutti_status run_start(struct run *run, const struct run_call *call)
 {
     if (!make_room(run, call))
@@ -60,6 +69,7 @@ tutti_status run_start(struct run *run, const struct run_call *call)
     run->call = *call;
     run->next = run->outstanding = run->cursor = 0;
     run->announced = !call->mapped;
+    run->window_pages = window_pages(call->schedule);
     run->exhausted = false;
     return TUTTI_OK;
 }
@@ -75,17 +85,18 @@ void run_free(struct run *run)
 
 /* ---- places ---- */
 
-static uint64_t slot_of(const struct run *run, uint32_t chunk)
+/* Where in a window a page of this operation lies. */
+static uint64_t in_window(const struct run *run, uint32_t page)
 {
-    return (run->call.mapped->chunks + chunk) % MAPPED_SLOTS;
+    return (run->call.mapped->pages + page) % run->window_pages * MAPPED_PAGE;
 }
 
 static unsigned char *staged(const struct run *run, const struct place *place)
 {
     struct mapped_area *area = run->call.mapped->areas[place->local_peer];
-    const uint64_t slot = slot_of(run, place->chunk);
+    struct mapped_window *window = place->kind == PLACE_STAGED_IN ? &area->in : &area->out;
 
-    return (place->kind == PLACE_STAGED_IN ? area->in : area->out)[slot].bytes + place->offset;
+    return window->bytes + in_window(run, place->page) + place->offset;
 }
 
 static unsigned char *in_vector(const struct blocks *blocks, const struct place *place)
@@ -121,11 +132,11 @@ static void publish(const struct run *run, int word, int64_t value)
     struct mapped *mapped = run->call.mapped;
 
     atomic_store_explicit(&mapped->areas[mapped->self]->words[word].value,
-                          mapped->chunks + (uint64_t)value, memory_order_release);
+                          mapped->pages + (uint64_t)value, memory_order_release);
 }
 
 /*
- * Signed: before the group's first chunks an operation looks back to less than zero. A local peer that
+ * Signed: before the group's first pages an operation looks back to less than zero. A local peer that
  * has not come so far may be in a call of another kind, and never come: its line tells.
  */
 static tutti_status await(const struct run *run, int local_peer, const struct step *step)
@@ -135,7 +146,7 @@ static tutti_status await(const struct run *run, int local_peer, const struct st
                                         memory_order_acquire);
     tutti_status status;
 
-    if ((int64_t)now >= (int64_t)(mapped->chunks + step->bytes))
+    if ((int64_t)now >= (int64_t)(mapped->pages + step->bytes))
         return TUTTI_OK;
     status = mapped_meet(mapped, local_peer);
     return status ? status : TUTTI_ERR_NOT_READY;
@@ -159,12 +170,12 @@ static tutti_status await_all(struct run *run, const struct step *step)
 static void reduce_local(struct run *run, const struct step *step)
 {
     const struct mapped *mapped = run->call.mapped;
-    const uint64_t slot = slot_of(run, step->local.chunk);
+    const uint64_t at = in_window(run, step->local.page);
 
     for (int i = 0; i < mapped->local_size; i++)
         mapped->vectors[i] = i == mapped->self
                                  ? memory_of(run, &step->a)
-                                 : mapped->areas[i]->in[slot].bytes +
+                                 : mapped->areas[i]->in.bytes + at +
                                        (i < mapped->self ? step->local.before : step->local.after);
     kernels_many(&run->call.kernels, memory_of(run, &step->to), mapped->vectors, mapped->local_size,
                  step->bytes);
@@ -184,16 +195,16 @@ static void reduce_all(const struct run *run, const struct step *step)
 
 /* The next operation expects every counter at the end value of this one, whichever member used
  * it. */
-static void finish_chunks(struct run *run)
+static void finish_pages(struct run *run)
 {
     struct mapped *mapped = run->call.mapped;
-    const uint32_t chunks = run->call.schedule->chunks;
+    const uint32_t pages = run->call.schedule->pages;
 
-    if (!chunks)
+    if (!pages)
         return;
     for (int word = 0; word < WORD_COUNT; word++)
-        publish(run, word, chunks);
-    mapped->chunks += chunks;
+        publish(run, word, pages);
+    mapped->pages += pages;
     wake_all(run);
 }
 
@@ -248,6 +259,25 @@ static tutti_status fence(struct run *run)
 
 /* ---- steps ---- */
 
+static void copy(const struct run *run, const struct step *step)
+{
+    const bool staged = step->to.kind == PLACE_STAGED_IN || step->to.kind == PLACE_STAGED_OUT;
+    tutti_copy *shared = staged && !run->call.shares_cpus ? &run->call.mapped->copy : NULL;
+    const size_t bytes = (size_t)step->bytes;
+    void *to = memory_of(run, &step->to);
+    const void *from = memory_of(run, &step->a);
+    tutti_copy_turn turn = {0};
+
+    if (shared)
+        turn = tutti_copy_begin(shared, bytes);
+    if (turn.streams)
+        tutti_copy_stream(to, from, bytes);
+    else
+        reduce_copy(to, from, bytes);
+    if (shared)
+        tutti_copy_end(shared, turn, bytes);
+}
+
 /* Copies and reductions; the bytes that passed through this core. */
 static uint64_t compute(struct run *run, const struct step *step)
 {
@@ -256,7 +286,7 @@ static uint64_t compute(struct run *run, const struct step *step)
 
     switch ((enum step_kind)step->kind) {
     case STEP_COPY:
-        reduce_copy(memory_of(run, &step->to), memory_of(run, &step->a), (size_t)step->bytes);
+        copy(run, step);
         return step->bytes;
     case STEP_REDUCE:
         kernels_reduce(kernels, memory_of(run, &step->to), memory_of(run, &step->a),
@@ -341,7 +371,7 @@ tutti_status run_advance(struct run *run)
         run->next++;
         run->cursor = 0;
     }
-    finish_chunks(run);
+    finish_pages(run);
     return TUTTI_OK;
 }
 

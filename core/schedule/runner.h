@@ -96,6 +96,8 @@ struct run_call {
      * nobody ever sleeps. */
     void (*notify)(void *user);
     void *notify_user;
+    bool
+        shares_cpus; /* members run on the same CPUs, so that what one writes lies in the cache of the other */
 };
 
 struct run_ticket {
@@ -109,6 +111,7 @@ struct run {
     uint32_t next;        /* step */
     uint32_t outstanding; /* messages */
     uint32_t cursor;      /* tickets or local peers below are done with, in the step that is next */
+    uint32_t window_pages; /* of the part of the windows that is used */
     bool announced;
     bool exhausted; /* the last advance ended because of its budget */
     uint64_t ticket_stride;

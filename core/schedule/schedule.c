@@ -73,11 +73,16 @@ struct place schedule_scratch(struct schedule *sched, uint64_t bytes)
     return place;
 }
 
-uint32_t schedule_chunks(struct schedule *sched, uint32_t count)
+/* Chunks of the greatest length lie in the same places of half a window; shorter ones, which walk through
+ * it, at odd distances: those that are a power of two apart alias on some CPUs. */
+struct chunk schedule_chunks(struct schedule *sched, uint32_t count, uint64_t bytes)
 {
-    uint32_t first = sched->chunks;
+    const uint32_t needed = (uint32_t)((bytes + MAPPED_PAGE - 1) / MAPPED_PAGE);
+    const bool few = sched->local_size <= MAPPED_LOCAL_FEW;
+    const uint32_t apart = needed < MAPPED_CHUNK_MAX / MAPPED_PAGE ? needed | 1 : needed;
+    const struct chunk first = {sched->pages, few ? apart : MAPPED_CHUNK_PAGES};
 
-    sched->chunks += count;
+    sched->pages += count * first.pages;
     return first;
 }
 
@@ -156,7 +161,7 @@ static void emit_pieces(struct schedule *sched, struct step step, uint64_t bytes
 
 static bool same_place(struct place a, struct place b)
 {
-    return a.kind == b.kind && a.local_peer == b.local_peer && a.chunk == b.chunk &&
+    return a.kind == b.kind && a.local_peer == b.local_peer && a.page == b.page &&
            a.offset == b.offset;
 }
 
@@ -174,14 +179,14 @@ void schedule_reduce(struct schedule *sched, struct place to, struct place a, st
 }
 
 void schedule_reduce_local(struct schedule *sched, struct place to, struct place own,
-                           uint32_t chunk, uint32_t before, uint32_t after, uint64_t bytes)
+                           struct chunk chunk, uint32_t before, uint32_t after, uint64_t bytes)
 {
     if (bytes)
         emit(sched, (struct step){.kind = STEP_REDUCE_LOCAL,
                                   .bytes = bytes / sched->element_bytes,
                                   .to = to,
                                   .a = own,
-                                  .local = {.chunk = chunk, .before = before, .after = after}});
+                                  .local = {.page = chunk.page, .before = before, .after = after}});
 }
 
 void schedule_reduce_all(struct schedule *sched, struct place to, struct place own,

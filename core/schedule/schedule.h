@@ -11,8 +11,8 @@
  *
  * Messages: send and recv start, a fence waits, for all messages so far or for one ticket. Messages
  * from one member to another match in the order emitted on both sides.
- * Mapped memory: chunk numbers and the counters' values are relative to the operation: chunk 0 is
- * its first, and value k means «k chunks of this operation».
+ * Mapped memory: pages of the windows and the counters' values are relative to the operation: page 0
+ * is its first, and value k means «k pages of this operation».
  */
 #pragma once
 
@@ -28,7 +28,7 @@ enum step_kind {
     STEP_RECV,         /* peer -> to, ticket */
     STEP_COPY,         /* to = a */
     STEP_REDUCE,       /* to[i] = a[i] op b[i], bytes counts elements */
-    STEP_REDUCE_LOCAL, /* to[i] = the local peers' in-slots in their order, mine being a; elements */
+    STEP_REDUCE_LOCAL, /* to[i] = the local peers' chunks in their order, mine being a; elements */
     STEP_REDUCE_ALL,   /* to[i] = all members' in rank order: mine a, the others' in scratch */
     STEP_FINISH,       /* to[i] = finish(to[i]), elements */
     STEP_POST,         /* my word reaches value */
@@ -48,7 +48,7 @@ struct place {
     uint8_t reserved;
     uint16_t local_peer; /* staging: whose */
     union {
-        uint32_t chunk; /* staging: of this operation, its slot follows from the counters' base */
+        uint32_t page;  /* staging: the chunk's first, of this operation */
         uint32_t block; /* in and out */
     };
     uint64_t offset;
@@ -69,8 +69,8 @@ struct step {
         struct place b;  /* REDUCE */
         uint32_t ticket; /* messages */
         struct {
-            uint32_t chunk, before, after; /* offsets in the slots of those below and above me */
-        } local;                           /* REDUCE_LOCAL */
+            uint32_t page, before, after; /* offsets in the chunks of those below and above me */
+        } local;                          /* REDUCE_LOCAL */
         struct {
             uint64_t offset; /* in scratch */
             uint32_t each;   /* bytes from one operand to the next */
@@ -99,7 +99,7 @@ struct schedule {
 
     /* The resources of a run, and its counters. */
     uint32_t tickets;
-    uint32_t chunks; /* staged; the same number on every local peer */
+    uint32_t pages; /* of the windows; the same number on every local peer */
     uint64_t scratch_bytes;
     uint32_t vectors;                   /* operands of the longest REDUCE_ALL */
     uint64_t sent_bytes, sent_messages; /* by this member */
@@ -129,9 +129,20 @@ int *schedule_table(struct schedule *sched, uint32_t count);
  * reserved since. */
 struct place schedule_scratch(struct schedule *sched, uint64_t bytes);
 
-/* Reserves `count` staged chunks; returns the number of the first. The runner brings every counter
- * to the end of all chunks when the schedule is done. */
-uint32_t schedule_chunks(struct schedule *sched, uint32_t count);
+/* The pages of a staged chunk, in each member's windows: of this operation. */
+struct chunk {
+    uint32_t page, pages;
+};
+
+/* Reserves `count` chunks of `bytes` each; returns the first. The runner brings every counter to the
+ * end of all chunks when the schedule is done. */
+struct chunk schedule_chunks(struct schedule *sched, uint32_t count, uint64_t bytes);
+
+/* The `index`-th chunk of those that begin with `first`. */
+static inline struct chunk chunk_after(struct chunk first, uint32_t index)
+{
+    return (struct chunk){first.page + index * first.pages, first.pages};
+}
 
 /* Messages of 0 bytes are sent too. The ticket is for schedule_fence_ticket(). */
 uint32_t schedule_send(struct schedule *sched, int peer, struct place from, uint64_t bytes);
@@ -145,17 +156,17 @@ void schedule_copy(struct schedule *sched, struct place to, struct place from, u
 /* `a` is the operand of the lower rank, so that every member computes the same bits. */
 void schedule_reduce(struct schedule *sched, struct place to, struct place a, struct place b,
                      uint64_t bytes);
-/* Reduces what the local peers have in their in-slots of `chunk`, in their order: at offset `before`
+/* Reduces what the local peers have in `chunk` of their in-windows, in their order: at offset `before`
  * those whose index is below mine, at `after` those above; mine is `own`. */
 void schedule_reduce_local(struct schedule *sched, struct place to, struct place own,
-                           uint32_t chunk, uint32_t before, uint32_t after, uint64_t bytes);
+                           struct chunk chunk, uint32_t before, uint32_t after, uint64_t bytes);
 /* Reduces all members' operands of the view in rank order: mine at `own`, those of the others in
  * `scratch`, `each` bytes from one to the next. `to` may be `own`. */
 void schedule_reduce_all(struct schedule *sched, struct place to, struct place own,
                          struct place scratch, uint32_t each, uint64_t bytes);
 void schedule_finish(struct schedule *sched, struct place at, uint64_t bytes);
 
-/* Mapped memory. `value` may be negative where an earlier operation's chunk is meant. */
+/* Mapped memory. `value` may be negative where an earlier operation's page is meant. */
 void schedule_post(struct schedule *sched, enum mapped_word word, int64_t value);
 void schedule_await(struct schedule *sched, int local_peer, enum mapped_word word, int64_t value);
 void schedule_await_all(struct schedule *sched, enum mapped_word word, int64_t value);
@@ -173,19 +184,19 @@ static inline struct place place_out_block(int block, uint64_t offset)
     return (struct place){.kind = PLACE_OUT, .block = (uint32_t)block, .offset = offset};
 }
 
-static inline struct place place_staged_in(int local_peer, uint32_t chunk, uint64_t offset)
+static inline struct place place_staged_in(int local_peer, struct chunk chunk, uint64_t offset)
 {
     return (struct place){.kind = PLACE_STAGED_IN,
                           .local_peer = (uint16_t)local_peer,
-                          .chunk = chunk,
+                          .page = chunk.page,
                           .offset = offset};
 }
 
-static inline struct place place_staged_out(int local_peer, uint32_t chunk, uint64_t offset)
+static inline struct place place_staged_out(int local_peer, struct chunk chunk, uint64_t offset)
 {
     return (struct place){.kind = PLACE_STAGED_OUT,
                           .local_peer = (uint16_t)local_peer,
-                          .chunk = chunk,
+                          .page = chunk.page,
                           .offset = offset};
 }
 

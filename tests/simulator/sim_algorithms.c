@@ -251,13 +251,13 @@ static void uneven_sizes(struct sim_world *world, const struct algorithm *algori
                                         .algorithm = algorithm});
 }
 
-/* On both sides of where one more chunk, slot or piece begins. */
+/* On both sides of where one more chunk or piece begins, and where a window is full. */
 static void large_sizes(struct sim_world *world, const struct algorithm *algorithm)
 {
-    const uint64_t n = (uint64_t)world->size, slot = MAPPED_SLOT_BYTES;
-    const uint64_t part = n > 1 ? slot / (n - 1) / PART_ALIGN * PART_ALIGN * n : slot;
-    const uint64_t seams[] = {slot / 4, slot, slot * MAPPED_SLOTS, part, part * MAPPED_SLOTS,
-                              slot * n};
+    const uint64_t n = (uint64_t)world->size, chunk = MAPPED_CHUNK_MAX;
+    const uint64_t part = n > 1 ? chunk / (n - 1) / PART_ALIGN * PART_ALIGN * n : chunk;
+    const uint64_t window = MAPPED_WINDOW_PAGES * MAPPED_PAGE;
+    const uint64_t seams[] = {chunk / 4, chunk, chunk * 4, window, part, part * 4, chunk * n};
 
     for (unsigned i = 0; i < sizeof seams / sizeof seams[0]; i++)
         for (int64_t off = -1; off <= 1; off++)
