@@ -102,7 +102,8 @@ static tutti_status take_bytes(const struct store_file_log *log, struct reader *
                          "%s is not a store file: a record after byte %" PRId64
                          " announces %u bytes, at most %u are allowed",
                          log->path, log->read, size, limit);
-    *ret_taken = (struct slice){read_bytes(r, size), size};
+    const uint8_t *data = read_bytes(r, size);
+    *ret_taken = (struct slice){data, data ? size : 0};
     return TUTTI_OK;
 }
 
