@@ -133,7 +133,6 @@ static tutti_status advance_schedule(struct tutti_group *group, struct call *cal
             .schedule = &call->plan->schedule,
             .mapped = group->ways.has_mapped ? &group->ways.mapped : NULL,
             .announce = &call->announce,
-            .shares_cpus = !engine_spins(&group->context->engine),
             .wire = &message_wire,
             .wire_user = call,
             .in = call->in,

@@ -262,7 +262,7 @@ static tutti_status fence(struct run *run)
 static void copy(const struct run *run, const struct step *step)
 {
     const bool staged = step->to.kind == PLACE_STAGED_IN || step->to.kind == PLACE_STAGED_OUT;
-    tutti_copy *shared = staged && !run->call.shares_cpus ? &run->call.mapped->copy : NULL;
+    tutti_copy *shared = staged ? &run->call.mapped->copy : NULL;
     const size_t bytes = (size_t)step->bytes;
     void *to = memory_of(run, &step->to);
     const void *from = memory_of(run, &step->a);

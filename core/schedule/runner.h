@@ -96,8 +96,6 @@ struct run_call {
      * nobody ever sleeps. */
     void (*notify)(void *user);
     void *notify_user;
-    bool
-        shares_cpus; /* members run on the same CPUs, so that what one writes lies in the cache of the other */
 };
 
 struct run_ticket {
