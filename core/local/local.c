@@ -331,7 +331,7 @@ void local_message(struct local_peers *local, struct local_link *link, const uin
         taken = on_page(local, link, &r, descriptors, count);
     else if (type == LOCAL_PEER && link->index == 0 && (count == 1 || count == 2))
         taken = on_peer(local, &r, descriptors, count);
-    else if (type == LOCAL_PROVEN)
+    else if (type == LOCAL_PROVEN && count == 0)
         taken = on_proven(local, link, &r);
     else if ((type == LOCAL_SHARE || type == LOCAL_SHARED) && link->index >= 0) {
         local_share_message(local, link, (enum local_message)type, data, size, descriptors, count);

@@ -179,7 +179,7 @@ static tutti_status check_cost(const tutti_plugin *plugin)
     if (cost->message_ps > message_max || cost->further_ps > message_max ||
         cost->byte_ps > byte_max)
         return error_set(TUTTI_ERR_PLUGIN,
-                         "the descriptor's cost says %llu, %llu and %llu ps; at most 1000 s for a "
+                         "the descriptor's cost says %llu, %llu and %llu ps; at most 1 s for a "
                          "message and 1 ms for a byte are possible",
                          (unsigned long long)cost->message_ps, (unsigned long long)cost->further_ps,
                          (unsigned long long)cost->byte_ps);

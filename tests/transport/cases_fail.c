@@ -53,6 +53,9 @@ static void cancel_receive_body(struct member *member)
         send_word(member, 1, 1);
         memset(data, 1, LARGE);
         send_to(member, 1, data, LARGE, 0, &operation);
+        turn(member);
+        all_meet(member); /* a part of it is sent, and no more until the receive is taken back */
+        all_meet(member);
         check(wait_for(member, &operation) == TUTTI_OK);
         send_word(member, 1, 2);
     } else {
@@ -65,6 +68,7 @@ static void cancel_receive_body(struct member *member)
 
         /* One that is under way: its bytes are dropped, and not written any more. */
         receive_from(member, 0, data, LARGE, &operation);
+        all_meet(member);
         int64_t deadline = now_ms() + WAIT_MS;
         while (data[0] == 0) {
             check(now_ms() < deadline);
@@ -74,6 +78,7 @@ static void cancel_receive_body(struct member *member)
         member->ops->cancel(member->endpoint, &operation.request);
         free(data); /* a sanitizer would see a write */
         data = NULL;
+        all_meet(member);
         receive_word(member, 0, 2);
     }
     free(data);

@@ -183,6 +183,29 @@ Test(local, a_member_lost_after_it_sent_descriptors_fails_no_other)
             leave(&members[i]);
 }
 
+/* Descriptors that a message has no use for are closed, here told by the end of a pipe. */
+Test(local, keep_no_descriptor_that_came_with_a_proof)
+{
+    struct member members[MEMBERS];
+    uint8_t body[LOCAL_MESSAGE_MAX];
+    struct writer w = {.data = body, .capacity = sizeof body};
+    const int64_t end = clock_deadline_ms(20000);
+    int ends[2];
+    char byte;
+
+    join_all(members);
+    cr_assert_eq(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    write_u32(&w, LOCAL_PROVEN);
+    write_u64(&w, members[1].local->page->lines[1].nonce);
+    cr_assert_eq(local_send(members[1].local, 0, body, w.size, &ends[1], 1), TUTTI_OK);
+    close(ends[1]);
+    while (read(ends[0], &byte, 1) < 0 && clock_now_ns() < end)
+        control_poll(members[0].control);
+    cr_expect_eq(read(ends[0], &byte, 1), 0, "the descriptor is still open");
+    close(ends[0]);
+    leave_all(members);
+}
+
 /* ---- strangers of this user that know the socket's name --------------------------------------- */
 
 static int connect_to(const char *name)
