@@ -33,7 +33,7 @@ extern "C" {
 /** The ABI of this header: a major that differs is refused, a minor only appends. */
 #define TUTTI_PLUGIN_ABI_MAJOR 0
 /** See TUTTI_PLUGIN_ABI_MAJOR. */
-#define TUTTI_PLUGIN_ABI_MINOR 4
+#define TUTTI_PLUGIN_ABI_MINOR 5
 #define TUTTI_PLUGIN_MAGIC UINT64_C(0x6e696c7069747475) /* "uttiplin" */
 /** The one symbol that a plugin exports. */
 #define TUTTI_PLUGIN_SYMBOL "tutti_plugin_v0"
@@ -167,11 +167,22 @@ typedef struct tutti_endpoint_options {
     int64_t deadline_ns; /* since minor 3: until when the group must be made; 0: no deadline */
 } tutti_endpoint_options;
 
+/**
+ * Since minor 5: a message that has arrived, in the transport's memory. One that goes around the end of a ring
+ * is in two parts.
+ */
+typedef struct tutti_shown {
+    const void *data;    /* the message, or its first part */
+    uint64_t bytes;      /* of that */
+    const void *rest;    /* the second part */
+    uint64_t rest_bytes; /* of that; 0: there is none */
+} tutti_shown;
+
 /*
  * A transport moves messages between two processes, in order on each numbered lane. It does no
  * matching, buffering of unexpected messages or flow control: the core posts a receive for each
- * message before it arrives or soon after. A transport may refuse to read further from a peer while no
- * receive is posted. No function blocks, except that open and close may take some milliseconds.
+ * message before it arrives or soon after, or looks at it by `show`. A transport may refuse to read further
+ * from a peer while no receive is posted. No function blocks, except that open and close may take some milliseconds.
  *
  * isend and irecv with 0 bytes are legal. A received message longer than the posted capacity
  * completes with TUTTI_ERR_INTERNAL, never truncated.
@@ -261,6 +272,26 @@ typedef struct tutti_transport_ops {
      * and to max_message. Each member sends pieces of its own plugin's size, and receives those of any
      * other. Read again after open has returned. */
     uint64_t piece_bytes;
+
+    /* since minor 5; optional: short messages without requests. All of them, or none. */
+    /** The longest message for send_short, in bytes. Once open has returned it is fixed. */
+    uint64_t short_bytes;
+    /** Sends one message, made of two parts behind each other, at once or not at all. TUTTI_OK: it is on its
+     * way, behind what was sent before, and the memory is the caller's again. TUTTI_ERR_BUSY: nothing was
+     * sent, because something waits before it or there is no room: the core uses isend. Other statuses, and
+     * the peer's death, are for isend to tell: BUSY here. */
+    tutti_status (*send_short)(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                               const void *head, uint64_t head_bytes, const void *body,
+                               uint64_t body_bytes);
+    /** Shows the next message of the peer on the lane, where it lies, however it was sent. Only called while
+     * no receive of the peer is posted on the lane. TUTTI_OK: the memory stays as it is until `take`, and is
+     * shown again until then. A hostile peer may write to it all the same: read each word once. TUTTI_ERR_NOT_READY: none is here;
+     * from now on `arm` and `wait_fd` tell of the next one as if a receive were posted. TUTTI_ERR_BUSY: it
+     * is longer than short_bytes, and has to be received by irecv. Other statuses end the stream. */
+    tutti_status (*show)(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                         tutti_shown *ret_message);
+    /** Drops the message that was shown. Called once for each, before a receive of the peer is posted. */
+    void (*take)(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane);
 } tutti_transport_ops;
 
 /* ---- wrappers (since minor 2) ---- */

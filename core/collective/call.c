@@ -147,6 +147,8 @@ tutti_status call_started(struct async_call *async, tutti_status status, tutti_w
     struct progress_engine *engine = async->work.engine;
 
     if (!status)
+        (void)p2p_finish(group->ways.p2p_engine);
+    if (!status && atomic_load(&async->call.state.status) == TUTTI_ERR_NOT_READY)
         (void)group->source.progress(&group->source);
     engine_release(engine);
     if (status) {

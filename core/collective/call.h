@@ -35,6 +35,16 @@ static inline struct async_call *call_of_work(struct tutti_work *work)
 tutti_status call_allocate(struct tutti_group *group, struct async_call **ret_call);
 /* Gives it back; it was not started. */
 void call_give_back(struct async_call *async);
+/* It was over before anybody could see it: its work is complete. */
+static inline tutti_work *call_over(struct async_call *async, uint64_t bytes, int32_t source)
+{
+    async->work.bytes = bytes;
+    async->work.source = source;
+    async->work.references = 1;
+    async->call.state.status = TUTTI_OK;
+    atomic_fetch_sub(&async->work.engine->unattended, 1);
+    return &async->work;
+}
 /*
  * Ends the start of such a call, which was made under the progress lock, and releases it. OK: moves
  * things once, and hands the work to the caller, and to the engine if it is not complete. Otherwise

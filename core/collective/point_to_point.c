@@ -64,7 +64,8 @@ tutti_status message_post(struct tutti_group *group, struct message *m, struct c
     call->timeout_ms = m->timeout_ms;
     call->announce.fields.dtype = m->dtype;
     call->message = (struct p2p_op){.done = group_message_done, .user = call, .up_to = m->up_to};
-    call->record = record_message(group, call, m->kind == CALL_SEND);
+    call->record =
+        record_message(group, m->kind == CALL_SEND, m->peer, m->tag, m->bytes, RECORD_RUNNING);
     call->in = call->out = (struct blocks){.base = m->data};
     call_list_append(&group->calls.messages, call);
     if (group->ways.wrappers && !wrappers_begin(group, call)) {
@@ -105,13 +106,74 @@ static void post_or_fail(struct tutti_group *group, struct message *m, struct ca
     group_complete(group, call, status);
 }
 
+/* Whether a message may be over before a call is made of it, with all that belongs to one. */
+static bool may_be_short(const struct tutti_group *group, const struct message *m)
+{
+    return m->peer >= 0 && m->peer != group->rank && !m->packed && !group->ways.wrappers &&
+           !group_ended(group);
+}
+
+/*
+ * Looks for the message of a receive while the progress lock is held anyway; most that a peer on another CPU
+ * answers with are here before this ends. Everything else is moved now and then: what the peer waits for before
+ * it answers may be a send of this member that found no room.
+ */
+static bool receive_now(struct tutti_group *group, struct p2p_group *space, struct message *m,
+                        bool blocks)
+{
+    const unsigned spins =
+        blocks && !group->needs.no_spin ? engine_spins(&group->context->engine) : 0;
+    enum p2p_now now = P2P_NOW_NOTHING;
+
+    for (unsigned i = 0; now == P2P_NOW_NOTHING; i++) {
+        if (i % WAITING_VERDICT_EVERY == 0) {
+            if (i)
+                (void)group->source.progress(&group->source);
+            if (group_ended(group) || !p2p_may_recv_now(space, m->peer, m->tag))
+                return false;
+        }
+        now = p2p_recv_now(space, m->peer, m->tag, m->data, m->bytes, m->up_to, &m->bytes);
+        if (i >= spins)
+            break;
+        if (now == P2P_NOW_NOTHING && i >= WAITING_VERDICT_EVERY)
+            engine_relax();
+    }
+    return now == P2P_NOW_DONE;
+}
+
+/* Does a short message without a call, if that can be, or, where the caller `blocks` anyway, in a moment. False:
+ * nothing was done. */
+static bool is_over_now(struct tutti_group *group, struct message *m, bool blocks)
+{
+    if (!may_be_short(group, m))
+        return false;
+
+    struct p2p_group *space = route_space(group, route_of(group, group->ways.routes.message_rule));
+    const bool over = m->kind == CALL_SEND ? p2p_send_now(space, m->peer, m->tag, m->data, m->bytes)
+                                           : receive_now(group, space, m, blocks);
+    if (over)
+        (void)record_message(group, m->kind == CALL_SEND, m->peer, m->tag, m->bytes, RECORD_DONE);
+    return over;
+}
+
 static tutti_status run_blocking(struct tutti_group *group, struct message *m)
 {
     struct progress_engine *engine = &group->context->engine;
-    struct call call = {.state = {.status = TUTTI_ERR_NOT_READY}, .group = group};
 
     engine_take(engine);
+    if (is_over_now(group, m, true)) {
+        engine_release(engine);
+        if (m->ret_source)
+            *m->ret_source = m->peer;
+        if (m->ret_bytes)
+            *m->ret_bytes = m->bytes;
+        return TUTTI_OK;
+    }
+
+    struct call call = {.state = {.status = TUTTI_ERR_NOT_READY}, .group = group};
     tutti_status status = start(group, m, &call);
+    if (!status)
+        (void)p2p_finish(group->ways.p2p_engine);
     engine_release(engine);
     if (!status)
         status = call_wait(&call);
@@ -145,23 +207,28 @@ static tutti_status run_async(struct tutti_group *group, struct message *m, tutt
     if (!status) {
         async->work.cancel = cancel;
         engine_take(engine);
-        status = call_started(async, start(group, m, &async->call), ret_work);
+        if (is_over_now(group, m, false)) {
+            engine_release(engine);
+            *ret_work = call_over(async, m->bytes, m->kind == CALL_RECV ? m->peer : -1);
+        } else {
+            status = call_started(async, start(group, m, &async->call), ret_work);
+        }
     }
     return status;
 }
 
 /* Runs it, starts it (`blocks` false), or keeps it for the batch that this thread has open. */
-static tutti_status run(tutti_group *group, struct message m, const tutti_tensor *tensor,
+static tutti_status run(tutti_group *group, struct message *m, const tutti_tensor *tensor,
                         const tutti_options *options, bool blocks, tutti_work **ret_work)
 {
-    tutti_status status = check(group, tensor, options, &m);
+    tutti_status status = check(group, tensor, options, m);
     struct batch *batch = batch_of(group);
 
     if (batch)
-        status = batch_add_message(batch, &m, status, ret_work != NULL);
+        status = batch_add_message(batch, m, status, ret_work != NULL);
     else if (!status)
-        status = blocks ? run_blocking(group, &m) : run_async(group, &m, ret_work);
-    packed_end(&m.packed, false);
+        status = blocks ? run_blocking(group, m) : run_async(group, m, ret_work);
+    packed_end(&m->packed, false);
     return status;
 }
 
@@ -186,42 +253,50 @@ static struct message receiving(const char *function, int32_t source, uint64_t t
 tutti_status tutti_send(tutti_group *group, const tutti_tensor *tensor, int32_t destination,
                         uint64_t tag, const tutti_options *options)
 {
-    return run(group, sending(__func__, destination, tag), tensor, options, true, NULL);
+    struct message m = sending(__func__, destination, tag);
+
+    return run(group, &m, tensor, options, true, NULL);
 }
 
 tutti_status tutti_recv(tutti_group *group, const tutti_tensor *tensor, int32_t source,
                         uint64_t tag, const tutti_options *options, int32_t *ret_source)
 {
-    return run(group, receiving(__func__, source, tag, false, ret_source, NULL), tensor, options,
-               true, NULL);
+    struct message m = receiving(__func__, source, tag, false, ret_source, NULL);
+
+    return run(group, &m, tensor, options, true, NULL);
 }
 
 tutti_status tutti_recv_up_to(tutti_group *group, const tutti_tensor *tensor, int32_t source,
                               uint64_t tag, const tutti_options *options, int32_t *ret_source,
                               uint64_t *ret_bytes)
 {
-    return run(group, receiving(__func__, source, tag, true, ret_source, ret_bytes), tensor,
-               options, true, NULL);
+    struct message m = receiving(__func__, source, tag, true, ret_source, ret_bytes);
+
+    return run(group, &m, tensor, options, true, NULL);
 }
 
 tutti_status tutti_isend(tutti_group *group, const tutti_tensor *tensor, int32_t destination,
                          uint64_t tag, const tutti_options *options, tutti_work **ret_work)
 {
-    return run(group, sending(__func__, destination, tag), tensor, options, false, ret_work);
+    struct message m = sending(__func__, destination, tag);
+
+    return run(group, &m, tensor, options, false, ret_work);
 }
 
 tutti_status tutti_irecv(tutti_group *group, const tutti_tensor *tensor, int32_t source,
                          uint64_t tag, const tutti_options *options, tutti_work **ret_work)
 {
-    return run(group, receiving(__func__, source, tag, false, NULL, NULL), tensor, options, false,
-               ret_work);
+    struct message m = receiving(__func__, source, tag, false, NULL, NULL);
+
+    return run(group, &m, tensor, options, false, ret_work);
 }
 
 tutti_status tutti_irecv_up_to(tutti_group *group, const tutti_tensor *tensor, int32_t source,
                                uint64_t tag, const tutti_options *options, tutti_work **ret_work)
 {
-    return run(group, receiving(__func__, source, tag, true, NULL, NULL), tensor, options, false,
-               ret_work);
+    struct message m = receiving(__func__, source, tag, true, NULL, NULL);
+
+    return run(group, &m, tensor, options, false, ret_work);
 }
 
 /* Both calls are on this stack, so both are over when it returns. */

@@ -72,6 +72,9 @@ uint64_t p2p_path_arrived(const struct p2p_path *path);
  */
 unsigned p2p_progress(struct p2p_engine *engine);
 
+/* Calls the `done` callbacks of what is complete, as p2p_progress() does, and no more. */
+unsigned p2p_finish(struct p2p_engine *engine);
+
 /*
  * True when the caller may sleep on the endpoints' descriptors (wait_fd): every endpoint is armed
  * and nothing is left to do. False: call p2p_progress() again, or, when an endpoint has no
@@ -205,6 +208,23 @@ tutti_status p2p_collective_recv(struct p2p_group *group, struct p2p_op *op, int
  * where the path has failed. NO_MEMORY. */
 tutti_status p2p_announce(struct p2p_group *group, int destination, const struct announce *announce,
                           bool answers);
+
+/*
+ * The same for a blocking call, without an operation, where nothing has to wait. False: p2p_send() is to be
+ * called, which also says why if it cannot be sent. `destination` is a rank of the group.
+ */
+bool p2p_send_now(struct p2p_group *group, int destination, uint64_t tag, const void *buffer,
+                  uint64_t bytes);
+
+/* Whether the next message of (source, tag) could be received by p2p_recv_now(): no other receive takes it, and
+ * none has arrived. Holds until something else is done with the engine. */
+bool p2p_may_recv_now(const struct p2p_group *group, int source, uint64_t tag);
+
+/* DONE: received. NOTHING: no message is there. OTHER: p2p_recv() is to be called, since another message comes
+ * first, or this one does not fit. */
+enum p2p_now { P2P_NOW_DONE, P2P_NOW_NOTHING, P2P_NOW_OTHER };
+enum p2p_now p2p_recv_now(struct p2p_group *group, int source, uint64_t tag, void *buffer,
+                          uint64_t capacity, bool up_to, uint64_t *ret_bytes);
 
 /*
  * Withdraws a user's operation: a receive that has not matched, a send of which nothing was given to the

@@ -481,8 +481,7 @@ void p2p_deliver_orphans(struct p2p_engine *engine)
 
 /* ---- the entry ---- */
 
-/* Checks the limits of a peer in any group: its credit and the longest piece. */
-static const char *check_limits(struct p2p_path *path, const struct p2p_header *h)
+const char *p2p_deliver_limits(struct p2p_path *path, const struct p2p_header *h)
 {
     if (h->credit > path->window - path->credit)
         return "it returns more credit than it has";
@@ -497,35 +496,45 @@ static const char *check_limits(struct p2p_path *path, const struct p2p_header *
     return NULL;
 }
 
+void p2p_deliver(struct p2p_path *path, const struct p2p_header *header, const char *wrong,
+                 const struct p2p_short_message *message)
+{
+    path->arrived++;
+    if (!wrong)
+        wrong = p2p_deliver_limits(path, header);
+    if (wrong) {
+        nonsense(path, wrong);
+        return;
+    }
+    path->peer_shows |= header->shows;
+    path->shown = message;
+    if (header->kind != P2P_CREDIT) {
+        struct p2p_group_name *name = p2p_group_find(path->engine, header->group);
+
+        if (!name)
+            arrived_early(path, header);
+        else if (!name->group || name->group->failed)
+            arrived_late(path, header);
+        else
+            arrived(name->group, path, header, NULL);
+    }
+    path->shown = NULL;
+}
+
 void p2p_deliver_header(struct p2p_path *path)
 {
-    struct p2p_header header;
-    const char *wrong;
-
     if (path->header.request.status != TUTTI_OK) {
         p2p_path_fail(path, path->header.request.status, "the connection to rank %d ended: %s",
                       path->label_rank, tutti_status_string(path->header.request.status));
         return;
     }
-    path->header_wanted = true;
-    path->arrived++;
-    if (path->header.request.bytes != P2P_HEADER_BYTES)
-        wrong = "its length";
-    else if (!(wrong = p2p_wire_decode(path->wire, &header)))
-        wrong = check_limits(path, &header);
-    if (wrong) {
-        nonsense(path, wrong);
-        return;
-    }
-    if (header.kind != P2P_CREDIT) {
-        struct p2p_group_name *name = p2p_group_find(path->engine, header.group);
+    struct p2p_header header;
+    uint32_t bytes;
+    const char *wrong = p2p_wire_decode(path->wire, path->header.request.bytes, &header, &bytes);
 
-        if (!name)
-            arrived_early(path, &header);
-        else if (!name->group || name->group->failed)
-            arrived_late(path, &header);
-        else
-            arrived(name->group, path, &header, NULL);
-    }
+    path->header_wanted = true;
+    if (!wrong && bytes != path->header.request.bytes)
+        wrong = "its length";
+    p2p_deliver(path, &header, wrong, NULL);
     p2p_flow_receive(path);
 }

@@ -98,6 +98,13 @@ static uint64_t piece_bytes(const tutti_transport_ops *ops)
     return ops->max_message && ops->max_message < bytes ? ops->max_message : bytes;
 }
 
+/* Short messages are worth their own way if a header and a few bytes fit. */
+static bool shows(const tutti_transport_ops *ops)
+{
+    return TUTTI_HAS(ops, send_short) && TUTTI_HAS(ops, show) && TUTTI_HAS(ops, take) &&
+           ops->short_bytes >= 2 * P2P_HEADER_BYTES;
+}
+
 tutti_status p2p_engine_add_endpoint(struct p2p_engine *engine, const tutti_transport_ops *ops,
                                      tutti_endpoint *endpoint, unsigned *ret_index)
 {
@@ -113,6 +120,7 @@ tutti_status p2p_engine_add_endpoint(struct p2p_engine *engine, const tutti_tran
     *at = (struct p2p_endpoint){.ops = ops,
                                 .endpoint = endpoint,
                                 .can_cancel = TUTTI_HAS(ops, cancel),
+                                .shows = shows(ops),
                                 .piece_bytes = piece_bytes(ops)};
     p2p_link_init(&at->paths);
     while (*last)
@@ -148,7 +156,7 @@ tutti_status p2p_engine_add_path(struct p2p_engine *engine, unsigned endpoint_in
                               .credit = window,
                               .eager_max = window / 4 < P2P_EAGER_MAX ? window / 4 : P2P_EAGER_MAX,
                               .header = {.path = path, .kind = IO_HEADER_IN},
-                              .header_wanted = true};
+                              .header_wanted = !at->shows};
     p2p_link_init(&path->blocked);
     p2p_link_init(&path->failing);
     p2p_link_init(&path->queue);
@@ -232,6 +240,18 @@ static unsigned handle_ready(struct p2p_engine *engine)
         handled++;
     }
     return handled;
+}
+
+/* What transports have completed, and what they show, until neither brings anything new. */
+static unsigned handle_arrived(struct p2p_engine *engine)
+{
+    unsigned moved = 0, more;
+
+    do {
+        more = handle_ready(engine) + p2p_short_look_all(engine);
+        moved += more;
+    } while (more && moved < PROGRESS_BUDGET);
+    return moved;
 }
 
 /* Each path that was blocked is tried once; it comes back when the transport is still full. */
@@ -349,7 +369,7 @@ static unsigned tear_down_failing(struct p2p_engine *engine)
     if (last == &engine->failing)
         return 0;
     poll_endpoints(engine);
-    unsigned count = 1 + handle_ready(engine);
+    unsigned count = 1 + handle_arrived(engine);
     while (p2p_link_alone(&engine->ready) && link != last) {
         struct p2p_path *path = P2P_FIRST(&engine->failing, struct p2p_path, failing);
 
@@ -369,12 +389,15 @@ unsigned p2p_progress(struct p2p_engine *engine)
     if (engine->adopting)
         p2p_deliver_orphans(engine);
     poll_endpoints(engine);
-    moved += handle_ready(engine);
+    moved += handle_arrived(engine);
     moved += retry_blocked(engine);
     moved += tear_down_failing(engine);
-    if (!p2p_link_alone(&engine->finished))
-        moved += p2p_op_finish(engine, NULL);
-    return moved;
+    return moved + p2p_finish(engine);
+}
+
+unsigned p2p_finish(struct p2p_engine *engine)
+{
+    return p2p_link_alone(&engine->finished) ? 0 : p2p_op_finish(engine, NULL);
 }
 
 /* Whether the transport wakes a sleeper, by its descriptor or by local peers that ring the

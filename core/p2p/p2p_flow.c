@@ -142,17 +142,14 @@ static bool give_out(struct p2p_packet *packet, struct p2p_io *io, const void *d
 static bool give_header(struct p2p_packet *packet)
 {
     struct p2p_path *path = packet->head.path;
-    uint32_t credit = path->owed;
 
-    packet->header.credit = credit;
+    packet->header.credit = path->owed;
+    packet->header.shows = path->at->shows;
     p2p_wire_encode(&packet->header, packet->wire);
     if (!give_out(packet, &packet->head, packet->wire, P2P_HEADER_BYTES,
                   packet->data ? TUTTI_SEND_MORE : 0))
         return false;
-    path->owed -= credit;
-    path->peer_used -= credit;
-    if (packet->header.kind == P2P_CREDIT)
-        path->credit_queued = false;
+    p2p_flow_told(path, &packet->header);
     packet->stage = PACKET_HEADER_GIVEN;
     return true;
 }
@@ -162,11 +159,33 @@ static bool give_header(struct p2p_packet *packet)
  * caller's memory earlier: after a send a caller may compute for long, and no thread would move
  * what is still here.
  */
-static void op_moved(struct p2p_op *op, uint64_t bytes)
+void p2p_flow_moved(struct p2p_op *op, uint64_t bytes)
 {
     op->moved += bytes;
     if (op->moved == op->capacity)
         p2p_op_complete(op, TUTTI_OK);
+}
+
+/* What waits for an answer is in no packet any more. */
+static bool is_request(const struct p2p_header *header)
+{
+    return header->kind == P2P_REQUEST || header->kind == P2P_COLLECTIVE_REQUEST;
+}
+
+/* True when it has left as a short message. */
+static bool leaves_at_once(struct p2p_packet *packet)
+{
+    struct p2p_path *path = packet->head.path;
+    struct p2p_op *op = is_request(&packet->header) ? NULL : packet->op;
+    const uint64_t bytes = packet->header.bytes;
+
+    if (packet->stage != PACKET_QUEUED || !p2p_short_send(path, &packet->header, packet->data))
+        return false;
+    path->pieces -= packet->header.kind == P2P_DATA;
+    p2p_packet_free(packet);
+    if (op)
+        p2p_flow_moved(op, bytes);
+    return true;
 }
 
 /* True when the whole packet was taken. */
@@ -175,6 +194,8 @@ static bool give_packet(struct p2p_packet *packet)
     struct p2p_path *path = packet->head.path;
     struct p2p_op *op = packet->op;
 
+    if (leaves_at_once(packet))
+        return true;
     if (!packet->direct && !p2p_packet_copy(packet)) {
         p2p_path_fail(path, TUTTI_ERR_NO_MEMORY, "no memory to send to rank %d", path->label_rank);
         return false;
@@ -189,7 +210,7 @@ static bool give_packet(struct p2p_packet *packet)
     if (op) {
         if (op->packet == packet)
             op->packet = NULL;
-        if (packet->header.kind == P2P_REQUEST || packet->header.kind == P2P_COLLECTIVE_REQUEST)
+        if (is_request(&packet->header))
             packet->op = NULL;
     }
     return true;
@@ -278,7 +299,7 @@ void p2p_flow_sent(struct p2p_io *io)
     path->pieces -= packet->header.kind == P2P_DATA;
     p2p_packet_free(packet);
     if (op && left)
-        op_moved(op, bytes);
+        p2p_flow_moved(op, bytes);
     p2p_flow_send(path);
 }
 
@@ -349,6 +370,13 @@ bool p2p_incoming_redirect(struct p2p_incoming *incoming)
     return true;
 }
 
+bool p2p_flow_no_room(struct p2p_path *path, uint64_t bytes)
+{
+    p2p_path_fail(path, TUTTI_ERR_NO_MEMORY, "no memory to receive %llu bytes from rank %d",
+                  (unsigned long long)bytes, path->label_rank);
+    return false;
+}
+
 /*
  * Prepares for the payload that follows `header`: for `op`, for `envelope`, or for nobody (it is
  * dropped). False when there is no memory; the path has failed then.
@@ -356,6 +384,9 @@ bool p2p_incoming_redirect(struct p2p_incoming *incoming)
 bool p2p_flow_expect(struct p2p_path *path, const struct p2p_header *header, struct p2p_op *op,
                      struct p2p_envelope *envelope)
 {
+    if (path->shown)
+        return p2p_short_expect(path, header, op, envelope);
+
     struct p2p_engine *engine = path->engine;
     struct p2p_incoming *incoming = p2p_pool_take(&engine->incomings);
 
@@ -374,11 +405,8 @@ bool p2p_flow_expect(struct p2p_path *path, const struct p2p_header *header, str
             incoming = NULL;
         }
     }
-    if (!incoming) {
-        p2p_path_fail(path, TUTTI_ERR_NO_MEMORY, "no memory to receive %llu bytes from rank %d",
-                      (unsigned long long)header->bytes, path->label_rank);
-        return false;
-    }
+    if (!incoming)
+        return p2p_flow_no_room(path, header->bytes);
     p2p_link_append(&path->incoming, &incoming->link);
     path->unposted = incoming;
     return true;
@@ -426,7 +454,7 @@ void p2p_flow_received(struct p2p_io *io)
         if (incoming->charged)
             p2p_flow_credit(path, incoming->bytes);
         if (op)
-            op_moved(op, incoming->bytes);
+            p2p_flow_moved(op, incoming->bytes);
     }
     p2p_incoming_free(incoming);
 }

@@ -176,6 +176,7 @@ struct p2p_endpoint {
     struct p2p_link paths;
     uint64_t piece_bytes;
     bool can_cancel;
+    bool shows; /* short messages: see p2p_short.c */
 };
 
 struct p2p_path {
@@ -189,6 +190,9 @@ struct p2p_path {
     tutti_status failed;
     bool mute; /* the peer takes nothing any more; what it had sent is still received */
     uint64_t arrived;
+    bool peer_shows;                       /* the peer's transport does, too, as it has said */
+    bool greeted;                          /* the peer has been told that this side's does */
+    const struct p2p_short_message *shown; /* that is being delivered, if its payload is in it */
     char message[480];
 
     uint32_t window, eager_max;

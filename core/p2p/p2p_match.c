@@ -29,13 +29,13 @@ static size_t hash(uint8_t space, int32_t source, uint64_t tag)
     return (size_t)(h ^ (h >> 32));
 }
 
-static struct p2p_bin **slot_of(struct p2p_table *table, uint8_t space, int32_t source,
+static struct p2p_bin **slot_of(const struct p2p_table *table, uint8_t space, int32_t source,
                                 uint64_t tag)
 {
     return &table->slots[hash(space, source, tag) & table->mask];
 }
 
-static struct p2p_bin *find_bin(struct p2p_table *table, uint8_t space, int32_t source,
+static struct p2p_bin *find_bin(const struct p2p_table *table, uint8_t space, int32_t source,
                                 uint64_t tag)
 {
     if (!table->slots)
@@ -112,6 +112,14 @@ void p2p_match_withdraw(struct p2p_op *op)
     op->held_by = NULL;
     p2p_link_remove(&op->queue);
     tidy_bin(op->group, bin);
+}
+
+bool p2p_match_is_known(const struct p2p_group *group, int source, uint64_t tag)
+{
+    const struct p2p_table *table = &group->table;
+
+    return table->count && (find_bin(table, SPACE_USER, source, tag) ||
+                            find_bin(table, SPACE_USER, P2P_ANY_SOURCE, tag));
 }
 
 struct p2p_op *p2p_match_arrived(struct p2p_group *group, uint8_t space, int source, uint64_t tag)

@@ -132,11 +132,16 @@ static tutti_status send(struct p2p_group *group, struct p2p_op *op, int destina
     if (path->failed)
         return error_set(path->failed, "%s", path->message);
 
-    bool eager = bytes <= path->eager_max && bytes <= path->credit;
+    const bool eager = bytes <= path->eager_max && bytes <= path->credit;
     begin(op, group, path, eager ? OP_EAGER : OP_WAITING_GRANT,
           collective ? SPACE_READY : SPACE_USER, header->tag, buffer, bytes);
     header->group = group->id;
     header->source = (uint32_t)group->rank;
+    if (eager && p2p_short_may_send(path) && p2p_short_send(path, header, buffer)) {
+        path->credit -= (uint32_t)bytes;
+        p2p_op_complete(op, TUTTI_OK);
+        return TUTTI_OK;
+    }
     if (!eager) {
         if ((status = p2p_transfer_new(group->engine, op)) != TUTTI_OK)
             return p2p_op_give_up(op, "send");

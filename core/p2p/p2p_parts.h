@@ -28,6 +28,8 @@ void p2p_match_withdraw(struct p2p_op *op);
 tutti_status p2p_match_keep(struct p2p_group *group, uint8_t space, struct p2p_envelope *envelope);
 /* Takes an envelope out that was kept. */
 void p2p_match_take(struct p2p_group *group, struct p2p_envelope *envelope);
+/* Whether an operation waits for a user's message (source, tag), or one has arrived that nobody has taken. */
+bool p2p_match_is_known(const struct p2p_group *group, int source, uint64_t tag);
 /* Takes envelopes out one by one; NULL when none is left. `cursor` begins at 0. */
 struct p2p_envelope *p2p_match_any(struct p2p_group *group, size_t *cursor);
 tutti_status p2p_transfer_new(struct p2p_engine *engine, struct p2p_op *op);
@@ -61,13 +63,62 @@ static inline bool p2p_flow_tell(struct p2p_path *path, const struct p2p_group *
     p2p_flow_send(path);
     return true;
 }
+/* The peer is about to hear of header->credit. */
+static inline void p2p_flow_told(struct p2p_path *path, const struct p2p_header *header)
+{
+    path->owed -= header->credit;
+    path->peer_used -= header->credit;
+    path->greeted = true;
+    if (header->kind == P2P_CREDIT)
+        path->credit_queued = false;
+}
+/* Bytes of it have left, or have arrived. */
+void p2p_flow_moved(struct p2p_op *op, uint64_t bytes);
+/* There is no memory for a payload: fails the path. False. */
+bool p2p_flow_no_room(struct p2p_path *path, uint64_t bytes) __attribute__((cold));
 void p2p_incoming_free(struct p2p_incoming *incoming);
 bool p2p_incoming_redirect(struct p2p_incoming *incoming);
 
+/* ---- p2p_short.c: header and payload as one message ---- */
+
+/* What a transport shows, and its header. */
+struct p2p_short_message {
+    tutti_shown shown;
+    uint64_t size;
+    uint32_t header_bytes;
+    const char *wrong; /* NULL, or why it begins with no header */
+    struct p2p_header header;
+};
+
+/* Whether nothing queues before a short message. */
+static inline bool p2p_short_may_send(const struct p2p_path *path)
+{
+    return path->at->shows && !path->failed && !path->mute && p2p_link_alone(&path->queue);
+}
+/* The next message, which stays. NOT_READY: there is none. */
+tutti_status p2p_short_show(const struct p2p_path *path, struct p2p_short_message *ret_message);
+/* Copies `bytes` from `offset` of the message on. */
+void p2p_short_copy(const tutti_shown *message, uint64_t offset, void *to, uint64_t bytes);
+
+/* Sends both now, before whatever queues. False: not possible. */
+bool p2p_short_send(struct p2p_path *path, struct p2p_header *header, const void *data);
+/* As p2p_flow_expect(), where the payload is here already. */
+bool p2p_short_expect(struct p2p_path *path, const struct p2p_header *header, struct p2p_op *op,
+                      struct p2p_envelope *envelope);
+/* Delivers what the transport shows of the path, of all paths; how many messages. */
+unsigned p2p_short_look(struct p2p_path *path);
+unsigned p2p_short_look_all(struct p2p_engine *engine);
+
 /* ---- p2p_deliver.c: the meaning of an arrived header ---- */
 
-/* The header in path->wire has arrived. */
+/* Whether it is within the limits of a peer in any group: its credit and the longest piece. NULL, or what is
+ * wrong. Takes the credit that it returns, and charges what it carries. */
+const char *p2p_deliver_limits(struct p2p_path *path, const struct p2p_header *h);
+/* The header in path->wire has arrived, or its receive has failed. */
 void p2p_deliver_header(struct p2p_path *path);
+/* A header has arrived, or what is none, for `wrong`. Its payload is in `message`, or follows if that is NULL. */
+void p2p_deliver(struct p2p_path *path, const struct p2p_header *header, const char *wrong,
+                 const struct p2p_short_message *message);
 /* Delivers the messages that arrived before their groups existed. */
 void p2p_deliver_orphans(struct p2p_engine *engine);
 /* Gives a receive what had arrived before it was posted. */

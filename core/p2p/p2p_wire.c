@@ -1,31 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "p2p/p2p_wire.h"
 
+#include <endian.h>
 #include <stdbool.h>
 #include <string.h>
 
 enum { WIRE_MARK = 0xb7 };
 
+/* In one store: compilers do not make that of a loop over the bytes. */
 static void put32(uint8_t *at, uint32_t value)
 {
-    for (int i = 0; i < 4; i++)
-        at[i] = (uint8_t)(value >> (8 * i));
+    value = htole32(value);
+    memcpy(at, &value, sizeof value);
 }
 
 static void put64(uint8_t *at, uint64_t value)
 {
-    for (int i = 0; i < 8; i++)
-        at[i] = (uint8_t)(value >> (8 * i));
+    value = htole64(value);
+    memcpy(at, &value, sizeof value);
 }
 
 static uint32_t get32(const uint8_t *at)
 {
-    return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+    uint32_t value;
+
+    memcpy(&value, at, sizeof value);
+    return le32toh(value);
 }
 
 static uint64_t get64(const uint8_t *at)
 {
-    return get32(at) | (uint64_t)get32(at + 4) << 32;
+    uint64_t value;
+
+    memcpy(&value, at, sizeof value);
+    return le64toh(value);
 }
 
 static bool has_announce(uint8_t kind)
@@ -40,7 +48,7 @@ void p2p_wire_encode(const struct p2p_header *header, uint8_t ret_wire[P2P_HEADE
 
     memset(ret_wire, 0, P2P_HEADER_BYTES);
     ret_wire[0] = WIRE_MARK;
-    ret_wire[1] = header->kind;
+    ret_wire[1] = header->kind | (header->shows ? P2P_KIND_SHOWS : 0);
     put32(ret_wire + 4, header->group);
     put32(ret_wire + 8, header->source);
     put32(ret_wire + 12, header->credit);
@@ -56,6 +64,20 @@ void p2p_wire_encode(const struct p2p_header *header, uint8_t ret_wire[P2P_HEADE
     put64(ret_wire + 48, fields->count);
     put32(ret_wire + 56, fields->dtype);
     put32(ret_wire + 60, (uint32_t)fields->op);
+}
+
+uint32_t p2p_wire_encode_short(const struct p2p_header *header, uint8_t ret_wire[P2P_HEADER_BYTES])
+{
+    if (header->kind != P2P_MESSAGE || header->bytes > P2P_COMPACT_MAX) {
+        p2p_wire_encode(header, ret_wire);
+        return P2P_HEADER_BYTES;
+    }
+    put32(ret_wire, WIRE_MARK | (uint32_t)(P2P_COMPACT | P2P_KIND_SHOWS) << 8);
+    put32(ret_wire + 4, header->group);
+    put32(ret_wire + 8, header->source);
+    put32(ret_wire + 12, header->credit);
+    put64(ret_wire + 16, header->tag);
+    return P2P_COMPACT_BYTES;
 }
 
 static void decode_announce(const uint8_t *wire, struct p2p_header *header)
@@ -107,9 +129,22 @@ static const char *check_kind(const struct p2p_header *h, const uint8_t *wire)
     }
 }
 
-const char *p2p_wire_decode(const uint8_t wire[P2P_HEADER_BYTES], struct p2p_header *ret_header)
+static const char *decode_compact(const uint8_t *wire, uint64_t size, struct p2p_header *ret_header)
 {
-    struct p2p_header header = {.kind = wire[1],
+    *ret_header = (struct p2p_header){.kind = P2P_MESSAGE,
+                                      .shows = true,
+                                      .group = get32(wire + 4),
+                                      .source = get32(wire + 8),
+                                      .credit = get32(wire + 12),
+                                      .bytes = size - P2P_COMPACT_BYTES,
+                                      .tag = get64(wire + 16)};
+    return wire[2] || wire[3] ? "fields set that its kind has not" : NULL;
+}
+
+static const char *decode_full(const uint8_t *wire, uint64_t size, struct p2p_header *ret_header)
+{
+    struct p2p_header header = {.kind = wire[1] & (P2P_KIND_SHOWS - 1),
+                                .shows = wire[1] & P2P_KIND_SHOWS,
                                 .group = get32(wire + 4),
                                 .source = get32(wire + 8),
                                 .credit = get32(wire + 12),
@@ -117,17 +152,30 @@ const char *p2p_wire_decode(const uint8_t wire[P2P_HEADER_BYTES], struct p2p_hea
                                 .bytes = get64(wire + 24),
                                 .tag = get64(wire + 32)};
 
-    if (wire[0] != WIRE_MARK)
-        return "no mark of tutti";
-    if (header.kind < P2P_MESSAGE || header.kind >= P2P_KIND_END)
+    if (header.kind < P2P_MESSAGE || header.kind >= P2P_COMPACT)
         return "unknown kind";
     if (has_announce(header.kind))
         decode_announce(wire, &header);
 
     const char *wrong = check_kind(&header, wire);
+    if (!wrong && size > P2P_HEADER_BYTES && size - P2P_HEADER_BYTES != p2p_wire_payload(&header))
+        wrong = "its length";
     if (!wrong)
         *ret_header = header;
     return wrong;
+}
+
+const char *p2p_wire_decode(const uint8_t *wire, uint64_t size, struct p2p_header *ret_header,
+                            uint32_t *ret_bytes)
+{
+    const bool compact = size >= P2P_COMPACT_BYTES && wire[1] == (P2P_COMPACT | P2P_KIND_SHOWS);
+
+    *ret_bytes = compact ? P2P_COMPACT_BYTES : P2P_HEADER_BYTES;
+    if (size < *ret_bytes)
+        return "its length";
+    if (wire[0] != WIRE_MARK)
+        return "no mark of tutti";
+    return compact ? decode_compact(wire, size, ret_header) : decode_full(wire, size, ret_header);
 }
 
 uint64_t p2p_wire_payload(const struct p2p_header *header)

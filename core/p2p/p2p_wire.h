@@ -8,17 +8,29 @@
  *   40 signature    48 count    56 dtype      60 op
  *
  * operation, flags, root, signature, count, dtype and op are the announce record of a collective
- * and zero in all other kinds. `credit` is piggybacked on every kind.
+ * and zero in all other kinds. `credit` is piggybacked on every kind. The highest bit of kind says that
+ * the sender's transport shows messages (tutti_transport_ops.show): to it, header and payload may go as
+ * one message. Then a user message has a header of 24 bytes, of the kind P2P_COMPACT, if it is short, so that
+ * with its payload it fits into a cache line:
+ *
+ *    0 mark  1 kind  2 zero                    4 group      8 source     12 credit      16 tag
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <tutti/status.h>
 
 #include "base/call.h"
 
-enum { P2P_HEADER_BYTES = 64 };
+enum {
+    P2P_HEADER_BYTES = 64,
+    P2P_COMPACT_BYTES = 24,
+    P2P_COMPACT_MAX =
+        512, /* longer payloads begin at a cache line, as the transport's memory does */
+    P2P_KIND_SHOWS = 0x80
+};
 
 enum p2p_kind {
     P2P_MESSAGE = 1,        /* user message, tag; its payload of `bytes` follows */
@@ -33,11 +45,13 @@ enum p2p_kind {
     P2P_ANNOUNCE,           /* announce, without a message: an engine does it, or it waits */
     P2P_ANSWER,             /* announce of the call that a P2P_ANNOUNCE asked about */
     P2P_WITHDRAW,           /* the send `id`, tag, which has not heard of a grant, is taken back */
+    P2P_COMPACT,            /* a P2P_MESSAGE in a short header; on the wire alone */
     P2P_KIND_END
 };
 
 struct p2p_header {
     uint8_t kind;
+    bool shows; /* the sender's transport shows messages */
     uint32_t group;
     uint32_t source; /* the sender's rank in the group */
     uint32_t credit; /* bytes of eager payload that the sender of this header has taken in */
@@ -48,12 +62,16 @@ struct p2p_header {
 };
 
 void p2p_wire_encode(const struct p2p_header *header, uint8_t ret_wire[P2P_HEADER_BYTES]);
+/* As it precedes a payload in the same message: compact if it can be. Its length. */
+uint32_t p2p_wire_encode_short(const struct p2p_header *header, uint8_t ret_wire[P2P_HEADER_BYTES]);
 
 /*
- * NULL, or why the header makes no sense by itself (static words); what depends on the receiver's
+ * The header of a message of `size` bytes, of which the first P2P_HEADER_BYTES, or all, are in `wire`; its
+ * length. NULL, or why it makes no sense by itself (static words); what depends on the receiver's
  * state is checked where it is used.
  */
-const char *p2p_wire_decode(const uint8_t wire[P2P_HEADER_BYTES], struct p2p_header *ret_header);
+const char *p2p_wire_decode(const uint8_t *wire, uint64_t size, struct p2p_header *ret_header,
+                            uint32_t *ret_bytes);
 
 /* Bytes that follow this header as a message of their own; 0: none. */
 uint64_t p2p_wire_payload(const struct p2p_header *header);

@@ -80,6 +80,11 @@ tutti_status descriptor_check_transport(const char *name, const tutti_transport_
             TUTTI_ERR_PLUGIN,
             "transport %s declares TUTTI_CAP_MAP but lacks one of map_start, map_test, map_close",
             name);
+    if (TUTTI_HAS(ops, short_bytes) &&
+        !(TUTTI_HAS(ops, send_short) && TUTTI_HAS(ops, show) && TUTTI_HAS(ops, take)))
+        return error_set(TUTTI_ERR_PLUGIN,
+                         "transport %s sets short_bytes but lacks one of send_short, show, take",
+                         name);
     return TUTTI_OK;
 }
 

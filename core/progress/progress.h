@@ -35,7 +35,9 @@ tutti_record record_of_fields(const struct call_fields *fields);
 uint64_t record_collective(struct tutti_group *group, const struct call *call);
 /* The collective by which the program learns that the group has failed: what it would have called. */
 void record_refused(struct tutti_group *group, const struct call_fields *fields, uint64_t bytes);
-uint64_t record_message(struct tutti_group *group, const struct call *call, bool is_send);
+/* A message that is in flight, or is over already, as `state` says. */
+uint64_t record_message(struct tutti_group *group, bool is_send, int32_t peer, uint64_t tag,
+                        uint64_t bytes, int32_t state);
 /* Notes the source of a receive's message, and its backend. */
 void record_source(struct tutti_group *group, uint64_t number, int source);
 /* "all_reduce 8 x f32, sum" */

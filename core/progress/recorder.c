@@ -83,24 +83,24 @@ static const char *way_to(const struct tutti_group *group, int peer)
                     : route_carrier(group, route_of(group, group->ways.routes.message_rule), peer);
 }
 
-uint64_t record_message(struct tutti_group *group, const struct call *call, bool is_send)
+uint64_t record_message(struct tutti_group *group, bool is_send, int32_t peer, uint64_t tag,
+                        uint64_t bytes, int32_t state)
 {
-    const struct backend_rule *rule =
-        call->peer == group->rank ? NULL : group->ways.routes.message_rule;
+    const struct backend_rule *rule = peer == group->rank ? NULL : group->ways.routes.message_rule;
     const uint64_t number = group->recorder.count++;
     tutti_record *record = record_at(group, number);
 
     *record = (tutti_record){.sequence = ++group->recorder.messages,
-                             .bytes = call->bytes,
-                             .count = call->bytes,
-                             .tag = call->tag,
+                             .bytes = bytes,
+                             .count = bytes,
+                             .tag = tag,
                              .operation = is_send ? "send" : "recv",
-                             .provider = way_to(group, call->peer),
+                             .provider = way_to(group, peer),
                              .rule = rule ? rule->words : NULL,
                              .algorithm = "message",
                              .op = -1,
-                             .peer = call->peer,
-                             .state = RECORD_RUNNING,
+                             .peer = peer,
+                             .state = state,
                              .flags = TUTTI_RECORD_MESSAGE};
     return number;
 }

@@ -24,7 +24,7 @@ struct shm_address {
     uint32_t reserved;
 };
 
-static const struct shm_address own_address = {.magic = "tuttishm", .layout = 1};
+static const struct shm_address own_address = {.magic = "tuttishm", .layout = 2};
 
 tutti_status shm_error(tutti_endpoint *endpoint, tutti_status status, int32_t system_errno,
                        const char *format, ...)
@@ -169,6 +169,33 @@ static tutti_status shm_irecv(tutti_endpoint *endpoint, tutti_peer *peer, uint32
     return tutti_queue_posted(request);
 }
 
+/* What cannot be sent, or not in order, is isend's to tell. */
+static tutti_status shm_send_short(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                                   const void *head, uint64_t head_bytes, const void *body,
+                                   uint64_t body_bytes)
+{
+    (void)endpoint;
+    if (lane != 0 || !peer->map || peer->broken || peer->cut ||
+        !shm_stream_send_short(peer, head, head_bytes, body, body_bytes))
+        return TUTTI_ERR_BUSY;
+    return TUTTI_OK;
+}
+
+static tutti_status shm_show(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                             tutti_shown *ret_message)
+{
+    tutti_status status = check_peer(endpoint, peer, lane);
+
+    return status != TUTTI_OK ? status : shm_stream_show(peer, ret_message);
+}
+
+static void shm_take(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane)
+{
+    (void)endpoint;
+    (void)lane;
+    shm_stream_take(peer);
+}
+
 static void advance(tutti_endpoint *endpoint)
 {
     for (tutti_peer *peer = endpoint->peers; peer; peer = peer->next) {
@@ -213,7 +240,7 @@ static int32_t shm_arm(tutti_endpoint *endpoint)
      * message is seen here. */
     atomic_thread_fence(memory_order_seq_cst);
     for (tutti_peer *peer = endpoint->peers; peer; peer = peer->next)
-        if (peer->map && shm_stream_pending(peer))
+        if (peer->map && !peer->broken && shm_stream_pending(peer))
             return TUTTI_EVENTS_PENDING;
     return TUTTI_ARMED;
 }
@@ -249,6 +276,10 @@ static const tutti_transport_ops shm_ops = {
     .map_start = shm_map_start,
     .map_test = shm_map_test,
     .map_close = shm_map_close,
+    .short_bytes = SHM_SHORT,
+    .send_short = shm_send_short,
+    .show = shm_show,
+    .take = shm_take,
 };
 
 static const tutti_provider shm_transport = {.struct_size = sizeof(tutti_provider),

@@ -4,8 +4,8 @@
  *
  * Each member makes one sealed memfd and every local peer maps it: first the memory that the core asked
  * for, then one inbound ring per local peer. A ring has one producer and one consumer and needs no
- * read-modify-write: chunks follow each other, each behind a word that is 0 until the chunk is
- * whole, so that a short message costs one cache line, which the consumer watches. Positions run
+ * read-modify-write: chunks of whole cache lines follow each other, each behind a word that is 0 until
+ * the chunk is whole, so that a short message costs one line, which the consumer watches. Positions run
  * freely and are reduced modulo the ring's size, a power of two.
  *
  * What the other side wrote is memory of another process: each word is read once and checked, and
@@ -24,12 +24,14 @@
 
 enum {
     SHM_PAGE = 4096,
+    SHM_LINE = 64,
     SHM_LOCAL_MAX = 4096,
     SHM_RINGS_BYTES = 8 << 20, /* of one member's inbound rings together … */
     SHM_RING_MIN = 16 << 10,   /* … within these bounds for each */
     SHM_RING_MAX = 1 << 20,
-    SHM_PIECE = 64 << 10, /* of a message, in one chunk */
-    SHM_ALIGN_FROM = 1024 /* payloads from here on begin at a cache line of the ring */
+    SHM_PIECE = 64 << 10,  /* of a message, in one chunk */
+    SHM_ALIGN_FROM = 1024, /* payloads from here on begin at a line, behind that of the word */
+    SHM_SHORT = 16 << 10   /* of a message that goes without a request */
 };
 
 /* ---- requests ------------------------------------------------------------------------------ */
@@ -64,6 +66,7 @@ struct shm_outlet { /* the producer's side */
     uint64_t size;
     uint64_t tail; /* bytes ever written */
     uint64_t head_seen;
+    uint64_t clear; /* the words of all lines from tail to here are 0 */
     bool held; /* chunks were written whose first word is not: the consumer does not see them */
     uint64_t held_at, held_word;
     tutti_copy copy;
@@ -89,17 +92,17 @@ static inline uint64_t shm_round(uint64_t bytes, uint64_t unit)
     return (bytes + unit - 1) & ~(unit - 1);
 }
 
-/* Bytes from a chunk's word to its payload: the word, and padding so that long payloads lie on
- * cache lines (memcpy to a misaligned target is several times slower). */
-static inline uint64_t shm_lead_bytes(uint64_t position, uint64_t payload)
+/* Bytes from a chunk's begin to its payload: the word, or a line, so that long payloads lie on
+ * lines, too (memcpy to a misaligned target is several times slower). */
+static inline uint64_t shm_lead_bytes(uint64_t payload)
 {
-    return payload < SHM_ALIGN_FROM ? 8 : 8 + (-(position + 8) & 63);
+    return payload < SHM_ALIGN_FROM ? sizeof(uint64_t) : SHM_LINE;
 }
 
-/* The bytes of a chunk at `position`, without the word behind it. */
-static inline uint64_t shm_chunk_bytes(uint64_t position, uint64_t payload)
+/* The bytes of a chunk, without the line behind it. */
+static inline uint64_t shm_chunk_bytes(uint64_t payload)
 {
-    return shm_lead_bytes(position, payload) + shm_round(payload, 8);
+    return shm_round(shm_lead_bytes(payload) + payload, SHM_LINE);
 }
 
 uint64_t shm_ring_bytes(uint32_t local_size);
@@ -111,10 +114,22 @@ enum shm_room { SHM_FULL, SHM_ROOM, SHM_CORRUPT };
 enum shm_room shm_outlet_room(struct shm_outlet *outlet, uint64_t payload);
 /* Writes a chunk; needs room. The consumer sees it after the next publish. */
 void shm_outlet_put(struct shm_outlet *outlet, uint64_t word, const void *payload, uint64_t bytes);
+/* The same with a payload of two parts. */
+void shm_outlet_put_two(struct shm_outlet *outlet, uint64_t word, const void *head,
+                        uint64_t head_bytes, const void *body, uint64_t body_bytes);
 /* False when there was nothing to show. */
 bool shm_outlet_publish(struct shm_outlet *outlet);
 /* The word of the next chunk; 0: there is none yet. */
 uint64_t shm_inlet_word(const struct shm_inlet *inlet);
+/* Where the payload of the chunk at the head is, of which `bytes` is at most a piece. */
+static inline tutti_shown shm_inlet_place(const struct shm_inlet *inlet, uint64_t bytes)
+{
+    const uint64_t start = inlet->head + shm_lead_bytes(bytes);
+    const uint64_t place = start & (inlet->size - 1), first = inlet->size - place;
+
+    return bytes <= first ? (tutti_shown){.data = inlet->bytes + place, .bytes = bytes}
+                          : (tutti_shown){inlet->bytes + place, first, inlet->bytes, bytes - first};
+}
 /* Copies the payload of the chunk at the head, of which `bytes` is at most a piece. */
 void shm_inlet_read(const struct shm_inlet *inlet, void *to, uint64_t bytes);
 
@@ -145,6 +160,8 @@ struct tutti_peer {
     bool broken;                 /* the local peer wrote what cannot be */
     bool cut;      /* a message to the local peer was cancelled half-way: nothing can follow it */
     uint64_t skip; /* bytes of a message that nobody wants any more */
+    bool shows;    /* the core takes messages without posting receives */
+    uint64_t shown_bytes; /* of the message that it looks at */
     struct shm_outlet out;
     struct shm_inlet in;
     tutti_request_queue sends, receives;
@@ -186,6 +203,12 @@ bool shm_stream_pending(tutti_peer *peer);
 /* Writes a whole short message if there is room and nothing waits before it; `more`: the next
  * message will publish it. */
 bool shm_stream_send_now(tutti_peer *peer, const void *data, uint64_t bytes, bool more);
+/* The next whole message, while no receive is posted: tutti_transport_ops.show and take. */
+tutti_status shm_stream_show(tutti_peer *peer, tutti_shown *ret_message);
+void shm_stream_take(tutti_peer *peer);
+/* As shm_stream_send_now(), in two parts, and published. */
+bool shm_stream_send_short(tutti_peer *peer, const void *head, uint64_t head_bytes,
+                           const void *body, uint64_t body_bytes);
 /* The request's bytes are not wanted or not there any more; it was taken out of its queue. */
 void shm_stream_forget(tutti_peer *peer, const struct shm_request *r, bool sending);
 

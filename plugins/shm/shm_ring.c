@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One ring: a chunk is a word that is not 0, padding (shm_lead_bytes), and a payload rounded up to
- * 8 bytes. Behind the last chunk there is always a word that is 0. The producer writes payload, the
- * 0 behind it, and then, released, the word that was the 0 until now.
+ * One ring: a chunk is a word that is not 0, and a payload (shm_lead_bytes), rounded up to lines. Behind
+ * the last chunk there is always a word that is 0. The producer writes the payload, and then, released,
+ * the word that was 0 until now. Behind short chunks it sets the words of the next lines to 0 in advance, some
+ * at a time and when the chunk is shown already: a line that the consumer has read last time around is slow
+ * to get back.
  */
 #include "shm.h"
 
@@ -22,9 +24,11 @@ static _Atomic uint64_t *word_at(uint8_t *bytes, uint64_t size, uint64_t positio
     return (_Atomic uint64_t *)(void *)(bytes + (position & (size - 1)));
 }
 
+enum { CLEAR_LEAST = 4 * SHM_LINE, CLEAR_MOST = 16 * SHM_LINE };
+
 enum shm_room shm_outlet_room(struct shm_outlet *outlet, uint64_t payload)
 {
-    uint64_t wanted = shm_chunk_bytes(outlet->tail, payload) + 8;
+    uint64_t wanted = shm_chunk_bytes(payload) + SHM_LINE;
 
     if (outlet->size - (outlet->tail - outlet->head_seen) >= wanted)
         return SHM_ROOM;
@@ -44,21 +48,31 @@ static void copy_in(bool streams, uint8_t *to, const uint8_t *from, uint64_t byt
         memcpy(to, from, bytes);
 }
 
-void shm_outlet_put(struct shm_outlet *outlet, uint64_t word, const void *payload, uint64_t bytes)
+/* Writes to a position of the ring, and around its end. */
+static void write_at(struct shm_outlet *outlet, bool streams, uint64_t position,
+                     const uint8_t *from, uint64_t bytes)
 {
-    uint64_t at = outlet->tail, start = at + shm_lead_bytes(at, bytes);
-    uint64_t place = start & (outlet->size - 1), first = outlet->size - place;
-    const uint8_t *from = payload;
-    const tutti_copy_turn turn = tutti_copy_begin(&outlet->copy, bytes);
+    const uint64_t place = position & (outlet->size - 1), rest = outlet->size - place;
+    const uint64_t first = bytes < rest ? bytes : rest;
 
-    first = bytes < first ? bytes : first;
-    copy_in(turn.streams, outlet->bytes + place, from, first);
+    copy_in(streams, outlet->bytes + place, from, first);
     if (bytes > first)
-        copy_in(turn.streams, outlet->bytes, from + first, bytes - first);
-    tutti_copy_end(&outlet->copy, turn, bytes);
-    outlet->tail = start + shm_round(bytes, 8);
-    atomic_store_explicit(word_at(outlet->bytes, outlet->size, outlet->tail), 0,
-                          memory_order_relaxed);
+        copy_in(streams, outlet->bytes, from + first, bytes - first);
+}
+
+static void clear(struct shm_outlet *outlet, uint64_t from, uint64_t to)
+{
+    for (; from < to; from += SHM_LINE)
+        atomic_store_explicit(word_at(outlet->bytes, outlet->size, from), 0, memory_order_relaxed);
+    outlet->clear = to;
+}
+
+/* Makes the chunk at `at`, whose lines end at `end`, one that the next publish shows. */
+static void put_word(struct shm_outlet *outlet, uint64_t at, uint64_t end, uint64_t word)
+{
+    outlet->tail = end;
+    if (end >= outlet->clear)
+        clear(outlet, end, end + SHM_LINE);
     if (outlet->held) {
         atomic_store_explicit(word_at(outlet->bytes, outlet->size, at), word, memory_order_relaxed);
         return;
@@ -68,6 +82,56 @@ void shm_outlet_put(struct shm_outlet *outlet, uint64_t word, const void *payloa
     outlet->held_word = word;
 }
 
+void shm_outlet_put(struct shm_outlet *outlet, uint64_t word, const void *payload, uint64_t bytes)
+{
+    const uint64_t at = outlet->tail, start = at + shm_lead_bytes(bytes);
+    const tutti_copy_turn turn = tutti_copy_begin(&outlet->copy, bytes);
+
+    write_at(outlet, turn.streams, start, payload, bytes);
+    tutti_copy_end(&outlet->copy, turn, bytes);
+    put_word(outlet, at, at + shm_chunk_bytes(bytes), word);
+}
+
+void shm_outlet_put_two(struct shm_outlet *outlet, uint64_t word, const void *head,
+                        uint64_t head_bytes, const void *body, uint64_t body_bytes)
+{
+    const uint64_t bytes = head_bytes + body_bytes;
+    const uint64_t at = outlet->tail, start = at + shm_lead_bytes(bytes);
+    uint8_t *to = outlet->bytes + (start & (outlet->size - 1));
+
+    if (body_bytes < TUTTI_COPY_LONG && bytes <= outlet->size - (start & (outlet->size - 1))) {
+        memcpy(to, head, head_bytes);
+        if (body_bytes) /* it may be NULL otherwise */
+            memcpy(to + head_bytes, body, body_bytes);
+    } else {
+        const tutti_copy_turn turn = tutti_copy_begin(&outlet->copy, body_bytes);
+
+        write_at(outlet, false, start, head, head_bytes);
+        write_at(outlet, turn.streams, start + head_bytes, body, body_bytes);
+        tutti_copy_end(&outlet->copy, turn, body_bytes);
+    }
+    put_word(outlet, at, at + shm_chunk_bytes(bytes), word);
+}
+
+/* For a chunk like the last one, and as far as the consumer has read. Not where streaming stores are used: they
+ * want the lines in no cache. */
+static void clear_ahead(struct shm_outlet *outlet)
+{
+    const uint64_t last = outlet->tail - outlet->held_at;
+    const uint64_t room = outlet->head_seen + outlet->size;
+    uint64_t to = outlet->tail + CLEAR_MOST;
+
+    if (outlet->clear - outlet->tail > last || (outlet->copy.streams && last > CLEAR_LEAST))
+        return;
+    if (last >= CLEAR_MOST)
+        to += last;
+    if (to > room)
+        to = room;
+
+    if (to > outlet->clear)
+        clear(outlet, outlet->clear, to);
+}
+
 bool shm_outlet_publish(struct shm_outlet *outlet)
 {
     if (!outlet->held)
@@ -75,6 +139,7 @@ bool shm_outlet_publish(struct shm_outlet *outlet)
     outlet->held = false;
     atomic_store_explicit(word_at(outlet->bytes, outlet->size, outlet->held_at), outlet->held_word,
                           memory_order_release);
+    clear_ahead(outlet);
     return true;
 }
 
@@ -86,13 +151,10 @@ uint64_t shm_inlet_word(const struct shm_inlet *inlet)
 
 void shm_inlet_read(const struct shm_inlet *inlet, void *to, uint64_t bytes)
 {
-    uint64_t start = inlet->head + shm_lead_bytes(inlet->head, bytes);
-    uint64_t place = start & (inlet->size - 1), first = inlet->size - place;
+    const tutti_shown at = shm_inlet_place(inlet, bytes);
 
-    if (bytes > first) {
-        memcpy(to, inlet->bytes + place, first);
-        memcpy((uint8_t *)to + first, inlet->bytes, bytes - first);
-    } else if (bytes) {
-        memcpy(to, inlet->bytes + place, bytes);
-    }
+    if (at.bytes)
+        memcpy(to, at.data, at.bytes);
+    if (at.rest_bytes)
+        memcpy((uint8_t *)to + at.bytes, at.rest, at.rest_bytes);
 }

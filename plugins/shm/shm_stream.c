@@ -8,7 +8,7 @@
  * short messages cost no store to the producer's line.
  *
  * Why nobody is left waiting for room: a producer stops only when a quarter of the ring and a few
- * words are not free, so well over a quarter is unread, and reading it gives some back.
+ * lines are not free, so well over a quarter is unread, and reading it gives some back.
  */
 #include "shm.h"
 
@@ -21,6 +21,8 @@ enum {
 };
 
 static const uint64_t message_max = UINT64_C(1) << 56;
+
+enum { FETCHED = 32 * SHM_LINE };
 
 static uint64_t make_word(uint64_t bytes, unsigned kind)
 {
@@ -86,6 +88,20 @@ bool shm_stream_send_now(tutti_peer *peer, const void *data, uint64_t bytes, boo
     return true;
 }
 
+bool shm_stream_send_short(tutti_peer *peer, const void *head, uint64_t head_bytes,
+                           const void *body, uint64_t body_bytes)
+{
+    const uint64_t bytes = head_bytes + body_bytes;
+
+    if (peer->sends.first || bytes > shm_piece_bytes(peer->out.size) || !has_room(peer, bytes))
+        return false;
+    shm_outlet_put_two(&peer->out, make_word(bytes, WHOLE), head, head_bytes, body, body_bytes);
+    peer->endpoint->mapped_bytes += sizeof(uint64_t) + bytes;
+    peer->endpoint->sent_messages++;
+    shm_stream_publish(peer);
+    return true;
+}
+
 /* Writes what there is room for; true when that is all of it. */
 static bool send_message(tutti_peer *peer, struct shm_request *r)
 {
@@ -133,7 +149,7 @@ static void take(tutti_peer *peer, uint64_t payload)
 {
     struct shm_inlet *in = &peer->in;
 
-    in->head += shm_chunk_bytes(in->head, payload);
+    in->head += shm_chunk_bytes(payload);
     if (in->head - in->published < in->size / 4)
         return;
     in->published = in->head;
@@ -218,6 +234,45 @@ void shm_stream_receive(tutti_peer *peer)
     }
 }
 
+/* ---- showing ------------------------------------------------------------------------------- */
+
+/* The lines behind the first are on their way while the core reads that. */
+static void fetch(const tutti_shown *message)
+{
+    const uint8_t *data = message->data;
+    const uint64_t bytes = message->bytes < FETCHED ? message->bytes : FETCHED;
+
+    for (uint64_t at = SHM_LINE - sizeof(uint64_t); at < bytes; at += SHM_LINE)
+        __builtin_prefetch(data + at);
+}
+
+tutti_status shm_stream_show(tutti_peer *peer, tutti_shown *ret_message)
+{
+    peer->shows = true;
+    if (peer->skip)
+        shm_stream_receive(peer);
+
+    const uint64_t word = peer->skip ? 0 : shm_inlet_word(&peer->in), bytes = word >> 2;
+    if (!word)
+        return TUTTI_ERR_NOT_READY;
+    if ((word & 3) == WHOLE && bytes <= shm_piece_bytes(peer->in.size)) {
+        peer->shown_bytes = bytes;
+        *ret_message = shm_inlet_place(&peer->in, bytes);
+        fetch(ret_message);
+        return bytes <= SHM_SHORT ? TUTTI_OK : TUTTI_ERR_BUSY;
+    }
+    if ((word & 3) == LENGTH && bytes > shm_piece_bytes(peer->in.size) && bytes <= message_max)
+        return TUTTI_ERR_BUSY;
+    break_stream(peer, "a chunk");
+    return TUTTI_ERR_INTERNAL;
+}
+
+void shm_stream_take(tutti_peer *peer)
+{
+    take(peer, peer->shown_bytes);
+    peer->endpoint->received_messages++;
+}
+
 /* ---- sleeping, cancelling ------------------------------------------------------------------ */
 
 bool shm_stream_pending(tutti_peer *peer)
@@ -230,7 +285,7 @@ bool shm_stream_pending(tutti_peer *peer)
             peer->out.head_seen)
             return true;
     }
-    return (peer->receives.first || peer->skip) && shm_inlet_word(&peer->in);
+    return (peer->receives.first || peer->skip || peer->shows) && shm_inlet_word(&peer->in);
 }
 
 void shm_stream_forget(tutti_peer *peer, const struct shm_request *r, bool sending)

@@ -2,7 +2,8 @@
 /*
  * Hostile peers: one engine whose two peers are the input. An input is a row of commands, each a
  * byte and its arguments: a raw header, a header put together from few bytes (so that ids, tags and
- * groups meet), the payload that is awaited, and what the program at this end does meanwhile.
+ * groups meet), the payload that is awaited, and what the program at this end does meanwhile. Some transports
+ * show what has arrived: then a message is a header with a payload, in two parts.
  * Buffers have their exact size and are freed as soon as their operation is complete.
  */
 #include <stddef.h>
@@ -12,13 +13,15 @@
 
 #include "p2p/p2p_inside.h"
 
-enum { PEERS = 2, OPS = 24, HELD = 64 };
+enum { PEERS = 2, OPS = 24, HELD = 64, SHORT = 4096 };
 
 struct tutti_peer {
     tutti_request *receive[4];
     void *into[4];
     uint64_t capacity[4];
     unsigned receives;
+    uint8_t *message; /* to be shown; NULL: none */
+    uint64_t message_bytes, first_bytes;
 };
 
 struct tutti_endpoint {
@@ -27,7 +30,7 @@ struct tutti_endpoint {
     unsigned send_count;
     tutti_request *done[HELD];
     unsigned done_count;
-    bool full;
+    bool full, shows;
 };
 
 struct input {
@@ -80,6 +83,49 @@ static tutti_status fuzz_irecv(tutti_endpoint *endpoint, tutti_peer *peer, uint3
     return TUTTI_OK;
 }
 
+static tutti_status fuzz_send_short(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                                    const void *head, uint64_t head_bytes, const void *body,
+                                    uint64_t body_bytes)
+{
+    const volatile uint8_t *first = head, *last = body;
+
+    (void)peer, (void)lane;
+    if (head_bytes + body_bytes > SHORT)
+        abort();
+    if (endpoint->full)
+        return TUTTI_ERR_BUSY;
+    (void)(first[0] + first[head_bytes - 1]);
+    if (body_bytes)
+        (void)(last[0] + last[body_bytes - 1]);
+    return TUTTI_OK;
+}
+
+static tutti_status fuzz_show(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                              tutti_shown *ret_message)
+{
+    (void)endpoint, (void)lane;
+    if (peer->receives)
+        abort();
+    if (!peer->message)
+        return TUTTI_ERR_NOT_READY;
+    if (peer->message_bytes > SHORT)
+        return TUTTI_ERR_BUSY;
+    *ret_message = (tutti_shown){.data = peer->message,
+                                 .bytes = peer->first_bytes,
+                                 .rest = peer->message + peer->first_bytes,
+                                 .rest_bytes = peer->message_bytes - peer->first_bytes};
+    return TUTTI_OK;
+}
+
+static void fuzz_take(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane)
+{
+    (void)endpoint, (void)lane;
+    if (!peer->message)
+        abort();
+    free(peer->message);
+    peer->message = NULL;
+}
+
 static tutti_status fuzz_test(tutti_endpoint *endpoint, tutti_request *request)
 {
     (void)endpoint;
@@ -116,6 +162,19 @@ static void fuzz_cancel(tutti_endpoint *endpoint, tutti_request *request)
         for (unsigned k = 0; k < endpoint->peers[i].receives; k++)
             if (endpoint->peers[i].receive[k] == request)
                 endpoint->peers[i].receives = 0; /* its stream is over */
+}
+
+/* The peer sends a header, or some of one, and `more` bytes in one message, shown in two parts. */
+static void write_message(struct tutti_peer *peer, const void *header, uint64_t bytes,
+                          uint64_t more)
+{
+    if (peer->message || peer->receives)
+        return;
+    peer->message_bytes = bytes + more;
+    peer->first_bytes = more % 7 < 2 ? (bytes + more) / 3 : bytes + more;
+    peer->message = malloc(bytes + more ? bytes + more : 1);
+    memcpy(peer->message, header, bytes);
+    memset(peer->message + bytes, 0x55, more);
 }
 
 /* The peer writes `bytes`; what is left of them is lost. */
@@ -203,6 +262,23 @@ static void start(struct p2p_group *group, struct slot *slot, struct input *in)
     }
 }
 
+/* A message without an operation. */
+static void do_now(struct p2p_group *group, int peer, struct input *in)
+{
+    const uint8_t what = next(in);
+    const uint64_t bytes = sizes[what & 7], tag = what >> 3 & 3;
+    uint64_t got = 0;
+    uint8_t *data = calloc(1, bytes ? bytes : 1);
+
+    if (what & 64)
+        (void)p2p_send_now(group, peer, tag, data, bytes);
+    else if (p2p_may_recv_now(group, peer, tag) &&
+             p2p_recv_now(group, peer, tag, data, bytes, what & 128, &got) == P2P_NOW_DONE &&
+             (got > bytes || (got != bytes && !(what & 128))))
+        abort();
+    free(data);
+}
+
 static void reap(struct slot *slots)
 {
     for (int i = 0; i < OPS; i++) {
@@ -232,6 +308,16 @@ static void likely_header(tutti_endpoint *endpoint, int which, struct input *in)
     if (h.kind == P2P_CREDIT)
         h.group = h.source = 0;
     h.announce.fields.operation = OPERATION_BROADCAST;
+    if (endpoint->shows) {
+        h.shows = id & 128;
+        const uint32_t bytes =
+            h.shows ? p2p_wire_encode_short(&h, wire) : (p2p_wire_encode(&h, wire), sizeof wire);
+        const uint64_t payload = p2p_wire_payload(&h);
+
+        write_message(&endpoint->peers[which], wire, bytes,
+                      bytes == P2P_COMPACT_BYTES || id & 64 ? payload + (what == 0xff) : 0);
+        return;
+    }
     p2p_wire_encode(&h, wire);
     write_bytes(endpoint, which, wire, sizeof wire);
 }
@@ -246,7 +332,10 @@ static void command(tutti_endpoint *endpoint, struct p2p_engine *engine, struct 
     case 0:
         for (int i = 0; i < P2P_HEADER_BYTES; i++)
             wire[i] = next(in);
-        write_bytes(endpoint, which, wire, sizeof wire - (c >> 7));
+        if (endpoint->shows)
+            write_message(&endpoint->peers[which], wire, next(in) % (sizeof wire + 1), next(in));
+        else
+            write_bytes(endpoint, which, wire, sizeof wire - (c >> 7));
         break;
     case 1:
     case 2:
@@ -284,6 +373,10 @@ static void command(tutti_endpoint *endpoint, struct p2p_engine *engine, struct 
     case 12:
         finish_sends(endpoint, c == 0xfc ? TUTTI_ERR_PEER_LOST : TUTTI_OK);
         break;
+    case 13:
+        if (groups[id])
+            do_now(groups[id], 1 + which, in);
+        break;
     default:
         (void)p2p_progress(engine);
     }
@@ -302,6 +395,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                .test = fuzz_test,
                                .progress = fuzz_progress,
                                .cancel = options & 1 ? NULL : fuzz_cancel};
+    if (options & 4) {
+        endpoint.shows = true;
+        ops.short_bytes = SHORT;
+        ops.send_short = fuzz_send_short;
+        ops.show = fuzz_show;
+        ops.take = fuzz_take;
+    }
     struct p2p_path *paths[PEERS + 1] = {0};
     struct p2p_group *groups[2] = {0};
     struct slot slots[OPS] = {0};
@@ -325,5 +425,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (slots[i].data)
             abort(); /* the group is gone and the operation is not complete */
     p2p_engine_free(engine);
+    for (int i = 0; i < PEERS; i++)
+        free(endpoint.peers[i].message);
     return 0;
 }

@@ -2,8 +2,8 @@
 /*
  * shm with one fault in what it does with mapped memory, which `tutti check` has to name:
  * FAULT_DEAF (wakes nobody), FAULT_PRIVATE (a local peer's memory is a copy), FAULT_SWAPS (one local peer has the
- * bases in another order) or FAULT_KEEPS (a descriptor). Its files are untouched: what it offers for
- * mapping is wrapped here.
+ * bases in another order), FAULT_KEEPS (a descriptor) or FAULT_SHOWS_TWICE. Its files are untouched: what it
+ * offers for that is wrapped here.
  */
 #include "shm.h"
 
@@ -57,6 +57,17 @@ static tutti_status faulty_map_test(tutti_endpoint *endpoint, tutti_map *map, vo
 #endif
     return TUTTI_OK;
 }
+
+#ifdef FAULT_SHOWS_TWICE
+static void take_every_second(tutti_peer *peer)
+{
+    static int count;
+
+    if (count++ % 2)
+        shm_stream_take(peer);
+}
+#define shm_stream_take take_every_second
+#endif
 
 #define shm_map_start faulty_map_start
 #define shm_map_test faulty_map_test

@@ -21,14 +21,14 @@ static void expect_passes(const char *path, int untried)
 
 Test(check, the_template_passes)
 {
-    /* mapped memory, sleeping, cancel, lanes, reach, collectives */
-    expect_passes(TUTTI_KIT_PLUGINS "/libtutti-template.so", 6);
+    /* mapped memory, sleeping, cancel, short messages, lanes, reach, collectives */
+    expect_passes(TUTTI_KIT_PLUGINS "/libtutti-template.so", 7);
 }
 
 Test(check, the_plugins_of_this_build_pass)
 {
     expect_passes(TUTTI_BUILD_PLUGINS "/libtutti-tcp.so",
-                  3); /* mapped memory, lanes, collectives */
+                  4); /* mapped memory, short messages, lanes, collectives */
     expect_passes(TUTTI_BUILD_PLUGINS "/libtutti-shm.so",
                   4); /* strangers, lanes, reach, collectives */
 }
@@ -41,7 +41,7 @@ Test(check, the_wrappers_of_this_build_pass)
     for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
         g_autofree char *path = g_strdup_printf(TUTTI_BUILD_PLUGINS "/libtutti-%s.so", names[i]);
 
-        expect_passes(path, 21); /* transport.*, collectives.serves */
+        expect_passes(path, 22); /* transport.*, collectives.serves */
     }
 }
 
@@ -103,7 +103,7 @@ Test(check, what_needs_a_launcher_that_is_not_here_is_not_tried)
 /* Its ranks are served by it, and by shm and tcp. */
 Test(check, an_engine_with_collectives_alone_passes)
 {
-    expect_passes(TUTTI_KIT_PLUGINS "/no-mistake/libtutti-engine.so", 20); /* transport.* */
+    expect_passes(TUTTI_KIT_PLUGINS "/no-mistake/libtutti-engine.so", 21); /* transport.* */
 }
 
 /* What `tutti check` has to say of a fault: in which check, and in these words. */
@@ -148,6 +148,7 @@ static const struct fault map_faults[] = {
     {"private", "transport.map", "is not what process"},
     {"swaps", "transport.map", "is not what process"},
     {"keeps", "transport.map", "after mapping and closing the process has 2 descriptors more"},
+    {"shows-twice", "transport.short", "where message 1 of"},
 };
 
 /* And of an engine that only has collectives. */

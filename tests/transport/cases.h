@@ -26,6 +26,10 @@ void case_disconnect(const tutti_transport_ops *ops);
 void case_arguments(const tutti_transport_ops *ops);
 void case_killed(const tutti_transport_ops *ops);
 
+/* cases_short.c */
+void case_short(const tutti_transport_ops *ops);
+void case_short_wakes(const tutti_transport_ops *ops);
+
 /* cases_shm.c */
 void case_map(const tutti_transport_ops *ops);
 void case_map_outlives(const tutti_transport_ops *ops);

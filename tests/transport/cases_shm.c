@@ -133,6 +133,21 @@ void case_bad_descriptors(const tutti_transport_ops *ops)
 /* Member 1 scribbles over all of both segments that lies behind the core's bytes, while member 0
  * sends and receives: nothing may be touched outside its buffers (the sanitizers look), and nothing
  * hangs once the requests are cancelled. */
+static void look_at_shown(struct member *member)
+{
+    static _Thread_local uint8_t copy[1 << 20];
+    tutti_shown message;
+    tutti_status status = member->ops->show(member->endpoint, member->peer[1], 0, &message);
+
+    check(status == TUTTI_OK || status == TUTTI_ERR_NOT_READY || status == TUTTI_ERR_BUSY ||
+          status == TUTTI_ERR_INTERNAL);
+    if (status != TUTTI_OK)
+        return;
+    check(message.bytes + message.rest_bytes <= member->ops->short_bytes);
+    copy_shown(&message, copy);
+    member->ops->take(member->endpoint, member->peer[1], 0);
+}
+
 static void hostile_body(struct member *member)
 {
     off_t bytes = segment_bytes(member->base[member->rank]);
@@ -169,6 +184,7 @@ static void hostile_body(struct member *member)
                 member->ops->cancel(member->endpoint, &receive.request);
             if (s == TUTTI_OK)
                 member->ops->cancel(member->endpoint, &send.request);
+            look_at_shown(member);
         }
     }
     free(in);

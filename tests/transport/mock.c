@@ -486,6 +486,32 @@ tutti_status wait_for(struct member *member, struct operation *operation)
     return operation->request.status;
 }
 
+tutti_status wait_shown(struct member *member, int from, tutti_shown *ret_message)
+{
+    int64_t deadline = now_ms() + WAIT_MS;
+    tutti_status status;
+
+    for (int turns = 0; (status = member->ops->show(member->endpoint, member->peer[from], 0,
+                                                    ret_message)) == TUTTI_ERR_NOT_READY;
+         turns++) {
+        check(now_ms() < deadline, "nothing is shown to member %d", member->rank);
+        turn(member);
+        if (turns < 20)
+            sched_yield();
+        else
+            sleep_until_event(member);
+    }
+    return status;
+}
+
+void copy_shown(const tutti_shown *message, uint8_t *ret_data)
+{
+    if (message->bytes)
+        memcpy(ret_data, message->data, message->bytes);
+    if (message->rest_bytes)
+        memcpy(ret_data + message->bytes, message->rest, message->rest_bytes);
+}
+
 void progress_for(struct member *member, int64_t milliseconds)
 {
     int64_t end = now_ms() + milliseconds;

@@ -102,6 +102,10 @@ void receive_from(struct member *member, int from, void *data, uint64_t capacity
 uint32_t turn(struct member *member);
 /* Until it is complete; sleeps as the core does. Returns its status. */
 tutti_status wait_for(struct member *member, struct operation *operation);
+/* Until the next message of `from` is shown, or has to be received: what show returned; sleeps as the core
+ * does. */
+tutti_status wait_shown(struct member *member, int from, tutti_shown *ret_message);
+void copy_shown(const tutti_shown *message, uint8_t *ret_data);
 /* Turns of progress for so long. */
 void progress_for(struct member *member, int64_t milliseconds);
 

@@ -30,6 +30,8 @@ static const struct {
     {"disconnect", NULL, case_disconnect},
     {"arguments", NULL, case_arguments},
     {"killed", NULL, case_killed},
+    {"short", "shm", case_short},
+    {"short_wakes", "shm", case_short_wakes},
     {"map", "shm", case_map},
     {"map_outlives", "shm", case_map_outlives},
     {"bad_descriptors", "shm", case_bad_descriptors},

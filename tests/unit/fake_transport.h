@@ -21,7 +21,7 @@
 #include "p2p/p2p.h"
 #include "p2p/p2p_inside.h"
 
-enum { FAKE_MEMBERS_MAX = 8 };
+enum { FAKE_MEMBERS_MAX = 8, FAKE_SHORT = 4096 };
 
 struct fake_message {
     struct fake_message *next;
@@ -41,6 +41,8 @@ struct fake_link {
     struct fake_queue sends, receives;
     tutti_status broken;
     uint64_t payload; /* announced by the last header that passed; 0: a header is next */
+    uint64_t joined;  /* messages of a header and a payload that passed */
+    bool shown;       /* the first of `sends` was, and is not taken */
     uint64_t eager;   /* unreturned, as seen on the wire */
     uint64_t passed;  /* headers, by kind below */
     uint64_t kinds[P2P_KIND_END];
@@ -53,7 +55,9 @@ struct fake_net {
     int busy;       /* percent of isend and irecv that are refused */
     int lazy;       /* percent of deliveries that wait for another time */
     int at_once;    /* percent of sends that are complete when isend returns */
+    int around;     /* percent of messages shown in two parts */
     unsigned depth; /* sends that a link takes */
+    unsigned shows; /* bit i: member i's transport does */
     uint64_t violations;
     tutti_transport_ops ops;
     struct fake_link links[FAKE_MEMBERS_MAX][FAKE_MEMBERS_MAX];
@@ -128,6 +132,7 @@ static inline void fake_watch(struct fake_net *net, int a, int b, const void *da
 {
     struct fake_link *link = &net->links[a][b], *back = &net->links[b][a];
     struct p2p_header header;
+    uint32_t header_bytes;
     uint64_t window = (64 << 20) / (unsigned)net->members;
 
     if (window > 256 << 10)
@@ -137,11 +142,13 @@ static inline void fake_watch(struct fake_net *net, int a, int b, const void *da
         link->payload = 0;
         return;
     }
-    if (bytes != P2P_HEADER_BYTES || p2p_wire_decode(data, &header)) {
+    if (p2p_wire_decode(data, bytes, &header, &header_bytes) ||
+        (bytes > header_bytes && !(net->shows & 1u << b))) {
         net->violations++;
         return;
     }
-    link->payload = p2p_wire_payload(&header);
+    link->joined += bytes > header_bytes;
+    link->payload = bytes > header_bytes ? 0 : p2p_wire_payload(&header);
     link->kinds[header.kind]++;
     back->eager -= header.credit;
     if (header.kind == P2P_MESSAGE || header.kind == P2P_COLLECTIVE)
@@ -157,6 +164,7 @@ static inline void fake_break(struct fake_net *net, int a, int b, tutti_status s
     struct fake_message *message;
 
     link->broken = status;
+    link->shown = false;
     while ((message = fake_pop(&link->sends))) {
         if (message->request)
             fake_complete(net, a, message->request, status);
@@ -248,6 +256,7 @@ static inline tutti_status fake_irecv(tutti_endpoint *endpoint, tutti_peer *peer
     struct fake_link *link = &net->links[peer->rank][endpoint->rank];
 
     (void)lane;
+    net->violations += link->shown;
     if (link->broken) {
         request->status = link->broken;
         return TUTTI_OK;
@@ -262,6 +271,77 @@ static inline tutti_status fake_irecv(tutti_endpoint *endpoint, tutti_peer *peer
     request->status = TUTTI_ERR_NOT_READY;
     fake_push(&link->receives, message);
     return TUTTI_OK;
+}
+
+/* ---- short messages ---- */
+
+static inline tutti_status fake_send_short(tutti_endpoint *endpoint, tutti_peer *peer,
+                                           uint32_t lane, const void *head, uint64_t head_bytes,
+                                           const void *body, uint64_t body_bytes)
+{
+    struct fake_net *net = endpoint->net;
+    struct fake_link *link = &net->links[endpoint->rank][peer->rank];
+
+    (void)lane;
+    net->violations += head_bytes + body_bytes > net->ops.short_bytes;
+    if (link->broken || link->sends.count >= net->depth || fake_chance(net, net->busy))
+        return TUTTI_ERR_BUSY;
+
+    struct fake_message *message = calloc(1, sizeof *message);
+    uint8_t *own = malloc(head_bytes + body_bytes + 1);
+    memcpy(own, head, head_bytes);
+    if (body_bytes)
+        memcpy(own + head_bytes, body, body_bytes);
+    message->data = message->own = own;
+    message->bytes = head_bytes + body_bytes;
+    fake_push(&link->sends, message);
+    return TUTTI_OK;
+}
+
+static inline tutti_status fake_show(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                                     tutti_shown *ret_message)
+{
+    struct fake_net *net = endpoint->net;
+    struct fake_link *link = &net->links[peer->rank][endpoint->rank];
+    struct fake_message *first = link->sends.first;
+
+    (void)lane;
+    net->violations += link->receives.first != NULL;
+    if (link->broken)
+        return link->broken;
+    if (!first || fake_chance(net, net->lazy))
+        return TUTTI_ERR_NOT_READY;
+    if (first->bytes > net->ops.short_bytes)
+        return TUTTI_ERR_BUSY;
+
+    const uint64_t cut = first->bytes && fake_chance(net, net->around)
+                             ? fake_random(net) % first->bytes
+                             : first->bytes;
+    *ret_message = (tutti_shown){.data = first->data,
+                                 .bytes = cut,
+                                 .rest = (const uint8_t *)first->data + cut,
+                                 .rest_bytes = first->bytes - cut};
+    if (!link->shown)
+        fake_watch(net, peer->rank, endpoint->rank, first->data, first->bytes);
+    link->shown = true;
+    return TUTTI_OK;
+}
+
+/* The memory is gone, so a sanitizer sees who reads it later. */
+static inline void fake_take(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane)
+{
+    struct fake_net *net = endpoint->net;
+    struct fake_link *link = &net->links[peer->rank][endpoint->rank];
+    struct fake_message *message = link->shown ? fake_pop(&link->sends) : NULL;
+
+    (void)lane;
+    link->shown = false;
+    if (!message)
+        return; /* the link was broken meanwhile */
+    if (message->request)
+        fake_complete(net, peer->rank, message->request, TUTTI_OK);
+    free(message->own);
+    free(message);
 }
 
 static inline tutti_status fake_test(tutti_endpoint *endpoint, tutti_request *request)
@@ -331,7 +411,9 @@ static inline void fake_cancel(tutti_endpoint *endpoint, tutti_request *request)
 struct world_options {
     int members;
     bool no_cancel, no_progress;
-    int busy, lazy, at_once;
+    bool shows;           /* send_short, show and take are there */
+    bool not_first_shows; /* but not in the first member's transport */
+    int busy, lazy, at_once, around;
     unsigned depth;                    /* 0: no limit */
     uint64_t maximum;                  /* max_message */
     uint64_t pieces[FAKE_MEMBERS_MAX]; /* piece_bytes of each member's transport */
@@ -412,6 +494,7 @@ static inline struct world *world_new(struct world_options options)
     net->busy = options.busy;
     net->lazy = options.lazy;
     net->at_once = options.at_once;
+    net->around = options.around;
     net->depth = options.depth ? options.depth : 1000000;
     net->ops = (tutti_transport_ops){.struct_size = sizeof net->ops,
                                      .max_message = options.maximum,
@@ -420,6 +503,11 @@ static inline struct world *world_new(struct world_options options)
                                      .irecv = fake_irecv,
                                      .test = fake_test,
                                      .progress = options.no_progress ? NULL : fake_progress};
+    if (options.shows) {
+        net->ops.short_bytes = FAKE_SHORT;
+        net->ops.send_short = fake_send_short;
+        net->ops.take = fake_take;
+    }
     for (int a = 0; a < options.members; a++) {
         struct member *member = &world->members[a];
         struct tutti_endpoint *endpoint = fake_endpoints(net, a);
@@ -428,8 +516,10 @@ static inline struct world *world_new(struct world_options options)
         endpoint->done_count = 0;
         world->peers[a].rank = a;
         net->ops.piece_bytes = options.pieces[a];
+        net->ops.show = options.shows && (a || !options.not_first_shows) ? fake_show : NULL;
         net->ops.cancel =
             options.no_cancel || (options.no_cancel_first && a == 0) ? NULL : fake_cancel;
+        net->shows |= (net->ops.show != NULL) << a;
         if (p2p_engine_new(&member->engine) != TUTTI_OK ||
             p2p_engine_add_endpoint(member->engine, &net->ops, endpoint, &index) != TUTTI_OK)
             abort();

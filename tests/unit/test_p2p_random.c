@@ -252,6 +252,16 @@ static struct world_options tempers[] = {
      .lazy = 80,
      .depth = 1},
     {.members = MEMBERS, .at_once = 100, .lazy = 10, .maximum = 100000},
+    {.members = MEMBERS, .shows = true, .around = 30},
+    {.members = MEMBERS,
+     .shows = true,
+     .busy = 30,
+     .lazy = 30,
+     .at_once = 50,
+     .around = 50,
+     .depth = 3},
+    {.members = MEMBERS, .shows = true, .no_cancel = true, .lazy = 50, .at_once = 20},
+    {.members = MEMBERS, .shows = true, .not_first_shows = true, .busy = 10, .lazy = 30},
 };
 
 ParameterizedTestParameters(p2p_random, traffic_of_four_members_arrives_as_the_model_says)

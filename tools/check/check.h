@@ -11,6 +11,7 @@
  *   check_lost.c      a peer that is killed
  *   check_memory.c    whether a transport keeps to the memory that is its own for the moment
  *   check_traits.c    what it claims: two endpoints at once, lanes, reach, promptness
+ *   check_short.c     messages that it shows without a request
  *   check_sleep.c     memory that both map, and sleeping until something comes
  *   check_engine.c    collectives of the plugin's own: what it says that it serves
  *   check_join.c      a group of several ranks over the plugin
@@ -148,6 +149,10 @@ check_body check_memory, check_cancel, check_host_memory;
 /* ---- check_traits.c -------------------------------------------------------------------------- */
 
 check_body check_opens, check_two_endpoints, check_lanes, check_reach, check_latency;
+
+/* ---- check_short.c --------------------------------------------------------------------------- */
+
+check_body check_short;
 
 /* ---- check_sleep.c --------------------------------------------------------------------------- */
 

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Short messages that need no operation: one that the transport takes at once, and one that is there, or
+ * comes while its receiver looks. Nothing of them is in any table, so only what would be matched next anyway
+ * goes this way; everything else, every failure too, is left to p2p_send() and p2p_recv().
+ */
+#include "p2p/p2p_parts.h"
+
+bool p2p_send_now(struct p2p_group *group, int destination, uint64_t tag, const void *buffer,
+                  uint64_t bytes)
+{
+    struct p2p_path *path = group->paths[destination];
+
+    if (!path || group->failed || !p2p_short_may_send(path) || bytes > path->eager_max ||
+        bytes > path->credit)
+        return false;
+
+    struct p2p_header header;
+    header.kind = P2P_MESSAGE;
+    header.group = group->id;
+    header.source = (uint32_t)group->rank;
+    header.id = 0;
+    header.bytes = bytes;
+    header.tag = tag;
+    if (!p2p_short_send(path, &header, buffer))
+        return false;
+    path->credit -= (uint32_t)bytes;
+    return true;
+}
+
+bool p2p_may_recv_now(const struct p2p_group *group, int source, uint64_t tag)
+{
+    const struct p2p_path *path = group->paths[source];
+
+    return path && !group->failed && !path->failed && path->at->shows && path->greeted &&
+           !group->engine->adopting && p2p_link_alone(&path->incoming) &&
+           !p2p_match_is_known(group, source, tag);
+}
+
+enum p2p_now p2p_recv_now(struct p2p_group *group, int source, uint64_t tag, void *buffer,
+                          uint64_t capacity, bool up_to, uint64_t *ret_bytes)
+{
+    struct p2p_path *path = group->paths[source];
+    struct p2p_short_message message;
+
+    tutti_status status = p2p_short_show(path, &message);
+    if (status)
+        return status == TUTTI_ERR_NOT_READY ? P2P_NOW_NOTHING : P2P_NOW_OTHER;
+
+    const struct p2p_header *h = &message.header;
+    if (message.wrong || h->kind != P2P_MESSAGE || h->group != group->id ||
+        h->source != (uint32_t)source || h->tag != tag ||
+        (up_to ? h->bytes > capacity : h->bytes != capacity) ||
+        message.size != message.header_bytes + h->bytes || p2p_deliver_limits(path, h))
+        return P2P_NOW_OTHER;
+    path->peer_shows |= h->shows;
+    path->arrived += 2;
+    path->met++;
+    p2p_short_copy(&message.shown, message.header_bytes, buffer, h->bytes);
+    path->at->ops->take(path->at->endpoint, path->peer, P2P_LANE);
+    p2p_flow_credit(path, h->bytes);
+    *ret_bytes = h->bytes;
+    return P2P_NOW_DONE;
+}
