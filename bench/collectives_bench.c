@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The collectives of tutti, measured as measure.h says; to be started by `tutti run`.
+ * The collectives and messages of tutti, measured as measure.h says; to be started by `tutti run`.
  * bench/compare runs it beside the peers.
  */
 #include <tutti/tutti.h>
@@ -93,6 +93,39 @@ static void all_to_all(float *in, float *out, size_t count)
     struct side from, to;
 
     check(tutti_all_to_all(world, blocks(&from, in, count), blocks(&to, out, count), NULL, NULL));
+}
+
+/* A message from rank 0 to rank 1, or back. */
+static void pass(float *data, size_t count, int from, int works)
+{
+    const int self = tutti_group_rank(world);
+    struct side side;
+    const tutti_tensor *tensor = block(&side, data, count);
+    tutti_work *work = NULL;
+
+    if (self > 1)
+        return;
+    if (!works) {
+        check(self == from ? tutti_send(world, tensor, !from, 0, NULL)
+                           : tutti_recv(world, tensor, from, 0, NULL, NULL));
+        return;
+    }
+    check(self == from ? tutti_isend(world, tensor, !from, 0, NULL, &work)
+                       : tutti_irecv(world, tensor, from, 0, NULL, &work));
+    check(tutti_work_wait(work, 0));
+    tutti_work_free(work);
+}
+
+static void ping_pong(float *in, float *out, size_t count)
+{
+    pass(tutti_group_rank(world) ? out : in, count, 0, 0);
+    pass(tutti_group_rank(world) ? in : out, count, 1, 0);
+}
+
+static void ping_pong_works(float *in, float *out, size_t count)
+{
+    pass(tutti_group_rank(world) ? out : in, count, 0, 1);
+    pass(tutti_group_rank(world) ? in : out, count, 1, 1);
 }
 
 static void barrier(void)

@@ -3,7 +3,8 @@
  * How every library is measured here, the same way: each sample is the time of the slowest rank's
  * mean call, the result is the median (and the minimum) of the samples.
  *
- * Bytes are those of the vector, or of each block where there is one for every rank. «touched»: each
+ * Bytes are those of the vector or message, or of each block where there is one for every rank. A ping-pong is
+ * a message from rank 0 to rank 1 and back; «works» starts each and waits for it. «touched»: each
  * rank rewrites its input before each timed call, so that nothing stays in the cache of the rank
  * that reduced it last; «hot» leaves it alone. Operations with a root begin with a barrier that is
  * not timed: else a root that only sends, or a member that does, would be calls ahead of the
@@ -35,7 +36,9 @@
     X(reduce_scatter, 0, 1)                                                                        \
     X(gather, 1, 0)                                                                                \
     X(scatter, 1, 1)                                                                               \
-    X(all_to_all, 0, 1)
+    X(all_to_all, 0, 1)                                                                            \
+    X(ping_pong, 0, 0)                                                                             \
+    X(ping_pong_works, 0, 0)
 
 enum {
 #define MEASURE_ENUM(name, rooted, blocks) MEASURE_##name,

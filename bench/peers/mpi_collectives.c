@@ -6,6 +6,8 @@
 
 #include "../measure.h"
 
+static int self;
+
 static void all_reduce(float *in, float *out, size_t count)
 {
     (void)out;
@@ -48,6 +50,37 @@ static void all_to_all(float *in, float *out, size_t count)
     MPI_Alltoall(in, (int)count, MPI_FLOAT, out, (int)count, MPI_FLOAT, MPI_COMM_WORLD);
 }
 
+/* A message from rank 0 to rank 1, or back. */
+static void pass(float *data, size_t count, int from, int works)
+{
+    MPI_Request request;
+
+    if (self > 1)
+        return;
+    if (self == from && works)
+        MPI_Isend(data, (int)count, MPI_FLOAT, !from, 0, MPI_COMM_WORLD, &request);
+    else if (works)
+        MPI_Irecv(data, (int)count, MPI_FLOAT, from, 0, MPI_COMM_WORLD, &request);
+    else if (self == from)
+        MPI_Send(data, (int)count, MPI_FLOAT, !from, 0, MPI_COMM_WORLD);
+    else
+        MPI_Recv(data, (int)count, MPI_FLOAT, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (works)
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+static void ping_pong(float *in, float *out, size_t count)
+{
+    pass(self ? out : in, count, 0, 0);
+    pass(self ? in : out, count, 1, 0);
+}
+
+static void ping_pong_works(float *in, float *out, size_t count)
+{
+    pass(self ? out : in, count, 0, 1);
+    pass(self ? in : out, count, 1, 1);
+}
+
 static void barrier(void)
 {
     MPI_Barrier(MPI_COMM_WORLD);
@@ -66,7 +99,8 @@ int main(int argc, char **argv)
                               .barrier = barrier,
                               .max = max,
                               .run = MEASURE_RUN};
-    MPI_Comm_rank(MPI_COMM_WORLD, &subject.rank);
+    MPI_Comm_rank(MPI_COMM_WORLD, &self);
+    subject.rank = self;
     MPI_Comm_size(MPI_COMM_WORLD, &subject.size);
     int code = measure_main(&subject, argc, argv);
     MPI_Finalize();
