@@ -34,6 +34,7 @@ long_packages=(
     "${test_packages[@]}"
     clang-14 clang-tidy-14 libclang-rt-14-dev llvm-14
     dataset-fashion-mnist
+    valgrind # counts instructions
     python3-venv # an MPI of the standard ABI from PyPI
     munge slurm-client slurmctld slurmd libpmix2 # a Slurm of one node, and what its plugin pmix opens
 )
