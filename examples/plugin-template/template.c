@@ -340,7 +340,7 @@ static void move(tutti_peer *peer)
 
 /* ---- the seven functions ------------------------------------------------------------------- */
 
-static void template_close(tutti_endpoint *endpoint)
+static void close_endpoint(tutti_endpoint *endpoint)
 {
     while (endpoint->peers) {
         tutti_peer *peer = endpoint->peers;
@@ -373,7 +373,7 @@ static tutti_status listen_somewhere(tutti_endpoint *endpoint)
     return TUTTI_OK;
 }
 
-static tutti_status template_open(const tutti_host *host, void *self,
+static tutti_status open_endpoint(const tutti_host *host, void *self,
                                   const tutti_endpoint_options *options,
                                   tutti_endpoint **ret_endpoint)
 {
@@ -390,14 +390,14 @@ static tutti_status template_open(const tutti_host *host, void *self,
 
     tutti_status status = listen_somewhere(endpoint);
     if (status)
-        template_close(endpoint);
+        close_endpoint(endpoint);
     else
         *ret_endpoint = endpoint;
     return status;
 }
 
-static tutti_status template_address(tutti_endpoint *endpoint, void *ret_address, uint64_t capacity,
-                                     uint64_t *ret_bytes)
+static tutti_status write_address(tutti_endpoint *endpoint, void *ret_address, uint64_t capacity,
+                                  uint64_t *ret_bytes)
 {
     if (capacity < ID_BYTES)
         return fail(endpoint, TUTTI_ERR_INTERNAL, 0, "an address has 16 bytes");
@@ -406,8 +406,8 @@ static tutti_status template_address(tutti_endpoint *endpoint, void *ret_address
     return TUTTI_OK;
 }
 
-static tutti_status template_connect(tutti_endpoint *endpoint, const void *address, uint64_t bytes,
-                                     uint64_t label, tutti_peer **ret_peer)
+static tutti_status connect_peer(tutti_endpoint *endpoint, const void *address, uint64_t bytes,
+                                 uint64_t label, tutti_peer **ret_peer)
 {
     if (bytes != ID_BYTES)
         return fail(endpoint, TUTTI_ERR_MISMATCH, 0, "the address of a peer has 16 bytes");
@@ -439,9 +439,9 @@ static tutti_status check(tutti_endpoint *endpoint, bool ended, uint32_t lane)
 }
 
 /* TUTTI_SEND_MORE is a hint, and not needed here: a header costs one more write. */
-static tutti_status template_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
-                                   const void *data, uint64_t bytes, uint32_t flags,
-                                   tutti_request *request)
+static tutti_status start_send(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                               const void *data, uint64_t bytes, uint32_t flags,
+                               tutti_request *request)
 {
     tutti_status status = check(endpoint, peer->deaf, lane);
 
@@ -453,8 +453,8 @@ static tutti_status template_isend(tutti_endpoint *endpoint, tutti_peer *peer, u
     return TUTTI_OK;
 }
 
-static tutti_status template_irecv(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
-                                   void *data, uint64_t capacity, tutti_request *request)
+static tutti_status start_receive(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                                  void *data, uint64_t capacity, tutti_request *request)
 {
     tutti_status status = check(endpoint, peer->lost, lane);
 
@@ -465,7 +465,7 @@ static tutti_status template_irecv(tutti_endpoint *endpoint, tutti_peer *peer, u
     return TUTTI_OK;
 }
 
-static tutti_status template_test(tutti_endpoint *endpoint, tutti_request *request)
+static tutti_status test_request(tutti_endpoint *endpoint, tutti_request *request)
 {
     for (tutti_peer *peer = endpoint->peers; peer; peer = peer->next)
         move(peer);
@@ -474,24 +474,24 @@ static tutti_status template_test(tutti_endpoint *endpoint, tutti_request *reque
 
 /* ---- what is exported ---------------------------------------------------------------------- */
 
-static const tutti_transport_ops template_ops = {
+static const tutti_transport_ops transport_ops = {
     .struct_size = sizeof(tutti_transport_ops),
     .threads = TUTTI_THREADS_ONE_AT_A_TIME,
     .capabilities = TUTTI_CAP_HOST_ONLY,
     .lanes = 1,
-    .open = template_open,
-    .address = template_address,
-    .connect = template_connect,
-    .isend = template_isend,
-    .irecv = template_irecv,
-    .test = template_test,
-    .close = template_close,
+    .open = open_endpoint,
+    .address = write_address,
+    .connect = connect_peer,
+    .isend = start_send,
+    .irecv = start_receive,
+    .test = test_request,
+    .close = close_endpoint,
 };
 
-static const tutti_provider template_transport = {.struct_size = sizeof(tutti_provider),
+static const tutti_provider transport_provider = {.struct_size = sizeof(tutti_provider),
                                                   .kind = TUTTI_PROVIDER_TRANSPORT,
                                                   .name = "template",
-                                                  .ops = &template_ops};
-static const tutti_provider *const template_providers[] = {&template_transport};
+                                                  .ops = &transport_ops};
+static const tutti_provider *const all_providers[] = {&transport_provider};
 
-TUTTI_PLUGIN_EXPORT("template", "1.0, Unix sockets", "Apache-2.0", template_providers, 1);
+TUTTI_PLUGIN_EXPORT("template", "1.0, Unix sockets", "Apache-2.0", all_providers, 1);

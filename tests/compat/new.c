@@ -23,13 +23,13 @@ static const struct {
                      .capabilities = TUTTI_CAP_HOST_ONLY | UINT64_C(1) << 40,
                      .lanes = 1,
                      .reserved = 7,
-                     .open = template_open,
-                     .address = template_address,
-                     .connect = template_connect,
-                     .isend = template_isend,
-                     .irecv = template_irecv,
-                     .test = template_test,
-                     .close = template_close},
+                     .open = open_endpoint,
+                     .address = write_address,
+                     .connect = connect_peer,
+                     .isend = start_send,
+                     .irecv = start_receive,
+                     .test = test_request,
+                     .close = close_endpoint},
            .unknown = {of_later, of_later, of_later, of_later}};
 
 struct provider_of_later {

@@ -36,7 +36,7 @@ static void let_go(tutti_endpoint *endpoint)
 
     held.request = NULL;
     if (late.request)
-        template_isend(endpoint, late.peer, 0, late.data, late.bytes, 0, late.request);
+        start_send(endpoint, late.peer, 0, late.data, late.bytes, 0, late.request);
 }
 
 static tutti_status faulty_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
@@ -50,7 +50,7 @@ static tutti_status faulty_isend(tutti_endpoint *endpoint, tutti_peer *peer, uin
         request->status = TUTTI_ERR_NOT_READY;
         return TUTTI_OK;
     }
-    tutti_status status = template_isend(endpoint, peer, lane, data, bytes, flags, request);
+    tutti_status status = start_send(endpoint, peer, lane, data, bytes, flags, request);
     let_go(endpoint);
     return status;
 }
@@ -58,10 +58,10 @@ static tutti_status faulty_isend(tutti_endpoint *endpoint, tutti_peer *peer, uin
 static tutti_status faulty_test(tutti_endpoint *endpoint, tutti_request *request)
 {
     let_go(endpoint);
-    return template_test(endpoint, request);
+    return test_request(endpoint, request);
 }
 #else
-#define faulty_test template_test
+#define faulty_test test_request
 #endif
 
 #ifdef FAULT_TRUNCATES
@@ -69,8 +69,7 @@ static tutti_status faulty_isend(tutti_endpoint *endpoint, tutti_peer *peer, uin
                                  const void *data, uint64_t bytes, uint32_t flags,
                                  tutti_request *request)
 {
-    return template_isend(endpoint, peer, lane, data, bytes > 1000 ? bytes - 8 : bytes, flags,
-                          request);
+    return start_send(endpoint, peer, lane, data, bytes > 1000 ? bytes - 8 : bytes, flags, request);
 }
 #endif
 
@@ -85,7 +84,7 @@ static tutti_status faulty_isend(tutti_endpoint *endpoint, tutti_peer *peer, uin
         request->status = TUTTI_OK;
         return TUTTI_OK;
     }
-    return template_isend(endpoint, peer, lane, data, bytes, flags, request);
+    return start_send(endpoint, peer, lane, data, bytes, flags, request);
 }
 #endif
 
@@ -94,8 +93,8 @@ static tutti_status faulty_isend(tutti_endpoint *endpoint, tutti_peer *peer, uin
                                  const void *data, uint64_t bytes, uint32_t flags,
                                  tutti_request *request)
 {
-    return template_isend(endpoint, peer, lane, data, bytes > 1 << 20 ? bytes - 8 : bytes, flags,
-                          request);
+    return start_send(endpoint, peer, lane, data, bytes > 1 << 20 ? bytes - 8 : bytes, flags,
+                      request);
 }
 
 static void faulty_cancel(tutti_endpoint *endpoint, tutti_request *request)
@@ -110,7 +109,7 @@ static void faulty_cancel(tutti_endpoint *endpoint, tutti_request *request)
 
 #if !defined(FAULT_ORDER) && !defined(FAULT_SHORTENS) && !defined(FAULT_TRUNCATES) &&              \
     !defined(FAULT_LOSES)
-#define faulty_isend template_isend
+#define faulty_isend start_send
 #endif
 
 /* A job's token that is no secret at all. */
@@ -126,7 +125,7 @@ static tutti_status faulty_open(const tutti_host *host, void *self,
 #ifdef FAULT_WHEN_OPENED
     FAULT_WHEN_OPENED;
 #endif
-    return template_open(host, self, &given, ret_endpoint);
+    return open_endpoint(host, self, &given, ret_endpoint);
 }
 
 static tutti_status faulty_connect(tutti_endpoint *endpoint, const void *address, uint64_t bytes,
@@ -135,12 +134,12 @@ static tutti_status faulty_connect(tutti_endpoint *endpoint, const void *address
 #ifdef FAULT_WHEN_CONNECTED
     FAULT_WHEN_CONNECTED;
 #endif
-    return template_connect(endpoint, address, bytes, label, ret_peer);
+    return connect_peer(endpoint, address, bytes, label, ret_peer);
 }
 
 static void faulty_close(tutti_endpoint *endpoint)
 {
-    template_close(endpoint);
+    close_endpoint(endpoint);
 #ifdef FAULT_WHEN_CLOSED
     FAULT_WHEN_CLOSED;
 #endif
@@ -186,10 +185,10 @@ static const tutti_transport_ops faulty_ops = {
     .capabilities = FAULT_CAPABILITIES,
     .lanes = 1,
     .open = faulty_open,
-    .address = template_address,
+    .address = write_address,
     .connect = faulty_connect,
     .isend = faulty_isend,
-    .irecv = template_irecv,
+    .irecv = start_receive,
     .test = faulty_test,
     .close = faulty_close,
     .cancel = FAULT_CANCEL,

@@ -12,7 +12,7 @@ static tutti_status priced_open(const tutti_host *host, void *host_self,
     const char *mode = host->config(host_self, "mode");
 
     host->log(host_self, 2, mode && *mode ? mode : "no mode");
-    return template_open(host, host_self, options, ret_endpoint);
+    return open_endpoint(host, host_self, options, ret_endpoint);
 }
 
 static const tutti_transport_ops priced_ops = {
@@ -20,12 +20,12 @@ static const tutti_transport_ops priced_ops = {
     .threads = TUTTI_THREADS_ONE_AT_A_TIME,
     .lanes = 1,
     .open = priced_open,
-    .address = template_address,
-    .connect = template_connect,
-    .isend = template_isend,
-    .irecv = template_irecv,
-    .test = template_test,
-    .close = template_close,
+    .address = write_address,
+    .connect = connect_peer,
+    .isend = start_send,
+    .irecv = start_receive,
+    .test = test_request,
+    .close = close_endpoint,
 };
 static const tutti_provider priced_transport = {.struct_size = sizeof(tutti_provider),
                                                 .kind = TUTTI_PROVIDER_TRANSPORT,

@@ -79,7 +79,7 @@ static tutti_status open_transport(const tutti_host *host, void *self,
 {
     last_host = host;
     last_self = self;
-    return template_open(host, self, options, ret_endpoint);
+    return open_endpoint(host, self, options, ret_endpoint);
 }
 
 static tutti_status isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
@@ -87,14 +87,14 @@ static tutti_status isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t l
 {
     if (intrudes(last_host, last_self))
         return TUTTI_ERR_INTERNAL;
-    return template_isend(endpoint, peer, lane, data, bytes, flags, request);
+    return start_send(endpoint, peer, lane, data, bytes, flags, request);
 }
 
 static tutti_status test(tutti_endpoint *endpoint, tutti_request *request)
 {
     if (intrudes(last_host, last_self))
         return TUTTI_ERR_INTERNAL;
-    return template_test(endpoint, request);
+    return test_request(endpoint, request);
 }
 #endif
 
@@ -524,12 +524,12 @@ static const tutti_transport_ops fake_transport_ops = {
     .capabilities = TUTTI_CAP_HOST_ONLY,
     .lanes = 1,
     .open = open_transport,
-    .address = template_address,
-    .connect = template_connect,
+    .address = write_address,
+    .connect = connect_peer,
     .isend = isend,
-    .irecv = template_irecv,
+    .irecv = start_receive,
     .test = test,
-    .close = template_close,
+    .close = close_endpoint,
 };
 static const tutti_provider transport = {sizeof(tutti_provider), TUTTI_PROVIDER_TRANSPORT,
                                          FAKE_NAME, &fake_transport_ops};
