@@ -9,9 +9,10 @@
  * the peers run on may change at any time, on virtual machines in particular. So the writer compares what
  * both kinds cost itself, and chooses again and again. The reader cannot tell the kinds apart.
  *
- * One copy of eight is timed. While plain stores are slow, a streaming copy is tried now and then. While
- * streaming stores are used, lines are no longer in the peers' caches, so a single plain copy would tell
- * nothing: plain stores are tried for as many bytes as the window has, at growing intervals.
+ * Of eight copies with at least TUTTI_COPY_LONG bytes, one is timed. While plain stores are slow, a
+ * streaming copy is tried now and then. While streaming stores are used, lines are no longer in the peers'
+ * caches, so a single plain copy would tell nothing. So plain stores are tried at growing intervals: first
+ * they fill the window, then they are used until TUTTI_COPY_SAMPLES copies have been timed.
  *
  *     tutti_copy_turn turn = tutti_copy_begin(&copy, bytes);
  *
@@ -46,7 +47,7 @@ typedef struct tutti_copy {
     uint64_t retry_after;  /* how long that was put off; in ticks */
     uint32_t count;        /* of copies that were long enough */
     uint32_t samples;      /* of plain stores since they were chosen */
-    uint32_t plain;        /* ticks that 1024 bytes take, the least of late; 0: not known */
+    uint32_t plain;        /* ticks that 1024 bytes take, by the last samples; 0: not known */
     uint32_t streaming;    /* the same */
     uint32_t streams;      /* whether streaming stores are chosen */
 } tutti_copy;
@@ -54,7 +55,6 @@ typedef struct tutti_copy {
 /** How one copy is made. */
 typedef struct tutti_copy_turn {
     uint64_t begin;   /* in ticks; 0: it is not timed */
-    uint32_t timed;   /* whether it is */
     uint32_t streams; /* whether by streaming stores */
 } tutti_copy_turn;
 
@@ -64,10 +64,12 @@ enum {
     TUTTI_COPY_TIMED_EVERY = 8,
     TUTTI_COPY_TRIED_EVERY = 32, /* timed copies, while plain stores are slow */
     TUTTI_COPY_SAMPLES = 4,      /* before plain stores are judged: one may have been interrupted */
-    /* Ticks for 1024 bytes: 20 GB/s at 2.5 GHz. Streaming stores are hardly faster anywhere. */
+    TUTTI_COPY_WINS_BY = 4,      /* times; tutti_copy_streaming_wins() says why */
+    /* Ticks for 1024 bytes: 20 GB/s at 2.5 GHz. Streaming stores take 92 at best, so they cannot win by
+     * TUTTI_COPY_WINS_BY against plain stores that are as fast as this, and are not tried. */
     TUTTI_COPY_FAST = 128,
-    /* Ticks: 13 ms and 0.2 s at 2.5 GHz. Trying plain stores for a window of 2 MiB costs 0.5 ms if they
-     * are slow. */
+    /* Ticks: 13 ms and 0.2 s at 2.5 GHz. Trying plain stores that take 700 ticks for 1024 bytes, with a
+     * window of 2 MiB, costs 1.0 ms in copies of 64 KiB and 2.4 ms in copies of 256 KiB. */
     TUTTI_COPY_RETRY_MIN = 1 << 25,
     TUTTI_COPY_RETRY_MAX = 1 << 29
 };
@@ -86,11 +88,12 @@ static inline uint64_t tutti_copy_ticks(void)
  * On two CPUs of an EPYC 9004, 1024 bytes cost the writer 25 to 65 ns by plain stores and 42 to 75 by
  * streaming ones where the CPUs share a cache, else 215 to 400 and 37 to 55. Where they share one, the
  * reader pays 56 ns more after streaming stores. With four ranks on each CPU plain stores cost up to
- * three times as much as streaming ones although they are better.
+ * three times as much as streaming ones although they are better. So streaming stores must win by a factor
+ * of four; where CPUs share no cache and the factor is less, plain stores stay.
  */
 static inline int tutti_copy_streaming_wins(const tutti_copy *copy)
 {
-    return copy->streaming && copy->plain / 4 > copy->streaming;
+    return copy->streaming && copy->plain / TUTTI_COPY_WINS_BY > copy->streaming;
 }
 
 /** How the next copy, a timed one that begins at `now`, is made. */
@@ -108,9 +111,9 @@ static inline uint32_t tutti_copy_choose(tutti_copy *copy, uint64_t now)
     return copy->streams || (tries && copy->plain > TUTTI_COPY_FAST);
 }
 
-/* The least of late: a copy that was interrupted may have taken milliseconds, so costs grow by a half
- * for each sample at most. */
-static inline uint32_t tutti_copy_least(uint32_t known, uint64_t sample)
+/* The cost after a sample: that sample, but at most one and a half times what was known. A copy that was
+ * interrupted may have taken milliseconds. */
+static inline uint32_t tutti_copy_cost(uint32_t known, uint64_t sample)
 {
     const uint64_t most = known ? (uint64_t)known + known / 2 + 1 : UINT32_MAX / 8;
 
@@ -124,9 +127,9 @@ static inline void tutti_copy_took(tutti_copy *copy, uint32_t streams, size_t by
     const uint64_t sample = ticks / (bytes / 1024);
 
     if (streams)
-        copy->streaming = tutti_copy_least(copy->streaming, sample);
+        copy->streaming = tutti_copy_cost(copy->streaming, sample);
     else if (copy->plain_bytes >= copy->window_bytes) {
-        copy->plain = tutti_copy_least(copy->plain, sample);
+        copy->plain = tutti_copy_cost(copy->plain, sample);
         copy->samples++;
     }
     if (copy->streams || copy->samples < TUTTI_COPY_SAMPLES)
@@ -142,20 +145,40 @@ static inline void tutti_copy_took(tutti_copy *copy, uint32_t streams, size_t by
     copy->retry_at = now + copy->retry_after;
 }
 
+/** Counts a long copy: whether it is timed. */
+static inline int tutti_copy_is_timed(tutti_copy *copy)
+{
+    return ++copy->count % TUTTI_COPY_TIMED_EVERY == 0;
+}
+
+/** tutti_copy_begin() of a long copy that begins at `now`; 0: it is not timed. */
+static inline tutti_copy_turn tutti_copy_begin_at(tutti_copy *copy, uint64_t now)
+{
+    tutti_copy_turn turn = {now, copy->streams};
+
+    if (now)
+        turn.streams = tutti_copy_choose(copy, now);
+    return turn;
+}
+
+/** tutti_copy_end() of a copy that ends at `now`, which is read only if it is timed. */
+static inline void tutti_copy_end_at(tutti_copy *copy, tutti_copy_turn turn, size_t bytes,
+                                     uint64_t now)
+{
+    if (!turn.streams && copy->plain_bytes < copy->window_bytes)
+        copy->plain_bytes += bytes;
+    if (turn.begin && now > turn.begin) /* the clocks of two sockets may differ */
+        tutti_copy_took(copy, turn.streams, bytes, now - turn.begin, now);
+}
+
 /** Before a copy of `bytes`: how it is to be made. */
 static inline tutti_copy_turn tutti_copy_begin(tutti_copy *copy, size_t bytes)
 {
-    tutti_copy_turn turn = {0, 0, 0};
+    tutti_copy_turn turn = {0, 0};
 
 #if defined(__x86_64__)
-    if (bytes < TUTTI_COPY_LONG)
-        return turn;
-    turn.streams = copy->streams;
-    turn.timed = ++copy->count % TUTTI_COPY_TIMED_EVERY == 0;
-    if (turn.timed) {
-        turn.begin = tutti_copy_ticks();
-        turn.streams = tutti_copy_choose(copy, turn.begin);
-    }
+    if (bytes >= TUTTI_COPY_LONG)
+        turn = tutti_copy_begin_at(copy, tutti_copy_is_timed(copy) ? tutti_copy_ticks() : 0);
 #else
     (void)copy;
     (void)bytes;
@@ -166,14 +189,7 @@ static inline tutti_copy_turn tutti_copy_begin(tutti_copy *copy, size_t bytes)
 /** After it. */
 static inline void tutti_copy_end(tutti_copy *copy, tutti_copy_turn turn, size_t bytes)
 {
-    if (!turn.streams && copy->plain_bytes < copy->window_bytes)
-        copy->plain_bytes += bytes;
-    if (turn.timed) {
-        const uint64_t now = tutti_copy_ticks();
-
-        if (now > turn.begin) /* the clocks of two sockets may differ */
-            tutti_copy_took(copy, turn.streams, bytes, now - turn.begin, now);
-    }
+    tutti_copy_end_at(copy, turn, bytes, turn.begin ? tutti_copy_ticks() : 0);
 }
 
 /** Copies by streaming stores; nothing overlaps. A release store behind it publishes the copy. */
