@@ -154,9 +154,11 @@ TUTTI_API tutti_status tutti_group_translate(const tutti_group *from, const int3
  * Leaves the group, releases its resources and frees the handle, whatever the returned status is.
  * Waits until this member's own operations have completed or failed, but not for the other members.
  * A process that serves a tcp store waits up to 5 s for them. If the last collective had a root, the
- * call waits up to 200 ms until the others have made it, too, or have left. Over an engine of whole
+ * call waits up to 200 ms until the others have made it, too, or have left. In a group of several hosts,
+ * or with a wrapper, it waits up to 50 ms until its leave message is known. Over an engine of whole
  * operations (mpi, gloo), it waits up to half a second after any collective. If they called different
- * things, it waits up to 2 s for the group's error.
+ * things, it waits up to 2 s for the group's error. Over tcp, the peers' kernels have up to 100 ms more
+ * to confirm what was sent.
  * Returns the group's error if it failed. That may be that this member left while others made further
  * calls; its own calls were complete then. Returns TUTTI_ERR_MISMATCH if the comparison found a
  * difference. NULL is allowed.

@@ -26,7 +26,7 @@ enum {
     SENDS_LEAVE_MS = 5000,
     LINGER_MS = 50,
     COMPARE_ROOTED_MS = 200, /* instead, after a call with a root */
-    COMPARE_MS = 500, /* instead, where last calls are compared: a busy host keeps 50 ms seldom */
+    COMPARE_MS = 500,        /* instead, over an engine: a busy host often needs more than 50 ms */
     PASSED_ON_MS = 200
 };
 
@@ -87,7 +87,8 @@ static void compare_last(struct tutti_group *group)
         control_await_verdict(group->control, VERDICT_WAITS_MS);
 }
 
-/* How long others may need to learn of the leave message, and this member of theirs. */
+/* How long others may need to learn of the leave message, and this member of theirs: 50 ms; 200 after a
+ * call with a root; 500 over an engine. */
 static int64_t leave_ms(const struct tutti_group *group, const struct announce *last)
 {
     if (control_verdict_status(group->control))
@@ -98,12 +99,12 @@ static int64_t leave_ms(const struct tutti_group *group, const struct announce *
 }
 
 /*
- * Leaves, and stays until the leave message is confirmed, for some 50 ms at most. Neighbours that
- * leave in the same moment do not confirm it; what they tell is passed on here. After a call with a
- * root the limit is 200 ms, over an engine 500 ms, and all members must confirm, to compare last
- * calls: a root only sends, and does not meet members that called something else. A member that is
- * asked for its call stays for the verdict. All groups are moved meanwhile: another member may
- * leave them in another order, and wait here for an answer there.
+ * Leaves, and stays until the leave message is confirmed, or for leave_ms(). Neighbours that leave in
+ * the same moment do not confirm it; what they tell is passed on here. After a call with a root, and
+ * over an engine, all members must confirm, to compare last calls: a root only sends, and does not
+ * meet members that called something else. A member that is asked for its call stays for the verdict.
+ * All groups are moved meanwhile: another member may leave them in another order, and wait here for an
+ * answer there.
  */
 static void leave(struct tutti_group *group)
 {
