@@ -104,7 +104,8 @@ static const char *why_chosen(const struct algorithm *algorithm)
     static const char *const words[] = {
         [ALGORITHM_ALONE] = "the group has no other member",
         [ALGORITHM_INLINE] = "fits in the announce line: one hand-over",
-        [ALGORITHM_MAPPED] = "all members share memory, and this is its way at this size",
+        [ALGORITHM_MAPPED] =
+            "all members share memory, and this is the fastest mapped algorithm at this size",
         [ALGORITHM_MESSAGES] = "the way over messages at this size",
         [ALGORITHM_COMPOSED] = "memory inside hosts, messages only between them",
         [ALGORITHM_NATIVE] = "the backend's engine does all of it",

@@ -17,7 +17,7 @@ struct peer_calls {
 
 enum {
     GROUP_CALLS_KEPT = 64,  /* own calls, to compare late announcements with */
-    GROUP_FUTURES_KEPT = 8, /* announcements a member that is ahead of us */
+    GROUP_FUTURES_KEPT = 8, /* announcements kept of each member that is ahead */
     SAMPLES_KEPT = 16
 };
 

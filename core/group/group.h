@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a group is made of, for the files of group/ and collective/.
+ * What a group is made of, for group/ and all folders above it.
  *
  * tutti_init() makes it in three steps: bootstrap (the own rank, the store), agreement (agree.c:
  * offers, one decision, one outcome a round; control tree, local peers, endpoints and mapped memory
@@ -89,7 +89,7 @@ struct recorder {
     uint64_t messages;     /* of those */
 };
 
-/* Functions of rooms above this one for those below; every group has the same, from init.c. */
+/* Functions of higher folders, called by lower ones; every group has the same, from init.c. */
 struct upcalls {
     const struct p2p_events *messages;
     /* A connection with the member has ended, as `provider` says in `message` (NULL: it has none); `link`: the

@@ -90,13 +90,15 @@ static void write_key(const struct tutti_group *parent, XXH128_hash_t what, uint
 
 /* "world{0,2-5}", and "#2" behind it when it was made before; a long list ends in "…}". */
 static void write_name(const struct tutti_group *parent, const int32_t *ranks, int32_t n,
-                       uint64_t times, char ret_name[CONTROL_HOST_MAX])
+                       uint64_t times, char ret_name[CONTROL_NAME_MAX])
 {
-    enum { TAIL = 24, WORLD_MAX = 30 }; /* room for the end, and for the world's name */
+    /* Bytes: the room for a name, which stands in each message about the group; of these for its end, and
+     * for the world's name. */
+    enum { MADE_NAME_MAX = 64, TAIL = 24, WORLD_MAX = 30 };
     const int32_t *world = parent->origin.world_ranks;
-    const size_t room = CONTROL_HOST_MAX - TAIL;
+    const size_t room = MADE_NAME_MAX - TAIL;
     char again[12] = "";
-    struct text name = text_in(ret_name, CONTROL_HOST_MAX);
+    struct text name = text_in(ret_name, MADE_NAME_MAX);
 
     if (times)
         snprintf(again, sizeof again, "#%u", (unsigned)(times + 1));
@@ -228,7 +230,11 @@ tutti_status tutti_group_new(tutti_group *parent, const int32_t *ranks, int32_t 
         return status;
     if (!ret_group)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_group is NULL");
-    if (n < 0 || (!ranks && n) || (ranks && !n))
+    if (n < 0)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "n is %d; it must be the number of ranks, or 0 with NULL for all ranks",
+                         n);
+    if ((!ranks && n) || (ranks && !n))
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "n is %d, but ranks is %s; use 0 and NULL for all ranks", n,
                          ranks ? "not NULL" : "NULL");

@@ -183,7 +183,7 @@ static void spread(struct local_peers *local)
     for (int i = 0; i < local->count; i++)
         if (local->peers[i].doorbell < 0)
             return;
-    int fd = memfd_create("tutti-local peers", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = memfd_create("tutti-local-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     tutti_status status = make_page(local, fd);
     for (int i = 1; i < local->count && !status; i++)
         status = send_page(local, fd, i);

@@ -70,7 +70,11 @@ void local_close_all(const int *descriptors, int count)
         close(descriptors[i]);
 }
 
-/* One message: its size, 0 at the end, -1 with errno. Descriptors beyond what we take are closed. */
+_Static_assert(sizeof(union control_buffer) == CMSG_LEN(LOCAL_DESCRIPTORS_MAX * sizeof(int)),
+               "the padding has room for one more descriptor than receive() takes");
+
+/* One message: its size, 0 at the end, -1 with errno. The kernel drops descriptors beyond
+ * LOCAL_DESCRIPTORS_MAX, for which the buffer has no room, and ret_cut tells. */
 static ssize_t receive(int fd, uint8_t *data, size_t capacity, int *descriptors, int *ret_count,
                        bool *ret_cut)
 {
@@ -89,8 +93,6 @@ static ssize_t receive(int fd, uint8_t *data, size_t capacity, int *descriptors,
         if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
             continue;
         int got = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        if (got > LOCAL_DESCRIPTORS_MAX)
-            got = LOCAL_DESCRIPTORS_MAX;
         memcpy(descriptors, CMSG_DATA(h), (size_t)got * sizeof(int));
         *ret_count = got;
     }

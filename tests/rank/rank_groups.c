@@ -490,7 +490,7 @@ RANK_CASE(wrong_lists_are_refused_in_words)
                  {{-1, 0}, 2, "ranks[0] is -1"},
                  {{1, 1}, 2, "in the list already"},
                  {{0}, 0, "use 0 and NULL for all ranks"},
-                 {{0}, -1, "n is -1"}};
+                 {{0}, -1, "n is -1; it must be the number of ranks"}};
     int32_t far = 2, translated;
 
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
