@@ -2,10 +2,11 @@
 /*
  * Members that leave or are lost: what the end of a connection means.
  *
- * It may overtake the leave message of a member that left in order, so it is believed only a little later. A
- * connection that the network does not answer is believed after another second, in which the control
- * plane finds out whether the whole host has vanished; then the connection is named, not a member,
- * because both its ends may be alive. All of this runs under the progress lock.
+ * The end of a connection may overtake the leave message of a member that left in order, so it is
+ * believed only a little later. A connection that the network does not answer is believed after
+ * another second, in which the control plane finds out whether the whole host has vanished; then the
+ * connection is named, not a member, because both its ends may be alive. All of this runs under the
+ * progress lock.
  */
 #include <tutti/p2p.h>
 
@@ -25,8 +26,7 @@ enum {
     SUSPICION_MAX = 300 /* bytes of text that others wrote */
 };
 
-/* It may overtake the leave message of a member that left in order: leavers_judge() decides a
- * little later. Without memory nothing is said of it. */
+/* Notes that a connection has ended; leavers_judge() decides. Without memory the message is dropped. */
 void group_suspect(struct tutti_group *group, int rank, const char *provider, const char *message,
                    bool link)
 {
@@ -46,15 +46,18 @@ void group_suspect(struct tutti_group *group, int rank, const char *provider, co
 /* Ends the messages to and from a member that left in order. */
 static void end_messages_with(struct tutti_group *group, int rank)
 {
+    char unclaimed[GROUP_UNCLAIMED_MAX];
+
     for (struct call *call = group->calls.messages.first, *next; call; call = next) {
         next = call->next;
         if (!call_is_failing(call) || call->peer != rank)
             continue;
-        error_set(TUTTI_ERR_PEER_LOST, "group %s: rank %d left the group %s with tag %" PRIu64,
+        group_describe_unclaimed(group, call, rank, unclaimed);
+        error_set(TUTTI_ERR_PEER_LOST, "group %s: rank %d left the group %s with tag %" PRIu64 "%s",
                   group->name, rank,
                   call->kind == CALL_SEND ? "before it received the message"
                                           : "and sent no more messages",
-                  call->tag);
+                  call->tag, unclaimed);
         error_where(group->rank, rank, 0, NULL);
         group_complete(group, call, TUTTI_ERR_PEER_LOST);
     }

@@ -73,6 +73,10 @@ void group_note_missing(struct tutti_group *group, const struct call *call, int 
 /* group_waits_for() and group_missing_local() as text; the rank, or that of a local peer that is stopped. */
 int group_describe_wait(struct tutti_group *group, const struct call *call, char *ret_text,
                         size_t capacity);
+enum { GROUP_UNCLAIMED_MAX = 96 };
+/* "; it has sent tag 5, for which there is no receive": of `rank`, from which the call receives; "": none. */
+void group_describe_unclaimed(struct tutti_group *group, const struct call *call, int rank,
+                              char ret_text[GROUP_UNCLAIMED_MAX]);
 /* The neighbours that are known to have called it, where an engine does it; -1: not. */
 void group_heard_in(const struct tutti_group *group, const struct call *call, int32_t ret_ranks[2]);
 /* "#41 all_reduce 8 x f32, sum" */

@@ -141,11 +141,23 @@ static void describe_member(struct tutti_group *group, int rank, const char *mis
         text_add(&text, "%s process is %s", missing ? "; its" : ", whose", state);
 }
 
+void group_describe_unclaimed(struct tutti_group *group, const struct call *call, int rank,
+                              char ret_text[GROUP_UNCLAIMED_MAX])
+{
+    uint64_t tag;
+
+    *ret_text = 0;
+    if (call->kind == CALL_RECV && p2p_has_unclaimed(route_space(group, 0), rank, &tag))
+        snprintf(ret_text, GROUP_UNCLAIMED_MAX,
+                 "; it has sent tag %llu, for which there is no receive", (unsigned long long)tag);
+}
+
 int group_describe_wait(struct tutti_group *group, const struct call *call, char *ret_text,
                         size_t capacity)
 {
     enum { NAMED = 64 };
     struct waiting w = group_waits_for(group, call);
+    char unclaimed[GROUP_UNCLAIMED_MAX];
     int missing[NAMED];
 
     if (call->kind == CALL_COLLECTIVE && group_holds(group, call)) {
@@ -176,10 +188,8 @@ int group_describe_wait(struct tutti_group *group, const struct call *call, char
     struct text text = text_after(ret_text, capacity);
     for (int i = 0; i < count; i++)
         text_add(&text, "; rank %d has not called it either", missing[i]);
-    uint64_t tag;
-    if (call->kind == CALL_RECV && p2p_has_unclaimed(route_space(group, 0), w.rank, &tag))
-        text_add(&text, "; it has sent tag %llu, for which there is no receive",
-                 (unsigned long long)tag);
+    group_describe_unclaimed(group, call, w.rank, unclaimed);
+    text_add(&text, "%s", unclaimed);
     return w.rank;
 }
 

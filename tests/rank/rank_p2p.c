@@ -92,6 +92,23 @@ RANK_CASE(a_receive_with_another_tag_is_told_which_one_was_sent)
     check_ok(tutti_group_destroy(world));
 }
 
+RANK_CASE(a_receive_from_a_rank_that_left_is_told_which_tag_it_sent)
+{
+    tutti_group *world = rank_init(NULL);
+    uint8_t byte = 0;
+    int64_t shape;
+    tutti_tensor t = bytes_of(&byte, &shape, 1);
+
+    if (rank == 1) {
+        check_ok(tutti_send(world, &t, 0, 7, NULL));
+    } else if (!rank) {
+        check_status(tutti_recv(world, &t, 1, 8, NULL, NULL), TUTTI_ERR_PEER_LOST);
+        check_contains(tutti_last_error(), "sent no more messages with tag 8; it has sent tag 7, "
+                                           "for which there is no receive");
+    }
+    check_ok(tutti_group_destroy(world));
+}
+
 /* What is over 64 KiB announces itself; nobody has a receive for it. */
 RANK_CASE(a_large_send_that_nobody_receives_ends_alone_at_its_deadline)
 {

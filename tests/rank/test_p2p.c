@@ -12,6 +12,7 @@ TestSuite(p2p, .timeout = 400);
 CASE(a_rank_sends_to_itself, 2)
 CASE(a_large_blocking_send_to_oneself_ends_at_its_deadline_and_says_why, 2)
 CASE(a_receive_with_another_tag_is_told_which_one_was_sent, 2)
+CASE(a_receive_from_a_rank_that_left_is_told_which_tag_it_sent, 2)
 CASE(a_large_send_that_nobody_receives_ends_alone_at_its_deadline, 3)
 CASE(sends_that_are_cancelled_while_receives_come_lose_and_swap_nothing, 2)
 CASE(a_started_receive_from_any_source_may_be_met_by_oneself_when_all_others_have_left, 3)
