@@ -116,19 +116,28 @@ static tutti_status make_page(struct local_peers *local, int fd)
     return status;
 }
 
+static tutti_status page_differs(void)
+{
+    return error_set(TUTTI_ERR_MISMATCH,
+                     "the shared page of this host differs from what its first member announced");
+}
+
 /* Takes the leader's page if it is what it must be. */
-static bool take_page(struct local_peers *local, int fd, uint64_t nonce)
+static tutti_status take_page(struct local_peers *local, int fd, uint64_t nonce)
 {
     struct stat info;
     int seals = fcntl(fd, F_GET_SEALS);
 
     if (local->page || fstat(fd, &info) || (size_t)info.st_size != local->page_bytes || seals < 0 ||
-        (seals & SEALS) != SEALS || map_page(local, fd))
-        return false;
+        (seals & SEALS) != SEALS)
+        return page_differs();
+    tutti_status status = map_page(local, fd);
+    if (status)
+        return status;
     if (atomic_load(&local->page->lines[local->self].nonce) != nonce)
-        return false;
+        return page_differs();
     init_own_line(local);
-    return true;
+    return TUTTI_OK;
 }
 
 /* ---- messages of the proof ---- */
@@ -278,9 +287,8 @@ static bool on_page(struct local_peers *local, struct local_link *link, struct r
     struct writer w = {.data = body, .capacity = sizeof body};
     uint64_t nonce = read_u64(r);
 
-    if (!local->self || r->bad || !take_page(local, descriptors[0], nonce)) {
-        local_fail(local,
-                   "the shared page of this host differs from what its first member announced");
+    if (!local->self || r->bad ? page_differs() : take_page(local, descriptors[0], nonce)) {
+        local_fail(local, "%s", error_message());
         return false;
     }
     close(descriptors[0]);
