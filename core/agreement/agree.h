@@ -9,6 +9,7 @@ enum {
     AGREE_KEY_MAX = GROUP_KEY_MAX + 128,
     AGREE_ROUNDS_MAX = 8,
     AGREE_FIRST_TRY_MS = 1000, /* of a call of the store */
+    AGREE_LATE_MS = 200,       /* between two looks at the late members */
     AGREE_STALL_MS = 2000      /* then a member notes where it waits */
 };
 

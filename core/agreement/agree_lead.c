@@ -21,7 +21,7 @@
 #include "base/text.h"
 #include "control/inside.h"
 
-enum { REMIND_MS = 10000, LATE_MS = 200 };
+enum { REMIND_MS = 10000 };
 
 void lead_end(struct agreement *a)
 {
@@ -143,7 +143,7 @@ static tutti_status await_offers(struct agreement *a, const char *const *keys, i
     const bool looks = a->from || a->group->bootstrap.shared;
 
     for (;;) {
-        int64_t left = agree_left_ms(a), look = looks || a->launched ? LATE_MS : REMIND_MS;
+        int64_t left = agree_left_ms(a), look = looks || a->launched ? AGREE_LATE_MS : REMIND_MS;
         int64_t slice = left < look ? left : look;
         tutti_status status =
             looks ? agree_await_keys(a, keys, (size_t)size, slice)
@@ -384,7 +384,7 @@ static void know_addresses(struct agreement *a)
         control->members[r].address_size = address_bytes(address);
     }
     pthread_mutex_unlock(&control->lock);
-    a->probe_ns = clock_deadline_ms(LATE_MS);
+    a->probe_ns = clock_deadline_ms(AGREE_LATE_MS);
 }
 
 tutti_status lead_decide(struct agreement *a)

@@ -26,7 +26,7 @@
 #include "plugin/plugin.h"
 #include "store/store.h"
 
-enum { REFUSE_MS = 500 };
+enum { REFUSAL_MS = 500 }; /* to write to the store why this member does not come */
 
 /* Members that agree in this may be local peers: kernel, user, network namespace, TUTTI_HOST. */
 static void describe_host(char ret_key[AGREE_HOST_KEY_MAX])
@@ -126,7 +126,7 @@ static void tell_refusal(const struct bootstrap *bootstrap, const char *group_ke
         snprintf(key, sizeof key, "%s/decision/1", group_key);
         decision_encode_abort(&w, &reason);
     }
-    bootstrap_tell(bootstrap, key, w.data, w.size, REFUSE_MS);
+    bootstrap_tell(bootstrap, key, w.data, w.size, REFUSAL_MS);
 }
 
 /* Whether this member alone has met the reason; the others find any other reason themselves. */
@@ -144,7 +144,7 @@ static bool has_key(struct tutti_group *group)
 
     if (*group->key || !group_name_key(group))
         return true;
-    if (store_clone(bootstrap->store, REFUSE_MS, &fresh))
+    if (store_clone(bootstrap->store, REFUSAL_MS, &fresh))
         return false;
     tutti_store_unref(bootstrap->store);
     bootstrap->store = fresh;
@@ -154,7 +154,7 @@ static bool has_key(struct tutti_group *group)
 tutti_status agree_refuse(struct tutti_group *group, tutti_status status)
 {
     struct bootstrap *bootstrap = &group->bootstrap;
-    const int64_t deadline = bootstrap->deadline_ns, soon = clock_deadline_ms(REFUSE_MS);
+    const int64_t deadline = bootstrap->deadline_ns, soon = clock_deadline_ms(REFUSAL_MS);
     struct kept_error kept = {0};
     char message[AGREE_MESSAGE_MAX];
 

@@ -25,10 +25,7 @@
 #include "base/error.h"
 #include "control/inside.h"
 
-enum {
-    LATE_MS = 200,
-    LAUNCHER_MS = 300 /* for it to see an end of which a connection has told */
-};
+enum { LAUNCHER_MS = 300 }; /* for it to see an end of which a connection has told */
 
 static void connect_to_leader(struct agreement *a)
 {
@@ -119,7 +116,7 @@ void agree_probe_late(struct agreement *a)
     }
     if (now < a->probe_ns)
         return;
-    a->probe_ns = clock_deadline_ms(LATE_MS);
+    a->probe_ns = clock_deadline_ms(AGREE_LATE_MS);
     pthread_mutex_lock(&control->lock);
     for (int r = 1; r < a->group->size; r++) {
         if (!lead_awaits(a, r))

@@ -21,8 +21,6 @@
 #include "plugin/backend.h"
 #include "plugin/plugin.h"
 
-enum { STALL_WARNING_S = 30 };
-
 static void warn(const char *name, const char *message, void *user)
 {
     (void)name;
@@ -168,10 +166,11 @@ tutti_status settings_compare(const char *group, const char *first, int rank, co
 
 int64_t settings_stall_warning_ns(void)
 {
-    const char *value = getenv("TUTTI_STALL_WARNING");
-    int64_t seconds;
+    static const char name[] = "TUTTI_STALL_WARNING";
+    const char *value = getenv(name);
+    int64_t seconds = 0;
 
     if (!value || !text_number(value, 0, ENVIRONMENT_SECONDS_MAX, &seconds))
-        seconds = STALL_WARNING_S;
+        (void)text_number(environment_find(name)->standard, 0, ENVIRONMENT_SECONDS_MAX, &seconds);
     return seconds ? seconds * CLOCK_NS_PER_S : INT64_MAX;
 }

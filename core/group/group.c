@@ -12,8 +12,6 @@
 #include "base/options.h"
 #include "base/text.h"
 
-enum { VERDICT_WAITS_MS = 2000 };
-
 tutti_status group_check_in(const char *function, const struct tutti_group *group)
 {
     if (!group)
@@ -62,7 +60,7 @@ tutti_status group_end_by_own(struct tutti_group *group, tutti_status status)
 
     error_keep(&kept);
     group_propose_own(group, status);
-    control_await_verdict(group->control, VERDICT_WAITS_MS);
+    control_await_verdict(group->control, GROUP_VERDICT_MS);
     error_give(status, &kept);
     error_forget(&kept);
     return status;
@@ -151,7 +149,7 @@ tutti_status tutti_group_abort(tutti_group *group, const char *reason)
              reason && *reason ? reason : "no reason given");
     control_propose(group->control, TUTTI_ERR_ABORTED, group->rank, message);
     /* The lowest living member fixes it; calls that begin after this one find the group ended. */
-    control_await_verdict(group->control, VERDICT_WAITS_MS);
+    control_await_verdict(group->control, GROUP_VERDICT_MS);
     engine_ring(&group->context->engine);
     return TUTTI_OK;
 }

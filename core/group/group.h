@@ -43,6 +43,7 @@ enum {
     GROUP_PLANS = 64,     /* power of two */
     GROUP_KEY_MAX = 256,
     GROUP_KEY_PART_MAX = 64, /* what a name becomes in it */
+    GROUP_VERDICT_MS = 2000, /* for the verdict of a cause that this member has proposed */
 };
 
 /* The world that tutti_init() is making: what dumps say of a process that has no group yet. */

@@ -22,7 +22,6 @@
 
 enum {
     STORE_HOST_WAITS_MS = 5000,
-    VERDICT_WAITS_MS = 2000,
     SENDS_LEAVE_MS = 5000,
     LINGER_MS = 50,
     COMPARE_ROOTED_MS = 200, /* instead, after a call with a root */
@@ -84,7 +83,7 @@ static void compare_last(struct tutti_group *group)
     if (control_has_uncompared(group->control))
         group_compare_last(group, true);
     if (control_has_proposed(group->control))
-        control_await_verdict(group->control, VERDICT_WAITS_MS);
+        control_await_verdict(group->control, GROUP_VERDICT_MS);
 }
 
 /* How long others may need to learn of the leave message, and this member of theirs: 50 ms; 200 after a
@@ -121,7 +120,7 @@ static void leave(struct tutti_group *group)
         group->ending.leaving_until_ns = until;
         engine_release(engine);
         if (!engine_wait(engine, &known, until) && control_has_proposed(group->control))
-            (void)engine_wait(engine, &known, clock_deadline_ms(VERDICT_WAITS_MS));
+            (void)engine_wait(engine, &known, clock_deadline_ms(GROUP_VERDICT_MS));
         control_flush(group->control, PASSED_ON_MS);
     }
     engine_remove(engine, &group->source);

@@ -37,7 +37,7 @@
 
 enum {
     DEFAULT_TIMEOUT_MS = 30 * 60 * 1000,
-    REFUSE_MS = 1000 /* to reach a store only to say why this member does not come */
+    REACH_MS = 1000 /* to reach a store only to say why this member does not come */
 };
 
 /* Frees the group's calls. Calls with a handle in the program stay until their handle is freed. */
@@ -404,7 +404,7 @@ static tutti_status refuse_world(const tutti_init_options *options, const char *
     }
     error_keep(&kept);
     snprintf(world->name, sizeof world->name, "%.*s", TEXT_CUT(name, CONTROL_NAME_MAX - 1));
-    const bool known = !bootstrap_resolve(options, clock_deadline_ms(REFUSE_MS), &world->bootstrap);
+    const bool known = !bootstrap_resolve(options, clock_deadline_ms(REACH_MS), &world->bootstrap);
     error_give(status, &kept);
     error_forget(&kept);
     if (known) {
