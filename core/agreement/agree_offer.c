@@ -51,7 +51,7 @@ static tutti_status look_at_plugin(const char *name, struct engine_offer *ret_en
     tutti_status status = plugin_find(name, &plugin);
 
     if (!status)
-        status = environment_check(name);
+        status = plugin_check_options(name);
     if (!status)
         plugin_settings(plugin, settings);
     const tutti_collectives_ops *ops = status ? NULL : plugin_collectives(plugin);

@@ -90,21 +90,20 @@ static void warn_of_idle(const struct environment_wrappers *wrappers, const char
     }
 }
 
-/* Ranks of one host have one environment from their launcher: its first one warns for all. */
 static void warn_once(const struct environment_wrappers *wrappers)
 {
     const char *local = getenv("LOCAL_RANK");
     char plugins[1024];
     int64_t rank;
 
-    if (local && text_number(local, 1, INT64_MAX, &rank))
+    if (!environment_warns_here())
         return;
     if (local && *local && !text_number(local, 0, 0, &rank))
         log_line(LOG_WARN, -1,
                  "LOCAL_RANK=%.*s is not a rank, so every process prints the warnings",
                  TEXT_CUT(local, 40));
     plugin_known_names(plugins, sizeof plugins);
-    environment_strangers(plugins, warn, NULL);
+    environment_strangers(plugins, NULL, warn, NULL);
     warn_of_plugin_path();
     warn_of_dump_folder();
     warn_of_idle(wrappers, plugins);

@@ -49,6 +49,7 @@ static const size_t other_count = sizeof other_rows / sizeof other_rows[0];
 /* Of plugins that were opened. The list only grows, at its end. */
 struct learned {
     struct learned *_Atomic next;
+    _Atomic bool compared; /* the names in the environment with it */
     struct environment_variable row;
 };
 static struct learned *_Atomic learned_rows;
@@ -375,10 +376,28 @@ static bool is_of_plugin(const char *name, const char *plugins)
     return false;
 }
 
-void environment_strangers(const char *plugins,
+bool environment_has_new_names(const char *plugin)
+{
+    for (struct learned *at = atomic_load(&learned_rows); at; at = atomic_load(&at->next))
+        if (!strcmp(at->row.plugin, plugin))
+            return !atomic_exchange(&at->compared, true);
+    return false;
+}
+
+bool environment_warns_here(void)
+{
+    const char *local = getenv("LOCAL_RANK");
+    int64_t rank;
+
+    return !local || !text_number(local, 1, INT64_MAX, &rank);
+}
+
+void environment_strangers(const char *plugins, const char *only,
                            void (*fn)(const char *name, const char *message, void *user),
                            void *user)
 {
+    for (struct learned *at = atomic_load(&learned_rows); at && !only; at = atomic_load(&at->next))
+        atomic_store(&at->compared, true);
     for (char **entry = environ; entry && *entry; entry++) {
         char name[DISTANCE_WORD_MAX + 1], message[ENVIRONMENT_MESSAGE_MAX];
         const struct environment_variable *row;
@@ -387,6 +406,8 @@ void environment_strangers(const char *plugins,
         if (strncmp(*entry, PREFIX, strlen(PREFIX)))
             continue;
         snprintf(name, sizeof name, "%.*s", (int)strcspn(*entry, "="), *entry);
+        if (only && !environment_is_option_of(only, strlen(only), name))
+            continue;
         if (environment_find(name) || is_left_to_others(name) || is_of_plugin(name, plugins))
             continue;
         for (size_t i = 0; (row = environment_row(i)); i++)

@@ -150,10 +150,16 @@ void environment_idle(const struct environment_variable *row, const char *value,
  * warning. Left alone: TUTTI_TEST_… and TUTTI_CONFORMANCE…, for tests; TUTTI_ROOT, TUTTI_DIR and
  * TUTTI_HOME, by which modules and builds point at an installation; and TUTTI_NAME_…, an option of
  * plugin NAME, for each name that `plugins` ("shm, tcp") lists, unless all options of that plugin are
- * known: of tutti's own, and of one that was opened and lists some.
+ * known: of tutti's own, and of one that was opened and lists some. With `only`, a plugin or NULL, only
+ * its TUTTI_NAME_….
  */
-void environment_strangers(const char *plugins,
+void environment_strangers(const char *plugins, const char *only,
                            void (*fn)(const char *name, const char *words, void *user), void *user);
+/* Whether the plugin lists options and the environment has not been looked through for strangers since it was
+ * opened; the caller does so then. */
+bool environment_has_new_names(const char *plugin);
+/* Ranks of one host have one environment from their launcher: its first one warns for all. */
+bool environment_warns_here(void);
 
 /* Whether it is TUTTI_NAME of the plugin with a name of `length`, or begins with that and '_'; a '-' in a name
  * is '_'. */

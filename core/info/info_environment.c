@@ -89,6 +89,6 @@ tutti_status tutti_environment_list(tutti_variable_fn fn, void *user)
     plugin_known_names(listing.plugins, sizeof listing.plugins);
     for (size_t i = 0; (row = environment_row(i)); i++)
         list_row(&listing, row);
-    environment_strangers(listing.plugins, list_stranger, &listing);
+    environment_strangers(listing.plugins, NULL, list_stranger, &listing);
     return TUTTI_OK;
 }

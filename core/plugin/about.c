@@ -4,6 +4,7 @@
 #include <own_plugins.h>
 
 #include "base/environment.h"
+#include "base/log.h"
 #include "plugin/loaded.h"
 #include "plugin/plugin.h"
 
@@ -53,6 +54,24 @@ bool plugin_launcher(size_t i, struct plugin_launcher *ret_launcher)
             }
     }
     return false;
+}
+
+static void warn(const char *name, const char *message, void *user)
+{
+    (void)name;
+    (void)user;
+    log_line(LOG_WARN, -1, "%s", message);
+}
+
+tutti_status plugin_check_options(const char *name)
+{
+    char names[1024];
+
+    if (environment_has_new_names(name) && environment_warns_here()) {
+        plugin_known_names(names, sizeof names);
+        environment_strangers(names, name, warn, NULL);
+    }
+    return environment_check(name);
 }
 
 void plugin_settings(const tutti_plugin *plugin, struct text *settings)

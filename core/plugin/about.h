@@ -24,6 +24,10 @@ struct plugin_launcher {
 /* Number `i` of those of tutti's own plugins, and then of those that are open; false: there is none. */
 bool plugin_launcher(size_t i, struct plugin_launcher *ret_launcher);
 
+/* environment_check() of a plugin that is open. The first time, warns of variables with its name that it does
+ * not list, if it lists any. */
+tutti_status plugin_check_options(const char *name);
+
 /* The settings of a plugin in use that must be the same on all members: options, and a cost other
  * than the default, each "NAME=VALUE\n". None for tutti's own plugins. */
 void plugin_settings(const tutti_plugin *plugin, struct text *settings);

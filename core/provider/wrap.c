@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "plugin/about.h"
 #include "plugin/descriptor.h"
 #include "plugin/host.h"
 #include "plugin/plugin.h"
@@ -89,7 +90,7 @@ static tutti_status open_one(struct wrappers *all, const struct tutti_group *wor
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "more than %d wrappers", WRAPPERS_MAX);
     tutti_status status = plugin_find_wrapper(name, &plugin);
     if (!status)
-        status = environment_check(name);
+        status = plugin_check_options(name);
     if (status)
         return status;
     *wrapper = (struct wrapper){.all = all, .ops = plugin_ops(plugin, TUTTI_PROVIDER_WRAPPER)};

@@ -57,6 +57,8 @@ Test(about, values_are_checked_and_compared)
          0, NULL);
     says(HERE "TUTTI_PRICED_MODE=fsat $TUTTI run -n 2 --backend priced " HELLO, 1,
          "TUTTI_PRICED_MODE=fsat is not valid: use fast or safe; did you mean fast?");
+    says(HERE "TUTTI_PRICED_MOD=fast $TUTTI run -n 2 --backend priced " HELLO, 0,
+         "TUTTI_PRICED_MOD is set, but nothing reads it; did you mean TUTTI_PRICED_MODE?");
     says(RUN "sh -c 'test $RANK = 1 && export TUTTI_PRICED_MODE=fast; exec " HELLO "'", 1,
          "members disagree about TUTTI_PRICED_MODE: rank 0: «safe»; rank 1: «fast»");
     says(RUN "sh -c 'TUTTI_PRICED_NOTE=$RANK exec " HELLO "'", 0, NULL);

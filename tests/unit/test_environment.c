@@ -56,11 +56,32 @@ Test(environment, an_unknown_name_is_warned_of_with_the_nearest_one)
         char words[2048] = "";
 
         setenv(cases[i].name, "x", 1);
-        environment_strangers("my-wire, shm, tcp", note, words);
+        environment_strangers("my-wire, shm, tcp", NULL, note, words);
         unsetenv(cases[i].name);
         cr_expect(*cases[i].words ? strstr(words, cases[i].words) != NULL : !*words, "%s: «%s»",
                   cases[i].name, words);
     }
+}
+
+Test(environment, a_name_of_a_plugin_that_was_opened_is_warned_of_unless_it_is_an_option)
+{
+    static const tutti_plugin_option options[] = {
+        {.variable = "TUTTI_WIRE_MODE", .values = "fast | safe", .standard = "safe", .meaning = ""},
+        {.variable = NULL}};
+    char words[2048] = "";
+
+    cr_assert_not(environment_has_new_names("wire"));
+    cr_assert_eq(environment_learn("wire", options), TUTTI_OK);
+    cr_assert(environment_has_new_names("wire"));
+    cr_assert_not(environment_has_new_names("wire")); /* one warning is enough */
+    setenv("TUTTI_WIRE_MODE", "safe", 1);
+    setenv("TUTTI_WIRE_MOD", "safe", 1);
+    setenv("TUTTI_WIRE_LESS_DEPTH", "1", 1); /* of plugin wire-less */
+    setenv("TUTTI_BAKEND", "shm", 1);
+    environment_strangers("wire, wire-less", "wire", note, words);
+    cr_assert_str_eq(words,
+                     "TUTTI_WIRE_MOD is set, but nothing reads it; did you mean TUTTI_WIRE_MODE? "
+                     "`tutti info --env` lists what is read");
 }
 
 Test(environment, a_value_that_makes_no_sense_is_refused)
