@@ -304,7 +304,7 @@ Test(run, every_rank_that_a_failure_leaves_writes_its_dump, .timeout = 60)
     g_autofree char *text = folder_read(folder, "log");
     struct ran dumps = ran("cd '%s' && echo dumps/tutti.?.*.json | wc -w", folder);
 
-    CONTAINS(text, "  ranks 0,1,3 (3): ");
+    CONTAINS(text, "  ranks 0,1,3: train_digits: ");
     CONTAINS(text, "  ranks 0,1,3: exited with code 1\n");
     cr_assert_str_eq(dumps.out, "3\n");
     ran_free(&dumps);

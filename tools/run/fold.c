@@ -136,12 +136,23 @@ char *fold_ranges(const GArray *ranks)
     return g_string_free(text, FALSE);
 }
 
+char *fold_ranks(const GArray *ranks)
+{
+    char *ranges = fold_ranges(ranks);
+
+    if (!strchr(ranges, '-'))
+        return ranges;
+    char *counted = g_strdup_printf("%s (%u)", ranges, ranks->len);
+    g_free(ranges);
+    return counted;
+}
+
 GString *fold_words(const struct fold_line *line)
 {
     GString *words = g_string_new(NULL);
-    g_autofree char *ranges = fold_ranges(line->ranks);
+    g_autofree char *ranks = fold_ranks(line->ranks);
 
-    g_string_printf(words, "tutti run: ranks %s (%u): ", ranges, line->ranks->len);
+    g_string_printf(words, "tutti run: ranks %s: ", ranks);
     g_string_append_len(words, line->text->str, (gssize)line->text->len);
     g_string_append_c(words, '\n');
     return words;

@@ -39,3 +39,6 @@ GString *fold_words(const struct fold_line *line);
 
 /* "0,2-5" of ascending numbers; freed with g_free(). */
 char *fold_ranges(const GArray *ranks);
+
+/* The same with the number of ranks if there is a range: "0,2", "0,2-5 (5)". */
+char *fold_ranks(const GArray *ranks);

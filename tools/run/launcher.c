@@ -75,6 +75,9 @@ static void signal_ranks(const struct launcher *l, int sig, int send)
  */
 static void signal_all(struct launcher *l, int sig)
 {
+    for (int i = 0; i < l->started; i++)
+        if (!l->ranks[i].exited && !l->ranks[i].terminated)
+            l->ranks[i].stopped = launcher_is_stopped(l->ranks[i].pid);
     signal_ranks(l, sig, SIGSTOP);
     signal_ranks(l, sig, sig);
     signal_ranks(l, sig, SIGCONT);

@@ -39,6 +39,7 @@ struct rank {
     bool exited;                /* and was reaped: `pid` means nothing any more */
     bool untold;                /* exited with 0, which the others have not been told */
     bool terminated, killed;    /* which signals it had got from us when it exited */
+    bool stopped;               /* when it got the first of these (SIGSTOP of somebody else) */
     int wait_status;
     int exit_order; /* 1 for the first */
 };

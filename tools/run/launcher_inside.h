@@ -57,6 +57,8 @@ bool launcher_is_spared(int pid, void *user);
 
 /* A rank has exited: watches whether those that are left are stopped. */
 void launcher_watch_stopped(struct launcher *l);
+/* Whether the rank, or the process that it is a wrapper around, is stopped (SIGSTOP). */
+bool launcher_is_stopped(pid_t rank);
 
 /* ---- launcher_tell.c ---- */
 

@@ -102,7 +102,7 @@ static bool are_children_stopped(pid_t rank)
 
 /* All of its threads are, or it is a wrapper around one of which all are. A rank that works while a process that
  * it has started is stopped is not. */
-static bool is_stopped(pid_t rank)
+bool launcher_is_stopped(pid_t rank)
 {
     const struct threads threads = threads_of(rank);
 
@@ -122,7 +122,7 @@ static struct rank *first_left(const struct launcher *l)
 static bool are_all_stopped(const struct launcher *l)
 {
     for (int i = 0; i < l->started; i++)
-        if (!l->ranks[i].exited && !is_stopped(l->ranks[i].pid))
+        if (!l->ranks[i].exited && !launcher_is_stopped(l->ranks[i].pid))
             return false;
     return l->exited < l->started;
 }

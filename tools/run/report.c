@@ -189,10 +189,10 @@ static void describe_others(const struct report *report, const struct block *blo
 /* The line that several ranks have printed alike, with them. */
 static void describe_fold(const struct block *block, const struct fold_line *line)
 {
-    g_autofree char *ranges = fold_ranges(line->ranks);
+    g_autofree char *ranks = fold_ranks(line->ranks);
     g_autofree char *text = output_readable(line->text->str, line->text->len, line->text->len);
 
-    block_line(block, "", "  ranks %s (%u): %s", ranges, line->ranks->len, text);
+    block_line(block, "", "  ranks %s: %s", ranks, text);
 }
 
 static bool is_folded(const struct fold_line *line)
@@ -265,10 +265,9 @@ static void describe_awaited(const struct rank *first, const struct block *block
     const struct rank *awaited = record_awaited(first);
 
     if (awaited && (awaited->terminated || !awaited->exited))
-        block_line(block, "",
-                   "it waited for rank %d (pid %d), which was still running: it hung, was stopped "
-                   "or was slow",
-                   awaited->index, awaited->pid);
+        block_line(block, "", "it waited for rank %d (pid %d), which was %s", awaited->index,
+                   awaited->pid,
+                   awaited->stopped ? "stopped (SIGSTOP)" : "still running: it hung or was slow");
 }
 
 static void describe_first(const struct report *report, const struct block *block)
