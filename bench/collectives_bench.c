@@ -8,7 +8,7 @@
 #include "measure.h"
 
 static tutti_group *world;
-static int members;
+static int members, self;
 
 static void check(tutti_status status)
 {
@@ -98,7 +98,6 @@ static void all_to_all(float *in, float *out, size_t count)
 /* A message from rank 0 to rank 1, or back. */
 static void pass(float *data, size_t count, int from, int works)
 {
-    const int self = tutti_group_rank(world);
     struct side side;
     const tutti_tensor *tensor = block(&side, data, count);
     tutti_work *work = NULL;
@@ -118,14 +117,14 @@ static void pass(float *data, size_t count, int from, int works)
 
 static void ping_pong(float *in, float *out, size_t count)
 {
-    pass(tutti_group_rank(world) ? out : in, count, 0, 0);
-    pass(tutti_group_rank(world) ? in : out, count, 1, 0);
+    pass(self ? out : in, count, 0, 0);
+    pass(self ? in : out, count, 1, 0);
 }
 
 static void ping_pong_works(float *in, float *out, size_t count)
 {
-    pass(tutti_group_rank(world) ? out : in, count, 0, 1);
-    pass(tutti_group_rank(world) ? in : out, count, 1, 1);
+    pass(self ? out : in, count, 0, 1);
+    pass(self ? in : out, count, 1, 1);
 }
 
 static void barrier(void)
@@ -148,9 +147,10 @@ int main(int argc, char **argv)
 
     check(tutti_init(NULL, &world));
     members = tutti_group_size(world);
+    self = tutti_group_rank(world);
     snprintf(name, sizeof name, "tutti-%s", tutti_group_backend(world));
     struct subject subject = {.name = name,
-                              .rank = tutti_group_rank(world),
+                              .rank = self,
                               .size = members,
                               .barrier = barrier,
                               .max = max,

@@ -175,18 +175,31 @@ static double sample(const struct subject *s, const struct measure_call *call, i
     return s->max(spent / calls);
 }
 
+/*
+ * How many calls take `budget` seconds. Calls twice as often until they do: so buffers, rings and windows have
+ * been written all over, and every list has its memory, before anything counts.
+ */
+static int warm_up(const struct subject *s, const struct measure_call *call, double budget)
+{
+    const int most = call->touched ? 200 : 20000;
+    int calls = 2;
+    double mean = sample(s, call, calls);
+
+    while (calls < most && mean * calls < budget) {
+        calls = 2 * calls < most ? 2 * calls : most;
+        mean = sample(s, call, calls);
+    }
+    const double wanted = budget / (mean > 1e-9 ? mean : 1e-9);
+    return (int)s->max(wanted < 2 ? 2 : wanted > most ? most : (int)wanted);
+}
+
 /* One line a regime: subject, operation, bytes, ranks, mode, regime, minimum, median, samples. */
 static void measure(const struct subject *s, const struct measure_call *call, double budget)
 {
     double times[2][MEASURE_SAMPLES];
     int have[2] = {0, 0};
-    double once = sample(s, call, 2);
-    double wanted = budget / (once > 1e-9 ? once : 1e-9);
-    int calls = wanted < 2 ? 2 : wanted > 20000 ? 20000 : (int)wanted;
+    const int calls = warm_up(s, call, budget);
 
-    if (call->touched && calls > 200)
-        calls = 200;
-    calls = (int)s->max(calls);
     for (int i = 0; i < MEASURE_SAMPLES; i++) {
         int before = probe(s) > MEASURE_FAR_NS;
         double t = sample(s, call, calls);

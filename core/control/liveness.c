@@ -258,6 +258,6 @@ void liveness_judge(const struct control *control, uint64_t sequence,
     if (describe(control, last, sequence, why, sizeof why)) {
         struct text text = text_after(verdict->message, sizeof verdict->message);
 
-        text_add(&text, last == culprit ? "; queried at the deadline, it %s" : ", which %s", why);
+        text_add(&text, last == culprit ? "; queried after the timeout, it %s" : ", which %s", why);
     }
 }
