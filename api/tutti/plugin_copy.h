@@ -59,8 +59,8 @@ typedef struct tutti_copy_turn {
 } tutti_copy_turn;
 
 enum {
-    TUTTI_COPY_LINE = 64,   /* bytes that streaming stores write at once */
-    TUTTI_COPY_LONG = 1024, /* bytes; shorter copies are plain */
+    TUTTI_COPY_LINE = 64,       /* bytes that streaming stores write at once */
+    TUTTI_COPY_LONG = 8 * 1024, /* bytes; shorter copies are plain */
     TUTTI_COPY_TIMED_EVERY = 8,
     TUTTI_COPY_TRIED_EVERY = 32, /* timed copies, while plain stores are slow */
     TUTTI_COPY_SAMPLES = 4,      /* before plain stores are judged: one may have been interrupted */

@@ -113,21 +113,21 @@ void shm_outlet_put_two(struct shm_outlet *outlet, uint64_t word, const void *he
     put_word(outlet, at, at + shm_chunk_bytes(bytes), word);
 }
 
-/* For a chunk like the last one, and as far as the consumer has read. Not where streaming stores are used: they
- * want the lines in no cache. */
+/* For a chunk like the last one, and as far as the consumer has read. Not behind chunks that may be written by
+ * streaming stores, which want the lines in no cache: to get them before they are timed would hide the cost of
+ * plain ones. */
 static void clear_ahead(struct shm_outlet *outlet)
 {
     const uint64_t last = outlet->tail - outlet->held_at;
     const uint64_t room = outlet->head_seen + outlet->size;
     uint64_t to = outlet->tail + CLEAR_MOST;
 
-    if (outlet->clear - outlet->tail > last || (outlet->copy.streams && last > CLEAR_LEAST))
+    if (outlet->clear - outlet->tail > last || last > TUTTI_COPY_LONG)
         return;
     if (last >= CLEAR_MOST)
         to += last;
     if (to > room)
         to = room;
-
     if (to > outlet->clear)
         clear(outlet, outlet->clear, to);
 }
