@@ -74,12 +74,13 @@ static tutti_status show(struct core *core, tutti_shown *ret_message)
 /* What is shown is the message `number`, of so many bytes. */
 static void expect_shown(const tutti_shown *message, uint64_t bytes, uint64_t number)
 {
+    const uint64_t shown = message->bytes + message->rest_bytes;
     uint8_t *copy = core_buffer(bytes);
 
-    if (message->bytes + message->rest_bytes != bytes)
+    if (shown != bytes)
         check_fails("where message %llu of %llu bytes was due, one of %llu bytes is shown",
                     (unsigned long long)number, (unsigned long long)bytes,
-                    (unsigned long long)(message->bytes + message->rest_bytes));
+                    (unsigned long long)shown);
     if (message->bytes)
         memcpy(copy, message->data, message->bytes);
     if (message->rest_bytes)
