@@ -113,6 +113,12 @@ static bool may_be_short(const struct tutti_group *group, const struct message *
            !group_ended(group);
 }
 
+/* How often a receive looks for its message before its thread waits in earnest. */
+static unsigned spins_of(const struct tutti_group *group)
+{
+    return group->needs.no_spin ? 0 : engine_spins(&group->context->engine);
+}
+
 /*
  * Looks for the message of a receive while the progress lock is held anyway; most that a peer on another CPU
  * answers with are here before this ends. Everything else is moved now and then: what the peer waits for before
@@ -121,8 +127,7 @@ static bool may_be_short(const struct tutti_group *group, const struct message *
 static bool receive_now(struct tutti_group *group, struct p2p_group *space, struct message *m,
                         bool blocks)
 {
-    const unsigned spins =
-        blocks && !group->needs.no_spin ? engine_spins(&group->context->engine) : 0;
+    const unsigned spins = blocks ? spins_of(group) : 0;
     enum p2p_now now = P2P_NOW_NOTHING;
 
     for (unsigned i = 0; now == P2P_NOW_NOTHING; i++) {
@@ -196,6 +201,21 @@ static tutti_status cancel(struct tutti_work *work)
     return TUTTI_OK;
 }
 
+/* As receive_now(), for a receive that is posted. */
+static void spin(struct tutti_work *work)
+{
+    struct call *call = &call_of_work(work)->call;
+    struct tutti_group *group = call->group;
+    const unsigned spins = spins_of(group);
+
+    for (unsigned i = 1; i < spins && p2p_can_look(&call->message); i++) {
+        if (i % WAITING_VERDICT_EVERY == 0)
+            (void)group->source.progress(&group->source);
+        else if (!p2p_look(&call->message) && i > WAITING_VERDICT_EVERY)
+            engine_relax();
+    }
+}
+
 static tutti_status run_async(struct tutti_group *group, struct message *m, tutti_work **ret_work)
 {
     struct progress_engine *engine = &group->context->engine;
@@ -206,6 +226,7 @@ static tutti_status run_async(struct tutti_group *group, struct message *m, tutt
                  : error_of(m->function, error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_work is NULL"));
     if (!status) {
         async->work.cancel = cancel;
+        async->work.spin = m->kind == CALL_RECV ? spin : NULL;
         engine_take(engine);
         if (is_over_now(group, m, false)) {
             engine_release(engine);

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/fork.h"
 #include "base/options.h"
+#include "engine/engine_inside.h"
 
 static tutti_status check(const struct tutti_work *work)
 {
@@ -154,6 +155,18 @@ static tutti_status check_timeout(int64_t timeout_ms, int64_t *ret_until_ns)
     return TUTTI_OK;
 }
 
+static void spin(struct tutti_work *work)
+{
+    struct progress_engine *engine = work->engine;
+
+    if (!work->spin || is_complete(work) || !engine_try(engine))
+        return;
+    /* A work that is not complete under the lock has its group. */
+    if (!is_complete(work) && !engine_is_barred(engine))
+        work->spin(work);
+    engine_release(engine);
+}
+
 tutti_status tutti_work_wait(tutti_work *work, int64_t timeout_ms)
 {
     int64_t until_ns = 0;
@@ -163,6 +176,7 @@ tutti_status tutti_work_wait(tutti_work *work, int64_t timeout_ms)
         status = error_named(check_timeout(timeout_ms, &until_ns));
     if (status)
         return status;
+    spin(work);
     const bool done = engine_wait(work->engine, work->state, until_ns);
     engine_callers_callbacks(work->engine);
     if (!done)

@@ -20,6 +20,9 @@ struct tutti_work {
     void (*release)(struct tutti_work *work);
     /* Withdraws the operation, under the progress lock, or says why not; NULL: it cannot be. */
     tutti_status (*cancel)(struct tutti_work *work);
+    /* Looks a while for what completes it, under the progress lock, before a thread waits in earnest; NULL: the
+     * wait does all. */
+    void (*spin)(struct tutti_work *work);
     _Atomic uint32_t references;
     uint32_t fork_generation;
     _Atomic bool watched;

@@ -2,7 +2,8 @@
 /*
  * Short messages that need no operation: one that the transport takes at once, and one that is there, or
  * comes while its receiver looks. Nothing of them is in any table, so only what would be matched next anyway
- * goes this way; everything else, every failure too, is left to p2p_send() and p2p_recv().
+ * goes this way; everything else, every failure too, is left to p2p_send() and p2p_recv(). And a look for the
+ * message of a receive that is posted.
  */
 #include "p2p/p2p_parts.h"
 
@@ -61,4 +62,20 @@ enum p2p_now p2p_recv_now(struct p2p_group *group, int source, uint64_t tag, voi
     p2p_flow_credit(path, h->bytes);
     *ret_bytes = h->bytes;
     return P2P_NOW_DONE;
+}
+
+bool p2p_can_look(const struct p2p_op *op)
+{
+    return op->state == OP_POSTED && op->path && op->path->at && op->path->at->shows &&
+           !op->path->engine->adopting;
+}
+
+unsigned p2p_look(const struct p2p_op *op)
+{
+    struct p2p_engine *engine = op->path->engine;
+    const unsigned count = p2p_short_look(op->path);
+
+    if (count)
+        (void)p2p_finish(engine);
+    return count;
 }
