@@ -122,11 +122,12 @@ static unsigned spins_of(const struct tutti_group *group)
 /*
  * Looks for the message of a receive while the progress lock is held anyway; most that a peer on another CPU
  * answers with are here before this ends. Everything else is moved now and then: what the peer waits for before
- * it answers may be a send of this member that found no room.
+ * it answers may be a send of this member that found no room. Another thread that wants the lock ends it.
  */
 static bool receive_now(struct tutti_group *group, struct p2p_group *space, struct message *m,
                         bool blocks)
 {
+    const struct progress_engine *engine = &group->context->engine;
     const unsigned spins = blocks ? spins_of(group) : 0;
     enum p2p_now now = P2P_NOW_NOTHING;
 
@@ -138,7 +139,7 @@ static bool receive_now(struct tutti_group *group, struct p2p_group *space, stru
                 return false;
         }
         now = p2p_recv_now(space, m->peer, m->tag, m->data, m->bytes, m->up_to, &m->bytes);
-        if (i >= spins)
+        if (i >= spins || engine_is_wanted(engine))
             break;
         if (now == P2P_NOW_NOTHING && i >= WAITING_VERDICT_EVERY)
             engine_relax();
@@ -208,7 +209,9 @@ static void spin(struct tutti_work *work)
     struct tutti_group *group = call->group;
     const unsigned spins = spins_of(group);
 
-    for (unsigned i = 1; i < spins && p2p_can_look(&call->message); i++) {
+    for (unsigned i = 1;
+         i < spins && p2p_can_look(&call->message) && !engine_is_wanted(&group->context->engine);
+         i++) {
         if (i % WAITING_VERDICT_EVERY == 0)
             (void)group->source.progress(&group->source);
         else if (!p2p_look(&call->message) && i > WAITING_VERDICT_EVERY)

@@ -109,6 +109,7 @@ void engine_take_contended(struct progress_engine *engine)
 {
     struct timespec pause = {.tv_nsec = WAITING_LOCK_SLEEP_NS};
 
+    atomic_fetch_add(&engine->takers, 1);
     for (unsigned tries = 0; !engine_try(engine); tries++) {
         if (tries < WAITING_LOCK_SPINS && engine_spins(engine))
             engine_relax();
@@ -117,6 +118,7 @@ void engine_take_contended(struct progress_engine *engine)
         else
             nanosleep(&pause, NULL);
     }
+    atomic_fetch_sub(&engine->takers, 1);
 }
 
 bool engine_take_until(struct progress_engine *engine, int64_t until_ns)

@@ -53,6 +53,7 @@ struct engine_source {
 
 struct progress_engine {
     _Atomic uint32_t progress_lock;
+    _Atomic uint32_t takers;         /* threads that cannot get it: who spins under it lets go */
     _Atomic uint32_t asleep;         /* threads in `sleepers` */
     _Atomic uint32_t waiters;        /* threads inside engine_wait() */
     _Atomic uint32_t unattended;     /* started works that are not complete */
@@ -103,6 +104,11 @@ static inline bool engine_try(struct progress_engine *engine)
 }
 
 void engine_take_contended(struct progress_engine *engine);
+/* Whether another thread wants the progress lock, which this one has. */
+static inline bool engine_is_wanted(const struct progress_engine *engine)
+{
+    return atomic_load_explicit(&engine->takers, memory_order_relaxed) != 0;
+}
 /* As engine_take(), but false when somebody keeps it until `until_ns`. */
 bool engine_take_until(struct progress_engine *engine, int64_t until_ns);
 

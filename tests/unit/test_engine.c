@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine over a source that the test plays. tests/rank/rank_work.c has threads that wait. */
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
 
 #include "base/clock.h"
 #include "engine/engine.h"
@@ -77,6 +79,33 @@ Test(engine, a_waiting_thread_looks_after_deadlines_again_and_again)
     engine_add(&engine, &played.source);
     cr_expect(engine_wait(&engine, &late, clock_deadline_ms(15000)));
     engine_remove(&engine, &played.source);
+    engine_fini(&engine);
+}
+
+static void *take_and_release(void *engine)
+{
+    engine_take(engine);
+    engine_release(engine);
+    return NULL;
+}
+
+/* Else a thread that receives would keep out one that sends what it waits for. */
+Test(engine, who_has_the_lock_sees_that_another_thread_wants_it)
+{
+    const int64_t end = clock_deadline_ms(10000);
+    struct progress_engine engine;
+    pthread_t other;
+
+    cr_assert_eq(engine_init(&engine), TUTTI_OK);
+    engine_take(&engine);
+    cr_expect_not(engine_is_wanted(&engine));
+    cr_assert_eq(pthread_create(&other, NULL, take_and_release, &engine), 0);
+    while (!engine_is_wanted(&engine) && clock_now_ns() < end)
+        sched_yield();
+    cr_expect(engine_is_wanted(&engine));
+    engine_release(&engine);
+    cr_assert_eq(pthread_join(other, NULL), 0);
+    cr_expect_not(engine_is_wanted(&engine));
     engine_fini(&engine);
 }
 
