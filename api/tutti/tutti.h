@@ -9,6 +9,7 @@
 #include <tutti/export.h>
 #include <tutti/group.h>
 #include <tutti/info.h>
+#include <tutti/memory.h>
 #include <tutti/p2p.h>
 #include <tutti/recorder.h>
 #include <tutti/reduce.h>

@@ -112,7 +112,10 @@ enum algorithm_kind {
     ALGORITHM_MAPPED,   /* mapped memory of one host, a schedule */
     ALGORITHM_MESSAGES, /* messages between any members */
     ALGORITHM_COMPOSED, /* mapped memory inside hosts, messages between them */
-    ALGORITHM_NATIVE    /* the whole operation by an engine; no schedule */
+    /* Tensors in registered memory of one host. It takes the place of a call's own algorithm, if the members'
+     * lines decide so. */
+    ALGORITHM_REGISTERED,
+    ALGORITHM_NATIVE /* the whole operation by an engine; no schedule */
 };
 
 /* One inline call. */

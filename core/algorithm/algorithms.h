@@ -20,6 +20,7 @@
 
 #define ALGORITHM_LIST(X)                                                                          \
     X(all_reduce_inline)                                                                           \
+    X(all_reduce_registered)                                                                       \
     X(all_reduce_staged)                                                                           \
     X(all_reduce_staged_parts)                                                                     \
     X(all_reduce_composed)                                                                         \
@@ -28,6 +29,7 @@
     X(all_reduce_halving_doubling)                                                                 \
     X(all_reduce_direct)                                                                           \
     X(broadcast_inline)                                                                            \
+    X(broadcast_registered)                                                                        \
     X(broadcast_mapped)                                                                            \
     X(broadcast_composed)                                                                          \
     X(broadcast_scatter_all_gather)                                                                \
@@ -36,32 +38,38 @@
     X(barrier_composed)                                                                            \
     X(barrier_dissemination)                                                                       \
     X(reduce_inline)                                                                               \
+    X(reduce_registered)                                                                           \
     X(reduce_staged)                                                                               \
     X(reduce_staged_parts)                                                                         \
     X(reduce_composed)                                                                             \
     X(reduce_parts)                                                                                \
     X(reduce_binomial)                                                                             \
     X(all_gather_inline)                                                                           \
+    X(all_gather_registered)                                                                       \
     X(all_gather_mapped)                                                                           \
     X(all_gather_composed)                                                                         \
     X(all_gather_ring)                                                                             \
     X(all_gather_bruck)                                                                            \
     X(all_gather_direct)                                                                           \
     X(gather_inline)                                                                               \
+    X(gather_registered)                                                                           \
     X(gather_mapped)                                                                               \
     X(gather_composed)                                                                             \
     X(gather_binomial)                                                                             \
     X(gather_direct)                                                                               \
     X(scatter_inline)                                                                              \
+    X(scatter_registered)                                                                          \
     X(scatter_mapped)                                                                              \
     X(scatter_composed)                                                                            \
     X(scatter_binomial)                                                                            \
     X(scatter_direct)                                                                              \
     X(reduce_scatter_inline)                                                                       \
+    X(reduce_scatter_registered)                                                                   \
     X(reduce_scatter_staged)                                                                       \
     X(reduce_scatter_composed)                                                                     \
     X(reduce_scatter_direct)                                                                       \
     X(all_to_all_inline)                                                                           \
+    X(all_to_all_registered)                                                                       \
     X(all_to_all_mapped)                                                                           \
     X(all_to_all_composed)                                                                         \
     X(all_to_all_bruck)                                                                            \

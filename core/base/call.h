@@ -52,7 +52,9 @@ enum {
     /* Operands are reduced in the fixed order. */
     CALL_ORDERED = 1 << 1,
     /* The all_reduce by which tutti_group_split() tells colors and keys. */
-    CALL_SPLIT = 1 << 2
+    CALL_SPLIT = 1 << 2,
+    /* The all_reduces by which members make registered memory. */
+    CALL_REGISTER = 1 << 3
 };
 
 /* Everything that members must agree on, and nothing else. 24 bytes, no padding. */
@@ -69,7 +71,9 @@ struct call_fields {
 /* The name of the call in the program. */
 static inline const char *call_name(const struct call_fields *fields)
 {
-    return fields->flags & CALL_SPLIT ? "group_split" : operation_name(fields->operation);
+    return fields->flags & CALL_SPLIT      ? "group_split"
+           : fields->flags & CALL_REGISTER ? "memory_register"
+                                           : operation_name(fields->operation);
 }
 
 static inline bool operation_reduces(int operation)

@@ -41,10 +41,16 @@ tutti_status collective_begin(struct tutti_group *group, struct collective *c, s
 
     if (status)
         return status;
-    call->stage = next_announce(group, &c->fields, &call->announce) ? CALL_QUEUED : CALL_FAILING;
     call->in = c->in;
     call->out = c->out;
     call->bytes = c->bytes;
+    call->registered = false;
+    if (group->memories.made) {
+        status = registered_refer(group, call);
+        if (status)
+            return status;
+    }
+    call->stage = next_announce(group, &c->fields, &call->announce) ? CALL_QUEUED : CALL_FAILING;
     call->memory = c->memory;
     call->packed = c->packed;
     c->memory.first = NULL; /* the call's from here on */

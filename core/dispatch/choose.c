@@ -18,7 +18,8 @@
 
 static bool uses_memory(enum algorithm_kind kind)
 {
-    return kind == ALGORITHM_INLINE || kind == ALGORITHM_MAPPED || kind == ALGORITHM_COMPOSED;
+    return kind == ALGORITHM_INLINE || kind == ALGORITHM_MAPPED || kind == ALGORITHM_COMPOSED ||
+           kind == ALGORITHM_REGISTERED;
 }
 
 const char *choose_obstacle(const struct group_facts *facts, enum algorithm_kind kind)
@@ -107,7 +108,7 @@ const char *choose_objection(const struct group_facts *facts, const struct algor
     if (fields->flags & CALL_UNEVEN && uses_memory(algorithm->kind)) {
         if (!operation_shares_sizes(fields->operation))
             return "only sender and receiver know how long a block is";
-        if (algorithm->kind != ALGORITHM_COMPOSED)
+        if (algorithm->kind == ALGORITHM_INLINE || algorithm->kind == ALGORITHM_MAPPED)
             return "blocks of different sizes go by messages inside one host";
     }
     if (fields->flags & CALL_UNEVEN && algorithm->flags & ALGORITHM_NEEDS_EQUAL_BLOCKS)
@@ -166,4 +167,17 @@ const struct algorithm *choose_algorithm(const struct group_facts *facts,
             return way;
     }
     return messages;
+}
+
+const struct algorithm *choose_registered(const struct group_facts *facts,
+                                          const struct algorithm *algorithm,
+                                          const struct call_fields *fields, uint64_t bytes)
+{
+    const bool uneven = fields->flags & CALL_UNEVEN;
+    const struct algorithm *registered = way_of(facts, fields, ALGORITHM_REGISTERED, bytes);
+
+    if (algorithm->kind != ALGORITHM_MAPPED && !(algorithm->kind == ALGORITHM_MESSAGES && uneven))
+        return NULL;
+    return bytes && registered && !choose_objection(facts, registered, fields, bytes) ? registered
+                                                                                     : NULL;
 }

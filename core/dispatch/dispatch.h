@@ -120,6 +120,14 @@ const char *choose_objection(const struct group_facts *facts, const struct algor
 const struct algorithm *choose_algorithm(const struct group_facts *facts,
                                          const struct call_fields *fields, uint64_t bytes);
 
+/*
+ * The algorithm that such a call takes instead of `algorithm`, if its tensors are in registered memory on all
+ * members that count; NULL: none. Short calls, engines, and calls that leave the host have none.
+ */
+const struct algorithm *choose_registered(const struct group_facts *facts,
+                                          const struct algorithm *algorithm,
+                                          const struct call_fields *fields, uint64_t bytes);
+
 /* ---- the built-in model: what an algorithm's cost comes to (model.c) ---- */
 
 /* Picoseconds, with the cost of the facts. */

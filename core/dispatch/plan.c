@@ -108,6 +108,7 @@ static const char *why_chosen(const struct algorithm *algorithm)
             "all members share memory, and this is the fastest mapped algorithm at this size",
         [ALGORITHM_MESSAGES] = "the way over messages at this size",
         [ALGORITHM_COMPOSED] = "memory inside hosts, messages only between them",
+        [ALGORITHM_REGISTERED] = "the tensors are in registered memory",
         [ALGORITHM_NATIVE] = "the backend's engine does all of it",
     };
 
@@ -119,9 +120,12 @@ static const char *why_chosen(const struct algorithm *algorithm)
  * composition and messages the model does. So the text names it, and admits it where the model
  * differs.
  */
-static const char *why_not(const struct algorithm *algorithm, const struct algorithm *chosen,
-                           bool moves, bool estimated_faster)
+static const char *why_not(const struct group_facts *facts, const struct call_fields *fields,
+                           uint64_t bytes, const struct algorithm *algorithm,
+                           const struct algorithm *chosen, bool moves, bool estimated_faster)
 {
+    if (algorithm->kind == ALGORITHM_REGISTERED && choose_registered(facts, chosen, fields, bytes))
+        return "taken if the tensors are in registered memory (tutti_memory_allocate)";
     if (algorithm->kind == chosen->kind)
         return !moves             ? "there is nothing to move"
                : estimated_faster ? "a measured threshold decides by size, not the cost model"
@@ -204,7 +208,8 @@ int plan_explain(const struct group_facts *facts, const struct call_fields *fiel
                 continue;
             if (candidate.possible)
                 candidate.reason =
-                    why_not(other, chosen, moved > 0, candidate.estimated_us < first->estimated_us);
+                    why_not(facts, fields, bytes, other, chosen, moved > 0,
+                            candidate.estimated_us < first->estimated_us);
             ret_candidates[count++] = candidate;
         }
     return count;

@@ -34,6 +34,7 @@ enum call_stage {
 
 struct packed;
 struct plan_entry;
+struct tutti_memory;
 
 struct call {
     struct operation_state state; /* first: what the engine knows */
@@ -60,6 +61,11 @@ struct call {
     struct chain memory;  /* tables of blocks and the like, freed when the call completes */
     struct reduce_op *op; /* a user's reduction, a reference; NULL: none, or built in */
     uint64_t bytes;       /* of the vector, or of each block */
+
+    /* Registered memory; set by registered_refer(). */
+    bool registered;                       /* the plan has a schedule for it, which may be taken */
+    struct mapped_references references;   /* what its line shows, if there is memory */
+    struct tutti_memory *memory_of[2];     /* in which its input and its output are; NULL: neither */
 
     /* Copies of its tensors that are not C-contiguous; unpacked and freed before it is complete. */
     struct packed *packed;
@@ -95,6 +101,10 @@ struct plan_entry {
     tutti_collective engine;
     struct schedule schedule;
     struct kernels kernels;
+    /* For tensors in registered memory, made when the group has some. */
+    bool registered_chosen;
+    const struct algorithm *registered; /* NULL: none */
+    struct schedule registered_schedule;
 };
 
 /* Whether an engine does all of it. */

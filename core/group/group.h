@@ -30,6 +30,7 @@
 #include "engine/work.h"
 #include "group/call.h"
 #include "group/comparing.h"
+#include "group/memories.h"
 #include "group/ways.h"
 #include "local/local.h"
 #include "p2p/p2p.h"
@@ -184,6 +185,7 @@ struct tutti_group {
     struct group_ways ways;
     struct group_needs needs;
     struct group_calls calls;
+    struct group_memories memories;
     struct recorder recorder;
     struct group_comparing comparing;
     struct group_works works;

@@ -75,6 +75,7 @@ void group_free(struct tutti_group *group)
     if (group->needs.no_engine_thread)
         engine_allow_thread(&context->engine);
     routes_stop(group);
+    memories_free(group);
     if (group->ways.has_mapped)
         mapped_free(&group->ways.mapped);
     endpoints_close(group);

@@ -133,6 +133,11 @@ static tutti_status advance_schedule(struct tutti_group *group, struct call *cal
             .schedule = &call->plan->schedule,
             .mapped = group->ways.has_mapped ? &group->ways.mapped : NULL,
             .announce = &call->announce,
+            .registered = call->registered ? &call->plan->registered_schedule : NULL,
+            .references = call->registered && (call->memory_of[0] || call->memory_of[1])
+                              ? &call->references
+                              : NULL,
+            .decider = call->registered ? registered_decider(call) : -1,
             .wire = &message_wire,
             .wire_user = call,
             .in = call->in,
@@ -149,7 +154,10 @@ static tutti_status advance_schedule(struct tutti_group *group, struct call *cal
     }
     group->ways.mapped.culprit =
         -1; /* set anew by what goes wrong in mapped memory, not by messages */
-    return run_advance(&group->calls.run);
+    tutti_status status = run_advance(&group->calls.run);
+    if (call->registered && run_is_registered(&group->calls.run))
+        record_registered(group, call);
+    return status;
 }
 
 bool group_holds(const struct tutti_group *group, const struct call *call)

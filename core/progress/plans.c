@@ -20,6 +20,7 @@ enum { PLANS_PER_BUCKET = 8 };
 static void plan_free(struct plan_entry *entry)
 {
     schedule_free(&entry->schedule);
+    schedule_free(&entry->registered_schedule);
     free(entry);
 }
 
@@ -141,6 +142,29 @@ static tutti_status plan_new(struct tutti_group *group, const struct call_fields
     entry->engine = plan_describe(fields, group->size, element);
     entry->mapped_bytes = bytes_to_mapped(entry, fields->count * element);
     *ret_entry = entry;
+    return TUTTI_OK;
+}
+
+tutti_status group_plan_registered(struct tutti_group *group, struct plan_entry *entry)
+{
+    const struct group_facts *facts = &group->ways.routes.each[entry->route].facts;
+    const struct call_fields *fields = &entry->fields;
+    const uint32_t element = entry->kernels.element_bytes;
+    struct plan plan = entry->plan;
+    tutti_status status = TUTTI_OK;
+
+    if (entry->registered_chosen)
+        return TUTTI_OK;
+    plan.algorithm =
+        choose_registered(facts, entry->plan.algorithm, fields, fields->count * element);
+    if (plan.algorithm)
+        status = plan_emit(&plan, facts, fields, element,
+                           fields->flags & CALL_UNEVEN ? &entry->sizes : NULL,
+                           entry->kernels.finish != NULL, &entry->registered_schedule);
+    if (status)
+        return status;
+    entry->registered = plan.algorithm;
+    entry->registered_chosen = true;
     return TUTTI_OK;
 }
 

@@ -56,8 +56,11 @@ static void leave_queue(struct tutti_group *group, struct call *call, tutti_stat
     if (!status && call->kind == CALL_COLLECTIVE)
         atomic_store_explicit(&group->calls.completed, call->announce.sequence,
                               memory_order_relaxed);
-    if (call->plan)
+    if (call->plan) {
         call->plan->users--;
+        if (call->registered)
+            registered_release(call);
+    }
 }
 
 /* Copies a packed result to the caller's tensor, too, when the call succeeded. */

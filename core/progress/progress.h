@@ -27,12 +27,25 @@ tutti_status group_refuse(struct tutti_group *group, const struct call_fields *f
 tutti_status group_plan(struct tutti_group *group, const struct call_fields *fields,
                         const struct call_sizes *sizes, struct plan_entry **ret_plan);
 void group_plans_free(struct tutti_group *group);
+/* The schedule of the plan for tensors in registered memory, where it has one; under the progress lock. */
+tutti_status group_plan_registered(struct tutti_group *group, struct plan_entry *plan);
+
+/* ---- registered.c ---- */
+
+/* What a call whose plan and tensors are set shows of registered memory; in a group that has made some. */
+tutti_status registered_refer(struct tutti_group *group, struct call *call);
+/* The call ends: its memory may be freed. */
+void registered_release(struct call *call);
+/* The local peer whose line decides whether the call works in registered memory; -1: all do. */
+int registered_decider(const struct call *call);
 
 /* ---- recorder.c ---- */
 
 /* The common part of the records of all collectives with these fields. */
 tutti_record record_of_fields(const struct call_fields *fields);
 uint64_t record_collective(struct tutti_group *group, const struct call *call);
+/* The call works in registered memory: another algorithm than its plan's. */
+void record_registered(struct tutti_group *group, const struct call *call);
 /* The collective by which the program learns that the group has failed: what it would have called. */
 void record_refused(struct tutti_group *group, const struct call_fields *fields, uint64_t bytes);
 /* A message that is in flight, or is over already, as `state` says. */

@@ -27,7 +27,7 @@ void call_fields_text(const struct call_fields *fields, char *ret_text, size_t c
     struct text text = text_in(ret_text, capacity);
 
     text_add(&text, "%s%s", call_name(fields), uneven ? "_v" : "");
-    if (!operation_moves(fields->operation) || fields->flags & CALL_SPLIT)
+    if (!operation_moves(fields->operation) || fields->flags & (CALL_SPLIT | CALL_REGISTER))
         return;
     if (fields->count || !uneven)
         text_add(&text, " %llu x", (unsigned long long)fields->count);
@@ -61,6 +61,12 @@ uint64_t record_collective(struct tutti_group *group, const struct call *call)
     record->sequence = call->announce.sequence;
     record->bytes = call->bytes;
     return number;
+}
+
+void record_registered(struct tutti_group *group, const struct call *call)
+{
+    if (!record_is_gone(group, call->record))
+        record_at(group, call->record)->algorithm = call->plan->registered->name;
 }
 
 void record_refused(struct tutti_group *group, const struct call_fields *fields, uint64_t bytes)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FLAG_BITS = 16 };
+enum { FLAG_BITS = 16, FLAG_REFERENCES = 1 };
 
 tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *const *areas,
                          const int *ranks)
@@ -15,15 +15,18 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
 
     const size_t n = (size_t)local_size;
     void *memory = calloc(n, sizeof *mapped->areas + sizeof *mapped->vectors +
-                                 sizeof *mapped->seen + sizeof *mapped->ranks);
+                                 sizeof *mapped->seen + sizeof *mapped->places +
+                                 sizeof *mapped->ranks);
     if (!memory)
         return TUTTI_ERR_NO_MEMORY;
     *mapped = (struct mapped){.local_size = local_size, .self = self, .culprit = -1};
     mapped->copy.window_bytes = MAPPED_WINDOW_PAGES * MAPPED_PAGE;
+    mapped->copy_out.window_bytes = MAPPED_WINDOW_PAGES * MAPPED_PAGE;
     mapped->areas = memory;
     mapped->vectors = (const void **)(mapped->areas + n);
     mapped->seen = (uint64_t *)(mapped->vectors + n);
-    mapped->ranks = memcpy(mapped->seen + n, ranks, n * sizeof *ranks);
+    mapped->places = (struct mapped_places *)(mapped->seen + n);
+    mapped->ranks = memcpy(mapped->places + n, ranks, n * sizeof *ranks);
     for (int i = 0; i < local_size; i++)
         mapped->areas[i] = areas[i];
     return TUTTI_OK;
@@ -32,6 +35,7 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
 void mapped_free(struct mapped *mapped)
 {
     free(mapped->areas); /* and the other arrays behind it */
+    free(mapped->memories);
     *mapped = (struct mapped){.culprit = -1};
 }
 
@@ -109,8 +113,8 @@ static inline void copy_payload(unsigned char *to, const unsigned char *from, si
         *to++ = *from++;
 }
 
-tutti_status mapped_announce(struct mapped *mapped, const struct announce *announce,
-                             const void *payload, size_t bytes)
+static tutti_status announce_line(struct mapped *mapped, const struct announce *announce,
+                                  const void *payload, size_t bytes, uint64_t flags)
 {
     const uint64_t turn = mapped->announced + 1;
     struct mapped_area *area = mapped->areas[mapped->self];
@@ -129,9 +133,64 @@ tutti_status mapped_announce(struct mapped *mapped, const struct announce *annou
     mapped->signature = announce->signature;
     mapped->announced = turn;
     mapped->sequence = announce->sequence;
-    atomic_store_explicit(&line->word, turn << FLAG_BITS, memory_order_release);
+    atomic_store_explicit(&line->word, turn << FLAG_BITS | flags, memory_order_release);
     return TUTTI_OK;
 }
+
+tutti_status mapped_announce(struct mapped *mapped, const struct announce *announce,
+                             const void *payload, size_t bytes)
+{
+    return announce_line(mapped, announce, payload, bytes, 0);
+}
+
+tutti_status mapped_announce_references(struct mapped *mapped, const struct announce *announce,
+                                        const struct mapped_references *references)
+{
+    return announce_line(mapped, announce, references, sizeof *references, FLAG_REFERENCES);
+}
+
+/* ---- registered memory ---- */
+
+bool mapped_shows_references(const struct mapped *mapped, int index)
+{
+    const struct mapped_line *line = mapped_line(mapped, index);
+
+    return atomic_load_explicit(&line->word, memory_order_relaxed) & FLAG_REFERENCES;
+}
+
+/* False: it is not inside the memory of that number. */
+static bool resolve(const struct mapped *mapped, int index,
+                    const struct mapped_reference *reference, uint64_t reach,
+                    unsigned char **ret_place)
+{
+    const struct mapped_memory *memory =
+        mapped->memories ? &mapped->memories[reference->memory % MAPPED_MEMORIES] : NULL;
+
+    *ret_place = NULL;
+    if (!reach)
+        return true;
+    if (!memory || !reference->memory || memory->number != reference->memory ||
+        reference->offset > memory->bytes[index] ||
+        reach > memory->bytes[index] - reference->offset)
+        return false;
+    *ret_place = memory->bases[index] + reference->offset;
+    return true;
+}
+
+tutti_status mapped_resolve(struct mapped *mapped, int index, const struct mapped_reach *reach)
+{
+    const struct mapped_line *line = mapped_line(mapped, index);
+    struct mapped_places *places = &mapped->places[index];
+    struct mapped_references references;
+
+    memcpy(&references, line->payload, sizeof references);
+    if (resolve(mapped, index, &references.in, reach->in, &places->in) &&
+        resolve(mapped, index, &references.out, reach->out, &places->out))
+        return TUTTI_OK;
+    return blame(mapped, TUTTI_ERR_INTERNAL, index, mapped->announced, line->signature);
+}
+
+/* ---- meeting ---- */
 
 tutti_status mapped_meet(struct mapped *mapped, int index)
 {

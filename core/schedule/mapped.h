@@ -10,8 +10,15 @@
  *     records  the owner's last 64 calls as text, for the message of a mismatch
  *     words    the counters of staged algorithms, each on lines of its own; they count pages of the
  *              windows since the group began and are never reset
+ *     freed    which of the owner's registered memories it has given up
  *     in, out  the windows of staging: chunks lie one behind the other, each in whole pages, and begin
  *              anew at the window's beginning; touched when first used
+ *
+ * Registered memory (tutti_memory_allocate(), tutti_memory_register()) is mapped by all local peers, too,
+ * each piece at a number of the group. A member whose input or output lies in such memory may say so in
+ * its line, by number and offset. If all lines that count say so, the call takes a schedule that
+ * works in these places; else every member takes the ordinary one. So the lines decide, and members whose
+ * memory is of different kinds take the same way.
  *
  * Every collective that the core does begins with the member's line, whatever the plan; that is a turn.
  * What an engine does whole takes none, on all members alike, so turns are counted here, and
@@ -22,7 +29,8 @@
  * at a time on its mapped memory.
  *
  * Local peers' memory is not trusted: what is read from it is compared, or copied as payload whose length
- * is our own; it is never an index or a length.
+ * is our own; it is never an index or a length. The one exception are the numbers and offsets of
+ * registered memory, which are read once and checked.
  */
 #pragma once
 
@@ -41,6 +49,7 @@ enum {
     MAPPED_LINE_PAYLOAD = 48,
     MAPPED_PAYLOAD_MAX = 4096,
     MAPPED_RECORDS = 64,
+    MAPPED_MEMORIES = 1024, /* pieces of registered memory in a group at a time */
     MAPPED_PAGE = 4096,
     MAPPED_CHUNK_MAX = 256 * 1024, /* bytes; fewer hand-overs beat staying in L2 */
     MAPPED_CHUNK_PAGES = MAPPED_CHUNK_MAX / MAPPED_PAGE + 1, /* odd, see schedule_chunks() */
@@ -87,6 +96,35 @@ struct mapped_counter {
     _Alignas(128) _Atomic uint64_t value;
 };
 
+/* A place in registered memory. */
+struct mapped_reference {
+    uint32_t memory; /* its number; 0: none */
+    uint32_t reserved;
+    uint64_t offset;
+};
+
+/* Where a member's input and output are, as its line shows it. */
+struct mapped_references {
+    struct mapped_reference in, out;
+};
+
+/* The bytes of a local peer's input and output that a schedule uses. */
+struct mapped_reach {
+    uint64_t in, out;
+};
+
+/* A local peer's input and output in registered memory, in the call that runs. */
+struct mapped_places {
+    unsigned char *in, *out;
+};
+
+/* A piece of registered memory, as this member has mapped it. */
+struct mapped_memory {
+    uint32_t number;       /* 0: none */
+    unsigned char **bases; /* of each local peer */
+    uint64_t *bytes;       /* the same */
+};
+
 /* A chunk that begins on the last page goes on behind the window. */
 struct mapped_window {
     unsigned char bytes[MAPPED_WINDOW_PAGES * MAPPED_PAGE + MAPPED_CHUNK_MAX];
@@ -96,6 +134,7 @@ struct mapped_area {
     struct mapped_line lines[MAPPED_LINES];
     struct mapped_record records[MAPPED_RECORDS];
     struct mapped_counter words[WORD_COUNT];
+    _Alignas(4096) _Atomic uint32_t freed[MAPPED_MEMORIES]; /* the number that was in this place */
     _Alignas(4096) struct mapped_window in;
     struct mapped_window out;
     /* Makes the area an odd number of pages: areas that lie a power of two apart alias on some CPUs. */
@@ -119,9 +158,12 @@ struct mapped {
     const int *ranks;     /* of each local peer, in the group */
     uint64_t *seen;       /* highest turn seen from each local peer */
     const void **vectors; /* room for one pointer for each local peer */
+    struct mapped_places *places;   /* of each local peer: set by mapped_resolve() */
+    struct mapped_memory *memories; /* [MAPPED_MEMORIES], a number modulo that; NULL: there never were any */
     uint64_t seen_all;    /* a turn that was seen from every local peer */
     uint64_t pages;       /* of the windows before the operation that runs: the counters' base */
     tutti_copy copy;      /* into my windows */
+    tutti_copy copy_out;  /* into local peers' outputs */
     uint64_t announced;   /* my last turn; the first is 1 */
     uint64_t sequence;    /* the call that it was */
     uint64_t signature;   /* the same call's, as I made it: my line lies open to the local peers */
@@ -149,6 +191,19 @@ void mapped_free(struct mapped *mapped);
  */
 tutti_status mapped_announce(struct mapped *mapped, const struct announce *announce,
                              const void *payload, size_t bytes);
+
+/* The same without payload: the line shows where my input and output are in registered memory. */
+tutti_status mapped_announce_references(struct mapped *mapped, const struct announce *announce,
+                                        const struct mapped_references *references);
+
+/* Whether the line of local peer `index`, which has been met in this call, shows references. */
+bool mapped_shows_references(const struct mapped *mapped, int index);
+
+/*
+ * Takes the references of local peer `index`, of which `reach` will be used, into mapped->places[index].
+ * TUTTI_ERR_INTERNAL, with the culprit set: they are not inside memory that it has registered.
+ */
+tutti_status mapped_resolve(struct mapped *mapped, int index, const struct mapped_reach *reach);
 
 /*
  * Looks for local peer `index`'s line of the call that I announced last. TUTTI_OK: it is there and is the

@@ -34,9 +34,9 @@ static void *grow(void *block, uint64_t *capacity, uint64_t bytes, bool *enough)
     return larger;
 }
 
-static bool make_room(struct run *run, const struct run_call *call)
+/* Whichever schedule is taken. */
+static bool make_room(struct run *run, const struct run_call *call, const struct schedule *schedule)
 {
-    const struct schedule *schedule = call->schedule;
     const uint64_t tickets = schedule->tickets;
     bool enough = true;
 
@@ -64,11 +64,13 @@ static uint32_t window_pages(const struct schedule *schedule)
 
 tutti_status run_start(struct run *run, const struct run_call *call)
 {
-    if (!make_room(run, call))
+    if (!make_room(run, call, call->schedule) ||
+        (call->registered && !make_room(run, call, call->registered)))
         return TUTTI_ERR_NO_MEMORY;
     run->call = *call;
     run->next = run->outstanding = run->cursor = 0;
     run->announced = !call->mapped;
+    run->undecided = call->registered != NULL;
     run->window_pages = window_pages(call->schedule);
     run->exhausted = false;
     return TUTTI_OK;
@@ -114,6 +116,10 @@ static void *memory_of(const struct run *run, const struct place *place)
         return in_vector(&run->call.out, place);
     case PLACE_SCRATCH:
         return run->scratch + place->offset;
+    case PLACE_PEER_IN:
+        return run->call.mapped->places[place->local_peer].in + place->offset;
+    case PLACE_PEER_OUT:
+        return run->call.mapped->places[place->local_peer].out + place->offset;
     default:
         return staged(run, place);
     }
@@ -177,6 +183,16 @@ static void reduce_local(struct run *run, const struct step *step)
                                  ? memory_of(run, &step->a)
                                  : mapped->areas[i]->in.bytes + at +
                                        (i < mapped->self ? step->local.before : step->local.after);
+    kernels_many(&run->call.kernels, memory_of(run, &step->to), mapped->vectors, mapped->local_size,
+                 step->bytes);
+}
+
+static void reduce_peers(const struct run *run, const struct step *step)
+{
+    const struct mapped *mapped = run->call.mapped;
+
+    for (int i = 0; i < mapped->local_size; i++)
+        mapped->vectors[i] = mapped->places[i].in + step->a.offset;
     kernels_many(&run->call.kernels, memory_of(run, &step->to), mapped->vectors, mapped->local_size,
                  step->bytes);
 }
@@ -259,10 +275,23 @@ static tutti_status fence(struct run *run)
 
 /* ---- steps ---- */
 
+/* What is known of copies to such a place; NULL: nobody else reads it. */
+static tutti_copy *copies_to(const struct run *run, uint8_t kind)
+{
+    switch (kind) {
+    case PLACE_STAGED_IN:
+    case PLACE_STAGED_OUT:
+        return &run->call.mapped->copy;
+    case PLACE_PEER_OUT:
+        return &run->call.mapped->copy_out;
+    default:
+        return NULL;
+    }
+}
+
 static void copy(const struct run *run, const struct step *step)
 {
-    const bool staged = step->to.kind == PLACE_STAGED_IN || step->to.kind == PLACE_STAGED_OUT;
-    tutti_copy *shared = staged ? &run->call.mapped->copy : NULL;
+    tutti_copy *shared = copies_to(run, step->to.kind);
     const size_t bytes = (size_t)step->bytes;
     void *to = memory_of(run, &step->to);
     const void *from = memory_of(run, &step->a);
@@ -294,6 +323,9 @@ static uint64_t compute(struct run *run, const struct step *step)
         return bytes;
     case STEP_REDUCE_LOCAL:
         reduce_local(run, step);
+        return bytes * (uint64_t)run->call.mapped->local_size;
+    case STEP_REDUCE_PEERS:
+        reduce_peers(run, step);
         return bytes * (uint64_t)run->call.mapped->local_size;
     case STEP_REDUCE_ALL:
         reduce_all(run, step);
@@ -337,7 +369,10 @@ static tutti_status take(struct run *run, const struct step *step, uint64_t *wor
 
 static tutti_status announce(struct run *run)
 {
-    tutti_status status = mapped_announce(run->call.mapped, run->call.announce, NULL, 0);
+    const struct run_call *call = &run->call;
+    tutti_status status = call->references ? mapped_announce_references(
+                                                 call->mapped, call->announce, call->references)
+                                           : mapped_announce(call->mapped, call->announce, NULL, 0);
 
     if (status == TUTTI_OK) {
         run->announced = true;
@@ -346,9 +381,61 @@ static tutti_status announce(struct run *run)
     return status;
 }
 
+/* Whether local peer `index` counts where the lines decide. */
+static bool decides(const struct run *run, int index)
+{
+    return run->call.decider < 0 || run->call.decider == index;
+}
+
+/* The schedule that works in registered memory. Only references that decide are taken. */
+static tutti_status take_registered(struct run *run)
+{
+    const struct schedule *schedule = run->call.registered;
+    struct mapped *mapped = run->call.mapped;
+
+    for (int i = 0; i < mapped->local_size && schedule->reach; i++) {
+        tutti_status status =
+            decides(run, i) ? mapped_resolve(mapped, i, &schedule->reach[i]) : TUTTI_OK;
+
+        if (status)
+            return status;
+    }
+    run->call.schedule = schedule;
+    run->window_pages = window_pages(schedule);
+    return TUTTI_OK;
+}
+
+/* Looks at the lines that decide which schedule is taken. The first that shows no references settles it. */
+static tutti_status decide(struct run *run)
+{
+    struct mapped *mapped = run->call.mapped;
+    bool all = true;
+    tutti_status status = TUTTI_OK;
+
+    for (; all && run->cursor < (uint32_t)mapped->local_size; run->cursor++) {
+        const int peer = (int)run->cursor;
+
+        if (!decides(run, peer))
+            continue;
+        status = mapped_meet(mapped, peer);
+        if (status == TUTTI_ERR_NOT_READY)
+            mapped->culprit = peer;
+        if (status)
+            return status;
+        all = mapped_shows_references(mapped, peer);
+    }
+    if (all)
+        status = take_registered(run);
+    if (status)
+        return status;
+    run->undecided = false;
+    run->cursor = 0;
+    return TUTTI_OK;
+}
+
 tutti_status run_advance(struct run *run)
 {
-    const struct schedule *schedule = run->call.schedule;
+    const struct schedule *schedule;
     uint64_t worked = 0;
 
     run->exhausted = false;
@@ -358,6 +445,13 @@ tutti_status run_advance(struct run *run)
         if (status)
             return status;
     }
+    if (run->undecided) {
+        tutti_status status = decide(run);
+
+        if (status)
+            return status;
+    }
+    schedule = run->call.schedule;
     while (run->next < schedule->count) {
         tutti_status status;
 
@@ -399,6 +493,8 @@ struct waiting run_waiting(const struct run *run)
 
     if (!run->announced)
         return for_local_peer(run, WAITING_ROOM, run->call.mapped->culprit);
+    if (run->undecided)
+        return for_local_peer(run, WAITING_CALL, run->call.mapped->culprit);
     if (run->exhausted || run->next == run->call.schedule->count)
         return (struct waiting){WAITING_NOTHING, -1, false};
     switch ((enum step_kind)step->kind) {

@@ -87,6 +87,11 @@ struct run_call {
     const struct schedule *schedule;
     struct mapped *mapped;           /* NULL: this member has no local peers with mapped memory */
     const struct announce *announce; /* of the call; only where `mapped` is given */
+    /* The schedule that works in registered memory, if the lines decide so: that of local peer `decider`, or
+     * all (-1). NULL: this member's memory is not such, so the ordinary schedule is taken. */
+    const struct schedule *registered;
+    const struct mapped_references *references; /* what my line shows; NULL: none */
+    int decider;
     const struct wire *wire;         /* NULL: the schedule has no messages */
     void *wire_user;
     struct blocks in; /* never written; may be out */
@@ -111,6 +116,7 @@ struct run {
     uint32_t cursor;      /* tickets or local peers below are done with, in the step that is next */
     uint32_t window_pages; /* of the part of the windows that is used */
     bool announced;
+    bool undecided; /* which schedule is taken */
     bool exhausted; /* the last advance ended because of its budget */
     uint64_t ticket_stride;
     struct run_ticket *tickets;
@@ -144,6 +150,12 @@ tutti_status run_start(struct run *run, const struct run_call *call);
  * the wire's. After an error the caller calls run_abandon().
  */
 tutti_status run_advance(struct run *run);
+
+/* Whether it works in registered memory: the lines have decided so. */
+static inline bool run_is_registered(const struct run *run)
+{
+    return run->call.registered && run->call.schedule == run->call.registered;
+}
 
 /* The member that the run waits for; valid after run_advance() returned NOT_READY. */
 struct waiting run_waiting(const struct run *run);

@@ -3,6 +3,7 @@
 #include "schedule/schedule.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { PIECE_BYTES = 1 << 20, SCRATCH_ALIGN = 64, FIRST_CAPACITY = 64 };
 
@@ -11,12 +12,14 @@ void schedule_free(struct schedule *sched)
     free(sched->steps);
     free(sched->free_tickets);
     free(sched->table);
+    free(sched->reach);
     *sched = (struct schedule){0};
 }
 
 void schedule_begin(struct schedule *sched, int rank, int size, int local_size, int self,
                     uint32_t element_bytes)
 {
+    free(sched->reach);
     *sched = (struct schedule){.rank = rank,
                                .size = size,
                                .local_size = local_size,
@@ -203,6 +206,60 @@ void schedule_reduce_all(struct schedule *sched, struct place to, struct place o
                                           .each = each,
                                           .members = (uint16_t)sched->size,
                                           .self = (uint16_t)sched->rank}});
+}
+
+/* How much of a local peer's input and output is used; NULL: no memory. */
+static struct mapped_reach *reach_of(struct schedule *sched, int local_peer)
+{
+    const uint32_t members = (uint32_t)sched->local_size;
+
+    if (!sched->reach) {
+        sched->reach = grow(sched, NULL, &sched->reach_capacity, members, sizeof *sched->reach);
+        if (!sched->reach)
+            return NULL;
+        memset(sched->reach, 0, members * sizeof *sched->reach);
+    }
+    return &sched->reach[local_peer];
+}
+
+static void extend(uint64_t *reach, uint64_t end)
+{
+    if (end > *reach)
+        *reach = end;
+}
+
+struct place schedule_peer_in(struct schedule *sched, int local_peer, uint64_t offset,
+                              uint64_t bytes)
+{
+    struct mapped_reach *reach = reach_of(sched, local_peer);
+
+    if (reach)
+        extend(&reach->in, offset + bytes);
+    return (struct place){
+        .kind = PLACE_PEER_IN, .local_peer = (uint16_t)local_peer, .offset = offset};
+}
+
+struct place schedule_peer_out(struct schedule *sched, int local_peer, uint64_t offset,
+                               uint64_t bytes)
+{
+    struct mapped_reach *reach = reach_of(sched, local_peer);
+
+    if (reach)
+        extend(&reach->out, offset + bytes);
+    return (struct place){
+        .kind = PLACE_PEER_OUT, .local_peer = (uint16_t)local_peer, .offset = offset};
+}
+
+void schedule_reduce_peers(struct schedule *sched, struct place to, uint64_t offset, uint64_t bytes)
+{
+    if (!bytes)
+        return;
+    for (int i = 0; i < sched->local_size; i++)
+        schedule_peer_in(sched, i, offset, bytes);
+    emit(sched, (struct step){.kind = STEP_REDUCE_PEERS,
+                              .bytes = bytes / sched->element_bytes,
+                              .to = to,
+                              .a = {.kind = PLACE_PEER_IN, .offset = offset}});
 }
 
 void schedule_finish(struct schedule *sched, struct place at, uint64_t bytes)

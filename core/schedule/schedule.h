@@ -30,6 +30,7 @@ enum step_kind {
     STEP_REDUCE,       /* to[i] = a[i] op b[i], bytes counts elements */
     STEP_REDUCE_LOCAL, /* to[i] = the local peers' chunks in their order, mine being a; elements */
     STEP_REDUCE_ALL,   /* to[i] = all members' in rank order: mine a, the others' in scratch */
+    STEP_REDUCE_PEERS, /* to[i] = all local peers' inputs in their order, at a's offset; elements */
     STEP_FINISH,       /* to[i] = finish(to[i]), elements */
     STEP_POST,         /* my word reaches value */
     STEP_AWAIT,        /* until the local peer's word has reached value */
@@ -40,13 +41,21 @@ enum step_kind {
     STEP_FENCE_TICKET  /* until this message is complete */
 };
 
-enum place_kind { PLACE_IN, PLACE_OUT, PLACE_SCRATCH, PLACE_STAGED_IN, PLACE_STAGED_OUT };
+enum place_kind {
+    PLACE_IN,
+    PLACE_OUT,
+    PLACE_SCRATCH,
+    PLACE_STAGED_IN,
+    PLACE_STAGED_OUT,
+    PLACE_PEER_IN, /* a local peer's own input and output, in registered memory */
+    PLACE_PEER_OUT
+};
 
 /* A place of bytes. */
 struct place {
     uint8_t kind;
     uint8_t reserved;
-    uint16_t local_peer; /* staging: whose */
+    uint16_t local_peer; /* staging, registered memory: whose */
     union {
         uint32_t page;  /* staging: the chunk's first, of this operation */
         uint32_t block; /* in and out */
@@ -103,6 +112,8 @@ struct schedule {
     uint64_t scratch_bytes;
     uint32_t vectors;                   /* operands of the longest REDUCE_ALL */
     uint64_t sent_bytes, sent_messages; /* by this member */
+    struct mapped_reach *reach; /* [local_size] of local peers' registered memory; NULL: of none */
+    uint32_t reach_capacity;
     /* NO_MEMORY when an array could not grow: nothing may be run then. */
     tutti_status status;
 };
@@ -164,6 +175,9 @@ void schedule_reduce_local(struct schedule *sched, struct place to, struct place
  * `scratch`, `each` bytes from one to the next. `to` may be `own`. */
 void schedule_reduce_all(struct schedule *sched, struct place to, struct place own,
                          struct place scratch, uint32_t each, uint64_t bytes);
+/* Reduces `bytes` at `offset` of all local peers' inputs, in their order; all are in registered memory. */
+void schedule_reduce_peers(struct schedule *sched, struct place to, uint64_t offset,
+                           uint64_t bytes);
 void schedule_finish(struct schedule *sched, struct place at, uint64_t bytes);
 
 /* Mapped memory. `value` may be negative where an earlier operation's page is meant. */
@@ -199,6 +213,12 @@ static inline struct place place_staged_out(int local_peer, struct chunk chunk, 
                           .page = chunk.page,
                           .offset = offset};
 }
+
+/* `bytes` at `offset` of a local peer's input or output, which is in registered memory. */
+struct place schedule_peer_in(struct schedule *sched, int local_peer, uint64_t offset,
+                              uint64_t bytes);
+struct place schedule_peer_out(struct schedule *sched, int local_peer, uint64_t offset,
+                               uint64_t bytes);
 
 static inline struct place place_after(struct place place, uint64_t bytes)
 {

@@ -43,6 +43,9 @@ uint64_t sim_random(struct sim_world *world)
     return mix(world->random);
 }
 
+/* The numbers of a member's input and output as registered memory, which a world on one host has. */
+enum { MEMORY_IN = 1, MEMORY_OUT };
+
 /* ---- the world ------------------------------------------------------------------------------- */
 
 static void open_member(struct sim_world *world, int rank, const int *host_of)
@@ -69,6 +72,10 @@ static void open_member(struct sim_world *world, int rank, const int *host_of)
         areas[i] = (unsigned char *)world->memory + (uint64_t)ranks[i] * MAPPED_BYTES;
     if (mapped_init(&member->mapped, members, member->layout.local, areas, ranks))
         sim_fail("no memory");
+    member->mapped.memories = must(calloc(MAPPED_MEMORIES, sizeof *member->mapped.memories));
+    for (uint32_t i = 0; i < 2; i++)
+        member->mapped.memories[MEMORY_IN + i] =
+            (struct mapped_memory){MEMORY_IN + i, world->bases[i], world->bytes[i]};
 }
 
 static void open_members(struct sim_world *world, const int *host_of)
@@ -105,6 +112,7 @@ void sim_close(struct sim_world *world)
 
         run_free(&member->run);
         schedule_free(&member->schedule);
+        schedule_free(&member->ordinary);
         mapped_free(&member->mapped);
         layout_free(&member->layout);
         free(member->in);
@@ -343,6 +351,8 @@ void sim_check_bits(struct sim_world *world)
 
 static void give_buffers(struct sim_member *member, uint64_t bytes)
 {
+    struct sim_world *world = member->world;
+
     if (bytes < member->capacity)
         return;
     free(member->in);
@@ -350,15 +360,17 @@ static void give_buffers(struct sim_member *member, uint64_t bytes)
     member->capacity = bytes + 4096;
     member->in = must(malloc(member->capacity));
     member->out = must(malloc(member->capacity));
+    world->bases[0][member->rank] = member->in;
+    world->bases[1][member->rank] = member->out;
+    world->bytes[0][member->rank] = world->bytes[1][member->rank] = member->capacity;
 }
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
 /* Between any two steps a member may lose the processor: a message to nobody that is refused or
  * completes late. */
-static void add_pauses(struct sim_member *member)
+static void add_pauses(struct sim_member *member, struct schedule *sched)
 {
-    struct schedule *sched = &member->schedule;
     const uint32_t pause = sched->tickets, step_count = sched->count;
     const uint64_t every = 1 + sim_below(member->world, 12);
     struct step *steps = must(malloc((step_count * 3 + 1) * sizeof *steps));
@@ -378,6 +390,25 @@ static void add_pauses(struct sim_member *member)
     sched->tickets++;
 }
 
+static void emit(struct sim_member *member, const struct algorithm *algorithm,
+                 struct schedule *sched)
+{
+    const struct plan plan = {.algorithm = algorithm};
+
+    if (plan_emit(&plan, &member->facts, &member->announce.fields, member->kernels.element_bytes,
+                  sizes_of(member), member->kernels.finish != NULL, sched))
+        sim_fail("no schedule: %s", tutti_last_error());
+    member->sent_bytes = sched->sent_bytes;
+    add_pauses(member, sched);
+}
+
+/* What a registered algorithm stands in for. */
+static const struct algorithm *ordinary_of(const struct sim_op *op, int size, uint64_t bytes)
+{
+    return algorithm_find(op->operation, op->uneven ? ALGORITHM_MESSAGES : ALGORITHM_MAPPED, size,
+                          bytes, op->uneven ? ALGORITHM_NEEDS_EQUAL_BLOCKS : 0);
+}
+
 static void choose(struct sim_member *member, const struct sim_op *op, uint32_t element_bytes)
 {
     struct plan plan = {.algorithm = op->algorithm};
@@ -386,13 +417,35 @@ static void choose(struct sim_member *member, const struct sim_op *op, uint32_t 
         plan_choose(&member->facts, &member->announce.fields, element_bytes, &plan))
         sim_fail("no plan: %s", tutti_last_error());
     member->algorithm = plan.algorithm;
-    if (!plan.algorithm->emit)
-        return;
-    if (plan_emit(&plan, &member->facts, &member->announce.fields, element_bytes, sizes_of(member),
-                  member->kernels.finish != NULL, &member->schedule))
-        sim_fail("no schedule: %s", tutti_last_error());
-    member->sent_bytes = member->schedule.sent_bytes;
-    add_pauses(member);
+    if (plan.algorithm->kind == ALGORITHM_REGISTERED)
+        emit(member, ordinary_of(op, member->world->size, op->count * element_bytes),
+             &member->ordinary);
+    if (plan.algorithm->emit)
+        emit(member, plan.algorithm, &member->schedule);
+}
+
+static struct mapped_reference reference_to(const struct sim_member *member, const void *buffer)
+{
+    return (struct mapped_reference){.memory = buffer == member->in ? MEMORY_IN : MEMORY_OUT};
+}
+
+/* The member's line shows where its tensors are, unless they are elsewhere. Where the root's line decides, the
+ * others have nothing to show. */
+static void offer_registered(struct sim_member *member, struct run_call *call)
+{
+    const struct sim_op *op = &member->op;
+    const bool by_root =
+        op->operation == OPERATION_BROADCAST || op->operation == OPERATION_SCATTER;
+    const bool shows = op->elsewhere != member->rank + 1;
+
+    member->references = (struct mapped_references){reference_to(member, call->in.base),
+                                                    reference_to(member, call->out.base)};
+    call->decider = by_root ? op->root : -1;
+    call->schedule = &member->ordinary;
+    if (shows || (by_root && member->rank != op->root))
+        call->registered = &member->schedule;
+    if (shows && (!by_root || member->rank == op->root))
+        call->references = &member->references;
 }
 
 static void begin_schedule(struct sim_member *member)
@@ -407,6 +460,8 @@ static void begin_schedule(struct sim_member *member)
 
     if (member->mapped.local_size > 1)
         call.mapped = &member->mapped;
+    if (member->algorithm->kind == ALGORITHM_REGISTERED)
+        offer_registered(member, &call);
     if (run_start(&member->run, &call))
         sim_fail("no memory");
 }

@@ -32,6 +32,7 @@ struct sim_op {
     bool random;    /* any finite floats: the members must agree on the bits */
     bool uneven;    /* blocks of sim_block() elements, at the places of those of `count` */
     const struct algorithm *algorithm; /* NULL: as planned */
+    int elsewhere; /* registered: the member whose tensors are not in such memory, from 1; 0: none */
 };
 
 /* What waits for its other side, in order. One of the two queues is always empty. */
@@ -48,6 +49,8 @@ struct sim_member {
     struct group_facts facts;
     struct mapped mapped;
     struct schedule schedule;
+    struct schedule ordinary; /* of a registered algorithm: what is taken where not all are such */
+    struct mapped_references references;
     struct run run;
 
     struct sim_op op;
@@ -73,6 +76,8 @@ struct sim_world {
     bool mapped;
     void *memory;          /* the areas */
     uint64_t memory_bytes; /* 0: the memory is another world's */
+    unsigned char *bases[2][SIM_MEMBERS_MAX]; /* the members' inputs and outputs, as registered memory */
+    uint64_t bytes[2][SIM_MEMBERS_MAX];
     struct sim_member members[SIM_MEMBERS_MAX];
     struct sim_channel *channels;  /* [from * size + to] */
     struct sim_message *transfers; /* matched, not yet complete */

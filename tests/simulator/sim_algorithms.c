@@ -20,6 +20,7 @@ static void run_form(struct sim_world *world, struct sim_op call)
     call.operation = call.algorithm->operation;
     call.root = (int)sim_below(world, (uint64_t)world->size);
     call.in_place = sim_below(world, 2);
+    call.elsewhere = sim_below(world, 4) ? 0 : (int)sim_below(world, (uint64_t)world->size) + 1;
     sim_all(world, &call, number++);
     cases++;
 }
@@ -233,6 +234,8 @@ static bool takes_uneven(const struct algorithm *algorithm)
     return operation_has_blocks(algorithm->operation) &&
            !(algorithm->flags & ALGORITHM_NEEDS_EQUAL_BLOCKS) &&
            (algorithm->kind == ALGORITHM_MESSAGES ||
+            (algorithm->kind == ALGORITHM_REGISTERED &&
+             algorithm->operation == OPERATION_ALL_GATHER) || /* its blocks may have gaps here */
             (algorithm->kind == ALGORITHM_COMPOSED &&
              operation_shares_sizes(algorithm->operation)));
 }
@@ -357,8 +360,10 @@ int main(int argc, char **argv)
             continue;
         sim_open(&world, n, one_host, n > 1, seed + (uint64_t)n);
         all_of(&world, n == 1 ? ALGORITHM_ALONE : ALGORITHM_INLINE);
-        if (n > 1)
+        if (n > 1) {
             all_of(&world, ALGORITHM_MAPPED);
+            all_of(&world, ALGORITHM_REGISTERED);
+        }
         sim_close(&world);
         if (n == 1)
             continue;

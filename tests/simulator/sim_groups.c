@@ -271,17 +271,17 @@ static void run_mismatch(struct sim_world *world, const struct sim_op *op, const
 static void run_mismatches(uint64_t seed)
 {
     static const struct sim_op calls[] = {
-        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 2, false, false, false, NULL},
-        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 3, false, false, false, NULL},
-        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_MAX, 0, 2, false, false, false, NULL},
-        {OPERATION_ALL_REDUCE, TUTTI_I32, TUTTI_SUM, 0, 2, false, false, false, NULL},
-        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 0, false, false, false, NULL},
-        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 8000, false, false, false, NULL},
-        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 300000, false, false, false, NULL},
-        {OPERATION_BROADCAST, TUTTI_F32, TUTTI_SUM, 0, 2, false, false, false, NULL},
-        {OPERATION_BROADCAST, TUTTI_F32, TUTTI_SUM, 1, 2, false, false, false, NULL},
-        {OPERATION_BROADCAST, TUTTI_F32, TUTTI_SUM, 1, 300000, false, false, false, NULL},
-        {OPERATION_BARRIER, TUTTI_U8, TUTTI_SUM, 0, 0, false, false, false, NULL},
+        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 2, false, false, false, NULL, 0},
+        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 3, false, false, false, NULL, 0},
+        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_MAX, 0, 2, false, false, false, NULL, 0},
+        {OPERATION_ALL_REDUCE, TUTTI_I32, TUTTI_SUM, 0, 2, false, false, false, NULL, 0},
+        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 0, false, false, false, NULL, 0},
+        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 8000, false, false, false, NULL, 0},
+        {OPERATION_ALL_REDUCE, TUTTI_F32, TUTTI_SUM, 0, 300000, false, false, false, NULL, 0},
+        {OPERATION_BROADCAST, TUTTI_F32, TUTTI_SUM, 0, 2, false, false, false, NULL, 0},
+        {OPERATION_BROADCAST, TUTTI_F32, TUTTI_SUM, 1, 2, false, false, false, NULL, 0},
+        {OPERATION_BROADCAST, TUTTI_F32, TUTTI_SUM, 1, 300000, false, false, false, NULL, 0},
+        {OPERATION_BARRIER, TUTTI_U8, TUTTI_SUM, 0, 0, false, false, false, NULL, 0},
     };
     enum { CALLS = sizeof calls / sizeof calls[0] };
     const int one_host[3] = {0};

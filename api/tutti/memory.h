@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that all members of a host see: registered memory. Collectives on tensors in it need no copies
+ * through windows: members read each other's inputs and write each other's outputs in place.
+ *
+ * A call works in place if the tensors that others have to reach are in such memory on every member of the
+ * group: input and output of all_reduce; the inputs of reduce, all_gather, reduce_scatter and all_to_all,
+ * and the root's output of reduce; the root's tensor of broadcast and scatter; the inputs and the root's
+ * output of gather. Different members may use different pieces of memory. If one tensor is elsewhere, the
+ * call is made as usual; members need not agree on that. The calls and their results are the same.
+ *
+ * Semantics: MPI_Win_allocate_shared without its accesses, ncclMemAlloc and ncclCommRegister,
+ * NVSHMEM's symmetric memory.
+ */
+#ifndef TUTTI_MEMORY_H
+#define TUTTI_MEMORY_H
+
+#include <stdint.h>
+
+#include <tutti/export.h>
+#include <tutti/group.h>
+#include <tutti/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Registered memory of one member. Opaque. */
+typedef struct tutti_memory tutti_memory;
+
+/**
+ * Allocates memory that the other members on this host see, zeroed and aligned to a page.
+ *
+ * bytes      of this member; others may ask for more or less. Not 0.
+ * ret_memory the handle, which tutti_memory_free() frees; tutti_group_destroy() frees what is left.
+ *
+ * Collective: every member of the group calls it, in the same order as its other collectives. Returns when
+ * all have, with the same error on all if one of them has none to give. All bytes are taken from the system
+ * at once and count as shared memory of this process. A group has at most 1024 pieces at a time.
+ * Where no backend maps memory among members (tcp, MPI, a host of one), the memory is ordinary.
+ *
+ * After a call on such memory failed, members that have not heard of it may still write to it.
+ *
+ * fork(2): the child shares the memory with its parent; what it writes, the parent and its peers see.
+ *
+ * Errors: INVALID_ARGUMENT, NO_MEMORY, SYSTEM (no descriptors), and those of all collectives.
+ */
+TUTTI_API tutti_status tutti_memory_allocate(tutti_group *group, uint64_t bytes,
+                                             tutti_memory **ret_memory);
+
+/**
+ * Makes memory that the program has into memory that the other members on this host see, at the same
+ * address and with the same contents.
+ *
+ * address    any; [address, address + bytes) is private memory of the program, of mmap(2) or of malloc(3)
+ *            if that took it by mmap (glibc: always from 32 MiB on), or memory that is registered
+ *            already, for this group or another one. It is refused in the heap, on a stack, in files.
+ * bytes      as in tutti_memory_allocate().
+ *
+ * The whole pages around the range are replaced by shared ones. Until it returns no other thread may write to
+ * them: what it writes may be lost. Afterwards the pages are no longer copied by fork(2): a child shares them
+ * with its parent. Pages that madvise(2) or mlock(2) treated specially lose that.
+ *
+ * Free it before the memory itself: the pages become private again then, with their contents.
+ *
+ * Collective, and errors: as tutti_memory_allocate().
+ */
+TUTTI_API tutti_status tutti_memory_register(tutti_group *group, void *address, uint64_t bytes,
+                                             tutti_memory **ret_memory);
+
+/** Where the memory is. NULL for NULL. */
+TUTTI_API void *tutti_memory_address(const tutti_memory *memory);
+
+/** Its size as it was asked for, in bytes. 0 for NULL. */
+TUTTI_API uint64_t tutti_memory_bytes(const tutti_memory *memory);
+
+/** How many other members see it. 0: it is ordinary memory, or NULL. */
+TUTTI_API int32_t tutti_memory_peers(const tutti_memory *memory);
+
+/**
+ * Frees the memory; the handle, and the address of allocated memory, are invalid then. Registered memory
+ * stays, and is private again. Not collective: members free theirs in any order. The system gets the pages
+ * back when all members have freed theirs or the group has ended. NULL is ignored.
+ *
+ * Errors: BUSY (a call that works in it is not complete), FORKED (in a child of the process).
+ */
+TUTTI_API tutti_status tutti_memory_free(tutti_memory *memory);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

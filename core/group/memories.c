@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "group/memories.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "group/group.h"
+
+static struct mapped_memory *slot_of(struct tutti_group *group, uint32_t number)
+{
+    return &group->ways.mapped.memories[number % MAPPED_MEMORIES];
+}
+
+tutti_status memories_room(struct tutti_group *group)
+{
+    struct group_memories *memories = &group->memories;
+    struct mapped *mapped = &group->ways.mapped;
+
+    if (!group->ways.has_mapped)
+        return TUTTI_OK;
+    if (!mapped->memories)
+        mapped->memories = calloc(MAPPED_MEMORIES, sizeof *mapped->memories);
+    if (!memories->placed_by_address)
+        memories->placed_by_address =
+            calloc(MAPPED_MEMORIES, sizeof(struct tutti_memory *)); /* NOLINT: of pointers */
+    if (!mapped->memories || !memories->placed_by_address)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to register memory");
+    if (slot_of(group, memories->made + 1)->number)
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                         "group %s has %d pieces of registered memory, or has not freed that many "
+                         "on all members; it cannot have more at a time",
+                         group->name, MAPPED_MEMORIES);
+    return TUTTI_OK;
+}
+
+/* How many of them lie before `address`, or begin there. */
+static uint32_t place_of(const struct group_memories *memories, const void *address)
+{
+    uint32_t low = 0, high = memories->placed;
+
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+
+        if (memories->placed_by_address[middle]->base <= (const unsigned char *)address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void memories_place(struct tutti_group *group, struct tutti_memory *memory)
+{
+    struct group_memories *memories = &group->memories;
+    struct tutti_memory **at;
+
+    memory->next = memories->all;
+    memories->all = memory;
+    if (!memory->region)
+        return;
+    at = &memories->placed_by_address[place_of(memories, memory->base)];
+    memmove(at + 1, at,
+            (size_t)(&memories->placed_by_address[memories->placed++] - at) * sizeof(*at));
+    *at = memory;
+    *slot_of(group, memory->number) =
+        (struct mapped_memory){memory->number, memory->peer_bases, memory->peer_bytes};
+}
+
+static bool holds(const struct tutti_memory *memory, const unsigned char *address, uint64_t bytes)
+{
+    return address >= memory->base && bytes <= memory->bytes &&
+           (uint64_t)(address - memory->base) <= memory->bytes - bytes;
+}
+
+struct tutti_memory *memories_find(struct tutti_group *group, const void *address, uint64_t bytes)
+{
+    struct group_memories *memories = &group->memories;
+    struct tutti_memory *memory = memories->last;
+
+    if (memory && holds(memory, address, bytes))
+        return memory;
+    /* Several may begin at one place: memory that was registered twice. */
+    for (uint32_t i = place_of(memories, address); i--;) {
+        memory = memories->placed_by_address[i];
+        if (holds(memory, address, bytes))
+            return memories->last = memory;
+        if (memory->base + memory->bytes <= (const unsigned char *)address)
+            break;
+    }
+    return NULL;
+}
+
+/* ---- the end ---- */
+
+static bool all_have_freed(const struct tutti_group *group, const struct tutti_memory *memory)
+{
+    const struct mapped *mapped = &group->ways.mapped;
+
+    for (int i = 0; memory->region && i < mapped->local_size; i++)
+        if (atomic_load_explicit(&mapped->areas[i]->freed[memory->number % MAPPED_MEMORIES],
+                                 memory_order_acquire) != memory->number)
+            return false;
+    return !memory->pages;
+}
+
+struct tutti_memory *memories_sweep(struct tutti_group *group)
+{
+    struct tutti_memory **link = &group->memories.all, *swept = NULL;
+
+    while (*link) {
+        struct tutti_memory *memory = *link;
+
+        if (!all_have_freed(group, memory)) {
+            link = &memory->next;
+            continue;
+        }
+        *link = memory->next;
+        memory->next = swept;
+        swept = memory;
+        if (memory->region)
+            slot_of(group, memory->number)->number = 0;
+    }
+    return swept;
+}
+
+struct pages *memories_withdraw(struct tutti_group *group, struct tutti_memory *memory)
+{
+    struct group_memories *memories = &group->memories;
+    const struct mapped *mapped = &group->ways.mapped;
+
+    if (memory->region) {
+        uint32_t at = 0;
+
+        while (memories->placed_by_address[at] != memory)
+            at++;
+        memories->placed--;
+        memmove(&memories->placed_by_address[at], &memories->placed_by_address[at + 1],
+                (memories->placed - at) * sizeof(struct tutti_memory *)); /* NOLINT: of pointers */
+        if (memories->last == memory)
+            memories->last = NULL;
+        atomic_store_explicit(
+            &mapped->areas[mapped->self]->freed[memory->number % MAPPED_MEMORIES], memory->number,
+            memory_order_release);
+    }
+    return TAKE(memory->pages);
+}
+
+void memories_end(struct tutti_memory *list)
+{
+    while (list) {
+        struct tutti_memory *memory = list;
+
+        list = memory->next;
+        if (memory->region)
+            munmap(memory->region, memory->region_bytes);
+        if (memory->pages)
+            pages_drop(memory->pages);
+        free(memory->peer_bases);
+        free(memory);
+    }
+}
+
+void memories_free(struct tutti_group *group)
+{
+    memories_end(TAKE(group->memories.all));
+    free(group->memories.placed_by_address);
+}
