@@ -181,6 +181,7 @@ RANK_CASE(conformance)
     run.state = random_mix(run.sequence.seed + (uint64_t)rank);
     make_own_ops();
     run.world = rank_init(&options);
+    buffers_open();
     run.until_ns = rank_now_ns() + (int64_t)number("TUTTI_TEST_MS") * 1000000;
     if (only) {
         const uint64_t batch = strtoull(only, NULL, 10);
@@ -192,6 +193,7 @@ RANK_CASE(conformance)
         run_batches();
     }
     check_ok(tutti_barrier(run.world, NULL, NULL));
+    buffers_close();
     check_ok(tutti_group_destroy(run.world));
     tutti_reduce_op_free(run.own[0]);
     tutti_reduce_op_free(run.own[1]);

@@ -7,7 +7,10 @@
 #include "conformance/random.h"
 #include "unit/reduce_reference.h"
 
-enum { RANDOM_BYTES_LOG2 = 18 /* with the half above it: up to 384 KiB */ };
+enum {
+    RANDOM_BYTES_LOG2 = 18, /* with the half above it: up to 384 KiB */
+    REGISTERED_BYTES_MAX = 512 * 1024
+};
 
 void sequence_open(struct sequence *sequence, uint64_t seed, enum mode mode, int members,
                    unsigned members_mask)
@@ -114,6 +117,23 @@ uint64_t sequence_block(const struct conformance_call *call, int from, int to)
     return counts[random_below(&state, 4)];
 }
 
+/* Of all members' tensors, of nobody's, or of those that each chooses. Messages go their way in any case. */
+static bool draw_registered(const struct conformance_call *call, int rank)
+{
+    uint64_t whole = random_mix(call->key ^ UINT64_C(0x6d656d6f7279)), state = whole + (uint64_t)rank + 1;
+
+    if (space_is_message(call->operation) || call->count * call->element > REGISTERED_BYTES_MAX)
+        return false;
+    switch (whole >> 62) {
+    case 0:
+        return false;
+    case 1:
+        return random_below(&state, 2);
+    default:
+        return true;
+    }
+}
+
 struct local_facts sequence_local(const struct conformance_call *call, int rank)
 {
     uint64_t state = random_mix(call->key + (uint64_t)rank + 1);
@@ -130,6 +150,7 @@ struct local_facts sequence_local(const struct conformance_call *call, int rank)
         align = align == LEVEL_NONE ? align : random_below(&state, space_levels(FACTOR_ALIGN));
     }
     facts.offset = space_offset(align, call->element);
+    facts.registered = draw_registered(call, rank);
     return facts;
 }
 

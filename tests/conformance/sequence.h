@@ -52,6 +52,7 @@ struct local_facts {
     bool list;      /* blocks are given as a list of tensors, not as one */
     bool gaps;      /* there is something between blocks with counts, which are not in order */
     bool by_offset; /* the tensor begins at its byte_offset */
+    bool registered; /* it is in registered memory */
     size_t offset;
 };
 

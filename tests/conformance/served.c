@@ -93,21 +93,44 @@ bool served_by_engine(const char *where, tutti_dtype dtype, tutti_reduce_op op)
     }
 }
 
+/* Staging, and what goes by messages because its blocks are uneven, give way to registered memory. */
+static bool gives_way(const struct served_row *row)
+{
+    return strstr(row->algorithm, "_mapped") || strstr(row->algorithm, "_staged");
+}
+
+static bool is_as_said(const struct served_row *row, enum served_registered registered,
+                       const tutti_record *record)
+{
+    const size_t name = strlen(record->operation);
+    const bool works_there = !strncmp(record->algorithm, record->operation, name) &&
+                             !strcmp(record->algorithm + name, "_registered");
+
+    if (works_there)
+        return registered != REGISTERED_NOT && (gives_way(row) || strstr(row->operation, "_v"));
+    if (registered == REGISTERED_MUST && gives_way(row))
+        return false;
+    return !strcmp(row->provider, record->provider) && !strcmp(row->algorithm, record->algorithm);
+}
+
 const char *served_objection(const struct served_table *table, const char *where, int members,
-                             const char *operation, uint64_t bytes, const tutti_record *record,
+                             const char *operation, uint64_t bytes,
+                             enum served_registered registered, const tutti_record *record,
                              char *words, size_t size)
 {
+    static const char *const kinds[] = {"", ", or in registered memory", ", in registered memory"};
+
     for (size_t i = 0; i < table->count; i++) {
         const struct served_row *row = &table->rows[i];
 
         if (strcmp(row->operation, operation) || strcmp(row->where, where) ||
             row->members != members || bytes < row->from || bytes > row->to)
             continue;
-        if (!strcmp(row->provider, record->provider) && !strcmp(row->algorithm, record->algorithm))
+        if (is_as_said(row, registered, record))
             return NULL;
-        snprintf(words, size, "%s of %" PRIu64 " bytes was served by %s %s; the table says %s %s",
+        snprintf(words, size, "%s of %" PRIu64 " bytes was served by %s %s; the table says %s %s%s",
                  operation, bytes, record->provider, record->algorithm, row->provider,
-                 row->algorithm);
+                 row->algorithm, kinds[registered]);
         return words;
     }
     snprintf(words, size,

@@ -40,7 +40,12 @@ const char *served_message(const char *hosts, bool is_send, int rank, int peer);
 /* Whether the place's engine, if it has one, is to do this reduction itself; `op` is -1 for one that was
  * made at run time. */
 bool served_by_engine(const char *where, tutti_dtype dtype, tutti_reduce_op op);
-/* NULL: the record is as the table says of a call of `bytes`; else what is wrong. */
+/* Whether a call works in registered memory, where its algorithm is of those that give way to that. */
+enum served_registered { REGISTERED_NOT, REGISTERED_MAY, REGISTERED_MUST };
+
+/* NULL: the record is as the table says of a call of `bytes`, or of one that works in registered memory in its place;
+ * else what is wrong. */
 const char *served_objection(const struct served_table *table, const char *where, int members,
-                             const char *operation, uint64_t bytes, const tutti_record *record,
+                             const char *operation, uint64_t bytes,
+                             enum served_registered registered, const tutti_record *record,
                              char *words, size_t size);

@@ -19,6 +19,7 @@ enum {
 /* A vector is one block. Between blocks, and around them, is what nobody may write. */
 struct buffer {
     unsigned char *memory, *data;
+    bool registered;
     size_t bytes, room;
     int64_t shape;
     tutti_tensor tensor;
@@ -57,6 +58,12 @@ struct run {
     tutti_work *batches[BATCH];
     int batch_count;
     tutti_reduce_op own[2]; /* OP_COMMUTING, OP_NOT_COMMUTING */
+    struct {
+        void *private; /* what was registered; NULL: it was allocated */
+        tutti_memory *memory;
+        size_t used; /* the first bytes */
+        int buffers; /* of these */
+    } registered;
     int failures;
 };
 
@@ -78,7 +85,14 @@ void slot_fail(const struct slot *slot, const char *why);
 /* A group that has failed has nothing more to say: ends the case. */
 void slot_must(const struct slot *slot, tutti_status status, const char *what);
 
+/* Whether such a call works in registered memory, by the members' local facts. */
+enum served_registered slot_registered(const struct slot *slot);
+
 /* ---- slot_memory.c --------------------------------------------------------------------------- */
+
+/* Registered memory for the tensors, on some ranks allocated and on some the program's own. */
+void buffers_open(void);
+void buffers_close(void);
 
 /* A vector, as the block that `from` has for `to`. */
 void buffer_make(struct buffer *buffer, const struct slot *slot, int from, int to);

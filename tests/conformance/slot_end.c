@@ -238,8 +238,8 @@ static void check_record(struct slot *slot, const struct part *part, const tutti
             operation, sizeof operation, "%s",
             served_message(run.hosts, !strcmp(record->operation, "send"), run.rank, record->peer));
     objection = served_objection(&run.table, run.where, run.size, operation,
-                                 uneven ? record->count * call->element : record->bytes, record,
-                                 words, sizeof words);
+                                 uneven ? record->count * call->element : record->bytes,
+                                 slot_registered(slot), record, words, sizeof words);
     if (objection)
         slot_fail(slot, objection);
 }

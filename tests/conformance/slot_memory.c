@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "conformance/slot.h"
 #include "harness/rank.h"
@@ -12,8 +13,48 @@
 enum {
     GUARD = 64, /* bytes on both sides of a tensor */
     LINE = 64,
+    REGISTERED_BYTES = 16 << 20, /* more than the tensors of one batch take */
     GUARD_BYTE = 0xa5
 };
+
+void buffers_open(void)
+{
+    if (run.rank % 2) {
+        run.registered.private = mmap(NULL, REGISTERED_BYTES, PROT_READ | PROT_WRITE,
+                                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        require(run.registered.private != MAP_FAILED);
+        require_ok(tutti_memory_register(run.world, run.registered.private, REGISTERED_BYTES,
+                                         &run.registered.memory));
+    } else {
+        require_ok(tutti_memory_allocate(run.world, REGISTERED_BYTES, &run.registered.memory));
+    }
+    run.collectives += 2; /* by which members agree on the memory */
+}
+
+void buffers_close(void)
+{
+    check_ok(tutti_memory_free(run.registered.memory));
+    if (run.registered.private)
+        munmap(run.registered.private, REGISTERED_BYTES);
+}
+
+static unsigned char *take_registered(size_t bytes)
+{
+    unsigned char *at = tutti_memory_address(run.registered.memory);
+
+    at += run.registered.used;
+    run.registered.used += bytes;
+    run.registered.buffers++;
+    require(run.registered.used <= REGISTERED_BYTES);
+    return at;
+}
+
+/* The memory is used anew when nothing of it is in use. */
+static void give_back_registered(void)
+{
+    if (--run.registered.buffers == 0)
+        run.registered.used = 0;
+}
 
 /* Places the blocks, whose counts are known; returns how many elements that takes. */
 static uint64_t place_blocks(struct buffer *buffer, bool gaps)
@@ -38,7 +79,9 @@ static void make(struct buffer *buffer, const struct slot *slot)
 
     buffer->bytes = (size_t)count * slot->call.element;
     buffer->room = (GUARD + offset + buffer->bytes + GUARD + LINE - 1) / LINE * LINE;
-    buffer->memory = aligned_alloc(LINE, buffer->room);
+    buffer->registered = slot->facts.registered;
+    buffer->memory = buffer->registered ? take_registered(buffer->room)
+                                        : aligned_alloc(LINE, buffer->room);
     require(buffer->memory != NULL);
     memset(buffer->memory, GUARD_BYTE, buffer->room);
     buffer->data = buffer->memory + GUARD + offset;
@@ -128,6 +171,9 @@ void buffer_check_and_free(struct buffer *buffer, const struct slot *slot)
     }
     if (!untouched)
         slot_fail(slot, "memory beside a tensor was written");
-    free(buffer->memory);
+    if (buffer->registered)
+        give_back_registered();
+    else
+        free(buffer->memory);
     buffer->memory = NULL;
 }

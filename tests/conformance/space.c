@@ -93,7 +93,7 @@ static bool is_all_reduce(unsigned operation)
     return operation <= OPERATION_ALL_REDUCE_INTO;
 }
 
-static bool is_message(unsigned operation)
+bool space_is_message(unsigned operation)
 {
     return operation >= OPERATION_SEND_RECV && operation <= OPERATION_ANY_SOURCE;
 }
@@ -154,7 +154,7 @@ static bool applies(enum factor factor, unsigned operation)
     case FACTOR_ROOT:
         return operation == OPERATION_BROADCAST || operation == OPERATION_REDUCE ||
                operation == OPERATION_GATHER || operation == OPERATION_SCATTER ||
-               is_message(operation);
+               space_is_message(operation);
     case FACTOR_DTYPE:
     case FACTOR_SIZE:
     case FACTOR_ALIGN:
@@ -179,7 +179,7 @@ static bool is_valid(const struct row *row)
     const unsigned operation = l[FACTOR_OPERATION];
     const int members = l[FACTOR_MEMBERS] + 1;
 
-    if (is_message(operation) && members == 1)
+    if (space_is_message(operation) && members == 1)
         return false;
     if (applies(FACTOR_ROOT, operation) && !root_is_new(l[FACTOR_ROOT], members))
         return false;

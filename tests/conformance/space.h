@@ -81,6 +81,7 @@ size_t space_offset(unsigned align_level, size_t element);
 /* What the operations have in common. */
 bool space_reduces(unsigned operation);
 bool space_is_barrier(unsigned operation);
+bool space_is_message(unsigned operation);
 bool space_takes_blocks(unsigned operation); /* a block for every member is its input, */
 bool space_gives_blocks(unsigned operation); /* or its output */
 /* What OP_PREMUL_… and the user's own have in common. */
