@@ -11,12 +11,10 @@ static void emit(struct schedule *sched, const struct request *req)
 
     schedule_copy(sched,
                   self == req->root ? local_block(req, req->out, self)
-                                    : schedule_peer_out(sched, req->root,
-                                                        (uint64_t)self * req->bytes, req->bytes),
+                                    : schedule_peer_out(sched, req->root, 0, req->bytes),
                   req->in, req->bytes);
     registered_leave_root(sched, req->root);
 }
 
 COST(.hand_overs = 2, .mapped_bytes = bytes)
-ALGORITHM(gather_registered, GATHER, REGISTERED, .flags = ALGORITHM_NEEDS_EQUAL_BLOCKS,
-          .emit = emit, .cost = cost);
+ALGORITHM(gather_registered, GATHER, REGISTERED, .emit = emit, .cost = cost);

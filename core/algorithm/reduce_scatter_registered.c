@@ -8,7 +8,6 @@
 
 static void emit(struct schedule *sched, const struct request *req)
 {
-    const uint64_t at = registered_in_offset(req, sched->self);
     const struct part whole = {0, in_block_bytes(req, sched->self)};
     const uint64_t each = registered_piece_bytes(whole.bytes);
 
@@ -16,7 +15,7 @@ static void emit(struct schedule *sched, const struct request *req)
         const struct part piece = piece_of(whole, each, i);
         const struct place to = place_after(req->out, piece.offset);
 
-        schedule_reduce_peers(sched, to, at + piece.offset, piece.bytes);
+        schedule_reduce_peers(sched, to, piece.offset, piece.bytes);
         if (req->finish)
             schedule_finish(sched, to, piece.bytes);
     }

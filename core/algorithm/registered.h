@@ -4,6 +4,9 @@
  * writes their outputs in place. When such a schedule begins, all lines that decide have been met, so the
  * inputs are there. Whoever owns memory that others use waits until they are through with it; the counters
  * tell that as they do in the windows, of which one page is taken and not touched.
+ *
+ * Where a member's input or output has a block for each member, others use their own alone. So a place of it
+ * begins with this member's block.
  */
 #pragma once
 
@@ -46,14 +49,4 @@ static inline void registered_leave_root(struct schedule *sched, int root)
     registered_leave(sched);
     if (sched->self == root)
         schedule_await_all(sched, WORD_IN_USED, sched->pages);
-}
-
-/* Where block `block` begins in an input that has one for each member, one behind the other. */
-static inline uint64_t registered_in_offset(const struct request *req, int block)
-{
-    uint64_t offset = req->in_bytes ? 0 : (uint64_t)block * req->bytes;
-
-    for (int i = 0; req->in_bytes && i < block; i++)
-        offset += req->in_bytes[i];
-    return offset;
 }

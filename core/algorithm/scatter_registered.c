@@ -11,12 +11,10 @@ static void emit(struct schedule *sched, const struct request *req)
 
     schedule_copy(sched, req->out,
                   self == req->root ? local_block(req, req->in, self)
-                                    : schedule_peer_in(sched, req->root,
-                                                       (uint64_t)self * req->bytes, req->bytes),
+                                    : schedule_peer_in(sched, req->root, 0, req->bytes),
                   req->bytes);
     registered_leave_root(sched, req->root);
 }
 
 COST(.hand_overs = 2, .mapped_bytes = bytes)
-ALGORITHM(scatter_registered, SCATTER, REGISTERED, .flags = ALGORITHM_NEEDS_EQUAL_BLOCKS,
-          .emit = emit, .cost = cost);
+ALGORITHM(scatter_registered, SCATTER, REGISTERED, .emit = emit, .cost = cost);

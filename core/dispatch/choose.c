@@ -106,7 +106,8 @@ const char *choose_objection(const struct group_facts *facts, const struct algor
     if (algorithm->kind == ALGORITHM_NATIVE)
         return native_objection(facts, fields);
     if (fields->flags & CALL_UNEVEN && uses_memory(algorithm->kind)) {
-        if (!operation_shares_sizes(fields->operation))
+        if (!operation_shares_sizes(fields->operation) &&
+            algorithm->kind != ALGORITHM_REGISTERED)
             return "only sender and receiver know how long a block is";
         if (algorithm->kind == ALGORITHM_INLINE || algorithm->kind == ALGORITHM_MAPPED)
             return "blocks of different sizes go by messages inside one host";
@@ -178,6 +179,8 @@ const struct algorithm *choose_registered(const struct group_facts *facts,
 
     if (algorithm->kind != ALGORITHM_MAPPED && !(algorithm->kind == ALGORITHM_MESSAGES && uneven))
         return NULL;
-    return bytes && registered && !choose_objection(facts, registered, fields, bytes) ? registered
+    if (!bytes && (!uneven || operation_shares_sizes(fields->operation)))
+        return NULL; /* nothing moves */
+    return registered && !choose_objection(facts, registered, fields, bytes) ? registered
                                                                                      : NULL;
 }

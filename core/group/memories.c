@@ -69,23 +69,17 @@ void memories_place(struct tutti_group *group, struct tutti_memory *memory)
         (struct mapped_memory){memory->number, memory->peer_bases, memory->peer_bytes};
 }
 
-static bool holds(const struct tutti_memory *memory, const unsigned char *address, uint64_t bytes)
-{
-    return address >= memory->base && bytes <= memory->bytes &&
-           (uint64_t)(address - memory->base) <= memory->bytes - bytes;
-}
-
 struct tutti_memory *memories_find(struct tutti_group *group, const void *address, uint64_t bytes)
 {
     struct group_memories *memories = &group->memories;
     struct tutti_memory *memory = memories->last;
 
-    if (memory && holds(memory, address, bytes))
+    if (memory && memory_holds(memory, address, bytes))
         return memory;
     /* Several may begin at one place: memory that was registered twice. */
     for (uint32_t i = place_of(memories, address); i--;) {
         memory = memories->placed_by_address[i];
-        if (holds(memory, address, bytes))
+        if (memory_holds(memory, address, bytes))
             return memories->last = memory;
         if (memory->base + memory->bytes <= (const unsigned char *)address)
             break;

@@ -52,6 +52,14 @@ tutti_status memories_room(struct tutti_group *group);
 void memories_place(struct tutti_group *group, struct tutti_memory *memory);
 /* The memory in which all of [address, address + bytes) lies; NULL: none. */
 struct tutti_memory *memories_find(struct tutti_group *group, const void *address, uint64_t bytes);
+static inline bool memory_holds(const struct tutti_memory *memory, const void *at, uint64_t bytes)
+{
+    const unsigned char *first = at;
+
+    return first >= memory->base && bytes <= memory->bytes &&
+           (uint64_t)(first - memory->base) <= memory->bytes - bytes;
+}
+
 /* Its references are shown no more, and the local peers know. The pages are the caller's to drop. */
 struct pages *memories_withdraw(struct tutti_group *group, struct tutti_memory *memory);
 /* Takes out those that no member has any more, for memories_end(). */

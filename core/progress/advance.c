@@ -146,6 +146,8 @@ static tutti_status advance_schedule(struct tutti_group *group, struct call *cal
             .notify = group->ways.has_mapped ? notify : NULL,
             .notify_user = group,
         };
+        if (call->registered)
+            registered_lay_out(call);
         tutti_status status = run_start(&group->calls.run, &run);
 
         if (status)

@@ -42,55 +42,99 @@ int registered_decider(const struct call *call)
                : -1;
 }
 
-/* The bytes of `blocks` blocks, which must lie one behind the other; 0: they do not. `sizes`: NULL: each has
- * `each` bytes. */
-static uint64_t bytes_in_a_row(const struct blocks *where, uint32_t blocks, const uint64_t *sizes,
-                               uint64_t each)
+/* The bytes of block `index` of a side that has one for each member. */
+static uint64_t block_bytes(const struct call *call, const uint64_t *sizes, uint32_t index)
 {
-    const char *at = block_at(where, 0);
-    uint64_t bytes = 0;
-
-    for (uint32_t i = 0; i < blocks; i++) {
-        if (where->each && block_at(where, i) != at + bytes)
-            return 0;
-        bytes += sizes ? sizes[i] : each;
-    }
-    return bytes;
+    return sizes ? sizes[index] : call->bytes;
 }
 
-/* Sets the reference, when all of the side lies in memory that the local peers see. */
-static struct tutti_memory *refer(struct tutti_group *group, const struct blocks *where,
-                                  uint64_t bytes, struct mapped_reference *ret_reference)
+/* The registered memory in which all of a side lies; NULL: there is none. */
+static struct tutti_memory *memory_of_blocks(struct tutti_group *group, const struct call *call,
+                                             const struct blocks *where, const uint64_t *sizes)
 {
-    const unsigned char *at = block_at(where, 0);
-    struct tutti_memory *memory = bytes ? memories_find(group, at, bytes) : NULL;
+    struct tutti_memory *memory = NULL;
+
+    if (!where->each)
+        return memories_find(group, where->base, call->bytes * (uint64_t)group->size);
+    for (uint32_t i = 0; i < (uint32_t)group->size; i++) {
+        const uint64_t bytes = block_bytes(call, sizes, i);
+
+        if (!bytes)
+            continue;
+        if (!memory)
+            memory = memories_find(group, where->each[i], bytes);
+        if (!memory || !memory_holds(memory, where->each[i], bytes))
+            return NULL;
+    }
+    return memory;
+}
+
+static struct mapped_reference reference_to(const struct tutti_memory *memory, const void *at)
+{
+    return (struct mapped_reference){.memory = memory->number,
+                                     .offset = (uint64_t)((const unsigned char *)at - memory->base)};
+}
+
+static struct tutti_memory *refer_to_vector(struct tutti_group *group, const void *at,
+                                            uint64_t bytes, struct mapped_reference *ret_reference)
+{
+    struct tutti_memory *memory = memories_find(group, at, bytes);
 
     if (memory)
-        *ret_reference = (struct mapped_reference){.memory = memory->number,
-                                                   .offset = (uint64_t)(at - memory->base)};
+        *ret_reference = reference_to(memory, at);
+    return memory;
+}
+
+static struct tutti_memory *refer_to_blocks(struct tutti_group *group, const struct call *call,
+                                            const struct blocks *where, const uint64_t *sizes,
+                                            struct mapped_reference *ret_reference)
+{
+    struct tutti_memory *memory = memory_of_blocks(group, call, where, sizes);
+
+    if (!memory)
+        return NULL;
+    *ret_reference = reference_to(memory, where->each ? memory->base : where->base);
+    ret_reference->shape = where->each ? SHAPE_TABLE : SHAPE_ROW;
+    ret_reference->stride = where->stride;
     return memory;
 }
 
 static struct tutti_memory *refer_in(struct tutti_group *group, struct call *call)
 {
     const struct plan_entry *plan = call->plan;
-    const struct call_sizes *sizes = &plan->sizes;
-    const uint32_t blocks =
-        operation_takes_blocks(plan->fields.operation) ? (uint32_t)group->size : 1;
-    const uint64_t each = plan->fields.flags & CALL_UNEVEN ? sizes->own : call->bytes;
 
-    return refer(group, &call->in,
-                 bytes_in_a_row(&call->in, blocks, blocks > 1 ? sizes->in : NULL, each),
-                 &call->references.in);
+    if (operation_takes_blocks(plan->fields.operation))
+        return refer_to_blocks(group, call, &call->in, plan->sizes.in, &call->references.in);
+    return refer_to_vector(group, call->in.base,
+                           plan->fields.flags & CALL_UNEVEN ? plan->sizes.own : call->bytes,
+                           &call->references.in);
 }
 
 static struct tutti_memory *refer_out(struct tutti_group *group, struct call *call)
 {
-    const uint32_t blocks =
-        operation_gives_blocks(call->plan->fields.operation) ? (uint32_t)group->size : 1;
+    if (operation_gives_blocks(call->plan->fields.operation))
+        return refer_to_blocks(group, call, &call->out, call->plan->sizes.out,
+                               &call->references.out);
+    return refer_to_vector(group, call->out.base, call->bytes, &call->references.out);
+}
 
-    return refer(group, &call->out, bytes_in_a_row(&call->out, blocks, NULL, call->bytes),
-                 &call->references.out);
+void registered_lay_out(struct call *call)
+{
+    const struct mapped *mapped = &call->group->ways.mapped;
+    const bool in = call->references.in.shape == SHAPE_TABLE;
+    const struct blocks *where = in ? &call->in : &call->out;
+    const uint64_t *sizes = in ? call->plan->sizes.in : call->plan->sizes.out;
+    const struct tutti_memory *memory = call->memory_of[in ? 0 : 1];
+    struct mapped_block *table = mapped->areas[mapped->self]->blocks;
+
+    if (!in && call->references.out.shape != SHAPE_TABLE)
+        return;
+    for (uint32_t i = 0; i < (uint32_t)mapped->local_size; i++) {
+        const uint64_t bytes = block_bytes(call, sizes, i);
+        const unsigned char *at = bytes ? where->each[i] : memory->base;
+
+        table[i] = (struct mapped_block){(uint64_t)(at - memory->base), bytes};
+    }
 }
 
 tutti_status registered_refer(struct tutti_group *group, struct call *call)

@@ -5,7 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
+
 enum { FLAG_BITS = 16, FLAG_REFERENCES = 1 };
+
+_Static_assert(sizeof(struct mapped_references) <= MAPPED_LINE_PAYLOAD, "they fit in the line");
 
 tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *const *areas,
                          const int *ranks)
@@ -158,23 +162,38 @@ bool mapped_shows_references(const struct mapped *mapped, int index)
     return atomic_load_explicit(&line->word, memory_order_relaxed) & FLAG_REFERENCES;
 }
 
-/* False: it is not inside the memory of that number. */
-static bool resolve(const struct mapped *mapped, int index,
-                    const struct mapped_reference *reference, uint64_t reach,
-                    unsigned char **ret_place)
+/* INTERNAL, without words: it is not inside the memory of that number. */
+static tutti_status resolve(const struct mapped *mapped, int index,
+                            const struct mapped_reference *reference, uint64_t reach,
+                            unsigned char **ret_place)
 {
     const struct mapped_memory *memory =
         mapped->memories ? &mapped->memories[reference->memory % MAPPED_MEMORIES] : NULL;
+    uint64_t offset = reference->offset, skipped = 0;
 
     *ret_place = NULL;
+    if (reference->shape == SHAPE_TABLE) {
+        const struct mapped_block block = mapped->areas[index]->blocks[mapped->self];
+
+        offset = block.offset;
+        if (index != mapped->self && block.bytes != reach)
+            return error_set(TUTTI_ERR_MISMATCH,
+                             "the block of rank %d for this rank has %llu bytes, and this rank "
+                             "expects %llu",
+                             mapped->ranks[index], (unsigned long long)block.bytes,
+                             (unsigned long long)reach);
+    } else if (reference->shape == SHAPE_ROW &&
+               __builtin_mul_overflow((uint64_t)mapped->self, reference->stride, &skipped)) {
+        return TUTTI_ERR_INTERNAL;
+    }
     if (!reach)
-        return true;
+        return TUTTI_OK;
     if (!memory || !reference->memory || memory->number != reference->memory ||
-        reference->offset > memory->bytes[index] ||
-        reach > memory->bytes[index] - reference->offset)
-        return false;
-    *ret_place = memory->bases[index] + reference->offset;
-    return true;
+        __builtin_add_overflow(offset, skipped, &offset) || offset > memory->bytes[index] ||
+        reach > memory->bytes[index] - offset)
+        return TUTTI_ERR_INTERNAL;
+    *ret_place = memory->bases[index] + offset;
+    return TUTTI_OK;
 }
 
 tutti_status mapped_resolve(struct mapped *mapped, int index, const struct mapped_reach *reach)
@@ -184,10 +203,12 @@ tutti_status mapped_resolve(struct mapped *mapped, int index, const struct mappe
     struct mapped_references references;
 
     memcpy(&references, line->payload, sizeof references);
-    if (resolve(mapped, index, &references.in, reach->in, &places->in) &&
-        resolve(mapped, index, &references.out, reach->out, &places->out))
-        return TUTTI_OK;
-    return blame(mapped, TUTTI_ERR_INTERNAL, index, mapped->announced, line->signature);
+    tutti_status status = resolve(mapped, index, &references.in, reach->in, &places->in);
+    if (!status)
+        status = resolve(mapped, index, &references.out, reach->out, &places->out);
+    return status == TUTTI_ERR_INTERNAL
+               ? blame(mapped, status, index, mapped->announced, line->signature)
+               : status;
 }
 
 /* ---- meeting ---- */

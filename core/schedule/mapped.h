@@ -11,6 +11,8 @@
  *     words    the counters of staged algorithms, each on lines of its own; they count pages of the
  *              windows since the group began and are never reset
  *     freed    which of the owner's registered memories it has given up
+ *     blocks   where the blocks of its input, or output, are in registered memory, if they do not lie in a
+ *              row; of one call at a time
  *     in, out  the windows of staging: chunks lie one behind the other, each in whole pages, and begin
  *              anew at the window's beginning; touched when first used
  *
@@ -96,11 +98,23 @@ struct mapped_counter {
     _Alignas(128) _Atomic uint64_t value;
 };
 
+/* The shape of what a reference is to. */
+enum mapped_shape {
+    SHAPE_VECTOR, /* the same for all members */
+    SHAPE_ROW,    /* a block for each member, `stride` from one to the next */
+    SHAPE_TABLE   /* a block for each member, as the area's table says */
+};
+
 /* A place in registered memory. */
 struct mapped_reference {
     uint32_t memory; /* its number; 0: none */
-    uint32_t reserved;
-    uint64_t offset;
+    uint32_t shape;
+    uint64_t offset, stride;
+};
+
+/* The block of a member in a table. */
+struct mapped_block {
+    uint64_t offset, bytes;
 };
 
 /* Where a member's input and output are, as its line shows it. */
@@ -113,7 +127,8 @@ struct mapped_reach {
     uint64_t in, out;
 };
 
-/* A local peer's input and output in registered memory, in the call that runs. */
+/* A local peer's input and output in registered memory, in the call that runs; where they have a block for each
+ * member, mine. */
 struct mapped_places {
     unsigned char *in, *out;
 };
@@ -135,6 +150,7 @@ struct mapped_area {
     struct mapped_record records[MAPPED_RECORDS];
     struct mapped_counter words[WORD_COUNT];
     _Alignas(4096) _Atomic uint32_t freed[MAPPED_MEMORIES]; /* the number that was in this place */
+    struct mapped_block blocks[MAPPED_LOCAL_MAX];
     _Alignas(4096) struct mapped_window in;
     struct mapped_window out;
     /* Makes the area an odd number of pages: areas that lie a power of two apart alias on some CPUs. */
@@ -202,6 +218,7 @@ bool mapped_shows_references(const struct mapped *mapped, int index);
 /*
  * Takes the references of local peer `index`, of which `reach` will be used, into mapped->places[index].
  * TUTTI_ERR_INTERNAL, with the culprit set: they are not inside memory that it has registered.
+ * TUTTI_ERR_MISMATCH, in words: a block in its table has another size than this member knows it by.
  */
 tutti_status mapped_resolve(struct mapped *mapped, int index, const struct mapped_reach *reach);
 

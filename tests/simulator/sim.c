@@ -424,9 +424,12 @@ static void choose(struct sim_member *member, const struct sim_op *op, uint32_t 
         emit(member, plan.algorithm, &member->schedule);
 }
 
-static struct mapped_reference reference_to(const struct sim_member *member, const void *buffer)
+static struct mapped_reference reference_to(const struct sim_member *member,
+                                            const struct blocks *where, bool has_blocks)
 {
-    return (struct mapped_reference){.memory = buffer == member->in ? MEMORY_IN : MEMORY_OUT};
+    return (struct mapped_reference){.memory = where->base == member->in ? MEMORY_IN : MEMORY_OUT,
+                                     .shape = has_blocks ? SHAPE_ROW : SHAPE_VECTOR,
+                                     .stride = where->stride};
 }
 
 /* The member's line shows where its tensors are, unless they are elsewhere. Where the root's line decides, the
@@ -438,8 +441,9 @@ static void offer_registered(struct sim_member *member, struct run_call *call)
         op->operation == OPERATION_BROADCAST || op->operation == OPERATION_SCATTER;
     const bool shows = op->elsewhere != member->rank + 1;
 
-    member->references = (struct mapped_references){reference_to(member, call->in.base),
-                                                    reference_to(member, call->out.base)};
+    member->references = (struct mapped_references){
+        reference_to(member, &call->in, operation_takes_blocks(op->operation)),
+        reference_to(member, &call->out, operation_gives_blocks(op->operation))};
     call->decider = by_root ? op->root : -1;
     call->schedule = &member->ordinary;
     if (shows || (by_root && member->rank != op->root))
