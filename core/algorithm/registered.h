@@ -2,7 +2,7 @@
 /*
  * Operations on tensors in registered memory, which all members map: each reads the others' inputs and
  * writes their outputs in place. When such a schedule begins, all lines that decide have been met, so the
- * inputs are there. Whoever owns memory that others use waits until they are through with it; the counters
+ * inputs are there. A member whose memory others use waits until they are through with it; the counters
  * tell that as they do in the windows, of which one page is taken and not touched.
  *
  * Where a member's input or output has a block for each member, others use their own alone. So a place of it

@@ -121,8 +121,7 @@ static tutti_status reserve(struct tutti_memory *memory, const struct piece *pie
     memory->peer_bytes = (uint64_t *)(memory->peer_bases + n);
     for (int i = 0; i < local->count; i++) {
         memory->peer_bytes[i] = pieces[local->peers[i].rank].bytes;
-        memory->region_bytes +=
-            gap_before(i) + (i == local->self ? 0 : memory->peer_bytes[i]);
+        memory->region_bytes += gap_before(i) + (i == local->self ? 0 : memory->peer_bytes[i]);
     }
     void *region = mmap(NULL, memory->region_bytes, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -191,8 +190,8 @@ static tutti_status begin(struct tutti_group *group, void *address, uint64_t byt
         return status;
     memory->address = address ? address : memory->pages->base;
     memory->base = (unsigned char *)((uintptr_t)memory->address / unit * unit);
-    memory->bytes = (((uintptr_t)memory->address + bytes + unit - 1) / unit * unit) -
-                    (uintptr_t)memory->base;
+    memory->bytes =
+        (((uintptr_t)memory->address + bytes + unit - 1) / unit * unit) - (uintptr_t)memory->base;
     memory->asked = bytes;
     return TUTTI_OK;
 }
@@ -217,11 +216,11 @@ static tutti_status agree(const char *function, struct tutti_group *group,
     if (status)
         error_keep(&own);
     if (pieces && statuses)
-        pieces[group->rank] = (struct piece){
-            .status = (uint64_t)status,
-            .number = memory->number,
-            .offset = status ? 0 : (uint64_t)(memory->base - memory->pages->base),
-            .bytes = memory->bytes};
+        pieces[group->rank] =
+            (struct piece){.status = (uint64_t)status,
+                           .number = memory->number,
+                           .offset = status ? 0 : (uint64_t)(memory->base - memory->pages->base),
+                           .bytes = memory->bytes};
     tutti_status told = tell_all(group, function, statuses ? (uint64_t *)pieces : NULL,
                                  sizeof *pieces / sizeof(uint64_t));
     if (told) {
@@ -336,8 +335,9 @@ tutti_status tutti_memory_free(tutti_memory *memory)
     struct progress_engine *engine = &group->context->engine;
 
     if (memory->fork_generation != fork_current())
-        return error_set(TUTTI_ERR_FORKED,
-                         "the memory belongs to the parent of this process; only the parent can free it");
+        return error_set(
+            TUTTI_ERR_FORKED,
+            "the memory belongs to the parent of this process; only the parent can free it");
     engine_take(engine);
     const int users = memory->users;
     struct pages *pages = users ? NULL : memories_withdraw(group, memory);

@@ -106,8 +106,7 @@ const char *choose_objection(const struct group_facts *facts, const struct algor
     if (algorithm->kind == ALGORITHM_NATIVE)
         return native_objection(facts, fields);
     if (fields->flags & CALL_UNEVEN && uses_memory(algorithm->kind)) {
-        if (!operation_shares_sizes(fields->operation) &&
-            algorithm->kind != ALGORITHM_REGISTERED)
+        if (!operation_shares_sizes(fields->operation) && algorithm->kind != ALGORITHM_REGISTERED)
             return "only sender and receiver know how long a block is";
         if (algorithm->kind == ALGORITHM_INLINE || algorithm->kind == ALGORITHM_MAPPED)
             return "blocks of different sizes go by messages inside one host";
@@ -181,6 +180,5 @@ const struct algorithm *choose_registered(const struct group_facts *facts,
         return NULL;
     if (!bytes && (!uneven || operation_shares_sizes(fields->operation)))
         return NULL; /* nothing moves */
-    return registered && !choose_objection(facts, registered, fields, bytes) ? registered
-                                                                                     : NULL;
+    return registered && !choose_objection(facts, registered, fields, bytes) ? registered : NULL;
 }

@@ -207,9 +207,8 @@ int plan_explain(const struct group_facts *facts, const struct call_fields *fiel
             if (candidate.possible != possible)
                 continue;
             if (candidate.possible)
-                candidate.reason =
-                    why_not(facts, fields, bytes, other, chosen, moved > 0,
-                            candidate.estimated_us < first->estimated_us);
+                candidate.reason = why_not(facts, fields, bytes, other, chosen, moved > 0,
+                                           candidate.estimated_us < first->estimated_us);
             ret_candidates[count++] = candidate;
         }
     return count;

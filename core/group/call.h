@@ -63,9 +63,9 @@ struct call {
     uint64_t bytes;       /* of the vector, or of each block */
 
     /* Registered memory; set by registered_refer(). */
-    bool registered;                       /* the plan has a schedule for it, which may be taken */
-    struct mapped_references references;   /* what its line shows, if there is memory */
-    struct tutti_memory *memory_of[2];     /* in which its input and its output are; NULL: neither */
+    bool registered;                     /* the plan has a schedule for it, which may be taken */
+    struct mapped_references references; /* what its line shows, if there is memory */
+    struct tutti_memory *memory_of[2];   /* in which its input and its output are; NULL: neither */
 
     /* Copies of its tensors that are not C-contiguous; unpacked and freed before it is complete. */
     struct packed *packed;

@@ -135,9 +135,8 @@ struct pages *memories_withdraw(struct tutti_group *group, struct tutti_memory *
                 (memories->placed - at) * sizeof(struct tutti_memory *)); /* NOLINT: of pointers */
         if (memories->last == memory)
             memories->last = NULL;
-        atomic_store_explicit(
-            &mapped->areas[mapped->self]->freed[memory->number % MAPPED_MEMORIES], memory->number,
-            memory_order_release);
+        atomic_store_explicit(&mapped->areas[mapped->self]->freed[memory->number % MAPPED_MEMORIES],
+                              memory->number, memory_order_release);
     }
     return TAKE(memory->pages);
 }

@@ -57,11 +57,10 @@ static tutti_status make_file(uint64_t bytes, struct pages **ret_pages)
     }
     const int reason = errno;
     close_pages(pages);
-    return error_set_errno(reason == ENOSPC || reason == ENOMEM || reason == EFBIG
-                               ? TUTTI_ERR_NO_MEMORY
-                               : TUTTI_ERR_SYSTEM,
-                           reason, "cannot make %" PRIu64 " bytes of shared memory (a memfd)",
-                           bytes);
+    return error_set_errno(
+        reason == ENOSPC || reason == ENOMEM || reason == EFBIG ? TUTTI_ERR_NO_MEMORY
+                                                                : TUTTI_ERR_SYSTEM,
+        reason, "cannot make %" PRIu64 " bytes of shared memory (a memfd)", bytes);
 }
 
 static tutti_status map_file(struct pages *pages)
@@ -127,9 +126,9 @@ static bool parse_mapping(const char *line, struct mapping *ret_mapping)
 }
 
 /* Calls `fn` for each mapping in [begin, end) until it fails; INVALID_ARGUMENT when there are gaps. */
-static tutti_status each_mapping(uintptr_t begin, uintptr_t end,
-                                 tutti_status (*fn)(const struct mapping *mapping, const void *user),
-                                 const void *user)
+static tutti_status
+each_mapping(uintptr_t begin, uintptr_t end,
+             tutti_status (*fn)(const struct mapping *mapping, const void *user), const void *user)
 {
     FILE *file = fopen("/proc/self/maps", "re");
     AUTOFREE char *line = NULL;
@@ -259,15 +258,17 @@ static void restore(const struct pages *pages)
     struct stat file;
 
     if (fstat(pages->fd, &file) || each_mapping(begin, begin + pages->bytes, is_still, &file)) {
-        log_line(LOG_WARN, -1, "memory at %p was unmapped while it was registered: free a registration before "
+        log_line(LOG_WARN, -1,
+                 "memory at %p was unmapped while it was registered: free a registration before "
                  "the memory",
                  (void *)pages->base);
         return;
     }
-    void *private = mmap(NULL, pages->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                         -1, 0);
+    void *private =
+        mmap(NULL, pages->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (private == MAP_FAILED || replace(pages->base, private, pages->bytes))
-        log_line(LOG_WARN, -1, "memory at %p stays shared with the members of the group: there is no memory for "
+        log_line(LOG_WARN, -1,
+                 "memory at %p stays shared with the members of the group: there is no memory for "
                  "a private copy",
                  (void *)pages->base);
 }
@@ -300,8 +301,9 @@ tutti_status pages_map(int fd, uint64_t offset, uint64_t bytes, void *at)
         return error_set(TUTTI_ERR_DENIED, "it passed something that is not a sealed memory file");
     if (file.st_size < 0 || offset % pages_unit() || offset > (uint64_t)file.st_size ||
         bytes > (uint64_t)file.st_size - offset)
-        return error_set(TUTTI_ERR_DENIED, "it passed a memory file of %lld bytes for %" PRIu64
-                                           " bytes from %" PRIu64 " on",
+        return error_set(TUTTI_ERR_DENIED,
+                         "it passed a memory file of %lld bytes for %" PRIu64 " bytes from %" PRIu64
+                         " on",
                          (long long)file.st_size, bytes, offset);
     if (mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)offset) ==
         MAP_FAILED)

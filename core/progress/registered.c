@@ -71,8 +71,8 @@ static struct tutti_memory *memory_of_blocks(struct tutti_group *group, const st
 
 static struct mapped_reference reference_to(const struct tutti_memory *memory, const void *at)
 {
-    return (struct mapped_reference){.memory = memory->number,
-                                     .offset = (uint64_t)((const unsigned char *)at - memory->base)};
+    return (struct mapped_reference){
+        .memory = memory->number, .offset = (uint64_t)((const unsigned char *)at - memory->base)};
 }
 
 static struct tutti_memory *refer_to_vector(struct tutti_group *group, const void *at,
@@ -147,8 +147,10 @@ tutti_status registered_refer(struct tutti_group *group, struct call *call)
     call->references = (struct mapped_references){0};
     call->memory_of[0] = needs & NEEDS_IN ? refer_in(group, call) : NULL;
     call->memory_of[1] = needs & NEEDS_OUT ? refer_out(group, call) : NULL;
-    call->registered = (call->memory_of[0] || !(needs & NEEDS_IN)) &&
-                       (call->memory_of[1] || !(needs & NEEDS_OUT));
+    call->registered =
+        (call->memory_of[0] || !(needs & NEEDS_IN)) && (call->memory_of[1] || !(needs & NEEDS_OUT));
+    if (call->memory_of[1] == call->memory_of[0])
+        call->memory_of[1] = NULL; /* one user */
     for (int i = 0; call->registered && i < 2; i++)
         if (call->memory_of[i])
             call->memory_of[i]->users++;

@@ -18,9 +18,9 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
         return TUTTI_ERR_INVALID_ARGUMENT;
 
     const size_t n = (size_t)local_size;
-    void *memory = calloc(n, sizeof *mapped->areas + sizeof *mapped->vectors +
-                                 sizeof *mapped->seen + sizeof *mapped->places +
-                                 sizeof *mapped->ranks);
+    void *memory =
+        calloc(n, sizeof *mapped->areas + sizeof *mapped->vectors + sizeof *mapped->seen +
+                      sizeof *mapped->places + sizeof *mapped->ranks);
     if (!memory)
         return TUTTI_ERR_NO_MEMORY;
     *mapped = (struct mapped){.local_size = local_size, .self = self, .culprit = -1};

@@ -153,12 +153,12 @@ struct mapped_area {
     struct mapped_block blocks[MAPPED_LOCAL_MAX];
     _Alignas(4096) struct mapped_window in;
     struct mapped_window out;
-    /* Makes the area an odd number of pages: areas that lie a power of two apart alias on some CPUs. */
-    unsigned char odd[MAPPED_PAGE];
 };
 
-/* The bytes to map for each member. */
+/* The bytes to map for each member. An odd number of pages: areas that lie a power of two apart alias on some
+ * CPUs. */
 #define MAPPED_BYTES ((uint64_t)sizeof(struct mapped_area))
+_Static_assert(sizeof(struct mapped_area) / MAPPED_PAGE % 2 == 1, "add a page");
 
 /* How far back the pages lie that a chunk of `local_size` members may be on. */
 static inline uint32_t mapped_lap_pages(int local_size)
@@ -171,18 +171,19 @@ struct mapped {
     int local_size; /* members of the group on this host, this one included */
     int self;       /* my index among them; ascending with the rank in the group */
     struct mapped_area **areas;
-    const int *ranks;     /* of each local peer, in the group */
-    uint64_t *seen;       /* highest turn seen from each local peer */
-    const void **vectors; /* room for one pointer for each local peer */
-    struct mapped_places *places;   /* of each local peer: set by mapped_resolve() */
-    struct mapped_memory *memories; /* [MAPPED_MEMORIES], a number modulo that; NULL: there never were any */
-    uint64_t seen_all;    /* a turn that was seen from every local peer */
-    uint64_t pages;       /* of the windows before the operation that runs: the counters' base */
-    tutti_copy copy;      /* into my windows */
-    tutti_copy copy_out;  /* into local peers' outputs */
-    uint64_t announced;   /* my last turn; the first is 1 */
-    uint64_t sequence;    /* the call that it was */
-    uint64_t signature;   /* the same call's, as I made it: my line lies open to the local peers */
+    const int *ranks;             /* of each local peer, in the group */
+    uint64_t *seen;               /* highest turn seen from each local peer */
+    const void **vectors;         /* room for one pointer for each local peer */
+    struct mapped_places *places; /* of each local peer: set by mapped_resolve() */
+    struct mapped_memory
+        *memories;       /* [MAPPED_MEMORIES], a number modulo that; NULL: there never were any */
+    uint64_t seen_all;   /* a turn that was seen from every local peer */
+    uint64_t pages;      /* of the windows before the operation that runs: the counters' base */
+    tutti_copy copy;     /* into my windows */
+    tutti_copy copy_out; /* into local peers' outputs */
+    uint64_t announced;  /* my last turn; the first is 1 */
+    uint64_t sequence;   /* the call that it was */
+    uint64_t signature;  /* the same call's, as I made it: my line lies open to the local peers */
 
     /* Set with TUTTI_ERR_MISMATCH or TUTTI_ERR_INTERNAL: whose line it was, and of which call. */
     int culprit; /* index of the local peer */

@@ -370,9 +370,10 @@ static tutti_status take(struct run *run, const struct step *step, uint64_t *wor
 static tutti_status announce(struct run *run)
 {
     const struct run_call *call = &run->call;
-    tutti_status status = call->references ? mapped_announce_references(
-                                                 call->mapped, call->announce, call->references)
-                                           : mapped_announce(call->mapped, call->announce, NULL, 0);
+    tutti_status status =
+        call->references
+            ? mapped_announce_references(call->mapped, call->announce, call->references)
+            : mapped_announce(call->mapped, call->announce, NULL, 0);
 
     if (status == TUTTI_OK) {
         run->announced = true;

@@ -92,7 +92,7 @@ struct run_call {
     const struct schedule *registered;
     const struct mapped_references *references; /* what my line shows; NULL: none */
     int decider;
-    const struct wire *wire;         /* NULL: the schedule has no messages */
+    const struct wire *wire; /* NULL: the schedule has no messages */
     void *wire_user;
     struct blocks in; /* never written; may be out */
     struct blocks out;

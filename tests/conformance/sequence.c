@@ -120,7 +120,8 @@ uint64_t sequence_block(const struct conformance_call *call, int from, int to)
 /* Of all members' tensors, of nobody's, or of those that each chooses. Messages go their way in any case. */
 static bool draw_registered(const struct conformance_call *call, int rank)
 {
-    uint64_t whole = random_mix(call->key ^ UINT64_C(0x6d656d6f7279)), state = whole + (uint64_t)rank + 1;
+    uint64_t whole = random_mix(call->key ^ UINT64_C(0x6d656d6f7279)),
+             state = whole + (uint64_t)rank + 1;
 
     if (space_is_message(call->operation) || call->count * call->element > REGISTERED_BYTES_MAX)
         return false;

@@ -49,9 +49,9 @@ struct conformance_call {
 struct local_facts {
     unsigned way; /* WAY_… */
     bool other_place;
-    bool list;      /* blocks are given as a list of tensors, not as one */
-    bool gaps;      /* there is something between blocks with counts, which are not in order */
-    bool by_offset; /* the tensor begins at its byte_offset */
+    bool list;       /* blocks are given as a list of tensors, not as one */
+    bool gaps;       /* there is something between blocks with counts, which are not in order */
+    bool by_offset;  /* the tensor begins at its byte_offset */
     bool registered; /* it is in registered memory */
     size_t offset;
 };

@@ -80,8 +80,8 @@ static void make(struct buffer *buffer, const struct slot *slot)
     buffer->bytes = (size_t)count * slot->call.element;
     buffer->room = (GUARD + offset + buffer->bytes + GUARD + LINE - 1) / LINE * LINE;
     buffer->registered = slot->facts.registered;
-    buffer->memory = buffer->registered ? take_registered(buffer->room)
-                                        : aligned_alloc(LINE, buffer->room);
+    buffer->memory =
+        buffer->registered ? take_registered(buffer->room) : aligned_alloc(LINE, buffer->room);
     require(buffer->memory != NULL);
     memset(buffer->memory, GUARD_BYTE, buffer->room);
     buffer->data = buffer->memory + GUARD + offset;

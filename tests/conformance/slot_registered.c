@@ -15,8 +15,7 @@ static bool all_are(const struct slot *slot)
 
         if (by_root && r != call->root)
             continue;
-        if (!facts.registered ||
-            (call->operation == OPERATION_ALL_TO_ALL && !facts.other_place))
+        if (!facts.registered || (call->operation == OPERATION_ALL_TO_ALL && !facts.other_place))
             return false;
     }
     return true;

@@ -437,8 +437,7 @@ static struct mapped_reference reference_to(const struct sim_member *member,
 static void offer_registered(struct sim_member *member, struct run_call *call)
 {
     const struct sim_op *op = &member->op;
-    const bool by_root =
-        op->operation == OPERATION_BROADCAST || op->operation == OPERATION_SCATTER;
+    const bool by_root = op->operation == OPERATION_BROADCAST || op->operation == OPERATION_SCATTER;
     const bool shows = op->elsewhere != member->rank + 1;
 
     member->references = (struct mapped_references){

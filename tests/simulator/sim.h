@@ -76,7 +76,8 @@ struct sim_world {
     bool mapped;
     void *memory;          /* the areas */
     uint64_t memory_bytes; /* 0: the memory is another world's */
-    unsigned char *bases[2][SIM_MEMBERS_MAX]; /* the members' inputs and outputs, as registered memory */
+    unsigned char
+        *bases[2][SIM_MEMBERS_MAX]; /* the members' inputs and outputs, as registered memory */
     uint64_t bytes[2][SIM_MEMBERS_MAX];
     struct sim_member members[SIM_MEMBERS_MAX];
     struct sim_channel *channels;  /* [from * size + to] */

@@ -233,8 +233,7 @@ static bool takes_uneven(const struct algorithm *algorithm)
 {
     return operation_has_blocks(algorithm->operation) &&
            !(algorithm->flags & ALGORITHM_NEEDS_EQUAL_BLOCKS) &&
-           (algorithm->kind == ALGORITHM_MESSAGES ||
-            algorithm->kind == ALGORITHM_REGISTERED ||
+           (algorithm->kind == ALGORITHM_MESSAGES || algorithm->kind == ALGORITHM_REGISTERED ||
             (algorithm->kind == ALGORITHM_COMPOSED &&
              operation_shares_sizes(algorithm->operation)));
 }

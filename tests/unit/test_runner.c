@@ -69,6 +69,74 @@ Test(mapped, a_member_runs_three_calls_ahead_of_a_local_peer_and_no_further, .ti
     pair_close(&pair);
 }
 
+/* ---- registered memory ---- */
+
+/* Member 1 shows `references` to a member 0 that has mapped 100 bytes of it as memory 5. */
+static tutti_status resolve(struct pair *pair, struct mapped_references references, uint64_t in,
+                            uint64_t out)
+{
+    static unsigned char memory[100];
+    static unsigned char *bases[2] = {memory, memory};
+    static uint64_t bytes[2] = {sizeof memory, sizeof memory};
+    const struct announce call = {1, 1, {.operation = OPERATION_BARRIER, .op = -1, .root = -1}};
+
+    pair_open(pair);
+    pair->mapped[0].memories = calloc(MAPPED_MEMORIES, sizeof(struct mapped_memory));
+    cr_assert_not_null(pair->mapped[0].memories);
+    pair->mapped[0].memories[5] = (struct mapped_memory){5, bases, bytes};
+    cr_assert_eq(announce(&pair->mapped[0], 1, 1), TUTTI_OK);
+    cr_assert_eq(mapped_announce_references(&pair->mapped[1], &call, &references), TUTTI_OK);
+    cr_assert_eq(mapped_meet(&pair->mapped[0], 1), TUTTI_OK);
+    cr_assert(mapped_shows_references(&pair->mapped[0], 1));
+    cr_assert(!mapped_shows_references(&pair->mapped[0], 0));
+    return mapped_resolve(&pair->mapped[0], 1, &(struct mapped_reach){in, out});
+}
+
+static void expect_refused(struct mapped_references references, uint64_t in, uint64_t out)
+{
+    struct pair pair;
+
+    cr_expect_eq(resolve(&pair, references, in, out), TUTTI_ERR_INTERNAL);
+    cr_expect_eq(pair.mapped[0].culprit, 1);
+    pair_close(&pair);
+}
+
+Test(mapped, references_out_of_registered_memory_are_refused, .timeout = 5)
+{
+    const struct mapped_reference good = {.memory = 5, .offset = 60};
+    struct pair pair;
+
+    cr_expect_eq(resolve(&pair, (struct mapped_references){good, good}, 40, 40), TUTTI_OK);
+    cr_expect_eq(pair.mapped[0].places[1].out - pair.mapped[0].places[1].in, 0);
+    pair_close(&pair);
+    expect_refused((struct mapped_references){good, good}, 41, 0);
+    expect_refused((struct mapped_references){good, good}, 0, 41);
+    expect_refused((struct mapped_references){.in = {.memory = 5, .offset = 101}}, 1, 0);
+    expect_refused((struct mapped_references){.in = {.memory = 5, .offset = UINT64_MAX}}, 2, 0);
+    expect_refused((struct mapped_references){.in = {.memory = 0}}, 1, 0);
+    expect_refused((struct mapped_references){.in = {.memory = 4}}, 1, 0);
+    expect_refused((struct mapped_references){.in = {.memory = 5 + MAPPED_MEMORIES}}, 1, 0);
+}
+
+/* Member 0's block is the first, so only a table can lead it astray. */
+Test(mapped, blocks_of_a_table_are_checked, .timeout = 5)
+{
+    const struct mapped_references table = {.in = {.memory = 5, .shape = SHAPE_TABLE}};
+    struct pair pair;
+
+    cr_expect_eq(resolve(&pair, table, 0, 0), TUTTI_OK, "an empty table has empty blocks");
+    ((struct mapped_area *)pair.areas[1])->blocks[0] =
+        (struct mapped_block){.offset = 90, .bytes = 10};
+    cr_expect_eq(mapped_resolve(&pair.mapped[0], 1, &(struct mapped_reach){10, 0}), TUTTI_OK);
+    cr_expect_eq(mapped_resolve(&pair.mapped[0], 1, &(struct mapped_reach){9, 0}),
+                 TUTTI_ERR_MISMATCH);
+    cr_expect_not_null(strstr(tutti_last_error(), "rank 8"), "%s", tutti_last_error());
+    ((struct mapped_area *)pair.areas[1])->blocks[0].offset = UINT64_MAX - 5;
+    cr_expect_eq(mapped_resolve(&pair.mapped[0], 1, &(struct mapped_reach){10, 0}),
+                 TUTTI_ERR_INTERNAL);
+    pair_close(&pair);
+}
+
 Test(mapped, calls_that_take_no_turn_leave_no_gap, .timeout = 5)
 {
     static const uint64_t sequences[] = {1, 2, 40, 41, 90, 97, 200};
