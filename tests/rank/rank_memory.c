@@ -173,9 +173,8 @@ RANK_CASE(a_block_of_another_size_is_a_mismatch)
         counts[0] = 2001;
     tutti_tensor from = tutti_tensor_1d(in, TUTTI_I32, &shapes[0], 5000);
     tutti_tensor to = tutti_tensor_1d(out, TUTTI_I32, &shapes[1], 5000);
-    check_status(
-        tutti_all_to_all_v(world, &from, counts, NULL, &to, out_counts, NULL, NULL, NULL),
-        TUTTI_ERR_MISMATCH);
+    check_status(tutti_all_to_all_v(world, &from, counts, NULL, &to, out_counts, NULL, NULL, NULL),
+                 TUTTI_ERR_MISMATCH);
     check_contains(tutti_last_error(), "rank 0: the block of rank 1 for this rank has 8004 bytes, "
                                        "and this rank expects 8000");
     check_ok(tutti_memory_free(memory));
