@@ -16,9 +16,9 @@
 enum {
     /* Bytes of a piece that is reduced and then copied on: it stays in L1 on the way. Longer vectors have
      * longer pieces, so that a schedule has at most REGISTERED_PIECES of them. */
-    REGISTERED_PIECE_MIN = 16 * 1024,
+    REGISTERED_PIECE_MIN = 8 * 1024,
     REGISTERED_PIECE_MAX = 256 * 1024,
-    REGISTERED_PIECES = 64
+    REGISTERED_PIECES = 256
 };
 
 static inline uint64_t registered_piece_bytes(uint64_t bytes)

@@ -13,6 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/fork.h"
@@ -37,14 +38,39 @@ static void close_pages(struct pages *pages)
     free(pages);
 }
 
+/* A request for more would not fail, but have the kernel end processes until there is room. */
+static uint64_t available_bytes(void)
+{
+    struct cgroup_limits limits;
+    uint64_t kib, bytes = UINT64_MAX;
+    char line[128];
+    FILE *file = fopen("/proc/meminfo", "re");
+
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1)
+            bytes = kib * 1024;
+    if (file)
+        fclose(file);
+    cgroup_limits_read(&limits);
+    return limits.memory_bytes && limits.memory_bytes < bytes ? limits.memory_bytes : bytes;
+}
+
 /* A file of `bytes`, all of them in memory: a write to a page that the system cannot give would kill this
  * process, or a peer. */
 static tutti_status make_file(uint64_t bytes, struct pages **ret_pages)
 {
     struct pages *pages = calloc(1, sizeof *pages);
+    const uint64_t available = available_bytes();
 
     if (!pages)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory to register memory");
+    if (bytes > available) {
+        free(pages);
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                         "%" PRIu64 " bytes of shared memory are more than the %" PRIu64
+                         " bytes that are available",
+                         bytes, available);
+    }
     pages->bytes = bytes;
     pages->holders = 1;
     pages->fd = memfd_create("tutti-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
