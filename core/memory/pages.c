@@ -193,7 +193,7 @@ static tutti_status may_be_adopted(const struct mapping *mapping, const void *us
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "the memory is not private memory of the program, but %s: use "
                          "tutti_memory_allocate(), or memory of malloc(3) or mmap(2)",
-                         *mapping->name ? mapping->name : "a shared mapping");
+                         mapping->rights[3] != 'p' ? "a shared mapping" : mapping->name);
     if (strncmp(mapping->rights, "rw", 2) != 0)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "the memory may not be read and written (it has the rights %s)",
