@@ -86,6 +86,14 @@ struct measure_call {
 
 enum { MEASURE_SAMPLES = 15, MEASURE_FAR_NS = 110, PROBE_ROUNDS = 1000 };
 
+/* The exit code where the library has no such operation. */
+enum { MEASURE_NOT_OFFERED = 77 };
+
+/* A sample that counts: the time of a call, and of a hand-over between the cores (0: not probed). */
+struct measure_sample {
+    double us, link_ns;
+};
+
 static _Atomic uint64_t *probe_words;
 static uint64_t probe_round;
 
@@ -99,7 +107,7 @@ static inline double measure_now(void)
 
 static int measure_compare(const void *a, const void *b)
 {
-    double x = *(const double *)a, y = *(const double *)b;
+    double x = ((const struct measure_sample *)a)->us, y = ((const struct measure_sample *)b)->us;
 
     return (x > y) - (x < y);
 }
@@ -193,33 +201,44 @@ static int warm_up(const struct subject *s, const struct measure_call *call, dou
     return (int)s->max(wanted < 2 ? 2 : wanted > most ? most : (int)wanted);
 }
 
-/* One line a regime: subject, operation, bytes, ranks, mode, regime, minimum, median, samples. */
+/*
+ * A line: subject, operation, bytes, ranks, mode, regime, minimum, median, number of samples. With BENCH_SAMPLES in
+ * the environment another field has each sample, «microseconds:nanoseconds of a hand-over», with blanks between.
+ */
+static void measure_report(const struct subject *s, const struct measure_call *call,
+                           const char *regime, struct measure_sample *samples, int count)
+{
+    qsort(samples, (size_t)count, sizeof *samples, measure_compare);
+    printf("%s\t%s\t%zu\t%d\t%s\t%s\t%.3f\t%.3f\t%d", s->name, measured[call->operation].name,
+           call->count * sizeof(float), s->size, call->touched ? "touched" : "hot", regime,
+           samples[0].us, samples[count / 2].us, count);
+    for (int i = 0; i < count && getenv("BENCH_SAMPLES"); i++)
+        printf("%c%.3f:%.0f", i ? ' ' : '\t', samples[i].us, samples[i].link_ns);
+    printf("\n");
+    fflush(stdout);
+}
+
+/* Reports each regime in which a sample counts. */
 static void measure(const struct subject *s, const struct measure_call *call, double budget)
 {
-    double times[2][MEASURE_SAMPLES];
+    static const char *const regimes[] = {"near", "far"};
+    struct measure_sample samples[2][MEASURE_SAMPLES];
     int have[2] = {0, 0};
     const int calls = warm_up(s, call, budget);
 
     for (int i = 0; i < MEASURE_SAMPLES; i++) {
-        int before = probe(s) > MEASURE_FAR_NS;
-        double t = sample(s, call, calls);
-        int after = probe(s) > MEASURE_FAR_NS;
+        const double before = probe(s);
+        const double time = sample(s, call, calls);
+        const double after = probe(s);
+        const int far = after > MEASURE_FAR_NS;
 
-        if (before == after)
-            times[after][have[after]++] = t * 1e6;
+        if (far == (before > MEASURE_FAR_NS))
+            samples[far][have[far]++] =
+                (struct measure_sample){.us = time * 1e6, .link_ns = (before + after) / 2};
     }
-    for (int far = 0; far < 2 && s->rank == 0; far++) {
-        if (!have[far])
-            continue;
-        qsort(times[far], (size_t)have[far], sizeof(double), measure_compare);
-        printf("%s\t%s\t%zu\t%d\t%s\t%s\t%.3f\t%.3f\t%d\n", s->name, measured[call->operation].name,
-               call->count * sizeof(float), s->size, call->touched ? "touched" : "hot",
-               !probe_words ? "-"
-               : far        ? "far"
-                            : "near",
-               times[far][0], times[far][have[far] / 2], have[far]);
-        fflush(stdout);
-    }
+    for (int far = 0; far < 2 && s->rank == 0; far++)
+        if (have[far])
+            measure_report(s, call, probe_words ? regimes[far] : "-", samples[far], have[far]);
 }
 
 /* -1: no operation is called so. */
@@ -286,6 +305,10 @@ static int measure_main(const struct subject *s, int argc, char **argv)
 
     if (!largest)
         return 2;
+    if (!s->run[measure_operation(argv[1])]) {
+        fprintf(stderr, "%s does not offer %s\n", s->name, argv[1]);
+        return MEASURE_NOT_OFFERED;
+    }
     float *in = measure_buffer(s, largest), *out = measure_buffer(s, largest);
     if (!in || !out)
         return 1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same measurements over MPI, for comparison; bench/compare builds it with each MPI's own compiler.
+ * The same measurements over MPI, for comparison; bench/compare builds it for each MPI. The argument «version»
+ * prints that of the library.
  */
 #include <mpi.h>
 
@@ -92,8 +93,21 @@ static double max(double value)
     return value;
 }
 
+/* The first line of it: Open MPI's has the host in it behind a comma, MPICH's continues with how it was built. */
+static int print_version(void)
+{
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+
+    MPI_Get_library_version(text, &length);
+    printf("%.*s\n", (int)strcspn(text, "\n,"), text);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 2 && !strcmp(argv[1], "version"))
+        return print_version();
     MPI_Init(&argc, &argv);
     struct subject subject = {.name = getenv("BENCH_PEER") ? getenv("BENCH_PEER") : "mpi",
                               .barrier = barrier,
