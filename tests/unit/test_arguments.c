@@ -113,6 +113,15 @@ static void check_messages(void)
     cr_expect(g_str_has_prefix(tutti_last_error(), "tutti_all_reduce: in a batch"));
 }
 
+static void check_memory(void)
+{
+    tutti_memory *memory;
+
+    bad(tutti_memory_allocate, "the group", NULL, 1, &memory);
+    bad(tutti_memory_allocate, "bytes is 0", world, 0, &memory);
+    bad(tutti_memory_register, "address is NULL", world, NULL, 1, &memory);
+}
+
 static void check_works(void)
 {
     tutti_work *work = NULL;
@@ -220,7 +229,8 @@ static void check_the_rest(void)
 static void check_headers(void)
 {
     static const char *const takes_all[] = {"tutti_context_destroy", "tutti_dispatch",
-                                            "tutti_group_destroy", /* NULL is allowed */
+                                            "tutti_group_destroy",
+                                            "tutti_memory_free", /* NULL is allowed */
                                             "tutti_last_error_info" /* it is what would tell */};
     g_autofree char *folder = g_build_filename(TUTTI_SOURCE_DIR, "api/tutti", NULL);
     g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
@@ -248,6 +258,7 @@ Test(arguments, every_function_names_itself_and_what_it_refuses, .timeout = 20)
     start();
     check_collectives();
     check_messages();
+    check_memory();
     check_works();
     check_groups();
     check_stores();
