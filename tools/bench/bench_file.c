@@ -8,7 +8,8 @@
 #include "bench/bench.h"
 #include "cli.h"
 
-enum { FORMAT = 1 }; /* raised when a member changes its meaning */
+static const char schema[] =
+    "tutti.bench/1"; /* the number grows when a member changes its meaning */
 
 static void add_double(JsonBuilder *builder, const char *name, double value)
 {
@@ -77,7 +78,7 @@ JsonNode *bench_report_json(const struct bench_report *report)
     g_autofree char *date = g_date_time_format_iso8601(now);
 
     json_builder_begin_object(builder);
-    cli_json_int(builder, "format", FORMAT);
+    cli_json_string(builder, "schema", schema);
     cli_json_string(builder, "version", tutti_version());
     cli_json_string(builder, "date", date);
     cli_json_string(builder, "backend", tutti_group_backend(report->rank->world));
@@ -116,7 +117,7 @@ JsonNode *bench_report_load(const char *path)
     JsonObject *object = root && JSON_NODE_HOLDS_OBJECT(root) ? json_node_get_object(root) : NULL;
     JsonNode *cells = object ? json_object_get_member(object, "cells") : NULL;
     if (!cells || !JSON_NODE_HOLDS_ARRAY(cells) ||
-        json_object_get_int_member_with_default(object, "format", 0) != FORMAT) {
+        strcmp(json_object_get_string_member_with_default(object, "schema", ""), schema) != 0) {
         cli_say("bench", "%s is no document of 'tutti bench --save' of this version", path);
         return NULL;
     }
