@@ -179,7 +179,7 @@ tutti_status batch_add_message(struct batch *batch, struct message *m, tutti_sta
 
 static void release(struct tutti_work *work)
 {
-    atomic_fetch_sub(&work->engine->works, 1);
+    atomic_fetch_sub(&work->engine->batches, 1);
     free((char *)work - offsetof(struct whole, work));
 }
 
@@ -197,7 +197,7 @@ static tutti_status whole_new(struct progress_engine *engine, struct whole **ret
                                       .fork_generation = fork_current(),
                                       .source = -1,
                                       .parts = 1}; /* the start itself */
-    atomic_fetch_add(&engine->works, 1);
+    atomic_fetch_add(&engine->batches, 1);
     atomic_fetch_add(&engine->unattended, 1);
     *ret_whole = whole;
     return TUTTI_OK;
@@ -212,7 +212,8 @@ static const struct collective *first_collective(const struct batch *batch)
     return NULL;
 }
 
-/* All memory first, so that hardly anything can fail between the first call and the last. */
+/* All memory first, so that hardly anything can fail between the first call and the last. Under the progress
+ * lock. */
 static tutti_status allocate(struct tutti_group *group, struct batch *batch, struct whole *whole)
 {
     for (struct entry *entry = batch->first; entry; entry = entry->next) {
@@ -220,6 +221,7 @@ static tutti_status allocate(struct tutti_group *group, struct batch *batch, str
 
         if (status)
             return status;
+        call_prepare(group, entry->async);
         entry->async->work.references = 1; /* nobody has a handle */
         entry->async->work.part_of = &whole->work;
     }
@@ -275,13 +277,12 @@ tutti_status tutti_batch_end(tutti_group *group, tutti_work **work)
                          "no batch of this thread is open on the group: tutti_batch_begin() first");
     take_out(group, batch);
     status = batch->refused ? error_give(batch->refused, &batch->error) : whole_new(engine, &whole);
-    if (!status)
-        status = allocate(group, batch, whole);
     if (!status) {
         engine_take(engine);
-        if (group_ended(group))
+        status = allocate(group, batch, whole);
+        if (!status && group_ended(group))
             status = refuse_all(group, batch);
-        else
+        else if (!status)
             start(group, batch, whole);
         engine_release(engine);
     }

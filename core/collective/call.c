@@ -3,9 +3,8 @@
  * What every call goes through: its options and tensors are checked, one that is not waited for gets
  * memory, and a wait ends with the call's own message.
  *
- * Memory of calls is the group's, taken from a list of free ones and given back when both the
- * operation and its handle are through with it. A group that is freed before its handles leaves them
- * behind as orphans, which free themselves.
+ * Memory of calls is the engine's, and given back when both the operation and its handle are through with
+ * it. So a handle may outlive its group.
  */
 #include "collective/call.h"
 
@@ -79,58 +78,20 @@ tutti_status call_tensor(const tutti_tensor *tensor, const char *what, enum tens
     return TUTTI_OK;
 }
 
-/* The lists are under the engine's lock, not the progress lock: the thread that completes a work
- * already holds the progress lock. */
-static void release(struct tutti_work *work)
-{
-    struct async_call *async = call_of_work(work);
-    struct progress_engine *engine = work->engine;
-    struct tutti_group *group = async->call.group;
-
-    atomic_fetch_sub(&engine->works, 1);
-    pthread_mutex_lock(&engine->lock);
-    if (async->orphan) {
-        free(async);
-    } else {
-        *(async->prev ? &async->prev->next : &group->works.async_calls) = async->next;
-        if (async->next)
-            async->next->prev = async->prev;
-        async->next = group->works.free_calls;
-        group->works.free_calls = async;
-    }
-    pthread_mutex_unlock(&engine->lock);
-}
-
 tutti_status call_allocate(struct tutti_group *group, struct async_call **ret_call)
 {
     struct progress_engine *engine = &group->context->engine;
+    struct tutti_work *work = work_memory_take(engine, sizeof(struct async_call));
 
-    pthread_mutex_lock(&engine->lock);
-    struct async_call *async = group->works.free_calls;
-    if (async)
-        group->works.free_calls = async->next;
-    else
-        async = malloc(sizeof *async);
-    if (async) {
-        *async = (struct async_call){
-            .call = {.state = {.status = TUTTI_ERR_NOT_READY, .work = &async->work},
-                     .group = group},
-            .work = {.engine = engine,
-                     .state = &async->call.state,
-                     .release = release,
-                     .references = 2,
-                     .fork_generation = fork_current(),
-                     .source = -1},
-            .next = group->works.async_calls};
-        if (async->next)
-            async->next->prev = async;
-        group->works.async_calls = async;
-    }
-    pthread_mutex_unlock(&engine->lock);
-    if (!async)
+    if (!work)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for an operation");
-    atomic_fetch_add(&engine->works, 1);
-    atomic_fetch_add(&engine->unattended, 1);
+    struct async_call *async = call_of_work(work);
+    *work = (struct tutti_work){.engine = engine,
+                                .state = &async->call.state,
+                                .release = work_memory_give_back,
+                                .references = 1,
+                                .fork_generation = fork_current(),
+                                .source = -1};
     *ret_call = async;
     return TUTTI_OK;
 }
@@ -138,17 +99,18 @@ tutti_status call_allocate(struct tutti_group *group, struct async_call **ret_ca
 void call_give_back(struct async_call *async)
 {
     atomic_fetch_sub(&async->work.engine->unattended, 1);
-    release(&async->work);
+    work_memory_give_back(&async->work);
 }
 
-tutti_status call_started(struct async_call *async, tutti_status status, tutti_work **ret_work)
+tutti_status call_started(struct async_call *async, tutti_status status, bool moves,
+                          tutti_work **ret_work)
 {
     struct tutti_group *group = async->call.group;
     struct progress_engine *engine = async->work.engine;
 
     if (!status)
         (void)p2p_finish(group->ways.p2p_engine);
-    if (!status && atomic_load(&async->call.state.status) == TUTTI_ERR_NOT_READY)
+    if (!status && moves && atomic_load(&async->call.state.status) == TUTTI_ERR_NOT_READY)
         (void)group->source.progress(&group->source);
     engine_release(engine);
     if (status) {

@@ -31,26 +31,32 @@ static inline struct async_call *call_of_work(struct tutti_work *work)
     return (struct async_call *)((char *)work - offsetof(struct async_call, work));
 }
 
-/* Memory for a call that nobody waits for. */
+/* Memory for a call that nobody waits for, of which the work is made; under the progress lock. */
 tutti_status call_allocate(struct tutti_group *group, struct async_call **ret_call);
-/* Gives it back; it was not started. */
+/* Makes the call of it, whose end is owed to the work from here on. */
+static inline void call_prepare(struct tutti_group *group, struct async_call *async)
+{
+    call_init(&async->call, group, &async->work);
+    async->work.references = 2;
+    atomic_fetch_add(&async->work.engine->unattended, 1);
+}
+/* Gives it back; it was prepared and not started. */
 void call_give_back(struct async_call *async);
-/* It was over before anybody could see it: its work is complete. */
+/* What it was for is over already, and no call was made of it: its work is complete. */
 static inline tutti_work *call_over(struct async_call *async, uint64_t bytes, int32_t source)
 {
     async->work.bytes = bytes;
     async->work.source = source;
-    async->work.references = 1;
     async->call.state.status = TUTTI_OK;
-    atomic_fetch_sub(&async->work.engine->unattended, 1);
     return &async->work;
 }
 /*
  * Ends the start of such a call, which was made under the progress lock, and releases it. OK: moves
- * things once, and hands the work to the caller, and to the engine if it is not complete. Otherwise
- * nothing was started: the memory goes back, and the status is returned.
+ * things once, if that may help the call (`moves`), and hands the work to the caller, and to the engine if it is
+ * not complete. Otherwise nothing was started: the memory goes back, and the status is returned.
  */
-tutti_status call_started(struct async_call *async, tutti_status status, tutti_work **ret_work);
+tutti_status call_started(struct async_call *async, tutti_status status, bool moves,
+                          tutti_work **ret_work);
 
 /* Waits for a blocking call and returns its status, with the thread's error set. */
 tutti_status call_wait(struct call *call);

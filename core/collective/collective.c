@@ -118,14 +118,7 @@ static tutti_status run_blocking(struct tutti_group *group, struct collective *c
     struct progress_engine *engine = &group->context->engine;
     struct call call;
 
-    call.state = (struct operation_state){.status = TUTTI_ERR_NOT_READY};
-    call.group = group;
-    call.stage = CALL_QUEUED;
-    call.deadline_ns = 0;
-    call.memory.first = NULL;
-    call.packed = NULL;
-    call.op = NULL;
-    error_init(&call.error);
+    call_init(&call, group, NULL);
     engine_take(engine);
     tutti_status status = begin_or_refuse(group, c, &call);
     if (!status)
@@ -137,14 +130,18 @@ static tutti_status run_blocking(struct tutti_group *group, struct collective *c
 static tutti_status run_async(struct tutti_group *group, struct collective *c,
                               tutti_work **ret_work)
 {
+    struct progress_engine *engine = &group->context->engine;
     struct async_call *async;
 
+    engine_take(engine);
     tutti_status status = call_allocate(group, &async);
-    if (status)
+    if (status) {
+        engine_release(engine);
         return status;
-    engine_take(&group->context->engine);
+    }
+    call_prepare(group, async);
     status = begin_or_refuse(group, c, &async->call);
-    return call_started(async, status, ret_work);
+    return call_started(async, status, true, ret_work);
 }
 
 tutti_status collective_run(struct tutti_group *group, struct collective *c, tutti_status status,

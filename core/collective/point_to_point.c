@@ -176,7 +176,8 @@ static tutti_status run_blocking(struct tutti_group *group, struct message *m)
         return TUTTI_OK;
     }
 
-    struct call call = {.state = {.status = TUTTI_ERR_NOT_READY}, .group = group};
+    struct call call;
+    call_init(&call, group, NULL);
     tutti_status status = start(group, m, &call);
     if (!status)
         (void)p2p_finish(group->ways.p2p_engine);
@@ -224,21 +225,24 @@ static tutti_status run_async(struct tutti_group *group, struct message *m, tutt
     struct progress_engine *engine = &group->context->engine;
     struct async_call *async;
 
-    tutti_status status =
-        ret_work ? call_allocate(group, &async)
-                 : error_of(m->function, error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_work is NULL"));
-    if (!status) {
-        async->work.cancel = cancel;
-        async->work.spin = m->kind == CALL_RECV ? spin : NULL;
-        engine_take(engine);
-        if (is_over_now(group, m, false)) {
-            engine_release(engine);
-            *ret_work = call_over(async, m->bytes, m->kind == CALL_RECV ? m->peer : -1);
-        } else {
-            status = call_started(async, start(group, m, &async->call), ret_work);
-        }
+    if (!ret_work)
+        return error_of(m->function, error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_work is NULL"));
+    engine_take(engine);
+    tutti_status status = call_allocate(group, &async);
+    if (status) {
+        engine_release(engine);
+        return status;
     }
-    return status;
+    async->work.cancel = cancel;
+    if (is_over_now(group, m, false)) {
+        engine_release(engine);
+        *ret_work = call_over(async, m->bytes, m->kind == CALL_RECV ? m->peer : -1);
+        return TUTTI_OK;
+    }
+    async->work.spin = m->kind == CALL_RECV ? spin : NULL;
+    call_prepare(group, async);
+    /* What a receive waits for comes from elsewhere; its path was looked at just now. */
+    return call_started(async, start(group, m, &async->call), m->kind == CALL_SEND, ret_work);
 }
 
 /* Runs it, starts it (`blocks` false), or keeps it for the batch that this thread has open. */
@@ -327,9 +331,10 @@ tutti_status tutti_irecv_up_to(tutti_group *group, const tutti_tensor *tensor, i
 static tutti_status exchange(struct tutti_group *group, struct message *out, struct message *in)
 {
     struct progress_engine *engine = &group->context->engine;
-    struct call send = {.state = {.status = TUTTI_ERR_NOT_READY}, .group = group};
-    struct call recv = {.state = {.status = TUTTI_ERR_NOT_READY}, .group = group};
+    struct call send, recv;
 
+    call_init(&send, group, NULL);
+    call_init(&recv, group, NULL);
     engine_take(engine);
     if (group_ended(group)) {
         const tutti_status ended = group_refuse_message(group);
@@ -426,10 +431,20 @@ static tutti_status prepare(tutti_group *group, const void *ops, uint32_t op_siz
 
         if (!status)
             status = message_of(group, &op, options, &items[i].message);
-        if (!status)
-            status = call_allocate(group, &items[i].async);
         if (status)
             return error_prefix("operation %u of %u", i, count);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status allocate(struct tutti_group *group, struct batch_item *items, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        tutti_status status = call_allocate(group, &items[i].async);
+
+        if (status)
+            return status;
+        call_prepare(group, items[i].async);
     }
     return TUTTI_OK;
 }
@@ -454,10 +469,12 @@ tutti_status tutti_batch_isend_irecv(tutti_group *group, const tutti_p2p_op *ops
     status = error_named(prepare(group, ops, op_size, count, options, items));
     struct progress_engine *engine = &group->context->engine;
     engine_take(engine);
+    if (!status)
+        status = allocate(group, items, count);
     if (!status && group_ended(group))
         status = group_refuse_message(group);
     for (uint32_t i = 0; i < count && !status; i++) {
-        items[i].async->work.cancel = cancel; /* NOLINT: prepare() has made them */
+        items[i].async->work.cancel = cancel; /* NOLINT: allocate() has made them */
         post_or_fail(group, &items[i].message, &items[i].async->call);
         ret_works[i] = &items[i].async->work;
     }

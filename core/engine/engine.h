@@ -58,7 +58,7 @@ struct progress_engine {
     _Atomic uint32_t waiters;        /* threads inside engine_wait() */
     _Atomic uint32_t unattended;     /* started works that are not complete */
     _Atomic uint32_t visits;         /* of callers that started, waited for or tested works */
-    _Atomic uint32_t works;          /* whose memory is in use */
+    _Atomic uint32_t batches;        /* works of batches whose memory is in use */
     _Atomic uint32_t callers_only;   /* groups whose plugins want no thread of ours: it rests */
     _Atomic uint32_t oversubscribed; /* groups with more members on these CPUs than there are */
     /* Until then a waiting thread does not rest; CLOCK_MONOTONIC. */
@@ -68,6 +68,9 @@ struct progress_engine {
     struct waiter *waits; /* that have come to rest and are not over; under the progress lock */
     int64_t looked_ns;    /* when look() was called last; under the progress lock */
     int sleep_ms;         /* at most, before the control plane is looked at again */
+    struct tutti_work *free_works; /* memory of works; under the progress lock */
+    uint32_t work_blocks;          /* of it, in use or not; under the progress lock */
+    _Atomic(struct tutti_work *) returned_works; /* free, and not in `free_works` yet */
     int epoll_fd, doorbell;
     _Atomic int event_fd; /* tutti_context_fd(); -1 until asked for */
 

@@ -9,6 +9,7 @@
  */
 #include "engine/work.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -37,9 +38,11 @@ static tutti_status result(const struct tutti_work *work)
     return status ? error_give(status, &work->error) : TUTTI_OK;
 }
 
+/* Nobody can take a reference of a work that has one alone. */
 static void drop(struct tutti_work *work)
 {
-    if (atomic_fetch_sub(&work->references, 1) != 1)
+    if (atomic_load_explicit(&work->references, memory_order_acquire) != 1 &&
+        atomic_fetch_sub(&work->references, 1) != 1)
         return;
     error_forget(&work->error);
     work->release(work);
@@ -49,6 +52,76 @@ static bool is_complete(const struct tutti_work *work)
 {
     return status_of(work) != TUTTI_ERR_NOT_READY;
 }
+
+/* ---- memory ---- */
+
+struct tutti_work *work_memory_take(struct progress_engine *engine, size_t bytes)
+{
+    struct tutti_work *work = engine->free_works;
+
+    if (!work)
+        work = atomic_exchange_explicit(&engine->returned_works, NULL, memory_order_acquire);
+    if (work) {
+        engine->free_works = work->next_due;
+        return work;
+    }
+    work = malloc(bytes);
+    engine->work_blocks += work != NULL;
+    return work;
+}
+
+void work_memory_give_back(struct tutti_work *work)
+{
+    struct progress_engine *engine = work->engine;
+    struct tutti_work *first =
+        atomic_load_explicit(&engine->returned_works, memory_order_relaxed);
+
+    do
+        work->next_due = first;
+    while (!atomic_compare_exchange_weak_explicit(&engine->returned_works, &first, work,
+                                                  memory_order_release, memory_order_relaxed));
+}
+
+/* Takes all that is not in use; under the progress lock. */
+static struct tutti_work *take_free(struct progress_engine *engine)
+{
+    struct tutti_work *all = engine->free_works, **last = &all;
+
+    while (*last)
+        last = &(*last)->next_due;
+    *last = atomic_exchange_explicit(&engine->returned_works, NULL, memory_order_acquire);
+    engine->free_works = NULL;
+    return all;
+}
+
+uint32_t work_memory_used(struct progress_engine *engine)
+{
+    uint32_t used = atomic_load(&engine->batches);
+
+    engine_take(engine);
+    engine->free_works = take_free(engine);
+    used += engine->work_blocks;
+    for (const struct tutti_work *work = engine->free_works; work; work = work->next_due)
+        used--;
+    engine_release(engine);
+    return used;
+}
+
+void work_memory_trim(struct progress_engine *engine)
+{
+    engine_take(engine);
+    struct tutti_work *work = take_free(engine);
+    while (work) {
+        struct tutti_work *next = work->next_due;
+
+        free(work);
+        engine->work_blocks--;
+        work = next;
+    }
+    engine_release(engine);
+}
+
+/* ---- completion ---- */
 
 /* Queues the callbacks that have not run, if there are any; whether it did. */
 static bool queue_callback(struct tutti_work *work)
@@ -106,7 +179,8 @@ void work_completed(struct tutti_work *work)
 
         work_part_ended(work->part_of, status);
     }
-    if (queue_callback(work) || atomic_load(&work->watched))
+    /* Whoever shows interest looks whether it is complete afterwards. */
+    if ((atomic_load(&work->interest) && queue_callback(work)) || atomic_load(&work->watched))
         ring_event_fd(work->engine);
     drop(work);
 }
@@ -409,6 +483,7 @@ tutti_status tutti_work_then(tutti_work *work, tutti_work_fn fn, void *user)
     pthread_mutex_unlock(&work->engine->lock);
     if (taken)
         return error_set(TUTTI_ERR_BUSY, "the work has a callback already");
+    atomic_store(&work->interest, true);
     queue_callback(work);
     return TUTTI_OK;
 }
@@ -431,6 +506,7 @@ tutti_status tutti_work_on_release(tutti_work *work, tutti_release_fn fn, void *
     pthread_mutex_unlock(&work->engine->lock);
     if (taken)
         return error_set(TUTTI_ERR_BUSY, "the work has a function for its release already");
+    atomic_store(&work->interest, true);
     queue_callback(work);
     return TUTTI_OK;
 }

@@ -26,6 +26,7 @@ struct tutti_work {
     _Atomic uint32_t references;
     uint32_t fork_generation;
     _Atomic bool watched;
+    _Atomic bool interest; /* somebody has given a function, or holds it: completion takes the lock */
     /* Under the engine's lock. */
     bool due; /* in the engine's queue of callbacks */
     bool fn_ran;
@@ -35,7 +36,7 @@ struct tutti_work {
     void *user;
     tutti_release_fn on_release; /* NULL: there is none, or it was called */
     void *release_user;
-    struct tutti_work *next_due;
+    struct tutti_work *next_due; /* callback to run; or next free memory */
     int32_t source; /* of a completed receive, else -1 */
     uint64_t bytes;
     /* NULL, or where the caller of a batch wants these of its part; written when it ended well. */
@@ -47,6 +48,17 @@ struct tutti_work {
     tutti_status part_status;   /* of a batch: of the first part that failed */
     struct kept_error error;
 };
+
+/*
+ * Memory of works that are all of one size: each is the first member of what it is taken for. Taken under the
+ * progress lock, given back by any thread without a lock. It is kept for the next work.
+ */
+struct tutti_work *work_memory_take(struct progress_engine *engine, size_t bytes);
+void work_memory_give_back(struct tutti_work *work);
+/* How many are not given back, those of batches included. */
+uint32_t work_memory_used(struct progress_engine *engine);
+/* Frees what is not in use. */
+void work_memory_trim(struct progress_engine *engine);
 
 /* Between the files of work/. */
 void work_completed(struct tutti_work *work);

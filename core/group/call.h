@@ -80,11 +80,23 @@ struct call {
 
 /* A call that was made without waiting. */
 struct async_call {
+    struct tutti_work work; /* first: its memory is that of the engine's works */
     struct call call;
-    struct tutti_work work;
-    struct async_call *next, *prev; /* in the group's list of those handed out, or of free ones */
-    bool orphan;                    /* the group is gone, the handle is not */
 };
+
+/* What a call is before it is started; what it is about comes with its start. */
+static inline void call_init(struct call *call, struct tutti_group *group, struct tutti_work *work)
+{
+    call->state = (struct operation_state){.status = TUTTI_ERR_NOT_READY, .work = work};
+    call->group = group;
+    call->stage = CALL_QUEUED;
+    call->deadline_ns = 0;
+    call->plan = NULL;
+    call->memory.first = NULL;
+    call->packed = NULL;
+    call->op = NULL;
+    error_init(&call->error);
+}
 
 /* A plan with all that its calls share. */
 struct plan_entry {

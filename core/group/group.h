@@ -136,9 +136,8 @@ struct group_calls {
     _Atomic int missing_count;
 };
 
-/* Works and batches, under the engine's lock. */
+/* Batches, under the engine's lock. */
 struct group_works {
-    struct async_call *async_calls, *free_calls;
     struct open_batch *batches;
     _Atomic uint32_t open_batches;
 };

@@ -203,10 +203,11 @@ tutti_status tutti_context_destroy(tutti_context *context)
     if (atomic_load(&context->groups))
         return error_set(TUTTI_ERR_BUSY, "the context has %d groups; destroy them first",
                          atomic_load(&context->groups));
-    if (atomic_load(&context->engine.works))
-        return error_set(TUTTI_ERR_BUSY, "the context has %u works that were not freed",
-                         atomic_load(&context->engine.works));
+    const uint32_t works = work_memory_used(&context->engine);
+    if (works)
+        return error_set(TUTTI_ERR_BUSY, "the context has %u works that were not freed", works);
     contexts_remove(context);
+    work_memory_trim(&context->engine);
     engine_fini(&context->engine);
     free(context);
     return TUTTI_OK;

@@ -40,15 +40,8 @@ enum {
     REACH_MS = 1000 /* to reach a store only to say why this member does not come */
 };
 
-/* Frees the group's calls. Calls with a handle in the program stay until their handle is freed. */
-static void forget_calls(struct tutti_group *group)
+static void forget_batches(struct tutti_group *group)
 {
-    struct progress_engine *engine = &group->context->engine;
-
-    pthread_mutex_lock(&engine->lock);
-    for (struct async_call *call = group->works.async_calls; call; call = call->next)
-        call->orphan = true;
-    pthread_mutex_unlock(&engine->lock);
     while (group->works.batches) {
         struct open_batch *batch = group->works.batches;
 
@@ -58,12 +51,6 @@ static void forget_calls(struct tutti_group *group)
                  "group %s: a thread began a batch and never ended it, so its calls were not made: "
                  "call tutti_batch_end() on that thread",
                  group->name);
-    }
-    while (group->works.free_calls) {
-        struct async_call *call = group->works.free_calls;
-
-        group->works.free_calls = call->next;
-        free(call);
     }
 }
 
@@ -92,7 +79,8 @@ void group_free(struct tutti_group *group)
     layout_free(&group->layout);
     group_plans_free(group);
     run_free(&group->calls.run);
-    forget_calls(group);
+    forget_batches(group);
+    work_memory_trim(&context->engine);
     for (int r = 0; group->ways.members && r < group->size; r++)
         free(group->ways.members[r].suspicion);
     free(group->ways.members);
