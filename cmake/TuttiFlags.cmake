@@ -45,3 +45,19 @@ if(TUTTI_COVERAGE)
     add_compile_options(--coverage -fprofile-update=atomic)
     add_link_options(--coverage)
 endif()
+
+# A call passes through a dozen files of the library: inlined across them, a send of 8 bytes takes a seventh
+# fewer instructions. Objects hold ordinary code, too, which the unit tests link.
+option(TUTTI_LTO "Optimise the library and the transports at link time (gcc)" ON)
+if(NOT CMAKE_C_COMPILER_ID STREQUAL "GNU" OR NOT CMAKE_BUILD_TYPE MATCHES "^Rel|^Min" OR
+   TUTTI_SANITIZE OR TUTTI_COVERAGE)
+    set(TUTTI_LTO OFF)
+endif()
+# With gcc's own limit for functions that are not marked inline, 15, the library has more than 1 MB.
+set(tutti_lto_flags -flto=auto --param=max-inline-insns-auto=12)
+function(tutti_optimise_at_link_time target)
+    if(TUTTI_LTO)
+        target_compile_options(${target} PRIVATE ${tutti_lto_flags} -ffat-lto-objects)
+        target_link_options(${target} PRIVATE ${tutti_lto_flags})
+    endif()
+endfunction()

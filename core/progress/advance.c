@@ -133,11 +133,6 @@ static tutti_status advance_schedule(struct tutti_group *group, struct call *cal
             .schedule = &call->plan->schedule,
             .mapped = group->ways.has_mapped ? &group->ways.mapped : NULL,
             .announce = &call->announce,
-            .registered = call->registered ? &call->plan->registered_schedule : NULL,
-            .references = call->registered && (call->memory_of[0] || call->memory_of[1])
-                              ? &call->references
-                              : NULL,
-            .decider = call->registered ? registered_decider(call) : -1,
             .wire = &message_wire,
             .wire_user = call,
             .in = call->in,
@@ -147,7 +142,7 @@ static tutti_status advance_schedule(struct tutti_group *group, struct call *cal
             .notify_user = group,
         };
         if (call->registered)
-            registered_lay_out(call);
+            registered_offer(call, &run);
         tutti_status status = run_start(&group->calls.run, &run);
 
         if (status)

@@ -34,12 +34,10 @@ tutti_status group_plan_registered(struct tutti_group *group, struct plan_entry 
 
 /* What a call whose plan and tensors are set shows of registered memory; in a group that has made some. */
 tutti_status registered_refer(struct tutti_group *group, struct call *call);
-/* Before it shows that: where its blocks are, if they do not lie in a row. */
-void registered_lay_out(struct call *call);
+/* Before it shows that: the other schedule, and where its blocks are, if they do not lie in a row. */
+void registered_offer(const struct call *call, struct run_call *run);
 /* The call ends: its memory may be freed. */
 void registered_release(struct call *call);
-/* The local peer whose line decides whether the call works in registered memory; -1: all do. */
-int registered_decider(const struct call *call);
 
 /* ---- recorder.c ---- */
 

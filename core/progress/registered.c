@@ -33,15 +33,6 @@ static int needed(const struct tutti_group *group, const struct call_fields *fie
     }
 }
 
-int registered_decider(const struct call *call)
-{
-    const struct call_fields *fields = &call->plan->fields;
-
-    return fields->operation == OPERATION_BROADCAST || fields->operation == OPERATION_SCATTER
-               ? call->group->layout.local_of[fields->root]
-               : -1;
-}
-
 /* The bytes of block `index` of a side that has one for each member. */
 static uint64_t block_bytes(const struct call *call, const uint64_t *sizes, uint32_t index)
 {
@@ -118,7 +109,7 @@ static struct tutti_memory *refer_out(struct tutti_group *group, struct call *ca
     return refer_to_vector(group, call->out.base, call->bytes, &call->references.out);
 }
 
-void registered_lay_out(struct call *call)
+static void lay_out(const struct call *call)
 {
     const struct mapped *mapped = &call->group->ways.mapped;
     const bool in = call->references.in.shape == SHAPE_TABLE;
@@ -135,6 +126,24 @@ void registered_lay_out(struct call *call)
 
         table[i] = (struct mapped_block){(uint64_t)(at - memory->base), bytes};
     }
+}
+
+/* The local peer whose line decides whether the call works in registered memory; -1: all do. */
+static int decider_of(const struct call *call)
+{
+    const struct call_fields *fields = &call->plan->fields;
+
+    return fields->operation == OPERATION_BROADCAST || fields->operation == OPERATION_SCATTER
+               ? call->group->layout.local_of[fields->root]
+               : -1;
+}
+
+void registered_offer(const struct call *call, struct run_call *run)
+{
+    lay_out(call);
+    run->registered = &call->plan->registered_schedule;
+    run->references = call->memory_of[0] || call->memory_of[1] ? &call->references : NULL;
+    run->decider = decider_of(call);
 }
 
 tutti_status registered_refer(struct tutti_group *group, struct call *call)

@@ -24,6 +24,10 @@ if(NOT CMAKE_BUILD_TYPE STREQUAL Debug)
     list(APPEND kernel_flags -O2 -ftree-vectorize $<$<C_COMPILER_ID:GNU>:-fvect-cost-model=dynamic>)
 endif()
 
+if(TUTTI_LTO) # kernels are called by pointers: nothing is inlined, and their flags stay their own
+    list(APPEND kernel_flags -fno-lto)
+endif()
+
 foreach(isa ${kernel_isas})
     set(source ${CMAKE_CURRENT_BINARY_DIR}/reduce/kernels_${isa}.c)
     file(CONFIGURE OUTPUT ${source} CONTENT
