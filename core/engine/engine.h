@@ -68,8 +68,8 @@ struct progress_engine {
     struct waiter *waits; /* that have come to rest and are not over; under the progress lock */
     int64_t looked_ns;    /* when look() was called last; under the progress lock */
     int sleep_ms;         /* at most, before the control plane is looked at again */
-    struct tutti_work *free_works; /* memory of works; under the progress lock */
-    uint32_t work_blocks;          /* of it, in use or not; under the progress lock */
+    struct tutti_work *free_works;               /* memory of works; under the progress lock */
+    uint32_t work_blocks;                        /* of it, in use or not; under the progress lock */
     _Atomic(struct tutti_work *) returned_works; /* free, and not in `free_works` yet */
     int epoll_fd, doorbell;
     _Atomic int event_fd; /* tutti_context_fd(); -1 until asked for */

@@ -73,8 +73,7 @@ struct tutti_work *work_memory_take(struct progress_engine *engine, size_t bytes
 void work_memory_give_back(struct tutti_work *work)
 {
     struct progress_engine *engine = work->engine;
-    struct tutti_work *first =
-        atomic_load_explicit(&engine->returned_works, memory_order_relaxed);
+    struct tutti_work *first = atomic_load_explicit(&engine->returned_works, memory_order_relaxed);
 
     do
         work->next_due = first;
@@ -179,7 +178,7 @@ void work_completed(struct tutti_work *work)
 
         work_part_ended(work->part_of, status);
     }
-    /* Whoever shows interest looks whether it is complete afterwards. */
+    /* A thread that sets `interest` looks afterwards whether the work is complete. */
     if ((atomic_load(&work->interest) && queue_callback(work)) || atomic_load(&work->watched))
         ring_event_fd(work->engine);
     drop(work);

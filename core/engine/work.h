@@ -26,7 +26,8 @@ struct tutti_work {
     _Atomic uint32_t references;
     uint32_t fork_generation;
     _Atomic bool watched;
-    _Atomic bool interest; /* somebody has given a function, or holds it: completion takes the lock */
+    _Atomic bool
+        interest; /* somebody has given a function, or holds it: completion takes the lock */
     /* Under the engine's lock. */
     bool due; /* in the engine's queue of callbacks */
     bool fn_ran;
@@ -37,7 +38,7 @@ struct tutti_work {
     tutti_release_fn on_release; /* NULL: there is none, or it was called */
     void *release_user;
     struct tutti_work *next_due; /* callback to run; or next free memory */
-    int32_t source; /* of a completed receive, else -1 */
+    int32_t source;              /* of a completed receive, else -1 */
     uint64_t bytes;
     /* NULL, or where the caller of a batch wants these of its part; written when it ended well. */
     int32_t *ret_source;
