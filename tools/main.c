@@ -19,7 +19,6 @@ const struct verb verbs[] = {
     {"info", "show version, plugins, network and limits", info_main, ""},
     {"explain", "show which backend and algorithm a call would take, and why", explain_main,
      "<operation>"},
-    {"bench", "measure what calls take, and check their results", bench_main, "<operation>"},
     {"trace", "find the late or stuck rank in a job's dumps; merge timelines", trace_main,
      "analyze merge <file>"},
     {"check", "check that a plugin keeps the rules and its promises", check_main, "<file>"},
@@ -39,7 +38,6 @@ static void print_help(FILE *out)
           "  tutti run -n 4 ./train\n"
           "  tutti info --json\n"
           "  tutti explain all_reduce --bytes 1M -n 4\n"
-          "  tutti bench -n 4 all_reduce\n"
           "  tutti trace analyze /tmp/dumps\n",
           out);
 }
@@ -96,8 +94,7 @@ int main(int argc, char **argv)
         return pmi_proxy_main(argv[2]);
     setlocale(LC_CTYPE, "");
     (void)atexit(check_output);
-    if (verb && verb->main != run_main &&
-        verb->main != bench_main) /* whose ranks tell it themselves */
+    if (verb && verb->main != run_main) /* whose ranks tell it themselves */
         tutti_environment_list(warn_of_variable, NULL);
     if (verb)
         return verb->main(argc - 1, argv + 1);

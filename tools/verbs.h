@@ -18,7 +18,6 @@ extern const struct verb verbs[];
 int run_main(int argc, char **argv);
 int info_main(int argc, char **argv);
 int explain_main(int argc, char **argv);
-int bench_main(int argc, char **argv);
 int trace_main(int argc, char **argv);
 int check_main(int argc, char **argv);
 int completion_main(int argc, char **argv);

@@ -26,7 +26,6 @@ struct launch_options {
     const char *mpi;     /* the MPI whose job the ranks shall be (mpirun.h); NULL: none */
     const char *log_dir; /* NULL: no files */
     bool console;        /* print what the ranks print */
-    bool bare;           /* without the rank in front of each line */
     char *program;       /* the file to execute */
     char **argv;         /* its arguments */
 };

@@ -410,8 +410,7 @@ static bool stream_open(struct output *output, int rank, enum output_stream whic
         .log_fd = -1,
         .partial = g_string_new(NULL),
         .tail = which == OUTPUT_STDERR ? g_string_new(NULL) : NULL,
-        .prefix =
-            output->options.bare ? g_strdup("") : prefix_of(rank, sink_of(output, which)->color),
+        .prefix = prefix_of(rank, sink_of(output, which)->color),
     };
     return !output->options.log_dir || open_log(stream, output->options.log_dir, which);
 }

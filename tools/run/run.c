@@ -47,7 +47,7 @@ enum { LONGEST_S = 86400 };
 /* The fields that GOption fills in. */
 struct given {
     char *ranks, *backend, *log_dir, *wait, *grace, *stopped, *color, *nodes;
-    gboolean tee, no_prefix, ignored;
+    gboolean tee, ignored;
 };
 
 /* A program started with a closed descriptor would get our pipes in its place. */
@@ -148,7 +148,6 @@ static int run_job(const struct given *given, char *const *words)
         .mpi = mpirun_family(given->backend ? given->backend : getenv("TUTTI_BACKEND"),
                              getenv("TUTTI_MPI")),
         .console = given->tee || !given->log_dir,
-        .bare = given->no_prefix,
     };
 
     if (!parse_ranks(given->ranks, &options.ranks) ||
@@ -191,8 +190,6 @@ int run_main(int argc, char **argv)
         {"log-dir", 0, 0, G_OPTION_ARG_FILENAME, &given.log_dir,
          "Write what the ranks print to files in a new folder of DIR instead", "DIR"},
         {"tee", 0, 0, G_OPTION_ARG_NONE, &given.tee, "Write files, and print as well", NULL},
-        {"no-prefix", 0, 0, G_OPTION_ARG_NONE, &given.no_prefix,
-         "Print lines as they are, without \"[RANK] \" in front", NULL},
         {"wait", 0, 0, G_OPTION_ARG_STRING, &given.wait,
          "Seconds for others to end by themselves after the first failure (default 1)", "S"},
         {"grace", 0, 0, G_OPTION_ARG_STRING, &given.grace,
