@@ -324,6 +324,14 @@ bool cli_parse_size(const char *text, uint64_t *ret_bytes)
     return true;
 }
 
+bool cli_is_number(const char *text)
+{
+    char *end;
+
+    g_ascii_strtoll(text, &end, 10);
+    return end != text && !*end;
+}
+
 bool cli_parse_int(const char *text, int low, int high, int *ret_value)
 {
     char *end;

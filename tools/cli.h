@@ -59,6 +59,8 @@ bool cli_is_watched(void);
 /* "4096", "64K", "1M", "2G", "1MiB": multiples of 1024. False when it is none of these. */
 bool cli_parse_size(const char *text, uint64_t *ret_bytes);
 
+/* A whole number of any size, and nothing after it. */
+bool cli_is_number(const char *text);
 /* A whole number in [low, high], and nothing after it. */
 bool cli_parse_int(const char *text, int low, int high, int *ret_value);
 

@@ -462,6 +462,7 @@ int launcher_run(const struct launch_options *options, int guard_fd)
     struct launcher l = {.options = options, .exec_errors = -1, .guard = guard_fd};
     struct output_options output = {.ranks = options->ranks,
                                     .console = options->console,
+                                    .bare = options->is_verb,
                                     .log_dir = options->log_dir,
                                     .changed = output_changed,
                                     .printed = errors_printed,

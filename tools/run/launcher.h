@@ -26,8 +26,10 @@ struct launch_options {
     const char *mpi;     /* the MPI whose job the ranks shall be (mpirun.h); NULL: none */
     const char *log_dir; /* NULL: no files */
     bool console;        /* print what the ranks print */
-    char *program;       /* the file to execute */
-    char **argv;         /* its arguments */
+    bool is_verb;  /* the program is one of ours: the lines of rank 0 have no number in front, and a
+                          * rank that exits with another code than 0 has said why */
+    char *program; /* the file to execute */
+    char **argv;   /* its arguments */
 };
 
 /* One rank, as the launcher has seen it. */

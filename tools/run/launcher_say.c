@@ -9,6 +9,15 @@
 
 enum { TAIL_LINES = 20 };
 
+/* Whether the rank that failed first has said everything itself. */
+static bool has_said_why(const struct launcher *l)
+{
+    const struct rank *culprit = records_culprit(l->records, l->first);
+
+    return l->options->is_verb && culprit->exited && WIFEXITED(culprit->wait_status) &&
+           WEXITSTATUS(culprit->wait_status) != 0;
+}
+
 void launcher_say_outcome(struct launcher *l)
 {
     g_autofree char *text = NULL;
@@ -23,7 +32,7 @@ void launcher_say_outcome(struct launcher *l)
 
         text = g_strdup_printf("tutti run: program '%s' cannot be started: %s\n",
                                l->options->argv[0], why);
-    } else if (l->first) {
+    } else if (l->first && !has_said_why(l)) {
         const struct rank *culprit = records_culprit(l->records, l->first);
         const GPtrArray *folded = output_folded(l->output);
         g_auto(GStrv) tail = output_tail(l->output, culprit->index, TAIL_LINES);
@@ -51,7 +60,7 @@ void launcher_say_outcome(struct launcher *l)
         text = g_strdup_printf("tutti run: ended by SIG%s after %.1f s\n",
                                sigabbrev_np(l->interrupted), seconds);
     }
-    if (!l->first || l->exec_errno)
+    if (!l->first || l->exec_errno || has_said_why(l))
         output_print_held(l->output);
     if (text)
         output_say(l->output, text);

@@ -340,10 +340,9 @@ static void stream_end(struct stream *stream)
 {
     if (stream->fd < 0)
         return;
-    if (stream->partial->len) {
+    if (stream->partial->len && strcmp(stream->partial->str, "\r") != 0)
         g_string_append_c(stream->partial, '\n');
-        stream_flush(stream);
-    }
+    stream_flush(stream);
     close(stream->fd);
     stream->fd = -1;
 }
@@ -372,10 +371,12 @@ static gboolean stream_readable(gint fd, GIOCondition condition, gpointer user)
     return stream->source ? G_SOURCE_CONTINUE : G_SOURCE_REMOVE;
 }
 
-static char *prefix_of(int rank, bool color)
+static char *prefix_of(const struct output_options *options, int rank, bool color)
 {
     static const int colors[] = {36, 33, 32, 35, 34, 31};
 
+    if (options->bare && rank == 0)
+        return g_strdup("");
     if (!color)
         return g_strdup_printf("[%d] ", rank);
     return g_strdup_printf("\033[%dm[%d]\033[0m ", colors[rank % (int)G_N_ELEMENTS(colors)], rank);
@@ -410,7 +411,7 @@ static bool stream_open(struct output *output, int rank, enum output_stream whic
         .log_fd = -1,
         .partial = g_string_new(NULL),
         .tail = which == OUTPUT_STDERR ? g_string_new(NULL) : NULL,
-        .prefix = prefix_of(rank, sink_of(output, which)->color),
+        .prefix = prefix_of(&output->options, rank, sink_of(output, which)->color),
     };
     return !output->options.log_dir || open_log(stream, output->options.log_dir, which);
 }

@@ -34,6 +34,7 @@ typedef void (*output_printed_fn)(void *user);
 struct output_options {
     int ranks;
     bool console;              /* print to stdout and stderr */
+    bool bare;                 /* the lines of rank 0 have no prefix */
     const char *log_dir;       /* NULL: no files; else it exists, one folder a rank is made in it */
     output_changed_fn changed; /* a stream has ended, a queue is empty, a reader has gone */
     output_printed_fn printed;

@@ -7,13 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <tutti/info.h>
-#include <tutti/status.h>
-
 #include "cli.h"
-#include "mpi/mpirun.h"
 #include "run/foreign.h"
-#include "run/guard.h"
+#include "run/job.h"
 #include "run/launcher.h"
 #include "run/program.h"
 #include "verbs.h"
@@ -58,40 +54,6 @@ static void open_standard_streams(void)
             return;
 }
 
-static void find_usable_cpus(const char *section, const char *name, const char *value, void *user)
-{
-    if (strcmp(section, "cpu") == 0 && strcmp(name, "usable") == 0)
-        cli_parse_int(value, 1, LAUNCHER_MAX_RANKS, user);
-}
-
-static bool is_number(const char *text)
-{
-    char *end;
-
-    g_ascii_strtoll(text, &end, 10);
-    return end != text && !*end;
-}
-
-static bool parse_ranks(const char *text, int *ret_ranks)
-{
-    *ret_ranks = 1;
-    if (!text)
-        return true;
-    if (strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0) {
-        tutti_info_list(find_usable_cpus, ret_ranks);
-        return true;
-    }
-    if (cli_parse_int(text, 1, LAUNCHER_MAX_RANKS, ret_ranks))
-        return true;
-    if (!is_number(text))
-        cli_usage("run", "-n needs a number, not '%s': 1 to %d, or auto for one per usable CPU",
-                  text, LAUNCHER_MAX_RANKS);
-    else
-        cli_usage("run", "-n '%s': the number of ranks is 1 to %d, or auto for one per usable CPU",
-                  text, LAUNCHER_MAX_RANKS);
-    return false;
-}
-
 /* `text` NULL: `ret_seconds` stays. */
 static bool parse_seconds(const char *option, const char *text, double *ret_seconds)
 {
@@ -130,11 +92,6 @@ static bool make_log_dir(const struct given *given, char **ret_dir)
     return true;
 }
 
-static int launch(int guard_fd, void *user)
-{
-    return launcher_run(user, guard_fd);
-}
-
 /* `words`: the program and its arguments. */
 static int run_job(const struct given *given, char *const *words)
 {
@@ -144,13 +101,12 @@ static int run_job(const struct given *given, char *const *words)
         .wait_s = 1,
         .grace_s = 5,
         .stopped_s = 30,
+        .ranks = 1,
         .backend = given->backend,
-        .mpi = mpirun_family(given->backend ? given->backend : getenv("TUTTI_BACKEND"),
-                             getenv("TUTTI_MPI")),
         .console = given->tee || !given->log_dir,
     };
 
-    if (!parse_ranks(given->ranks, &options.ranks) ||
+    if (!job_parse_ranks("run", given->ranks, &options.ranks) ||
         !parse_seconds("--wait", given->wait, &options.wait_s) ||
         !parse_seconds("--grace", given->grace, &options.grace_s) ||
         !parse_seconds("--stopped", given->stopped, &options.stopped_s))
@@ -159,13 +115,10 @@ static int run_job(const struct given *given, char *const *words)
         return cli_usage("run", "--color '%s': auto, always or never", given->color);
     if (!*words)
         return cli_usage("run", "no program given");
-    if (given->tee && is_number(*words) && access(*words, F_OK) < 0)
+    if (given->tee && cli_is_number(*words) && access(*words, F_OK) < 0)
         return cli_usage("run", "--tee takes no value, and there is no program '%s'", *words);
-    if (options.mpi && !*options.mpi)
-        return cli_usage("run",
-                         "the backend mpi needs the launcher of an MPI, and neither "
-                         "mpirun.openmpi, orterun, mpirun.mpich nor mpiexec.hydra is in PATH "
-                         "(Debian: openmpi-bin, mpich; PyPI: mpich)");
+    if (!job_find_mpi("run", &options))
+        return EXIT_USAGE;
 
     int not_found = program_find(words, &program, &argv);
 
@@ -176,7 +129,7 @@ static int run_job(const struct given *given, char *const *words)
     options.program = program;
     options.argv = argv;
     options.log_dir = log_dir;
-    return guard_run(launch, &options);
+    return job_run(&options);
 }
 
 int run_main(int argc, char **argv)
