@@ -126,9 +126,10 @@ static GPtrArray *all_options(void)
 static char *words_of(const struct verb *verb)
 {
     g_autoptr(GString) words = g_string_new(verb->words);
-    g_autofree char *operations = explain_operations(" ");
+    g_autofree char *operations = explain_operations(" "), *measured = bench_operations(" ");
 
     g_string_replace(words, "<operation>", operations, 1);
+    g_string_replace(words, "<benchmark>", measured, 1);
     return g_strdup(words->str);
 }
 

@@ -21,6 +21,7 @@ const struct verb verbs[] = {
      "<operation>"},
     {"trace", "find the late or stuck rank in a job's dumps; merge timelines", trace_main,
      "analyze merge <file>"},
+    {"bench", "measure operations and messages between ranks", bench_main, "all <benchmark>"},
     {"check", "check that a plugin keeps the rules and its promises", check_main, "<file>"},
     {"completion", "print a shell-completion script", completion_main, "bash zsh fish"},
     {NULL, NULL, NULL, NULL},
@@ -38,6 +39,7 @@ static void print_help(FILE *out)
           "  tutti run -n 4 ./train\n"
           "  tutti info --json\n"
           "  tutti explain all_reduce --bytes 1M -n 4\n"
+          "  tutti bench all_reduce --sizes 8,1M\n"
           "  tutti trace analyze /tmp/dumps\n",
           out);
 }
@@ -94,7 +96,8 @@ int main(int argc, char **argv)
         return pmi_proxy_main(argv[2]);
     setlocale(LC_CTYPE, "");
     (void)atexit(check_output);
-    if (verb && verb->main != run_main) /* whose ranks tell it themselves */
+    if (verb && verb->main != run_main &&
+        verb->main != bench_main) /* whose ranks tell it themselves */
         tutti_environment_list(warn_of_variable, NULL);
     if (verb)
         return verb->main(argc - 1, argv + 1);

@@ -7,8 +7,8 @@ struct verb {
     const char *summary;
     int (*main)(int argc, char **argv);
     /* The words that follow the options, for completion, between blanks: one may be <file> for a
-     * path, <program> for a command with its own words or <operation> for a collective's name; "":
-     * none. */
+     * path, <program> for a command with its own words, <operation> for a collective's name or
+     * <benchmark> for what `tutti bench` measures; "": none. */
     const char *words;
 };
 
@@ -20,7 +20,9 @@ int info_main(int argc, char **argv);
 int explain_main(int argc, char **argv);
 int trace_main(int argc, char **argv);
 int check_main(int argc, char **argv);
+int bench_main(int argc, char **argv);
 int completion_main(int argc, char **argv);
 
 /* The names of the operations; g_free(). */
 char *explain_operations(const char *between);
+char *bench_operations(const char *between);
