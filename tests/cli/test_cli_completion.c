@@ -41,6 +41,8 @@ Test(completion, bash_offers_what_may_follow, .timeout = 60)
         {"tutti run /bin/s", " /bin/sh ", " /bin/ls "},
         {"tutti run --log-dir /e", " /etc ", " /bin "},
         {"tutti info -", " --env ", " --bytes "},
+        {"tutti bench p", " ping_pong ", " all_reduce "},
+        {"tutti bench --against /et", " /etc ", " burst "},
         {"tutti completion f", " fish ", " bash "},
         {"tutti nothing \"\"", "", "run"},
     };
