@@ -75,7 +75,7 @@ static void count_blocks(struct bench_call *call)
 {
     int64_t left = call->count * call->size;
 
-    call->counts = g_new(int64_t, call->size);
+    call->counts = g_new0(int64_t, call->size);
     call->in_counts = g_new(int64_t, call->size);
     call->out_counts = g_new(int64_t, call->size);
     for (int i = 0; i < call->size; i++) {

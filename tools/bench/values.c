@@ -45,7 +45,7 @@ static uint64_t float_of(uint64_t number, unsigned bits, int mantissa)
     return (uint64_t)(exponent + bias) << mantissa | fraction;
 }
 
-void values_put(tutti_dtype dtype, uint64_t number, char *at)
+void values_put(tutti_dtype dtype, uint64_t number, char *ret_element)
 {
     const unsigned code = dtype & 0xff;
     const unsigned bits = (dtype >> 8 & 0xff) / (code == CODE_COMPLEX ? 2 : 1);
@@ -54,9 +54,9 @@ void values_put(tutti_dtype dtype, uint64_t number, char *at)
     if (code == CODE_FLOAT || code == CODE_BFLOAT || code == CODE_COMPLEX ||
         code == CODE_F8E4M3FN || code == CODE_F8E5M2)
         word = float_of(number, bits, mantissa_bits(code, bits));
-    memset(at, 0, tutti_dtype_size(dtype));
+    memset(ret_element, 0, tutti_dtype_size(dtype));
     for (unsigned i = 0; i < MIN(bits, 64) / 8; i++)
-        at[i] = (char)(word >> (8 * i));
+        ret_element[i] = (char)(word >> (8 * i));
 }
 
 /* ---- numbers ---- */
@@ -85,7 +85,7 @@ static tutti_reduce_op kind_of(const struct bench_call *call)
     return call->op > TUTTI_PREMUL_SUM ? TUTTI_PREMUL_SUM : call->op;
 }
 
-static uint64_t invalues_put(const struct bench_call *call, int rank, int64_t k)
+static uint64_t input_number(const struct bench_call *call, int rank, int64_t k)
 {
     const bool mine = k % call->size == rank;
 
@@ -123,14 +123,14 @@ static uint64_t combined(tutti_reduce_op op, uint64_t a, uint64_t b)
 static uint64_t reduced_number(const struct bench_call *call, int64_t k)
 {
     const tutti_reduce_op op = kind_of(call);
-    uint64_t number = invalues_put(call, 0, k);
+    uint64_t number = input_number(call, 0, k);
 
     if (op == TUTTI_SUM || op == TUTTI_PRODUCT)
         return single(call, k);
     if (op == TUTTI_PREMUL_SUM)
         return VALUES_PREMUL_FACTOR * single(call, k);
     for (int rank = 1; op != TUTTI_AVG && rank < call->size; rank++)
-        number = combined(op, number, invalues_put(call, rank, k));
+        number = combined(op, number, input_number(call, rank, k));
     return number;
 }
 
@@ -143,7 +143,7 @@ static char *period_of(const struct bench_call *call, int rank)
     char *period = g_malloc(PERIOD * size);
 
     for (int k = 0; k < PERIOD; k++)
-        values_put(call->dtype, rank < 0 ? reduced_number(call, k) : invalues_put(call, rank, k),
+        values_put(call->dtype, rank < 0 ? reduced_number(call, k) : input_number(call, rank, k),
                    period + (size_t)k * size);
     return period;
 }
