@@ -65,9 +65,9 @@ static const char *wrong_of(char *line, char **ret_operation)
     g_auto(GStrv) fields = g_strsplit(line, ",", -1);
     const guint count = g_strv_length(fields);
 
-    cr_assert_geq(count, 4, "%s", line);
+    cr_assert_geq(count, 5, "%s", line);
     *ret_operation = g_strdup(fields[0]);
-    return g_intern_string(fields[count - 3]);
+    return g_intern_string(fields[count - 4]);
 }
 
 /* Three ranks and odd sizes: blocks and parts of different lengths. */
@@ -106,6 +106,24 @@ Test(bench, every_operation_of_explain_is_measured_and_right, .timeout = 120)
         ran_free(&r);
     }
     ran_free(&names);
+}
+
+Test(bench, ranks_work_in_registered_memory, .timeout = 60)
+{
+    static const char *const kinds[] = {"allocated", "registered"};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
+        struct ran r =
+            ran("$TUTTI bench all_reduce gather_v broadcast -n 3 --backend shm --sizes 60K "
+                "--time 0.02 --memory %s",
+                kinds[i]);
+
+        cr_assert_eq(r.code, 0, "%s", r.err);
+        CONTAINS(r.out, "shm all_reduce_registered\n");
+        CONTAINS(r.out, "shm gather_registered\n");
+        CONTAINS(r.out, "shm broadcast_registered\n");
+        ran_free(&r);
+    }
 }
 
 Test(bench, json_and_csv_have_the_same_fields, .timeout = 60)
@@ -155,7 +173,7 @@ Test(bench, wrong_words_are_answered, .timeout = 60)
         {"--dtype f31", "unknown dtype 'f31'; did you mean 'f32'?"},
         {"--op summ", "unknown op 'summ'; did you mean 'sum'?"},
         {"--op band", "all_reduce: the op band does not take f32"},
-        {"--memory shraed", "unknown memory 'shraed'; known: ordinary"},
+        {"--memory shraed", "unknown memory 'shraed'; known: ordinary, allocated, registered"},
         {"--time 0", "--time '0': a number of seconds from 0.001 to 3600"},
         {"--root 2", "--root 2: the ranks of 2 are 0 to 1"},
         {"ping_pong --root 0", "--root 0: the messages of ping_pong go between rank 0 and another"},

@@ -150,7 +150,10 @@ int bench_main(int argc, char **argv)
          "Type of the elements, such as bf16 (default f32)", "TYPE"},
         {"op", 0, 0, G_OPTION_ARG_STRING, &given.op, "Reduction, such as max (default sum)", "OP"},
         {"memory", 0, 0, G_OPTION_ARG_STRING, &given.memory,
-         "Memory of the tensors: ordinary (default)", "KIND"},
+         "Memory of the tensors: ordinary (default), or registered memory: allocated by\n"
+         "                           tutti_memory_allocate(), or registered by\n"
+         "                           tutti_memory_register()",
+         "KIND"},
         {"touched", 0, 0, G_OPTION_ARG_NONE, &given.touched,
          "Write the input before each call (default: above 512 bytes)", NULL},
         {"hot", 0, 0, G_OPTION_ARG_NONE, &given.hot, "Leave the input alone between calls", NULL},

@@ -17,23 +17,52 @@ static size_t shift_of(const struct bench_call *call, bool is_out)
     return (size_t)PAGE * (size_t)((2 * (3 * call->rank + is_out) + 1) % SHIFT_PAGES);
 }
 
-static bool side_open(struct bench_call *call, struct bench_side *side, int64_t count)
+static bool side_map(struct bench_side *side, size_t bytes)
 {
-    const size_t bytes = (size_t)count * tutti_dtype_size(call->dtype);
-    const size_t mapped = bytes + (size_t)PAGE * SHIFT_PAGES;
-    void *mapping = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (mapping == MAP_FAILED)
         return false;
     side->mapping = mapping;
-    side->mapped = mapped;
-    side->data = (char *)mapping + shift_of(call, side == &call->out);
+    side->mapped = bytes;
+    return true;
+}
+
+/* Registered memory is made by all ranks together. */
+static bool side_take(struct bench_call *call, struct bench_side *side, size_t bytes)
+{
+    if (call->memory == BENCH_MEMORY_ALLOCATED) {
+        if (tutti_memory_allocate(call->world, bytes, &side->memory))
+            return false;
+        side->mapping = tutti_memory_address(side->memory);
+        return true;
+    }
+    if (!side_map(side, bytes)) {
+        if (call->memory == BENCH_MEMORY_REGISTERED)
+            tutti_group_abort(call->world, "a rank has no memory to register");
+        return false;
+    }
+    return call->memory == BENCH_MEMORY_ORDINARY ||
+           !tutti_memory_register(call->world, side->mapping, bytes, &side->memory);
+}
+
+/* `wanted`: this rank has a tensor there. */
+static bool side_open(struct bench_call *call, struct bench_side *side, bool wanted, int64_t count)
+{
+    const size_t bytes = wanted ? (size_t)count * tutti_dtype_size(call->dtype) : 0;
+
+    if (!wanted && call->memory == BENCH_MEMORY_ORDINARY)
+        return true;
+    if (!side_take(call, side, bytes + (size_t)PAGE * SHIFT_PAGES))
+        return false;
+    side->data = (char *)side->mapping + shift_of(call, side == &call->out);
     side->tensor = tutti_tensor_1d(side->data, call->dtype, &side->count, count);
     return true;
 }
 
 static void side_close(struct bench_side *side)
 {
+    tutti_memory_free(side->memory);
     if (side->mapped)
         munmap(side->mapping, side->mapped);
     *side = (struct bench_side){0};
@@ -137,8 +166,8 @@ bool call_open(struct bench_call *call)
         return true;
     if (operation->uneven)
         count_blocks(call);
-    return (!has_in(call) || side_open(call, &call->in, in_count(call))) &&
-           (!has_out(call) || side_open(call, &call->out, out_count(call)));
+    return side_open(call, &call->in, has_in(call), in_count(call)) &&
+           side_open(call, &call->out, has_out(call), out_count(call));
 }
 
 void call_close(struct bench_call *call)

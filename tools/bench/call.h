@@ -13,12 +13,13 @@
 
 #include <tutti/tutti.h>
 
-enum bench_memory { BENCH_MEMORY_ORDINARY };
+enum bench_memory { BENCH_MEMORY_ORDINARY, BENCH_MEMORY_ALLOCATED, BENCH_MEMORY_REGISTERED };
 
 /* Memory of a rank with the tensor that lies in it. */
 struct bench_side {
     void *mapping;
-    size_t mapped; /* bytes of the mapping; 0: none */
+    size_t mapped;        /* bytes of the mapping; 0: none */
+    tutti_memory *memory; /* NULL: ordinary */
     char *data;
     int64_t count; /* elements */
     tutti_tensor tensor;
@@ -30,6 +31,7 @@ struct bench_call {
     const struct bench_operation *operation;
     tutti_dtype dtype;
     tutti_reduce_op op;
+    enum bench_memory memory;
     bool async;
     int root;      /* of a message the rank that talks with rank 0 */
     int64_t count; /* elements in `bytes` */
@@ -41,7 +43,8 @@ struct bench_call {
     tutti_work **works;              /* [2 * window], for messages */
 };
 
-/* Makes memory and tensors for call->count elements. False: there is no memory; call_close() anyway. */
+/* Makes memory and tensors for call->count elements. Collective. False: there is no memory; call_close()
+ * anyway. */
 bool call_open(struct bench_call *call);
 void call_close(struct bench_call *call);
 

@@ -145,6 +145,7 @@ static struct bench_call call_for(const struct member *member,
                                .operation = operation,
                                .dtype = settings->dtype,
                                .op = member->op,
+                               .memory = settings->memory,
                                .async = settings->async || operation->windowed,
                                .root = root,
                                .count = moves ? (int64_t)(bytes / element) : 0,
@@ -217,6 +218,24 @@ static tutti_status check_results(struct member *member, struct bench_call *call
     return TUTTI_OK;
 }
 
+/* The backend and algorithm, as the recorder has them of one call. */
+static tutti_status find_way(const struct member *member, struct bench_call *call,
+                             struct bench_result *result)
+{
+    tutti_record record;
+    uint32_t count = 0;
+    tutti_status status = call_run(call);
+
+    if (!status)
+        status = tutti_recorder_read(member->world, &record, sizeof record, 1, &count);
+    if (!status && count) {
+        g_autofree char *words = g_strdup_printf("%s %s", record.provider, record.algorithm);
+
+        result->served = g_intern_string(words);
+    }
+    return status;
+}
+
 static void show_progress(const struct bench_result *so_far, void *user)
 {
     const struct member *member = user;
@@ -231,7 +250,9 @@ static tutti_status measure_open_cell(struct member *member, struct bench_cell *
     tutti_status status;
 
     show_progress(result, member);
-    status = check_results(member, &cell->call, result);
+    status = find_way(member, &cell->call, result);
+    if (!status)
+        status = check_results(member, &cell->call, result);
     if (!status)
         status = measure_cell(cell, result);
     if (!status)
@@ -258,7 +279,8 @@ static int run_cell(struct member *member, const struct bench_operation *operati
 
     cell.touched = is_touched(settings, &cell.call, result.bytes);
     if (!fine)
-        cli_say("bench", "rank %d: no memory for %s", member->rank, what);
+        cli_say("bench", "rank %d: no memory for %s%s%s", member->rank, what,
+                settings->memory ? ": " : "", settings->memory ? cli_last_error() : "");
     if (agree(member, &fine) || (fine && measure_open_cell(member, &cell, &result)))
         code = say_failure(member, what);
     else if (!fine)

@@ -113,7 +113,7 @@ static void print_table_head(const struct bench_report *report, double link_ns, 
         "# bandwidths in GB/s (10^9 bytes); cpu: CPU time of the ranks per wall time\n");
     printf("%-*s %10s %-7s %-4s %9s  %9s %9s %8s %8s %5s %6s", report->name_width, "operation",
            "bytes", "mode", "link", "p50", "p95", "p99", "algbw", "busbw", "cpu%", "wrong");
-    puts(report->saved ? "    before  ratio" : "");
+    puts(report->saved ? "    before  ratio" : "  served by");
 }
 
 /* Four digits. */
@@ -160,6 +160,8 @@ static void print_table_row(const struct bench_report *report, const struct benc
                words_of(result->verdict));
     else if (report->saved)
         printf(" %9s %6s", "-", "-");
+    else
+        printf("  %s", result->served ? result->served : "-");
     putchar('\n');
 }
 

@@ -19,7 +19,8 @@ struct bench_result {
     double low_us, high_us; /* the median lies between them, at 95 % */
     double algbw, busbw;    /* 10^9 bytes a second */
     double cpu_percent;
-    gint64 wrong; /* -1: not checked */
+    gint64 wrong;       /* -1: not checked */
+    const char *served; /* backend and algorithm */
 
     double before_us, ratio; /* of the file that it is compared with; 0: not compared */
     enum bench_verdict verdict;
@@ -62,7 +63,8 @@ enum bench_kind {
     X("settled", settled, BENCH_BOOL)                                                              \
     X("wrong", wrong, BENCH_COUNT_OR_NONE)                                                         \
     X("before_us", before_us, BENCH_REAL_OR_NONE)                                                  \
-    X("ratio", ratio, BENCH_REAL_OR_NONE)
+    X("ratio", ratio, BENCH_REAL_OR_NONE)                                                          \
+    X("served_by", served, BENCH_TEXT)
 
 /* The facts of a run that all its cells share; g_free() by report_clear(). */
 struct bench_facts {

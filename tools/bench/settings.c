@@ -13,7 +13,10 @@ enum { FROM = 8, TO = 16 << 20, FACTOR = 8, FACTOR_MAX = 1 << 20, WINDOW = 64, W
 
 static const double standard_time_s = 2, longest_time_s = 3600;
 
-const char *const bench_memory_names[] = {[BENCH_MEMORY_ORDINARY] = "ordinary", NULL};
+const char *const bench_memory_names[] = {[BENCH_MEMORY_ORDINARY] = "ordinary",
+                                          [BENCH_MEMORY_ALLOCATED] = "allocated",
+                                          [BENCH_MEMORY_REGISTERED] = "registered",
+                                          NULL};
 
 static const char all[] = "all";
 
