@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "harness/launch.h"
 
 /* Cells are measured for a moment only. Ranks that share one CPU have no link that could change. */
 #define QUICK "--time 0.01"
@@ -292,6 +293,18 @@ Test(bench, a_rank_that_dies_is_named_and_nothing_is_left, .timeout = 60)
     ran_free(&r);
 }
 
+Test(bench, closed_and_full_streams_do_not_hang_it, .timeout = 60)
+{
+    struct ran closed = ran("exec <&- >&- 2>&-; $TUTTI bench --sizes 8 " QUICK);
+    struct ran full = ran("$TUTTI bench --sizes 8 " QUICK " > /dev/full");
+
+    cr_expect_eq(closed.code, 0, "%d", closed.code);
+    cr_expect_neq(full.code, 0);
+    CONTAINS(full.err, "cannot write to stdout: No space left on device");
+    ran_free(&closed);
+    ran_free(&full);
+}
+
 Test(bench, the_processes_of_a_launcher_are_the_ranks, .timeout = 60)
 {
     struct ran r = ran("$TUTTI run -n 3 -- $TUTTI bench --sizes 8 --csv " QUICK);
@@ -307,15 +320,16 @@ Test(bench, the_processes_of_a_launcher_are_the_ranks, .timeout = 60)
 }
 
 /* Ranks of one job: were each alone, there would be as many tables. */
-static void run_under(const char *mpirun, const char *options)
+static void run_under(const char *family, const char *options)
 {
-    g_autofree char *found = g_find_program_in_path(mpirun);
+    const char *lack = ranks_lack(family);
 
-    if (!found)
-        cr_skip_test("there is no %s", mpirun);
-    struct ran r =
-        ran("unset TUTTI_BACKEND TUTTI_MPI; timeout 40 %s %s -n 2 $TUTTI bench --sizes 8 " QUICK,
-            mpirun, options);
+    if (lack)
+        cr_skip_test("%s", lack);
+
+    struct ran r = ran("unset TUTTI_BACKEND TUTTI_MPI; env '%s' timeout 40 mpirun.%s %s -n 2 "
+                       "$TUTTI bench --sizes 8 " QUICK,
+                       ranks_lsan_options(family), family, options);
 
     cr_expect_eq(r.code, 0, "%s", r.err);
     cr_expect_eq(count_of(r.out, "2 ranks on 1 host"), 1, "%s%s", r.out, r.err);
@@ -325,12 +339,12 @@ static void run_under(const char *mpirun, const char *options)
 
 Test(bench, it_runs_under_open_mpi, .timeout = 60)
 {
-    run_under("mpirun.openmpi", "--allow-run-as-root --oversubscribe");
+    run_under("openmpi", "--allow-run-as-root --oversubscribe");
 }
 
 Test(bench, it_runs_under_mpich, .timeout = 60)
 {
-    run_under("mpirun.mpich", "");
+    run_under("mpich", "");
 }
 
 Test(bench, a_plot_has_a_curve_for_each_operation, .timeout = 60)

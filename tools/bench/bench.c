@@ -185,6 +185,7 @@ int bench_main(int argc, char **argv)
     struct bench_settings settings = {0};
     int code = EXIT_USAGE;
 
+    job_open_streams();
     if (cli_parse("bench", "[OPERATION …]", whole_summary, description, entries, false, &argc,
                   &argv) &&
         settings_parse(&given, argc, argv, &settings))

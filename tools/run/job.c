@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "run/job.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <tutti/info.h>
 
@@ -14,6 +16,13 @@ static void find_usable_cpus(const char *section, const char *name, const char *
 {
     if (strcmp(section, "cpu") == 0 && strcmp(name, "usable") == 0)
         cli_parse_int(value, 1, LAUNCHER_MAX_RANKS, user);
+}
+
+void job_open_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
+            return;
 }
 
 bool job_parse_ranks(const char *verb, const char *text, int *ret_ranks)

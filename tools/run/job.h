@@ -6,6 +6,10 @@
 
 #include "run/launcher.h"
 
+/* Opens those standard streams that are closed: a rank would get our pipes in their place. Call it before anything
+ * is opened. */
+void job_open_streams(void);
+
 /* A number of ranks, or "auto": one per usable CPU. `text` NULL: `ret_ranks` stays. False after
  * having said what is wrong. */
 bool job_parse_ranks(const char *verb, const char *text, int *ret_ranks);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `tutti run`: reads the command line, finds the program, hands over to the launcher. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,14 +44,6 @@ struct given {
     char *ranks, *backend, *log_dir, *wait, *grace, *stopped, *color, *nodes;
     gboolean tee, ignored;
 };
-
-/* A program started with a closed descriptor would get our pipes in its place. */
-static void open_standard_streams(void)
-{
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
-            return;
-}
 
 /* `text` NULL: `ret_seconds` stays. */
 static bool parse_seconds(const char *option, const char *text, double *ret_seconds)
@@ -160,7 +151,7 @@ int run_main(int argc, char **argv)
         {NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL}};
     int code = EXIT_USAGE;
 
-    open_standard_streams();
+    job_open_streams();
 
     const char *advice, *foreign = foreign_option(entries, argv, &advice);
 
