@@ -9,17 +9,12 @@
 #include "base/error.h"
 #include "collective/side.h"
 
-static uint64_t block_bytes(const struct side *side, int i)
-{
-    return side_block_count(side, i) * tutti_dtype_size(side->dtype);
-}
-
 /* Whether block `i` is the same memory on both sides. */
 static bool is_same(const struct side *in, const struct side *out, int i)
 {
-    const uint64_t bytes = block_bytes(in, i);
+    const uint64_t bytes = side_block_bytes(in, i);
 
-    return bytes && bytes == block_bytes(out, i) &&
+    return bytes && bytes == side_block_bytes(out, i) &&
            block_at(&in->blocks, (uint32_t)i) == block_at(&out->blocks, (uint32_t)i);
 }
 
@@ -27,11 +22,17 @@ static bool is_same(const struct side *in, const struct side *out, int i)
 static void range_of(const struct tutti_group *group, const struct side *side,
                      const char **ret_from, const char **ret_to)
 {
-    const char *from = NULL, *to = NULL;
+    const char *from = side->blocks.base, *to = from;
 
+    if (!side->blocks.each) {
+        *ret_from = from;
+        *ret_to = to + side->total * side->element;
+        return;
+    }
+    from = to = NULL;
     for (int i = 0; i < group->size; i++) {
         const char *at = block_at(&side->blocks, (uint32_t)i);
-        const uint64_t bytes = block_bytes(side, i);
+        const uint64_t bytes = side_block_bytes(side, i);
 
         if (!bytes)
             continue;
@@ -49,11 +50,11 @@ static int met_by(const struct tutti_group *group, const struct side *in, int i,
                   const struct side *out)
 {
     const char *from = block_at(&in->blocks, (uint32_t)i);
-    const char *to = from + block_bytes(in, i);
+    const char *to = from + side_block_bytes(in, i);
 
     for (int k = 0; k < group->size && from < to; k++) {
         const char *at = block_at(&out->blocks, (uint32_t)k);
-        const uint64_t bytes = block_bytes(out, k);
+        const uint64_t bytes = side_block_bytes(out, k);
 
         if (bytes && at < to && from < at + bytes && !(k == i && is_same(in, out, i)))
             return k;
@@ -94,13 +95,13 @@ static tutti_status copy_input(const struct tutti_group *group, struct collectiv
 {
     const size_t n = (size_t)group->size;
     void **each = chain_allocate(&c->memory, n * sizeof *each);
-    char *at = chain_allocate(&c->memory, in->total * tutti_dtype_size(in->dtype));
+    char *at = chain_allocate(&c->memory, in->total * in->element);
 
     if (!each || !at)
         return error_set(TUTTI_ERR_NO_MEMORY,
                          "no memory for a copy of the input, which working in place needs");
     for (int i = 0; i < group->size; i++) {
-        const uint64_t bytes = block_bytes(in, i);
+        const uint64_t bytes = side_block_bytes(in, i);
 
         if (bytes)
             memcpy(at, block_at(&in->blocks, (uint32_t)i), bytes);

@@ -41,7 +41,7 @@ static inline tutti_status take_op(const tutti_group *group, struct collective *
  */
 static tutti_status premultiply(struct collective *c, const struct side *in, int blocks, void *into)
 {
-    const uint64_t element = tutti_dtype_size(in->dtype), bytes = in->total * element;
+    const uint64_t element = in->element, bytes = in->total * element;
     void **each = chain_allocate(&c->memory, (size_t)blocks * sizeof *each);
     char *at = into ? into : chain_allocate(&c->memory, bytes);
     uint64_t first = 0;
@@ -105,6 +105,7 @@ static tutti_status all_reduce(const char *function, tutti_group *group, const t
         status = take_input(&c,
                             &(struct side){.blocks = c.out,
                                            .dtype = tensor->dtype,
+                                           .element = tutti_dtype_size(tensor->dtype),
                                            .count = c.fields.count,
                                            .total = c.fields.count},
                             1, c.out.base);

@@ -30,8 +30,12 @@ tutti_status side_vector(struct collective *c, const tutti_tensor *tensor, const
     tutti_status status = call_tensor(tensor, what, use, &c->packed, &data, &count, &bytes);
     if (status)
         return status;
-    *ret_side = (struct side){
-        .what = what, .blocks.base = data, .dtype = tensor->dtype, .count = count, .total = count};
+    *ret_side = (struct side){.what = what,
+                              .blocks.base = data,
+                              .dtype = tensor->dtype,
+                              .element = tutti_dtype_size(tensor->dtype),
+                              .count = count,
+                              .total = count};
     return TUTTI_OK;
 }
 
@@ -50,7 +54,7 @@ static tutti_status even_blocks(const struct tutti_group *group, struct collecti
             "%s has %llu elements, which is not a multiple of %d members; use the _v form", what,
             (unsigned long long)side.total, group->size);
     side.count = side.total / (uint64_t)group->size;
-    side.blocks.stride = side.count * tutti_dtype_size(side.dtype);
+    side.blocks.stride = side.count * side.element;
     *ret_side = side;
     return TUTTI_OK;
 }
@@ -75,6 +79,7 @@ static tutti_status listed_blocks(const struct tutti_group *group, struct collec
             return status;
         if (i == 0) {
             side.dtype = tensors[i]->dtype;
+            side.element = tutti_dtype_size(side.dtype);
             side.count = count;
         }
         if (tensors[i]->dtype != side.dtype)
@@ -110,7 +115,7 @@ static tutti_status counted_blocks(const struct tutti_group *group, struct colle
         status = take_tables(group, c, &each, &side.sizes);
     if (status)
         return status;
-    const uint64_t elements = side.total, element = tutti_dtype_size(side.dtype);
+    const uint64_t elements = side.total, element = side.element;
 
     side.total = 0;
     side.uneven = true;
@@ -153,7 +158,7 @@ void side_describe(struct collective *c, const struct tutti_group *group, int wh
                    const struct side *blocks, uint64_t own)
 {
     c->fields.dtype = blocks->dtype;
-    c->bytes = own * tutti_dtype_size(blocks->dtype);
+    c->bytes = own * blocks->element;
     if (!blocks->uneven) {
         c->fields.count = blocks->count;
         return;
@@ -166,11 +171,6 @@ void side_describe(struct collective *c, const struct tutti_group *group, int wh
     c->fields.count = blocks->total;
     c->fields.sizes =
         (uint16_t)(XXH3_64bits(blocks->sizes, (size_t)group->size * sizeof(uint64_t)) | 1);
-}
-
-uint64_t side_block_count(const struct side *side, int block)
-{
-    return side->sizes ? side->sizes[block] / tutti_dtype_size(side->dtype) : side->count;
 }
 
 tutti_status side_same_dtype(const struct side *a, const struct side *b)
@@ -246,8 +246,7 @@ tutti_status side_check_distinct(const struct tutti_group *group, struct collect
 tutti_status side_check_overlap(const struct tutti_group *group, const struct side *vector,
                                 const struct side *blocks, int block)
 {
-    const uint64_t element = tutti_dtype_size(blocks->dtype);
-    const uint64_t bytes = vector->count * element;
+    const uint64_t element = blocks->element, bytes = vector->count * element;
     const char *at = vector->blocks.base;
     /* One tensor of equal blocks is looked at as a whole, unless the vector is its own block. */
     const int n = blocks->blocks.each ? group->size : 1;

@@ -14,9 +14,10 @@ struct side {
     const char *what; /* "the input" */
     struct blocks blocks;
     tutti_dtype dtype;
-    uint64_t count;  /* elements of the vector; of each block, when they are even */
-    uint64_t total;  /* of all blocks */
-    uint64_t *sizes; /* bytes of each block, in the call's memory; NULL: one tensor of even ones */
+    uint64_t element; /* bytes */
+    uint64_t count;   /* elements of the vector; of each block, when they are even */
+    uint64_t total;   /* of all blocks */
+    uint64_t *sizes;  /* bytes of each block, in the call's memory; NULL: one tensor of even ones */
     bool uneven;
 };
 
@@ -59,8 +60,15 @@ tutti_status side_blocks(const struct tutti_group *group, struct collective *c,
 void side_describe(struct collective *c, const struct tutti_group *group, int which,
                    const struct side *blocks, uint64_t own);
 
-/* Elements of one block. */
-uint64_t side_block_count(const struct side *side, int block);
+/* Elements and bytes of one block. */
+static inline uint64_t side_block_count(const struct side *side, int block)
+{
+    return side->sizes ? side->sizes[block] / side->element : side->count;
+}
+static inline uint64_t side_block_bytes(const struct side *side, int block)
+{
+    return side->sizes ? side->sizes[block] : side->count * side->element;
+}
 
 /* INVALID_ARGUMENT unless both have the same dtype. */
 tutti_status side_same_dtype(const struct side *a, const struct side *b);
