@@ -39,9 +39,11 @@
 extern "C" {
 #endif
 
-/** What copies into one memory have cost. All zero but `window_bytes`: nothing is known yet. */
+/** What copies into one memory have cost. All zero but what is the caller's: nothing is known yet. */
 typedef struct tutti_copy {
     uint64_t window_bytes; /* the caller's to set: of the memory that is filled again and again */
+    uint32_t wins_by;      /* the caller's to set: times that streaming stores must be faster; 0:
+                              TUTTI_COPY_WINS_BY */
     uint64_t plain_bytes;  /* copied since plain stores were chosen */
     uint64_t retry_at;     /* when plain stores are tried again; in ticks */
     uint64_t retry_after;  /* how long that was put off; in ticks */
@@ -93,7 +95,9 @@ static inline uint64_t tutti_copy_ticks(void)
  */
 static inline int tutti_copy_streaming_wins(const tutti_copy *copy)
 {
-    return copy->streaming && copy->plain / TUTTI_COPY_WINS_BY > copy->streaming;
+    const uint32_t wins_by = copy->wins_by ? copy->wins_by : (uint32_t)TUTTI_COPY_WINS_BY;
+
+    return copy->streaming && copy->plain / wins_by > copy->streaming;
 }
 
 /** How the next copy, a timed one that begins at `now`, is made. */

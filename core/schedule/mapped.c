@@ -26,6 +26,8 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
     *mapped = (struct mapped){.local_size = local_size, .self = self, .culprit = -1};
     mapped->copy.window_bytes = MAPPED_WINDOW_PAGES * MAPPED_PAGE;
     mapped->copy_out.window_bytes = MAPPED_WINDOW_PAGES * MAPPED_PAGE;
+    mapped->copy_line.window_bytes = MAPPED_LINES * MAPPED_PAYLOAD_MAX;
+    mapped->copy_line.wins_by = MAPPED_PAYLOAD_WINS_BY;
     mapped->areas = memory;
     mapped->vectors = (const void **)(mapped->areas + n);
     mapped->seen = (uint64_t *)(mapped->vectors + n);
@@ -104,11 +106,28 @@ static tutti_status find_room(struct mapped *mapped, uint64_t turn)
     return TUTTI_OK;
 }
 
+/* The kind of store is chosen as for long copies, at shorter ones. */
+static void copy_long(tutti_copy *copy, unsigned char *to, const unsigned char *from, size_t bytes)
+{
+    const uint64_t begin = tutti_copy_is_timed(copy) ? tutti_copy_ticks() : 0;
+    const tutti_copy_turn turn = tutti_copy_begin_at(copy, begin);
+
+    if (turn.streams)
+        tutti_copy_stream(to, from, bytes);
+    else
+        memcpy(to, from, bytes);
+    tutti_copy_end(copy, turn, bytes);
+}
+
 /* Short copies without a call: most payloads are a few words. */
-static inline void copy_payload(unsigned char *to, const unsigned char *from, size_t bytes)
+static inline void copy_payload(tutti_copy *copy, unsigned char *to, const unsigned char *from,
+                                size_t bytes)
 {
     if (bytes > MAPPED_LINE_PAYLOAD) {
-        memcpy(to, from, bytes);
+        if (bytes >= MAPPED_PAYLOAD_LONG)
+            copy_long(copy, to, from, bytes);
+        else
+            memcpy(to, from, bytes);
         return;
     }
     for (; bytes >= 8; bytes -= 8, to += 8, from += 8)
@@ -133,7 +152,7 @@ static tutti_status announce_line(struct mapped *mapped, const struct announce *
     area->records[announce->sequence % MAPPED_RECORDS].announce = *announce;
     line->signature = announce->signature;
     if (bytes)
-        copy_payload(mapped_payload(line, bytes), payload, bytes);
+        copy_payload(&mapped->copy_line, mapped_payload(line, bytes), payload, bytes);
     mapped->signature = announce->signature;
     mapped->announced = turn;
     mapped->sequence = announce->sequence;
