@@ -175,14 +175,18 @@ static tutti_status share(struct tutti_group *group, struct tutti_memory *memory
 
 /* ---- making ---- */
 
-/* The pages of this member, and its place in the group's table. */
+/* The place in the group's table, and the pages of this member. To make them may take seconds, so it is not
+ * done under the progress lock. */
 static tutti_status begin(struct tutti_group *group, void *address, uint64_t bytes,
                           struct tutti_memory *memory)
 {
+    struct progress_engine *engine = &group->context->engine;
     const uint64_t unit = pages_unit();
 
+    engine_take(engine);
     tutti_status status = memories_room(group);
     memory->number = ++group->memories.made;
+    engine_release(engine);
     if (!status)
         status = address ? pages_adopt(address, bytes, &memory->pages)
                          : pages_allocate(bytes, &memory->pages);
@@ -258,9 +262,7 @@ static tutti_status make(const char *function, struct tutti_group *group, void *
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory to register memory");
     memories_end(sweep(group));
     *memory = (struct tutti_memory){.group = group, .fork_generation = fork_current()};
-    engine_take(engine);
     status = begin(group, address, bytes, memory);
-    engine_release(engine);
     status = agree(function, group, memory, status);
     if (status) {
         memories_end(memory);

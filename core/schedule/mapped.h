@@ -181,15 +181,15 @@ struct mapped {
     const void **vectors;         /* room for one pointer for each local peer */
     struct mapped_places *places; /* of each local peer: set by mapped_resolve() */
     struct mapped_memory
-        *memories;       /* [MAPPED_MEMORIES], a number modulo that; NULL: there never were any */
-    uint64_t seen_all;   /* a turn that was seen from every local peer */
-    uint64_t pages;      /* of the windows before the operation that runs: the counters' base */
-    tutti_copy copy;     /* into my windows */
-    tutti_copy copy_out; /* into local peers' outputs */
+        *memories;        /* [MAPPED_MEMORIES], a number modulo that; NULL: there never were any */
+    uint64_t seen_all;    /* a turn that was seen from every local peer */
+    uint64_t pages;       /* of the windows before the operation that runs: the counters' base */
+    tutti_copy copy;      /* into my windows */
+    tutti_copy copy_out;  /* into local peers' outputs */
     tutti_copy copy_line; /* into my lines */
-    uint64_t announced;  /* my last turn; the first is 1 */
-    uint64_t sequence;   /* the call that it was */
-    uint64_t signature;  /* the same call's, as I made it: my line lies open to the local peers */
+    uint64_t announced;   /* my last turn; the first is 1 */
+    uint64_t sequence;    /* the call that it was */
+    uint64_t signature;   /* the same call's, as I made it: my line lies open to the local peers */
 
     /* Set with TUTTI_ERR_MISMATCH or TUTTI_ERR_INTERNAL: whose line it was, and of which call. */
     int culprit; /* index of the local peer */
