@@ -54,7 +54,9 @@ TUTTI_API tutti_status tutti_memory_allocate(tutti_group *group, uint64_t bytes,
  *
  * address    any; [address, address + bytes) is private memory of the program, of mmap(2) or of malloc(3)
  *            if that took it by mmap (glibc: always from 32 MiB on), or memory that is registered
- *            already, for this group or another one. It is refused in the heap, on a stack, in files.
+ *            already, for this group or another one. It is refused in the heap, on the calling thread's stack
+ *            and in files. Stacks of other threads, and what malloc(3) gave other threads from their arenas,
+ *            cannot be told from mappings: do not pass them.
  * bytes      as in tutti_memory_allocate().
  *
  * The whole pages around the range are replaced by shared ones. Until it returns no other thread may write to
@@ -79,10 +81,13 @@ TUTTI_API int32_t tutti_memory_peers(const tutti_memory *memory);
 
 /**
  * Frees the memory; the handle, and the address of allocated memory, are invalid then. Registered memory
- * stays, and is private again. Not collective: members free theirs in any order. The system gets the pages
- * back when all members have freed theirs or the group has ended. NULL is ignored.
+ * stays, and is private again, so no member can write to it any more. As with registering it, no other thread may
+ * write to its pages meanwhile; the same holds for tutti_group_destroy(). Not collective: members free
+ * theirs in any order. The system gets the pages back when all members have freed theirs or the group has
+ * ended. NULL is ignored.
  *
- * Errors: BUSY (a call that works in it is not complete), FORKED (in a child of the process).
+ * Errors: BUSY (a collective that works in it is not complete; other calls with tensors in it are not
+ * counted, as with any memory), FORKED (in a child of the process).
  */
 TUTTI_API tutti_status tutti_memory_free(tutti_memory *memory);
 

@@ -47,7 +47,7 @@ static inline tutti_work *call_over(struct async_call *async, uint64_t bytes, in
 {
     async->work.bytes = bytes;
     async->work.source = source;
-    async->call.state.status = TUTTI_OK;
+    async->call.state = (struct operation_state){.status = TUTTI_OK, .work = &async->work};
     return &async->work;
 }
 /*

@@ -6,6 +6,8 @@
  * much. Then local peers pass descriptors to each other and map them, and a second all_reduce tells whether
  * all could. So the memory is there on all members or on none.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +48,9 @@ static tutti_status tell_all(struct tutti_group *group, const char *function, ui
                              .bytes = count * sizeof *table,
                              .timeout_ms = group->timeout_ms};
 
-    return collective_run(group, &all, table ? TUTTI_OK : TUTTI_ERR_NO_MEMORY, NULL);
+    return collective_run(
+        group, &all,
+        table ? TUTTI_OK : error_set(TUTTI_ERR_NO_MEMORY, "no memory to register memory"), NULL);
 }
 
 /* The failure of the first member that has one; `own` is this member's, whose words the thread has. */
@@ -120,8 +124,15 @@ static tutti_status reserve(struct tutti_memory *memory, const struct piece *pie
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory to register memory");
     memory->peer_bytes = (uint64_t *)(memory->peer_bases + n);
     for (int i = 0; i < local->count; i++) {
-        memory->peer_bytes[i] = pieces[local->peers[i].rank].bytes;
-        memory->region_bytes += gap_before(i) + (i == local->self ? 0 : memory->peer_bytes[i]);
+        const uint64_t bytes = pieces[local->peers[i].rank].bytes;
+
+        memory->peer_bytes[i] = i == local->self ? memory->bytes : bytes;
+        if (bytes % pages_unit() ||
+            __builtin_add_overflow(memory->region_bytes, gap_before(i), &memory->region_bytes) ||
+            __builtin_add_overflow(memory->region_bytes, i == local->self ? 0 : bytes,
+                                   &memory->region_bytes))
+            return error_set(TUTTI_ERR_DENIED, "rank %d says that its memory has %" PRIu64 " bytes",
+                             local->peers[i].rank, bytes);
     }
     void *region = mmap(NULL, memory->region_bytes, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -175,6 +186,27 @@ static tutti_status share(struct tutti_group *group, struct tutti_memory *memory
 
 /* ---- making ---- */
 
+/* Whether there are descriptors for what the local peers pass. To find out later would leave them waiting. */
+static tutti_status can_be_passed(const struct tutti_group *group, int fd)
+{
+    const int count = group->local->count;
+    AUTOFREE int *copies = calloc((size_t)count, sizeof *copies);
+    int made = 0;
+
+    if (!copies)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d descriptors", count);
+    while (made < count && (copies[made] = fcntl(fd, F_DUPFD_CLOEXEC, 0)) >= 0)
+        made++;
+    const int reason = errno;
+    for (int i = 0; i < made; i++)
+        close(copies[i]);
+    return made == count ? TUTTI_OK
+                         : error_set_errno(TUTTI_ERR_SYSTEM, reason,
+                                           "no descriptors for the memory of %d local peers (raise "
+                                           "ulimit -n)",
+                                           count - 1);
+}
+
 /* The place in the group's table, and the pages of this member. To make them may take seconds, so it is not
  * done under the progress lock. */
 static tutti_status begin(struct tutti_group *group, void *address, uint64_t bytes,
@@ -197,7 +229,7 @@ static tutti_status begin(struct tutti_group *group, void *address, uint64_t byt
     memory->bytes =
         (((uintptr_t)memory->address + bytes + unit - 1) / unit * unit) - (uintptr_t)memory->base;
     memory->asked = bytes;
-    return TUTTI_OK;
+    return group->ways.has_mapped ? can_be_passed(group, memory->pages->fd) : TUTTI_OK;
 }
 
 static struct tutti_memory *sweep(struct tutti_group *group)
@@ -258,8 +290,10 @@ static tutti_status make(const char *function, struct tutti_group *group, void *
     struct progress_engine *engine = &group->context->engine;
     tutti_status status;
 
-    if (!memory)
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to register memory");
+    if (!memory) {
+        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory to register memory");
+        return group_others_wait(group, status) ? group_end_by_own(group, status) : status;
+    }
     memories_end(sweep(group));
     *memory = (struct tutti_memory){.group = group, .fork_generation = fork_current()};
     status = begin(group, address, bytes, memory);

@@ -26,8 +26,7 @@ struct tutti_work {
     _Atomic uint32_t references;
     uint32_t fork_generation;
     _Atomic bool watched;
-    _Atomic bool
-        interest; /* somebody has given a function, or holds it: completion takes the lock */
+    _Atomic bool interest; /* a function was given: completion takes the lock */
     /* Under the engine's lock. */
     bool due; /* in the engine's queue of callbacks */
     bool fn_ran;

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "group/group.h"
+#include "memory/pages.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tutti_context *contexts;
@@ -40,4 +41,5 @@ void contexts_forget(void)
 {
     contexts = NULL;
     pthread_mutex_init(&lock, NULL);
+    pages_forget();
 }

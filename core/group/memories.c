@@ -52,6 +52,20 @@ static uint32_t place_of(const struct group_memories *memories, const void *addr
     return low;
 }
 
+/* How far the pieces reach that begin no later: a piece may be a part of another one. */
+static void note_reach(struct group_memories *memories)
+{
+    const unsigned char *reach = NULL;
+
+    for (uint32_t i = 0; i < memories->placed; i++) {
+        struct tutti_memory *memory = memories->placed_by_address[i];
+
+        if (memory->base + memory->bytes > reach)
+            reach = memory->base + memory->bytes;
+        memory->reach = reach;
+    }
+}
+
 void memories_place(struct tutti_group *group, struct tutti_memory *memory)
 {
     struct group_memories *memories = &group->memories;
@@ -65,6 +79,7 @@ void memories_place(struct tutti_group *group, struct tutti_memory *memory)
     memmove(at + 1, at,
             (size_t)(&memories->placed_by_address[memories->placed++] - at) * sizeof(*at));
     *at = memory;
+    note_reach(memories);
     *slot_of(group, memory->number) =
         (struct mapped_memory){memory->number, memory->peer_bases, memory->peer_bytes};
 }
@@ -76,12 +91,11 @@ struct tutti_memory *memories_find(struct tutti_group *group, const void *addres
 
     if (memory && memory_holds(memory, address, bytes))
         return memory;
-    /* Several may begin at one place: memory that was registered twice. */
     for (uint32_t i = place_of(memories, address); i--;) {
         memory = memories->placed_by_address[i];
         if (memory_holds(memory, address, bytes))
             return memories->last = memory;
-        if (memory->base + memory->bytes <= (const unsigned char *)address)
+        if (memory->reach <= (const unsigned char *)address)
             break;
     }
     return NULL;
@@ -100,9 +114,21 @@ static bool all_have_freed(const struct tutti_group *group, const struct tutti_m
     return !memory->pages;
 }
 
+/* A call may still work in a peer's part that the peer has freed: it knows of a verdict that this member
+ * has not heard yet. */
+static bool is_working(const struct tutti_group *group)
+{
+    const struct call *call = group->calls.queue.first;
+
+    return call && call->registered && call_is_begun(call);
+}
+
 struct tutti_memory *memories_sweep(struct tutti_group *group)
 {
     struct tutti_memory **link = &group->memories.all, *swept = NULL;
+
+    if (is_working(group))
+        return NULL;
 
     while (*link) {
         struct tutti_memory *memory = *link;
@@ -133,6 +159,8 @@ struct pages *memories_withdraw(struct tutti_group *group, struct tutti_memory *
         memories->placed--;
         memmove(&memories->placed_by_address[at], &memories->placed_by_address[at + 1],
                 (memories->placed - at) * sizeof(struct tutti_memory *)); /* NOLINT: of pointers */
+        note_reach(memories);
+        memory->peer_bytes[mapped->self] = 0; /* nothing in it is resolved any more */
         if (memories->last == memory)
             memories->last = NULL;
         atomic_store_explicit(&mapped->areas[mapped->self]->freed[memory->number % MAPPED_MEMORIES],

@@ -26,11 +26,12 @@ struct tutti_memory {
     struct tutti_group *group;
     uint32_t fork_generation;
     uint32_t number;
-    int users;           /* calls in flight that show references to it */
-    struct pages *pages; /* NULL: freed here */
-    unsigned char *base; /* of its whole pages */
-    uint64_t bytes;      /* of its whole pages */
-    void *address;       /* what the caller asked for */
+    int users;                  /* calls in flight that show references to it */
+    struct pages *pages;        /* NULL: freed here */
+    unsigned char *base;        /* of its whole pages */
+    uint64_t bytes;             /* of its whole pages */
+    const unsigned char *reach; /* the end of those that begin no later in the group's table */
+    void *address;              /* what the caller asked for */
     uint64_t asked;
     void *region; /* where the local peers' parts are mapped; NULL: nowhere */
     uint64_t region_bytes;

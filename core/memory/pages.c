@@ -19,7 +19,10 @@
 #include "base/fork.h"
 #include "base/log.h"
 
-enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
+enum {
+    SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
+    FILL_BYTES = 64 << 20 /* taken before it is looked again how much there is */
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pages *all;
@@ -36,6 +39,12 @@ static void close_pages(struct pages *pages)
     if (pages->fd >= 0)
         fork_close_now(pages->fd);
     free(pages);
+}
+
+void pages_forget(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    all = NULL;
 }
 
 /* A request for more would not fail, but have the kernel end processes until there is room. */
@@ -55,38 +64,54 @@ static uint64_t available_bytes(void)
     return limits.memory_bytes && limits.memory_bytes < bytes ? limits.memory_bytes : bytes;
 }
 
+static tutti_status cannot_make(uint64_t bytes, int reason)
+{
+    return error_set_errno(
+        reason == ENOSPC || reason == ENOMEM || reason == EFBIG ? TUTTI_ERR_NO_MEMORY
+                                                                : TUTTI_ERR_SYSTEM,
+        reason, "cannot make %" PRIu64 " bytes of shared memory (a memfd)", bytes);
+}
+
+/* Takes the pages in steps: others on the host may take some at the same time. */
+static tutti_status fill(int fd, uint64_t bytes)
+{
+    for (uint64_t at = 0; at < bytes; at += FILL_BYTES) {
+        const uint64_t left = bytes - at, available = available_bytes();
+
+        if (left > available)
+            return error_set(TUTTI_ERR_NO_MEMORY,
+                             "%" PRIu64 " more bytes of shared memory are needed, and %" PRIu64
+                             " bytes are available",
+                             left, available);
+        if (fallocate(fd, 0, (off_t)at, (off_t)(left < FILL_BYTES ? left : FILL_BYTES)))
+            return cannot_make(bytes, errno);
+    }
+    return TUTTI_OK;
+}
+
 /* A file of `bytes`, all of them in memory: a write to a page that the system cannot give would kill this
  * process, or a peer. */
 static tutti_status make_file(uint64_t bytes, struct pages **ret_pages)
 {
     struct pages *pages = calloc(1, sizeof *pages);
-    const uint64_t available = available_bytes();
 
     if (!pages)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory to register memory");
-    if (bytes > available) {
-        free(pages);
-        return error_set(TUTTI_ERR_NO_MEMORY,
-                         "%" PRIu64 " bytes of shared memory are more than the %" PRIu64
-                         " bytes that are available",
-                         bytes, available);
-    }
     pages->bytes = bytes;
     pages->holders = 1;
     pages->fd = memfd_create("tutti-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (pages->fd >= 0)
         fork_close_add(pages->fd);
-    if (pages->fd >= 0 && !ftruncate(pages->fd, (off_t)bytes) &&
-        !fallocate(pages->fd, 0, 0, (off_t)bytes) && !fcntl(pages->fd, F_ADD_SEALS, SEALS)) {
+    tutti_status status = pages->fd >= 0 && !ftruncate(pages->fd, (off_t)bytes)
+                              ? fill(pages->fd, bytes)
+                              : cannot_make(bytes, errno);
+    if (!status && fcntl(pages->fd, F_ADD_SEALS, SEALS))
+        status = cannot_make(bytes, errno);
+    if (status)
+        close_pages(pages);
+    else
         *ret_pages = pages;
-        return TUTTI_OK;
-    }
-    const int reason = errno;
-    close_pages(pages);
-    return error_set_errno(
-        reason == ENOSPC || reason == ENOMEM || reason == EFBIG ? TUTTI_ERR_NO_MEMORY
-                                                                : TUTTI_ERR_SYSTEM,
-        reason, "cannot make %" PRIu64 " bytes of shared memory (a memfd)", bytes);
+    return status;
 }
 
 static tutti_status map_file(struct pages *pages)
@@ -182,8 +207,12 @@ each_mapping(uintptr_t begin, uintptr_t end,
 static tutti_status may_be_adopted(const struct mapping *mapping, const void *user)
 {
     const bool named = *mapping->name && strncmp(mapping->name, "[anon:", 6) != 0;
+    const uintptr_t stack = (uintptr_t)&named;
 
     (void)user;
+    if (stack >= mapping->begin && stack < mapping->end)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "the memory is on this thread's stack, whose pages hold other data, too");
     if (strcmp(mapping->name, "[heap]") == 0)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "the memory is in the heap, whose pages hold other data, too: use "
@@ -251,7 +280,7 @@ tutti_status pages_adopt(void *address, uint64_t bytes, struct pages **ret_pages
 {
     const uintptr_t unit = (uintptr_t)pages_unit(), first = (uintptr_t)address;
 
-    if (bytes > UINTPTR_MAX - first - unit)
+    if (first > UINTPTR_MAX - unit || bytes > UINTPTR_MAX - first - unit)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "%" PRIu64 " bytes from %p on go beyond the end of the address space",
                          bytes, address);

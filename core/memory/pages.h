@@ -44,5 +44,8 @@ void pages_drop(struct pages *pages);
  */
 tutti_status pages_map(int fd, uint64_t offset, uint64_t bytes, void *at);
 
+/* In a forked child: the pages are its parent's, and another thread may have held the lock. */
+void pages_forget(void);
+
 /* Bytes of a page. */
 uint64_t pages_unit(void);

@@ -215,13 +215,17 @@ static tutti_status resolve(const struct mapped *mapped, int index,
     return TUTTI_OK;
 }
 
-tutti_status mapped_resolve(struct mapped *mapped, int index, const struct mapped_reach *reach)
+tutti_status mapped_resolve(struct mapped *mapped, int index, const struct mapped_references *shown,
+                            const struct mapped_reach *reach)
 {
     const struct mapped_line *line = mapped_line(mapped, index);
     struct mapped_places *places = &mapped->places[index];
     struct mapped_references references;
 
-    memcpy(&references, line->payload, sizeof references);
+    if (shown)
+        references = *shown;
+    else
+        memcpy(&references, line->payload, sizeof references);
     tutti_status status = resolve(mapped, index, &references.in, reach->in, &places->in);
     if (!status)
         status = resolve(mapped, index, &references.out, reach->out, &places->out);

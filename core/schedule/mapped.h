@@ -31,8 +31,8 @@
  * at a time on its mapped memory.
  *
  * Local peers' memory is not trusted: what is read from it is compared, or copied as payload whose length
- * is our own; it is never an index or a length. The one exception are the numbers and offsets of
- * registered memory, which are read once and checked.
+ * is our own; it is never an index or a length. The one exception are references to registered memory,
+ * with the table of blocks: they are read once and checked.
  */
 #pragma once
 
@@ -223,11 +223,13 @@ tutti_status mapped_announce_references(struct mapped *mapped, const struct anno
 bool mapped_shows_references(const struct mapped *mapped, int index);
 
 /*
- * Takes the references of local peer `index`, of which `reach` will be used, into mapped->places[index].
+ * Takes the references of local peer `index`, of which `reach` will be used, into mapped->places[index]. `shown`:
+ * instead of those in the line, which local peers could have written to; NULL: those.
  * TUTTI_ERR_INTERNAL, with the culprit set: they are not inside memory that it has registered.
  * TUTTI_ERR_MISMATCH, in words: a block in its table has another size than this member knows it by.
  */
-tutti_status mapped_resolve(struct mapped *mapped, int index, const struct mapped_reach *reach);
+tutti_status mapped_resolve(struct mapped *mapped, int index, const struct mapped_references *shown,
+                            const struct mapped_reach *reach);
 
 /*
  * Looks for local peer `index`'s line of the call that I announced last. TUTTI_OK: it is there and is the

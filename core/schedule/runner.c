@@ -395,9 +395,12 @@ static tutti_status take_registered(struct run *run)
     struct mapped *mapped = run->call.mapped;
 
     for (int i = 0; i < mapped->local_size && schedule->reach; i++) {
-        tutti_status status =
-            decides(run, i) ? mapped_resolve(mapped, i, &schedule->reach[i]) : TUTTI_OK;
+        const bool own = i == mapped->self;
+        tutti_status status = TUTTI_OK;
 
+        if (decides(run, i))
+            status =
+                mapped_resolve(mapped, i, own ? run->call.references : NULL, &schedule->reach[i]);
         if (status)
             return status;
     }
@@ -494,6 +497,8 @@ struct waiting run_waiting(const struct run *run)
 
     if (!run->announced)
         return for_local_peer(run, WAITING_ROOM, run->call.mapped->culprit);
+    if (run->undecided && run->call.mapped->culprit < 0)
+        return (struct waiting){WAITING_NOTHING, -1, false}; /* it has failed */
     if (run->undecided)
         return for_local_peer(run, WAITING_CALL, run->call.mapped->culprit);
     if (run->exhausted || run->next == run->call.schedule->count)

@@ -210,7 +210,8 @@ RANK_CASE(memory_that_cannot_be_registered_is_refused_on_all_ranks)
 
     munmap(gap + PAGE, PAGE);
     memset(stack, 1, sizeof stack);
-    refuse(world, rank, stack, sizeof stack, "[stack]");
+    refuse(world, rank, stack, sizeof stack, "this thread's stack");
+    refuse(world, rank, MAP_FAILED, PAGE, "beyond the end of the address space");
     refuse(world, rank, shared, PAGE, "a shared mapping");
     refuse(world, rank, readable, PAGE, "r--p");
     refuse(world, rank, gap, 3 * (uint64_t)PAGE, "nothing is mapped at");
@@ -223,7 +224,7 @@ RANK_CASE(memory_that_cannot_be_registered_is_refused_on_all_ranks)
     check_status(tutti_memory_allocate(world, rank ? PAGE : UINT64_MAX / 4, &memory),
                  TUTTI_ERR_NO_MEMORY);
     check_contains(tutti_last_error(),
-                   rank ? "rank 0 cannot take part" : "bytes that are available");
+                   rank ? "rank 0 cannot take part" : "bytes are available");
 
     require_ok(tutti_memory_register(world, partly + PAGE, PAGE, &part));
     refuse(world, rank, partly, 4 * (uint64_t)PAGE, "registered already");
@@ -301,7 +302,7 @@ RANK_CASE(members_free_their_parts_in_any_order)
 RANK_CASE(memory_may_be_registered_with_several_groups)
 {
     tutti_group *world = rank_init(NULL), *again;
-    tutti_memory *in_world, *in_again, *of_allocated, *allocated;
+    tutti_memory *in_world, *in_again, *of_allocated, *allocated, *part;
     float *floats = private_floats();
 
     require_ok(tutti_group_new(world, NULL, 0, NULL, &again));
@@ -318,6 +319,12 @@ RANK_CASE(memory_may_be_registered_with_several_groups)
         check_sum(at, size, round);
         check_eq(in_place(group), tutti_memory_peers(in_world) == size - 1);
     }
+    /* A piece inside another one does not hide what lies behind it. */
+    require_ok(tutti_memory_register(world, (char *)floats + PAGE, PAGE, &part));
+    fill(floats, rank, 5);
+    require_ok(sum(world, floats));
+    check_sum(floats, size, 5);
+    check_eq(in_place(world), tutti_memory_peers(in_world) == size - 1);
     check_ok(tutti_group_destroy(again));
     fill(floats, rank, 9);
     require_ok(sum(world, floats));

@@ -89,7 +89,7 @@ static tutti_status resolve(struct pair *pair, struct mapped_references referenc
     cr_assert_eq(mapped_meet(&pair->mapped[0], 1), TUTTI_OK);
     cr_assert(mapped_shows_references(&pair->mapped[0], 1));
     cr_assert(!mapped_shows_references(&pair->mapped[0], 0));
-    return mapped_resolve(&pair->mapped[0], 1, &(struct mapped_reach){in, out});
+    return mapped_resolve(&pair->mapped[0], 1, NULL, &(struct mapped_reach){in, out});
 }
 
 static void expect_refused(struct mapped_references references, uint64_t in, uint64_t out)
@@ -127,12 +127,12 @@ Test(mapped, blocks_of_a_table_are_checked, .timeout = 5)
     cr_expect_eq(resolve(&pair, table, 0, 0), TUTTI_OK, "an empty table has empty blocks");
     ((struct mapped_area *)pair.areas[1])->blocks[0] =
         (struct mapped_block){.offset = 90, .bytes = 10};
-    cr_expect_eq(mapped_resolve(&pair.mapped[0], 1, &(struct mapped_reach){10, 0}), TUTTI_OK);
-    cr_expect_eq(mapped_resolve(&pair.mapped[0], 1, &(struct mapped_reach){9, 0}),
+    cr_expect_eq(mapped_resolve(&pair.mapped[0], 1, NULL, &(struct mapped_reach){10, 0}), TUTTI_OK);
+    cr_expect_eq(mapped_resolve(&pair.mapped[0], 1, NULL, &(struct mapped_reach){9, 0}),
                  TUTTI_ERR_MISMATCH);
     cr_expect_not_null(strstr(tutti_last_error(), "rank 8"), "%s", tutti_last_error());
     ((struct mapped_area *)pair.areas[1])->blocks[0].offset = UINT64_MAX - 5;
-    cr_expect_eq(mapped_resolve(&pair.mapped[0], 1, &(struct mapped_reach){10, 0}),
+    cr_expect_eq(mapped_resolve(&pair.mapped[0], 1, NULL, &(struct mapped_reach){10, 0}),
                  TUTTI_ERR_INTERNAL);
     pair_close(&pair);
 }
