@@ -223,8 +223,7 @@ RANK_CASE(memory_that_cannot_be_registered_is_refused_on_all_ranks)
     check_status(tutti_memory_allocate(world, PAGE, NULL), TUTTI_ERR_INVALID_ARGUMENT);
     check_status(tutti_memory_allocate(world, rank ? PAGE : UINT64_MAX / 4, &memory),
                  TUTTI_ERR_NO_MEMORY);
-    check_contains(tutti_last_error(),
-                   rank ? "rank 0 cannot take part" : "bytes are available");
+    check_contains(tutti_last_error(), rank ? "rank 0 cannot take part" : "bytes are available");
 
     require_ok(tutti_memory_register(world, partly + PAGE, PAGE, &part));
     refuse(world, rank, partly, 4 * (uint64_t)PAGE, "registered already");
