@@ -62,7 +62,7 @@ void p2p_wire_encode(const struct p2p_header *header, uint8_t ret_wire[P2P_HEADE
     put32(ret_wire + 20, (uint32_t)fields->root);
     put64(ret_wire + 40, header->announce.signature);
     put64(ret_wire + 48, fields->count);
-    put32(ret_wire + 56, fields->dtype);
+    put32(ret_wire + 56, fields->dtype | (uint32_t)fields->sizes << 16);
     put32(ret_wire + 60, (uint32_t)fields->op);
 }
 
@@ -88,7 +88,8 @@ static void decode_announce(const uint8_t *wire, struct p2p_header *header)
                                                     .flags = wire[3],
                                                     .root = (int32_t)get32(wire + 20),
                                                     .count = get64(wire + 48),
-                                                    .dtype = get32(wire + 56),
+                                                    .dtype = get32(wire + 56) & UINT16_MAX,
+                                                    .sizes = (uint16_t)(get32(wire + 56) >> 16),
                                                     .op = (int32_t)get32(wire + 60)}};
 }
 

@@ -5,9 +5,9 @@
  *
  *    0 mark  1 kind  2 operation  3 flags      4 group      8 source     12 credit
  *   16 id   20 root                           24 bytes     32 tag, sequence, offset or other id
- *   40 signature    48 count    56 dtype      60 op
+ *   40 signature    48 count    56 dtype      58 sizes      60 op
  *
- * operation, flags, root, signature, count, dtype and op are the announce record of a collective
+ * operation, flags, root, signature, count, dtype, sizes and op are the announce record of a collective
  * and zero in all other kinds. `credit` is piggybacked on every kind. The highest bit of kind says that
  * the sender's transport shows messages (tutti_transport_ops.show): to it, header and payload may go as
  * one message. Then a user message has a header of 24 bytes, of the kind P2P_COMPACT, if it is short, so that

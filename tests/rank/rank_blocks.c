@@ -522,7 +522,8 @@ RANK_CASE(other_counts_of_the_same_sum_are_a_mismatch)
 
     check_status(tutti_all_gather_v(world, &in, &out, counts, NULL, NULL, NULL),
                  TUTTI_ERR_MISMATCH);
-    check_contains(tutti_last_error(), "sizes #");
+    const char *first = strstr(tutti_last_error(), "sizes #");
+    check_contains(first ? first + 1 : tutti_last_error(), "sizes #"); /* of both sides */
     check_eq(tutti_group_destroy(world), TUTTI_ERR_MISMATCH);
 }
 
