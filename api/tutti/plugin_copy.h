@@ -42,8 +42,6 @@ extern "C" {
 /** What copies into one memory have cost. All zero but what is the caller's: nothing is known yet. */
 typedef struct tutti_copy {
     uint64_t window_bytes; /* the caller's to set: of the memory that is filled again and again */
-    uint32_t wins_by;      /* the caller's to set: times that streaming stores must be faster; 0:
-                              TUTTI_COPY_WINS_BY */
     uint64_t plain_bytes;  /* copied since plain stores were chosen */
     uint64_t retry_at;     /* when plain stores are tried again; in ticks */
     uint64_t retry_after;  /* how long that was put off; in ticks */
@@ -52,6 +50,8 @@ typedef struct tutti_copy {
     uint32_t plain;        /* ticks that 1024 bytes take, by the last samples; 0: not known */
     uint32_t streaming;    /* the same */
     uint32_t streams;      /* whether streaming stores are chosen */
+    uint32_t wins_by;      /* the caller's to set: times that streaming stores must be faster; 0:
+                              TUTTI_COPY_WINS_BY */
 } tutti_copy;
 
 /** How one copy is made. */
