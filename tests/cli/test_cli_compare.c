@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command.h"
 
@@ -15,6 +16,8 @@ static char *folder;
 static void make_folder(void)
 {
     folder = folder_new();
+    if (access(TUTTI_TEST_PROGRAMS "/collectives_bench", X_OK))
+        cr_skip_test("the benchmarks are not part of this build");
 }
 
 static void remove_folder(void)
