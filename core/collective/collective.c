@@ -70,13 +70,6 @@ tutti_status collective_begin(struct tutti_group *group, struct collective *c, s
     return TUTTI_OK;
 }
 
-static tutti_status begin_or_refuse(struct tutti_group *group, struct collective *c,
-                                    struct call *call)
-{
-    return group_ended(group) ? group_refuse(group, &c->fields, c->bytes)
-                              : error_of(c->function, collective_begin(group, c, call));
-}
-
 /* How often a call is moved at once. A schedule is left to the general wait, which also progresses messages,
  * and so is what an engine's threads need the cores for. */
 static unsigned spins_for(const struct tutti_group *group, enum algorithm_kind kind)
@@ -117,12 +110,17 @@ static tutti_status run_blocking(struct tutti_group *group, struct collective *c
 {
     struct progress_engine *engine = &group->context->engine;
     struct call call;
+    tutti_status status;
 
     call_init(&call, group, NULL);
     engine_take(engine);
-    tutti_status status = begin_or_refuse(group, c, &call);
-    if (!status)
-        spin(group, &call);
+    if (group_ended(group)) {
+        status = group_refuse(group, &c->fields, c->bytes);
+    } else {
+        status = error_of(c->function, collective_begin(group, c, &call));
+        if (!status)
+            spin(group, &call);
+    }
     engine_release(engine);
     return status ? status : call_wait(&call);
 }
@@ -140,7 +138,8 @@ static tutti_status run_async(struct tutti_group *group, struct collective *c,
         return status;
     }
     call_prepare(group, async);
-    status = begin_or_refuse(group, c, &async->call);
+    status = group_ended(group) ? group_refuse(group, &c->fields, c->bytes)
+                                : error_of(c->function, collective_begin(group, c, &async->call));
     return call_started(async, status, true, ret_work);
 }
 

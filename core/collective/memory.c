@@ -246,20 +246,21 @@ static tutti_status agree(const char *function, struct tutti_group *group,
 {
     AUTOFREE struct piece *pieces = calloc((size_t)group->size, sizeof *pieces);
     AUTOFREE uint64_t *statuses = calloc((size_t)group->size, sizeof *statuses);
+    const bool has_room = pieces && statuses;
     struct kept_error own;
 
     error_init(&own);
     if (status)
         error_keep(&own);
-    if (pieces && statuses)
+    if (has_room)
         pieces[group->rank] =
             (struct piece){.status = (uint64_t)status,
                            .number = memory->number,
                            .offset = status ? 0 : (uint64_t)(memory->base - memory->pages->base),
                            .bytes = memory->bytes};
-    tutti_status told = tell_all(group, function, statuses ? (uint64_t *)pieces : NULL,
+    tutti_status told = tell_all(group, function, has_room ? (uint64_t *)pieces : NULL,
                                  sizeof *pieces / sizeof(uint64_t));
-    if (told) {
+    if (told || !has_room) {
         error_forget(&own);
         return told;
     }

@@ -114,15 +114,21 @@ static tutti_status make_file(uint64_t bytes, struct pages **ret_pages)
     return status;
 }
 
-static tutti_status map_file(struct pages *pages)
+/* False: see errno. */
+static bool map_file(struct pages *pages)
 {
     void *base = mmap(NULL, pages->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, pages->fd, 0);
 
     if (base == MAP_FAILED)
-        return error_set_errno(TUTTI_ERR_NO_MEMORY, errno,
-                               "cannot map %" PRIu64 " bytes of shared memory", pages->bytes);
+        return false;
     pages->base = base;
-    return TUTTI_OK;
+    return true;
+}
+
+static tutti_status cannot_map(const struct pages *pages)
+{
+    return error_set_errno(TUTTI_ERR_NO_MEMORY, errno,
+                           "cannot map %" PRIu64 " bytes of shared memory", pages->bytes);
 }
 
 static void keep(struct pages *pages)
@@ -142,8 +148,8 @@ tutti_status pages_allocate(uint64_t bytes, struct pages **ret_pages)
     tutti_status status = make_file((bytes + unit - 1) / unit * unit, &pages);
     if (status)
         return status;
-    status = map_file(pages);
-    if (status) {
+    if (!map_file(pages)) {
+        status = cannot_map(pages);
         close_pages(pages);
         return status;
     }
@@ -262,9 +268,8 @@ static tutti_status adopt_new(uintptr_t begin, uintptr_t end, struct pages **ret
         status = make_file(end - begin, &pages);
     if (status)
         return status;
-    status = map_file(pages);
-    if (!status)
-        status = replace((void *)begin, pages->base, pages->bytes);
+    status =
+        map_file(pages) ? replace((void *)begin, pages->base, pages->bytes) : cannot_map(pages);
     if (status) {
         close_pages(pages);
         return status;

@@ -28,7 +28,7 @@ tutti_status group_plan(struct tutti_group *group, const struct call_fields *fie
                         const struct call_sizes *sizes, struct plan_entry **ret_plan);
 void group_plans_free(struct tutti_group *group);
 /* The schedule of the plan for tensors in registered memory, where it has one; under the progress lock. */
-tutti_status group_plan_registered(struct tutti_group *group, struct plan_entry *plan);
+tutti_status group_plan_registered(struct tutti_group *group, struct plan_entry *entry);
 
 /* ---- registered.c ---- */
 
