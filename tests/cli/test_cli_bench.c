@@ -115,8 +115,8 @@ Test(bench, ranks_work_in_registered_memory, .timeout = 60)
 
     for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
         struct ran r =
-            ran("$TUTTI bench all_reduce gather_v broadcast -n 3 --backend shm --sizes 60K,600K "
-                "--time 0.02 --memory %s",
+            ran("$TUTTI bench all_reduce gather_v broadcast scatter ping_pong -n 3 --backend shm "
+                "--sizes 60K,1M --time 0.02 --memory %s",
                 kinds[i]);
 
         cr_assert_eq(r.code, 0, "%s", r.err);

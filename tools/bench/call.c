@@ -46,7 +46,7 @@ static bool side_take(struct bench_call *call, struct bench_side *side, size_t b
            !tutti_memory_register(call->world, side->mapping, bytes, &side->memory);
 }
 
-/* `wanted`: this rank has a tensor there. */
+/* `wanted`: this rank has a tensor there. Otherwise it only takes part in making registered memory. */
 static bool side_open(struct bench_call *call, struct bench_side *side, bool wanted, int64_t count)
 {
     const size_t bytes = wanted ? (size_t)count * tutti_dtype_size(call->dtype) : 0;
