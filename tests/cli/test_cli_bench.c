@@ -207,6 +207,8 @@ Test(bench, what_cannot_be_done_is_said_before_anything_is_measured, .timeout = 
         {"--against /dev/null",
          "--against '/dev/null' is not a file that `tutti bench --save` writes"},
         {"--sizes 1000000G", " GiB are available: take fewer ranks or smaller sizes"},
+        {"ping_pong -n 3 --sizes 1000000G", "takes 4000000.0 GiB of memory in 3 ranks"},
+        {"all_to_all -n 8 --sizes 2147483648G", "takes 274877906944.0 GiB of memory in 8 ranks"},
         {"--backend nosuch", "unknown backend \"nosuch\""},
     };
 

@@ -182,15 +182,17 @@ void call_close(struct bench_call *call)
     g_clear_pointer(&call->works, g_free);
 }
 
-uint64_t call_memory(const struct bench_call *call, uint64_t bytes)
+double call_memory(const struct bench_call *call, uint64_t bytes)
 {
     const struct bench_operation *operation = call->operation;
-    const uint64_t ranks = (uint64_t)call->size, window = (uint64_t)call->window;
-    const uint64_t in = operation->blocks_in ? ranks : operation->uneven ? 2 : window;
-    const uint64_t out = operation->blocks_out ? ranks : operation->uneven ? 2 : window;
+    const int blocks =
+        operation->uneven ? 2 : call->window; /* no block has more than twice the mean */
+    const int in = operation->blocks_in ? call->size : blocks;
+    const int out = operation->blocks_out ? call->size : blocks;
 
-    return operation->traits & TUTTI_OPERATION_MOVES ? bytes * (operation->in_place ? in : in + out)
-                                                     : 0;
+    if (!(operation->traits & TUTTI_OPERATION_MOVES))
+        return 0;
+    return (double)bytes * ((has_in(call) ? in : 0) + (has_out(call) ? out : 0));
 }
 
 tutti_status call_run(struct bench_call *call)

@@ -48,8 +48,8 @@ struct bench_call {
 bool call_open(struct bench_call *call);
 void call_close(struct bench_call *call);
 
-/* Bytes of memory that call_open() takes for blocks of `bytes`. */
-uint64_t call_memory(const struct bench_call *call, uint64_t bytes);
+/* Bytes of memory that call_open() takes at most on call->rank for blocks of `bytes`. */
+double call_memory(const struct bench_call *call, uint64_t bytes);
 
 /* Whether this rank takes part; in messages only two do. */
 bool call_takes_part(const struct bench_call *call);

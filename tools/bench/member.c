@@ -324,6 +324,23 @@ static uint64_t available_bytes(void)
     return at ? 1024 * g_ascii_strtoull(at + strlen("\nMemAvailable:"), NULL, 10) : G_MAXUINT64;
 }
 
+/* Bytes that the ranks of this host take. If there are several hosts, each rank counts as the one that
+ * takes most, since the root may be on any. */
+static double needed_bytes(const struct member *member, const struct bench_operation *operation,
+                           uint64_t bytes)
+{
+    struct bench_call call = call_for(member, operation, bytes);
+    double all = 0, most = 0;
+
+    for (call.rank = 0; call.rank < call.size; call.rank++) {
+        const double each = call_memory(&call, bytes);
+
+        all += each;
+        most = MAX(most, each);
+    }
+    return member->facts.hosts == 1 ? all : most * member->local_size;
+}
+
 /* Linux promises any amount of memory, and kills a process that uses more than there is. */
 static bool has_memory(const struct member *member)
 {
@@ -334,16 +351,16 @@ static bool has_memory(const struct member *member)
         for (guint k = 0; k < settings->sizes->len; k++) {
             const struct bench_operation *operation = settings->operations->pdata[i];
             const uint64_t bytes = g_array_index(settings->sizes, uint64_t, k);
-            const struct bench_call call = call_for(member, operation, bytes);
-            const double needed = (double)call_memory(&call, bytes) * member->local_size;
+            const double needed = needed_bytes(member, operation, bytes);
 
             if (needed <= (double)available)
                 continue;
             cli_say("bench",
-                    "%s of %llu bytes takes %.1f GiB of memory in %d ranks, and %.1f GiB are "
+                    "%s of %llu bytes takes %.1f GiB of memory in %d rank%s, and %.1f GiB are "
                     "available: take fewer ranks or smaller sizes",
                     operation->name, (unsigned long long)bytes, needed / (1 << 30),
-                    member->local_size, (double)available / (1 << 30));
+                    member->local_size, member->local_size == 1 ? "" : "s",
+                    (double)available / (1 << 30));
             return false;
         }
     return true;
