@@ -203,6 +203,7 @@ Test(bench, what_cannot_be_done_is_said_before_anything_is_measured, .timeout = 
     } cases[] = {
         {"--save /no/such/folder/x",
          "--save '/no/such/folder/x': files cannot be made in /no/such"},
+        {"--save .", "--save '.' is not a regular file"},
         {"--against /no/file", "--against '/no/file' cannot be read: "},
         {"--against /dev/null",
          "--against '/dev/null' is not a file that `tutti bench --save` writes"},

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Two runs of one program differ by up to this much without any cause in it. */
@@ -112,9 +113,11 @@ bool document_save(const struct bench_facts *facts, const GArray *results, const
     g_autoptr(JsonNode) root = json_builder_get_root(builder);
     g_autofree char *json = json_to_string(root, TRUE);
     g_autofree char *text = g_strconcat(json, "\n", NULL);
+    /* The file that a link leads to, so that the link is not replaced; free() is g_free(). */
+    g_autofree char *target = realpath(path, NULL);
     g_autoptr(GError) error = NULL;
 
-    if (g_file_set_contents(path, text, -1, &error))
+    if (g_file_set_contents(target ? target : path, text, -1, &error))
         return true;
     cli_say("bench", "the results could not be saved: %s", error->message);
     return false;

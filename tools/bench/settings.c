@@ -305,12 +305,15 @@ void settings_clear(struct bench_settings *settings)
 
 /* ---- what they need ---- */
 
+/* A result is written beside `path` and renamed: a device there would be replaced, as root even /dev/null. */
 static bool can_write(const char *option, const char *path)
 {
     g_autofree char *folder = g_path_get_dirname(path);
+    const bool is_there =
+        g_file_test(path, G_FILE_TEST_EXISTS) || g_file_test(path, G_FILE_TEST_IS_SYMLINK);
 
-    if (!path[0] || g_file_test(path, G_FILE_TEST_IS_DIR))
-        cli_say("bench", "%s '%s' is not a file", option, path);
+    if (!path[0] || (is_there && !g_file_test(path, G_FILE_TEST_IS_REGULAR)))
+        cli_say("bench", "%s '%s' is not a regular file", option, path);
     else if (access(folder, W_OK | X_OK) < 0)
         cli_say("bench", "%s '%s': files cannot be made in %s: %s", option, path, folder,
                 strerror(errno));
