@@ -36,7 +36,8 @@ typedef struct tutti_memory tutti_memory;
  *
  * Collective: every member of the group calls it, in the same order as its other collectives. Returns when
  * all have, with the same error on all if one of them has none to give. All bytes are taken from the system
- * at once and count as shared memory of this process. A group has at most 1024 pieces at a time.
+ * at once and count as shared memory of this process. A group has at most 1024 pieces at a time;
+ * a piece counts until all members have freed theirs.
  * Where no backend maps memory among members (tcp, MPI, a host of one), the memory is ordinary.
  *
  * After a call on such memory failed, members that have not heard of it may still write to it.

@@ -222,8 +222,8 @@ static tutti_status may_be_adopted(const struct mapping *mapping, const void *us
     if (strcmp(mapping->name, "[heap]") == 0)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "the memory is in the heap, whose pages hold other data, too: use "
-                         "tutti_memory_allocate(), or memory of mmap(2), or an allocation of more "
-                         "than 32 MiB");
+                         "tutti_memory_allocate(), or memory of mmap(2), or a larger allocation, "
+                         "which malloc(3) takes by mmap(2)");
     if (named || mapping->inode || mapping->rights[3] != 'p')
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "the memory is not private memory of the program, but %s: use "

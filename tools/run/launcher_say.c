@@ -75,7 +75,7 @@ int launcher_exit_code(const struct launcher *l)
 
         return report_exit_code((rank_failed(culprit) ? culprit : l->first)->wait_status);
     }
-    if (l->stopped)
+    if (l->stopped || output_failed(l->output))
         return EXIT_FAILED;
     return l->interrupted ? 128 + l->interrupted : EXIT_OK;
 }

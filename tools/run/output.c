@@ -27,7 +27,8 @@ struct sink {
     struct output *output;
     int fd;
     bool regular; /* a file: takes any amount at once */
-    bool gone;    /* nobody reads it any more */
+    bool gone;    /* nobody reads it any more, */
+    bool failed;  /* or nothing more can be written to it */
     bool color, terminal;
     bool redraw; /* a terminal's cursor is at the start of a line that a carriage return ended */
     GByteArray *queue; /* `written` bytes at its front are out already */
@@ -114,6 +115,7 @@ static size_t chunk_of(const struct sink *sink)
 static void sink_failed(struct sink *sink, int error)
 {
     sink->gone = true;
+    sink->failed = error != EPIPE;
     g_byte_array_set_size(sink->queue, 0);
     sink->written = 0;
     if (error != EPIPE && sink->fd != STDERR_FILENO)
@@ -506,6 +508,11 @@ bool output_drained(const struct output *output)
 bool output_reader_gone(const struct output *output)
 {
     return output->sinks[0].gone || output->sinks[1].gone;
+}
+
+bool output_failed(const struct output *output)
+{
+    return output->sinks[0].failed || output->sinks[1].failed;
 }
 
 unsigned long long output_bytes(const struct output *output)

@@ -54,6 +54,8 @@ bool output_ended(const struct output *output);
 bool output_drained(const struct output *output);
 /* Whether the reader of our stdout or stderr has closed it (`tutti run … | head -1`). */
 bool output_reader_gone(const struct output *output);
+/* Whether that is since a write failed otherwise (a full disk). */
+bool output_failed(const struct output *output);
 /* Bytes read so far: a streak of equal answers means that the streams are quiet. */
 unsigned long long output_bytes(const struct output *output);
 /* Stops reading, and prints the unfinished lines. */
