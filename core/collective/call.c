@@ -15,8 +15,8 @@
 #include "base/fork.h"
 #include "base/options.h"
 
-tutti_status call_check(const struct tutti_group *group, const tutti_options *options,
-                        int64_t *ret_timeout_ms)
+tutti_status call_check_closely(const struct tutti_group *group, const tutti_options *options,
+                                int64_t *ret_timeout_ms)
 {
     tutti_status status = group_check(group);
 
@@ -50,9 +50,9 @@ tutti_status call_check_root(const struct tutti_group *group, int32_t root)
                      group->size);
 }
 
-tutti_status call_tensor(const tutti_tensor *tensor, const char *what, enum tensor_use use,
-                         struct packed **packed, void **ret_data, uint64_t *ret_count,
-                         uint64_t *ret_bytes)
+tutti_status call_tensor_closely(const tutti_tensor *tensor, const char *what, enum tensor_use use,
+                                 struct packed **packed, void **ret_data, uint64_t *ret_count,
+                                 uint64_t *ret_bytes)
 {
     struct tensor_size size;
 

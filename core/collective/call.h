@@ -8,12 +8,21 @@
 #include <tutti/collective.h>
 #include <tutti/work.h>
 
+#include "base/fork.h"
 #include "group/group.h"
 #include "tensor/packed.h"
 
 /* Checks the group and the options; the call's time-out. */
-tutti_status call_check(const struct tutti_group *group, const tutti_options *options,
-                        int64_t *ret_timeout_ms);
+tutti_status call_check_closely(const struct tutti_group *group, const tutti_options *options,
+                                int64_t *ret_timeout_ms);
+static inline tutti_status call_check(const struct tutti_group *group, const tutti_options *options,
+                                      int64_t *ret_timeout_ms)
+{
+    if (!group || options || group->fork_generation != fork_current())
+        return call_check_closely(group, options, ret_timeout_ms);
+    *ret_timeout_ms = group->timeout_ms;
+    return TUTTI_OK;
+}
 
 tutti_status call_check_root(const struct tutti_group *group, int32_t root);
 
@@ -22,9 +31,19 @@ tutti_status call_check_root(const struct tutti_group *group, int32_t root);
  * in row-major order, how many, how many bytes. One that is not C-contiguous gets a stand-in in
  * `*packed`, which becomes the call's.
  */
-tutti_status call_tensor(const tutti_tensor *tensor, const char *what, enum tensor_use use,
-                         struct packed **packed, void **ret_data, uint64_t *ret_count,
-                         uint64_t *ret_bytes);
+tutti_status call_tensor_closely(const tutti_tensor *tensor, const char *what, enum tensor_use use,
+                                 struct packed **packed, void **ret_data, uint64_t *ret_count,
+                                 uint64_t *ret_bytes);
+static inline tutti_status call_tensor(const tutti_tensor *tensor, const char *what,
+                                       enum tensor_use use, struct packed **packed, void **ret_data,
+                                       uint64_t *ret_count, uint64_t *ret_bytes)
+{
+    if (!tensor || tensor->device.type != TUTTI_DEVICE_CPU ||
+        !tensor_measure_vector(tensor, ret_count, ret_bytes))
+        return call_tensor_closely(tensor, what, use, packed, ret_data, ret_count, ret_bytes);
+    *ret_data = tensor->data;
+    return TUTTI_OK;
+}
 
 static inline struct async_call *call_of_work(struct tutti_work *work)
 {

@@ -10,6 +10,8 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include <tutti/tensor.h>
 
@@ -18,6 +20,43 @@ struct tensor_size {
     uint64_t bytes; /* of the elements, without what lies between them */
     bool contiguous;
 };
+
+enum { TENSOR_DTYPE_BYTES = 32, TENSOR_DTYPE_CODES = 16 };
+
+/* Bytes of an element, by the bytes and the code that its dtype names; 0: there is no such dtype. */
+extern const uint8_t tensor_dtype_sizes[TENSOR_DTYPE_BYTES][TENSOR_DTYPE_CODES];
+
+/* tutti_dtype_size(). Asked for several times in each call, so without a branch for each dtype. */
+static inline size_t tensor_dtype_size(tutti_dtype dtype)
+{
+    const uint32_t bytes = dtype >> 11 & (TENSOR_DTYPE_BYTES - 1);
+    const uint32_t code = dtype & (TENSOR_DTYPE_CODES - 1);
+
+    /* One lane, whole bytes, and a code that is in the table. */
+    return dtype == (UINT32_C(1) << 16 | bytes << 11 | code) ? tensor_dtype_sizes[bytes][code] : 0;
+}
+
+/*
+ * Measures the tensor of most calls: one dimension, its elements side by side from `data` on. False: it takes
+ * tensor_measure(), which finds out about every other tensor, and about what is not valid.
+ */
+static inline bool tensor_measure_vector(const tutti_tensor *tensor, uint64_t *ret_count,
+                                         uint64_t *ret_bytes)
+{
+    static const uint64_t longest = UINT64_C(1) << 40; /* elements: no sum below overflows */
+
+    if (tensor->ndim != 1 || !tensor->shape || !tensor->data || tensor->byte_offset ||
+        (tensor->strides && tensor->strides[0] != 1))
+        return false;
+
+    const uint64_t count = (uint64_t)tensor->shape[0]; /* a negative one is too long */
+    const uint64_t element = tensor_dtype_size(tensor->dtype), bytes = count * element;
+    if (count - 1 >= longest || !element || (uintptr_t)tensor->data > UINTPTR_MAX - bytes)
+        return false;
+    *ret_count = count;
+    *ret_bytes = bytes;
+    return true;
+}
 
 /* Checks the descriptor; what it says afterwards is safe to compute with and to address. */
 tutti_status tensor_measure(const tutti_tensor *tensor, struct tensor_size *ret_size);

@@ -14,26 +14,15 @@
 #include "base/error.h"
 #include "tensor/layout.h"
 
-enum { CODES = 16, BYTES_MAX = 16 };
-
-/* Asked for several times in each call, so without a branch for each dtype. */
-static inline size_t size_of(tutti_dtype dtype)
-{
-    static const uint8_t sizes[CODES][BYTES_MAX + 1] = {
-#define SIZE(NAME, name, code, bits) [code][(bits) / 8] = (bits) / 8,
-        TUTTI_DTYPE_LIST(SIZE) TUTTI_MOVED_DTYPE_LIST(SIZE)
+const uint8_t tensor_dtype_sizes[TENSOR_DTYPE_BYTES][TENSOR_DTYPE_CODES] = {
+#define SIZE(NAME, name, code, bits) [(bits) / 8][code] = (bits) / 8,
+    TUTTI_DTYPE_LIST(SIZE) TUTTI_MOVED_DTYPE_LIST(SIZE)
 #undef SIZE
-    };
-    const uint32_t code = dtype & 0xff, bits = dtype >> 8 & 0xff, lanes = dtype >> 16;
-
-    if (code >= CODES || bits > 8 * BYTES_MAX || bits % 8 || lanes != 1)
-        return 0;
-    return sizes[code][bits / 8];
-}
+};
 
 size_t tutti_dtype_size(tutti_dtype dtype)
 {
-    return size_of(dtype);
+    return tensor_dtype_size(dtype);
 }
 
 static const struct {
@@ -94,7 +83,7 @@ static tutti_status check_fields(const tutti_tensor *tensor, uint64_t *ret_eleme
         return error_set(TUTTI_ERR_UNSUPPORTED,
                          "no operation takes the tensor's dtype, which is 0: set it "
                          "to TUTTI_F32 or another of <tutti/tensor.h>");
-    *ret_element = size_of(tensor->dtype);
+    *ret_element = tensor_dtype_size(tensor->dtype);
     if (*ret_element == 0)
         return error_set(TUTTI_ERR_UNSUPPORTED,
                          "no operation takes the tensor's dtype (code %u, bits %u, lanes %u)",
@@ -173,29 +162,8 @@ static tutti_status check_memory(const tutti_tensor *tensor, const struct tensor
     return TUTTI_OK;
 }
 
-/* The tensor of most calls: one dimension, its elements side by side. False: it takes a closer look. */
-static bool measure_vector(const tutti_tensor *tensor, struct tensor_size *ret_size)
-{
-    static const int64_t longest = INT64_C(1) << 40; /* elements: no sum below overflows */
-
-    if (!tensor || tensor->ndim != 1 || !tensor->shape || !tensor->data || tensor->byte_offset ||
-        (tensor->strides && tensor->strides[0] != 1))
-        return false;
-
-    const int64_t extent = tensor->shape[0];
-    const uint64_t element = size_of(tensor->dtype), bytes = (uint64_t)extent * element;
-    if (extent <= 0 || extent > longest || !element ||
-        (uintptr_t)tensor->data > UINTPTR_MAX - bytes)
-        return false;
-    *ret_size = (struct tensor_size){.count = (uint64_t)extent, .bytes = bytes, .contiguous = true};
-    return true;
-}
-
 tutti_status tensor_measure(const tutti_tensor *tensor, struct tensor_size *ret_size)
 {
-    if (measure_vector(tensor, ret_size))
-        return TUTTI_OK;
-
     struct tensor_size size;
     uint64_t element;
     tutti_status status = check_fields(tensor, &element);
