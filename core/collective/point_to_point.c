@@ -72,7 +72,7 @@ tutti_status message_post(struct tutti_group *group, struct message *m, struct c
         call_fails(call);
         return TUTTI_OK;
     }
-    struct p2p_group *space = route_space(group, route_of(group, group->ways.routes.message_rule));
+    struct p2p_group *space = route_messages(group);
     status = m->kind == CALL_SEND
                  ? p2p_send(space, &call->message, m->peer, m->tag, m->data, m->bytes)
                  : p2p_recv(space, &call->message, m->peer, m->tag, m->data, m->bytes);
@@ -154,7 +154,7 @@ static bool is_over_now(struct tutti_group *group, struct message *m, bool block
     if (!may_be_short(group, m))
         return false;
 
-    struct p2p_group *space = route_space(group, route_of(group, group->ways.routes.message_rule));
+    struct p2p_group *space = route_messages(group);
     const bool over = m->kind == CALL_SEND ? p2p_send_now(space, m->peer, m->tag, m->data, m->bytes)
                                            : receive_now(group, space, m, blocks);
     if (over)

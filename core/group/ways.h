@@ -59,11 +59,13 @@ struct routes {
     int count; /* 0 in a group of one, which has its own all the same */
     int of_rule[BACKEND_RULES_MAX];
     const struct backend_rule *message_rule; /* NULL: messages go the group's own way */
+    int message_route;                       /* by which they go */
     struct link links[TRANSPORTS];
 };
 
-/* What this member has seen of another one's connections. */
+/* How messages with another member go, and what this member has seen of its connections. */
 struct member {
+    const char *carrier;  /* the backend of messages with it; "self" */
     bool gone;            /* left in order, and its paths were ended */
     int64_t suspected_ns; /* when a connection ended without a reason yet; 0: never */
     char *suspicion;      /* what its provider said of that; NULL: nothing */

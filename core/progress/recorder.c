@@ -10,7 +10,6 @@
 #include "base/options.h"
 #include "base/text.h"
 #include "progress/progress.h"
-#include "provider/routes.h"
 #include "reduce/op.h"
 
 static void add_op(struct text *text, const struct call_fields *fields)
@@ -83,10 +82,7 @@ void record_refused(struct tutti_group *group, const struct call_fields *fields,
 /* The backend of messages with `peer`; any of them if it is not known yet. */
 static const char *way_to(const struct tutti_group *group, int peer)
 {
-    if (peer == group->rank)
-        return "self";
-    return peer < 0 ? group->backend
-                    : route_carrier(group, route_of(group, group->ways.routes.message_rule), peer);
+    return peer < 0 ? group->backend : group->ways.members[peer].carrier;
 }
 
 uint64_t record_message(struct tutti_group *group, bool is_send, int32_t peer, uint64_t tag,

@@ -51,6 +51,7 @@ static void find(struct tutti_group *group, const int *host_of)
         routes->count += route == routes->count;
     }
     routes->message_rule = backend_rule_of_messages(choice);
+    routes->message_route = route_of(group, routes->message_rule);
 }
 
 /* The backend by which the route leads to a member. A group that has none inside hosts takes the other. */
@@ -176,8 +177,22 @@ static void name_composed(struct route *route)
         snprintf(route->composed, sizeof route->composed, "%s+%s", local, remote);
 }
 
+/* Each message is recorded with its carrier. */
+static void name_carriers(struct tutti_group *group)
+{
+    const int *host_of = group->layout.host_of;
+
+    for (int r = 0; r < group->size; r++) {
+        const int level = level_by(group, group->ways.routes.message_route, host_of, r);
+
+        group->ways.members[r].carrier =
+            r == group->rank ? "self" : group->ways.endpoints[level].user.name;
+    }
+}
+
 void routes_gather_facts(struct tutti_group *group)
 {
+    name_carriers(group);
     name_composed(&group->ways.routes.each[0]);
     if (group->choice.rule_count && group->size > 1)
         group->ways.routes.each[0].facts.native = engine_of(group, 0);
@@ -239,9 +254,4 @@ uint64_t routes_arrived(const struct tutti_group *group, int rank)
 int route_of(const struct tutti_group *group, const struct backend_rule *rule)
 {
     return rule ? group->ways.routes.of_rule[rule - group->choice.rules] : 0;
-}
-
-const char *route_carrier(const struct tutti_group *group, int route, int rank)
-{
-    return group->ways.endpoints[level_by(group, route, group->layout.host_of, rank)].user.name;
 }

@@ -11,7 +11,8 @@ tutti_status routes_start(struct tutti_group *group, const int *host_of);
 /* Frees what messages go by, but for the endpoints. */
 void routes_stop(struct tutti_group *group);
 void routes_free(struct tutti_group *group);
-/* Gathers the facts for plans of rules, once layout, engine and the group's own facts are known. */
+/* Gathers the facts for plans of rules, and names the carriers of messages, once layout, engine and the group's
+ * own facts are known. */
 void routes_gather_facts(struct tutti_group *group);
 /* Every message ends with `status`. */
 void routes_fail(struct tutti_group *group, tutti_status status);
@@ -25,5 +26,8 @@ static inline struct p2p_group *route_space(const struct tutti_group *group, int
 {
     return group->ways.routes.each[route].p2p;
 }
-/* The backend that carries messages to a member by that route. */
-const char *route_carrier(const struct tutti_group *group, int route, int rank);
+/* That of messages of the program. */
+static inline struct p2p_group *route_messages(const struct tutti_group *group)
+{
+    return route_space(group, group->ways.routes.message_route);
+}
