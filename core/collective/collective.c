@@ -81,9 +81,11 @@ static unsigned spins_for(const struct tutti_group *group, enum algorithm_kind k
     return kind == ALGORITHM_INLINE ? all : 0;
 }
 
-/* Moves the call while the progress lock is held anyway; most small ones are complete afterwards. */
+/* Moves the call while the progress lock is held anyway; most small ones are complete afterwards. Another thread
+ * that wants the lock ends it. */
 static void spin(struct tutti_group *group, struct call *call)
 {
+    const struct progress_engine *engine = &group->context->engine;
     const enum algorithm_kind kind = call->plan->plan.algorithm->kind;
     const unsigned spins = spins_for(group, kind);
 
@@ -98,7 +100,7 @@ static void spin(struct tutti_group *group, struct call *call)
             group_call_failed(group, call, status);
             return;
         }
-        if (i >= spins ||
+        if (i >= spins || engine_is_wanted(engine) ||
             (i % WAITING_VERDICT_EVERY == 0 && control_verdict_status(group->control)))
             return;
         if (kind != ALGORITHM_NATIVE) /* an engine's tests take longer than the pause already */
