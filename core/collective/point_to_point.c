@@ -20,7 +20,11 @@
 
 #define TAG_MAX ((UINT64_C(1) << 62) - 1)
 
-static tutti_status check_peer(const struct tutti_group *group, const struct message *m)
+/* The way of a message that is over at once, again in each function of the public API, where its kind is known: calls
+ * between its parts would take longer than most of these. */
+#define ON_THE_WAY static inline __attribute__((always_inline))
+
+ON_THE_WAY tutti_status check_peer(const struct tutti_group *group, const struct message *m)
 {
     if (m->tag > TAG_MAX)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "tag %llu is larger than 2^62-1",
@@ -33,8 +37,8 @@ static tutti_status check_peer(const struct tutti_group *group, const struct mes
     return TUTTI_OK;
 }
 
-static tutti_status check(tutti_group *group, const tutti_tensor *tensor,
-                          const tutti_options *options, struct message *m)
+ON_THE_WAY tutti_status check(tutti_group *group, const tutti_tensor *tensor,
+                              const tutti_options *options, struct message *m)
 {
     /* A stand-in is written back whole, also where a shorter message came. */
     const enum tensor_use received = m->up_to ? TENSOR_BOTH : TENSOR_WRITTEN;
@@ -107,49 +111,76 @@ static void post_or_fail(struct tutti_group *group, struct message *m, struct ca
 }
 
 /* Whether a message may be over before a call is made of it, with all that belongs to one. */
-static bool may_be_short(const struct tutti_group *group, const struct message *m)
+ON_THE_WAY bool may_be_short(const struct tutti_group *group, const struct message *m)
 {
     return m->peer >= 0 && m->peer != group->rank && !m->packed && !group->ways.wrappers &&
            !group_ended(group);
 }
 
-/* How often a receive looks for its message before its thread waits in earnest. */
-static unsigned spins_of(const struct tutti_group *group)
-{
-    return group->needs.no_spin ? 0 : engine_spins(&group->context->engine);
-}
-
 /*
- * Looks for the message of a receive while the progress lock is held anyway; most that a peer on another CPU
- * answers with are here before this ends. Everything else is moved now and then: what the peer waits for before
- * it answers may be a send of this member that found no room. Another thread that wants the lock ends it.
+ * Looks for a message while the progress lock is held anyway, until `look` finds something; most that a peer on
+ * another CPU answers with are here before this ends. Everything else is moved now and then: what the peer waits
+ * for before it answers may be a send of this member that found no room. Another thread that wants the lock ends
+ * it. `moved`: something else was moved since the last look.
  */
-static bool receive_now(struct tutti_group *group, struct p2p_group *space, struct message *m,
-                        bool blocks)
+ON_THE_WAY enum p2p_now look_for(struct tutti_group *group,
+                                 enum p2p_now (*look)(void *user, bool moved), void *user)
 {
     const struct progress_engine *engine = &group->context->engine;
-    const unsigned spins = blocks ? spins_of(group) : 0;
+    const unsigned spins = group->needs.no_spin ? 0 : engine_spins(engine);
     enum p2p_now now = P2P_NOW_NOTHING;
 
-    for (unsigned i = 0; now == P2P_NOW_NOTHING; i++) {
-        if (i % WAITING_VERDICT_EVERY == 0) {
-            if (i)
-                (void)group->source.progress(&group->source);
-            if (group_ended(group) || !p2p_may_recv_now(space, m->peer, m->tag))
-                return false;
-        }
-        now = p2p_recv_now(space, m->peer, m->tag, m->data, m->bytes, m->up_to, &m->bytes);
-        if (i >= spins || engine_is_wanted(engine))
-            break;
-        if (now == P2P_NOW_NOTHING && i >= WAITING_VERDICT_EVERY)
+    for (unsigned i = 1; i <= spins && now == P2P_NOW_NOTHING && !engine_is_wanted(engine); i++) {
+        const bool moves = i % WAITING_VERDICT_EVERY == 0;
+
+        if (moves)
+            (void)group->source.progress(&group->source);
+        else if (i > WAITING_VERDICT_EVERY)
             engine_relax();
+        now = look(user, moves);
     }
+    return now;
+}
+
+/* A receive that is not posted. */
+struct unposted {
+    struct tutti_group *group;
+    struct p2p_group *space;
+    struct message *m;
+};
+
+static enum p2p_now look_unposted(void *user, bool moved)
+{
+    const struct unposted *receive = user;
+    struct message *m = receive->m;
+
+    if (moved &&
+        (group_ended(receive->group) || !p2p_may_recv_now(receive->space, m->peer, m->tag)))
+        return P2P_NOW_OTHER;
+    return p2p_recv_now(receive->space, m->peer, m->tag, m->data, m->bytes, m->up_to, &m->bytes);
+}
+
+static __attribute__((noinline)) enum p2p_now receive_soon(struct unposted receive)
+{
+    return look_for(receive.group, look_unposted, &receive);
+}
+
+/* The message that is there, or, where the caller `blocks` anyway, comes in a moment. */
+ON_THE_WAY bool receive_now(struct tutti_group *group, struct p2p_group *space, struct message *m,
+                            bool blocks)
+{
+    if (!p2p_may_recv_now(space, m->peer, m->tag))
+        return false;
+
+    enum p2p_now now = p2p_recv_now(space, m->peer, m->tag, m->data, m->bytes, m->up_to, &m->bytes);
+    if (now == P2P_NOW_NOTHING && blocks)
+        now = receive_soon((struct unposted){group, space, m});
     return now == P2P_NOW_DONE;
 }
 
 /* Does a short message without a call, if that can be, or, where the caller `blocks` anyway, in a moment. False:
  * nothing was done. */
-static bool is_over_now(struct tutti_group *group, struct message *m, bool blocks)
+ON_THE_WAY bool is_over_now(struct tutti_group *group, struct message *m, bool blocks)
 {
     if (!may_be_short(group, m))
         return false;
@@ -162,21 +193,13 @@ static bool is_over_now(struct tutti_group *group, struct message *m, bool block
     return over;
 }
 
-static tutti_status run_blocking(struct tutti_group *group, struct message *m)
+/* Posts it under the progress lock, which is released, and waits. */
+static __attribute__((noinline)) tutti_status run_posted(struct tutti_group *group,
+                                                         struct message *m)
 {
     struct progress_engine *engine = &group->context->engine;
-
-    engine_take(engine);
-    if (is_over_now(group, m, true)) {
-        engine_release(engine);
-        if (m->ret_source)
-            *m->ret_source = m->peer;
-        if (m->ret_bytes)
-            *m->ret_bytes = m->bytes;
-        return TUTTI_OK;
-    }
-
     struct call call;
+
     call_init(&call, group, NULL);
     tutti_status status = start(group, m, &call);
     if (!status)
@@ -191,6 +214,21 @@ static tutti_status run_blocking(struct tutti_group *group, struct message *m)
     return status;
 }
 
+ON_THE_WAY tutti_status run_blocking(struct tutti_group *group, struct message *m)
+{
+    struct progress_engine *engine = &group->context->engine;
+
+    engine_take(engine);
+    if (!is_over_now(group, m, true))
+        return run_posted(group, m);
+    engine_release(engine);
+    if (m->ret_source)
+        *m->ret_source = m->peer;
+    if (m->ret_bytes)
+        *m->ret_bytes = m->bytes;
+    return TUTTI_OK;
+}
+
 static tutti_status cancel(struct tutti_work *work)
 {
     struct call *call = &call_of_work(work)->call;
@@ -203,24 +241,39 @@ static tutti_status cancel(struct tutti_work *work)
     return TUTTI_OK;
 }
 
-/* As receive_now(), for a receive that is posted. */
+/* OTHER: the receive is complete, or what it waits for is not shown. */
+static enum p2p_now look_posted(void *user, bool moved)
+{
+    const struct p2p_op *op = user;
+
+    (void)moved;
+    if (!p2p_can_look(op))
+        return P2P_NOW_OTHER;
+    (void)p2p_look(op);
+    return P2P_NOW_NOTHING;
+}
+
 static void spin(struct tutti_work *work)
 {
     struct call *call = &call_of_work(work)->call;
-    struct tutti_group *group = call->group;
-    const unsigned spins = spins_of(group);
 
-    for (unsigned i = 1;
-         i < spins && p2p_can_look(&call->message) && !engine_is_wanted(&group->context->engine);
-         i++) {
-        if (i % WAITING_VERDICT_EVERY == 0)
-            (void)group->source.progress(&group->source);
-        else if (!p2p_look(&call->message) && i > WAITING_VERDICT_EVERY)
-            engine_relax();
-    }
+    (void)look_for(call->group, look_posted, &call->message);
 }
 
-static tutti_status run_async(struct tutti_group *group, struct message *m, tutti_work **ret_work)
+/* Posts it under the progress lock, which is released. */
+static __attribute__((noinline)) tutti_status start_posted(struct tutti_group *group,
+                                                           struct message *m,
+                                                           struct async_call *async,
+                                                           tutti_work **ret_work)
+{
+    async->work.spin = m->kind == CALL_RECV ? spin : NULL;
+    call_prepare(group, async);
+    /* What a receive waits for comes from elsewhere; its path was looked at just now. */
+    return call_started(async, start(group, m, &async->call), m->kind == CALL_SEND, ret_work);
+}
+
+ON_THE_WAY tutti_status run_async(struct tutti_group *group, struct message *m,
+                                  tutti_work **ret_work)
 {
     struct progress_engine *engine = &group->context->engine;
     struct async_call *async;
@@ -234,20 +287,16 @@ static tutti_status run_async(struct tutti_group *group, struct message *m, tutt
         return status;
     }
     async->work.cancel = cancel;
-    if (is_over_now(group, m, false)) {
-        engine_release(engine);
-        *ret_work = call_over(async, m->bytes, m->kind == CALL_RECV ? m->peer : -1);
-        return TUTTI_OK;
-    }
-    async->work.spin = m->kind == CALL_RECV ? spin : NULL;
-    call_prepare(group, async);
-    /* What a receive waits for comes from elsewhere; its path was looked at just now. */
-    return call_started(async, start(group, m, &async->call), m->kind == CALL_SEND, ret_work);
+    if (!is_over_now(group, m, false))
+        return start_posted(group, m, async, ret_work);
+    engine_release(engine);
+    *ret_work = call_over(async, m->bytes, m->kind == CALL_RECV ? m->peer : -1);
+    return TUTTI_OK;
 }
 
 /* Runs it, starts it (`blocks` false), or keeps it for the batch that this thread has open. */
-static tutti_status run(tutti_group *group, struct message *m, const tutti_tensor *tensor,
-                        const tutti_options *options, bool blocks, tutti_work **ret_work)
+ON_THE_WAY tutti_status run(tutti_group *group, struct message *m, const tutti_tensor *tensor,
+                            const tutti_options *options, bool blocks, tutti_work **ret_work)
 {
     tutti_status status = check(group, tensor, options, m);
     struct batch *batch = batch_of(group);
