@@ -451,10 +451,7 @@ void p2p_flow_received(struct p2p_io *io)
     } else {
         if (op && incoming->buffer)
             memcpy((uint8_t *)op->buffer + incoming->offset, incoming->data, incoming->bytes);
-        if (incoming->charged)
-            p2p_flow_credit(path, incoming->bytes);
-        if (op)
-            p2p_flow_moved(op, incoming->bytes);
+        p2p_flow_taken_in(path, op, incoming->bytes, incoming->charged);
     }
     p2p_incoming_free(incoming);
 }

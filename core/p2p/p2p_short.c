@@ -20,33 +20,31 @@ enum { SHOWN_IN_A_ROW = 64 /* of one path, before others are looked at */ };
 
 /* ---- out ---- */
 
-/* Whether the peer understands anything but a whole header of its own. */
-static bool may_join(const struct p2p_path *path, const struct p2p_header *header)
-{
-    return path->peer_shows || !p2p_wire_payload(header);
-}
-
+/* 0: the peer understands nothing but a whole header of its own. */
 static uint32_t encode(const struct p2p_path *path, const struct p2p_header *header, uint8_t *wire)
 {
     if (path->peer_shows)
         return p2p_wire_encode_short(header, wire);
+    if (p2p_wire_payload(header))
+        return 0;
     p2p_wire_encode(header, wire);
     return P2P_HEADER_BYTES;
 }
 
-bool p2p_short_send(struct p2p_path *path, struct p2p_header *header, const void *data)
+inline bool p2p_short_send(struct p2p_path *path, struct p2p_header *header, const void *data)
 {
     const struct p2p_endpoint *at = path->at;
     const uint64_t payload = p2p_wire_payload(header);
     uint8_t wire[P2P_HEADER_BYTES];
 
-    if (!at->shows || payload > at->ops->short_bytes - P2P_HEADER_BYTES || !may_join(path, header))
+    if (!at->shows || payload > at->ops->short_bytes - P2P_HEADER_BYTES)
         return false;
     header->shows = true;
     header->credit = path->owed;
 
     const uint32_t bytes = encode(path, header, wire);
-    if (at->ops->send_short(at->endpoint, path->peer, P2P_LANE, wire, bytes, data, payload))
+    if (!bytes ||
+        at->ops->send_short(at->endpoint, path->peer, P2P_LANE, wire, bytes, data, payload))
         return false;
     p2p_flow_told(path, header);
     return true;
@@ -103,10 +101,7 @@ bool p2p_short_expect(struct p2p_path *path, const struct p2p_header *header, st
     if (op)
         p2p_short_copy(&path->shown->shown, path->shown->header_bytes,
                        (uint8_t *)op->buffer + (charged ? 0 : header->tag), bytes);
-    if (charged)
-        p2p_flow_credit(path, bytes);
-    if (op)
-        p2p_flow_moved(op, bytes);
+    p2p_flow_taken_in(path, op, bytes, charged);
     return true;
 }
 

@@ -66,7 +66,8 @@ void p2p_wire_encode(const struct p2p_header *header, uint8_t ret_wire[P2P_HEADE
     put32(ret_wire + 60, (uint32_t)fields->op);
 }
 
-uint32_t p2p_wire_encode_short(const struct p2p_header *header, uint8_t ret_wire[P2P_HEADER_BYTES])
+inline uint32_t p2p_wire_encode_short(const struct p2p_header *header,
+                                      uint8_t ret_wire[P2P_HEADER_BYTES])
 {
     if (header->kind != P2P_MESSAGE || header->bytes > P2P_COMPACT_MAX) {
         p2p_wire_encode(header, ret_wire);
