@@ -52,7 +52,7 @@ inline bool p2p_short_send(struct p2p_path *path, struct p2p_header *header, con
 
 /* ---- in ---- */
 
-void p2p_short_copy(const tutti_shown *message, uint64_t offset, void *to, uint64_t bytes)
+void p2p_short_copy_parts(const tutti_shown *message, uint64_t offset, void *to, uint64_t bytes)
 {
     const uint64_t here = offset < message->bytes ? message->bytes - offset : 0;
     const uint64_t first = bytes < here ? bytes : here;
@@ -74,6 +74,12 @@ tutti_status p2p_short_show(const struct p2p_path *path, struct p2p_short_messag
     if (status)
         return status;
     ret_message->size = shown->bytes + shown->rest_bytes;
+    if (shown->bytes >= P2P_COMPACT_BYTES &&
+        p2p_wire_decode_compact(shown->data, ret_message->size, &ret_message->header)) {
+        ret_message->header_bytes = P2P_COMPACT_BYTES;
+        ret_message->wrong = NULL;
+        return TUTTI_OK;
+    }
     p2p_short_copy(shown, 0, wire,
                    ret_message->size < sizeof wire ? ret_message->size : sizeof wire);
     ret_message->wrong =

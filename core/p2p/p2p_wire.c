@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "p2p/p2p_wire.h"
 
-#include <endian.h>
 #include <stdbool.h>
 #include <string.h>
-
-enum { WIRE_MARK = 0xb7 };
 
 /* In one store: compilers do not make that of a loop over the bytes. */
 static void put32(uint8_t *at, uint32_t value)
@@ -47,7 +44,7 @@ void p2p_wire_encode(const struct p2p_header *header, uint8_t ret_wire[P2P_HEADE
     const struct call_fields *fields = &header->announce.fields;
 
     memset(ret_wire, 0, P2P_HEADER_BYTES);
-    ret_wire[0] = WIRE_MARK;
+    ret_wire[0] = P2P_MARK;
     ret_wire[1] = header->kind | (header->shows ? P2P_KIND_SHOWS : 0);
     put32(ret_wire + 4, header->group);
     put32(ret_wire + 8, header->source);
@@ -73,7 +70,7 @@ inline uint32_t p2p_wire_encode_short(const struct p2p_header *header,
         p2p_wire_encode(header, ret_wire);
         return P2P_HEADER_BYTES;
     }
-    put32(ret_wire, WIRE_MARK | (uint32_t)(P2P_COMPACT | P2P_KIND_SHOWS) << 8);
+    put32(ret_wire, P2P_MARK | (uint32_t)(P2P_COMPACT | P2P_KIND_SHOWS) << 8);
     put32(ret_wire + 4, header->group);
     put32(ret_wire + 8, header->source);
     put32(ret_wire + 12, header->credit);
@@ -131,18 +128,6 @@ static const char *check_kind(const struct p2p_header *h, const uint8_t *wire)
     }
 }
 
-static const char *decode_compact(const uint8_t *wire, uint64_t size, struct p2p_header *ret_header)
-{
-    *ret_header = (struct p2p_header){.kind = P2P_MESSAGE,
-                                      .shows = true,
-                                      .group = get32(wire + 4),
-                                      .source = get32(wire + 8),
-                                      .credit = get32(wire + 12),
-                                      .bytes = size - P2P_COMPACT_BYTES,
-                                      .tag = get64(wire + 16)};
-    return wire[2] || wire[3] ? "fields set that its kind has not" : NULL;
-}
-
 static const char *decode_full(const uint8_t *wire, uint64_t size, struct p2p_header *ret_header)
 {
     struct p2p_header header = {.kind = wire[1] & (P2P_KIND_SHOWS - 1),
@@ -175,9 +160,13 @@ const char *p2p_wire_decode(const uint8_t *wire, uint64_t size, struct p2p_heade
     *ret_bytes = compact ? P2P_COMPACT_BYTES : P2P_HEADER_BYTES;
     if (size < *ret_bytes)
         return "its length";
-    if (wire[0] != WIRE_MARK)
+    if (wire[0] != P2P_MARK)
         return "no mark of tutti";
-    return compact ? decode_compact(wire, size, ret_header) : decode_full(wire, size, ret_header);
+    if (!compact)
+        return decode_full(wire, size, ret_header);
+    *ret_header = (struct p2p_header){0};
+    return p2p_wire_decode_compact(wire, size, ret_header) ? NULL
+                                                           : "fields set that its kind has not";
 }
 
 uint64_t p2p_wire_payload(const struct p2p_header *header)

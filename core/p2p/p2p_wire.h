@@ -17,8 +17,10 @@
  */
 #pragma once
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <tutti/status.h>
 
@@ -31,6 +33,8 @@ enum {
         512, /* longer payloads begin at a cache line, as the transport's memory does */
     P2P_KIND_SHOWS = 0x80
 };
+
+enum { P2P_MARK = 0xb7 };
 
 enum p2p_kind {
     P2P_MESSAGE = 1,        /* user message, tag; its payload of `bytes` follows */
@@ -72,6 +76,30 @@ uint32_t p2p_wire_encode_short(const struct p2p_header *header, uint8_t ret_wire
  */
 const char *p2p_wire_decode(const uint8_t *wire, uint64_t size, struct p2p_header *ret_header,
                             uint32_t *ret_bytes);
+
+/*
+ * The compact header of a message of `size` bytes, at least P2P_COMPACT_BYTES. Reads no byte twice, so `wire` may be
+ * memory that the sender can still write to. False: it is another header, or makes no sense. Leaves those
+ * fields as they are that a user message has not.
+ */
+static inline bool p2p_wire_decode_compact(const uint8_t *wire, uint64_t size,
+                                           struct p2p_header *header)
+{
+    uint32_t words[P2P_COMPACT_BYTES / sizeof(uint32_t)];
+
+    memcpy(words, wire, sizeof words);
+    if (le32toh(words[0]) != (P2P_MARK | (uint32_t)(P2P_COMPACT | P2P_KIND_SHOWS) << 8))
+        return false;
+    header->kind = P2P_MESSAGE;
+    header->shows = true;
+    header->group = le32toh(words[1]);
+    header->source = le32toh(words[2]);
+    header->credit = le32toh(words[3]);
+    header->id = 0;
+    header->bytes = size - P2P_COMPACT_BYTES;
+    header->tag = le32toh(words[4]) | (uint64_t)le32toh(words[5]) << 32;
+    return true;
+}
 
 /* Bytes that follow this header as a message of their own; 0: none. */
 uint64_t p2p_wire_payload(const struct p2p_header *header);
