@@ -112,11 +112,9 @@ enum shm_room { SHM_FULL, SHM_ROOM, SHM_CORRUPT };
 /* Whether a chunk of `payload` bytes can be written now. CORRUPT: the consumer's index cannot be.
  */
 enum shm_room shm_outlet_room(struct shm_outlet *outlet, uint64_t payload);
-/* Writes a chunk; needs room. The consumer sees it after the next publish. */
-void shm_outlet_put(struct shm_outlet *outlet, uint64_t word, const void *payload, uint64_t bytes);
-/* The same with a payload of two parts. */
-void shm_outlet_put_two(struct shm_outlet *outlet, uint64_t word, const void *head,
-                        uint64_t head_bytes, const void *body, uint64_t body_bytes);
+/* Writes a chunk, whose payload has two parts; needs room. The consumer sees it after the next publish. */
+void shm_outlet_put(struct shm_outlet *outlet, uint64_t word, const void *head, uint64_t head_bytes,
+                    const void *body, uint64_t body_bytes);
 /* False when there was nothing to show. */
 bool shm_outlet_publish(struct shm_outlet *outlet);
 /* The word of the next chunk; 0: there is none yet. */
@@ -200,15 +198,13 @@ void shm_stream_publish(tutti_peer *peer); /* shows the local peer what was writ
 /* Before sleeping: whether the local peer did anything since the last look that a request waits for. Asks
  * the local peer to wake us when it frees space that a send waits for. */
 bool shm_stream_pending(tutti_peer *peer);
-/* Writes a whole short message if there is room and nothing waits before it; `more`: the next
+/* Writes a whole short message, in two parts, if there is room and nothing waits before it; `more`: the next
  * message will publish it. */
-bool shm_stream_send_now(tutti_peer *peer, const void *data, uint64_t bytes, bool more);
+bool shm_stream_send_now(tutti_peer *peer, const void *head, uint64_t head_bytes, const void *body,
+                         uint64_t body_bytes, bool more);
 /* The next whole message, while no receive is posted: tutti_transport_ops.show and take. */
 tutti_status shm_stream_show(tutti_peer *peer, tutti_shown *ret_message);
 void shm_stream_take(tutti_peer *peer);
-/* As shm_stream_send_now(), in two parts, and published. */
-bool shm_stream_send_short(tutti_peer *peer, const void *head, uint64_t head_bytes,
-                           const void *body, uint64_t body_bytes);
 /* The request's bytes are not wanted or not there any more; it was taken out of its queue. */
 void shm_stream_forget(tutti_peer *peer, const struct shm_request *r, bool sending);
 

@@ -44,7 +44,7 @@ static void copy_in(bool streams, uint8_t *to, const uint8_t *from, uint64_t byt
 {
     if (streams)
         tutti_copy_stream(to, from, bytes);
-    else if (bytes) /* the payload may be NULL otherwise */
+    else if (bytes) /* `from` may be NULL otherwise */
         memcpy(to, from, bytes);
 }
 
@@ -82,27 +82,16 @@ static void put_word(struct shm_outlet *outlet, uint64_t at, uint64_t end, uint6
     outlet->held_word = word;
 }
 
-void shm_outlet_put(struct shm_outlet *outlet, uint64_t word, const void *payload, uint64_t bytes)
-{
-    const uint64_t at = outlet->tail, start = at + shm_lead_bytes(bytes);
-    const tutti_copy_turn turn = tutti_copy_begin(&outlet->copy, bytes);
-
-    write_at(outlet, turn.streams, start, payload, bytes);
-    tutti_copy_end(&outlet->copy, turn, bytes);
-    put_word(outlet, at, at + shm_chunk_bytes(bytes), word);
-}
-
-void shm_outlet_put_two(struct shm_outlet *outlet, uint64_t word, const void *head,
-                        uint64_t head_bytes, const void *body, uint64_t body_bytes)
+void shm_outlet_put(struct shm_outlet *outlet, uint64_t word, const void *head, uint64_t head_bytes,
+                    const void *body, uint64_t body_bytes)
 {
     const uint64_t bytes = head_bytes + body_bytes;
     const uint64_t at = outlet->tail, start = at + shm_lead_bytes(bytes);
     uint8_t *to = outlet->bytes + (start & (outlet->size - 1));
 
     if (body_bytes < TUTTI_COPY_LONG && bytes <= outlet->size - (start & (outlet->size - 1))) {
-        memcpy(to, head, head_bytes);
-        if (body_bytes) /* it may be NULL otherwise */
-            memcpy(to + head_bytes, body, body_bytes);
+        copy_in(false, to, head, head_bytes);
+        copy_in(false, to + head_bytes, body, body_bytes);
     } else {
         const tutti_copy_turn turn = tutti_copy_begin(&outlet->copy, body_bytes);
 

@@ -63,7 +63,7 @@ void shm_stream_publish(tutti_peer *peer)
 
 static void put(tutti_peer *peer, uint64_t word, const void *payload, uint64_t bytes)
 {
-    shm_outlet_put(&peer->out, word, payload, bytes);
+    shm_outlet_put(&peer->out, word, NULL, 0, payload, bytes);
     peer->endpoint->mapped_bytes += sizeof word + bytes;
 }
 
@@ -77,28 +77,18 @@ static bool has_room(tutti_peer *peer, uint64_t payload)
     return room == SHM_ROOM;
 }
 
-bool shm_stream_send_now(tutti_peer *peer, const void *data, uint64_t bytes, bool more)
-{
-    if (peer->sends.first || bytes > shm_piece_bytes(peer->out.size) || !has_room(peer, bytes))
-        return false;
-    put(peer, make_word(bytes, WHOLE), data, bytes);
-    peer->endpoint->sent_messages++;
-    if (!more)
-        shm_stream_publish(peer);
-    return true;
-}
-
-bool shm_stream_send_short(tutti_peer *peer, const void *head, uint64_t head_bytes,
-                           const void *body, uint64_t body_bytes)
+bool shm_stream_send_now(tutti_peer *peer, const void *head, uint64_t head_bytes, const void *body,
+                         uint64_t body_bytes, bool more)
 {
     const uint64_t bytes = head_bytes + body_bytes;
 
     if (peer->sends.first || bytes > shm_piece_bytes(peer->out.size) || !has_room(peer, bytes))
         return false;
-    shm_outlet_put_two(&peer->out, make_word(bytes, WHOLE), head, head_bytes, body, body_bytes);
+    shm_outlet_put(&peer->out, make_word(bytes, WHOLE), head, head_bytes, body, body_bytes);
     peer->endpoint->mapped_bytes += sizeof(uint64_t) + bytes;
     peer->endpoint->sent_messages++;
-    shm_stream_publish(peer);
+    if (!more)
+        shm_stream_publish(peer);
     return true;
 }
 
