@@ -92,18 +92,21 @@ uint64_t record_message(struct tutti_group *group, bool is_send, int32_t peer, u
     const uint64_t number = group->recorder.count++;
     tutti_record *record = record_at(group, number);
 
-    *record = (tutti_record){.sequence = ++group->recorder.messages,
-                             .bytes = bytes,
-                             .count = bytes,
-                             .tag = tag,
-                             .operation = is_send ? "send" : "recv",
-                             .provider = way_to(group, peer),
-                             .rule = rule ? rule->words : NULL,
-                             .algorithm = "message",
-                             .op = -1,
-                             .peer = peer,
-                             .state = state,
-                             .flags = TUTTI_RECORD_MESSAGE};
+    /* All fields: to zero the record first takes as long again. */
+    record->sequence = ++group->recorder.messages;
+    record->count = bytes;
+    record->bytes = bytes;
+    record->tag = tag;
+    record->operation = is_send ? "send" : "recv";
+    record->provider = way_to(group, peer);
+    record->algorithm = "message";
+    record->dtype = 0;
+    record->op = -1;
+    record->peer = peer;
+    record->state = state;
+    record->flags = TUTTI_RECORD_MESSAGE;
+    record->reserved = 0;
+    record->rule = rule ? rule->words : NULL;
     return number;
 }
 
