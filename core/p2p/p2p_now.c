@@ -7,8 +7,9 @@
  */
 #include "p2p/p2p_parts.h"
 
-bool p2p_send_now(struct p2p_group *group, int destination, uint64_t tag, const void *buffer,
-                  uint64_t bytes)
+/* With all that it calls in one function, where the kind of the header is known. */
+__attribute__((flatten)) bool p2p_send_now(struct p2p_group *group, int destination, uint64_t tag,
+                                           const void *buffer, uint64_t bytes)
 {
     struct p2p_path *path = group->paths[destination];
 
