@@ -168,6 +168,11 @@ tutti_status group_advance(struct tutti_group *group, struct call *call)
     if (group_holds(group, call))
         return TUTTI_ERR_NOT_READY;
     switch (call->plan->plan.algorithm->kind) {
+    case ALGORITHM_ALONE:
+        if (call->bytes > RUN_BUDGET_BYTES)
+            return advance_schedule(group, call);
+        run_alone(&call->plan->schedule, &call->in, &call->out, &call->plan->kernels);
+        return TUTTI_OK;
     case ALGORITHM_INLINE:
         return advance_inline(group, call);
     case ALGORITHM_NATIVE:

@@ -473,6 +473,20 @@ tutti_status run_advance(struct run *run)
     return TUTTI_OK;
 }
 
+void run_alone(const struct schedule *schedule, const struct blocks *in, const struct blocks *out,
+               const struct kernels *kernels)
+{
+    for (uint32_t i = 0; i < schedule->count; i++) {
+        const struct step *step = &schedule->steps[i];
+        void *to = in_vector(out, &step->to);
+
+        if (step->kind == STEP_COPY)
+            reduce_copy(to, in_vector(in, &step->a), (size_t)step->bytes);
+        else
+            kernels->finish(to, (size_t)step->bytes, kernels->members);
+    }
+}
+
 /* ---- missing members ---- */
 
 static struct waiting for_message(const struct run *run, uint32_t ticket)

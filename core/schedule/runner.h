@@ -151,6 +151,11 @@ tutti_status run_start(struct run *run, const struct run_call *call);
  */
 tutti_status run_advance(struct run *run);
 
+/* All steps of a group of one, which copy from the input and finish the output: a run would take longer than these.
+ * For no more than RUN_BUDGET_BYTES. */
+void run_alone(const struct schedule *schedule, const struct blocks *in, const struct blocks *out,
+               const struct kernels *kernels);
+
 /* Whether it works in registered memory: the lines have decided so. */
 static inline bool run_is_registered(const struct run *run)
 {
