@@ -307,16 +307,11 @@ void p2p_flow_sent(struct p2p_io *io)
 
 /* `bytes` of eager payload need no memory here any more. Told with the next header, or by a
  * header of its own when half of the window has come together. */
-void p2p_flow_credit(struct p2p_path *path, uint64_t bytes)
+void p2p_flow_tell_credit(struct p2p_path *path)
 {
     static const struct p2p_header credit = {.kind = P2P_CREDIT};
 
-    if (!path->at) {
-        path->credit += (uint32_t)bytes;
-        return;
-    }
-    path->owed += (uint32_t)bytes;
-    if (path->failed || path->credit_queued || !bytes || path->owed < path->window / 2)
+    if (path->failed || path->credit_queued)
         return;
     path->credit_queued = p2p_packet_queue(path, &credit, NULL, NULL);
     p2p_flow_send(path);

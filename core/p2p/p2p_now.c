@@ -7,7 +7,7 @@
  */
 #include "p2p/p2p_parts.h"
 
-/* With all that it calls in one function, where the kind of the header is known. */
+/* This and p2p_recv_now() with all that they call in one function, where the kind of the header is known. */
 __attribute__((flatten)) bool p2p_send_now(struct p2p_group *group, int destination, uint64_t tag,
                                            const void *buffer, uint64_t bytes)
 {
@@ -39,8 +39,9 @@ bool p2p_may_recv_now(const struct p2p_group *group, int source, uint64_t tag)
            !p2p_match_is_known(group, source, tag);
 }
 
-enum p2p_now p2p_recv_now(struct p2p_group *group, int source, uint64_t tag, void *buffer,
-                          uint64_t capacity, bool up_to, uint64_t *ret_bytes)
+__attribute__((flatten)) enum p2p_now p2p_recv_now(struct p2p_group *group, int source,
+                                                   uint64_t tag, void *buffer, uint64_t capacity,
+                                                   bool up_to, uint64_t *ret_bytes)
 {
     struct p2p_path *path = group->paths[source];
     struct p2p_short_message message;
