@@ -152,7 +152,7 @@ tutti_status error_give(tutti_status status, const struct kept_error *kept)
     return status;
 }
 
-void error_forget(struct kept_error *kept)
+void error_free(struct kept_error *kept)
 {
     free(kept->message);
     free(kept->missing);

@@ -90,4 +90,9 @@ static inline void error_init(struct kept_error *kept)
 void error_keep(struct kept_error *ret_kept);
 /* Makes the thread's error the kept one, with `status`; returns it. */
 tutti_status error_give(tutti_status status, const struct kept_error *kept);
-void error_forget(struct kept_error *kept);
+void error_free(struct kept_error *kept);
+static inline void error_forget(struct kept_error *kept)
+{
+    if (kept->message || kept->missing)
+        error_free(kept);
+}

@@ -123,7 +123,7 @@ tutti_status call_started(struct async_call *async, tutti_status status, bool mo
     return TUTTI_OK;
 }
 
-tutti_status call_wait(struct call *call)
+tutti_status call_wait_for(struct call *call)
 {
     tutti_status status = atomic_load_explicit(&call->state.status, memory_order_acquire);
 

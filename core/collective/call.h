@@ -78,7 +78,12 @@ tutti_status call_started(struct async_call *async, tutti_status status, bool mo
                           tutti_work **ret_work);
 
 /* Waits for a blocking call and returns its status, with the thread's error set. */
-tutti_status call_wait(struct call *call);
+tutti_status call_wait_for(struct call *call);
+static inline tutti_status call_wait(struct call *call)
+{
+    return atomic_load_explicit(&call->state.status, memory_order_acquire) ? call_wait_for(call)
+                                                                           : TUTTI_OK;
+}
 
 /* A collective call whose arguments have been checked. */
 struct collective {

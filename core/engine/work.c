@@ -250,7 +250,7 @@ tutti_status tutti_work_wait(tutti_work *work, int64_t timeout_ms)
     if (status)
         return status;
     spin(work);
-    const bool done = engine_wait(work->engine, work->state, until_ns);
+    const bool done = is_complete(work) || engine_wait(work->engine, work->state, until_ns);
     engine_callers_callbacks(work->engine);
     if (!done)
         return error_set(TUTTI_ERR_NOT_READY, "the operation is not complete after %lld ms",
