@@ -29,9 +29,11 @@ enum {
     SHM_RINGS_BYTES = 8 << 20, /* of one member's inbound rings together … */
     SHM_RING_MIN = 16 << 10,   /* … within these bounds for each */
     SHM_RING_MAX = 1 << 20,
-    SHM_PIECE = 64 << 10,  /* of a message, in one chunk */
+    SHM_WHOLE = 16 << 10, /* of a message in one chunk; a longer one goes … */
+    SHM_PIECES = 8,       /* … in so many pieces, within these bounds for each */
+    SHM_PIECE_MIN = 8 << 10,
+    SHM_PIECE_MAX = 64 << 10,
     SHM_ALIGN_FROM = 1024, /* payloads from here on begin at a line, behind that of the word */
-    SHM_SHORT = 16 << 10   /* of a message that goes without a request */
 };
 
 /* ---- requests ------------------------------------------------------------------------------ */
@@ -80,16 +82,32 @@ struct shm_inlet { /* the consumer's side */
     uint64_t published; /* of it, given back to the producer */
 };
 
-/* The longest payload of one chunk. A quarter of the ring, so that both sides copy at the same time
- * and a waiting producer is always near enough to room (shm_stream.c). */
-static inline uint64_t shm_piece_bytes(uint64_t ring_bytes)
-{
-    return ring_bytes / 4 < SHM_PIECE ? ring_bytes / 4 : SHM_PIECE;
-}
-
 static inline uint64_t shm_round(uint64_t bytes, uint64_t unit)
 {
     return (bytes + unit - 1) & ~(unit - 1);
+}
+
+/* The longest payload of one chunk: at most a quarter of the ring, so that both sides copy at the same time
+ * and a waiting producer is always near enough to room (shm_stream.c). */
+static inline uint64_t shm_piece_max(uint64_t ring_bytes)
+{
+    return ring_bytes / 4 < SHM_PIECE_MAX ? ring_bytes / 4 : SHM_PIECE_MAX;
+}
+
+/* The longest message that goes as one chunk. */
+static inline uint64_t shm_whole_max(uint64_t ring_bytes)
+{
+    return ring_bytes / 4 < SHM_WHOLE ? ring_bytes / 4 : SHM_WHOLE;
+}
+
+/* The pieces of a longer one: small enough for the consumer to begin soon, and to have little left to do
+ * when the producer is through; large enough that what each costs besides does not count. */
+static inline uint64_t shm_piece_of(uint64_t ring_bytes, uint64_t message)
+{
+    const uint64_t max = shm_piece_max(ring_bytes), even = message / SHM_PIECES;
+    const uint64_t piece = even < SHM_PIECE_MIN ? SHM_PIECE_MIN : shm_round(even, SHM_LINE);
+
+    return piece < max ? piece : max;
 }
 
 /* Bytes from a chunk's begin to its payload: the word, or a line, so that long payloads lie on

@@ -2,7 +2,7 @@
 /*
  * Messages through a pair of rings.
  *
- * A message of at most one piece is one chunk. A longer one is a chunk that says its length and
+ * A short message is one chunk. A longer one is a chunk that says its length and
  * then one chunk for each piece: the producer writes while there is room, the consumer copies to
  * the user's buffer meanwhile and gives the room back a quarter of the ring at a time, so that
  * short messages cost no store to the producer's line.
@@ -82,7 +82,7 @@ bool shm_stream_send_now(tutti_peer *peer, const void *head, uint64_t head_bytes
 {
     const uint64_t bytes = head_bytes + body_bytes;
 
-    if (peer->sends.first || bytes > shm_piece_bytes(peer->out.size) || !has_room(peer, bytes))
+    if (peer->sends.first || bytes > shm_whole_max(peer->out.size) || !has_room(peer, bytes))
         return false;
     shm_outlet_put(&peer->out, make_word(bytes, WHOLE), head, head_bytes, body, body_bytes);
     peer->endpoint->mapped_bytes += sizeof(uint64_t) + bytes;
@@ -95,10 +95,10 @@ bool shm_stream_send_now(tutti_peer *peer, const void *head, uint64_t head_bytes
 /* Writes what there is room for; true when that is all of it. */
 static bool send_message(tutti_peer *peer, struct shm_request *r)
 {
-    uint64_t piece_max = shm_piece_bytes(peer->out.size);
+    const uint64_t piece_max = shm_piece_of(peer->out.size, r->bytes);
 
     if (!r->total) {
-        bool whole = r->bytes <= piece_max;
+        bool whole = r->bytes <= shm_whole_max(peer->out.size);
 
         if (!has_room(peer, whole ? r->bytes : 0))
             return false;
@@ -200,23 +200,31 @@ static void receive_first(tutti_peer *peer, tutti_request *request, uint64_t byt
     }
 }
 
+/* Whether a message may begin with that chunk. */
+static bool is_first(uint64_t word, uint64_t whole_max)
+{
+    const uint64_t bytes = word >> 2;
+
+    return bytes <= whole_max ? (word & 3) == WHOLE : (word & 3) == LENGTH && bytes <= message_max;
+}
+
 void shm_stream_receive(tutti_peer *peer)
 {
-    uint64_t piece_max = shm_piece_bytes(peer->in.size);
+    const uint64_t piece_max = shm_piece_max(peer->in.size);
+    const uint64_t whole_max = shm_whole_max(peer->in.size);
 
     while (peer->receives.first || peer->skip) {
         tutti_request *request = peer->receives.first;
         uint64_t left = peer->skip ? peer->skip : shm_of(request)->total - shm_of(request)->moved;
         uint64_t word = shm_inlet_word(&peer->in);
         uint64_t bytes = word >> 2;
-        bool whole = (word & 3) == WHOLE, fits = bytes <= piece_max;
+        bool whole = (word & 3) == WHOLE;
 
         if (!word)
             return;
-        if (left && whole && fits && bytes && bytes <= left) {
+        if (left && whole && bytes <= piece_max && bytes && bytes <= left) {
             receive_piece(peer, request, bytes);
-        } else if (!left &&
-                   ((whole && fits) || ((word & 3) == LENGTH && !fits && bytes <= message_max))) {
+        } else if (!left && is_first(word, whole_max)) {
             receive_first(peer, request, bytes, whole);
         } else {
             break_stream(peer, "a chunk");
@@ -245,16 +253,16 @@ tutti_status shm_stream_show(tutti_peer *peer, tutti_shown *ret_message)
     const uint64_t word = peer->skip ? 0 : shm_inlet_word(&peer->in), bytes = word >> 2;
     if (!word)
         return TUTTI_ERR_NOT_READY;
-    if ((word & 3) == WHOLE && bytes <= shm_piece_bytes(peer->in.size)) {
-        peer->shown_bytes = bytes;
-        *ret_message = shm_inlet_place(&peer->in, bytes);
-        fetch(ret_message);
-        return bytes <= SHM_SHORT ? TUTTI_OK : TUTTI_ERR_BUSY;
+    if (!is_first(word, shm_whole_max(peer->in.size))) {
+        break_stream(peer, "a chunk");
+        return TUTTI_ERR_INTERNAL;
     }
-    if ((word & 3) == LENGTH && bytes > shm_piece_bytes(peer->in.size) && bytes <= message_max)
+    if ((word & 3) == LENGTH)
         return TUTTI_ERR_BUSY;
-    break_stream(peer, "a chunk");
-    return TUTTI_ERR_INTERNAL;
+    peer->shown_bytes = bytes;
+    *ret_message = shm_inlet_place(&peer->in, bytes);
+    fetch(ret_message);
+    return TUTTI_OK;
 }
 
 void shm_stream_take(tutti_peer *peer)
