@@ -59,7 +59,7 @@ void p2p_wire_encode(const struct p2p_header *header, uint8_t ret_wire[P2P_HEADE
     put32(ret_wire + 20, (uint32_t)fields->root);
     put64(ret_wire + 40, header->announce.signature);
     put64(ret_wire + 48, fields->count);
-    put32(ret_wire + 56, fields->dtype | (uint32_t)fields->sizes << 16);
+    put32(ret_wire + 56, (fields->dtype & UINT16_MAX) | (uint32_t)fields->sizes << 16);
     put32(ret_wire + 60, (uint32_t)fields->op);
 }
 
@@ -78,17 +78,24 @@ inline uint32_t p2p_wire_encode_short(const struct p2p_header *header,
     return P2P_COMPACT_BYTES;
 }
 
+/* Every dtype has one lane, which is not told; 0 is that of a call without a tensor. */
+static uint32_t dtype_of(uint32_t told)
+{
+    return told ? told | UINT32_C(1) << 16 : 0;
+}
+
 static void decode_announce(const uint8_t *wire, struct p2p_header *header)
 {
-    header->announce = (struct announce){.sequence = header->tag,
-                                         .signature = get64(wire + 40),
-                                         .fields = {.operation = wire[2],
-                                                    .flags = wire[3],
-                                                    .root = (int32_t)get32(wire + 20),
-                                                    .count = get64(wire + 48),
-                                                    .dtype = get32(wire + 56) & UINT16_MAX,
-                                                    .sizes = (uint16_t)(get32(wire + 56) >> 16),
-                                                    .op = (int32_t)get32(wire + 60)}};
+    header->announce =
+        (struct announce){.sequence = header->tag,
+                          .signature = get64(wire + 40),
+                          .fields = {.operation = wire[2],
+                                     .flags = wire[3],
+                                     .root = (int32_t)get32(wire + 20),
+                                     .count = get64(wire + 48),
+                                     .dtype = dtype_of(get32(wire + 56) & UINT16_MAX),
+                                     .sizes = (uint16_t)(get32(wire + 56) >> 16),
+                                     .op = (int32_t)get32(wire + 60)}};
 }
 
 /* Checks that fields which the kind does not carry are zero, so that a foreign header is noticed at

@@ -7,11 +7,11 @@
  *   16 id   20 root                           24 bytes     32 tag, sequence, offset or other id
  *   40 signature    48 count    56 dtype      58 sizes      60 op
  *
- * operation, flags, root, signature, count, dtype, sizes and op are the announce record of a collective
- * and zero in all other kinds. `credit` is piggybacked on every kind. The highest bit of kind says that
- * the sender's transport shows messages (tutti_transport_ops.show): to it, header and payload may go as
- * one message. Then a user message has a header of 24 bytes, of the kind P2P_COMPACT, if it is short, so that
- * with its payload it fits into a cache line:
+ * operation, flags, root, signature, count, dtype, sizes and op are the announce record of a collective and zero
+ * in all other kinds; dtype is told without its lanes, which are 1. `credit` is piggybacked on every kind. The
+ * highest bit of kind says that the sender's transport shows messages (tutti_transport_ops.show): to it, header
+ * and payload may go as one message. Then a user message has a header of 24 bytes, of the kind P2P_COMPACT, if it
+ * is short, so that with its payload it fits into a cache line:
  *
  *    0 mark  1 kind  2 zero                    4 group      8 source     12 credit      16 tag
  */
