@@ -16,6 +16,7 @@
 enum { CALLS = 1000, WAIT_S = 120 };
 
 static tutti_group *world, *alone;
+static tutti_plan *plan;
 static double value;
 static int64_t shape;
 static tutti_tensor tensor;
@@ -55,6 +56,7 @@ COUNTED(irecv, {
     finish(work);
 })
 COUNTED(all_reduce, { check(tutti_all_reduce(alone, &tensor, TUTTI_SUM, NULL, NULL)); })
+COUNTED(plan_run, { check(tutti_plan_run(plan, NULL)); })
 COUNTED(barrier, { check(tutti_barrier(alone, NULL, NULL)); })
 
 static void tell(const char *what)
@@ -98,6 +100,7 @@ static void warm_up(void)
         }
         finish(work);
         check(tutti_all_reduce(alone, &tensor, TUTTI_SUM, NULL, NULL));
+        check(tutti_plan_run(plan, NULL));
         check(tutti_barrier(alone, NULL, NULL));
     }
     check(tutti_barrier(world, NULL, NULL));
@@ -113,9 +116,13 @@ int main(int argc, char **argv)
     const int32_t rank = tutti_group_rank(world);
     check(tutti_group_split(world, rank, 0, NULL, &alone));
     tensor = tutti_tensor_1d(&value, TUTTI_F64, &shape, 1);
+    check(tutti_batch_begin(alone));
+    check(tutti_all_reduce(alone, &tensor, TUTTI_SUM, NULL, NULL));
+    check(tutti_plan_create(alone, &plan));
     warm_up();
     if (rank == 0) {
         counted_all_reduce();
+        counted_plan_run();
         counted_barrier();
         wait_until_told("rank-1-waits");
         counted_send();
@@ -128,6 +135,7 @@ int main(int argc, char **argv)
         counted_irecv();
     }
     check(tutti_barrier(world, NULL, NULL));
+    tutti_plan_free(plan);
     check(tutti_group_destroy(alone));
     check(tutti_group_destroy(world));
     return 0;

@@ -11,6 +11,7 @@
 #include <tutti/info.h>
 #include <tutti/memory.h>
 #include <tutti/p2p.h>
+#include <tutti/plan.h>
 #include <tutti/recorder.h>
 #include <tutti/reduce.h>
 #include <tutti/status.h>

@@ -24,19 +24,9 @@
 #include "progress/progress.h"
 #include "reduce/op.h"
 
-struct entry {
-    struct entry *next;
-    struct async_call *async; /* once the batch ends */
-    bool is_message;
-    union {
-        struct collective collective;
-        struct message message;
-    };
-};
-
 struct batch {
     struct open_batch open; /* first */
-    struct entry *first, **last;
+    struct kept_call *first, **last;
     tutti_status refused;
     struct kept_error error;
 };
@@ -58,23 +48,26 @@ static uint64_t this_thread(void)
     return number;
 }
 
+void kept_calls_free(struct kept_call *first)
+{
+    while (first) {
+        struct kept_call *kept = first;
+
+        first = kept->next;
+        if (!kept->is_message) {
+            chain_free(&kept->collective.memory);
+            reduce_op_release(kept->collective.op);
+        }
+        packed_end(kept->is_message ? &kept->message.packed : &kept->collective.packed, false);
+        free(kept);
+    }
+}
+
 static void batch_free(struct open_batch *open)
 {
     struct batch *batch = (struct batch *)open;
 
-    while (batch->first) {
-        struct entry *entry = batch->first;
-
-        batch->first = entry->next;
-        if (!entry->is_message) {
-            chain_free(&entry->collective.memory);
-            reduce_op_release(entry->collective.op);
-        }
-        packed_end(entry->is_message ? &entry->message.packed : &entry->collective.packed, false);
-        if (entry->async)
-            call_give_back(entry->async);
-        free(entry);
-    }
+    kept_calls_free(batch->first);
     error_forget(&batch->error);
     free(batch);
 }
@@ -128,16 +121,16 @@ static void take_out(struct tutti_group *group, struct batch *batch)
     pthread_mutex_unlock(&group->context->engine.lock);
 }
 
-/* The new entry; NULL: refused, and why. */
-static struct entry *add(struct batch *batch, const char *function, bool wants,
-                         tutti_status *status)
+/* The new call; NULL: refused, and why. */
+static struct kept_call *add(struct batch *batch, const char *function, bool wants,
+                             tutti_status *status)
 {
     if (!*status && wants)
         *status = error_of(function, error_set(TUTTI_ERR_INVALID_ARGUMENT,
                                                "in a batch a call has no work: pass NULL; "
                                                "tutti_batch_end() gives one work for all"));
-    struct entry *entry = *status ? NULL : calloc(1, sizeof *entry);
-    if (!*status && !entry)
+    struct kept_call *kept = *status ? NULL : calloc(1, sizeof *kept);
+    if (!*status && !kept)
         *status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a call of a batch");
     if (*status && !batch->refused) {
         batch->refused = *status;
@@ -145,18 +138,18 @@ static struct entry *add(struct batch *batch, const char *function, bool wants,
     }
     if (*status)
         return NULL;
-    *batch->last = entry;
-    batch->last = &entry->next;
-    return entry;
+    *batch->last = kept;
+    batch->last = &kept->next;
+    return kept;
 }
 
 tutti_status batch_add_collective(struct batch *batch, struct collective *c, tutti_status status,
                                   bool wants)
 {
-    struct entry *entry = add(batch, c->function, wants, &status);
+    struct kept_call *kept = add(batch, c->function, wants, &status);
 
-    if (entry) {
-        entry->collective = *c;
+    if (kept) {
+        kept->collective = *c;
         c->memory.first = NULL;
         c->packed = NULL;
         c->op = NULL;
@@ -167,11 +160,11 @@ tutti_status batch_add_collective(struct batch *batch, struct collective *c, tut
 tutti_status batch_add_message(struct batch *batch, struct message *m, tutti_status status,
                                bool wants)
 {
-    struct entry *entry = add(batch, m->function, wants, &status);
+    struct kept_call *kept = add(batch, m->function, wants, &status);
 
-    if (entry) {
-        entry->is_message = true;
-        entry->message = *m;
+    if (kept) {
+        kept->is_message = true;
+        kept->message = *m;
         m->packed = NULL;
     }
     return status;
@@ -203,92 +196,109 @@ static tutti_status whole_new(struct progress_engine *engine, struct whole **ret
     return TUTTI_OK;
 }
 
-/* NULL: it has messages alone. */
-static const struct collective *first_collective(const struct batch *batch)
+/* NULL: there are messages alone. */
+static const struct collective *first_collective(const struct kept_call *first)
 {
-    for (const struct entry *entry = batch->first; entry; entry = entry->next)
-        if (!entry->is_message)
-            return &entry->collective;
+    for (const struct kept_call *kept = first; kept; kept = kept->next)
+        if (!kept->is_message)
+            return &kept->collective;
     return NULL;
+}
+
+static void give_back(struct kept_call *first)
+{
+    for (struct kept_call *kept = first; kept; kept = kept->next)
+        if (kept->async) {
+            call_give_back(kept->async);
+            kept->async = NULL;
+        }
 }
 
 /* All memory first, so that hardly anything can fail between the first call and the last. Under the progress
  * lock. */
-static tutti_status allocate(struct tutti_group *group, struct batch *batch, struct whole *whole)
+static tutti_status allocate(struct tutti_group *group, struct kept_call *first,
+                             struct whole *whole)
 {
-    for (struct entry *entry = batch->first; entry; entry = entry->next) {
-        tutti_status status = call_allocate(group, &entry->async);
+    for (struct kept_call *kept = first; kept; kept = kept->next) {
+        tutti_status status = call_allocate(group, &kept->async);
 
         if (status)
             return status;
-        call_prepare(group, entry->async);
-        entry->async->work.references = 1; /* nobody has a handle */
-        entry->async->work.part_of = &whole->work;
+        call_prepare(group, kept->async);
+        kept->async->work.references = 1; /* nobody has a handle */
+        kept->async->work.part_of = &whole->work;
     }
     return TUTTI_OK;
 }
 
-/* Under the progress lock. The group has ended, which the first collective of the batch would have met. */
-static tutti_status refuse_all(struct tutti_group *group, const struct batch *batch)
+/* Under the progress lock. The group has ended, which the first collective would have met. */
+static tutti_status refuse_all(struct tutti_group *group, const struct kept_call *first)
 {
-    const struct collective *first = first_collective(batch);
+    const struct collective *collective = first_collective(first);
 
-    return first ? group_refuse(group, &first->fields, first->bytes) : group_refuse_message(group);
+    return collective ? group_refuse(group, &collective->fields, collective->bytes)
+                      : group_refuse_message(group);
+}
+
+static tutti_status start(struct tutti_group *group, struct kept_call *kept, bool again)
+{
+    struct call *call = &kept->async->call;
+
+    if (kept->is_message) {
+        kept->async->work.ret_source = kept->message.ret_source;
+        kept->async->work.ret_bytes = kept->message.ret_bytes;
+        return message_post(group, &kept->message, call);
+    }
+    if (!again)
+        return collective_begin(group, &kept->collective, call);
+
+    struct collective c = collective_again(&kept->collective);
+    tutti_status status = collective_begin(group, &c, call);
+    chain_free(&c.memory); /* unless the call has taken them */
+    reduce_op_release(c.op);
+    return status;
 }
 
 /* Under the progress lock. What cannot be started fails the work, and nothing that comes after is started: the
  * others will miss the same call of this member. */
-static void start(struct tutti_group *group, struct batch *batch, struct whole *whole)
+static void start_all(struct tutti_group *group, struct kept_call *first, bool again,
+                      struct whole *whole)
 {
-    for (struct entry *entry = batch->first; entry; entry = entry->next) {
-        struct call *call = &entry->async->call;
-
-        if (entry->is_message) {
-            entry->async->work.ret_source = entry->message.ret_source;
-            entry->async->work.ret_bytes = entry->message.ret_bytes;
-        }
-        tutti_status status = entry->is_message ? message_post(group, &entry->message, call)
-                                                : collective_begin(group, &entry->collective, call);
+    for (struct kept_call *kept = first; kept; kept = kept->next) {
+        tutti_status status = start(group, kept, again);
 
         if (status) {
             work_part_failed(&whole->work, status);
-            if (group_others_wait(group, status) && !entry->is_message)
+            if (group_others_wait(group, status) && !kept->is_message)
                 group_propose_own(group, status);
             break;
         }
         whole->work.parts++;
-        entry->async = NULL; /* the group's */
+        kept->async = NULL; /* the group's */
     }
     (void)group->source.progress(&group->source);
     work_part_ended(&whole->work, TUTTI_OK);
 }
 
-tutti_status tutti_batch_end(tutti_group *group, tutti_work **work)
+tutti_status kept_calls_run(struct tutti_group *group, struct kept_call *first, bool again,
+                            tutti_work **work)
 {
-    tutti_status status = group_check(group);
-
-    if (status)
-        return status;
     struct progress_engine *engine = &group->context->engine;
-    struct batch *batch = batch_of(group);
     struct whole *whole = NULL;
-    if (!batch)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "no batch of this thread is open on the group: tutti_batch_begin() first");
-    take_out(group, batch);
-    status = batch->refused ? error_give(batch->refused, &batch->error) : whole_new(engine, &whole);
+
+    tutti_status status = whole_new(engine, &whole);
     if (!status) {
         engine_take(engine);
-        status = allocate(group, batch, whole);
+        status = allocate(group, first, whole);
         if (!status && group_ended(group))
-            status = refuse_all(group, batch);
+            status = refuse_all(group, first);
         else if (!status)
-            start(group, batch, whole);
+            start_all(group, first, again, whole);
+        give_back(first);
         engine_release(engine);
     }
-    if (!batch->refused && first_collective(batch) && group_others_wait(group, status))
+    if (first_collective(first) && group_others_wait(group, status))
         status = group_end_by_own(group, status);
-    batch_free(&batch->open);
     if (status && whole) {
         atomic_fetch_sub(&engine->unattended, 1);
         release(&whole->work);
@@ -303,5 +313,38 @@ tutti_status tutti_batch_end(tutti_group *group, tutti_work **work)
     }
     status = tutti_work_wait(&whole->work, 0);
     tutti_work_free(&whole->work);
+    return status;
+}
+
+tutti_status batch_take(struct tutti_group *group, const char *function,
+                        struct kept_call **ret_first)
+{
+    struct batch *batch = batch_of(group);
+
+    if (!batch)
+        return error_of(function, error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                                            "no batch of this thread is open on the group: "
+                                            "tutti_batch_begin() first"));
+    take_out(group, batch);
+    tutti_status status = batch->refused ? error_give(batch->refused, &batch->error) : TUTTI_OK;
+    if (!status) {
+        *ret_first = batch->first;
+        batch->first = NULL;
+    }
+    batch_free(&batch->open);
+    return status;
+}
+
+tutti_status tutti_batch_end(tutti_group *group, tutti_work **work)
+{
+    struct kept_call *first;
+
+    tutti_status status = group_check(group);
+    if (!status)
+        status = batch_take(group, __func__, &first);
+    if (status)
+        return status;
+    status = kept_calls_run(group, first, false, work);
+    kept_calls_free(first);
     return status;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages, and whether a call joins a batch, for functions that would start it otherwise. */
+/* Messages, and calls that are kept to be started later: in a batch, for functions that would start them otherwise,
+ * and in a plan. */
 #pragma once
 
 #include "collective/call.h"
@@ -26,6 +27,26 @@ struct message {
  * complete. On failure it is in no list, and has the thread's error. */
 tutti_status message_post(struct tutti_group *group, struct message *m, struct call *call);
 
+/* A call in its final form. */
+struct kept_call {
+    struct kept_call *next;
+    struct async_call *async; /* while it is being started */
+    bool is_message;
+    union {
+        struct collective collective;
+        struct message message;
+    };
+};
+
+/*
+ * Starts the calls in their order, under one hold of the progress lock, with one work for all; `work` NULL: returns
+ * when all are complete. On failure none is started. `again`: they stay as they are, to be started again; else what
+ * they hold becomes the calls'.
+ */
+tutti_status kept_calls_run(struct tutti_group *group, struct kept_call *first, bool again,
+                            tutti_work **work);
+void kept_calls_free(struct kept_call *first);
+
 struct batch;
 
 struct batch *batch_find(struct tutti_group *group);
@@ -47,3 +68,7 @@ tutti_status batch_add_collective(struct batch *batch, struct collective *c, tut
                                   bool wants);
 tutti_status batch_add_message(struct batch *batch, struct message *m, tutti_status status,
                                bool wants);
+/* Ends the batch that this thread has open on the group, and gives its calls; on failure (there is none, or it is
+ * void) they are gone. */
+tutti_status batch_take(struct tutti_group *group, const char *function,
+                        struct kept_call **ret_first);

@@ -10,6 +10,7 @@
 
 #include "base/fork.h"
 #include "group/group.h"
+#include "reduce/op.h"
 #include "tensor/packed.h"
 
 /* Checks the group and the options; the call's time-out. */
@@ -110,6 +111,21 @@ static inline struct collective collective_of(const char *function, enum operati
  * c->memory and c->packed in any case. */
 tutti_status collective_run(struct tutti_group *group, struct collective *c, tutti_status status,
                             tutti_work **work);
+
+/* One more call like `c`, which shares its memory and its op. Tensors that are not C-contiguous cannot be used
+ * again. */
+static inline struct collective collective_again(const struct collective *c)
+{
+    struct collective again = *c;
+
+    again.memory = chain_share(&c->memory);
+    reduce_op_hold(again.op);
+    return again;
+}
+
+/* As collective_run(), for a call that stays to be run again. Outside of batches. */
+tutti_status collective_repeat(struct tutti_group *group, const struct collective *kept,
+                               tutti_work **work);
 
 /* Number, plan and record of a call that is started now, under the progress lock. Takes c->memory and
  * c->packed when it returns OK. */

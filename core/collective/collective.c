@@ -5,7 +5,7 @@
  *
  * A blocking call whose plan is inline and that nothing is queued before ends under the progress lock that it
  * began with: post, a few spins, done. Whatever does not end there continues in the queue like every
- * other call.
+ * other call. A small one in a group of one ends where it begins, and never becomes a struct call.
  */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -17,21 +17,25 @@
 #include "provider/wrap.h"
 #include "reduce/op.h"
 
-/* Gives the call its number and its place in the chain of signatures. False: another member has
- * called something else as this number already. */
-static bool next_announce(struct tutti_group *group, const struct call_fields *fields,
-                          struct announce *ret_announce)
+/* Gives a call its number and its place in the chain of signatures. Kept, so that it can be compared. */
+static inline const struct announce *next_announce(struct tutti_group *group,
+                                                   const struct call_fields *fields)
 {
-    const struct announce announce = {
-        group->calls.sequence + 1,
-        XXH3_64bits_withSeed(fields, sizeof *fields, group->calls.signature), *fields};
+    const uint64_t sequence = ++group->calls.sequence;
+    struct announce *announce = &group->comparing.calls[sequence % GROUP_CALLS_KEPT];
 
-    group->calls.sequence = announce.sequence;
-    group->calls.signature = announce.signature;
-    group->comparing.calls[announce.sequence % GROUP_CALLS_KEPT] = announce;
-    *ret_announce = announce;
-    return group->calls.sequence > group->comparing.last_future ||
-           group_compare_futures(group, ret_announce);
+    group->calls.signature = XXH3_64bits_withSeed(fields, sizeof *fields, group->calls.signature);
+    announce->sequence = sequence;
+    announce->signature = group->calls.signature;
+    announce->fields = *fields;
+    return announce;
+}
+
+/* False: another member has called something else as this number already. */
+static bool is_agreed(struct tutti_group *group, const struct announce *announce)
+{
+    return announce->sequence > group->comparing.last_future ||
+           group_compare_futures(group, announce);
 }
 
 tutti_status collective_begin(struct tutti_group *group, struct collective *c, struct call *call)
@@ -50,7 +54,8 @@ tutti_status collective_begin(struct tutti_group *group, struct collective *c, s
         if (status)
             return status;
     }
-    call->stage = next_announce(group, &c->fields, &call->announce) ? CALL_QUEUED : CALL_FAILING;
+    call->announce = *next_announce(group, &c->fields);
+    call->stage = is_agreed(group, &call->announce) ? CALL_QUEUED : CALL_FAILING;
     call->memory = c->memory;
     call->packed = c->packed;
     c->memory.first = NULL; /* the call's from here on */
@@ -62,7 +67,7 @@ tutti_status collective_begin(struct tutti_group *group, struct collective *c, s
     call->kind = CALL_COLLECTIVE;
     call->peer = -1;
     call->plan->users++;
-    call->record = record_collective(group, call);
+    call->record = record_collective(group, call->plan, call->announce.sequence, call->bytes);
     if (group->ways.wrappers && !wrappers_begin(group, call))
         call_fails(call);
     group->calls.mapped_bytes += call->plan->mapped_bytes;
@@ -108,14 +113,42 @@ static void spin(struct tutti_group *group, struct call *call)
     }
 }
 
+/* Whether a call may be over before a struct call is made of it: nobody else is in it, and nothing is before it. */
+static bool may_be_short(const struct tutti_group *group, const struct collective *c)
+{
+    return group->size == 1 && !group->calls.queue.first && !c->packed && !c->op &&
+           !(c->fields.flags & CALL_UNEVEN) && c->bytes <= RUN_BUDGET_BYTES &&
+           !group->ways.wrappers && !group->memories.made && !group_ended(group);
+}
+
+/* Does a small call in a group of one, if it can be, with its number, signature and record. Under the progress lock. */
+static inline bool is_over_now(struct tutti_group *group, const struct collective *c)
+{
+    struct plan_entry *plan;
+
+    if (!may_be_short(group, c) || group_plan(group, &c->fields, NULL, &plan) ||
+        plan->plan.algorithm->kind != ALGORITHM_ALONE)
+        return false;
+
+    const uint64_t sequence = next_announce(group, &c->fields)->sequence;
+    record_at(group, record_collective(group, plan, sequence, c->bytes))->state = RECORD_DONE;
+    run_alone(&plan->schedule, &c->in, &c->out, &plan->kernels);
+    atomic_store_explicit(&group->calls.completed, sequence, memory_order_relaxed);
+    return true;
+}
+
 static tutti_status run_blocking(struct tutti_group *group, struct collective *c)
 {
     struct progress_engine *engine = &group->context->engine;
     struct call call;
     tutti_status status;
 
-    call_init(&call, group, NULL);
     engine_take(engine);
+    if (is_over_now(group, c)) {
+        engine_release(engine);
+        return TUTTI_OK;
+    }
+    call_init(&call, group, NULL);
     if (group_ended(group)) {
         status = group_refuse(group, &c->fields, c->bytes);
     } else {
@@ -163,4 +196,20 @@ tutti_status collective_run(struct tutti_group *group, struct collective *c, tut
     packed_end(&c->packed, false);
     reduce_op_release(c->op);
     return status;
+}
+
+tutti_status collective_repeat(struct tutti_group *group, const struct collective *kept,
+                               tutti_work **work)
+{
+    struct progress_engine *engine = &group->context->engine;
+
+    if (!work && group->size == 1) {
+        engine_take(engine);
+        const bool over = is_over_now(group, kept);
+        engine_release(engine);
+        if (over)
+            return TUTTI_OK;
+    }
+    struct collective c = collective_again(kept);
+    return collective_run(group, &c, TUTTI_OK, work);
 }

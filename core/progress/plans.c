@@ -188,8 +188,8 @@ static void trim(struct tutti_group *group, struct plan_entry **bucket)
     plan_free(entry);
 }
 
-tutti_status group_plan(struct tutti_group *group, const struct call_fields *fields,
-                        const struct call_sizes *sizes, struct plan_entry **ret_plan)
+tutti_status group_find_plan(struct tutti_group *group, const struct call_fields *fields,
+                             const struct call_sizes *sizes, struct plan_entry **ret_plan)
 {
     if (group->calls.last_plan && same_call(group->calls.last_plan, fields, sizes, group->size)) {
         *ret_plan = group->calls.last_plan;

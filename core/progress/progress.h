@@ -2,6 +2,8 @@
 /* Calls in flight: what moves them, what they wait for, and how they end. */
 #pragma once
 
+#include <string.h>
+
 #include "group/group.h"
 
 /* ---- progress.c ---- */
@@ -24,8 +26,18 @@ tutti_status group_refuse(struct tutti_group *group, const struct call_fields *f
 /* ---- plans.c ---- */
 
 /* The plan of a call, made when it is new; under the progress lock. `sizes`: NULL unless it is uneven. */
-tutti_status group_plan(struct tutti_group *group, const struct call_fields *fields,
-                        const struct call_sizes *sizes, struct plan_entry **ret_plan);
+tutti_status group_find_plan(struct tutti_group *group, const struct call_fields *fields,
+                             const struct call_sizes *sizes, struct plan_entry **ret_plan);
+static inline tutti_status group_plan(struct tutti_group *group, const struct call_fields *fields,
+                                      const struct call_sizes *sizes, struct plan_entry **ret_plan)
+{
+    struct plan_entry *last = group->calls.last_plan;
+
+    if (sizes || !last || memcmp(&last->fields, fields, sizeof *fields) != 0)
+        return group_find_plan(group, fields, sizes, ret_plan);
+    *ret_plan = last;
+    return TUTTI_OK;
+}
 void group_plans_free(struct tutti_group *group);
 /* The schedule of the plan for tensors in registered memory, where it has one; under the progress lock. */
 tutti_status group_plan_registered(struct tutti_group *group, struct plan_entry *entry);
@@ -43,7 +55,8 @@ void registered_release(struct call *call);
 
 /* The common part of the records of all collectives with these fields. */
 tutti_record record_of_fields(const struct call_fields *fields);
-uint64_t record_collective(struct tutti_group *group, const struct call *call);
+uint64_t record_collective(struct tutti_group *group, const struct plan_entry *plan,
+                           uint64_t sequence, uint64_t bytes);
 /* The call works in registered memory: another algorithm than its plan's. */
 void record_registered(struct tutti_group *group, const struct call *call);
 /* The collective by which the program learns that the group has failed: what it would have called. */

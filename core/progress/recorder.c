@@ -51,14 +51,15 @@ tutti_record record_of_fields(const struct call_fields *fields)
                           .flags = fields->flags & CALL_UNEVEN ? TUTTI_RECORD_UNEVEN : 0};
 }
 
-uint64_t record_collective(struct tutti_group *group, const struct call *call)
+uint64_t record_collective(struct tutti_group *group, const struct plan_entry *plan,
+                           uint64_t sequence, uint64_t bytes)
 {
     const uint64_t number = group->recorder.count++;
     tutti_record *record = record_at(group, number);
 
-    *record = call->plan->record;
-    record->sequence = call->announce.sequence;
-    record->bytes = call->bytes;
+    *record = plan->record;
+    record->sequence = sequence;
+    record->bytes = bytes;
     return number;
 }
 

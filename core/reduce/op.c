@@ -178,6 +178,11 @@ static tutti_status check(const struct reduce_op *op, tutti_dtype dtype, uint64_
     return TUTTI_OK;
 }
 
+void reduce_op_ref(struct reduce_op *op)
+{
+    atomic_fetch_add(&op->references, 1);
+}
+
 tutti_status reduce_op_take(tutti_reduce_op number, tutti_dtype dtype, uint64_t count,
                             struct reduce_choice *ret_choice)
 {

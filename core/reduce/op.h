@@ -31,7 +31,15 @@ tutti_status reduce_op_take(tutti_reduce_op number, tutti_dtype dtype, uint64_t 
                             struct reduce_choice *ret_choice);
 void reduce_op_unref(struct reduce_op *op);
 
-/* NULL, as in most calls, is nothing. */
+void reduce_op_ref(struct reduce_op *op);
+
+/* One more reference. NULL, as in most calls, is nothing. */
+static inline void reduce_op_hold(struct reduce_op *op)
+{
+    if (op)
+        reduce_op_ref(op);
+}
+
 static inline void reduce_op_release(struct reduce_op *op)
 {
     if (op)

@@ -113,6 +113,17 @@ static void check_messages(void)
     cr_expect(g_str_has_prefix(tutti_last_error(), "tutti_all_reduce: in a batch"));
 }
 
+static void check_plans(void)
+{
+    tutti_plan *plan;
+
+    bad(tutti_plan_create, "the group", NULL, &plan);
+    bad(tutti_plan_create, "no batch", world, &plan);
+    cr_assert_eq(tutti_batch_begin(world), TUTTI_OK);
+    bad(tutti_plan_create, "ret_plan", world, NULL);
+    bad(tutti_plan_run, "plan is NULL", NULL, NULL);
+}
+
 static void check_memory(void)
 {
     tutti_memory *memory;
@@ -258,6 +269,7 @@ Test(arguments, every_function_names_itself_and_what_it_refuses, .timeout = 20)
     start();
     check_collectives();
     check_messages();
+    check_plans();
     check_memory();
     check_works();
     check_groups();
