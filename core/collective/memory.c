@@ -381,11 +381,10 @@ tutti_status tutti_memory_free(tutti_memory *memory)
     struct tutti_memory *swept = users ? NULL : memories_sweep(group);
     engine_release(engine);
     if (users)
-        return error_set(
-            TUTTI_ERR_BUSY,
-            "the memory cannot be freed while calls work in it (%d are not complete): wait "
-            "for them first",
-            users);
+        return error_set(TUTTI_ERR_BUSY,
+                         "the memory is in use by calls that are not complete (%d): wait "
+                         "for them first",
+                         users);
     pages_drop(pages);
     memories_end(swept);
     return TUTTI_OK;
