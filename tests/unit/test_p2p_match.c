@@ -2,6 +2,8 @@
 /* Which receive takes which message: tags, sources, sizes, the order of both, and what was cancelled. */
 #include <criterion/criterion.h>
 
+#include <tutti/tensor.h>
+
 #include "base/error.h"
 #include "fake_transport.h"
 
@@ -151,10 +153,15 @@ Test(p2p_match, another_size_is_a_mismatch_of_that_receive_alone)
 
 Test(p2p_match, collectives_and_user_messages_do_not_meet)
 {
-    struct announce a = {
-        .sequence = 5,
-        .signature = 99,
-        .fields = {.operation = OPERATION_BARRIER, .count = 3, .op = -1, .root = -1, .dtype = 7}};
+    struct announce a = {.sequence = 5,
+                         .signature = 99,
+                         .fields = {.operation = OPERATION_ALL_GATHER,
+                                    .flags = CALL_UNEVEN,
+                                    .count = 3,
+                                    .op = -1,
+                                    .root = -1,
+                                    .dtype = TUTTI_F32,
+                                    .sizes = 0xbeef}};
     uint64_t first = 1, second = 2, got[2];
     struct p2p_op ops[5] = {0};
 
