@@ -3,9 +3,9 @@
  * One collective, from its arguments in their final form to the queue: sequence and signature, then
  * here and now or later.
  *
- * A blocking call whose plan is inline and that nothing is queued before ends under the progress lock that it
- * began with: post, a few spins, done. Whatever does not end there continues in the queue like every
- * other call. A small one in a group of one ends where it begins, and never becomes a struct call.
+ * A small blocking call that nothing is queued before ends where it begins, under the progress lock that it
+ * began with: in a group of one at once, on one host after a few spins for the others. It becomes a struct call
+ * only if it does not end there, and continues in the queue like every other call then.
  */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -38,27 +38,39 @@ static bool is_agreed(struct tutti_group *group, const struct announce *announce
            group_compare_futures(group, announce);
 }
 
-tutti_status collective_begin(struct tutti_group *group, struct collective *c, struct call *call)
-{
-    tutti_status status = group_plan(group, &c->fields,
-                                     c->fields.flags & CALL_UNEVEN ? &c->sizes : NULL, &call->plan);
+/* What a call is before it has a struct: announced, and perhaps shown to the others. */
+struct beginning {
+    const struct announce *announce; /* NULL: it has not begun */
+    struct plan_entry *plan;
+    uint64_t record;
+    enum call_stage stage;
+};
 
-    if (status)
-        return status;
+/* Records the call, and counts its bytes. */
+static inline void note(struct tutti_group *group, const struct collective *c,
+                        struct beginning *begun)
+{
+    begun->record = record_collective(group, begun->plan, begun->announce->sequence, c->bytes);
+    group->calls.mapped_bytes += begun->plan->mapped_bytes;
+}
+
+static inline void take_tensors(struct call *call, const struct collective *c)
+{
     call->in = c->in;
     call->out = c->out;
     call->bytes = c->bytes;
     call->registered = false;
-    if (group->memories.made) {
-        status = registered_refer(group, call);
-        if (status)
-            return status;
-    }
-    call->announce = *next_announce(group, &c->fields);
-    call->stage = is_agreed(group, &call->announce) ? CALL_QUEUED : CALL_FAILING;
+}
+
+/* Queues a call that has its plan and its tensors. Takes what `c` holds. */
+static inline void enter(struct tutti_group *group, struct collective *c, struct call *call,
+                         const struct beginning *begun)
+{
+    call->announce = *begun->announce;
+    call->stage = begun->stage;
     call->memory = c->memory;
     call->packed = c->packed;
-    c->memory.first = NULL; /* the call's from here on */
+    c->memory.first = NULL;
     c->packed = NULL;
     call->op = c->op;
     c->op = NULL;
@@ -67,11 +79,29 @@ tutti_status collective_begin(struct tutti_group *group, struct collective *c, s
     call->kind = CALL_COLLECTIVE;
     call->peer = -1;
     call->plan->users++;
-    call->record = record_collective(group, call->plan, call->announce.sequence, call->bytes);
+    call->record = begun->record;
     if (group->ways.wrappers && !wrappers_begin(group, call))
         call_fails(call);
-    group->calls.mapped_bytes += call->plan->mapped_bytes;
     call_list_append(&group->calls.queue, call);
+}
+
+tutti_status collective_begin(struct tutti_group *group, struct collective *c, struct call *call)
+{
+    tutti_status status = group_plan(group, &c->fields,
+                                     c->fields.flags & CALL_UNEVEN ? &c->sizes : NULL, &call->plan);
+
+    if (status)
+        return status;
+    take_tensors(call, c);
+    if (group->memories.made) {
+        status = registered_refer(group, call);
+        if (status)
+            return status;
+    }
+    struct beginning begun = {.announce = next_announce(group, &c->fields), .plan = call->plan};
+    begun.stage = is_agreed(group, begun.announce) ? CALL_QUEUED : CALL_FAILING;
+    note(group, c, &begun);
+    enter(group, c, call, &begun);
     return TUTTI_OK;
 }
 
@@ -113,51 +143,109 @@ static void spin(struct tutti_group *group, struct call *call)
     }
 }
 
-/* Whether a call may be over before a struct call is made of it: nobody else is in it, and nothing is before it. */
+/* Whether a call may be over before a struct call is made of it: nothing is before it, nothing watches it, and
+ * it has only its tensors. */
 static bool may_be_short(const struct tutti_group *group, const struct collective *c)
 {
-    return group->size == 1 && !group->calls.queue.first && !c->packed && !c->op &&
-           !(c->fields.flags & CALL_UNEVEN) && c->bytes <= RUN_BUDGET_BYTES &&
-           !group->ways.wrappers && !group->memories.made && !group_ended(group);
+    return !group->calls.queue.first && !c->packed && !c->op && c->bytes <= RUN_BUDGET_BYTES &&
+           !(c->fields.flags & CALL_UNEVEN) && !group->ways.wrappers && !group->memories.made &&
+           !group_ended(group);
 }
 
-/* Does a small call in a group of one, if it can be, with its number, signature and record. Under the progress lock. */
-static inline bool is_over_now(struct tutti_group *group, const struct collective *c)
+/* Shows the line of the call, and spins until those of the others are there. False: they are not, or something is
+ * wrong, which the same steps find again when the call is moved. */
+static inline bool meets_now(struct tutti_group *group, const struct collective *c,
+                             struct beginning *begun)
 {
-    struct plan_entry *plan;
+    const struct progress_engine *engine = &group->context->engine;
+    const struct algorithm *algorithm = begun->plan->plan.algorithm;
+    const unsigned spins = engine_spins(engine);
+    const struct inline_call in = {.announce = begun->announce,
+                                   .in = c->in,
+                                   .out = c->out,
+                                   .bytes = c->bytes,
+                                   .count = c->fields.count,
+                                   .root = group_root_place(group, &c->fields),
+                                   .kernels = &begun->plan->kernels};
 
-    if (!may_be_short(group, c) || group_plan(group, &c->fields, NULL, &plan) ||
-        plan->plan.algorithm->kind != ALGORITHM_ALONE)
+    begun->stage = !is_agreed(group, begun->announce)         ? CALL_FAILING
+                   : group_inline_post(group, algorithm, &in) ? CALL_QUEUED
+                                                              : CALL_BEGUN;
+    note(group, c, begun); /* while the line is on its way */
+    if (begun->stage != CALL_BEGUN)
+        return false;
+    for (unsigned i = 0;; i++) {
+        const tutti_status status = group_inline_poll(group, algorithm, &in);
+
+        if (status != TUTTI_ERR_NOT_READY)
+            return !status;
+        if (i >= spins || engine_is_wanted(engine) ||
+            (i % WAITING_VERDICT_EVERY == 0 && control_verdict_status(group->control)))
+            return false;
+        engine_relax();
+    }
+}
+
+/* Does a small call where it begins, if it can be, with its number, signature and record. False: it has
+ * begun as far as *begun says, and a struct call goes on with it. Under the progress lock. */
+static inline bool is_over_now(struct tutti_group *group, const struct collective *c,
+                               struct beginning *begun)
+{
+    begun->announce = NULL;
+    if (!may_be_short(group, c) || group_plan(group, &c->fields, NULL, &begun->plan))
         return false;
 
-    const uint64_t sequence = next_announce(group, &c->fields)->sequence;
-    record_at(group, record_collective(group, plan, sequence, c->bytes))->state = RECORD_DONE;
-    run_alone(&plan->schedule, &c->in, &c->out, &plan->kernels);
-    atomic_store_explicit(&group->calls.completed, sequence, memory_order_relaxed);
+    const struct plan_entry *plan = begun->plan;
+    const enum algorithm_kind kind = plan->plan.algorithm->kind;
+    if (kind != ALGORITHM_ALONE && kind != ALGORITHM_INLINE)
+        return false;
+    begun->announce = next_announce(group, &c->fields);
+    if (kind == ALGORITHM_ALONE) {
+        begun->record = record_collective(group, plan, begun->announce->sequence, c->bytes);
+        run_alone(&plan->schedule, &c->in, &c->out, &plan->kernels);
+    } else if (!meets_now(group, c, begun)) {
+        return false;
+    }
+    record_at(group, begun->record)->state = RECORD_DONE;
+    atomic_store_explicit(&group->calls.completed, begun->announce->sequence, memory_order_relaxed);
     return true;
 }
 
-static tutti_status run_blocking(struct tutti_group *group, struct collective *c)
+/* Goes on with a call that was not over at once, and waits for it. Releases the progress lock. */
+static tutti_status continue_blocking(struct tutti_group *group, struct collective *c,
+                                      const struct beginning *begun)
 {
-    struct progress_engine *engine = &group->context->engine;
     struct call call;
-    tutti_status status;
+    tutti_status status = TUTTI_OK;
 
-    engine_take(engine);
-    if (is_over_now(group, c)) {
-        engine_release(engine);
-        return TUTTI_OK;
-    }
     call_init(&call, group, NULL);
-    if (group_ended(group)) {
+    if (begun->announce) {
+        call.plan = begun->plan;
+        take_tensors(&call, c);
+        enter(group, c, &call, begun);
+        if (begun->stage == CALL_QUEUED)
+            spin(group, &call); /* there was no room to show it */
+    } else if (group_ended(group)) {
         status = group_refuse(group, &c->fields, c->bytes);
     } else {
         status = error_of(c->function, collective_begin(group, c, &call));
         if (!status)
             spin(group, &call);
     }
-    engine_release(engine);
+    engine_release(&group->context->engine);
     return status ? status : call_wait(&call);
+}
+
+static tutti_status run_blocking(struct tutti_group *group, struct collective *c)
+{
+    struct progress_engine *engine = &group->context->engine;
+    struct beginning begun;
+
+    engine_take(engine);
+    if (!is_over_now(group, c, &begun))
+        return continue_blocking(group, c, &begun);
+    engine_release(engine);
+    return TUTTI_OK;
 }
 
 static tutti_status run_async(struct tutti_group *group, struct collective *c,
@@ -178,16 +266,9 @@ static tutti_status run_async(struct tutti_group *group, struct collective *c,
     return call_started(async, status, true, ret_work);
 }
 
-tutti_status collective_run(struct tutti_group *group, struct collective *c, tutti_status status,
-                            tutti_work **work)
+/* Frees what the call has not taken. */
+static tutti_status end(struct tutti_group *group, struct collective *c, tutti_status status)
 {
-    struct batch *batch = batch_of(group);
-
-    status = error_of(c->function, status);
-    if (batch)
-        status = batch_add_collective(batch, c, status, work != NULL);
-    else if (!status)
-        status = work ? run_async(group, c, work) : run_blocking(group, c);
     /* The others are in a call that this member has no memory to begin. They hear it at once: its number is
      * not taken here, so a later call of the same kind would meet theirs, and nobody would notice. */
     if (group_others_wait(group, status))
@@ -198,18 +279,37 @@ tutti_status collective_run(struct tutti_group *group, struct collective *c, tut
     return status;
 }
 
+tutti_status collective_run(struct tutti_group *group, struct collective *c, tutti_status status,
+                            tutti_work **work)
+{
+    struct batch *batch = batch_of(group);
+
+    status = error_of(c->function, status);
+    if (batch)
+        status = batch_add_collective(batch, c, status, work != NULL);
+    else if (!status)
+        status = work ? run_async(group, c, work) : run_blocking(group, c);
+    return end(group, c, status);
+}
+
 tutti_status collective_repeat(struct tutti_group *group, const struct collective *kept,
                                tutti_work **work)
 {
-    struct progress_engine *engine = &group->context->engine;
+    struct collective c;
 
-    if (!work && group->size == 1) {
-        engine_take(engine);
-        const bool over = is_over_now(group, kept);
-        engine_release(engine);
-        if (over)
-            return TUTTI_OK;
+    if (work) {
+        c = collective_again(kept);
+        return collective_run(group, &c, TUTTI_OK, work);
     }
-    struct collective c = collective_again(kept);
-    return collective_run(group, &c, TUTTI_OK, work);
+
+    struct progress_engine *engine = &group->context->engine;
+    struct beginning begun;
+
+    engine_take(engine);
+    if (is_over_now(group, kept, &begun)) {
+        engine_release(engine);
+        return TUTTI_OK;
+    }
+    c = collective_again(kept);
+    return end(group, &c, continue_blocking(group, &c, &begun));
 }

@@ -63,22 +63,6 @@ static void notify(void *user)
     local_notify_all(group->local);
 }
 
-static struct inline_call inline_call_of(struct call *call)
-{
-    struct tutti_group *group = call->group;
-    const struct call_fields *fields = &call->announce.fields;
-
-    return (struct inline_call){
-        .announce = &call->announce,
-        .in = call->in,
-        .out = call->out,
-        .bytes = call->bytes,
-        .count = fields->count,
-        .root = fields->root >= 0 ? group->layout.local_of[fields->root] : 0,
-        .kernels = &call->plan->kernels,
-    };
-}
-
 /* The kernels of the plan; for a user's operation those of the call itself. */
 static struct kernels kernels_of(const struct call *call)
 {
@@ -95,16 +79,41 @@ static bool has_passed(const void *user, int local_peer)
     return mapped_has_passed(user, local_peer);
 }
 
+tutti_status group_inline_post(struct tutti_group *group, const struct algorithm *algorithm,
+                               const struct inline_call *in)
+{
+    const tutti_status status = algorithm->post(&group->ways.mapped, in);
+
+    if (!status && in->announce->fields.root >= 0)
+        notify(group);
+    return status;
+}
+
 /*
  * Where all wait for all, waking a sleeping local peer before everyone has arrived is wasted work:
  * the member that sees all lines wakes the others, and no member wakes only to find one missing.
  * The lines of an operation with a root are waited for one by one.
  */
+tutti_status group_inline_poll(struct tutti_group *group, const struct algorithm *algorithm,
+                               const struct inline_call *in)
+{
+    const tutti_status status = algorithm->poll(&group->ways.mapped, in);
+
+    if (!status && in->announce->fields.root < 0)
+        local_notify_but(group->local, has_passed, &group->ways.mapped);
+    return status;
+}
+
 static tutti_status advance_inline(struct tutti_group *group, struct call *call)
 {
     const struct algorithm *algorithm = call->plan->plan.algorithm;
-    const bool rooted = call->announce.fields.root >= 0;
-    struct inline_call in = inline_call_of(call);
+    struct inline_call in = {.announce = &call->announce,
+                             .in = call->in,
+                             .out = call->out,
+                             .bytes = call->bytes,
+                             .count = call->announce.fields.count,
+                             .root = group_root_place(group, &call->announce.fields),
+                             .kernels = &call->plan->kernels};
     struct kernels kernels;
 
     if (call->op) {
@@ -112,18 +121,13 @@ static tutti_status advance_inline(struct tutti_group *group, struct call *call)
         in.kernels = &kernels;
     }
     if (!call_is_begun(call)) {
-        tutti_status status = algorithm->post(&group->ways.mapped, &in);
+        tutti_status status = group_inline_post(group, algorithm, &in);
 
         if (status)
             return status;
         call_begins(call);
-        if (rooted)
-            notify(group);
     }
-    tutti_status status = algorithm->poll(&group->ways.mapped, &in);
-    if (!status && !rooted)
-        local_notify_but(group->local, has_passed, &group->ways.mapped);
-    return status;
+    return group_inline_poll(group, algorithm, &in);
 }
 
 static tutti_status advance_schedule(struct tutti_group *group, struct call *call)

@@ -163,6 +163,18 @@ void group_mapped_mismatch(struct tutti_group *group);
 
 /* Whether a wrapper holds the call back still. */
 bool group_holds(const struct tutti_group *group, const struct call *call);
+/* Where the root of an inline call is among the local peers; 0 if it has none. */
+static inline int group_root_place(const struct tutti_group *group,
+                                   const struct call_fields *fields)
+{
+    return fields->root >= 0 ? group->layout.local_of[fields->root] : 0;
+}
+
+/* The two halves of an inline call (algorithm/algorithm.h), with the waking of local peers. */
+tutti_status group_inline_post(struct tutti_group *group, const struct algorithm *algorithm,
+                               const struct inline_call *in);
+tutti_status group_inline_poll(struct tutti_group *group, const struct algorithm *algorithm,
+                               const struct inline_call *in);
 /* Moves one collective; NOT_READY: again later. */
 tutti_status group_advance(struct tutti_group *group, struct call *call);
 
