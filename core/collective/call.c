@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/options.h"
+#include "progress/progress.h"
 
 tutti_status call_check_closely(const struct tutti_group *group, const tutti_options *options,
                                 int64_t *ret_timeout_ms)
@@ -110,7 +111,8 @@ tutti_status call_started(struct async_call *async, tutti_status status, bool mo
 
     if (!status)
         (void)p2p_finish(group->ways.p2p_engine);
-    if (!status && moves && atomic_load(&async->call.state.status) == TUTTI_ERR_NOT_READY)
+    if (!status && moves && atomic_load(&async->call.state.status) == TUTTI_ERR_NOT_READY &&
+        !group_gathers(group, &async->call))
         (void)group->source.progress(&group->source);
     engine_release(engine);
     if (status) {

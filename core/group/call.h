@@ -57,6 +57,7 @@ struct call {
     /* collectives */
     struct announce announce;
     struct plan_entry *plan;
+    struct run *run; /* of its schedule, once that has begun; NULL: none */
     struct blocks in, out;
     struct chain memory;  /* tables of blocks and the like, freed when the call completes */
     struct reduce_op *op; /* a user's reduction, a reference; NULL: none, or built in */
@@ -92,6 +93,7 @@ static inline void call_init(struct call *call, struct tutti_group *group, struc
     call->stage = CALL_QUEUED;
     call->deadline_ns = 0;
     call->plan = NULL;
+    call->run = NULL;
     call->memory.first = NULL;
     call->packed = NULL;
     call->op = NULL;

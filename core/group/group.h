@@ -42,6 +42,7 @@
 enum {
     GROUP_RECORDS = 4096, /* power of two */
     GROUP_PLANS = 64,     /* power of two */
+    GROUP_RUNS = 128,     /* calls whose schedules run at the same time */
     GROUP_KEY_MAX = 256,
     GROUP_KEY_PART_MAX = 64, /* what a name becomes in it */
     GROUP_VERDICT_MS = 2000, /* for the verdict of a cause that this member has proposed */
@@ -127,7 +128,9 @@ struct group_calls {
     _Atomic uint64_t completed;
     uint64_t signature; /* of all calls so far */
     struct call_list queue, messages;
-    struct run run;
+    struct run run;               /* of a call that runs alone */
+    struct run *runs[GROUP_RUNS]; /* of short calls, idle; the last one was used last */
+    uint32_t idle_runs;
     struct plan_entry *plans[GROUP_PLANS]; /* buckets */
     struct plan_entry *last_plan;
     uint64_t mapped_bytes;              /* written to mapped memory by collectives */

@@ -78,7 +78,7 @@ void group_free(struct tutti_group *group)
     origin_free(&group->origin);
     layout_free(&group->layout);
     group_plans_free(group);
-    run_free(&group->calls.run);
+    group_runs_free(group);
     forget_batches(group);
     work_memory_trim(&context->engine);
     for (int r = 0; group->ways.members && r < group->size; r++)

@@ -67,6 +67,13 @@ void p2p_path_fail(struct p2p_path *path, tutti_status status, const char *forma
 uint64_t p2p_path_arrived(const struct p2p_path *path);
 
 /*
+ * Operations that are started between the two queue their messages. release() gives those of each
+ * path to its transport in a row, which may send them as one.
+ */
+void p2p_gather(struct p2p_engine *engine);
+void p2p_release(struct p2p_engine *engine);
+
+/*
  * Moves everything that can move, calls events and `done` callbacks. Returns how many things moved;
  * 0: nothing did. Cost when idle: one call per endpoint.
  */
@@ -102,8 +109,9 @@ bool p2p_idle(const struct p2p_engine *engine);
  * p2p_progress() has returned; no function of this file may be called from here.
  */
 struct p2p_events {
-    /* Called for the header of every message of a collective that arrives from `source`, also when
-     * no receive is posted, so that the caller compares it with its own call of that sequence. */
+    /* Called for the header of every message of a collective that arrives from `source`, so that
+     * the caller compares it with its own call of that sequence. If no receive is posted: then, and
+     * once more from the p2p_collective_recv() that meets it. */
     void (*announce)(void *user, int source, const struct announce *a);
     /*
      * Nothing can be exchanged with `source` any more (PEER_LOST; INTERNAL after a header that

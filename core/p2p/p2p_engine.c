@@ -32,6 +32,7 @@ tutti_status p2p_engine_new(struct p2p_engine **ret_engine)
     p2p_link_init(&engine->groups);
     p2p_link_init(&engine->ready);
     p2p_link_init(&engine->blocked);
+    p2p_link_init(&engine->gathered);
     p2p_link_init(&engine->failing);
     p2p_link_init(&engine->finished);
     p2p_link_init(&engine->orphans);
@@ -158,6 +159,7 @@ tutti_status p2p_engine_add_path(struct p2p_engine *engine, unsigned endpoint_in
                               .header = {.path = path, .kind = IO_HEADER_IN},
                               .header_wanted = !at->shows};
     p2p_link_init(&path->blocked);
+    p2p_link_init(&path->gathered);
     p2p_link_init(&path->failing);
     p2p_link_init(&path->queue);
     p2p_link_init(&path->issued);
@@ -378,6 +380,22 @@ static unsigned tear_down_failing(struct p2p_engine *engine)
         tear_down(path);
     }
     return count;
+}
+
+/* ---- sends that leave together ---- */
+
+void p2p_gather(struct p2p_engine *engine)
+{
+    engine->gathers = true;
+}
+
+void p2p_release(struct p2p_engine *engine)
+{
+    P2P_EACH(path, &engine->gathered, struct p2p_path, gathered) {
+        p2p_link_remove(&path->gathered);
+        p2p_flow_send(path);
+    }
+    engine->gathers = false;
 }
 
 /* ---- progress ---- */

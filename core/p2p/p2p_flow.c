@@ -139,7 +139,7 @@ static bool give_out(struct p2p_packet *packet, struct p2p_io *io, const void *d
     return true;
 }
 
-static bool give_header(struct p2p_packet *packet)
+static bool give_header(struct p2p_packet *packet, uint32_t more)
 {
     struct p2p_path *path = packet->head.path;
 
@@ -147,7 +147,7 @@ static bool give_header(struct p2p_packet *packet)
     packet->header.shows = path->at->shows;
     p2p_wire_encode(&packet->header, packet->wire);
     if (!give_out(packet, &packet->head, packet->wire, P2P_HEADER_BYTES,
-                  packet->data ? TUTTI_SEND_MORE : 0))
+                  packet->data ? TUTTI_SEND_MORE : more))
         return false;
     p2p_flow_told(path, &packet->header);
     packet->stage = PACKET_HEADER_GIVEN;
@@ -193,6 +193,8 @@ static bool give_packet(struct p2p_packet *packet)
 {
     struct p2p_path *path = packet->head.path;
     struct p2p_op *op = packet->op;
+    const bool follows = path->engine->gathers && packet->link.next != &path->queue;
+    const uint32_t more = follows ? TUTTI_SEND_MORE : 0;
 
     if (leaves_at_once(packet))
         return true;
@@ -200,9 +202,9 @@ static bool give_packet(struct p2p_packet *packet)
         p2p_path_fail(path, TUTTI_ERR_NO_MEMORY, "no memory to send to rank %d", path->label_rank);
         return false;
     }
-    if (packet->stage == PACKET_QUEUED && !give_header(packet))
+    if (packet->stage == PACKET_QUEUED && !give_header(packet, more))
         return false;
-    if (packet->data && !give_out(packet, &packet->body, packet->data, packet->header.bytes, 0))
+    if (packet->data && !give_out(packet, &packet->body, packet->data, packet->header.bytes, more))
         return false;
     packet->stage = PACKET_GIVEN;
     p2p_link_remove(&packet->link);
@@ -314,7 +316,7 @@ void p2p_flow_tell_credit(struct p2p_path *path)
     if (path->failed || path->credit_queued)
         return;
     path->credit_queued = p2p_packet_queue(path, &credit, NULL, NULL);
-    p2p_flow_send(path);
+    p2p_flow_start(path);
 }
 
 /* ---- in ---- */

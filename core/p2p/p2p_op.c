@@ -155,7 +155,7 @@ static tutti_status send(struct p2p_group *group, struct p2p_op *op, int destina
     else if (collective && bytes > path->eager_max)
         status = seek_grant(op, destination);
     if (!status)
-        p2p_flow_send(path);
+        p2p_flow_start(path);
     return status;
 }
 
@@ -233,6 +233,9 @@ static tutti_status receive(struct p2p_group *group, struct p2p_op *op, uint8_t 
     begin(op, group, path, OP_POSTED, space, tag, buffer, bytes);
     op->any_source = any;
     if (envelope) {
+        /* Of many that a member sends ahead the core keeps few records: each is told once more. */
+        if (space == SPACE_COLLECTIVE)
+            group->events->announce(group->user, source, &envelope->header.announce);
         p2p_deliver_envelope(op, envelope);
         return TUTTI_OK;
     }

@@ -47,6 +47,14 @@ void p2p_packet_drop(struct p2p_packet *packet);
 bool p2p_packet_copy(struct p2p_packet *packet);
 void p2p_packet_free(struct p2p_packet *packet);
 unsigned p2p_flow_send(struct p2p_path *path);
+/* Sends what queues, unless that is to leave together with what comes. */
+static inline void p2p_flow_start(struct p2p_path *path)
+{
+    if (!path->engine->gathers)
+        p2p_flow_send(path);
+    else if (p2p_link_alone(&path->gathered))
+        p2p_link_append(&path->engine->gathered, &path->gathered);
+}
 unsigned p2p_flow_receive(struct p2p_path *path);
 void p2p_flow_sent(struct p2p_io *io);
 void p2p_flow_stream(struct p2p_op *op, uint32_t peer_id);
@@ -74,7 +82,7 @@ static inline bool p2p_flow_tell(struct p2p_path *path, const struct p2p_group *
     header->source = (uint32_t)group->rank;
     if (!p2p_packet_queue(path, header, NULL, NULL))
         return false;
-    p2p_flow_send(path);
+    p2p_flow_start(path);
     return true;
 }
 /* The peer is about to hear of header->credit. */

@@ -5,6 +5,7 @@
  * calls a wire is core/p2p here.
  */
 #include "base/clock.h"
+#include "base/error.h"
 #include "group/group.h"
 #include "progress/progress.h"
 #include "provider/routes.h"
@@ -147,7 +148,9 @@ static tutti_status advance_schedule(struct tutti_group *group, struct call *cal
         };
         if (call->registered)
             registered_offer(call, &run);
-        tutti_status status = run_start(&group->calls.run, &run);
+        if (!call->run && !(call->run = group_take_run(group, call)))
+            return error_set(TUTTI_ERR_NO_MEMORY, "no memory to run a collective");
+        tutti_status status = run_start(call->run, &run);
 
         if (status)
             return status;
@@ -155,10 +158,11 @@ static tutti_status advance_schedule(struct tutti_group *group, struct call *cal
     }
     group->ways.mapped.culprit =
         -1; /* set anew by what goes wrong in mapped memory, not by messages */
-    tutti_status status = run_advance(&group->calls.run);
-    if (call->registered && run_is_registered(&group->calls.run))
+    tutti_status status = run_advance(call->run);
+    if (call->registered && run_is_registered(call->run))
         record_registered(group, call);
-    return status;
+    /* Its receive may have met a kept message of another call: then the verdict ends it. */
+    return !status && call_is_failing(call) ? TUTTI_ERR_NOT_READY : status;
 }
 
 bool group_holds(const struct tutti_group *group, const struct call *call)

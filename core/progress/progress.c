@@ -3,10 +3,11 @@
  * How the calls of a group move on: the engine's source of a group. Everything here runs under the
  * progress lock.
  *
- * Collectives wait in a queue and run one at a time, in the order of their calls; messages run
- * beside them. When something goes wrong the cause is proposed to the control plane, and the calls
- * stay where they are until the verdict comes: it ends them all with the same message. What the end of
- * a connection means is in leavers.c.
+ * Collectives wait in a queue and complete in the order of their calls. The first one runs; short
+ * ones that go by messages run beside it (ahead.c), as messages do. When something goes wrong the
+ * cause is proposed to the control plane, and the calls stay where they are until the verdict
+ * comes: it ends them all with the same message. What the end of a connection means is in
+ * leavers.c.
  */
 #include <tutti/p2p.h>
 
@@ -56,6 +57,8 @@ static void leave_queue(struct tutti_group *group, struct call *call, tutti_stat
     if (!status && call->kind == CALL_COLLECTIVE)
         atomic_store_explicit(&group->calls.completed, call->announce.sequence,
                               memory_order_relaxed);
+    if (call->run)
+        group_give_run(group, call);
     if (call->plan) {
         call->plan->users--;
         if (call->registered)
@@ -105,7 +108,7 @@ void group_fail_all(struct tutti_group *group)
     if (!atomic_exchange(&group->ending.failed, 1)) {
         group->upcalls->report_failure(group); /* before what the calls wait for is forgotten */
         routes_fail(group, status);
-        run_abandon(&group->calls.run);
+        group_abandon_runs(group);
         native_call_fail(group, group->calls.queue.first);
     }
     while ((call = group->calls.queue.first) || (call = group->calls.messages.first)) {
@@ -163,6 +166,22 @@ static void move_collective(struct tutti_group *group)
         group_call_failed(group, call, status);
     else
         group_complete(group, call, TUTTI_OK);
+}
+
+/* How many calls have completed; one more if the first could go on at once. */
+static unsigned move_queue(struct tutti_group *group)
+{
+    unsigned moved = 0;
+
+    while (group->calls.queue.first) {
+        const struct call *before = group->calls.queue.first;
+
+        move_collective(group);
+        if (group->calls.queue.first == before)
+            return moved + (before->run && before->run->exhausted);
+        moved++;
+    }
+    return moved;
 }
 
 /* p2p's callback: op is inside the call. */
@@ -261,14 +280,12 @@ static unsigned progress(struct engine_source *source)
         return 1;
     moved += p2p_progress(group->ways.p2p_engine);
     moved += announced_answer(group);
-    while (group->calls.queue.first) {
-        struct call *before = group->calls.queue.first;
-
-        move_collective(group);
-        if (group->calls.queue.first == before)
-            return moved + group->calls.run.exhausted;
-        moved++;
-    }
+    if (!group_may_run_ahead(group))
+        return moved + move_queue(group);
+    p2p_gather(group->ways.p2p_engine);
+    moved += move_queue(group);
+    moved += group_run_ahead(group);
+    p2p_release(group->ways.p2p_engine);
     return moved;
 }
 

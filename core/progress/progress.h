@@ -178,6 +178,21 @@ tutti_status group_inline_poll(struct tutti_group *group, const struct algorithm
 /* Moves one collective; NOT_READY: again later. */
 tutti_status group_advance(struct tutti_group *group, struct call *call);
 
+/* ---- ahead.c ---- */
+
+/* The run of a call that begins; NULL: no memory. */
+struct run *group_take_run(struct tutti_group *group, const struct call *call);
+void group_give_run(struct tutti_group *group, struct call *call);
+/* The group has failed. */
+void group_abandon_runs(struct tutti_group *group);
+void group_runs_free(struct tutti_group *group);
+/* Whether calls behind the first of the queue may run beside it. */
+bool group_may_run_ahead(const struct tutti_group *group);
+/* Moves them, and begins those that may. True: one of them could go on at once. */
+bool group_run_ahead(struct tutti_group *group);
+/* Whether a new call had better begin with those that are made after it. */
+bool group_gathers(const struct tutti_group *group, const struct call *call);
+
 /* ---- native_call.c ---- */
 
 /* Moves the call at the head of the queue, whose plan is an engine's; NOT_READY: again later. */

@@ -37,7 +37,7 @@ struct waiting group_waits_for(const struct tutti_group *group, const struct cal
             .rank = group->ways.mapped.ranks[group->ways.mapped.culprit],
         };
     return call_is_begun(call) && call->plan->plan.algorithm->kind != ALGORITHM_INLINE
-               ? for_member(group, call, run_waiting(&group->calls.run))
+               ? for_member(group, call, run_waiting(call->run))
                : (struct waiting){.kind = WAITING_NOTHING, .rank = -1};
 }
 
@@ -58,7 +58,7 @@ int group_missing_local(const struct tutti_group *group, const struct call *call
     if (call_is_native(call))
         return 0; /* it leaves no line in mapped memory */
     if (is_monitored(call))
-        return run_awaited(&group->calls.run, named, ret_ranks, capacity);
+        return run_awaited(call->run, named, ret_ranks, capacity);
     if (!group->ways.has_mapped)
         return 0;
     for (int i = 0; i < group->ways.mapped.local_size && count < capacity; i++)

@@ -20,7 +20,8 @@
 enum {
     TCP_INBOUND_BYTES = 64 << 10, /* read ahead of posted receives, for each peer */
     TCP_BURST_BYTES = 256 << 10,  /* moved for one peer before another has its turn */
-    TCP_HELD_BYTES = 512,         /* messages that wait for the one that follows them at once */
+    TCP_HELD_BYTES = 16 << 10,    /* messages that wait for the one that follows them at once */
+    TCP_HELD_MAX = 2 << 10,       /* the longest of them: to send it from where it is costs less */
     TCP_GATHER = 16,              /* pieces of one sendmsg */
     TCP_DIRECT_PEERS = 2, /* up to here a recv each costs no more than asking epoll which to read */
     TCP_ADDRESS_BYTES = 40,
@@ -103,8 +104,8 @@ struct tutti_peer {
 
     tutti_request_queue sends, receives;
     uint32_t held, held_sent; /* of held_bytes: before the first of `sends` */
-    uint8_t held_bytes[TCP_HELD_BYTES];
-    uint8_t *inbound; /* TCP_INBOUND_BYTES, of which [head, tail) is not consumed */
+    uint8_t *inbound;         /* TCP_INBOUND_BYTES, of which [head, tail) is not consumed */
+    uint8_t *held_bytes;      /* TCP_HELD_BYTES behind them */
     uint32_t head, tail;
     bool receiving; /* the first of `receives` is under way */
     uint64_t skip;  /* bytes of a message that nobody wants any more */

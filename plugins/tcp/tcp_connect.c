@@ -176,11 +176,12 @@ void tcp_connect_lose(tutti_peer *peer, int system_errno, const char *what)
 
 static void become_ready(tutti_peer *peer)
 {
-    peer->inbound = tcp_allocate(peer->endpoint, TCP_INBOUND_BYTES);
+    peer->inbound = tcp_allocate(peer->endpoint, TCP_INBOUND_BYTES + TCP_HELD_BYTES);
     if (!peer->inbound) {
         tcp_connect_lose(peer, ENOMEM, "no memory for the connection with");
         return;
     }
+    peer->held_bytes = peer->inbound + TCP_INBOUND_BYTES;
     set_state(peer, TCP_READY);
     if (peer->sends.first)
         tcp_stream_send(peer);

@@ -3,7 +3,8 @@
  * Messages over one connection: each is its length (64 bits, little-endian), then its bytes.
  *
  * Sending gathers what is queued into one sendmsg; a short message that says another follows at
- * once is copied and waits for it, so that a header and its payload cost one system call.
+ * once is copied and waits for it, so that a header and its payload cost one system call, and the
+ * messages of a batch hardly more.
  *
  * Receiving reads straight into the posted buffer once a message's length is known, and behind it
  * into the peer's inbound bytes, so that many short messages cost one system call. With no receive
@@ -44,8 +45,8 @@ bool tcp_stream_hold(tutti_peer *peer, const void *data, uint64_t bytes)
 {
     tutti_endpoint *endpoint = peer->endpoint;
 
-    if (peer->state != TCP_READY || peer->sends.first || peer->held_sent ||
-        bytes > TCP_HELD_BYTES / 2 || peer->held + FRAME + bytes > TCP_HELD_BYTES)
+    if (peer->state != TCP_READY || peer->sends.first || peer->held_sent || bytes > TCP_HELD_MAX ||
+        peer->held + FRAME + bytes > TCP_HELD_BYTES)
         return false;
     if (endpoint->held && endpoint->held != peer)
         tcp_stream_send(endpoint->held); /* only one peer's next message is waited for */

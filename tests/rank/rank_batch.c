@@ -70,6 +70,118 @@ RANK_CASE(collectives_and_messages_of_a_batch_are_waited_for_together)
     check_ok(tutti_group_destroy(world));
 }
 
+/* Calls over messages run beside each other, as far as that changes no result. */
+RANK_CASE(a_call_of_a_batch_may_use_the_result_of_one_before)
+{
+    enum { LINKS = 30, ASIDE = 20 };
+    tutti_group *world = rank_init(NULL);
+    static int64_t word, copies[LINKS], halves[2], aside[ASIDE], shapes[3 * LINKS + ASIDE];
+    int64_t power = 1;
+
+    word = 1;
+    halves[0] = halves[1] = rank + 5;
+    require_ok(tutti_batch_begin(world));
+    for (int i = 0; i < LINKS; i++) {
+        tutti_tensor t = word_of(&word, &shapes[i]);
+        tutti_tensor copy = word_of(&copies[i], &shapes[LINKS + i]);
+        tutti_tensor both = tutti_tensor_1d(halves, TUTTI_I64, &shapes[2 * LINKS + i], 2);
+
+        require_ok(tutti_all_reduce(world, &t, TUTTI_SUM, NULL, NULL));
+        require_ok(tutti_all_reduce_into(world, &t, &copy, TUTTI_MAX, NULL, NULL));
+        require_ok(tutti_broadcast(world, &both, i % size, NULL, NULL));
+    }
+    for (int i = 0; i < ASIDE; i++) { /* independent of those, and of each other */
+        tutti_tensor t = word_of(&aside[i], &shapes[3 * LINKS + i]);
+
+        aside[i] = i;
+        require_ok(tutti_all_reduce(world, &t, TUTTI_SUM, NULL, NULL));
+    }
+    require_ok(tutti_batch_end(world, NULL));
+    for (int i = 0; i < LINKS; i++) {
+        power *= size;
+        check_eq(copies[i], power);
+    }
+    check_eq(word, power);
+    check_eq(halves[0] + halves[1], 10); /* of rank 0, which was first */
+    for (int i = 0; i < ASIDE; i++)
+        check_eq(aside[i], (int64_t)i * size);
+    check_ok(tutti_group_destroy(world));
+}
+
+/* One rank has a batch, one has works, the others wait for each call. */
+RANK_CASE(ranks_without_a_batch_take_part_in_that_of_another)
+{
+    tutti_group *world = rank_init(NULL);
+    static int64_t sums[MANY], shapes[MANY];
+    static tutti_work *works[MANY];
+
+    for (int round = 0; round < 3; round++) {
+        if (rank == 0)
+            require_ok(tutti_batch_begin(world));
+        for (int i = 0; i < MANY; i++) {
+            tutti_tensor t = word_of(&sums[i], &shapes[i]);
+
+            sums[i] = i * (rank + 1);
+            require_ok(tutti_all_reduce(world, &t, TUTTI_SUM, NULL, rank == 1 ? &works[i] : NULL));
+        }
+        if (rank == 0)
+            require_ok(tutti_batch_end(world, NULL));
+        for (int i = 0; i < MANY && rank == 1; i++) {
+            require_ok(tutti_work_wait(works[i], 0));
+            tutti_work_free(works[i]);
+        }
+        for (int i = 0; i < MANY; i++)
+            check_eq(sums[i], (int64_t)i * size * (size + 1) / 2);
+    }
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(a_mismatch_in_the_middle_of_a_batch_names_the_call)
+{
+    tutti_group *world = rank_init(NULL);
+    static int64_t words[MANY][4], shapes[MANY];
+
+    require_ok(tutti_batch_begin(world));
+    for (int i = 0; i < 100; i++) {
+        const int64_t count = i == 57 && rank == 1 ? 2 : 4;
+        tutti_tensor t = tutti_tensor_1d(words[i], TUTTI_I64, &shapes[i], count);
+
+        require_ok(tutti_all_reduce(world, &t, TUTTI_SUM, NULL, NULL));
+    }
+    check_status(tutti_batch_end(world, NULL), TUTTI_ERR_MISMATCH);
+    check_contains(tutti_last_error(), "as #58");
+    check_contains(tutti_last_error(), "rank 1: all_reduce 2 x i64, sum");
+    tutti_group_destroy(world);
+}
+
+/* Rank 0 only sends. It is many calls ahead, and has announced more of them than rank 1 keeps. */
+RANK_CASE(a_call_that_differs_from_a_rank_far_ahead_fails_at_once)
+{
+    tutti_group *world = rank_init(NULL);
+    static int64_t words[MANY], shapes[MANY];
+    tutti_status status = TUTTI_OK;
+    int made = 0;
+
+    if (rank == 0)
+        require_ok(tutti_batch_begin(world));
+    for (int i = 0; i < 100 && !status; i++, made++) {
+        const tutti_dtype dtype = i == 57 && rank == 1 ? TUTTI_F64 : TUTTI_I64;
+        tutti_tensor t = tutti_tensor_1d(&words[i], dtype, &shapes[i], 1);
+
+        status = tutti_broadcast(world, &t, 0, NULL, NULL);
+    }
+    if (rank == 0)
+        status = tutti_batch_end(world, NULL);
+    if (rank == 1)
+        check_eq(made, 58);
+    if (!status)
+        status = tutti_barrier(world, NULL, NULL);
+    check_status(status, TUTTI_ERR_MISMATCH);
+    check_contains(tutti_last_error(), "as #58");
+    check_contains(tutti_last_error(), "rank 1: broadcast 1 x f64, root 0");
+    tutti_group_destroy(world);
+}
+
 /* With blocking sends of this size nobody would come to its receive. */
 RANK_CASE(large_sends_of_a_batch_may_come_before_the_receives)
 {
