@@ -197,6 +197,12 @@ static void drop_reports(tutti_endpoint *endpoint, tutti_peer *peer)
         *at = peer->next_lost;
         break;
     }
+    for (tutti_peer **at = &endpoint->unwatched; *at; at = &(*at)->next_unwatched) {
+        if (*at != peer)
+            continue;
+        *at = peer->next_unwatched;
+        break;
+    }
     if (endpoint->held == peer)
         endpoint->held = NULL;
 }
@@ -264,8 +270,10 @@ static tutti_status tcp_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32
         return TUTTI_OK;
     }
     begin(request, peer, data, bytes, &peer->sends);
-    if (peer->sends.first == request)
+    if (peer->sends.first == request && tcp_stream_may_send(peer))
         tcp_stream_send(peer);
+    else if (!(peer->wanted & EPOLLOUT))
+        tcp_stream_watch(peer);
     return tutti_queue_posted(request);
 }
 
@@ -283,7 +291,7 @@ static tutti_status tcp_irecv(tutti_endpoint *endpoint, tutti_peer *peer, uint32
         tutti_queue_remove(request);
         return lost(peer);
     }
-    if (!(peer->source.events & EPOLLIN))
+    if (!(peer->wanted & EPOLLIN))
         tcp_stream_watch(peer); /* there was no room to read into before */
     return tutti_queue_posted(request);
 }
@@ -314,7 +322,7 @@ static void advance_peer(tutti_peer *peer, uint32_t events)
     }
     if (events & (EPOLLIN | EPOLLERR | EPOLLHUP))
         tcp_stream_receive(peer);
-    if (events & EPOLLOUT)
+    if (events & EPOLLOUT && tcp_stream_may_send(peer))
         tcp_stream_send(peer);
 }
 
@@ -325,7 +333,7 @@ static void advance_directly(tutti_endpoint *endpoint)
 
         if (peer->receives.first || peer->skip)
             tcp_stream_receive(peer);
-        if (peer->source.events & EPOLLOUT)
+        if (peer->wanted & EPOLLOUT && tcp_stream_may_send(peer))
             tcp_stream_send(peer);
     }
 }
@@ -373,6 +381,7 @@ static void tell_lost(const tutti_peer *peer)
 
 static void advance(tutti_endpoint *endpoint)
 {
+    endpoint->turn++;
     if (endpoint->held)
         tcp_stream_send(endpoint->held);
     if (endpoint->direct[0] && !endpoint->settling && !endpoint->half_open &&
@@ -411,6 +420,7 @@ static int32_t tcp_arm(tutti_endpoint *endpoint)
 {
     if (endpoint->held)
         tcp_stream_send(endpoint->held);
+    tcp_stream_unwatch(endpoint);
     endpoint->turns = ASK_EVERY; /* whatever ends the sleep is asked for first */
     return endpoint->done.first || endpoint->lost ? TUTTI_EVENTS_PENDING : TUTTI_ARMED;
 }

@@ -5,7 +5,9 @@
  * One non-blocking connection for each pair of processes, dialled when the first message is sent.
  * All descriptors are in one epoll set, which is also what the core sleeps on. It is level
  * triggered: a peer asks for EPOLLIN while its bytes have somewhere to go and for EPOLLOUT while
- * something is queued, so the set is readable exactly when there is something to progress.
+ * something is queued, so the set is readable exactly when there is something to progress. The set
+ * hears at once what a peer asks for, and what it asks for no longer only before a sleep (arm): to
+ * be woken for nothing once costs less than to tell it several times a message.
  */
 #pragma once
 
@@ -19,7 +21,8 @@
 
 enum {
     TCP_INBOUND_BYTES = 64 << 10, /* read ahead of posted receives, for each peer */
-    TCP_BURST_BYTES = 256 << 10,  /* moved for one peer before another has its turn */
+    TCP_TURN_BYTES = 256 << 10,   /* moved for one peer before another has its turn */
+    TCP_BURST_BYTES = 257 << 10,  /* of one sendmsg: a piece of 256 KiB and its headers */
     TCP_HELD_BYTES = 16 << 10,    /* messages that wait for the one that follows them at once */
     TCP_HELD_MAX = 2 << 10,       /* the longest of them: to send it from where it is costs less */
     TCP_GATHER = 16,              /* pieces of one sendmsg */
@@ -103,6 +106,10 @@ struct tutti_peer {
     uint8_t answer[TCP_ANSWER_BYTES];
 
     tutti_request_queue sends, receives;
+    uint64_t turn, turn_bytes; /* sent in this turn of progress */
+    uint32_t wanted;           /* events that the stream can use now */
+    bool unwatched;            /* the set has more than `wanted` */
+    tutti_peer *next_unwatched;
     uint32_t held, held_sent; /* of held_bytes: before the first of `sends` */
     uint8_t *inbound;         /* TCP_INBOUND_BYTES, of which [head, tail) is not consumed */
     uint8_t *held_bytes;      /* TCP_HELD_BYTES behind them */
@@ -126,6 +133,8 @@ struct tutti_endpoint {
     tutti_peer *direct[TCP_DIRECT_PEERS]; /* all ready peers while they are so few */
     uint32_t ready, settling;             /* peers in state READY; on the way there */
     uint32_t turns;                       /* of progress since the set was asked */
+    uint64_t turn;                        /* of progress, ever */
+    tutti_peer *unwatched;                /* the set has events of theirs that they do not want */
     int64_t looked_ns;                    /* when connections were last looked at */
     tutti_peer *held;                     /* whose held bytes wait for the next message */
     tutti_peer *lost;                     /* the core is still to be told */
@@ -195,5 +204,9 @@ bool tcp_stream_hold(tutti_peer *peer, const void *data, uint64_t bytes);
 void tcp_stream_consume(tutti_peer *peer);
 /* Asks the set for what the stream can use now. */
 void tcp_stream_watch(tutti_peer *peer);
+/* Before a sleep: for nothing else. */
+void tcp_stream_unwatch(tutti_endpoint *endpoint);
+/* Whether the peer may be sent to in this turn. */
+bool tcp_stream_may_send(tutti_peer *peer);
 /* The request was cancelled and is still in its queue. */
 void tcp_stream_forget(tutti_peer *peer, tutti_request *request);

@@ -10,8 +10,8 @@
  * into the peer's inbound bytes, so that many short messages cost one system call. With no receive
  * posted no more than the inbound bytes are read: that is what holds back a sender.
  *
- * Both move a bounded number of bytes per call, so that the two directions and the peers take
- * turns.
+ * Both move a bounded number of bytes per turn of progress, so that the two directions and the
+ * peers take turns: what is on its way then still lies in a cache when it is read.
  */
 #include "tcp.h"
 
@@ -31,10 +31,31 @@ void tcp_stream_watch(tutti_peer *peer)
         peer->receives.first || peer->skip || peer->tail - peer->head < TCP_INBOUND_BYTES;
     bool can_write =
         (peer->held && peer->endpoint->held != peer) || (peer->sends.first && !peer->cut);
-    uint32_t events = (can_read ? EPOLLIN : 0u) | (can_write ? EPOLLOUT : 0u);
+    tutti_endpoint *endpoint = peer->endpoint;
 
-    if (peer->state == TCP_READY && !tcp_watch(peer->endpoint, &peer->source, events))
+    peer->wanted = (can_read ? EPOLLIN : 0u) | (can_write ? EPOLLOUT : 0u);
+    if (peer->state != TCP_READY)
+        return;
+    const uint32_t watched = peer->source.events | peer->wanted;
+    if (!tcp_watch(endpoint, &peer->source, watched)) {
         tcp_connect_lose(peer, errno, "cannot watch the connection with");
+    } else if (watched != peer->wanted && !peer->unwatched) {
+        peer->unwatched = true;
+        peer->next_unwatched = endpoint->unwatched;
+        endpoint->unwatched = peer;
+    }
+}
+
+void tcp_stream_unwatch(tutti_endpoint *endpoint)
+{
+    while (endpoint->unwatched) {
+        tutti_peer *peer = endpoint->unwatched;
+
+        endpoint->unwatched = peer->next_unwatched;
+        peer->unwatched = false;
+        if (peer->state == TCP_READY && !tcp_watch(endpoint, &peer->source, peer->wanted))
+            tcp_connect_lose(peer, errno, "cannot watch the connection with");
+    }
 }
 
 /* ---- sending ------------------------------------------------------------------------------- */
@@ -97,6 +118,7 @@ static void account(tutti_peer *peer, uint64_t bytes)
     uint64_t held = least(bytes, peer->held - peer->held_sent);
 
     endpoint->sent_bytes += bytes;
+    peer->turn_bytes += bytes;
     peer->held_sent += (uint32_t)held;
     if (peer->held_sent == peer->held)
         peer->held = peer->held_sent = 0;
@@ -113,6 +135,15 @@ static void account(tutti_peer *peer, uint64_t bytes)
         endpoint->sent_messages++;
         tutti_queue_finish(&endpoint->done, request, TUTTI_OK, r->bytes);
     }
+}
+
+bool tcp_stream_may_send(tutti_peer *peer)
+{
+    if (peer->turn != peer->endpoint->turn) {
+        peer->turn = peer->endpoint->turn;
+        peer->turn_bytes = 0;
+    }
+    return peer->turn_bytes < TCP_TURN_BYTES;
 }
 
 void tcp_stream_send(tutti_peer *peer)
@@ -218,8 +249,8 @@ static void find_room(tutti_peer *peer, struct iovec ret_pieces[2])
         uint64_t rest = r->bytes - r->moved;
 
         ret_pieces[0].iov_base = r->data + r->moved;
-        ret_pieces[0].iov_len = least(rest, TCP_BURST_BYTES);
-        if (rest > TCP_BURST_BYTES)
+        ret_pieces[0].iov_len = least(rest, TCP_TURN_BYTES);
+        if (rest > TCP_TURN_BYTES)
             return;
     }
     if (peer->head && peer->tail > TCP_INBOUND_BYTES / 2) {
@@ -273,7 +304,7 @@ void tcp_stream_receive(tutti_peer *peer)
     uint64_t before = peer->endpoint->received_bytes;
 
     while (peer->state == TCP_READY && receive_once(peer) &&
-           peer->endpoint->received_bytes - before < TCP_BURST_BYTES)
+           peer->endpoint->received_bytes - before < TCP_TURN_BYTES)
         ;
     tcp_stream_watch(peer);
 }
