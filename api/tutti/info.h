@@ -74,7 +74,7 @@ TUTTI_API tutti_status tutti_plugins_known(tutti_known_plugin_fn fn, void *user)
 /* One row of name and value. */
 typedef void (*tutti_info_fn)(const char *section, const char *name, const char *value, void *user);
 
-/** Rows of the sections "build", "cpu", "net" and "limits". */
+/** Rows of the sections "build", "cpu", "net", "limits" and "tuning". */
 TUTTI_API tutti_status tutti_info_list(tutti_info_fn fn, void *user);
 
 /* One variable of the environment. */

@@ -21,6 +21,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "dispatch/tuning.h"
 #include "plugin/about.h"
 #include "plugin/host.h"
 #include "plugin/plugin.h"
@@ -88,6 +89,7 @@ tutti_status agree_offer(struct agreement *a, const char *choice_words)
     snprintf(offer->backend, sizeof offer->backend, "%s", choice_words);
     environment_settings(offer->settings);
     settings = text_after(offer->settings, sizeof offer->settings);
+    tuning_settings(&a->group->thresholds, &settings);
     describe_host(offer->host_key);
     offer->cpus = cpu_set_id();
     offer->refused = a->group->refusal.info.status;

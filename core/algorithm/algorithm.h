@@ -20,6 +20,7 @@
 
 #include "algorithm/algorithms.h"
 #include "algorithm/layout.h"
+#include "algorithm/thresholds.h"
 #include "base/call.h"
 #include "schedule/mapped.h"
 #include "schedule/runner.h"
@@ -71,24 +72,19 @@ static inline struct place local_block(const struct request *req, struct place b
 }
 
 /*
- * Bounds that several algorithms share.
+ * Bounds that several algorithms share, besides those that a tuning file may set (thresholds.h).
  *
- * For blocks that travel together they come from the model, where a message that follows another
- * costs 6 us over TCP and one of several at once 1.5 us: trees win from 16 members on, below 2 KiB
- * there, 5 KiB at 24 and 12 KiB at 64. They begin late, since at half the price of a message at
- * once 16 becomes 32. Bruck's all_gather wins from 8 members, below 10 KiB there and 19 KiB at 16;
- * its all_to_all below 1.3 to 2 KiB.
+ * For blocks that travel together they come from the model. Trees win from 16 members on, but begin
+ * late, since at half the price of a message at once 16 becomes 32. Bruck's all_gather wins from 8
+ * members, below 10 KiB there and 19 KiB at 16.
  */
 enum {
     BRUCK_MEMBERS_MIN = 8,
-    TREE_MEMBERS_MIN = 24,              /* gather and scatter */
-    BLOCKS_TOGETHER_MAX = 4 * 1024 - 1, /* bytes of each; several in one message */
-    /* Bytes of a vector that broadcast and reduce cut into parts. Measured on two cores that share
-     * a cache. */
-    CUT_VECTOR_MIN = 32 * 1024
+    TREE_MEMBERS_MIN = 24,             /* gather and scatter */
+    BLOCKS_TOGETHER_MAX = 4 * 1024 - 1 /* bytes of each; several of a host in one message */
 };
 
-/* Whether blocks are so short that those of a host, or of a subtree, travel in one message. */
+/* Whether blocks are so short that those of a host travel in one message. */
 static inline bool blocks_together(uint64_t bytes)
 {
     return bytes <= BLOCKS_TOGETHER_MAX;
@@ -153,9 +149,11 @@ struct algorithm {
     enum operation operation;
     enum algorithm_kind kind;
     uint32_t flags;
-    /* The range in which it is preferred to the rows behind it: `bytes` as in struct request. */
-    struct bounds members, bytes;
-    bool (*fits)(int members, uint64_t bytes); /* NULL: the bounds say it */
+    /* The range in which it is preferred to the rows behind it: bytes as in struct request. */
+    struct bounds members;
+    enum threshold least, most; /* bytes; THRESHOLD_NONE: no bound */
+    /* Which bytes are in the range, if the two thresholds alone do not say it. */
+    bool (*fits)(const struct thresholds *thresholds, int members, uint64_t bytes);
     /* NULL: inline, native. */
     void (*emit)(struct schedule *sched, const struct request *req);
     /* The same on all members: it must not depend on the own rank. */
@@ -191,7 +189,8 @@ extern const struct algorithm *const algorithm_table[ALGORITHMS];
 
 /* The first row of the operation and kind that has none of the flags `without` and fits; where
  * none fits, the first without them. NULL: the operation has none. */
-const struct algorithm *algorithm_find(enum operation operation, enum algorithm_kind kind,
+const struct algorithm *algorithm_find(const struct thresholds *thresholds,
+                                       enum operation operation, enum algorithm_kind kind,
                                        int members, uint64_t bytes, uint32_t without);
 
 /* Emits it, and gives back the scratch that it took. */
@@ -205,8 +204,9 @@ static inline void algorithm_emit(const struct algorithm *algorithm, struct sche
 }
 
 /* How composed algorithms go between hosts. */
-static inline const struct algorithm *algorithm_by_messages(enum operation operation, int members,
+static inline const struct algorithm *algorithm_by_messages(const struct thresholds *thresholds,
+                                                            enum operation operation, int members,
                                                             uint64_t bytes)
 {
-    return algorithm_find(operation, ALGORITHM_MESSAGES, members, bytes, 0);
+    return algorithm_find(thresholds, operation, ALGORITHM_MESSAGES, members, bytes, 0);
 }

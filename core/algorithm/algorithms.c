@@ -7,18 +7,22 @@ const struct algorithm *const algorithm_table[ALGORITHMS] = {
 #undef ALGORITHM_ROW
 };
 
-static bool is_within(struct bounds bounds, uint64_t value)
+static bool has_members(struct bounds bounds, uint64_t members)
 {
-    return value >= bounds.least && (!bounds.most || value <= bounds.most);
+    return members >= bounds.least && (!bounds.most || members <= bounds.most);
 }
 
-static bool fits(const struct algorithm *algorithm, int members, uint64_t bytes)
+static bool has_bytes(const struct algorithm *algorithm, const struct thresholds *thresholds,
+                      int members, uint64_t bytes)
 {
-    return is_within(algorithm->members, (uint64_t)members) && is_within(algorithm->bytes, bytes) &&
-           (!algorithm->fits || algorithm->fits(members, bytes));
+    if (algorithm->fits)
+        return algorithm->fits(thresholds, members, bytes);
+    return (!algorithm->least || bytes >= thresholds->bytes[algorithm->least]) &&
+           (!algorithm->most || bytes <= thresholds->bytes[algorithm->most]);
 }
 
-const struct algorithm *algorithm_find(enum operation operation, enum algorithm_kind kind,
+const struct algorithm *algorithm_find(const struct thresholds *thresholds,
+                                       enum operation operation, enum algorithm_kind kind,
                                        int members, uint64_t bytes, uint32_t without)
 {
     const struct algorithm *first = NULL;
@@ -28,7 +32,8 @@ const struct algorithm *algorithm_find(enum operation operation, enum algorithm_
 
         if (row->operation != operation || row->kind != kind || row->flags & without)
             continue;
-        if (fits(row, members, bytes))
+        if (has_members(row->members, (uint64_t)members) &&
+            has_bytes(row, thresholds, members, bytes))
             return row;
         first = first ? first : row;
     }

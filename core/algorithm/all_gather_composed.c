@@ -124,7 +124,7 @@ static void in_rows(struct schedule *sched, const struct request *req)
         const uint64_t longest = longest_in(req, now.at);
         uint64_t fenced = 0, pieces;
 
-        now.each = staging_chunk_bytes(longest);
+        now.each = staging_chunk_bytes(sched->thresholds, longest);
         pieces = pieces_in(longest, now.each);
         now.chunk = schedule_chunks(sched, (uint32_t)pieces, min_u64(now.each, longest));
         for (now.index = 0; now.index < pieces;
@@ -164,6 +164,6 @@ static void emit(struct schedule *sched, const struct request *req)
 COST(.messages = 1, .at_once = counterpart_messages(layout),
      .message_bytes = counterpart_traffic(layout) * bytes,
      .hand_overs = (pieces_in(n, (uint64_t)layout_fullest(layout)) + 1) *
-                   pieces_in(bytes, staging_chunk_bytes(bytes)),
+                   pieces_in(bytes, staging_chunk_bytes(layout->thresholds, bytes)),
      .mapped_bytes = (n + 1) * bytes)
 ALGORITHM(all_gather_composed, ALL_GATHER, COMPOSED, .emit = emit, .cost = cost);

@@ -15,10 +15,12 @@ static void give(struct schedule *sched, const struct staging *s, struct chunk c
 
 static void emit(struct schedule *sched, const struct request *req)
 {
-    const struct staging s = staging_of(sched, req, req->bytes, staging_chunk_bytes(req->bytes));
+    const struct staging s =
+        staging_of(sched, req, req->bytes, staging_chunk_bytes(sched->thresholds, req->bytes));
 
     staging_pipeline(sched, &s, give, staging_take_blocks, NULL);
 }
 
-COST(.hand_overs = pieces_in(bytes, staging_chunk_bytes(bytes)), .mapped_bytes = (n + 1) * bytes)
+COST(.hand_overs = pieces_in(bytes, staging_chunk_bytes(layout->thresholds, bytes)),
+     .mapped_bytes = (n + 1) * bytes)
 ALGORITHM(all_gather_mapped, ALL_GATHER, MAPPED, .emit = emit, .cost = cost);

@@ -42,4 +42,4 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
 }
 
 ALGORITHM(all_reduce_recursive_doubling, ALL_REDUCE, MESSAGES, .flags = ALGORITHM_ROUNDS_ON_THE_WAY,
-          .bytes = {.most = 16 * 1024}, .emit = emit, .cost = cost);
+          .most = THRESHOLD_RECURSIVE_DOUBLING_MAX, .emit = emit, .cost = cost);

@@ -85,12 +85,13 @@ static void all_gather(struct schedule *sched, const struct request *req)
     schedule_fence(sched);
 }
 
-/* Above 16 KiB * (n / 3)^3, in whole numbers. */
-static bool fits(int members, uint64_t bytes)
+/* Above the threshold times (n / 3)^3, in whole numbers. */
+static bool fits(const struct thresholds *thresholds, int members, uint64_t bytes)
 {
     const uint64_t n = (uint64_t)members;
 
-    return fold_core(members) != members && pieces_in(27 * bytes, n * n * n) > 16 * 1024;
+    return fold_core(members) != members &&
+           pieces_in(27 * bytes, n * n * n) > thresholds->bytes[THRESHOLD_RING_MIN];
 }
 
 static void emit(struct schedule *sched, const struct request *req)
@@ -105,5 +106,5 @@ static void emit(struct schedule *sched, const struct request *req)
 
 COST(.messages = 2 * (n - 1), .message_bytes = 2 * (bytes - bytes / n),
      .reduced_bytes = bytes - bytes / n)
-ALGORITHM(all_reduce_ring, ALL_REDUCE, MESSAGES, .flags = ALGORITHM_ROUNDS_ON_THE_WAY, .fits = fits,
-          .emit = emit, .cost = cost);
+ALGORITHM(all_reduce_ring, ALL_REDUCE, MESSAGES, .flags = ALGORITHM_ROUNDS_ON_THE_WAY,
+          .least = THRESHOLD_RING_MIN, .fits = fits, .emit = emit, .cost = cost);

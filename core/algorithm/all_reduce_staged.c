@@ -21,5 +21,5 @@ static void emit(struct schedule *sched, const struct request *req)
 
 COST(.hand_overs = pieces_in(bytes, MAPPED_CHUNK_MAX), .mapped_bytes = n * bytes,
      .reduced_bytes = (n - 1) * bytes)
-ALGORITHM(all_reduce_staged, ALL_REDUCE, MAPPED, .fits = staging_takes_one_phase, .emit = emit,
-          .cost = cost);
+ALGORITHM(all_reduce_staged, ALL_REDUCE, MAPPED, .most = THRESHOLD_STAGED_ONE_PHASE_MAX,
+          .fits = staging_takes_one_phase, .emit = emit, .cost = cost);

@@ -75,5 +75,5 @@ static void emit(struct schedule *sched, const struct request *req)
 COST(.messages = log2_ceil(n), .message_bytes = log2_ceil(n) * (n * bytes / 2),
      .mapped_bytes = 2 * log2_ceil(n) * (n * bytes / 2))
 ALGORITHM(all_to_all_bruck, ALL_TO_ALL, MESSAGES, .flags = ALGORITHM_NEEDS_EQUAL_BLOCKS,
-          .members = {.least = BRUCK_MEMBERS_MIN}, .bytes = {.most = 1536 - 1}, .emit = emit,
-          .cost = cost);
+          .members = {.least = BRUCK_MEMBERS_MIN}, .most = THRESHOLD_ALL_TO_ALL_BRUCK_MAX,
+          .emit = emit, .cost = cost);

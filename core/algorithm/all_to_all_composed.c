@@ -125,7 +125,7 @@ static uint64_t traffic(const struct layout *layout)
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
     const uint64_t n = layout->size, members = layout_fullest(layout), away = n - layout->leaders;
-    const struct layout host = {.size = layout_fullest(layout)};
+    const struct layout host = {.size = layout_fullest(layout), .thresholds = layout->thresholds};
     const struct cost inside = all_to_all_mapped_algorithm.cost(&host, bytes);
 
     if (blocks_together(bytes))

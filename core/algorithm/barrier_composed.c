@@ -29,7 +29,7 @@ static void emit(struct schedule *sched, const struct request *req)
 
 static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
-    struct layout between = {.size = layout->hosts};
+    struct layout between = {.size = layout->hosts, .thresholds = layout->thresholds};
     struct cost c = barrier_dissemination_algorithm.cost(&between, bytes);
 
     c.hand_overs = 2;

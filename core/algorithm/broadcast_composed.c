@@ -37,7 +37,8 @@ static void emit(struct schedule *sched, const struct request *req)
 
         if (speaker == layout->rank) {
             schedule_view(sched, layout->host, layout->hosts, speakers);
-            algorithm_emit(algorithm_by_messages(OPERATION_BROADCAST, layout->hosts, piece.bytes),
+            algorithm_emit(algorithm_by_messages(sched->thresholds, OPERATION_BROADCAST,
+                                                 layout->hosts, piece.bytes),
                            sched, &outer);
             schedule_view(sched, layout->rank, layout->size, NULL);
         }
@@ -50,9 +51,10 @@ static struct cost cost(const struct layout *layout, uint64_t bytes)
 {
     const uint64_t last = min_u64(bytes, SEGMENT_BYTES);
     const uint64_t segments = bytes ? pieces_in(bytes, SEGMENT_BYTES) : 1;
-    struct layout between = {.size = layout->hosts};
+    struct layout between = {.size = layout->hosts, .thresholds = layout->thresholds};
     struct cost c =
-        algorithm_by_messages(OPERATION_BROADCAST, layout->hosts, last)->cost(&between, last);
+        algorithm_by_messages(layout->thresholds, OPERATION_BROADCAST, layout->hosts, last)
+            ->cost(&between, last);
     const struct cost inside = broadcast_mapped_algorithm.cost(layout, last);
 
     c.messages *= segments;

@@ -14,7 +14,8 @@ static void give(struct schedule *sched, const struct staging *s, struct chunk c
 
 static void emit(struct schedule *sched, const struct request *req)
 {
-    const struct staging s = staging_of(sched, req, req->bytes, staging_chunk_bytes(req->bytes));
+    const struct staging s =
+        staging_of(sched, req, req->bytes, staging_chunk_bytes(sched->thresholds, req->bytes));
 
     if (sched->self == req->root) {
         staging_each(sched, &s, give);
@@ -24,6 +25,6 @@ static void emit(struct schedule *sched, const struct request *req)
     }
 }
 
-COST(.hand_overs = 1 + pieces_in(bytes, staging_chunk_bytes(bytes)),
-     .mapped_bytes = bytes + min_u64(bytes, staging_chunk_bytes(bytes)))
+COST(.hand_overs = 1 + pieces_in(bytes, staging_chunk_bytes(layout->thresholds, bytes)),
+     .mapped_bytes = bytes + min_u64(bytes, staging_chunk_bytes(layout->thresholds, bytes)))
 ALGORITHM(broadcast_mapped, BROADCAST, MAPPED, .emit = emit, .cost = cost);

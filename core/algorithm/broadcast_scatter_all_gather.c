@@ -68,4 +68,4 @@ static void emit(struct schedule *sched, const struct request *req)
 
 COST(.messages = log2_ceil(n) + n - 1, .message_bytes = 2 * (bytes - bytes / n))
 ALGORITHM(broadcast_scatter_all_gather, BROADCAST, MESSAGES, .members = {.least = 3},
-          .bytes = {.least = CUT_VECTOR_MIN}, .emit = emit, .cost = cost);
+          .least = THRESHOLD_BROADCAST_SCATTER_MIN, .emit = emit, .cost = cost);

@@ -6,12 +6,10 @@
 #pragma once
 
 #include "algorithm/parts.h"
+#include "algorithm/thresholds.h"
 #include "schedule/schedule.h"
 
-enum {
-    EXCHANGE_PIECES_MAX = 16,
-    EXCHANGE_PIECE_BYTES = 256 * 1024 /* fits in L2 between its arrival and its reduction */
-};
+enum { EXCHANGE_PIECES_MAX = 16 };
 
 struct exchange {
     uint64_t each;  /* bytes of a piece */
@@ -19,12 +17,13 @@ struct exchange {
     uint32_t tickets[EXCHANGE_PIECES_MAX];
 };
 
-/* How a part of `bytes` is cut. */
-static inline struct exchange exchange_of(uint64_t bytes)
+/* How a part of `bytes` is cut: a piece fits in L2 between its arrival and its reduction. */
+static inline struct exchange exchange_of(const struct schedule *sched, uint64_t bytes)
 {
-    struct exchange e = {.each = EXCHANGE_PIECE_BYTES};
+    struct exchange e = {
+        .each = round_up(sched->thresholds->bytes[THRESHOLD_MESSAGE_PIECE], PART_ALIGN)};
 
-    if (bytes > (uint64_t)EXCHANGE_PIECE_BYTES * EXCHANGE_PIECES_MAX)
+    if (bytes > e.each * EXCHANGE_PIECES_MAX)
         e.each = round_up((bytes + EXCHANGE_PIECES_MAX - 1) / EXCHANGE_PIECES_MAX, PART_ALIGN);
     e.count = pieces_in(bytes, e.each);
     return e;
@@ -39,7 +38,7 @@ static inline struct part exchange_piece(const struct exchange *e, uint64_t byte
 static inline struct exchange exchange_recv(struct schedule *sched, int peer, struct place to,
                                             uint64_t bytes)
 {
-    struct exchange e = exchange_of(bytes);
+    struct exchange e = exchange_of(sched, bytes);
 
     for (uint64_t i = 0; i < e.count; i++) {
         const struct part piece = exchange_piece(&e, bytes, i);
@@ -52,7 +51,7 @@ static inline struct exchange exchange_recv(struct schedule *sched, int peer, st
 static inline void exchange_send(struct schedule *sched, int peer, struct place from,
                                  uint64_t bytes)
 {
-    const struct exchange e = exchange_of(bytes);
+    const struct exchange e = exchange_of(sched, bytes);
 
     for (uint64_t i = 0; i < e.count; i++) {
         const struct part piece = exchange_piece(&e, bytes, i);

@@ -44,5 +44,5 @@ static void emit(struct schedule *sched, const struct request *req)
 
 COST(.messages = log2_ceil(n), .message_bytes = (n - 1) * bytes, .mapped_bytes = (n - 1) * bytes)
 ALGORITHM(gather_binomial, GATHER, MESSAGES, .flags = ALGORITHM_NEEDS_EQUAL_BLOCKS,
-          .members = {.least = TREE_MEMBERS_MIN}, .bytes = {.most = BLOCKS_TOGETHER_MAX},
+          .members = {.least = TREE_MEMBERS_MIN}, .most = THRESHOLD_GATHER_BINOMIAL_MAX,
           .emit = emit, .cost = cost);

@@ -8,7 +8,8 @@
 
 static void emit(struct schedule *sched, const struct request *req)
 {
-    const struct staging s = staging_of(sched, req, req->bytes, staging_chunk_bytes(req->bytes));
+    const struct staging s =
+        staging_of(sched, req, req->bytes, staging_chunk_bytes(sched->thresholds, req->bytes));
 
     if (sched->self == req->root) {
         schedule_copy(sched, local_block(req, req->out, sched->self), req->in, req->bytes);
@@ -22,6 +23,6 @@ static void emit(struct schedule *sched, const struct request *req)
     }
 }
 
-COST(.hand_overs = pieces_in(bytes, staging_chunk_bytes(bytes)),
-     .mapped_bytes = n * bytes + min_u64(bytes, staging_chunk_bytes(bytes)))
+COST(.hand_overs = pieces_in(bytes, staging_chunk_bytes(layout->thresholds, bytes)),
+     .mapped_bytes = n * bytes + min_u64(bytes, staging_chunk_bytes(layout->thresholds, bytes)))
 ALGORITHM(gather_mapped, GATHER, MAPPED, .emit = emit, .cost = cost);

@@ -60,6 +60,7 @@ tutti_status layout_init(struct layout *layout, int size, int rank, const int *h
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the layout of %d members", size);
     *layout = (struct layout){.size = size,
                               .rank = rank,
+                              .thresholds = &thresholds_standard,
                               .host_of = memory,
                               .local_of = memory + n,
                               .by_host = memory + 2 * n,

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which members share a host, in the forms that composed algorithms need. Fixed when a group is
- * made, the same on every member but for `rank`, `host` and `local`.
+ * Which members share a host, in the forms that composed algorithms need, and the thresholds by
+ * which algorithms are chosen. Fixed when a group is made, the same on every member but for `rank`,
+ * `host` and `local`.
  */
 #pragma once
 
 #include <tutti/status.h>
+
+#include "algorithm/thresholds.h"
 
 struct layout {
     int size, rank; /* of the group, of this member */
@@ -13,6 +16,9 @@ struct layout {
     int host;    /* this member's */
     int local;   /* its index among its local peers */
     int leaders; /* the smallest host's members: so many peer sets work in parallel */
+
+    const struct thresholds
+        *thresholds; /* the group's: the standard ones, unless they are replaced */
 
     int *host_of;    /* [size]  0 .. hosts-1, numbered by their lowest rank; holds all arrays */
     int *local_of;   /* [size]  index among the local peers, ascending with the rank */

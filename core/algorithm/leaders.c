@@ -107,7 +107,8 @@ void leaders_between_hosts(struct schedule *sched, const struct leaders_segment 
     if (!req.bytes)
         return;
     schedule_view(sched, layout->host, layout->hosts, layout->peers + sched->self * layout->hosts);
-    algorithm_emit(algorithm_by_messages(operation, layout->hosts, req.bytes), sched, &req);
+    algorithm_emit(algorithm_by_messages(sched->thresholds, operation, layout->hosts, req.bytes),
+                   sched, &req);
     schedule_view(sched, layout->rank, layout->size, NULL);
 }
 
@@ -159,8 +160,9 @@ void leaders_hand_out(struct schedule *sched, const struct leaders_segment *segm
 struct cost leaders_cost(const struct layout *layout, uint64_t bytes, enum operation operation)
 {
     const uint64_t leaders = layout->leaders, part = bytes / leaders;
-    const struct layout between = {.size = layout->hosts};
-    struct cost c = algorithm_by_messages(operation, layout->hosts, part)->cost(&between, part);
+    const struct layout between = {.size = layout->hosts, .thresholds = layout->thresholds};
+    struct cost c = algorithm_by_messages(layout->thresholds, operation, layout->hosts, part)
+                        ->cost(&between, part);
 
     c.message_bytes *= leaders; /* they share the host's network */
     c.hand_overs += 2 + 2 * pieces_in(bytes, MAPPED_CHUNK_MAX);

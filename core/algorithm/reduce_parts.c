@@ -32,4 +32,4 @@ static void emit(struct schedule *sched, const struct request *req)
 COST(.messages = 2, .at_once = 3 * (n - 2), .message_bytes = 2 * (bytes - bytes / n),
      .reduced_bytes = bytes - bytes / n)
 ALGORITHM(reduce_parts, REDUCE, MESSAGES, .members = {.least = 3},
-          .bytes = {.least = CUT_VECTOR_MIN}, .emit = emit, .cost = cost);
+          .least = THRESHOLD_REDUCE_PARTS_MIN, .emit = emit, .cost = cost);

@@ -15,7 +15,8 @@ static void reduce(struct schedule *sched, const struct staging *s, struct chunk
 
 static void emit(struct schedule *sched, const struct request *req)
 {
-    const struct staging s = staging_of(sched, req, req->bytes, staging_chunk_bytes(req->bytes));
+    const struct staging s =
+        staging_of(sched, req, req->bytes, staging_chunk_bytes(sched->thresholds, req->bytes));
 
     if (sched->self == req->root) {
         schedule_meet_all(sched);
@@ -27,12 +28,14 @@ static void emit(struct schedule *sched, const struct request *req)
 }
 
 /* The root of two reads the other's vector once in either way. */
-static bool fits(int members, uint64_t bytes)
+static bool fits(const struct thresholds *thresholds, int members, uint64_t bytes)
 {
-    return members <= 2 || staging_takes_one_phase(members, bytes);
+    return members <= 2 || staging_takes_one_phase(thresholds, members, bytes);
 }
 
-COST(.hand_overs = pieces_in(bytes, staging_chunk_bytes(bytes)),
-     .mapped_bytes = (n - 1) * bytes + min_u64(bytes, staging_chunk_bytes(bytes)),
+COST(.hand_overs = pieces_in(bytes, staging_chunk_bytes(layout->thresholds, bytes)),
+     .mapped_bytes = (n - 1) * bytes +
+                     min_u64(bytes, staging_chunk_bytes(layout->thresholds, bytes)),
      .reduced_bytes = (n - 1) * bytes)
-ALGORITHM(reduce_staged, REDUCE, MAPPED, .fits = fits, .emit = emit, .cost = cost);
+ALGORITHM(reduce_staged, REDUCE, MAPPED, .most = THRESHOLD_STAGED_ONE_PHASE_MAX, .fits = fits,
+          .emit = emit, .cost = cost);

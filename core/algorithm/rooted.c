@@ -128,7 +128,8 @@ struct cost rooted_cost(const struct layout *layout, uint64_t bytes, bool to_roo
 {
     const bool pack = blocks_together(bytes);
     const uint64_t away = layout->size - layout->leaders, other_hosts = layout->hosts - 1;
-    const struct layout members = {.size = layout_fullest(layout)};
+    const struct layout members = {.size = layout_fullest(layout),
+                                   .thresholds = layout->thresholds};
     const struct cost inside = inside_of(to_root)->cost(&members, bytes);
 
     return (struct cost){.messages = 1,

@@ -11,10 +11,7 @@
 #include "algorithm/parts.h"
 
 enum {
-    STAGING_CHUNK_MIN = 64 * 1024, /* shorter ones cost more in hand-overs than they overlap */
-    STAGING_PIECES = 4,            /* of a vector whose chunks are shorter than they may be */
-    /* Bytes of all members together. Measured on two cores that share a cache. */
-    STAGING_ONE_PHASE_MAX = 256 * 1024
+    STAGING_PIECES = 4 /* of a vector whose chunks are shorter than they may be */
 };
 
 /* The counters' value behind a chunk. */
@@ -55,21 +52,22 @@ static inline uint64_t staging_piece_bytes(const struct schedule *sched, uint64_
 }
 
 /* Vectors of which a chunk holds one piece are cut so that several are on their way, as far as the
- * hand-overs are worth it. */
-static inline uint64_t staging_chunk_bytes(uint64_t bytes)
+ * hand-overs are worth it: shorter chunks cost more in these than they overlap. */
+static inline uint64_t staging_chunk_bytes(const struct thresholds *thresholds, uint64_t bytes)
 {
     const uint64_t piece = round_up(bytes / STAGING_PIECES, PART_ALIGN);
 
-    return piece < STAGING_CHUNK_MIN  ? STAGING_CHUNK_MIN
-           : piece > MAPPED_CHUNK_MAX ? MAPPED_CHUNK_MAX
-                                      : piece;
+    return min_u64(
+        max_u64(piece, round_up(thresholds->bytes[THRESHOLD_STAGED_CHUNK_MIN], PART_ALIGN)),
+        MAPPED_CHUNK_MAX);
 }
 
 /* In one phase each member that wants the result reduces all of it; longer vectors are reduced in
  * parts. */
-static inline bool staging_takes_one_phase(int members, uint64_t bytes)
+static inline bool staging_takes_one_phase(const struct thresholds *thresholds, int members,
+                                           uint64_t bytes)
 {
-    return bytes <= STAGING_ONE_PHASE_MAX / (uint64_t)members;
+    return bytes <= thresholds->bytes[THRESHOLD_STAGED_ONE_PHASE_MAX] / (uint64_t)members;
 }
 
 /* My counter has passed `chunk`. */

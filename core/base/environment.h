@@ -72,6 +72,10 @@ enum environment_agreement {
       "`1`: rank 0 serves the tcp store; `0`: another process serves it. Not set: rank 0 "         \
       "serves the store at MASTER_ADDR unless TORCHELASTIC_USE_AGENT_STORE is True, and "          \
       "does not serve the one at TUTTI_STORE.")                                                    \
+    X(TUTTI_TUNING, "<file> | none", "", ENV_MAY_DIFFER,                                           \
+      "The tuning file that `tutti bench --tune` writes. Ranks compare its thresholds at init. "   \
+      "Not set: tutti/tuning in XDG_CONFIG_HOME, or in .config of HOME, if it is there; `none`: "  \
+      "no file. Set-id programs ignore it.")                                                       \
     X(TUTTI_WRAP, "<name>,<name>…", "", ENV_MAY_DIFFER,                                            \
       "Wrappers, the outermost first, if the options of tutti_init() name none. Set-id "           \
       "programs ignore it.")
@@ -169,7 +173,7 @@ bool environment_is_option_of(const char *plugin, size_t length, const char *var
 bool environment_is_reproducible(void);
 
 enum {
-    ENVIRONMENT_SETTINGS_MAX = 1024,
+    ENVIRONMENT_SETTINGS_MAX = 2048,
     ENVIRONMENT_MESSAGE_MAX = 384,
     ENVIRONMENT_VALUE_MAX = 125, /* bytes of "<words>" */
     ENVIRONMENT_SECONDS_MAX = 1000000

@@ -118,7 +118,8 @@ const char *choose_objection(const struct group_facts *facts, const struct algor
                    ? "rounds intermediate sums, and the call asks for the fixed order"
                    : "rounds intermediate sums, which may overflow";
     if (algorithm->kind == ALGORITHM_INLINE &&
-        payload_of(facts->layout, fields->operation, bytes) > MAPPED_PAYLOAD_MAX)
+        payload_of(facts->layout, fields->operation, bytes) >
+            facts->layout->thresholds->bytes[THRESHOLD_INLINE_MAX])
         return "too long for the announce line";
     return NULL;
 }
@@ -144,8 +145,8 @@ static const struct algorithm *way_of(const struct group_facts *facts,
     const uint32_t without = (rounds_at_the_end(fields) ? ALGORITHM_ROUNDS_ON_THE_WAY : 0) |
                              (fields->flags & CALL_UNEVEN ? ALGORITHM_NEEDS_EQUAL_BLOCKS : 0);
 
-    return algorithm_find(operation_of(fields, kind, bytes), kind, facts->layout->size, bytes,
-                          without);
+    return algorithm_find(facts->layout->thresholds, operation_of(fields, kind, bytes), kind,
+                          facts->layout->size, bytes, without);
 }
 
 const struct algorithm *choose_algorithm(const struct group_facts *facts,

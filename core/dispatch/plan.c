@@ -89,8 +89,8 @@ tutti_status plan_emit(const struct plan *plan, const struct group_facts *facts,
         req.in_bytes = sizes->in;
         req.out_bytes = sizes->out;
     }
-    schedule_begin(sched, layout->rank, layout->size, members, facts->mapped ? layout->local : 0,
-                   element_bytes);
+    schedule_begin(sched, layout->thresholds, layout->rank, layout->size, members,
+                   facts->mapped ? layout->local : 0, element_bytes);
     algorithm_emit(plan->algorithm, sched, &req);
     if (sched->status)
         return error_set(sched->status,

@@ -172,8 +172,9 @@ struct tutti_group {
     /* what was asked for */
     struct backend_choice choice;
     _Atomic int64_t timeout_ms;
-    int64_t stall_warning_ns; /* a call that waits longer is warned of; INT64_MAX: none is */
-    bool reproducible;        /* reductions take the fixed order */
+    int64_t stall_warning_ns;     /* a call that waits longer is warned of; INT64_MAX: none is */
+    bool reproducible;            /* reductions take the fixed order */
+    struct thresholds thresholds; /* those of the tuning file */
 
     /* while it is made */
     const struct forming *forming; /* NULL: it is made, or a world */

@@ -15,11 +15,13 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "dispatch/dispatch.h"
+#include "dispatch/tuning.h"
 #include "info/carriers.h"
 #include "reduce/reduce.h"
 
-enum { MEMBERS_MAX = 65535 };
+enum { MEMBERS_MAX = 65535, REASON_MAX = 256 };
 
 /* Its schedule has some million steps; beyond, only memory would be measured. */
 static const uint64_t bytes_max = UINT64_C(64) << 30;
@@ -182,6 +184,22 @@ static tutti_status count_steps(const struct group_facts *facts,
     return status;
 }
 
+/* The reason, with the threshold if one decides: between the chosen algorithm and others of its
+ * kind. */
+static void say_reason(const struct group_facts *facts, const struct plan_candidate *candidate,
+                       const struct plan_candidate *chosen, char ret_words[REASON_MAX])
+{
+    struct text words = text_in(ret_words, REASON_MAX);
+    char buffer[128];
+    struct text threshold = text_in(buffer, sizeof buffer);
+
+    text_add(&words, "%s", candidate->reason);
+    if (candidate->possible && candidate->plan.algorithm->kind == chosen->plan.algorithm->kind)
+        tuning_words(facts->layout->thresholds, candidate->plan.algorithm, &threshold);
+    if (*buffer)
+        text_add(&words, " (%s)", buffer);
+}
+
 static tutti_status explain_collective(const struct group_facts *facts,
                                        const struct backend_rule *rule,
                                        const struct question *question, tutti_explain_fn fn,
@@ -196,13 +214,15 @@ static tutti_status explain_collective(const struct group_facts *facts,
                                             question->bytes, candidates);
 
     for (int i = 0; i < count && status == TUTTI_OK; i++) {
+        char reason[REASON_MAX];
         tutti_explain_row row = {.provider = candidates[i].plan.provider,
                                  .algorithm = candidates[i].plan.algorithm->name,
-                                 .reason = candidates[i].reason,
+                                 .reason = reason,
                                  .estimated_us = candidates[i].estimated_us,
                                  .chosen = candidates[i].chosen,
                                  .rule = rule ? rule->words : NULL};
 
+        say_reason(facts, &candidates[i], &candidates[0], reason);
         status = count_steps(facts, &candidates[i], question, &sched, &row.steps);
         if (status == TUTTI_OK)
             fn(&row, user);
@@ -248,7 +268,8 @@ static void explain_message(const struct carriers *carriers, const struct backen
            user);
 }
 
-static tutti_status make_layout(const tutti_explain_query *query, struct layout *ret_layout)
+static tutti_status make_layout(const tutti_explain_query *query,
+                                const struct thresholds *thresholds, struct layout *ret_layout)
 {
     if (query->members < 1 || query->members > MEMBERS_MAX)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%d members: give 1 to %d", query->members,
@@ -259,6 +280,8 @@ static tutti_status make_layout(const tutti_explain_query *query, struct layout 
 
     if (!host_of || (!status && layout_init(ret_layout, query->members, 0, host_of)))
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d members", query->members);
+    if (!status)
+        ret_layout->thresholds = thresholds;
     return status;
 }
 
@@ -268,6 +291,7 @@ tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn
     struct backend_choice choice;
     struct carriers carriers;
     struct question question;
+    struct thresholds thresholds;
     struct layout layout;
     tutti_status status;
 
@@ -276,11 +300,13 @@ tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn
     status = options_copy(&q, sizeof q, query, "tutti_explain_query");
     if (status)
         return status;
-    status = backend_resolve(q.backend, &choice);
+    status = tuning_read(&thresholds);
+    if (status == TUTTI_OK)
+        status = backend_resolve(q.backend, &choice);
     if (status == TUTTI_OK)
         status = carriers_find(&choice, &carriers);
     if (status == TUTTI_OK)
-        status = make_layout(&q, &layout);
+        status = make_layout(&q, &thresholds, &layout);
     if (status)
         return error_named(status);
     status = parse_question(&q, &question);

@@ -12,6 +12,7 @@
 #include "base/cgroup.h"
 #include "base/cpu.h"
 #include "base/error.h"
+#include "dispatch/tuning.h"
 #include "plugin/search.h"
 #include "reduce/reduce.h"
 
@@ -84,6 +85,35 @@ static void info_cpu(const struct info_rows *rows)
     info_row(rows, "usable", "%d", cpu_usable());
 }
 
+/* The thresholds that the next tutti_init() would use. */
+static void info_tuning(const struct info_rows *rows)
+{
+    struct thresholds thresholds;
+    char path[TUNING_PATH_MAX];
+    bool named;
+
+    if (tuning_path(path, &named)) {
+        info_row(rows, "file", "%s", path);
+        info_row(rows, "found", "%s", access(path, F_OK) ? "no" : "yes");
+    } else {
+        info_row(rows, "file", "none");
+    }
+    if (tuning_read(&thresholds)) {
+        info_row(rows, "problem", "%s", error_message());
+        return;
+    }
+    for (int i = THRESHOLD_NONE + 1; i < THRESHOLDS; i++) {
+        const struct threshold_row *row = &threshold_rows[i];
+
+        if (thresholds.bytes[i] == row->standard)
+            info_row(rows, row->name, "%llu; %s", (unsigned long long)row->standard, row->meaning);
+        else
+            info_row(rows, row->name, "%llu, default %llu; %s",
+                     (unsigned long long)thresholds.bytes[i], (unsigned long long)row->standard,
+                     row->meaning);
+    }
+}
+
 tutti_status tutti_info_list(tutti_info_fn fn, void *user)
 {
     if (!fn)
@@ -92,5 +122,6 @@ tutti_status tutti_info_list(tutti_info_fn fn, void *user)
     info_cpu(&(struct info_rows){fn, user, "cpu"});
     info_net(&(struct info_rows){fn, user, "net"});
     info_limits(&(struct info_rows){fn, user, "limits"});
+    info_tuning(&(struct info_rows){fn, user, "tuning"});
     return TUTTI_OK;
 }

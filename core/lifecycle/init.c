@@ -26,6 +26,7 @@
 #include "bootstrap/identity.h"
 #include "bootstrap/launcher.h"
 #include "diagnosis/dump.h"
+#include "dispatch/tuning.h"
 #include "group/exit_record.h"
 #include "lifecycle/lifecycle.h"
 #include "plugin/plugin.h"
@@ -173,6 +174,7 @@ static void gather_facts(struct tutti_group *group)
     const bool mapped = endpoint_maps(group, LOCAL);
     const bool inside = local->ops && (group->layout.hosts == 1 || !remote->ops);
 
+    group->layout.thresholds = &group->thresholds;
     group->ways.routes.each[0].facts = (struct group_facts){
         .layout = &group->layout,
         .mapped = mapped,
@@ -242,6 +244,7 @@ tutti_status group_create(struct tutti_context *context, const char *name, int64
     group->fork_generation = fork_current();
     group->timeout_ms = timeout_ms ? timeout_ms : DEFAULT_TIMEOUT_MS;
     group->stall_warning_ns = settings_stall_warning_ns();
+    group->thresholds = thresholds_standard;
     for (int level = 0; level < TRANSPORTS; level++)
         group->ways.endpoints[level] = (struct endpoint){.wait_fd = -1};
     snprintf(group->name, sizeof group->name, "%s", name);
@@ -372,6 +375,8 @@ static void take_settings(struct tutti_group *world, const tutti_init_options *o
     tutti_status status = settings_check(options->wrap);
 
     world->reproducible = environment_is_reproducible();
+    if (!status)
+        status = tuning_read(&world->thresholds);
     if (!status)
         status = backend_resolve(options->backend, &world->choice);
     if (!status)

@@ -16,11 +16,12 @@ void schedule_free(struct schedule *sched)
     *sched = (struct schedule){0};
 }
 
-void schedule_begin(struct schedule *sched, int rank, int size, int local_size, int self,
-                    uint32_t element_bytes)
+void schedule_begin(struct schedule *sched, const struct thresholds *thresholds, int rank, int size,
+                    int local_size, int self, uint32_t element_bytes)
 {
     free(sched->reach);
-    *sched = (struct schedule){.rank = rank,
+    *sched = (struct schedule){.thresholds = thresholds,
+                               .rank = rank,
                                .size = size,
                                .local_size = local_size,
                                .self = self,

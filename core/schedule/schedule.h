@@ -90,7 +90,12 @@ struct step {
 
 _Static_assert(sizeof(struct step) == 64, "a step is one cache line");
 
+struct thresholds;
+
 struct schedule {
+    /* For algorithms that emit: the group's (algorithm/thresholds.h). */
+    const struct thresholds *thresholds;
+
     /* The view in which the algorithm runs: see schedule_view(). */
     int rank, size;
     const int *members; /* ranks in the group; NULL: they are the view's own */
@@ -123,8 +128,8 @@ void schedule_free(struct schedule *sched);
 
 /* Begins a new schedule for member `rank` of `size`, with `local_size` on its host of which it is
  * `self`. */
-void schedule_begin(struct schedule *sched, int rank, int size, int local_size, int self,
-                    uint32_t element_bytes);
+void schedule_begin(struct schedule *sched, const struct thresholds *thresholds, int rank, int size,
+                    int local_size, int self, uint32_t element_bytes);
 
 /*
  * Narrows the schedule to the subset members[0..size), in which this member is `rank`: what is

@@ -178,6 +178,29 @@ Test(explain, the_fixed_order_may_be_asked_for_by_option_or_environment, .timeou
     }
 }
 
+Test(explain, a_tuning_file_changes_the_choice_and_is_named_as_the_reason, .timeout = 60)
+{
+    char *folder = folder_new();
+    struct ran r = ran("cd %s && echo 'all_reduce_recursive_doubling_max = 1K' >file && "
+                       "export TUTTI_TUNING=file && "
+                       "$TUTTI explain all_reduce --bytes 2K -n 4 --backend tcp && $TUTTI info",
+                       folder);
+    struct ran bad = ran("cd %s && echo 'inline_max = 1T' >file && export TUTTI_TUNING=file && "
+                         "$TUTTI info && $TUTTI explain all_reduce --bytes 2K -n 4 --backend tcp",
+                         folder);
+
+    cr_assert_eq(r.code, 0, "%s", r.err);
+    CONTAINS(r.out, "chosen  tcp   all_reduce_halving_doubling");
+    CONTAINS(r.out, "all_reduce_recursive_doubling_max = 1024 as tuned)");
+    CONTAINS(r.out, "1024, default 16384");
+    cr_assert_eq(bad.code, 2, "%s", bad.err);
+    CONTAINS(bad.out, "the tuning file file, line 1: ");
+    CONTAINS(bad.err, "the tuning file file, line 1: inline_max = 1T is not valid");
+    ran_free(&r);
+    ran_free(&bad);
+    folder_remove(folder);
+}
+
 Test(explain, wrong_questions_are_answered_with_words, .timeout = 60)
 {
     static const struct {

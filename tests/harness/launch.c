@@ -112,6 +112,7 @@ static void make_environment(const struct ranks *ranks, const struct ranks_optio
     add_own(environment, "LOCAL_WORLD_SIZE=%d", ranks->size);
     add_own(environment, "TMPDIR=%s", ranks->folder);
     add_own(environment, "XDG_RUNTIME_DIR=%s", ranks->folder);
+    add_own(environment, "TUTTI_TUNING=none");
     add_own(environment, "TUTTI_RUN_ID=%s", ranks_run_id(ranks));
     if (ranks->server)
         add_own(environment, "TUTTI_STORE=tcp://%s:%u", address,

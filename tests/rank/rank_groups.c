@@ -408,6 +408,71 @@ RANK_CASE(settings_that_differ_or_make_no_sense_are_told_on_all)
     check_ok(tutti_group_destroy(world));
 }
 
+/* Makes it the tuning file of this rank. */
+static void write_tuning(int rank, const char *text)
+{
+    char path[256];
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/tuning-%d", getenv("TMPDIR"), rank);
+    file = fopen(path, "w");
+    require(file != NULL);
+    fputs(text, file);
+    fclose(file);
+    setenv("TUTTI_TUNING", path, 1);
+}
+
+RANK_CASE(tuning_files_that_differ_or_make_no_sense_are_told_on_all)
+{
+    static char words[2][512];
+    tutti_group *world;
+
+    write_tuning(rank, rank == 1 ? "inline_max = 64\n" : "");
+    check_status(tutti_init(NULL, &world), TUTTI_ERR_MISMATCH);
+    snprintf(words[0], sizeof words[0], "%s", tutti_last_error());
+    check_contains(words[0], "members disagree about inline_max (TUTTI_TUNING): rank 0: «4096»; "
+                             "rank 1: «64»; it must be the same on all");
+    write_tuning(rank, rank == 2 ? "\ninline_maximum = 64\n" : "");
+    check_status(tutti_init(NULL, &world), TUTTI_ERR_INVALID_ARGUMENT);
+    snprintf(words[1], sizeof words[1], "%s", tutti_last_error());
+    check_contains(words[1], "rank 2 cannot take part: the tuning file ");
+    check_contains(words[1], "tuning-2, line 2: there is no threshold «inline_maximum»");
+    write_tuning(rank, "inline_max = 0\n");
+    world = rank_init(NULL);
+    for (int i = 0; i < 2; i++)
+        check_same_words(world, size, words[i]);
+    check_ok(tutti_group_destroy(world));
+}
+
+/* Without the announce line's payload, and by other algorithms than those that are usual. */
+RANK_CASE(tuned_groups_and_groups_made_from_them_reduce_alike)
+{
+    int32_t values[3000];
+    tutti_group *world, *other;
+    int64_t shape;
+
+    write_tuning(rank, "inline_max = 0\nstaged_one_phase_max = 0\nstaged_chunk_min = 4K\n"
+                       "message_piece = 4K\nall_reduce_recursive_doubling_max = 0\n"
+                       "all_reduce_ring_min = 0\nbroadcast_scatter_all_gather_min = 0\n");
+    world = rank_init(NULL);
+    unsetenv("TUTTI_TUNING");
+    const int32_t all[] = {2, 0, 1};
+    require_ok(tutti_group_new(world, all, 3, NULL, &other));
+    for (int count = 1; count <= 3000; count = count * 3 + 1)
+        for (int i = 0; i < 2; i++) {
+            const tutti_tensor t = tutti_tensor_1d(values, TUTTI_I32, &shape, count);
+
+            for (int k = 0; k < count; k++)
+                values[k] = rank * k;
+            check_ok(tutti_all_reduce(i ? other : world, &t, TUTTI_SUM, NULL, NULL));
+            for (int k = 0; k < count; k++)
+                check(values[k] == 3 * k);
+            check_ok(tutti_broadcast(i ? other : world, &t, 1, NULL, NULL));
+        }
+    check_ok(tutti_group_destroy(other));
+    check_ok(tutti_group_destroy(world));
+}
+
 RANK_CASE(a_failed_init_is_told_on_all_where_rank_0_serves_the_store)
 {
     tutti_group *outside = rank_init(NULL), *world;

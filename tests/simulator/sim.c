@@ -405,8 +405,9 @@ static void emit(struct sim_member *member, const struct algorithm *algorithm,
 /* What a registered algorithm stands in for. */
 static const struct algorithm *ordinary_of(const struct sim_op *op, int size, uint64_t bytes)
 {
-    return algorithm_find(op->operation, op->uneven ? ALGORITHM_MESSAGES : ALGORITHM_MAPPED, size,
-                          bytes, op->uneven ? ALGORITHM_NEEDS_EQUAL_BLOCKS : 0);
+    return algorithm_find(&thresholds_standard, op->operation,
+                          op->uneven ? ALGORITHM_MESSAGES : ALGORITHM_MAPPED, size, bytes,
+                          op->uneven ? ALGORITHM_NEEDS_EQUAL_BLOCKS : 0);
 }
 
 static void choose(struct sim_member *member, const struct sim_op *op, uint32_t element_bytes)

@@ -71,7 +71,7 @@ Test(algorithms, an_algorithm_is_named_after_its_operation_and_can_run, .timeout
 
 static bool is_bounded(const struct algorithm *a)
 {
-    return a->fits || a->members.least || a->members.most || a->bytes.least || a->bytes.most;
+    return a->fits || a->members.least || a->members.most || a->least || a->most;
 }
 
 /* Else a row behind one that fits every call would never be taken, and some calls would fit none. */
@@ -88,7 +88,8 @@ Test(algorithms, each_row_is_taken_by_some_call_and_each_call_fits_one, .timeout
         for (int members = 1; members <= 64; members++)
             for (int bit = 0; bit < 40; bit++)
                 for (uint32_t without = 0; without <= flags; without++)
-                    g_hash_table_add(taken, (gpointer)algorithm_find(a->operation, a->kind, members,
+                    g_hash_table_add(taken, (gpointer)algorithm_find(&thresholds_standard,
+                                                                     a->operation, a->kind, members,
                                                                      UINT64_C(1) << bit, without));
     }
     for (int i = 0; i < ALGORITHMS; i++) {

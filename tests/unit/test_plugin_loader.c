@@ -242,6 +242,24 @@ Test(plugin_file, a_set_id_program_does_not_believe_the_environment)
     cr_assert_eq(strncmp(words, "1 any=0 none", 12), 0, "%s", words);
 }
 
+Test(plugin_file, a_set_id_program_reads_no_tuning_file_of_its_caller)
+{
+    char words[1024];
+
+    if (geteuid())
+        cr_skip_test("only root may give a program to another user");
+    setenv("RANK", "0", 1);
+    setenv("WORLD_SIZE", "1", 1);
+    setenv("TUTTI_TUNING", "/proc/self/no-file", 1);
+    run_secure(0755, "init", words, sizeof words);
+    cr_expect_not_null(strstr(words, "the tuning file /proc/self/no-file cannot be read"), "%s",
+                       words);
+    run_secure(04755, "init", words, sizeof words);
+    if (words[0] == '0')
+        cr_skip_test("set-id programs have no effect in %s", directory);
+    cr_expect_eq(strncmp(words, "1 TUTTI_OK", 10), 0, "%s", words);
+}
+
 Test(plugin_file, a_set_id_program_touches_no_file_that_its_caller_names)
 {
     char words[1024], file[96], store[128];

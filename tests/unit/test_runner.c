@@ -257,7 +257,7 @@ Test(runner, missing_members_are_told_by_rank_and_kind, .timeout = 5)
     unsigned char data[8] = {0};
 
     pair_open(&pair);
-    schedule_begin(&sched, 3, 9, 2, 0, 4);
+    schedule_begin(&sched, &thresholds_standard, 3, 9, 2, 0, 4);
     schedule_meet_all(&sched);
     schedule_await(&sched, 1, WORD_IN_READY, 1);
     schedule_recv(&sched, 5, place_out_block(0, 0), 8);
@@ -307,7 +307,7 @@ Test(runner, a_long_copy_lets_the_caller_look_up_now_and_then, .timeout = 20)
     int turns = 0;
 
     memset(in, 7, bytes);
-    schedule_begin(&sched, 0, 1, 1, 0, 1);
+    schedule_begin(&sched, &thresholds_standard, 0, 1, 1, 0, 1);
     schedule_copy(&sched, place_out_block(0, 0), place_in_block(0, 0), bytes);
     const struct run_call call = {.schedule = &sched, .in = {.base = in}, .out = {.base = out}};
 
@@ -338,7 +338,7 @@ Test(schedule, a_schedule_that_is_emitted_again_needs_no_memory, .timeout = 5)
 
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < 3; i++) {
-            schedule_begin(&sched, 5, 12, 1, 0, 4);
+            schedule_begin(&sched, &thresholds_standard, 5, 12, 1, 0, 4);
             algorithm_emit(algorithms[i], &sched, &req);
             cr_assert_eq(sched.status, TUTTI_OK);
             const struct run_call call = {.schedule = &sched,
@@ -367,7 +367,7 @@ Test(schedule, a_view_names_peers_by_position, .timeout = 5)
     const int members[] = {2, 9, 4};
     struct schedule sched = {0};
 
-    schedule_begin(&sched, 9, 12, 1, 0, 1);
+    schedule_begin(&sched, &thresholds_standard, 9, 12, 1, 0, 1);
     schedule_view(&sched, 1, 3, members);
     schedule_send(&sched, 2, place_out_block(0, 0), 1);
     schedule_view(&sched, 9, 12, NULL);

@@ -18,7 +18,8 @@
 static const char summary[] =
     "Shows what this installation is and what it finds here: version and build, CPUs, plugins\n"
     "that are ready, those that are not with the reason and what to do, network interfaces with\n"
-    "the address that would be chosen, and limits. Each plugin is opened in a process of its own.";
+    "the address that would be chosen, limits, and the thresholds between algorithms. Each plugin\n"
+    "is opened in a process of its own.";
 
 static const char description[] = "Examples:\n"
                                   "  tutti info\n"
@@ -29,7 +30,7 @@ static const char description[] = "Examples:\n"
 
 /* ---- text ---- */
 
-enum { VALUES = 21 }; /* the column where they begin */
+enum { NAME_WIDTH = 18, VALUES = NAME_WIDTH + 3 }; /* the column where values begin */
 
 struct text {
     const char *section; /* the one whose rows are being printed */
@@ -42,7 +43,10 @@ static void print_row(const char *section, const char *name, const char *value, 
     if (g_strcmp0(text->section, section) != 0)
         printf("\n%s\n", section);
     text->section = section;
-    printf("  %-18s ", name);
+    if (strlen(name) > NAME_WIDTH)
+        printf("  %s\n%*s", name, VALUES, "");
+    else
+        printf("  %-*s ", NAME_WIDTH, name);
     wrap_print(VALUES, VALUES, value);
 }
 
@@ -75,7 +79,7 @@ static void print_plugin(const struct probed *plugin)
                                         plugin->license)
                       : g_strdup_printf("%s: %s", plugin->state, plugin->reason);
 
-    printf("  %-18s ", plugin->name);
+    printf("  %-*s ", NAME_WIDTH, plugin->name);
     wrap_print(VALUES, VALUES, line);
     if (*plugin->path)
         printf("%*s%s\n", VALUES, "", plugin->path);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * X(NAME, name, standard, least, most, meaning): the sizes, in bytes, at which one algorithm overtakes
+ * another, and by which long calls are cut. A tuning file may set each within its limits
+ * (dispatch/tuning.h).
+ *
+ * All members of a group have the same thresholds: they compare them when the group is made. A threshold
+ * is read when a plan is made, and never in a call that has its plan.
+ *
+ * The standard values were measured on two cores that share a cache, or come from the model, where a
+ * message that follows another costs 6 us over TCP and one of several at once 1.5 us. There trees win
+ * from 16 members on, below 2 KiB, 5 KiB at 24 and 12 KiB at 64; Bruck's all_to_all wins below 1.3 to
+ * 2 KiB.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "schedule/mapped.h"
+
+/* No vector is longer. */
+#define THRESHOLD_MOST (UINT64_C(1) << 40)
+
+#define THRESHOLD_LIST(X)                                                                          \
+    X(INLINE_MAX, inline_max, MAPPED_PAYLOAD_MAX, 0, MAPPED_PAYLOAD_MAX,                           \
+      "the longest vector, or all blocks together, that travels with the announce line")           \
+    X(STAGED_ONE_PHASE_MAX, staged_one_phase_max, 256 * 1024, 0, THRESHOLD_MOST,                   \
+      "all members' vectors together, up to which each member reduces the whole vector")           \
+    X(STAGED_CHUNK_MIN, staged_chunk_min, 64 * 1024, MAPPED_PAGE, MAPPED_CHUNK_MAX,                \
+      "the shortest chunk of a vector that goes through shared memory")                            \
+    X(MESSAGE_PIECE, message_piece, 256 * 1024, 4096, 16 * 1024 * 1024,                            \
+      "the piece of a long message that is reduced while the next one arrives")                    \
+    X(RECURSIVE_DOUBLING_MAX, all_reduce_recursive_doubling_max, 16 * 1024, 0, THRESHOLD_MOST,     \
+      "the longest vector that recursive doubling takes")                                          \
+    X(RING_MIN, all_reduce_ring_min, 16 * 1024, 0, THRESHOLD_MOST,                                 \
+      "the shortest vector that the ring takes with 3 members; it grows with their cube")          \
+    X(BROADCAST_SCATTER_MIN, broadcast_scatter_all_gather_min, 32 * 1024, 0, THRESHOLD_MOST,       \
+      "the shortest vector that is cut into a part for each member")                               \
+    X(REDUCE_PARTS_MIN, reduce_parts_min, 32 * 1024, 0, THRESHOLD_MOST,                            \
+      "the shortest vector that is cut into a part for each member")                               \
+    X(ALL_GATHER_RING_MIN, all_gather_ring_min, 16 * 1024, 0, THRESHOLD_MOST,                      \
+      "the shortest block that travels round the ring")                                            \
+    X(ALL_TO_ALL_BRUCK_MAX, all_to_all_bruck_max, 1536 - 1, 0, THRESHOLD_MOST,                     \
+      "the longest block that travels in Bruck's steps, with 8 members or more")                   \
+    X(GATHER_BINOMIAL_MAX, gather_binomial_max, 4 * 1024 - 1, 0, THRESHOLD_MOST,                   \
+      "the longest block that travels along a tree, with 24 members or more")                      \
+    X(SCATTER_BINOMIAL_MAX, scatter_binomial_max, 4 * 1024 - 1, 0, THRESHOLD_MOST,                 \
+      "the longest block that travels along a tree, with 24 members or more")
+
+enum threshold {
+    THRESHOLD_NONE,
+#define THRESHOLD_NUMBER(NAME, ...) THRESHOLD_##NAME,
+    THRESHOLD_LIST(THRESHOLD_NUMBER)
+#undef THRESHOLD_NUMBER
+        THRESHOLDS
+};
+
+struct thresholds {
+    uint64_t bytes[THRESHOLDS];
+};
+
+struct threshold_row {
+    const char *name;
+    uint64_t standard, least, most;
+    const char *meaning;
+};
+
+/* Indexed by enum threshold; THRESHOLD_NONE has no name. */
+extern const struct threshold_row threshold_rows[THRESHOLDS];
+extern const struct thresholds thresholds_standard;
