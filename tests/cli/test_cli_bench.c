@@ -374,3 +374,88 @@ Test(bench, a_plot_has_a_curve_for_each_operation, .timeout = 60)
     ran_free(&r);
     folder_remove(folder);
 }
+
+/* ---- --tune ---- */
+
+/* Three ranks over tcp have four thresholds; one operation keeps the test short. */
+Test(bench, a_tuning_file_is_written_and_read_by_info_and_by_jobs, .timeout = 120)
+{
+    char *folder = folder_new();
+    struct ran r =
+        ran("cd %s && $TUTTI bench all_reduce --tune=new --backend tcp -n 3 " QUICK, folder);
+    g_autofree char *file = folder_read(folder, "new");
+
+    cr_assert_eq(r.code, 0, "%s", r.err);
+    CONTAINS(r.out, "# all_reduce_recursive_doubling_max = ");
+    CONTAINS(r.out, "# all_reduce_ring_min = ");
+    CONTAINS(r.out, "# no call of these ranks depends on: inline_max, staged_one_phase_max\n");
+    LACKS(r.out, "broadcast");
+    CONTAINS(r.out, "# wrote new; set TUTTI_TUNING to it on all ranks");
+    CONTAINS(file, "3 ranks on 1 host over tcp; ");
+    CONTAINS(file, "# f32, sum\n");
+    CONTAINS(file, "# no call of these ranks depends on: inline_max, staged_one_phase_max\n");
+    ran_free(&r);
+    r = ran("cd %s && echo 'all_reduce_recursive_doubling_max = 3K' >>new && "
+            "sed -i '/^all_reduce_recursive_doubling_max = [0-9]*$/d' new && "
+            "export TUTTI_TUNING=$PWD/new && $TUTTI info && "
+            "$TUTTI bench all_reduce --sizes 2K,4K -n 4 --backend tcp " QUICK,
+            folder);
+    cr_assert_eq(r.code, 0, "%s", r.err);
+    CONTAINS(r.out, "3072, default 16384; ");
+    CONTAINS(r.out, "  tcp all_reduce_recursive_doubling\n");
+    CONTAINS(r.out, "  tcp all_reduce_halving_doubling\n");
+    ran_free(&r);
+    folder_remove(folder);
+}
+
+Test(bench, tuning_alone_writes_the_file_that_init_reads, .timeout = 120)
+{
+    char *folder = folder_new();
+    /* What was there is not read, and stays if something goes wrong. */
+    struct ran r = ran("cd %s && unset TUTTI_TUNING && export XDG_CONFIG_HOME=$PWD/config && "
+                       "$TUTTI bench reduce --tune --backend tcp -n 3 " QUICK " && "
+                       "$TUTTI info && echo wrong >config/tutti/tuning && "
+                       "$TUTTI bench reduce --tune -n 3 --backend tcp " QUICK " && "
+                       "grep -c reduce_parts_min config/tutti/tuning",
+                       folder);
+
+    cr_assert_eq(r.code, 0, "%s", r.err);
+    CONTAINS(r.out, "/config/tutti/tuning, which tutti_init() reads");
+    CONTAINS(r.out, "  found              yes\n");
+    LACKS(r.out, "problem");
+    ran_free(&r);
+    r = ran("cd %s && echo old >file && $TUTTI bench --tune=file --backend nothing; cat file; "
+            "$TUTTI bench --tune=/dev/null; test -c /dev/null",
+            folder);
+    cr_expect_eq(r.code, 0, "%s", r.err);
+    CONTAINS(r.out, "old\n");
+    CONTAINS(r.err, "--tune '/dev/null' is not a regular file");
+    ran_free(&r);
+    folder_remove(folder);
+}
+
+Test(bench, wrong_words_for_tuning_are_told, .timeout = 60)
+{
+    static const struct {
+        const char *words, *told;
+    } cases[] = {
+        {"--tune=file --sizes 8", "leave out --sizes"},
+        {"--tune=file --json", "leave out --json"},
+        {"--tune=file -n 1", "--tune needs two ranks or more"},
+        {"--tune=file barrier", "no threshold decides about barrier"},
+        {"--tune=/not/here/file", "'/not/here/file': files cannot be made in /not/here"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        struct ran r = ran("$TUTTI bench %s", cases[i].words);
+
+        cr_expect_neq(r.code, 0, "%s", cases[i].words);
+        CONTAINS(r.err, cases[i].told);
+        ran_free(&r);
+    }
+    struct ran r = ran("env -u HOME -u XDG_CONFIG_HOME -u TUTTI_TUNING $TUTTI bench --tune");
+
+    cr_expect_eq(r.code, 2, "%s", r.err);
+    CONTAINS(r.err, "name one: --tune=FILE");
+    ran_free(&r);
+}

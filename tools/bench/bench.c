@@ -38,6 +38,7 @@ static const char description[] =
     "  tutti bench ping_pong burst --from 1 --to 4M --factor 4 --async\n"
     "  tutti bench all_reduce --save before.json\n"
     "  tutti bench all_reduce --against before.json --fail-above 10\n"
+    "  tutti bench --tune -n 4\n"
     "  tutti bench all --dtype bf16 --backend tcp --plot bench.svg\n"
     "  mpirun -n 4 tutti bench all_to_all --csv\n";
 
@@ -119,10 +120,10 @@ static int run(const struct bench_given *given, const struct bench_settings *set
 
 static void clear(struct bench_given *given)
 {
-    char *texts[] = {given->ranks,  given->backend, given->sizes,   given->from,
-                     given->to,     given->factor,  given->dtype,   given->op,
-                     given->memory, given->root,    given->window,  given->time,
-                     given->plot,   given->save,    given->against, given->fail_above};
+    char *texts[] = {given->ranks,      given->backend, given->sizes, given->from,   given->to,
+                     given->factor,     given->dtype,   given->op,    given->memory, given->root,
+                     given->window,     given->time,    given->plot,  given->save,   given->against,
+                     given->fail_above, given->tune};
 
     for (size_t i = 0; i < G_N_ELEMENTS(texts); i++)
         g_free(texts[i]);
@@ -131,6 +132,16 @@ static void clear(struct bench_given *given)
 char *bench_operations(const char *between)
 {
     return operation_names(between);
+}
+
+/* GOption has no option with a value that may be left out. */
+static void allow_tune_alone(int argc, char **argv)
+{
+    static char alone[] = "--tune=";
+
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--tune") == 0)
+            argv[i] = alone;
 }
 
 int bench_main(int argc, char **argv)
@@ -177,6 +188,11 @@ int bench_main(int argc, char **argv)
         {"fail-above", 0, 0, G_OPTION_ARG_STRING, &given.fail_above,
          "Exit with 1 if a cell is slower than in that file by more than so many percent",
          "PERCENT"},
+        {"tune", 0, 0, G_OPTION_ARG_FILENAME, &given.tune,
+         "Measure where one algorithm overtakes another,\n"
+         "                           and write a tuning file. Without FILE, the one\n"
+         "                           that tutti_init() reads",
+         "FILE"},
         {"as-rank", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &given.as_rank, "", NULL},
         {NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL}};
     g_autofree char *names = operation_names(", ");
@@ -186,6 +202,7 @@ int bench_main(int argc, char **argv)
     int code = EXIT_USAGE;
 
     job_open_streams();
+    allow_tune_alone(argc, argv);
     if (cli_parse("bench", "[OPERATION …]", whole_summary, description, entries, false, &argc,
                   &argv) &&
         settings_parse(&given, argc, argv, &settings))

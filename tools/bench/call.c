@@ -210,3 +210,19 @@ tutti_status call_run(struct bench_call *call)
     tutti_work_free(work);
     return status;
 }
+
+tutti_status call_served(struct bench_call *call, const char **ret_provider,
+                         const char **ret_algorithm)
+{
+    tutti_record record;
+    uint32_t count = 0;
+    tutti_status status = call_run(call);
+
+    if (!status)
+        status = tutti_recorder_read(call->world, &record, sizeof record, 1, &count);
+    if (status)
+        return status;
+    *ret_provider = count ? g_intern_string(record.provider) : NULL;
+    *ret_algorithm = count ? g_intern_string(record.algorithm) : NULL;
+    return TUTTI_OK;
+}

@@ -57,6 +57,10 @@ bool call_takes_part(const struct bench_call *call);
 /* Makes the call, and waits for it if it is asynchronous. */
 tutti_status call_run(struct bench_call *call);
 
+/* Makes a call, and tells who served it, as the recorder says; NULL: it does not say. */
+tutti_status call_served(struct bench_call *call, const char **ret_provider,
+                         const char **ret_algorithm);
+
 /* The element at which block `block` begins in the input, or the output, of `rank`. */
 int64_t call_in_offset(const struct bench_call *call, int rank, int block);
 int64_t call_out_offset(const struct bench_call *call, int rank, int block);

@@ -15,10 +15,11 @@
 #include "bench/measure.h"
 #include "bench/operation.h"
 #include "bench/report.h"
+#include "bench/tune.h"
 #include "bench/values.h"
 #include "cli.h"
 
-enum { TOUCHED_ABOVE = 512, WINDOW_BYTES = 64 << 20 };
+enum { WINDOW_BYTES = 64 << 20 };
 
 struct member {
     const struct bench_settings *settings;
@@ -155,10 +156,8 @@ static struct bench_call call_for(const struct member *member,
 static bool is_touched(const struct bench_settings *settings, const struct bench_call *call,
                        int64_t bytes)
 {
-    if (!(call->operation->traits & TUTTI_OPERATION_MOVES))
-        return false;
-    return settings->touch == BENCH_TOUCH_ALWAYS ||
-           (settings->touch == BENCH_TOUCH_LONG && bytes > TOUCHED_ABOVE);
+    return call->operation->traits & TUTTI_OPERATION_MOVES &&
+           settings_touch(settings, (uint64_t)bytes);
 }
 
 static struct bench_result result_for(const struct bench_settings *settings,
@@ -218,18 +217,13 @@ static tutti_status check_results(struct member *member, struct bench_call *call
     return TUTTI_OK;
 }
 
-/* The backend and algorithm, as the recorder has them of one call. */
-static tutti_status find_way(const struct member *member, struct bench_call *call,
-                             struct bench_result *result)
+static tutti_status find_way(struct bench_call *call, struct bench_result *result)
 {
-    tutti_record record;
-    uint32_t count = 0;
-    tutti_status status = call_run(call);
+    const char *provider = NULL, *algorithm = NULL;
+    const tutti_status status = call_served(call, &provider, &algorithm);
 
-    if (!status)
-        status = tutti_recorder_read(member->world, &record, sizeof record, 1, &count);
-    if (!status && count) {
-        g_autofree char *words = g_strdup_printf("%s %s", record.provider, record.algorithm);
+    if (provider) {
+        g_autofree char *words = g_strdup_printf("%s %s", provider, algorithm);
 
         result->served = g_intern_string(words);
     }
@@ -250,7 +244,7 @@ static tutti_status measure_open_cell(struct member *member, struct bench_cell *
     tutti_status status;
 
     show_progress(result, member);
-    status = find_way(member, &cell->call, result);
+    status = find_way(&cell->call, result);
     if (!status)
         status = check_results(member, &cell->call, result);
     if (!status)
@@ -375,6 +369,8 @@ static int open_report(struct member *member)
         cells += sizes_of(member, member->settings->operations->pdata[i]);
     if (!settings_fit(member->settings, member->size))
         return EXIT_USAGE;
+    if (member->settings->tune)
+        return settings_check_files(member->settings) ? EXIT_OK : EXIT_FAILED;
     if (settings_check_files(member->settings) && has_memory(member))
         member->report = report_new(member->settings, &member->facts, cells);
     return member->report ? EXIT_OK : EXIT_FAILED;
@@ -438,6 +434,14 @@ static int run_in_world(struct member *member)
         return say_failure(member, "the reduction premul_sum");
     if (open_link(member))
         return say_failure(member, "the probe of the link");
+    if (member->settings->tune)
+        return tune_run(&(struct tune_job){.world = member->world,
+                                           .rank = member->rank,
+                                           .size = member->size,
+                                           .settings = member->settings,
+                                           .facts = &member->facts,
+                                           .op = member->op,
+                                           .link = member->link});
     return run_cells(member);
 }
 
@@ -447,6 +451,8 @@ int member_run(const struct bench_settings *settings)
     tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
     int code;
 
+    if (settings->tune && !tune_prepare())
+        return EXIT_FAILED;
     options.backend = settings->backend;
     if (tutti_init(&options, &member.world))
         return cli_say_failure("bench", TUTTI_ERR_INTERNAL);

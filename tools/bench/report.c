@@ -93,15 +93,20 @@ void report_progress(struct bench_report *report, const struct bench_result *so_
 
 /* ---- the table ---- */
 
+char *report_origin(const struct bench_facts *facts)
+{
+    return g_strdup_printf("tutti %s, %d rank%s on %d host%s over %s; %s, %s, %d usable CPU%s; %s",
+                           facts->version, facts->ranks, facts->ranks == 1 ? "" : "s", facts->hosts,
+                           facts->hosts == 1 ? "" : "s", facts->backend, facts->host, facts->cpu,
+                           facts->usable_cpus, facts->usable_cpus == 1 ? "" : "s", facts->date);
+}
+
 static void print_table_head(const struct bench_report *report, double link_ns, int peer)
 {
     const struct bench_settings *settings = report->settings;
-    const struct bench_facts *facts = report->facts;
+    g_autofree char *origin = report_origin(report->facts);
 
-    printf("# tutti %s, %d rank%s on %d host%s over %s; %s, %s, %d usable CPU%s; %s\n",
-           facts->version, facts->ranks, facts->ranks == 1 ? "" : "s", facts->hosts,
-           facts->hosts == 1 ? "" : "s", facts->backend, facts->host, facts->cpu,
-           facts->usable_cpus, facts->usable_cpus == 1 ? "" : "s", facts->date);
+    printf("# %s\n", origin);
     printf("# %s, %s, %s memory, %s calls; bytes of the vector, the message, or each block\n",
            settings->dtype_name, settings->op_name, bench_memory_names[settings->memory],
            settings->async ? "asynchronous" : "blocking");

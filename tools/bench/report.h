@@ -9,6 +9,9 @@
 
 struct bench_report;
 
+/* Version, ranks, backend, host and CPU of a run, in a line; g_free(). */
+char *report_origin(const struct bench_facts *facts);
+
 /* Reads the file to compare with. NULL after having said why it cannot be used. The report keeps the
  * settings and facts. */
 struct bench_report *report_new(const struct bench_settings *settings,

@@ -7,9 +7,18 @@
 
 #include "bench/operation.h"
 #include "bench/plot.h"
+#include "bench/tune.h"
 #include "cli.h"
 
-enum { FROM = 8, TO = 16 << 20, FACTOR = 8, FACTOR_MAX = 1 << 20, WINDOW = 64, WINDOW_MAX = 65536 };
+enum {
+    FROM = 8,
+    TO = 16 << 20,
+    FACTOR = 8,
+    FACTOR_MAX = 1 << 20,
+    WINDOW = 64,
+    WINDOW_MAX = 65536,
+    TOUCHED_ABOVE = 512
+};
 
 static const double standard_time_s = 2, longest_time_s = 3600;
 
@@ -90,7 +99,7 @@ static bool parse_operations(int argc, char **argv, struct bench_settings *setti
     for (int i = 0; i < argc; i++)
         if (!parse_operation(argv[i], settings->operations))
             return false;
-    return argc || parse_operation("all_reduce", settings->operations);
+    return argc || parse_operation(settings->tune ? all : "all_reduce", settings->operations);
 }
 
 /* ---- sizes ---- */
@@ -245,6 +254,61 @@ static bool parse_rest(const struct bench_given *given, struct bench_settings *s
                         &settings->fail_above);
 }
 
+/* ---- tuning ---- */
+
+static void take_tuning_file(const char *section, const char *name, const char *value, void *user)
+{
+    char **path = user;
+
+    if (strcmp(section, "tuning") == 0 && strcmp(name, "file") == 0 && strcmp(value, "none") != 0)
+        *path = g_strdup(value);
+}
+
+static bool parse_tune(const struct bench_given *given, struct bench_settings *settings)
+{
+    const struct {
+        const char *name;
+        bool is_given;
+    } excluded[] = {
+        {"--sizes", given->sizes},   {"--from", given->from},       {"--to", given->to},
+        {"--factor", given->factor}, {"--memory", given->memory},   {"--root", given->root},
+        {"--window", given->window}, {"--async", given->async},     {"--no-check", given->no_check},
+        {"--json", given->json},     {"--csv", given->csv},         {"--plot", given->plot},
+        {"--save", given->save},     {"--against", given->against},
+    };
+
+    if (!given->tune)
+        return true;
+    for (size_t i = 0; i < G_N_ELEMENTS(excluded); i++)
+        if (excluded[i].is_given) {
+            cli_usage("bench", "--tune chooses sizes and measures in its own way; leave out %s",
+                      excluded[i].name);
+            return false;
+        }
+    settings->tune = *given->tune ? g_strdup(given->tune) : NULL;
+    settings->tune_is_found = !settings->tune;
+    if (!settings->tune)
+        tutti_info_list(take_tuning_file, &settings->tune);
+    if (!settings->tune)
+        cli_usage("bench", "--tune: neither TUTTI_TUNING nor HOME tells where tuning files are "
+                           "looked for; name one: --tune=FILE");
+    return settings->tune;
+}
+
+/* Those that were named must have a threshold. */
+static bool fit_tuning(const struct bench_settings *settings, bool named)
+{
+    for (guint i = 0; settings->tune && named && i < settings->operations->len; i++) {
+        const struct bench_operation *operation = settings->operations->pdata[i];
+
+        if (tune_knows(operation->name))
+            continue;
+        cli_usage("bench", "no threshold decides about %s; leave it out", operation->name);
+        return false;
+    }
+    return true;
+}
+
 /* Whole elements, at least one; sizes that thereby become equal are measured once. */
 static void round_sizes(struct bench_settings *settings)
 {
@@ -288,10 +352,12 @@ bool settings_parse(const struct bench_given *given, int argc, char **argv,
         .save = given->save,
         .against = given->against,
     };
-    if (!parse_operations(argc, argv, settings) || !parse_sizes(given, settings->sizes) ||
-        !parse_types(given, settings) ||
-        !fit_reductions(given, argc != 1 || strcmp(argv[0], all) != 0, settings) ||
-        !parse_rest(given, settings))
+    const bool named = argc != 1 || strcmp(argv[0], all) != 0;
+
+    if (!parse_tune(given, settings) || !parse_operations(argc, argv, settings) ||
+        !parse_sizes(given, settings->sizes) || !parse_types(given, settings) ||
+        !fit_reductions(given, named && !(settings->tune && !argc), settings) ||
+        !fit_tuning(settings, named && argc) || !parse_rest(given, settings))
         return false;
     round_sizes(settings);
     return true;
@@ -301,6 +367,13 @@ void settings_clear(struct bench_settings *settings)
 {
     g_clear_pointer(&settings->operations, g_ptr_array_unref);
     g_clear_pointer(&settings->sizes, g_array_unref);
+    g_clear_pointer(&settings->tune, g_free);
+}
+
+bool settings_touch(const struct bench_settings *settings, uint64_t bytes)
+{
+    return settings->touch == BENCH_TOUCH_ALWAYS ||
+           (settings->touch == BENCH_TOUCH_LONG && bytes > TOUCHED_ABOVE);
 }
 
 /* ---- what they need ---- */
@@ -322,8 +395,22 @@ static bool can_write(const char *option, const char *path)
     return false;
 }
 
+/* The folder of the user's own file is made. */
+static bool can_tune(const struct bench_settings *settings)
+{
+    g_autofree char *folder = g_path_get_dirname(settings->tune);
+
+    if (settings->tune_is_found && g_mkdir_with_parents(folder, 0700) < 0) {
+        cli_say("bench", "--tune: the folder %s cannot be made: %s", folder, strerror(errno));
+        return false;
+    }
+    return can_write("--tune", settings->tune);
+}
+
 bool settings_check_files(const struct bench_settings *settings)
 {
+    if (settings->tune)
+        return can_tune(settings);
     if (settings->save && !can_write("--save", settings->save))
         return false;
     return !settings->plot || (can_write("--plot", settings->plot) && plot_is_possible());
@@ -331,6 +418,10 @@ bool settings_check_files(const struct bench_settings *settings)
 
 bool settings_fit(const struct bench_settings *settings, int ranks)
 {
+    if (settings->tune && ranks < 2) {
+        cli_usage("bench", "--tune needs two ranks or more");
+        return false;
+    }
     for (guint i = 0; i < settings->operations->len; i++) {
         const struct bench_operation *operation = settings->operations->pdata[i];
 

@@ -16,7 +16,7 @@ enum bench_format { BENCH_TABLE, BENCH_CSV, BENCH_JSON };
 /* The fields that GOption fills in. */
 struct bench_given {
     char *ranks, *backend, *sizes, *from, *to, *factor, *dtype, *op, *memory, *root, *window, *time,
-        *plot, *save, *against, *fail_above;
+        *plot, *save, *against, *fail_above, *tune;
     gboolean async, touched, hot, no_check, json, csv;
     gboolean as_rank; /* started by this verb */
 };
@@ -37,6 +37,8 @@ struct bench_settings {
     double time_s;                     /* the most that the samples of a cell take */
     double fail_above;                 /* percent; negative: a slower cell is no failure */
     const char *plot, *save, *against; /* NULL: not asked for */
+    char *tune;                        /* the tuning file to write; NULL: not asked for */
+    bool tune_is_found;                /* it is where tutti_init() looks for it */
 };
 
 extern const char *const bench_memory_names[]; /* by enum bench_memory; ends with NULL */
@@ -45,6 +47,9 @@ extern const char *const bench_memory_names[]; /* by enum bench_memory; ends wit
 bool settings_parse(const struct bench_given *given, int argc, char **argv,
                     struct bench_settings *ret_settings);
 void settings_clear(struct bench_settings *settings);
+
+/* Whether the input of a call of that many bytes is written before each call. */
+bool settings_touch(const struct bench_settings *settings, uint64_t bytes);
 
 /* Whether what the settings name can be used: folders to write to, gnuplot. False after having said
  * what cannot. On the rank that writes. */
