@@ -17,8 +17,8 @@ struct layout {
     int local;   /* its index among its local peers */
     int leaders; /* the smallest host's members: so many peer sets work in parallel */
 
-    const struct thresholds
-        *thresholds; /* the group's: the standard ones, unless they are replaced */
+    /* The group's: the standard ones, unless they are replaced. */
+    const struct thresholds *thresholds;
 
     int *host_of;    /* [size]  0 .. hosts-1, numbered by their lowest rank; holds all arrays */
     int *local_of;   /* [size]  index among the local peers, ascending with the rank */

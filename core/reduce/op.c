@@ -202,7 +202,7 @@ tutti_status reduce_op_take(tutti_reduce_op number, tutti_dtype dtype, uint64_t 
     struct reduce_op **at = find(number);
     if (at) {
         op = *at;
-        atomic_fetch_add(&op->references, 1);
+        reduce_op_ref(op);
     }
     pthread_mutex_unlock(&table.lock);
     if (!op)
