@@ -7,6 +7,8 @@
  * began with: in a group of one at once, on one host after a few spins for the others. It becomes a struct call
  * only if it does not end there, and continues in the queue like every other call then.
  */
+#include <sched.h>
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -116,13 +118,30 @@ static unsigned spins_for(const struct tutti_group *group, enum algorithm_kind k
     return kind == ALGORITHM_INLINE ? all : 0;
 }
 
-/* Moves the call while the progress lock is held anyway; most small ones are complete afterwards. Another thread
- * that wants the lock ends it. */
+/* How often a call leaves the CPU to other ranks before the general wait, where ranks outnumber CPUs.
+ * A turn of that wait also looks at every member's messages, which costs a tenth of a short call. */
+static unsigned yields_for(const struct tutti_group *group, enum algorithm_kind kind)
+{
+    const bool mapped = kind == ALGORITHM_INLINE || kind == ALGORITHM_MAPPED;
+
+    return mapped && !engine_spins(&group->context->engine) ? WAITING_YIELDS_AT_ONCE : 0;
+}
+
+/* No thread waits for the CPU with the progress lock. */
+static void yield(struct progress_engine *engine)
+{
+    engine_release(engine);
+    sched_yield();
+    engine_take(engine);
+}
+
+/* Moves the call while the progress lock is held anyway; most small ones are complete afterwards.
+ * Another thread that wants the lock ends it. */
 static void spin(struct tutti_group *group, struct call *call)
 {
-    const struct progress_engine *engine = &group->context->engine;
+    struct progress_engine *engine = &group->context->engine;
     const enum algorithm_kind kind = call->plan->plan.algorithm->kind;
-    const unsigned spins = spins_for(group, kind);
+    const unsigned yields = yields_for(group, kind), turns = yields + spins_for(group, kind);
 
     for (unsigned i = 0; group->calls.queue.first == call && !call_is_failing(call); i++) {
         tutti_status status = group_advance(group, call);
@@ -135,10 +154,12 @@ static void spin(struct tutti_group *group, struct call *call)
             group_call_failed(group, call, status);
             return;
         }
-        if (i >= spins || engine_is_wanted(engine) ||
+        if (i >= turns || engine_is_wanted(engine) ||
             (i % WAITING_VERDICT_EVERY == 0 && control_verdict_status(group->control)))
             return;
-        if (kind != ALGORITHM_NATIVE) /* an engine's tests take longer than the pause already */
+        if (yields)
+            yield(engine);
+        else if (kind != ALGORITHM_NATIVE) /* an engine's tests take longer than the pause already */
             engine_relax();
     }
 }
@@ -223,8 +244,9 @@ static tutti_status continue_blocking(struct tutti_group *group, struct collecti
         call.plan = begun->plan;
         take_tensors(&call, c);
         enter(group, c, &call, begun);
-        if (begun->stage == CALL_QUEUED)
-            spin(group, &call); /* there was no room to show it */
+        /* There was no room to show it, or it has not spun yet, since ranks outnumber CPUs. */
+        if (begun->stage == CALL_QUEUED || !engine_spins(&group->context->engine))
+            spin(group, &call);
     } else if (group_ended(group)) {
         status = group_refuse(group, &c->fields, c->bytes);
     } else {
