@@ -128,15 +128,17 @@ struct inline_call {
 /*
  * post: TUTTI_OK when my line is out (waking local peers is the caller's); TUTTI_ERR_NOT_READY: no
  * room yet, nothing happened. poll, after post: TUTTI_OK when the call is complete. Both:
- * TUTTI_ERR_NOT_READY leaves the local peer that is missing in mapped->culprit; TUTTI_ERR_MISMATCH and
- * TUTTI_ERR_INTERNAL as mapped_meet().
+ * TUTTI_ERR_NOT_READY leaves the local peer that is missing in mapped->culprit, except for a poll
+ * in a round, where mapped_round_awaits() tells it; TUTTI_ERR_MISMATCH and TUTTI_ERR_INTERNAL as
+ * mapped_meet().
  */
 typedef tutti_status (*inline_fn)(struct mapped *mapped, const struct inline_call *call);
 
 enum algorithm_flag {
     ALGORITHM_ROUNDS_ON_THE_WAY = 1 << 0, /* it reduces partial results of some members */
     /* Blocks of several members travel in one message, so that each must know their sizes. */
-    ALGORITHM_NEEDS_EQUAL_BLOCKS = 1 << 1
+    ALGORITHM_NEEDS_EQUAL_BLOCKS = 1 << 1,
+    ALGORITHM_SHARES_CPUS = 1 << 2 /* in rounds: only where the members outnumber the CPUs */
 };
 
 /* 0: no bound. */

@@ -19,8 +19,10 @@
     X(all_to_all##way, ALL_TO_ALL)
 
 #define ALGORITHM_LIST(X)                                                                          \
+    X(all_reduce_inline_rounds)                                                                    \
     X(all_reduce_inline)                                                                           \
     X(all_reduce_registered)                                                                       \
+    X(all_reduce_rounds)                                                                           \
     X(all_reduce_staged)                                                                           \
     X(all_reduce_staged_parts)                                                                     \
     X(all_reduce_composed)                                                                         \
@@ -34,6 +36,7 @@
     X(broadcast_composed)                                                                          \
     X(broadcast_scatter_all_gather)                                                                \
     X(broadcast_binomial)                                                                          \
+    X(barrier_inline_rounds)                                                                       \
     X(barrier_inline)                                                                              \
     X(barrier_composed)                                                                            \
     X(barrier_dissemination)                                                                       \

@@ -75,17 +75,13 @@ static inline tutti_status payload_gather(struct mapped *mapped, const struct in
     return status;
 }
 
-/* Block `block` of all members, whose payloads are `blocks` blocks, reduced in rank order to the
- * output; mine is at `own`. */
-static inline tutti_status payload_reduce(struct mapped *mapped, const struct inline_call *call,
-                                          const void *own, int blocks, int block)
+/* Reduces block `block` of all members, who have been met and whose payloads are `blocks`
+ * blocks, in rank order to `out`; mine is at `own`. */
+static inline void payload_reduce_to(struct mapped *mapped, const struct inline_call *call,
+                                     void *out, const void *own, int blocks, int block)
 {
     const struct kernels *kernels = call->kernels;
-    const tutti_status status = mapped_meet_all(mapped);
-    void *out = call->out.base;
 
-    if (status || !call->count)
-        return status;
     for (int i = 0; i < mapped->local_size; i++)
         mapped->vectors[i] =
             i == mapped->self ? own : payload_block(mapped, call, i, blocks, block);
@@ -95,5 +91,15 @@ static inline tutti_status payload_reduce(struct mapped *mapped, const struct in
         kernels_many(kernels, out, mapped->vectors, mapped->local_size, call->count);
     if (kernels->finish)
         kernels->finish(out, (size_t)call->count, kernels->members);
-    return TUTTI_OK;
+}
+
+/* The same to the output, once all have been met. */
+static inline tutti_status payload_reduce(struct mapped *mapped, const struct inline_call *call,
+                                          const void *own, int blocks, int block)
+{
+    const tutti_status status = mapped_meet_all(mapped);
+
+    if (!status && call->count)
+        payload_reduce_to(mapped, call, call->out.base, own, blocks, block);
+    return status;
 }

@@ -159,7 +159,8 @@ static void spin(struct tutti_group *group, struct call *call)
             return;
         if (yields)
             yield(engine);
-        else if (kind != ALGORITHM_NATIVE) /* an engine's tests take longer than the pause already */
+        else if (kind !=
+                 ALGORITHM_NATIVE) /* an engine's tests take longer than the pause already */
             engine_relax();
     }
 }

@@ -9,6 +9,7 @@
  * the number of members and the size. Of uneven blocks all members must know the sizes where they
  * are handed on by others: in all_gather and reduce_scatter they do, else such blocks go by
  * messages, one by one. The fixed order takes algorithms that reduce all members' operands at once.
+ * Algorithms in rounds are taken where the members of the host outnumber its CPUs.
  */
 #include "dispatch/dispatch.h"
 
@@ -111,6 +112,8 @@ const char *choose_objection(const struct group_facts *facts, const struct algor
         if (algorithm->kind == ALGORITHM_INLINE || algorithm->kind == ALGORITHM_MAPPED)
             return "blocks of different sizes go by messages inside one host";
     }
+    if (!facts->crowded && algorithm->flags & ALGORITHM_SHARES_CPUS)
+        return "only where the ranks of the host outnumber its CPUs";
     if (fields->flags & CALL_UNEVEN && algorithm->flags & ALGORITHM_NEEDS_EQUAL_BLOCKS)
         return "blocks of different sizes go one by one";
     if (rounds_at_the_end(fields) && algorithm->flags & ALGORITHM_ROUNDS_ON_THE_WAY)
@@ -142,7 +145,8 @@ static const struct algorithm *way_of(const struct group_facts *facts,
                                       const struct call_fields *fields, enum algorithm_kind kind,
                                       uint64_t bytes)
 {
-    const uint32_t without = (rounds_at_the_end(fields) ? ALGORITHM_ROUNDS_ON_THE_WAY : 0) |
+    const uint32_t without = (facts->crowded ? 0 : ALGORITHM_SHARES_CPUS) |
+                             (rounds_at_the_end(fields) ? ALGORITHM_ROUNDS_ON_THE_WAY : 0) |
                              (fields->flags & CALL_UNEVEN ? ALGORITHM_NEEDS_EQUAL_BLOCKS : 0);
 
     return algorithm_find(facts->layout->thresholds, operation_of(fields, kind, bytes), kind,

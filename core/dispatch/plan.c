@@ -112,7 +112,14 @@ static const char *why_chosen(const struct algorithm *algorithm)
         [ALGORITHM_NATIVE] = "the backend's engine does all of it",
     };
 
+    if (algorithm->flags & ALGORITHM_SHARES_CPUS)
+        return "the ranks of the host outnumber its CPUs: one switch to each rank in a round";
     return words[algorithm->kind];
+}
+
+static bool stays_inside_host(const struct algorithm *algorithm)
+{
+    return algorithm->kind == ALGORITHM_INLINE || algorithm->kind == ALGORITHM_MAPPED;
 }
 
 /*
@@ -126,6 +133,8 @@ static const char *why_not(const struct group_facts *facts, const struct call_fi
 {
     if (algorithm->kind == ALGORITHM_REGISTERED && choose_registered(facts, chosen, fields, bytes))
         return "taken if the tensors are in registered memory (tutti_memory_allocate)";
+    if (chosen->flags & ALGORITHM_SHARES_CPUS && stays_inside_host(algorithm))
+        return "takes more context switches where ranks outnumber the CPUs";
     if (algorithm->kind == chosen->kind)
         return !moves             ? "there is nothing to move"
                : estimated_faster ? "a measured threshold decides by size, not the cost model"

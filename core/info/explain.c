@@ -12,6 +12,7 @@
 #include <tutti/tensor.h>
 
 #include "base/cleanup.h"
+#include "base/cpu.h"
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/options.h"
@@ -318,11 +319,12 @@ tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn
         const struct backend_rule *rule = backend_rule_of(
             &choice, &question.fields, question.fields.count * question.element_bytes);
         struct native_facts native;
-        const struct group_facts facts =
+        struct group_facts facts =
             choice.rule_count && layout.size > 1
                 ? carriers_rule_facts(&carriers, &choice, rule, &layout, &native)
                 : carriers_facts(&carriers, &layout, &native);
 
+        facts.crowded = facts.mapped && layout.size > cpu_usable();
         status = explain_collective(&facts, layout.size > 1 ? rule : NULL, &question, fn, user);
     }
     layout_free(&layout);

@@ -178,6 +178,7 @@ static void gather_facts(struct tutti_group *group)
     group->ways.routes.each[0].facts = (struct group_facts){
         .layout = &group->layout,
         .mapped = mapped,
+        .crowded = mapped && mapped_is_crowded(&group->ways.mapped),
         .messages = group->size > 1,
         .local_name = mapped ? local->user.name : NULL,
         .remote_name = inside        ? local->user.name

@@ -93,14 +93,16 @@ tutti_status group_inline_post(struct tutti_group *group, const struct algorithm
 /*
  * Where all wait for all, waking a sleeping local peer before everyone has arrived is wasted work:
  * the member that sees all lines wakes the others, and no member wakes only to find one missing.
- * The lines of an operation with a root are waited for one by one.
+ * The lines of an operation with a root are waited for one by one. In a round, the member that ends
+ * it wakes the others.
  */
 tutti_status group_inline_poll(struct tutti_group *group, const struct algorithm *algorithm,
                                const struct inline_call *in)
 {
+    const bool in_round = algorithm->flags & ALGORITHM_SHARES_CPUS;
     const tutti_status status = algorithm->poll(&group->ways.mapped, in);
 
-    if (!status && in->announce->fields.root < 0)
+    if (!status && in->announce->fields.root < 0 && (!in_round || group->ways.mapped.finished))
         local_notify_but(group->local, has_passed, &group->ways.mapped);
     return status;
 }

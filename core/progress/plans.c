@@ -77,7 +77,8 @@ static uint64_t bytes_to_mapped(const struct plan_entry *entry, uint64_t bytes)
         return sizeof(uint64_t) * 2 + bytes;
     for (uint32_t i = 0; i < entry->schedule.count; i++) {
         const struct step *step = &entry->schedule.steps[i];
-        bool staged = step->to.kind == PLACE_STAGED_IN || step->to.kind == PLACE_STAGED_OUT;
+        bool staged = step->to.kind == PLACE_STAGED_IN || step->to.kind == PLACE_STAGED_OUT ||
+                      step->to.kind == PLACE_PART;
 
         if (staged && step->kind == STEP_COPY)
             sum += step->bytes;

@@ -20,6 +20,25 @@ static struct waiting for_member(const struct tutti_group *group, const struct c
     return w;
 }
 
+/* An inline call; of a schedule the step tells. */
+static bool call_is_in_round(const struct call *call)
+{
+    const struct algorithm *algorithm = call->plan->plan.algorithm;
+
+    return algorithm->kind == ALGORITHM_INLINE && algorithm->flags & ALGORITHM_SHARES_CPUS &&
+           call_is_begun(call);
+}
+
+static struct waiting for_round(const struct mapped *mapped)
+{
+    const int missing = mapped_round_awaits(mapped);
+
+    return (struct waiting){
+        .kind = mapped_has_called(mapped, missing) ? WAITING_MAPPED : WAITING_CALL,
+        .rank = mapped->ranks[missing],
+    };
+}
+
 struct waiting group_waits_for(const struct tutti_group *group, const struct call *call)
 {
     if (call->kind != CALL_COLLECTIVE)
@@ -31,6 +50,8 @@ struct waiting group_waits_for(const struct tutti_group *group, const struct cal
         return (struct waiting){.kind = WAITING_NOTHING, .rank = -1};
     if (call_is_native(call))
         return for_member(group, call, native_call_waiting(group, call));
+    if (call_is_in_round(call))
+        return for_round(&group->ways.mapped);
     if (call->plan->plan.algorithm->kind == ALGORITHM_INLINE && group->ways.mapped.culprit >= 0)
         return (struct waiting){
             .kind = call_is_begun(call) ? WAITING_CALL : WAITING_ROOM,

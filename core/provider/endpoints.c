@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/cpu.h"
 #include "base/error.h"
 #include "group/group.h"
 #include "plugin/about.h"
@@ -274,5 +275,7 @@ tutti_status endpoints_map_test(struct tutti_group *group)
     if (!status)
         status = mapped_init(&group->ways.mapped, local->count, local->self, bases, ranks);
     group->ways.has_mapped = !status;
+    if (!status)
+        mapped_tell_cpus(&group->ways.mapped, cpu_usable(), cpu_set_id());
     return status;
 }

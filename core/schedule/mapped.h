@@ -2,7 +2,8 @@
 /*
  * The memory that the members of one host see of each other, and the announce lines in it.
  *
- * Each member has one area of MAPPED_BYTES, zeroed at start, written by its owner alone:
+ * Each member has one area of MAPPED_BYTES, zeroed at start. All but `rounds` is written
+ * by its owner alone:
  *
  *     lines    4 slots; turn k lies in slot k % 4: one cache line (turn << 16 | flags,
  *              signature, 48 B of payload), then room for a payload of up to 4 KiB, which is stored
@@ -15,6 +16,8 @@
  *              row; of one call at a time
  *     in, out  the windows of staging: chunks lie one behind the other, each in whole pages, and begin
  *              anew at the window's beginning; touched when first used
+ *     part     the owner's part of a round (rounds.h); touched when first used
+ *     rounds   what all members write to in rounds: that of the first local peer serves all
  *
  * Registered memory (tutti_memory_allocate(), tutti_memory_register()) is mapped by all local peers, too,
  * each piece at a number of the group. A member whose input or output lies in such memory may say so in
@@ -45,6 +48,7 @@
 #include <tutti/status.h>
 
 #include "base/call.h"
+#include "schedule/rounds.h"
 
 enum {
     MAPPED_LINES = 4,
@@ -154,10 +158,15 @@ struct mapped_area {
     struct mapped_line lines[MAPPED_LINES];
     struct mapped_record records[MAPPED_RECORDS];
     struct mapped_counter words[WORD_COUNT];
+    struct mapped_counter in_round; /* where its owner is in a round, see tell() in rounds.c */
+    /* How many CPUs the owner may use, and which set of CPUs that is. */
+    struct mapped_counter cpus, cpu_set;
     _Alignas(4096) _Atomic uint32_t freed[MAPPED_MEMORIES]; /* the number that was in this place */
     struct mapped_block blocks[MAPPED_LOCAL_MAX];
     _Alignas(4096) struct mapped_window in;
     struct mapped_window out;
+    unsigned char part[ROUND_PLACES][ROUND_CHUNK_MAX];
+    struct mapped_rounds rounds;
 };
 
 /* The bytes to map for each member. An odd number of pages: areas that lie a power of two apart alias on some
@@ -190,6 +199,11 @@ struct mapped {
     uint64_t announced;   /* my last turn; the first is 1 */
     uint64_t sequence;    /* the call that it was */
     uint64_t signature;   /* the same call's, as I made it: my line lies open to the local peers */
+    uint64_t rounds;      /* that are done */
+    uint32_t looks;       /* at the round that is next */
+    bool has_given;       /* my part of it */
+    bool is_last;         /* I have given the last part, and not ended the round */
+    bool finished;        /* I have ended it, in the last mapped_round() */
 
     /* Set with TUTTI_ERR_MISMATCH or TUTTI_ERR_INTERNAL: whose line it was, and of which call. */
     int culprit; /* index of the local peer */
@@ -271,4 +285,16 @@ static inline struct mapped_line *mapped_line(const struct mapped *mapped, int i
 static inline unsigned char *mapped_payload(struct mapped_line *line, size_t bytes)
 {
     return bytes <= MAPPED_LINE_PAYLOAD ? line->payload : line->longer;
+}
+
+/* The part of local peer `index` in the round that is next. */
+static inline unsigned char *mapped_round_part(const struct mapped *mapped, int index)
+{
+    return mapped->areas[index]->part[mapped->rounds % ROUND_PLACES];
+}
+
+/* The result of the round after `rounds` others. */
+static inline unsigned char *mapped_round_result(const struct mapped *mapped, uint64_t rounds)
+{
+    return mapped->areas[0]->rounds.result[rounds % ROUND_PLACES];
 }

@@ -116,6 +116,10 @@ static void *memory_of(const struct run *run, const struct place *place)
         return in_vector(&run->call.out, place);
     case PLACE_SCRATCH:
         return run->scratch + place->offset;
+    case PLACE_PART:
+        return mapped_round_part(run->call.mapped, run->call.mapped->self) + place->offset;
+    case PLACE_RESULT:
+        return mapped_round_result(run->call.mapped, run->call.mapped->rounds - 1) + place->offset;
     case PLACE_PEER_IN:
         return run->call.mapped->places[place->local_peer].in + place->offset;
     case PLACE_PEER_OUT:
@@ -185,6 +189,31 @@ static void reduce_local(struct run *run, const struct step *step)
                                        (i < mapped->self ? step->local.before : step->local.after);
     kernels_many(&run->call.kernels, memory_of(run, &step->to), mapped->vectors, mapped->local_size,
                  step->bytes);
+}
+
+static void reduce_parts(const void *user)
+{
+    const struct run *run = user;
+    const struct mapped *mapped = run->call.mapped;
+    const struct kernels *kernels = &run->call.kernels;
+    const uint64_t count = run->call.schedule->steps[run->next].bytes;
+    unsigned char *to = mapped_round_result(mapped, mapped->rounds);
+
+    for (int i = 0; i < mapped->local_size; i++)
+        mapped->vectors[i] = mapped_round_part(mapped, i);
+    kernels_many(kernels, to, mapped->vectors, mapped->local_size, count);
+    if (kernels->finish)
+        kernels->finish(to, (size_t)count, kernels->members);
+}
+
+static tutti_status take_round(const struct run *run)
+{
+    struct mapped *mapped = run->call.mapped;
+    const tutti_status status = mapped_round(mapped, &(struct round_work){reduce_parts, run});
+
+    if (mapped->finished)
+        wake_all(run);
+    return status;
 }
 
 static void reduce_peers(const struct run *run, const struct step *step)
@@ -281,6 +310,7 @@ static tutti_copy *copies_to(const struct run *run, uint8_t kind)
     switch (kind) {
     case PLACE_STAGED_IN:
     case PLACE_STAGED_OUT:
+    case PLACE_PART:
         return &run->call.mapped->copy;
     case PLACE_PEER_OUT:
         return &run->call.mapped->copy_out;
@@ -357,6 +387,8 @@ static tutti_status take(struct run *run, const struct step *step, uint64_t *wor
         return await(run, step->local_peer, step);
     case STEP_AWAIT_ALL:
         return await_all(run, step);
+    case STEP_ROUND:
+        return take_round(run);
     case STEP_MEET:
         return mapped_meet(run->call.mapped, step->local_peer);
     case STEP_MEET_ALL:
@@ -530,6 +562,8 @@ struct waiting run_waiting(const struct run *run)
         return for_local_peer(run, WAITING_MAPPED, step->local_peer);
     case STEP_AWAIT_ALL:
         return for_local_peer(run, WAITING_MAPPED, (int)run->cursor);
+    case STEP_ROUND:
+        return for_local_peer(run, WAITING_MAPPED, mapped_round_awaits(run->call.mapped));
     case STEP_MEET:
         return for_local_peer(run, WAITING_CALL, step->local_peer);
     case STEP_MEET_ALL:

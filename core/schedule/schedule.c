@@ -288,6 +288,11 @@ void schedule_await_all(struct schedule *sched, enum mapped_word word, int64_t v
          (struct step){.kind = STEP_AWAIT_ALL, .word = (uint8_t)word, .bytes = (uint64_t)value});
 }
 
+void schedule_round(struct schedule *sched, uint64_t bytes)
+{
+    emit(sched, (struct step){.kind = STEP_ROUND, .bytes = bytes / sched->element_bytes});
+}
+
 void schedule_meet(struct schedule *sched, int local_peer)
 {
     emit(sched, (struct step){.kind = STEP_MEET, .local_peer = local_peer});

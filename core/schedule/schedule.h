@@ -35,6 +35,7 @@ enum step_kind {
     STEP_POST,         /* my word reaches value */
     STEP_AWAIT,        /* until the local peer's word has reached value */
     STEP_AWAIT_ALL,    /* until every local peer's word has reached value, mine aside */
+    STEP_ROUND,        /* until result = all parts in their order; bytes counts elements */
     STEP_MEET,         /* until the local peer has announced the same call */
     STEP_MEET_ALL,     /* until every local peer has */
     STEP_FENCE,        /* until all messages so far are complete */
@@ -47,6 +48,8 @@ enum place_kind {
     PLACE_SCRATCH,
     PLACE_STAGED_IN,
     PLACE_STAGED_OUT,
+    PLACE_PART,    /* my part of a round */
+    PLACE_RESULT,  /* of the last round */
     PLACE_PEER_IN, /* a local peer's own input and output, in registered memory */
     PLACE_PEER_OUT
 };
@@ -189,6 +192,9 @@ void schedule_finish(struct schedule *sched, struct place at, uint64_t bytes);
 void schedule_post(struct schedule *sched, enum mapped_word word, int64_t value);
 void schedule_await(struct schedule *sched, int local_peer, enum mapped_word word, int64_t value);
 void schedule_await_all(struct schedule *sched, enum mapped_word word, int64_t value);
+/* Until the parts of all local peers, `bytes` each (ROUND_CHUNK_MAX at most), are reduced and
+ * finished in the result: rounds.h. */
+void schedule_round(struct schedule *sched, uint64_t bytes);
 void schedule_meet(struct schedule *sched, int local_peer);
 void schedule_meet_all(struct schedule *sched);
 

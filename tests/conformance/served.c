@@ -96,7 +96,8 @@ bool served_by_engine(const char *where, tutti_dtype dtype, tutti_reduce_op op)
 /* Staging, and what goes by messages because its blocks are uneven, give way to registered memory. */
 static bool gives_way(const struct served_row *row)
 {
-    return strstr(row->algorithm, "_mapped") || strstr(row->algorithm, "_staged");
+    return strstr(row->algorithm, "_mapped") || strstr(row->algorithm, "_staged") ||
+           (strstr(row->algorithm, "_rounds") && !strstr(row->algorithm, "_inline"));
 }
 
 static bool is_as_said(const struct served_row *row, enum served_registered registered,

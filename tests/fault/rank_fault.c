@@ -22,9 +22,9 @@
 
 /* Floats: 8 B and 16 MiB, of which ThreadSanitizer would make minutes. */
 #ifdef __SANITIZE_THREAD__
-enum { SMALL = 2, LARGE = 256 << 10 };
+enum { SMALL = 2, MEDIUM = 8000, LARGE = 256 << 10 };
 #else
-enum { SMALL = 2, LARGE = 4 << 20 };
+enum { SMALL = 2, MEDIUM = 8000, LARGE = 4 << 20 };
 #endif
 enum { LAPS = 20, TAG = 7, SENT_BEFORE = 2 };
 
@@ -89,6 +89,8 @@ static tutti_status call(tutti_group *world, int rank, int size)
         return tutti_barrier(world, options(), 0);
     if (!strcmp(what, "small"))
         return sum(world, SMALL, false);
+    if (!strcmp(what, "medium"))
+        return sum(world, MEDIUM, false);
     if (!strcmp(what, "large"))
         return sum(world, LARGE, false);
     if (!strcmp(what, "work"))

@@ -37,6 +37,19 @@ int64_t ranks_now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+void ranks_limit_cpus(int most)
+{
+    cpu_set_t usable, few;
+
+    CPU_ZERO(&few);
+    if (sched_getaffinity(0, sizeof usable, &usable))
+        return;
+    for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&few) < most; cpu++)
+        if (CPU_ISSET(cpu, &usable))
+            CPU_SET(cpu, &few);
+    (void)sched_setaffinity(0, sizeof few, &few);
+}
+
 /* ---- the environment ------------------------------------------------------------------------- */
 
 /* What the ranks must not see of the test's own surroundings. */

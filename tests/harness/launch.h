@@ -82,6 +82,9 @@ bool ranks_have_instruments(void);
  * ranks_start() sets it for jobs of an MPI. */
 const char *ranks_lsan_options(const char *mpi);
 
+/* This process, and the ranks that it starts from here on, use so many CPUs at most. */
+void ranks_limit_cpus(int most);
+
 /* NULL, with a message on stderr: the ranks could not be started. */
 struct ranks *ranks_start(const struct ranks_options *options);
 /* Waits until `rank` (or RANKS_ALL) has come to rank_point(`name`). False: it ended before. */

@@ -60,6 +60,7 @@ static void open_member(struct sim_world *world, int rank, const int *host_of)
         sim_fail("no memory");
     member->facts = (struct group_facts){.layout = &member->layout,
                                          .mapped = world->mapped,
+                                         .crowded = world->mapped && world->size % 2 == 0,
                                          .messages = true,
                                          .local_name = "shm",
                                          .remote_name = "tcp",

@@ -258,7 +258,8 @@ static void large_sizes(struct sim_world *world, const struct algorithm *algorit
     const uint64_t n = (uint64_t)world->size, chunk = MAPPED_CHUNK_MAX;
     const uint64_t part = n > 1 ? chunk / (n - 1) / PART_ALIGN * PART_ALIGN * n : chunk;
     const uint64_t window = MAPPED_WINDOW_PAGES * MAPPED_PAGE;
-    const uint64_t seams[] = {chunk / 4, chunk, chunk * 4, window, part, part * 4, chunk * n};
+    const uint64_t seams[] = {ROUND_CHUNK_MAX, chunk / 4, chunk,    chunk * 4,
+                              window,          part,      part * 4, chunk * n};
 
     for (unsigned i = 0; i < sizeof seams / sizeof seams[0]; i++)
         for (int64_t off = -1; off <= 1; off++)

@@ -77,7 +77,8 @@ static bool is_bounded(const struct algorithm *a)
 /* Else a row behind one that fits every call would never be taken, and some calls would fit none. */
 Test(algorithms, each_row_is_taken_by_some_call_and_each_call_fits_one, .timeout = 10)
 {
-    const uint32_t flags = ALGORITHM_ROUNDS_ON_THE_WAY | ALGORITHM_NEEDS_EQUAL_BLOCKS;
+    const uint32_t flags =
+        ALGORITHM_ROUNDS_ON_THE_WAY | ALGORITHM_NEEDS_EQUAL_BLOCKS | ALGORITHM_SHARES_CPUS;
     const struct algorithm *last[OPERATION_COUNT][ALGORITHM_NATIVE + 1] = {0};
     g_autoptr(GHashTable) taken = g_hash_table_new(NULL, NULL);
 

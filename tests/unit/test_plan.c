@@ -150,6 +150,52 @@ Test(plan, size_layout_and_providers_choose_the_algorithm, .timeout = 60)
 }
 
 /* Far from it only where a seam was measured or set late. */
+static const char *chosen_of(struct group_facts facts, bool crowded, uint8_t operation,
+                             uint64_t bytes)
+{
+    const struct call_fields fields = {.operation = operation, .count = bytes, .dtype = TUTTI_U8};
+    struct plan plan = {0};
+
+    facts.crowded = crowded;
+    cr_assert_eq(plan_choose(&facts, &fields, 1, &plan), TUTTI_OK);
+    return plan.algorithm->name;
+}
+
+Test(plan, members_that_outnumber_their_cpus_go_in_rounds, .timeout = 60)
+{
+    const int one_host[17] = {0}, two_hosts[8] = {0, 0, 0, 0, 0, 0, 0, 1};
+    struct group_facts facts = {.mapped = true,
+                                .messages = true,
+                                .local_name = "shm",
+                                .remote_name = "tcp",
+                                .remote_cost = plugin_usual_cost(0)};
+    struct layout all, few, many, apart;
+
+    cr_assert_eq(layout_init(&all, 8, 0, one_host), TUTTI_OK);
+    cr_assert_eq(layout_init(&few, 7, 0, one_host), TUTTI_OK);
+    cr_assert_eq(layout_init(&many, 17, 0, one_host), TUTTI_OK);
+    cr_assert_eq(layout_init(&apart, 8, 0, two_hosts), TUTTI_OK);
+    facts.layout = &all;
+    cr_expect_str_eq(chosen_of(facts, true, OPERATION_ALL_REDUCE, 8), "all_reduce_inline_rounds");
+    cr_expect_str_eq(chosen_of(facts, true, OPERATION_ALL_REDUCE, 4097), "all_reduce_rounds");
+    cr_expect_str_eq(chosen_of(facts, true, OPERATION_ALL_REDUCE, 32768), "all_reduce_rounds");
+    cr_expect_str_eq(chosen_of(facts, true, OPERATION_ALL_REDUCE, 32769),
+                     "all_reduce_staged_parts");
+    cr_expect_str_eq(chosen_of(facts, true, OPERATION_BARRIER, 0), "barrier_inline_rounds");
+    cr_expect_str_eq(chosen_of(facts, false, OPERATION_ALL_REDUCE, 8), "all_reduce_inline");
+    cr_expect_str_eq(chosen_of(facts, false, OPERATION_BARRIER, 0), "barrier_inline");
+    facts.layout = &few;
+    cr_expect_str_eq(chosen_of(facts, true, OPERATION_ALL_REDUCE, 8), "all_reduce_inline");
+    facts.layout = &many;
+    cr_expect_str_eq(chosen_of(facts, true, OPERATION_ALL_REDUCE, 8), "all_reduce_inline");
+    facts.layout = &apart;
+    cr_expect_str_eq(chosen_of(facts, true, OPERATION_BARRIER, 0), "barrier_composed");
+    layout_free(&all);
+    layout_free(&few);
+    layout_free(&many);
+    layout_free(&apart);
+}
+
 Test(plan, short_blocks_take_what_costs_least_by_the_model, .timeout = 60)
 {
     static const uint8_t operations[] = {OPERATION_GATHER, OPERATION_SCATTER, OPERATION_ALL_GATHER,

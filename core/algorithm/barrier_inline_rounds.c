@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* barrier, inline, in a round: the last member meets the lines of all; the others wait for it
+ * alone. */
+#include "algorithm/rounds.h"
+
+static tutti_status post(struct mapped *mapped, const struct inline_call *call)
+{
+    return mapped_announce(mapped, call->announce, NULL, 0);
+}
+
+static void nothing(const void *user)
+{
+    (void)user;
+}
+
+static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
+{
+    (void)call;
+    return mapped_round(mapped, &(struct round_work){.reduce = nothing});
+}
+
+COST(.hand_overs = 1)
+ALGORITHM(barrier_inline_rounds, BARRIER, INLINE, .flags = ALGORITHM_SHARES_CPUS,
+          .members = {ROUNDS_MEMBERS_MIN, ROUNDS_MEMBERS_MAX}, .cost = cost, .post = post,
+          .poll = poll);

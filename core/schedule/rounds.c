@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a member takes part in a round. The rules are in the header. */
+#include "schedule/rounds.h"
+
+#include "schedule/mapped.h"
+
+/* A member looks so often for the end of a round before it compares the lines of all, which
+ * takes as long as a switch. Rounds without a mismatch are over by then, unless a member is
+ * late. */
+enum { LOOKS = 16 };
+
+static struct mapped_rounds *shared_of(const struct mapped *mapped)
+{
+    return &mapped->areas[0]->rounds;
+}
+
+/* For the words of local peers that wait for me: twice the round of my last part, and one more
+ * while the round cannot end without me. */
+static void tell(const struct mapped *mapped, bool needed)
+{
+    atomic_store_explicit(&mapped->areas[mapped->self]->in_round.value,
+                          2 * (mapped->rounds + 1) + needed, memory_order_relaxed);
+}
+
+static void give(struct mapped *mapped)
+{
+    const uint64_t all = (mapped->rounds + 1) * (uint64_t)mapped->local_size;
+
+    tell(mapped, true);
+    mapped->has_given = true;
+    mapped->looks = 0;
+    mapped->is_last =
+        atomic_fetch_add_explicit(&shared_of(mapped)->given, 1, memory_order_acq_rel) + 1 == all;
+    if (!mapped->is_last)
+        tell(mapped, false);
+}
+
+static bool is_done(const struct mapped *mapped)
+{
+    return atomic_load_explicit(&shared_of(mapped)->done, memory_order_acquire) > mapped->rounds;
+}
+
+/* By the last member. */
+static tutti_status end_round(struct mapped *mapped, const struct round_work *work)
+{
+    const tutti_status status = mapped_meet_all(mapped);
+
+    if (status)
+        return status;
+    work->reduce(work->user);
+    mapped->is_last = false;
+    mapped->finished = true;
+    atomic_store_explicit(&shared_of(mapped)->done, mapped->rounds + 1, memory_order_release);
+    return TUTTI_OK;
+}
+
+/* The last member has met every line, so all local peers are in this call. */
+static void leave(struct mapped *mapped)
+{
+    mapped->rounds++;
+    mapped->has_given = false;
+    for (int i = 0; mapped->seen_all != mapped->announced && i < mapped->local_size; i++)
+        mapped->seen[i] = mapped->announced;
+    mapped->seen_all = mapped->announced;
+}
+
+tutti_status mapped_round(struct mapped *mapped, const struct round_work *work)
+{
+    tutti_status status = TUTTI_OK;
+
+    mapped->finished = false;
+    if (!mapped->has_given)
+        give(mapped);
+    if (mapped->is_last)
+        status = end_round(mapped, work);
+    if (status)
+        return status;
+    if (is_done(mapped)) {
+        leave(mapped);
+        return TUTTI_OK;
+    }
+    if (++mapped->looks > LOOKS)
+        status = mapped_meet_all(mapped);
+    return status ? status : TUTTI_ERR_NOT_READY;
+}
+
+int mapped_round_awaits(const struct mapped *mapped)
+{
+    const uint64_t given = 2 * (mapped->rounds + 1);
+    int needed = (mapped->self + 1) % mapped->local_size;
+
+    for (int i = 0; i < mapped->local_size; i++)
+        if (!mapped_has_called(mapped, i))
+            return i;
+    for (int i = 0; i < mapped->local_size; i++) {
+        const uint64_t told =
+            atomic_load_explicit(&mapped->areas[i]->in_round.value, memory_order_relaxed);
+
+        if (i == mapped->self)
+            continue;
+        if (told < given)
+            return i;
+        if (told > given)
+            needed = i;
+    }
+    return needed;
+}
+
+void mapped_tell_cpus(struct mapped *mapped, int cpus, uint64_t cpu_set)
+{
+    struct mapped_area *area = mapped->areas[mapped->self];
+
+    atomic_store_explicit(&area->cpu_set.value, cpu_set, memory_order_relaxed);
+    atomic_store_explicit(&area->cpus.value, (uint64_t)cpus, memory_order_release);
+}
+
+static uint64_t cpu_set_of(const struct mapped *mapped, int index)
+{
+    return atomic_load_explicit(&mapped->areas[index]->cpu_set.value, memory_order_relaxed);
+}
+
+/* Whether a local peer before this one has told the same set. 0 is none that is known. */
+static bool is_counted(const struct mapped *mapped, int index)
+{
+    const uint64_t set = cpu_set_of(mapped, index);
+
+    for (int i = 0; set && i < index; i++)
+        if (cpu_set_of(mapped, i) == set)
+            return true;
+    return false;
+}
+
+bool mapped_is_crowded(const struct mapped *mapped)
+{
+    const uint64_t members = (uint64_t)mapped->local_size;
+    uint64_t cpus = 0;
+
+    for (int i = 0; i < mapped->local_size && cpus < members; i++) {
+        const uint64_t told =
+            atomic_load_explicit(&mapped->areas[i]->cpus.value, memory_order_acquire);
+
+        if (!is_counted(mapped, i))
+            cpus += told < members ? told : members;
+    }
+    return cpus < members;
+}

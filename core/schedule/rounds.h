@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rounds: every member of a host gives its part, and the last one reduces the parts of all.
+ *
+ * Where ranks outnumber CPUs, a hand-over is a context switch, and a member that waits for one peer
+ * after the other is switched to several times, and reads the lines of all. In a round it is
+ * switched to once: it stores its part, counts itself in one counter of the host, and leaves the
+ * CPU. The last member compares the announce lines of all, reduces the parts and publishes the
+ * result, which all read.
+ *
+ * The shared words lie in the area of the first local peer. Rounds are numbered from 1, alike on
+ * all members, and a member gives its part of round r+1 only when it has seen that r is done. It
+ * follows that
+ *   - the result of r may be read until one's own part of r+1 is given;
+ *   - one's own part may be written over as soon as r is done;
+ *   - a member that is late in r holds up r+1, so there is never more than one round in work.
+ * Parts are stored before `given` is raised, the result before `done`: release and acquire.
+ *
+ * A call in rounds announces itself in its line as any other. Since the last member compares all
+ * lines, the others need not. A member that waits for long compares them, too: a local peer in
+ * another call never comes to the round.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tutti/status.h>
+
+enum {
+    ROUND_PAYLOAD = 48,
+    ROUND_PAYLOAD_MAX = 4096,
+    ROUND_CHUNK_MAX = 32 * 1024, /* bytes of a part: whole elements of every dtype */
+    /* By turns: it takes long to write lines that a peer has just read. */
+    ROUND_PLACES = 2
+};
+
+/* What all members write to. */
+struct mapped_rounds {
+    _Alignas(128) _Atomic uint64_t given; /* parts, of all rounds together */
+    _Alignas(128) _Atomic uint64_t done;  /* rounds */
+    unsigned char payload[ROUND_PAYLOAD]; /* the result of an inline call, if it is as short */
+    _Alignas(64) unsigned char longer[ROUND_PAYLOAD_MAX]; /* the same, if it is longer */
+    _Alignas(4096) unsigned char result[ROUND_PLACES][ROUND_CHUNK_MAX];
+};
+
+/* The work of a round, by its last member. */
+struct round_work {
+    void (*reduce)(const void *user);
+    const void *user;
+};
+
+struct mapped;
+
+/*
+ * The next round of the call that was announced last: gives my part, which is in its place, unless
+ * I have given it. TUTTI_OK: the round is done, and the result may be read; the next call begins
+ * another round. With mapped->finished set, this member ended the round and has to wake the others.
+ * TUTTI_ERR_NOT_READY: call again. TUTTI_ERR_MISMATCH, TUTTI_ERR_INTERNAL: as mapped_meet().
+ */
+tutti_status mapped_round(struct mapped *mapped, const struct round_work *work);
+
+/* A local peer for which the round waits, where mapped_round() was not ready. */
+int mapped_round_awaits(const struct mapped *mapped);
+
+/*
+ * Whether the local peers outnumber their CPUs. Each member tells, before the group is complete,
+ * how many CPUs it may use and which set of CPUs that is; what all have told gives the same answer
+ * on all of them. Sets that differ count as if they had no CPU in common, so the answer may be no
+ * where it could be yes.
+ */
+void mapped_tell_cpus(struct mapped *mapped, int cpus, uint64_t cpu_set);
+bool mapped_is_crowded(const struct mapped *mapped);

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* More ranks on a host than CPUs: calls go in rounds, and give what they give by other
+ * algorithms. */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/rank.h"
+
+/* Elements of 4 bytes: LONGEST is the longest vector of 8 ranks that goes in a round. */
+enum { LONGEST = 8192, BEYOND = 300000, FEW = 4, SPACE = 4 * BEYOND, WORKS = 6, EACH = 5000 };
+
+static _Alignas(64) unsigned char memory[SPACE], original[SPACE], expected[SPACE];
+
+/* Onto one of the CPUs that this process may use, the one of number `n` modulo their count. */
+static void pin(int n)
+{
+    cpu_set_t usable, one;
+    int cpu = 0;
+
+    CPU_ZERO(&one);
+    require(!sched_getaffinity(0, sizeof usable, &usable));
+    n %= CPU_COUNT(&usable);
+    while (!CPU_ISSET(cpu, &usable) || n--)
+        cpu++;
+    CPU_SET(cpu, &one);
+    require(!sched_setaffinity(0, sizeof one, &one));
+}
+
+static void sum_is_right(tutti_group *group, void *at, int64_t count)
+{
+    const int size = tutti_group_size(group), rank = tutti_group_rank(group);
+    int32_t *values = at;
+    int64_t shape;
+    tutti_tensor tensor = tutti_tensor_1d(values, TUTTI_I32, &shape, count);
+
+    for (int64_t i = 0; i < count; i++)
+        values[i] = (int32_t)i + rank;
+    require_ok(tutti_all_reduce(group, &tensor, TUTTI_SUM, NULL, NULL));
+    for (int64_t i = 0; i < count; i++)
+        if (values[i] != size * (int32_t)i + size * (size - 1) / 2)
+            require(!"a right sum");
+}
+
+static void expect_rounds(tutti_group *group)
+{
+    sum_is_right(group, memory, 2);
+    check_str_eq(rank_served_by(group), "shm all_reduce_inline_rounds");
+    sum_is_right(group, memory, LONGEST);
+    check_str_eq(rank_served_by(group), "shm all_reduce_rounds");
+    sum_is_right(group, memory, BEYOND);
+    check_str_eq(rank_served_by(group), "shm all_reduce_staged_parts");
+    require_ok(tutti_barrier(group, NULL, NULL));
+    check_str_eq(rank_served_by(group), "shm barrier_inline_rounds");
+}
+
+RANK_CASE(groups_of_many_ranks_go_in_rounds_and_others_do_not)
+{
+    tutti_group *world = rank_init(NULL), *turned, *part;
+
+    expect_rounds(world);
+    require_ok(tutti_group_split(world, 0, -rank, NULL, &turned));
+    expect_rounds(turned);
+    require_ok(tutti_group_split(world, rank / FEW, 0, NULL, &part));
+    require(tutti_group_size(part) < size);
+    sum_is_right(part, memory, 2);
+    check_str_eq(rank_served_by(part), "shm all_reduce_inline");
+    expect_rounds(world);
+    check_ok(tutti_group_destroy(part));
+    check_ok(tutti_group_destroy(turned));
+    check_ok(tutti_group_destroy(world));
+}
+
+/* Some may use one CPU, the others all: a member alone could not tell whether they are crowded. */
+RANK_CASE(ranks_with_different_cpus_agree)
+{
+    if (rank % 3)
+        pin(rank % 2);
+    tutti_group *world = rank_init(NULL);
+
+    sum_is_right(world, memory, 2);
+    check_contains(rank_served_by(world), "shm all_reduce_inline");
+    sum_is_right(world, memory, LONGEST);
+    check_ok(tutti_group_destroy(world));
+}
+
+/* The reference goes to rank 0 by another algorithm, and from there to all. */
+static void same_bits(tutti_group *world, tutti_dtype dtype, tutti_reduce_op op, int64_t count)
+{
+    const size_t bytes = (size_t)count * tutti_dtype_size(dtype);
+    int64_t shape;
+    tutti_tensor sum = tutti_tensor_1d(memory, dtype, &shape, count);
+    tutti_tensor reference = tutti_tensor_1d(expected, dtype, &shape, count);
+
+    memcpy(memory, original, bytes);
+    memcpy(expected, original, bytes);
+    require_ok(tutti_reduce(world, &reference, op, 0, NULL, NULL));
+    require_ok(tutti_broadcast(world, &reference, 0, NULL, NULL));
+    require_ok(tutti_all_reduce(world, &sum, op, NULL, NULL));
+    check_contains(rank_served_by(world), bytes <= LONGEST * 4 ? "_rounds" : "staged");
+    if (memcmp(memory, expected, bytes) != 0)
+        check(!"the same bits");
+}
+
+RANK_CASE(results_have_the_same_bits_as_by_other_algorithms)
+{
+    static const int64_t counts[] = {1, 12, 13, 1000, 4097, 8192, 16383};
+    static const struct {
+        tutti_dtype dtype;
+        tutti_reduce_op op;
+    } kinds[] = {{TUTTI_F32, TUTTI_SUM},
+                 {TUTTI_BF16, TUTTI_SUM},
+                 {TUTTI_F16, TUTTI_AVG},
+                 {TUTTI_F32, TUTTI_AVG},
+                 {TUTTI_F64, TUTTI_PRODUCT}};
+    tutti_group *world = rank_init(NULL);
+
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        srand((unsigned)(rank + 1));
+        /* Small finite values of each dtype: the high byte of each element is not all ones. */
+        for (size_t i = 0; i < SPACE; i++)
+            original[i] = (unsigned char)(i % 2 ? 0x38 + rand() % 4 : rand() % 256);
+        for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++)
+            if (counts[c] * (int64_t)tutti_dtype_size(kinds[k].dtype) <= SPACE)
+                same_bits(world, kinds[k].dtype, kinds[k].op, counts[c]);
+    }
+    check_ok(tutti_group_destroy(world));
+}
+
+/* Of ranks whose tensors are in registered memory, and of one whose tensors are not. */
+RANK_CASE(registered_memory_is_used_beside_rounds)
+{
+    tutti_group *world = rank_init(NULL);
+    tutti_memory *registered;
+
+    require_ok(tutti_memory_allocate(world, SPACE, &registered));
+    for (int turn = 0; turn < 6; turn++) {
+        const bool elsewhere = turn % 2 && rank == turn;
+
+        sum_is_right(world, elsewhere ? memory : tutti_memory_address(registered), LONGEST);
+        check_contains(rank_served_by(world),
+                       turn % 2 ? "all_reduce_rounds" : "all_reduce_registered");
+        sum_is_right(world, tutti_memory_address(registered), 3);
+    }
+    check_ok(tutti_memory_free(registered));
+    check_ok(tutti_group_destroy(world));
+}
+
+/* A member that is ahead gives its part of a later call while others are in one of another kind. */
+RANK_CASE(works_of_all_kinds_are_in_flight_together)
+{
+    tutti_group *world = rank_init(NULL);
+    static int32_t values[WORKS][EACH];
+    tutti_work *works[WORKS + 1] = {0};
+    int64_t shapes[WORKS];
+
+    for (int lap = 0; lap < 30; lap++) {
+        for (int i = 0; i < WORKS; i++) {
+            tutti_tensor tensor =
+                tutti_tensor_1d(values[i], TUTTI_I32, &shapes[i], i % 2 ? EACH : 3);
+
+            for (int64_t k = 0; k < shapes[i]; k++)
+                values[i][k] = i % 3 || !rank ? (int32_t)k + lap : -1;
+            require_ok(i % 3 ? tutti_all_reduce(world, &tensor, TUTTI_SUM, NULL, &works[i])
+                             : tutti_broadcast(world, &tensor, 0, NULL, &works[i]));
+        }
+        require_ok(rank_end_works(works, WORKS, tutti_barrier(world, NULL, NULL)));
+        for (int i = 0; i < WORKS; i++)
+            for (int64_t k = 0; k < shapes[i]; k++)
+                if (values[i][k] != ((int32_t)k + lap) * (i % 3 ? size : 1))
+                    require(!"a right result");
+    }
+    check_ok(tutti_group_destroy(world));
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+
+#include "harness/launch.h"
+
+enum { CROWD = 8 };
+
+TestSuite(crowded, .timeout = 400);
+
+#define CASE(name)                                                                                 \
+    Test(crowded, name)                                                                            \
+    {                                                                                              \
+        ranks_limit_cpus(CROWD - 1);                                                               \
+        cr_expect(ranks_run(&(struct ranks_options){.program = "rank_crowded",                     \
+                                                    .case_name = #name,                            \
+                                                    .size = CROWD,                                 \
+                                                    .backend = "shm",                              \
+                                                    .timeout_ms = 120000}));                       \
+    }
+
+CASE(groups_of_many_ranks_go_in_rounds_and_others_do_not)
+CASE(ranks_with_different_cpus_agree)
+CASE(results_have_the_same_bits_as_by_other_algorithms)
+CASE(registered_memory_is_used_beside_rounds)
+CASE(works_of_all_kinds_are_in_flight_together)

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rounds of a host's members, step by step: who gives, who reduces, and whom the others wait
+ * for. */
+#include <criterion/criterion.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "algorithm/algorithm.h"
+#include "reduce/reduce.h"
+#include "schedule/runner.h"
+
+enum { MEMBERS = 3 };
+
+struct host {
+    void *areas[MEMBERS];
+    struct mapped mapped[MEMBERS];
+    int reduced[MEMBERS]; /* rounds, by whom */
+    uint64_t calls;
+};
+
+static const int ranks[MEMBERS] = {3, 8, 11};
+
+static void host_open(struct host *host)
+{
+    *host = (struct host){0};
+    for (int i = 0; i < MEMBERS; i++) {
+        host->areas[i] =
+            mmap(NULL, MAPPED_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        cr_assert_neq(host->areas[i], MAP_FAILED);
+    }
+    for (int i = 0; i < MEMBERS; i++)
+        cr_assert_eq(mapped_init(&host->mapped[i], MEMBERS, i, host->areas, ranks), TUTTI_OK);
+}
+
+static void host_close(struct host *host)
+{
+    for (int i = 0; i < MEMBERS; i++) {
+        mapped_free(&host->mapped[i]);
+        munmap(host->areas[i], MAPPED_BYTES);
+    }
+}
+
+static void announce(struct host *host, int member, uint64_t sequence, uint64_t signature)
+{
+    static const struct call_fields fields = {.operation = OPERATION_BARRIER, .op = -1, .root = -1};
+    const struct announce call = {sequence, signature, fields};
+
+    cr_assert_eq(mapped_announce(&host->mapped[member], &call, NULL, 0), TUTTI_OK);
+}
+
+static void announce_all(struct host *host)
+{
+    host->calls++;
+    for (int i = 0; i < MEMBERS; i++)
+        announce(host, i, host->calls, host->calls);
+}
+
+static void count_reduction(const void *user)
+{
+    (*(int *)(uintptr_t)user)++;
+}
+
+static tutti_status take(struct host *host, int member)
+{
+    const struct round_work work = {count_reduction, &host->reduced[member]};
+
+    return mapped_round(&host->mapped[member], &work);
+}
+
+Test(rounds, the_last_member_reduces_and_wakes_whoever_it_is, .timeout = 5)
+{
+    struct host host;
+
+    host_open(&host);
+    for (int round = 0; round < 2 * MEMBERS; round++) {
+        const int last = round % MEMBERS;
+
+        announce_all(&host);
+        memset(host.reduced, 0, sizeof host.reduced);
+        for (int i = 1; i < MEMBERS; i++)
+            cr_expect_eq(take(&host, (last + i) % MEMBERS), TUTTI_ERR_NOT_READY);
+        cr_expect_eq(take(&host, last), TUTTI_OK);
+        cr_expect(host.mapped[last].finished);
+        cr_expect_eq(host.reduced[last], 1);
+        for (int i = 1; i < MEMBERS; i++) {
+            cr_expect_eq(take(&host, (last + i) % MEMBERS), TUTTI_OK);
+            cr_expect_not(host.mapped[(last + i) % MEMBERS].finished);
+            cr_expect_eq(host.reduced[(last + i) % MEMBERS], 0);
+        }
+    }
+    host_close(&host);
+}
+
+Test(rounds, a_member_that_went_on_waits_for_the_slow_ones_in_the_next_round, .timeout = 5)
+{
+    struct host host;
+
+    host_open(&host);
+    announce_all(&host);
+    for (int i = 0; i < MEMBERS; i++)
+        take(&host, i);
+    cr_expect_eq(take(&host, 0), TUTTI_OK);
+    for (int turn = 0; turn < 100; turn++)
+        cr_expect_eq(take(&host, 0), TUTTI_ERR_NOT_READY, "1 of 3 is in round 2");
+    cr_expect_eq(take(&host, 2), TUTTI_ERR_NOT_READY);
+    cr_expect_eq(take(&host, 1), TUTTI_OK, "that is round 1");
+    cr_expect_eq(take(&host, 1), TUTTI_OK, "and this is round 2");
+    cr_expect_eq(host.reduced[2], 1);
+    cr_expect_eq(host.reduced[1], 1);
+    cr_expect_eq(host.reduced[0], 0);
+    host_close(&host);
+}
+
+/* ---- missing members ---- */
+
+struct waiter {
+    const struct mapped *mapped;
+    int awaited;
+};
+
+static void say_awaited(const void *user)
+{
+    const struct waiter *waiter = user;
+
+    cr_expect_eq(mapped_round_awaits(waiter->mapped), waiter->awaited);
+}
+
+Test(rounds, a_missing_member_is_told_wherever_it_is, .timeout = 5)
+{
+    struct host host;
+
+    host_open(&host);
+    announce(&host, 0, 1, 1);
+    cr_expect_eq(take(&host, 0), TUTTI_ERR_NOT_READY);
+    cr_expect_eq(mapped_round_awaits(&host.mapped[0]), 1, "it has not called");
+    announce(&host, 1, 1, 1);
+    cr_expect_eq(take(&host, 1), TUTTI_ERR_NOT_READY);
+    cr_expect_eq(mapped_round_awaits(&host.mapped[0]), 2);
+    cr_expect_not(mapped_has_called(&host.mapped[0], 2));
+    announce(&host, 2, 1, 1);
+    cr_expect_eq(mapped_round_awaits(&host.mapped[0]), 2, "it has called, and not given");
+    cr_expect(mapped_has_called(&host.mapped[0], 2));
+
+    const struct waiter waiter = {&host.mapped[0], 2};
+    const struct round_work work = {say_awaited, &waiter};
+
+    cr_expect_eq(mapped_round(&host.mapped[2], &work), TUTTI_OK, "while it works, it is named");
+    cr_expect_eq(take(&host, 0), TUTTI_OK);
+    cr_expect_eq(take(&host, 0), TUTTI_ERR_NOT_READY);
+    cr_expect_neq(mapped_round_awaits(&host.mapped[0]), 0, "nobody waits for itself");
+    host_close(&host);
+}
+
+Test(rounds, every_member_hears_of_a_local_peer_in_another_call, .timeout = 5)
+{
+    struct host host;
+    tutti_status status[MEMBERS] = {TUTTI_ERR_NOT_READY, TUTTI_ERR_NOT_READY, TUTTI_ERR_NOT_READY};
+
+    host_open(&host);
+    for (int i = 0; i < MEMBERS; i++)
+        announce(&host, i, 1, i == 1 ? 77 : 78);
+    for (int turn = 0; turn < 100; turn++)
+        for (int i = 0; i < MEMBERS; i++)
+            if (status[i] == TUTTI_ERR_NOT_READY)
+                status[i] = take(&host, i);
+    for (int i = 0; i < MEMBERS; i++) {
+        cr_expect_eq(status[i], TUTTI_ERR_MISMATCH);
+        cr_expect_eq(host.mapped[i].culprit == 1, i != 1);
+        cr_expect_eq(host.reduced[i], 0);
+    }
+    host_close(&host);
+}
+
+/* ---- whether rounds are taken ---- */
+
+static void expect_crowded(const int cpus[MEMBERS], const uint64_t sets[MEMBERS], bool crowded)
+{
+    struct host host;
+
+    host_open(&host);
+    for (int i = 0; i < MEMBERS; i++)
+        mapped_tell_cpus(&host.mapped[i], cpus[i], sets[i]);
+    for (int i = 0; i < MEMBERS; i++)
+        cr_expect_eq(mapped_is_crowded(&host.mapped[i]), crowded, "member %d", i);
+    host_close(&host);
+}
+
+Test(rounds, members_agree_on_whether_they_outnumber_their_cpus, .timeout = 5)
+{
+    expect_crowded((int[]){2, 2, 2}, (uint64_t[]){5, 5, 5}, true);
+    expect_crowded((int[]){3, 3, 3}, (uint64_t[]){5, 5, 5}, false);
+    expect_crowded((int[]){1, 1, 1}, (uint64_t[]){5, 6, 7}, false); /* each bound to one */
+    expect_crowded((int[]){1, 1, 1}, (uint64_t[]){5, 6, 5}, true);
+    expect_crowded((int[]){64, 1, 1}, (uint64_t[]){5, 6, 6}, false); /* one of them is free */
+    expect_crowded((int[]){1, 1, 1}, (uint64_t[]){0, 0, 0}, false);  /* unknown */
+}
+
+/* ---- as steps ---- */
+
+enum { FLOATS = ROUND_CHUNK_MAX / 4 };
+
+static struct run_call call_of(struct host *host, int member, const struct schedule *sched,
+                               const struct announce *mine, float *in, float *out)
+{
+    return (struct run_call){
+        .schedule = sched,
+        .mapped = &host->mapped[member],
+        .announce = mine,
+        .in = {.base = in},
+        .out = {.base = out},
+        .kernels = {.element_bytes = 4,
+                    .members = MEMBERS,
+                    .reduce = reduce_kernel(TUTTI_F32, TUTTI_AVG),
+                    .many = reduce_many(TUTTI_F32, TUTTI_AVG),
+                    .finish = reduce_finish(TUTTI_F32, TUTTI_AVG, MEMBERS)},
+    };
+}
+
+static void check_waiting(const struct run *run, enum waiting_kind kind, int rank)
+{
+    const struct waiting waiting = run_waiting(run);
+
+    cr_expect_eq(waiting.kind, kind, "%d instead of %d", waiting.kind, kind);
+    cr_expect_eq(waiting.rank, rank);
+    cr_expect(waiting.mapped_only);
+}
+
+Test(rounds, a_schedule_reduces_in_a_round_and_names_who_is_missing, .timeout = 5)
+{
+    static const struct announce mine = {1, 5, {.operation = OPERATION_ALL_REDUCE}};
+    static float in[MEMBERS][FLOATS], out[MEMBERS][FLOATS];
+    struct schedule sched[MEMBERS] = {0};
+    struct run run[MEMBERS] = {0};
+    struct host host;
+
+    host_open(&host);
+    for (int i = 0; i < MEMBERS; i++) {
+        for (int k = 0; k < FLOATS; k++)
+            in[i][k] = (float)(i * 3 + k);
+        schedule_begin(&sched[i], ranks[i], 12, MEMBERS, i, 4);
+        schedule_copy(&sched[i], (struct place){.kind = PLACE_PART}, place_in_block(0, 0),
+                      sizeof in[i]);
+        schedule_round(&sched[i], sizeof in[i]);
+        schedule_copy(&sched[i], place_out_block(0, 0), (struct place){.kind = PLACE_RESULT},
+                      sizeof in[i]);
+
+        const struct run_call call = call_of(&host, i, &sched[i], &mine, in[i], out[i]);
+
+        cr_assert_eq(run_start(&run[i], &call), TUTTI_OK);
+    }
+    cr_expect_eq(run_advance(&run[0]), TUTTI_ERR_NOT_READY);
+    check_waiting(&run[0], WAITING_CALL, 8);
+    cr_expect_eq(run_advance(&run[1]), TUTTI_ERR_NOT_READY);
+    check_waiting(&run[0], WAITING_CALL, 11);
+    cr_assert_eq(mapped_announce(&host.mapped[2], &mine, NULL, 0), TUTTI_OK);
+    run[2].announced = true;
+    check_waiting(&run[0], WAITING_MAPPED, 11);
+    for (int i = MEMBERS - 1; i >= 0; i--)
+        cr_expect_eq(run_advance(&run[i]), TUTTI_OK);
+    for (int i = 0; i < MEMBERS; i++)
+        for (int k = 0; k < FLOATS; k++)
+            cr_assert_eq(out[i][k], (float)(k + 3), "member %d, element %d", i, k);
+    for (int i = 0; i < MEMBERS; i++) {
+        run_free(&run[i]);
+        schedule_free(&sched[i]);
+    }
+    host_close(&host);
+}
