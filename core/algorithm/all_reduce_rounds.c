@@ -21,17 +21,13 @@ static void emit(struct schedule *sched, const struct request *req)
     }
 }
 
-/* 8 ranks on 2 CPUs take 17 us instead of 24 for 8 KiB, 38 instead of 41 for 32 KiB, and more
- * for 64 KiB. */
-static bool fits(int members, uint64_t bytes)
+static bool fits(const struct thresholds *thresholds, int members, uint64_t bytes)
 {
-    enum { ALL_MAX = 256 * 1024 };
-
-    return bytes <= ALL_MAX / (uint64_t)members;
+    return bytes <= thresholds->bytes[THRESHOLD_ROUNDS_MAX] / (uint64_t)members;
 }
 
 COST(.hand_overs = pieces_in(bytes, ROUND_CHUNK_MAX), .mapped_bytes = 2 * bytes + n * bytes,
      .reduced_bytes = (n - 1) * bytes)
 ALGORITHM(all_reduce_rounds, ALL_REDUCE, MAPPED, .flags = ALGORITHM_SHARES_CPUS,
-          .members = {ROUNDS_MEMBERS_MIN, ROUNDS_MEMBERS_MAX}, .fits = fits, .emit = emit,
-          .cost = cost);
+          .most = THRESHOLD_ROUNDS_MAX, .members = {ROUNDS_MEMBERS_MIN, ROUNDS_MEMBERS_MAX},
+          .fits = fits, .emit = emit, .cost = cost);

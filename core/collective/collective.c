@@ -119,12 +119,14 @@ static unsigned spins_for(const struct tutti_group *group, enum algorithm_kind k
 }
 
 /* How often a call leaves the CPU to other ranks before the general wait, where ranks outnumber CPUs.
- * A turn of that wait also looks at every member's messages, which costs a tenth of a short call. */
-static unsigned yields_for(const struct tutti_group *group, enum algorithm_kind kind)
+ * A turn of that wait also looks at every member's messages, which costs a tenth of a short call. Long
+ * calls without rounds take up to three times as long if they yield here. */
+static unsigned yields_for(const struct tutti_group *group, const struct algorithm *algorithm)
 {
-    const bool mapped = kind == ALGORITHM_INLINE || kind == ALGORITHM_MAPPED;
+    const bool yields =
+        algorithm->kind == ALGORITHM_INLINE || algorithm->flags & ALGORITHM_SHARES_CPUS;
 
-    return mapped && !engine_spins(&group->context->engine) ? WAITING_YIELDS_AT_ONCE : 0;
+    return yields && !engine_spins(&group->context->engine) ? WAITING_YIELDS_AT_ONCE : 0;
 }
 
 /* No thread waits for the CPU with the progress lock. */
@@ -140,8 +142,9 @@ static void yield(struct progress_engine *engine)
 static void spin(struct tutti_group *group, struct call *call)
 {
     struct progress_engine *engine = &group->context->engine;
-    const enum algorithm_kind kind = call->plan->plan.algorithm->kind;
-    const unsigned yields = yields_for(group, kind), turns = yields + spins_for(group, kind);
+    const struct algorithm *algorithm = call->plan->plan.algorithm;
+    const unsigned yields = yields_for(group, algorithm);
+    const unsigned turns = yields + spins_for(group, algorithm->kind);
 
     for (unsigned i = 0; group->calls.queue.first == call && !call_is_failing(call); i++) {
         tutti_status status = group_advance(group, call);
@@ -159,8 +162,7 @@ static void spin(struct tutti_group *group, struct call *call)
             return;
         if (yields)
             yield(engine);
-        else if (kind !=
-                 ALGORITHM_NATIVE) /* an engine's tests take longer than the pause already */
+        else if (algorithm->kind != ALGORITHM_NATIVE) /* whose tests take longer than the pause */
             engine_relax();
     }
 }
@@ -246,7 +248,7 @@ static tutti_status continue_blocking(struct tutti_group *group, struct collecti
         take_tensors(&call, c);
         enter(group, c, &call, begun);
         /* There was no room to show it, or it has not spun yet, since ranks outnumber CPUs. */
-        if (begun->stage == CALL_QUEUED || !engine_spins(&group->context->engine))
+        if (begun->stage == CALL_QUEUED || yields_for(group, begun->plan->plan.algorithm))
             spin(group, &call);
     } else if (group_ended(group)) {
         status = group_refuse(group, &c->fields, c->bytes);

@@ -30,7 +30,7 @@ enum {
      * shorter than a sleep and its wake, which cost 100 µs. */
     WAITING_SPINS = 2000,
     WAITING_YIELDS = 10,
-    /* Of a blocking call over mapped memory, before the general wait. 20 are no faster. */
+    /* Of a blocking call, inline or in rounds, before the general wait. 20 are no faster. */
     WAITING_YIELDS_AT_ONCE = 4,
     WAITING_LOOK_EVERY = 1024,
     /* Polls of a collective at once, under the lock that its caller holds anyway, between two looks at the

@@ -237,7 +237,7 @@ Test(rounds, a_schedule_reduces_in_a_round_and_names_who_is_missing, .timeout = 
     for (int i = 0; i < MEMBERS; i++) {
         for (int k = 0; k < FLOATS; k++)
             in[i][k] = (float)(i * 3 + k);
-        schedule_begin(&sched[i], ranks[i], 12, MEMBERS, i, 4);
+        schedule_begin(&sched[i], &thresholds_standard, ranks[i], 12, MEMBERS, i, 4);
         schedule_copy(&sched[i], (struct place){.kind = PLACE_PART}, place_in_block(0, 0),
                       sizeof in[i]);
         schedule_round(&sched[i], sizeof in[i]);

@@ -44,6 +44,7 @@ struct subject {
 static const struct subject subjects[] = {
     {"inline_max", "all_reduce", BYTES, 4096, false},
     {"staged_one_phase_max", "all_reduce", OF_ALL, ANY, false},
+    {"rounds_max", "all_reduce", OF_ALL, ANY, false},
     {"all_reduce_recursive_doubling_max", "all_reduce", BYTES, ANY, false},
     {"all_reduce_ring_min", "all_reduce", OF_A_THIRD, ANY, false},
     {"broadcast_scatter_all_gather_min", "broadcast", BYTES, ANY, true},
