@@ -39,5 +39,4 @@ static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
 
 COST(.hand_overs = 1, .mapped_bytes = 2 * bytes, .reduced_bytes = (n - 1) * bytes)
 ALGORITHM(all_reduce_inline_rounds, ALL_REDUCE, INLINE, .flags = ALGORITHM_SHARES_CPUS,
-          .members = {ROUNDS_MEMBERS_MIN, ROUNDS_MEMBERS_MAX}, .cost = cost, .post = payload_show,
-          .poll = poll);
+          .members = {ROUNDS_MEMBERS_MIN, 0}, .cost = cost, .post = payload_show, .poll = poll);

@@ -23,11 +23,13 @@ static void emit(struct schedule *sched, const struct request *req)
 
 static bool fits(const struct thresholds *thresholds, int members, uint64_t bytes)
 {
-    return bytes <= thresholds->bytes[THRESHOLD_ROUNDS_MAX] / (uint64_t)members;
+    const uint64_t n = (uint64_t)members, least = ROUNDS_MEMBERS_MIN;
+
+    return pieces_in(bytes * least * least, n * n) <= thresholds->bytes[THRESHOLD_ROUNDS_MAX];
 }
 
 COST(.hand_overs = pieces_in(bytes, ROUND_CHUNK_MAX), .mapped_bytes = 2 * bytes + n * bytes,
      .reduced_bytes = (n - 1) * bytes)
 ALGORITHM(all_reduce_rounds, ALL_REDUCE, MAPPED, .flags = ALGORITHM_SHARES_CPUS,
-          .most = THRESHOLD_ROUNDS_MAX, .members = {ROUNDS_MEMBERS_MIN, ROUNDS_MEMBERS_MAX},
-          .fits = fits, .emit = emit, .cost = cost);
+          .most = THRESHOLD_ROUNDS_MAX, .members = {ROUNDS_MEMBERS_MIN, 0}, .fits = fits,
+          .emit = emit, .cost = cost);

@@ -21,5 +21,4 @@ static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
 
 COST(.hand_overs = 1)
 ALGORITHM(barrier_inline_rounds, BARRIER, INLINE, .flags = ALGORITHM_SHARES_CPUS,
-          .members = {ROUNDS_MEMBERS_MIN, ROUNDS_MEMBERS_MAX}, .cost = cost, .post = post,
-          .poll = poll);
+          .members = {ROUNDS_MEMBERS_MIN, 0}, .cost = cost, .post = post, .poll = poll);

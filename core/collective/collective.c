@@ -126,7 +126,10 @@ static unsigned yields_for(const struct tutti_group *group, const struct algorit
     const bool yields =
         algorithm->kind == ALGORITHM_INLINE || algorithm->flags & ALGORITHM_SHARES_CPUS;
 
-    return yields && !engine_spins(&group->context->engine) ? WAITING_YIELDS_AT_ONCE : 0;
+    if (!yields || engine_spins(&group->context->engine))
+        return 0;
+    return group->ways.mapped.local_size < WAITING_MANY ? WAITING_YIELDS_AT_ONCE
+                                                        : WAITING_YIELDS_OF_MANY;
 }
 
 /* No thread waits for the CPU with the progress lock. */
@@ -135,6 +138,23 @@ static void yield(struct progress_engine *engine)
     engine_release(engine);
     sched_yield();
     engine_take(engine);
+}
+
+/* Where the call waits for the end of a round: sleeps until then, for a doze at most. Returns whether the
+ * round is done. */
+static bool rest_in_round(struct tutti_group *group, const struct call *call)
+{
+    struct progress_engine *engine = &group->context->engine;
+    uint64_t round;
+    bool done;
+
+    if (!(call->plan->plan.algorithm->flags & ALGORITHM_SHARES_CPUS) ||
+        !mapped_round_is_given(&group->ways.mapped, &round))
+        return false;
+    engine_release(engine);
+    done = mapped_round_rest(&group->ways.mapped, round, WAITING_DOZE_MS);
+    engine_take(engine);
+    return done;
 }
 
 /* Moves the call while the progress lock is held anyway; most small ones are complete afterwards.
@@ -157,10 +177,14 @@ static void spin(struct tutti_group *group, struct call *call)
             group_call_failed(group, call, status);
             return;
         }
-        if (i >= turns || engine_is_wanted(engine) ||
+        if (engine_is_wanted(engine) ||
             (i % WAITING_VERDICT_EVERY == 0 && control_verdict_status(group->control)))
             return;
-        if (yields)
+        if (i >= turns) {
+            if (!rest_in_round(group, call))
+                return;
+            i = 0;
+        } else if (yields)
             yield(engine);
         else if (algorithm->kind != ALGORITHM_NATIVE) /* whose tests take longer than the pause */
             engine_relax();

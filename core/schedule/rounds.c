@@ -2,6 +2,12 @@
 /* How a member takes part in a round. The rules are in the header. */
 #include "schedule/rounds.h"
 
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
 #include "schedule/mapped.h"
 
 /* A member looks so often for the end of a round before it compares the lines of all, which
@@ -40,6 +46,20 @@ static bool is_done(const struct mapped *mapped)
     return atomic_load_explicit(&shared_of(mapped)->done, memory_order_acquire) > mapped->rounds;
 }
 
+/* The half of `done` that a futex compares. */
+static uint32_t *futex_of(struct mapped_rounds *rounds)
+{
+    return (uint32_t *)&rounds->done + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+}
+
+/* A member that rests counts itself before the kernel compares `done`. */
+static void wake(struct mapped_rounds *rounds)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&rounds->resting, memory_order_relaxed))
+        syscall(SYS_futex, futex_of(rounds), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 /* By the last member. */
 static tutti_status end_round(struct mapped *mapped, const struct round_work *work)
 {
@@ -51,6 +71,7 @@ static tutti_status end_round(struct mapped *mapped, const struct round_work *wo
     mapped->is_last = false;
     mapped->finished = true;
     atomic_store_explicit(&shared_of(mapped)->done, mapped->rounds + 1, memory_order_release);
+    wake(shared_of(mapped));
     return TUTTI_OK;
 }
 
@@ -82,6 +103,24 @@ tutti_status mapped_round(struct mapped *mapped, const struct round_work *work)
     if (++mapped->looks > LOOKS)
         status = mapped_meet_all(mapped);
     return status ? status : TUTTI_ERR_NOT_READY;
+}
+
+bool mapped_round_is_given(const struct mapped *mapped, uint64_t *ret_round)
+{
+    *ret_round = mapped->rounds + 1;
+    return mapped->has_given && !mapped->is_last;
+}
+
+bool mapped_round_rest(const struct mapped *mapped, uint64_t round, unsigned ms)
+{
+    struct mapped_rounds *rounds = shared_of(mapped);
+    const struct timespec most = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+
+    atomic_fetch_add_explicit(&rounds->resting, 1, memory_order_seq_cst);
+    if (atomic_load_explicit(&rounds->done, memory_order_seq_cst) < round)
+        syscall(SYS_futex, futex_of(rounds), FUTEX_WAIT, (uint32_t)(round - 1), &most, NULL, 0);
+    atomic_fetch_sub_explicit(&rounds->resting, 1, memory_order_relaxed);
+    return atomic_load_explicit(&rounds->done, memory_order_acquire) >= round;
 }
 
 int mapped_round_awaits(const struct mapped *mapped)

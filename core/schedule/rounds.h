@@ -31,7 +31,7 @@
 enum {
     ROUND_PAYLOAD = 48,
     ROUND_PAYLOAD_MAX = 4096,
-    ROUND_CHUNK_MAX = 32 * 1024, /* bytes of a part: whole elements of every dtype */
+    ROUND_CHUNK_MAX = 64 * 1024, /* bytes of a part: whole elements of every dtype */
     /* By turns: it takes long to write lines that a peer has just read. */
     ROUND_PLACES = 2
 };
@@ -39,6 +39,7 @@ enum {
 /* What all members write to. */
 struct mapped_rounds {
     _Alignas(128) _Atomic uint64_t given; /* parts, of all rounds together */
+    _Atomic uint32_t resting;             /* members in mapped_round_rest() */
     _Alignas(128) _Atomic uint64_t done;  /* rounds */
     unsigned char payload[ROUND_PAYLOAD]; /* the result of an inline call, if it is as short */
     _Alignas(64) unsigned char longer[ROUND_PAYLOAD_MAX]; /* the same, if it is longer */
@@ -63,6 +64,13 @@ tutti_status mapped_round(struct mapped *mapped, const struct round_work *work);
 
 /* A local peer for which the round waits, where mapped_round() was not ready. */
 int mapped_round_awaits(const struct mapped *mapped);
+
+/* Whether I have given my part of a round that another member ends; then *ret_round is its number. */
+bool mapped_round_is_given(const struct mapped *mapped, uint64_t *ret_round);
+
+/* Sleeps until that round is done, for `ms` at most. Reads shared words alone, so that another thread
+ * may take the round meanwhile. Returns whether it is done. */
+bool mapped_round_rest(const struct mapped *mapped, uint64_t round, unsigned ms);
 
 /*
  * Whether the local peers outnumber their CPUs. Each member tells, before the group is complete,

@@ -163,7 +163,7 @@ static const char *chosen_of(struct group_facts facts, bool crowded, uint8_t ope
 
 Test(plan, members_that_outnumber_their_cpus_go_in_rounds, .timeout = 60)
 {
-    const int one_host[17] = {0}, two_hosts[8] = {0, 0, 0, 0, 0, 0, 0, 1};
+    const int one_host[16] = {0}, two_hosts[8] = {0, 0, 0, 0, 0, 0, 0, 1};
     struct group_facts facts = {.mapped = true,
                                 .messages = true,
                                 .local_name = "shm",
@@ -173,7 +173,7 @@ Test(plan, members_that_outnumber_their_cpus_go_in_rounds, .timeout = 60)
 
     cr_assert_eq(layout_init(&all, 8, 0, one_host), TUTTI_OK);
     cr_assert_eq(layout_init(&few, 7, 0, one_host), TUTTI_OK);
-    cr_assert_eq(layout_init(&many, 17, 0, one_host), TUTTI_OK);
+    cr_assert_eq(layout_init(&many, 16, 0, one_host), TUTTI_OK);
     cr_assert_eq(layout_init(&apart, 8, 0, two_hosts), TUTTI_OK);
     facts.layout = &all;
     cr_expect_str_eq(chosen_of(facts, true, OPERATION_ALL_REDUCE, 8), "all_reduce_inline_rounds");
@@ -187,7 +187,10 @@ Test(plan, members_that_outnumber_their_cpus_go_in_rounds, .timeout = 60)
     facts.layout = &few;
     cr_expect_str_eq(chosen_of(facts, true, OPERATION_ALL_REDUCE, 8), "all_reduce_inline");
     facts.layout = &many;
-    cr_expect_str_eq(chosen_of(facts, true, OPERATION_ALL_REDUCE, 8), "all_reduce_inline");
+    cr_expect_str_eq(chosen_of(facts, true, OPERATION_ALL_REDUCE, 8), "all_reduce_inline_rounds");
+    cr_expect_str_eq(chosen_of(facts, true, OPERATION_ALL_REDUCE, 128 * 1024), "all_reduce_rounds");
+    cr_expect_str_eq(chosen_of(facts, true, OPERATION_ALL_REDUCE, 128 * 1024 + 1),
+                     "all_reduce_staged_parts");
     facts.layout = &apart;
     cr_expect_str_eq(chosen_of(facts, true, OPERATION_BARRIER, 0), "barrier_composed");
     layout_free(&all);

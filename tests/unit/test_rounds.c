@@ -2,8 +2,10 @@
 /* Rounds of a host's members, step by step: who gives, who reduces, and whom the others wait
  * for. */
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "algorithm/algorithm.h"
 #include "reduce/reduce.h"
@@ -108,6 +110,37 @@ Test(rounds, a_member_that_went_on_waits_for_the_slow_ones_in_the_next_round, .t
     cr_expect_eq(host.reduced[2], 1);
     cr_expect_eq(host.reduced[1], 1);
     cr_expect_eq(host.reduced[0], 0);
+    host_close(&host);
+}
+
+/* ---- rest ---- */
+
+static void *end_the_round(void *user)
+{
+    usleep(20000);
+    cr_expect_eq(take(user, MEMBERS - 1), TUTTI_OK);
+    return NULL;
+}
+
+Test(rounds, a_member_rests_until_the_round_is_done_or_its_time_is_over, .timeout = 5)
+{
+    struct host host;
+    pthread_t last;
+    uint64_t round;
+
+    host_open(&host);
+    announce_all(&host);
+    cr_expect_not(mapped_round_is_given(&host.mapped[0], &round));
+    for (int i = 0; i < MEMBERS - 1; i++)
+        take(&host, i);
+    cr_expect(mapped_round_is_given(&host.mapped[0], &round));
+    cr_expect_not(mapped_round_rest(&host.mapped[0], round, 1), "a member is missing");
+    cr_assert_eq(pthread_create(&last, NULL, end_the_round, &host), 0);
+    cr_expect(mapped_round_rest(&host.mapped[0], round, 4000), "the last member wakes it");
+    pthread_join(last, NULL);
+    cr_expect(mapped_round_rest(&host.mapped[0], round, 4000), "it is done already");
+    cr_expect_eq(take(&host, 0), TUTTI_OK);
+    cr_expect_not(mapped_round_is_given(&host.mapped[0], &round));
     host_close(&host);
 }
 
