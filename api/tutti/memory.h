@@ -9,6 +9,10 @@
  * output of gather. Different members may use different pieces of memory. If one tensor is elsewhere, the
  * call is made as usual; members need not agree on that. The calls and their results are the same.
  *
+ * A message of more than 64 KiB to a member on the same host is copied once if the sender's tensor is in such
+ * memory. If the receiver's is, too, both members copy at the same time; a message of more than 1 MiB needs
+ * that.
+ *
  * Semantics: MPI_Win_allocate_shared without its accesses, ncclMemAlloc and ncclCommRegister,
  * NVSHMEM's symmetric memory.
  */
@@ -87,8 +91,8 @@ TUTTI_API int32_t tutti_memory_peers(const tutti_memory *memory);
  * theirs in any order. The system gets the pages back when all members have freed theirs or the group has
  * ended. NULL is ignored.
  *
- * Errors: BUSY (a collective that works in it is not complete; other calls with tensors in it are not
- * counted, as with any memory), FORKED (in a child of the process).
+ * Errors: BUSY (a collective that works in it is not complete, or a message that may be copied from it or into
+ * it; other calls with tensors in it are not counted, as with any memory), FORKED (in a child of the process).
  */
 TUTTI_API tutti_status tutti_memory_free(tutti_memory *memory);
 

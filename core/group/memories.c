@@ -101,6 +101,29 @@ struct tutti_memory *memories_find(struct tutti_group *group, const void *addres
     return NULL;
 }
 
+struct tutti_memory *memories_claim(struct tutti_group *group, const void *address, uint64_t bytes,
+                                    uint32_t *ret_claim)
+{
+    struct group_memories *memories = &group->memories;
+    struct tutti_memory *memory =
+        memories->placed && ~memories->claimed ? memories_find(group, address, bytes) : NULL;
+
+    if (!memory)
+        return NULL;
+    const uint32_t claim = (uint32_t)__builtin_ctzll(~memories->claimed);
+    memories->claimed |= UINT64_C(1) << claim;
+    memories->claims[claim] = memory;
+    memory->users++;
+    *ret_claim = claim;
+    return memory;
+}
+
+void memories_release_claim(struct tutti_group *group, uint32_t claim)
+{
+    group->memories.claimed &= ~(UINT64_C(1) << claim);
+    group->memories.claims[claim]->users--;
+}
+
 /* ---- the end ---- */
 
 static bool all_have_freed(const struct tutti_group *group, const struct tutti_memory *memory)
@@ -114,13 +137,14 @@ static bool all_have_freed(const struct tutti_group *group, const struct tutti_m
     return !memory->pages;
 }
 
-/* A call may still work in a peer's part that the peer has freed: it knows of a verdict that this member
- * has not heard yet. */
+/* A call or message may still work in a peer's part that the peer has freed: it knows of a verdict that this
+ * member has not heard yet. */
 static bool is_working(const struct tutti_group *group)
 {
     const struct call *call = group->calls.queue.first;
 
-    return call && call->registered && call_is_begun(call);
+    return (call && call->registered && call_is_begun(call)) ||
+           p2p_is_placed(group->ways.p2p_engine);
 }
 
 struct tutti_memory *memories_sweep(struct tutti_group *group)

@@ -26,7 +26,7 @@ struct tutti_memory {
     struct tutti_group *group;
     uint32_t fork_generation;
     uint32_t number;
-    int users;                  /* calls in flight that show references to it */
+    int users;                  /* calls and messages in flight that show references to it */
     struct pages *pages;        /* NULL: freed here */
     unsigned char *base;        /* of its whole pages */
     uint64_t bytes;             /* of its whole pages */
@@ -43,8 +43,10 @@ struct group_memories {
     uint32_t made;   /* how many this group has made, or tried to; the same on all members */
     uint32_t placed; /* those that this member has not freed */
     struct tutti_memory *all;
-    struct tutti_memory **placed_by_address; /* [MAPPED_MEMORIES] those that local peers see */
-    struct tutti_memory *last;               /* found */
+    struct tutti_memory **placed_by_address;    /* [MAPPED_MEMORIES] those that local peers see */
+    struct tutti_memory *last;                  /* found */
+    uint64_t claimed;                           /* bit i: claim i is used */
+    struct tutti_memory *claims[MAPPED_CLAIMS]; /* in which the message of a used claim is */
 };
 
 /* The place for a further one: NO_MEMORY, in words, when the group has as many as it may. */
@@ -60,6 +62,11 @@ static inline bool memory_holds(const struct tutti_memory *memory, const void *a
     return first >= memory->base && bytes <= memory->bytes &&
            (uint64_t)(first - memory->base) <= memory->bytes - bytes;
 }
+
+/* The same, for a message; used until memories_release_claim(). NULL: there is none, or no claim. */
+struct tutti_memory *memories_claim(struct tutti_group *group, const void *address, uint64_t bytes,
+                                    uint32_t *ret_claim);
+void memories_release_claim(struct tutti_group *group, uint32_t claim);
 
 /* Its references are shown no more, and the local peers know. The pages are the caller's to drop. */
 struct pages *memories_withdraw(struct tutti_group *group, struct tutti_memory *memory);

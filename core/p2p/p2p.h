@@ -92,6 +92,9 @@ bool p2p_arm(struct p2p_engine *engine);
 /* Bytes of large messages that began to move, in or out, since this was asked last. */
 uint64_t p2p_begun(struct p2p_engine *engine);
 
+/* Whether messages are copied from place to place: then what find() gave must stay mapped. */
+bool p2p_is_placed(const struct p2p_engine *engine);
+
 /* Whether some transport has nothing that wakes a sleeper, so that p2p_arm() never says true. */
 bool p2p_is_polled(const struct p2p_engine *engine);
 
@@ -108,6 +111,13 @@ bool p2p_idle(const struct p2p_engine *engine);
  * Called from p2p_progress() in the middle of the engine's work: take a note and act on it when
  * p2p_progress() has returned; no function of this file may be called from here.
  */
+/* A place in memory that this member and its receiver map: as the sender names it. */
+struct p2p_place {
+    uint32_t memory; /* its number; 0: none */
+    uint32_t claim;  /* the number of a word that both can write */
+    uint64_t offset;
+};
+
 struct p2p_events {
     /* Called for the header of every message of a collective that arrives from `source`, so that
      * the caller compares it with its own call of that sequence. If no receive is posted: then, and
@@ -122,6 +132,16 @@ struct p2p_events {
     void (*peer_failed)(void *user, int source, tutti_status status, const char *message);
     /* NULL, or called after `announce` for what p2p_announce() has sent, unless as an answer. */
     void (*announced)(void *user, int source, uint64_t sequence);
+
+    /* The payload of a long message may be copied from place to place, see p2p_place.c. All of these, or NULL: */
+    /* Whether `destination` maps the memory at `buffer`. Then it stays, with its claim, until unplace(). */
+    bool (*place)(void *user, int destination, const void *buffer, uint64_t bytes,
+                  struct p2p_place *ret_place, _Atomic uint64_t **ret_claim);
+    void (*unplace)(void *user, _Atomic uint64_t *claim);
+    /* Where `bytes` at the place that `source` names are mapped here, while p2p_is_placed(). NOT_READY: the
+     * memory is not known here, yet or any more. INTERNAL: `source` has no such place. */
+    tutti_status (*find)(void *user, int source, const struct p2p_place *place, uint64_t bytes,
+                         unsigned char **ret_at, _Atomic uint64_t **ret_claim);
 };
 
 /*
@@ -177,6 +197,10 @@ struct p2p_op {
     uint64_t issued, moved; /* bytes given to the transport, and through it */
     void *packet;           /* of a send that still queues */
     void *held_by;          /* the bin or envelope that names this operation */
+    /* Of a message that is copied from place to place, or offered for that. */
+    _Atomic uint64_t *held;  /* the own claim; NULL: none */
+    _Atomic uint64_t *claim; /* the send's; NULL: none */
+    unsigned char *other;    /* where the other side's memory is mapped */
     uint32_t id, peer_id;
     uint8_t state;
     uint8_t space;

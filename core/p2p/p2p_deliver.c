@@ -17,7 +17,7 @@
 
 #include "p2p/p2p_parts.h"
 
-static void nonsense(struct p2p_path *path, const char *why)
+void p2p_nonsense(struct p2p_path *path, const char *why)
 {
     p2p_path_fail(path, TUTTI_ERR_INTERNAL,
                   "rank %d sent an invalid header (%s): it may run another version of tutti; the "
@@ -126,8 +126,8 @@ static void keep(struct p2p_group *group, struct p2p_path *path, const struct p2
 
 /* ---- matched ---- */
 
-static void answer(struct p2p_path *path, uint8_t kind, const struct p2p_group *group, uint32_t id,
-                   uint64_t tag)
+void p2p_answer(struct p2p_path *path, uint8_t kind, const struct p2p_group *group, uint32_t id,
+                uint64_t tag)
 {
     struct p2p_header header = {.kind = kind, .id = id, .tag = tag};
 
@@ -149,24 +149,30 @@ bool p2p_deliver_meet(struct p2p_op *op, struct p2p_path *path, const struct p2p
     return false;
 }
 
-static void matched_request(struct p2p_op *op, struct p2p_path *path, const struct p2p_header *h)
+void p2p_ask(struct p2p_op *op, struct p2p_path *path, uint32_t id)
 {
     struct p2p_group *group = op->group;
 
-    if (!p2p_deliver_meet(op, path, h)) {
-        answer(path, P2P_REFUSE, group, h->id, 0);
-    } else if (path->failed) {
-        p2p_op_complete(op, path->failed);
-    } else if (!op->has_id && p2p_transfer_new(group->engine, op) != TUTTI_OK) {
+    if (!op->has_id && p2p_transfer_new(group->engine, op) != TUTTI_OK) {
         p2p_op_complete(op, TUTTI_ERR_NO_MEMORY);
-        answer(path, P2P_REFUSE, group, h->id, 0);
-    } else {
-        op->state = OP_WAITING_DATA;
-        op->peer_id = h->id;
-        group->engine->begun += op->capacity;
-        if (!op->announced)
-            answer(path, P2P_GRANT, group, h->id, op->id);
+        p2p_answer(path, P2P_REFUSE, group, id, 0);
+        return;
     }
+    op->state = OP_WAITING_DATA;
+    op->peer_id = id;
+    group->engine->begun += op->capacity;
+    if (!op->announced)
+        p2p_answer(path, P2P_GRANT, group, id, op->id);
+}
+
+static void matched_request(struct p2p_op *op, struct p2p_path *path, const struct p2p_header *h)
+{
+    if (!p2p_deliver_meet(op, path, h))
+        p2p_answer(path, P2P_REFUSE, op->group, h->id, 0);
+    else if (path->failed)
+        p2p_op_complete(op, path->failed);
+    else if (!h->place.memory || !p2p_place_read(op, path, h))
+        p2p_ask(op, path, h->id);
 }
 
 static void take_payload(struct p2p_op *op, struct p2p_envelope *envelope)
@@ -268,47 +274,50 @@ static void arrived_ready(struct p2p_group *group, struct p2p_path *path,
         envelope_free(envelope);
 }
 
-/* The operation that a grant, refusal or piece names, if it is in `state`. */
+/* The operation that an answer or piece names. */
 static struct p2p_op *named(struct p2p_group *group, struct p2p_path *path,
-                            const struct p2p_header *h, uint8_t state)
+                            const struct p2p_header *h)
 {
     bool known;
     struct p2p_op *op = p2p_transfer_find(path->engine, h->id, &known);
 
     if (!known || (op && (op->group != group || op->path != path))) {
-        nonsense(path, "a transfer that was never asked for");
+        p2p_nonsense(path, "a transfer that was never asked for");
         return NULL;
     }
-    return op && op->state == state ? op : NULL;
+    return op;
 }
 
 static void arrived_answer(struct p2p_group *group, struct p2p_path *path,
                            const struct p2p_header *h)
 {
-    struct p2p_op *op = named(group, path, h, OP_WAITING_GRANT);
+    struct p2p_op *op = named(group, path, h);
 
-    if (!op)
+    if (!op ||
+        (op->state != OP_WAITING_GRANT && !(op->state == OP_HELPING && h->kind == P2P_TAKEN)))
         return;
     if (op->packet) {
-        nonsense(path, "an answer to what was not sent");
+        p2p_nonsense(path, "an answer to what was not sent");
     } else if (h->kind == P2P_GRANT) {
         p2p_flow_stream(op, (uint32_t)h->tag);
         p2p_flow_send(path);
-    } else { /* received as far as the sender is concerned: the receiver has the mismatch */
+    } else if (h->kind == P2P_HELP) {
+        p2p_place_help(op, h);
+    } else { /* received as far as the sender is concerned: where sizes differ, the receiver has the mismatch */
         p2p_op_complete(op, TUTTI_OK);
     }
 }
 
 static void arrived_data(struct p2p_group *group, struct p2p_path *path, const struct p2p_header *h)
 {
-    struct p2p_op *op = named(group, path, h, OP_WAITING_DATA);
+    struct p2p_op *op = named(group, path, h);
 
     if (path->failed)
         return;
-    if (!op) {
+    if (!op || op->state != OP_WAITING_DATA) {
         drain(path, h);
     } else if (h->tag != op->issued || h->bytes > op->capacity - op->issued) {
-        nonsense(path, "a piece that does not fit");
+        p2p_nonsense(path, "a piece that does not fit");
     } else if (p2p_flow_expect(path, h, op, NULL)) {
         op->issued += h->bytes;
     }
@@ -366,7 +375,7 @@ static void arrived_withdrawal(struct p2p_group *group, struct p2p_path *path,
     if (envelope)
         p2p_envelope_drop(envelope);
     else if (op && op->issued)
-        nonsense(path, "a message that it sends is taken back");
+        p2p_nonsense(path, "a message that it sends is taken back");
     else if (op)
         receive_again(op);
 }
@@ -382,7 +391,7 @@ static void arrived(struct p2p_group *group, struct p2p_path *path, const struct
                     struct p2p_envelope *envelope)
 {
     if (h->source >= (uint32_t)group->size || group->paths[h->source] != path) {
-        nonsense(path, "it claims another rank's place");
+        p2p_nonsense(path, "it claims another rank's place");
         if (envelope)
             p2p_envelope_drop(envelope);
         return;
@@ -399,6 +408,8 @@ static void arrived(struct p2p_group *group, struct p2p_path *path, const struct
         break;
     case P2P_GRANT:
     case P2P_REFUSE:
+    case P2P_TAKEN:
+    case P2P_HELP:
         arrived_answer(group, path, h);
         break;
     case P2P_DATA:
@@ -439,8 +450,9 @@ static void arrived_early(struct p2p_path *path, const struct p2p_header *h)
 {
     struct p2p_engine *engine = path->engine;
 
-    if (h->kind == P2P_GRANT || h->kind == P2P_REFUSE || h->kind == P2P_DATA) {
-        nonsense(path, "an answer to a group that does not exist");
+    if (h->kind == P2P_GRANT || h->kind == P2P_REFUSE || h->kind == P2P_TAKEN ||
+        h->kind == P2P_HELP || h->kind == P2P_DATA) {
+        p2p_nonsense(path, "an answer to a group that does not exist");
         return;
     }
     if (h->kind == P2P_WITHDRAW) {
@@ -503,7 +515,7 @@ void p2p_deliver(struct p2p_path *path, const struct p2p_header *header, const c
     if (!wrong)
         wrong = p2p_deliver_limits(path, header);
     if (wrong) {
-        nonsense(path, wrong);
+        p2p_nonsense(path, wrong);
         return;
     }
     path->peer_shows |= header->shows;

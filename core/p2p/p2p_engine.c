@@ -34,6 +34,7 @@ tutti_status p2p_engine_new(struct p2p_engine **ret_engine)
     p2p_link_init(&engine->blocked);
     p2p_link_init(&engine->gathered);
     p2p_link_init(&engine->failing);
+    p2p_link_init(&engine->placed);
     p2p_link_init(&engine->finished);
     p2p_link_init(&engine->orphans);
     engine->free_first = UINT32_MAX;
@@ -409,6 +410,7 @@ unsigned p2p_progress(struct p2p_engine *engine)
     poll_endpoints(engine);
     moved += handle_arrived(engine);
     moved += retry_blocked(engine);
+    moved += p2p_place_progress(engine);
     moved += tear_down_failing(engine);
     return moved + p2p_finish(engine);
 }
@@ -445,7 +447,8 @@ uint64_t p2p_begun(struct p2p_engine *engine)
 bool p2p_arm(struct p2p_engine *engine)
 {
     if (engine->adopting || !p2p_link_alone(&engine->ready) || !p2p_link_alone(&engine->blocked) ||
-        !p2p_link_alone(&engine->failing) || !p2p_link_alone(&engine->finished))
+        !p2p_link_alone(&engine->failing) || !p2p_link_alone(&engine->placed) ||
+        !p2p_link_alone(&engine->finished))
         return false;
     for (struct p2p_endpoint *at = engine->endpoints; at; at = at->next)
         if (!is_woken(at->ops) || at->ops->arm(at->endpoint) != TUTTI_ARMED)

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <tutti/plugin_copy.h>
+
 #include "base/chain.h"
 #include "p2p/p2p.h"
 #include "p2p/p2p_pool.h"
@@ -76,6 +78,8 @@ enum p2p_op_state {
     OP_POSTED,        /* receive: in the bin `held_by` */
     OP_ARRIVING,      /* receive: an incoming names it, or the envelope `held_by` */
     OP_WAITING_DATA,  /* receive: granted, `id` is its own, `peer_id` the send's */
+    OP_READING,       /* receive: in engine->placed; `peer_id` is the send's */
+    OP_HELPING,       /* send: the same, while there are pieces to take */
     OP_EAGER,         /* send: the packet has header and payload */
     OP_WAITING_GRANT, /* send: `id` is its own; a collective's is in the bin `held_by` */
     OP_STREAM,        /* send: in path->streams until all is issued; `peer_id` is the receive's */
@@ -252,6 +256,8 @@ struct p2p_engine {
     struct p2p_link gathered; /* paths that send at p2p_release() */
     bool gathers;             /* between p2p_gather() and p2p_release() */
     struct p2p_link failing;  /* paths to take apart */
+    struct p2p_link placed;   /* operations that copy from place to place */
+    tutti_copy copy;          /* into memory of receivers */
     struct p2p_link finished; /* operations whose `done` is to be called */
     struct p2p_link orphans;  /* envelopes of groups that do not exist yet */
     bool adopting;            /* a group was made that orphans may wait for */

@@ -33,6 +33,7 @@ static void begin(struct p2p_op *op, struct p2p_group *group, struct p2p_path *p
     op->tag = tag;
     op->issued = op->moved = 0;
     op->packet = op->held_by = NULL;
+    op->held = op->claim = NULL;
     op->state = state;
     op->space = space;
     op->announced = op->has_id = op->any_source = 0;
@@ -54,6 +55,8 @@ static void unhook(struct p2p_op *op)
     }
     if (op->has_id)
         p2p_transfer_free(op->group->engine, op);
+    if (op->claim)
+        p2p_place_end(op);
     p2p_link_remove(&op->queue);
     p2p_link_remove(&op->member);
     op->state = OP_COMPLETE;
@@ -147,6 +150,8 @@ static tutti_status send(struct p2p_group *group, struct p2p_op *op, int destina
             return p2p_op_give_up(op, "send");
         header->kind = collective ? P2P_COLLECTIVE_REQUEST : P2P_REQUEST;
         header->id = op->id;
+        if (!collective)
+            p2p_place_offer(op, destination, header);
     }
     if (!p2p_packet_queue(path, header, op, buffer))
         return p2p_op_give_up(op, "send");
@@ -263,7 +268,8 @@ tutti_status p2p_collective_recv(struct p2p_group *group, struct p2p_op *op, int
 
 bool p2p_is_unmatched(const struct p2p_op *op)
 {
-    return op->state == OP_WAITING_GRANT && op->space == SPACE_USER && !op->packet;
+    return op->state == OP_WAITING_GRANT && op->space == SPACE_USER && !op->packet &&
+           (!op->claim || p2p_place_is_untouched(op));
 }
 
 tutti_status p2p_cancel(struct p2p_op *op)
@@ -273,6 +279,8 @@ tutti_status p2p_cancel(struct p2p_op *op)
     bool sends = op->state == OP_EAGER || op->state == OP_WAITING_GRANT;
 
     if (p2p_is_unmatched(op)) {
+        if (op->claim && !p2p_place_take_back(op))
+            return error_set(TUTTI_ERR_BUSY, "the message is being received");
         /* A grant that is on its way names an id that is over, and is dropped. */
         if (!p2p_flow_tell(op->path, op->group, &withdrawal))
             return error_set(TUTTI_ERR_BUSY, "no memory to take an announced message back");

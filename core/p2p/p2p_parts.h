@@ -151,6 +151,14 @@ unsigned p2p_short_look_all(struct p2p_engine *engine);
 
 /* ---- p2p_deliver.c: the meaning of an arrived header ---- */
 
+/* The peer has sent what no member could have sent: fails the path. */
+void p2p_nonsense(struct p2p_path *path, const char *why) __attribute__((cold));
+/* Tells the peer what becomes of its send `id`. */
+void p2p_answer(struct p2p_path *path, uint8_t kind, const struct p2p_group *group, uint32_t id,
+                uint64_t tag);
+/* A receive that has met the send `id` asks for its payload. */
+void p2p_ask(struct p2p_op *op, struct p2p_path *path, uint32_t id);
+
 /* Whether it is within the limits of a peer in any group: its credit and the longest piece. NULL, or what is
  * wrong. Takes the credit that it returns, and charges what it carries. */
 const char *p2p_deliver_limits(struct p2p_path *path, const struct p2p_header *h);
@@ -170,6 +178,23 @@ bool p2p_deliver_meet(struct p2p_op *op, struct p2p_path *path, const struct p2p
 void p2p_envelope_settle(struct p2p_envelope *envelope, enum p2p_envelope_state state);
 /* Nobody will receive it. */
 void p2p_envelope_drop(struct p2p_envelope *envelope);
+
+/* ---- p2p_place.c: messages that are copied from place to place ---- */
+
+/* Offers a send that is to be requested; fills in header->place if it can be. */
+void p2p_place_offer(struct p2p_op *send, int destination, struct p2p_header *header);
+/* Whether the receiver has copied nothing of a send that was offered. */
+bool p2p_place_is_untouched(const struct p2p_op *send);
+/* Takes the offer back before the receiver copies from it. False: it does. */
+bool p2p_place_take_back(struct p2p_op *send);
+/* The receiver's memory may be written by the sender. */
+void p2p_place_help(struct p2p_op *send, const struct p2p_header *h);
+/* The operation is over, or is no longer copied from place to place. */
+void p2p_place_end(struct p2p_op *op);
+/* A receive has met a request with a place. False: it cannot be read there. */
+bool p2p_place_read(struct p2p_op *receive, struct p2p_path *path, const struct p2p_header *h);
+/* Each operation copies a piece. How many did. */
+unsigned p2p_place_progress(struct p2p_engine *engine);
 
 /* ---- p2p_engine.c: endpoints, paths, progress ---- */
 

@@ -39,6 +39,11 @@ static bool has_announce(uint8_t kind)
            kind == P2P_ANSWER;
 }
 
+static bool has_place(uint8_t kind)
+{
+    return kind == P2P_REQUEST || kind == P2P_HELP;
+}
+
 void p2p_wire_encode(const struct p2p_header *header, uint8_t ret_wire[P2P_HEADER_BYTES])
 {
     const struct call_fields *fields = &header->announce.fields;
@@ -52,6 +57,11 @@ void p2p_wire_encode(const struct p2p_header *header, uint8_t ret_wire[P2P_HEADE
     put32(ret_wire + 16, header->id);
     put64(ret_wire + 24, header->bytes);
     put64(ret_wire + 32, header->tag);
+    if (has_place(header->kind)) {
+        put32(ret_wire + 20, header->place.memory);
+        put64(ret_wire + 40, header->place.offset);
+        put32(ret_wire + 56, header->place.claim);
+    }
     if (!has_announce(header->kind))
         return;
     ret_wire[2] = fields->operation;
@@ -98,17 +108,24 @@ static void decode_announce(const uint8_t *wire, struct p2p_header *header)
                                      .op = (int32_t)get32(wire + 60)}};
 }
 
+/* Whether fields are set that no kind without an announce record has, or that this one has not. */
+static bool has_foreign_fields(const struct p2p_header *h, const uint8_t *wire)
+{
+    const bool placed = has_place(h->kind) && h->place.memory;
+
+    return wire[2] || wire[3] || get64(wire + 48) || get32(wire + 60) ||
+           (!placed && (get32(wire + 20) || get64(wire + 40) || get32(wire + 56)));
+}
+
 /* Checks that fields which the kind does not carry are zero, so that a foreign header is noticed at
  * once. */
 static const char *check_kind(const struct p2p_header *h, const uint8_t *wire)
 {
-    static const uint8_t zeros[24];
-
     if (has_announce(h->kind)) {
         if (h->announce.fields.operation == OPERATION_NONE ||
             h->announce.fields.operation >= OPERATION_COUNT)
             return "unknown operation";
-    } else if (wire[2] || wire[3] || get32(wire + 20) || memcmp(wire + 40, zeros, sizeof zeros)) {
+    } else if (has_foreign_fields(h, wire)) {
         return "fields set that its kind has not";
     }
     switch (h->kind) {
@@ -130,6 +147,9 @@ static const char *check_kind(const struct p2p_header *h, const uint8_t *wire)
         return h->bytes ? "a withdrawal with a size" : NULL;
     case P2P_REFUSE:
         return h->bytes || h->tag ? "impossible refusal" : NULL;
+    case P2P_TAKEN:
+    case P2P_HELP:
+        return h->bytes || h->tag ? "impossible answer to a place" : NULL;
     default: /* P2P_CREDIT */
         return h->bytes || h->tag || h->id || h->group || h->source ? "impossible credit" : NULL;
     }
@@ -150,6 +170,9 @@ static const char *decode_full(const uint8_t *wire, uint64_t size, struct p2p_he
         return "unknown kind";
     if (has_announce(header.kind))
         decode_announce(wire, &header);
+    else if (has_place(header.kind))
+        header.place = (struct p2p_place){
+            .memory = get32(wire + 20), .claim = get32(wire + 56), .offset = get64(wire + 40)};
 
     const char *wrong = check_kind(&header, wire);
     if (!wrong && size > P2P_HEADER_BYTES && size - P2P_HEADER_BYTES != p2p_wire_payload(&header))

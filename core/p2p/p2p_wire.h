@@ -4,11 +4,12 @@
  * endian:
  *
  *    0 mark  1 kind  2 operation  3 flags      4 group      8 source     12 credit
- *   16 id   20 root                           24 bytes     32 tag, sequence, offset or other id
- *   40 signature    48 count    56 dtype      58 sizes      60 op
+ *   16 id   20 root, memory                   24 bytes     32 tag, sequence, offset or other id
+ *   40 signature, place             48 count    56 dtype, claim    58 sizes      60 op
  *
- * operation, flags, root, signature, count, dtype, sizes and op are the announce record of a collective and zero
- * in all other kinds; dtype is told without its lanes, which are 1. `credit` is piggybacked on every kind. The
+ * operation, flags, root, signature, count, dtype, sizes and op are the announce record of a collective; dtype is
+ * told without its lanes, which are 1. memory, place and claim are those of a user's request whose payload lies in
+ * registered memory, or of an answer to it. All of these are zero in all other kinds. `credit` is piggybacked on every kind. The
  * highest bit of kind says that the sender's transport shows messages (tutti_transport_ops.show): to it, header
  * and payload may go as one message. Then a user message has a header of 24 bytes, of the kind P2P_COMPACT, if it
  * is short, so that with its payload it fits into a cache line:
@@ -25,6 +26,7 @@
 #include <tutti/status.h>
 
 #include "base/call.h"
+#include "p2p/p2p.h"
 
 enum {
     P2P_HEADER_BYTES = 64,
@@ -37,8 +39,8 @@ enum {
 enum { P2P_MARK = 0xb7 };
 
 enum p2p_kind {
-    P2P_MESSAGE = 1,        /* user message, tag; its payload of `bytes` follows */
-    P2P_REQUEST,            /* user message, tag; `bytes` wait for a grant of `id` */
+    P2P_MESSAGE = 1, /* user message, tag; its payload of `bytes` follows */
+    P2P_REQUEST, /* user message, tag; `bytes` wait for a grant of `id`, or to be copied from its place */
     P2P_COLLECTIVE,         /* announce; payload of `bytes` follows */
     P2P_COLLECTIVE_REQUEST, /* announce; `bytes` wait for a grant of `id` or were granted early */
     P2P_READY,              /* early grant: a receive of `bytes`, sequence, waits as `id` */
@@ -49,6 +51,8 @@ enum p2p_kind {
     P2P_ANNOUNCE,           /* announce, without a message: an engine does it, or it waits */
     P2P_ANSWER,             /* announce of the call that a P2P_ANNOUNCE asked about */
     P2P_WITHDRAW,           /* the send `id`, tag, which has not heard of a grant, is taken back */
+    P2P_TAKEN,              /* the send `id` was copied from its place */
+    P2P_HELP,               /* the send `id` may be copied to this place, too */
     P2P_COMPACT,            /* a P2P_MESSAGE in a short header; on the wire alone */
     P2P_KIND_END
 };
@@ -62,6 +66,7 @@ struct p2p_header {
     uint32_t id;
     uint64_t bytes;
     uint64_t tag;
+    struct p2p_place place;   /* of a P2P_REQUEST or P2P_HELP; memory 0: nowhere */
     struct announce announce; /* of the collective kinds; sequence is `tag` */
 };
 

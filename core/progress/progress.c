@@ -234,8 +234,12 @@ static void on_announced(void *user, int source, uint64_t sequence)
     announced_queried(user, source, sequence);
 }
 
-const struct p2p_events group_events = {
-    .announce = on_announce, .peer_failed = on_peer_failed, .announced = on_announced};
+const struct p2p_events group_events = {.announce = on_announce,
+                                        .peer_failed = on_peer_failed,
+                                        .announced = on_announced,
+                                        .place = registered_place,
+                                        .unplace = registered_unplace,
+                                        .find = registered_find};
 
 /* ---- the source ---- */
 

@@ -51,6 +51,14 @@ void registered_offer(const struct call *call, struct run_call *run);
 /* The call ends: its memory may be freed. */
 void registered_release(struct call *call);
 
+/* ---- registered_message.c: p2p's events of messages in registered memory ---- */
+
+bool registered_place(void *user, int destination, const void *buffer, uint64_t bytes,
+                      struct p2p_place *ret_place, _Atomic uint64_t **ret_claim);
+void registered_unplace(void *user, _Atomic uint64_t *claim);
+tutti_status registered_find(void *user, int source, const struct p2p_place *place, uint64_t bytes,
+                             unsigned char **ret_at, _Atomic uint64_t **ret_claim);
+
 /* ---- recorder.c ---- */
 
 /* The common part of the records of all collectives with these fields. */

@@ -181,13 +181,25 @@ bool mapped_shows_references(const struct mapped *mapped, int index)
     return atomic_load_explicit(&line->word, memory_order_relaxed) & FLAG_REFERENCES;
 }
 
+tutti_status mapped_place(const struct mapped *mapped, int index, uint32_t number, uint64_t offset,
+                          uint64_t bytes, unsigned char **ret_place)
+{
+    const struct mapped_memory *memory =
+        mapped->memories ? &mapped->memories[number % MAPPED_MEMORIES] : NULL;
+
+    if (!memory || !number || memory->number != number)
+        return TUTTI_ERR_NOT_READY;
+    if (offset > memory->bytes[index] || bytes > memory->bytes[index] - offset)
+        return TUTTI_ERR_INTERNAL;
+    *ret_place = memory->bases[index] + offset;
+    return TUTTI_OK;
+}
+
 /* INTERNAL, without words: it is not inside the memory of that number. */
 static tutti_status resolve(const struct mapped *mapped, int index,
                             const struct mapped_reference *reference, uint64_t reach,
                             unsigned char **ret_place)
 {
-    const struct mapped_memory *memory =
-        mapped->memories ? &mapped->memories[reference->memory % MAPPED_MEMORIES] : NULL;
     uint64_t offset = reference->offset, skipped = 0;
 
     *ret_place = NULL;
@@ -207,12 +219,10 @@ static tutti_status resolve(const struct mapped *mapped, int index,
     }
     if (!reach)
         return TUTTI_OK;
-    if (!memory || !reference->memory || memory->number != reference->memory ||
-        __builtin_add_overflow(offset, skipped, &offset) || offset > memory->bytes[index] ||
-        reach > memory->bytes[index] - offset)
-        return TUTTI_ERR_INTERNAL;
-    *ret_place = memory->bases[index] + offset;
-    return TUTTI_OK;
+    return __builtin_add_overflow(offset, skipped, &offset) ||
+                   mapped_place(mapped, index, reference->memory, offset, reach, ret_place)
+               ? TUTTI_ERR_INTERNAL
+               : TUTTI_OK;
 }
 
 tutti_status mapped_resolve(struct mapped *mapped, int index, const struct mapped_references *shown,

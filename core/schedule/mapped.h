@@ -2,8 +2,8 @@
 /*
  * The memory that the members of one host see of each other, and the announce lines in it.
  *
- * Each member has one area of MAPPED_BYTES, zeroed at start. All but `rounds` is written
- * by its owner alone:
+ * Each member has one area of MAPPED_BYTES, zeroed at start. All but `rounds` and `claims` is
+ * written by its owner alone:
  *
  *     lines    4 slots; turn k lies in slot k % 4: one cache line (turn << 16 | flags,
  *              signature, 48 B of payload), then room for a payload of up to 4 KiB, which is stored
@@ -11,6 +11,7 @@
  *     records  the owner's last 64 calls as text, for the message of a mismatch
  *     words    the counters of staged algorithms, each on lines of its own; they count pages of the
  *              windows since the group began and are never reset
+ *     claims   the words of messages that are read in place; local peers write them, too
  *     freed    which of the owner's registered memories it has given up
  *     blocks   where the blocks of its input, or output, are in registered memory, if they do not lie in a
  *              row; of one call at a time
@@ -60,6 +61,7 @@ enum {
     MAPPED_PAYLOAD_LONG = 2048,
     MAPPED_PAYLOAD_WINS_BY = 2, /* times */
     MAPPED_RECORDS = 64,
+    MAPPED_CLAIMS = 64,     /* messages of a member that may be read in place, at a time */
     MAPPED_MEMORIES = 1024, /* pieces of registered memory in a group at a time */
     MAPPED_PAGE = 4096,
     MAPPED_CHUNK_MAX = 256 * 1024, /* bytes; fewer hand-overs beat staying in L2 */
@@ -161,6 +163,7 @@ struct mapped_area {
     struct mapped_counter in_round; /* where its owner is in a round, see tell() in rounds.c */
     /* How many CPUs the owner may use, and which set of CPUs that is. */
     struct mapped_counter cpus, cpu_set;
+    _Atomic uint64_t claims[MAPPED_CLAIMS];                 /* see p2p/p2p_place.c */
     _Alignas(4096) _Atomic uint32_t freed[MAPPED_MEMORIES]; /* the number that was in this place */
     struct mapped_block blocks[MAPPED_LOCAL_MAX];
     _Alignas(4096) struct mapped_window in;
@@ -244,6 +247,13 @@ bool mapped_shows_references(const struct mapped *mapped, int index);
  */
 tutti_status mapped_resolve(struct mapped *mapped, int index, const struct mapped_references *shown,
                             const struct mapped_reach *reach);
+
+/*
+ * Where `bytes` at `offset` of the memory of that number of local peer `index` are mapped here. NOT_READY:
+ * there is no memory of that number, yet or any more. INTERNAL: they are not inside it.
+ */
+tutti_status mapped_place(const struct mapped *mapped, int index, uint32_t number, uint64_t offset,
+                          uint64_t bytes, unsigned char **ret_place);
 
 /*
  * Looks for local peer `index`'s line of the call that I announced last. TUTTI_OK: it is there and is the

@@ -4,6 +4,7 @@
  * byte and its arguments: a raw header, a header put together from few bytes (so that ids, tags and
  * groups meet), the payload that is awaited, and what the program at this end does meanwhile. Some transports
  * show what has arrived: then a message is a header with a payload, in two parts.
+ * Messages may be copied from place to place: claims are written by the peers, too.
  * Buffers have their exact size and are freed as soon as their operation is complete.
  */
 #include <stddef.h>
@@ -13,7 +14,7 @@
 
 #include "p2p/p2p_inside.h"
 
-enum { PEERS = 2, OPS = 24, HELD = 64, SHORT = 4096 };
+enum { PEERS = 2, OPS = 24, HELD = 64, SHORT = 4096, CLAIMS = 4, PLACES = 200000 };
 
 struct tutti_peer {
     tutti_request *receive[4];
@@ -227,7 +228,74 @@ static void peer_failed(void *user, int source, tutti_status status, const char 
         abort();
 }
 
-static const struct p2p_events events = {announced, peer_failed, NULL};
+/* What the peers map of this process, and this one of them. */
+static struct {
+    bool some;
+    unsigned used;
+    _Atomic uint64_t own[CLAIMS], theirs[CLAIMS];
+    unsigned char *memory; /* a peer's */
+} placed;
+
+static bool place(void *user, int destination, const void *buffer, uint64_t bytes,
+                  struct p2p_place *ret_place, _Atomic uint64_t **ret_claim)
+{
+    const unsigned claim = (unsigned)__builtin_ctz(~placed.used);
+
+    (void)user;
+    if (destination < 1 || destination > PEERS || !buffer || !bytes)
+        abort();
+    if (!placed.some || claim >= CLAIMS)
+        return false;
+    placed.used |= 1u << claim;
+    *ret_place = (struct p2p_place){.memory = 1, .claim = claim};
+    *ret_claim = &placed.own[claim];
+    return true;
+}
+
+static void unplace(void *user, _Atomic uint64_t *claim)
+{
+    const unsigned bit = 1u << (claim - placed.own);
+
+    (void)user;
+    if (!(placed.used & bit))
+        abort();
+    placed.used &= ~bit;
+}
+
+static tutti_status find(void *user, int source, const struct p2p_place *at, uint64_t bytes,
+                         unsigned char **ret_at, _Atomic uint64_t **ret_claim)
+{
+    (void)user;
+    if (source < 1 || source > PEERS)
+        abort();
+    if (at->memory != 1)
+        return TUTTI_ERR_NOT_READY;
+    if (at->claim >= CLAIMS || at->offset > PLACES || bytes > PLACES - at->offset)
+        return TUTTI_ERR_INTERNAL;
+    *ret_at = placed.memory + at->offset;
+    *ret_claim = &placed.theirs[at->claim];
+    return TUTTI_OK;
+}
+
+/* A peer writes a claim: one that it should, or could. */
+static void write_claim(struct input *in)
+{
+    const uint8_t which = next(in), id = next(in), counts = next(in);
+    const uint64_t claim = (uint64_t)((id & 15u) | (id >> 4u) << 20) << 32 |
+                           (uint64_t) !(which & 128) << 30 | (uint64_t)(counts >> 4) << 15 |
+                           (counts & 15u);
+
+    if (which & 64)
+        placed.own[which % CLAIMS] = claim;
+    else
+        placed.theirs[which % CLAIMS] = claim;
+}
+
+static const struct p2p_events events = {.announce = announced,
+                                         .peer_failed = peer_failed,
+                                         .place = place,
+                                         .unplace = unplace,
+                                         .find = find};
 static const uint32_t sizes[] = {0, 1, 8, 100, 9000, 65536, 70000, 300000};
 
 static void start(struct p2p_group *group, struct slot *slot, struct input *in)
@@ -292,7 +360,7 @@ static void reap(struct slot *slots)
 static void likely_header(tutti_endpoint *endpoint, int which, struct input *in)
 {
     uint8_t wire[P2P_HEADER_BYTES], kind = next(in), what = next(in), id = next(in);
-    struct p2p_header h = {.kind = (uint8_t)(1 + kind % 10),
+    struct p2p_header h = {.kind = (uint8_t)(1 + kind % P2P_HELP),
                            .group = kind >> 4 & 1,
                            .source = (uint32_t)which + 1 + (kind >> 7),
                            .credit = kind & 64 ? sizes[id & 7] : 0,
@@ -301,9 +369,15 @@ static void likely_header(tutti_endpoint *endpoint, int which, struct input *in)
 
     if (h.kind != P2P_MESSAGE && h.kind != P2P_COLLECTIVE && h.kind != P2P_CREDIT)
         h.id = (id & 15u) | (id >> 4u) << 20;
-    if (h.kind == P2P_GRANT || h.kind == P2P_REFUSE || h.kind == P2P_CREDIT)
+    if ((h.kind == P2P_REQUEST && what & 32) || h.kind == P2P_HELP)
+        h.place = (struct p2p_place){.memory = 1u + (what >> 6 & 1),
+                                     .claim = id % (CLAIMS + 1),
+                                     .offset = sizes[id >> 4 & 7]};
+    if (h.kind == P2P_GRANT || h.kind == P2P_REFUSE || h.kind == P2P_CREDIT ||
+        h.kind == P2P_WITHDRAW || h.kind == P2P_TAKEN || h.kind == P2P_HELP)
         h.bytes = 0;
-    if (h.kind == P2P_DATA || h.kind == P2P_REFUSE || h.kind == P2P_CREDIT)
+    if (h.kind == P2P_DATA || h.kind == P2P_REFUSE || h.kind == P2P_CREDIT || h.kind == P2P_TAKEN ||
+        h.kind == P2P_HELP)
         h.tag = 0;
     if (h.kind == P2P_CREDIT)
         h.group = h.source = 0;
@@ -377,6 +451,9 @@ static void command(tutti_endpoint *endpoint, struct p2p_engine *engine, struct 
         if (groups[id])
             do_now(groups[id], 1 + which, in);
         break;
+    case 14:
+        write_claim(in);
+        break;
     default:
         (void)p2p_progress(engine);
     }
@@ -402,6 +479,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         ops.show = fuzz_show;
         ops.take = fuzz_take;
     }
+    placed.some = options & 8;
+    placed.memory = calloc(1, PLACES);
     struct p2p_path *paths[PEERS + 1] = {0};
     struct p2p_group *groups[2] = {0};
     struct slot slots[OPS] = {0};
@@ -424,7 +503,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int i = 0; i < OPS; i++)
         if (slots[i].data)
             abort(); /* the group is gone and the operation is not complete */
+    if (placed.used)
+        abort(); /* a place is still held */
     p2p_engine_free(engine);
+    free(placed.memory);
     for (int i = 0; i < PEERS; i++)
         free(endpoint.peers[i].message);
     return 0;

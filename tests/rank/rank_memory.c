@@ -263,6 +263,124 @@ RANK_CASE(memory_is_busy_while_a_call_works_in_it)
     check_ok(tutti_group_destroy(world));
 }
 
+/* ---- messages ---- */
+
+enum { LONG = 700000 };
+
+/* Where the tensor of a message is. */
+enum kind { ELSEWHERE, REGISTERED, STRIDED, KINDS };
+
+struct room {
+    int64_t shape, stride;
+    float *registered, *elsewhere;
+};
+
+static tutti_tensor tensor_of(struct room *room, enum kind kind, int64_t count)
+{
+    room->shape = count;
+    room->stride = kind == STRIDED ? 2 : 1;
+    return (tutti_tensor){.data = kind == ELSEWHERE ? room->elsewhere : room->registered,
+                          .device = {TUTTI_DEVICE_CPU, 0},
+                          .ndim = 1,
+                          .dtype = TUTTI_F32,
+                          .shape = &room->shape,
+                          .strides = &room->stride};
+}
+
+static float *element(const tutti_tensor *tensor, int64_t index)
+{
+    return (float *)tensor->data + index * tensor->strides[0];
+}
+
+static void check_message(const tutti_tensor *tensor, int source, int round)
+{
+    for (int64_t i = 0; i < tensor->shape[0]; i++)
+        if (!check_eq(*element(tensor, i), (i + round) % 11 + source))
+            return;
+}
+
+static struct room take_room(tutti_group *world, bool first, tutti_memory **ret_memory)
+{
+    struct room room = {.elsewhere = malloc(LONG * sizeof(float))};
+
+    require(room.elsewhere != NULL);
+    require_ok(tutti_memory_allocate(world, 4 * LONG * sizeof(float), ret_memory));
+    room.registered = (float *)tutti_memory_address(*ret_memory) + (first ? 0 : 2 * LONG);
+    return room;
+}
+
+/* Round the ring: each kind of memory on either side, and what is short, long, or very long. */
+RANK_CASE(messages_arrive_from_and_in_any_memory)
+{
+    static const int64_t counts[] = {100, 20000, LONG};
+    tutti_group *world = rank_init(NULL);
+    tutti_memory *of_out, *of_in;
+    struct room out = take_room(world, true, &of_out), in = take_room(world, false, &of_in);
+    const int right = (rank + 1) % size, left = (rank + size - 1) % size;
+
+    for (int round = 0; round < KINDS * KINDS * 3; round++) {
+        const int64_t count = counts[round / KINDS / KINDS];
+        tutti_tensor sent = tensor_of(&out, (enum kind)((round + rank) % KINDS), count),
+                     received = tensor_of(&in, (enum kind)(round / KINDS % KINDS), count);
+
+        for (int64_t i = 0; i < count; i++)
+            *element(&sent, i) = (float)((i + round) % 11 + rank);
+        if (round % 2) {
+            require_ok(tutti_sendrecv(world, &sent, right, 7, &received, left, 7, NULL, NULL));
+        } else {
+            tutti_work *work;
+
+            require_ok(tutti_isend(world, &sent, right, 7, NULL, &work));
+            require_ok(tutti_recv(world, &received, TUTTI_ANY_SOURCE, 7, NULL, NULL));
+            require_ok(tutti_work_wait(work, 0));
+            tutti_work_free(work);
+            require_ok(tutti_barrier(world, NULL, NULL));
+        }
+        check_message(&received, left, round);
+    }
+    check_ok(tutti_memory_free(of_out));
+    check_ok(tutti_memory_free(of_in));
+    check_ok(tutti_group_destroy(world));
+    free(out.elsewhere);
+    free(in.elsewhere);
+}
+
+RANK_CASE(memory_is_busy_while_a_message_waits_in_it)
+{
+    tutti_group *world = rank_init(NULL);
+    tutti_options soon = TUTTI_OPTIONS_INIT;
+    tutti_memory *memory;
+    struct room room = take_room(world, true, &memory);
+    tutti_tensor tensor = tensor_of(&room, REGISTERED, LONG);
+    tutti_work *work;
+
+    soon.timeout_ms = 50;
+    for (int64_t i = 0; i < LONG; i++)
+        *element(&tensor, i) = (float)(i % 11);
+    if (rank == 0) { /* nobody receives the first two */
+        check_status(tutti_send(world, &tensor, 1, 8, &soon), TUTTI_ERR_TIMEOUT);
+        check_contains(tutti_last_error(), "has no receive for it");
+        require_ok(tutti_isend(world, &tensor, 1, 9, NULL, &work));
+        check_ok(tutti_work_cancel(work));
+        tutti_work_free(work);
+        require_ok(tutti_isend(world, &tensor, 1, 7, NULL, &work));
+        check_status(tutti_memory_free(memory), TUTTI_ERR_BUSY);
+        check_contains(tutti_last_error(), "not complete (1)");
+        require_ok(tutti_barrier(world, NULL, NULL));
+        require_ok(tutti_work_wait(work, 0));
+        tutti_work_free(work);
+    } else {
+        tensor = tensor_of(&room, ELSEWHERE, LONG);
+        require_ok(tutti_barrier(world, NULL, NULL));
+        require_ok(tutti_recv(world, &tensor, 0, 7, NULL, NULL));
+        check_message(&tensor, 0, 0);
+    }
+    check_ok(tutti_memory_free(memory));
+    check_ok(tutti_barrier(world, NULL, NULL));
+    check_ok(tutti_group_destroy(world));
+    free(room.elsewhere);
+}
+
 /* ---- lives ----------------------------------------------------------------------------------- */
 
 /* A rank frees its part, and calls in which the root's part is used go on. */
@@ -356,6 +474,31 @@ RANK_CASE(pieces_that_all_have_freed_make_room)
         check_ok(tutti_memory_free(memory));
     }
     check_ok(tutti_group_destroy(world));
+}
+
+/* The same in messages, of which one is always being received. */
+RANK_CASE(a_death_in_messages_leaves_the_memory_usable)
+{
+    tutti_group *world = rank_init(NULL);
+    tutti_memory *of_out, *of_in;
+    struct room out = take_room(world, true, &of_out), in = take_room(world, false, &of_in);
+    tutti_tensor sent = tensor_of(&out, REGISTERED, LONG),
+                 received = tensor_of(&in, REGISTERED, LONG);
+    tutti_status status = TUTTI_OK;
+
+    for (int round = 0; !status; round++) {
+        status = tutti_sendrecv(world, &sent, (rank + 1) % size, 7, &received,
+                                (rank + size - 1) % size, 7, NULL, NULL);
+        if (!round)
+            rank_point("running");
+    }
+    check_status(status, TUTTI_ERR_PEER_LOST);
+    memset(tutti_memory_address(of_out), 1, (size_t)tutti_memory_bytes(of_out));
+    check_ok(tutti_memory_free(of_out));
+    check_ok(tutti_memory_free(of_in));
+    tutti_group_destroy(world);
+    free(out.elsewhere);
+    free(in.elsewhere);
 }
 
 /* The survivors' call ends, and what they had registered is theirs again. */

@@ -17,6 +17,7 @@ CASE(members_may_differ_in_their_memory, 3)
 CASE(uneven_blocks_are_found_wherever_they_lie, 4)
 CASE(members_free_their_parts_in_any_order, 3)
 CASE(memory_may_be_registered_with_several_groups, 3)
+CASE(messages_arrive_from_and_in_any_memory, 3)
 
 static void run(const char *case_name, int size, const char *backends)
 {
@@ -58,14 +59,16 @@ Test(memory, memory_is_busy_while_a_call_works_in_it)
     ranks_free(ranks);
 }
 
-Test(memory, a_death_leaves_the_memory_usable)
+Test(memory, memory_is_busy_while_a_message_waits_in_it)
+{
+    run("memory_is_busy_while_a_message_waits_in_it", 2, "shm");
+}
+
+static void kill_one(const char *case_name)
 {
     char words[512];
-    struct ranks *ranks =
-        ranks_start(&(struct ranks_options){.program = "rank_memory",
-                                            .case_name = "a_death_leaves_the_memory_usable",
-                                            .size = 3,
-                                            .backend = "shm"});
+    struct ranks *ranks = ranks_start(&(struct ranks_options){
+        .program = "rank_memory", .case_name = case_name, .size = 3, .backend = "shm"});
 
     cr_assert_not_null(ranks);
     cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
@@ -76,4 +79,14 @@ Test(memory, a_death_leaves_the_memory_usable)
                   ranks_result(ranks, r)->out, ranks_result(ranks, r)->err);
     cr_expect_eq(ranks_leftovers(ranks, words, sizeof words), 0, "%s", words);
     ranks_free(ranks);
+}
+
+Test(memory, a_death_leaves_the_memory_usable)
+{
+    kill_one("a_death_leaves_the_memory_usable");
+}
+
+Test(memory, a_death_in_messages_leaves_the_memory_usable)
+{
+    kill_one("a_death_in_messages_leaves_the_memory_usable");
 }

@@ -419,6 +419,7 @@ struct world_options {
     uint64_t pieces[FAKE_MEMBERS_MAX]; /* piece_bytes of each member's transport */
     bool no_cancel_first;              /* the first member's has none */
     uint64_t seed;                     /* 0: of the clock, or TUTTI_TEST_SEED */
+    const struct p2p_events *events;   /* of the members' first groups; NULL: member_events */
 };
 
 struct member {
@@ -459,7 +460,8 @@ static inline void member_peer_failed(void *user, int source, tutti_status statu
     snprintf(member->words, sizeof member->words, "%s", words);
 }
 
-static const struct p2p_events member_events = {member_announce, member_peer_failed, NULL};
+static const struct p2p_events member_events = {.announce = member_announce,
+                                                .peer_failed = member_peer_failed};
 
 static inline uint64_t world_seed(uint64_t wanted)
 {
@@ -472,15 +474,21 @@ static inline uint64_t world_seed(uint64_t wanted)
     return (wanted ? wanted : (uint64_t)now.tv_nsec * 2654435761u) | 1;
 }
 
-static inline struct p2p_group *world_group(struct world *world, int rank, uint32_t id)
+static inline struct p2p_group *world_group_of(struct world *world, int rank, uint32_t id,
+                                               const struct p2p_events *events)
 {
     struct member *member = &world->members[rank];
     struct p2p_group *group = NULL;
 
-    if (p2p_group_new(member->engine, id, rank, world->net.members, member->paths, &member_events,
-                      member, &group) != TUTTI_OK)
+    if (p2p_group_new(member->engine, id, rank, world->net.members, member->paths, events, member,
+                      &group) != TUTTI_OK)
         return NULL;
     return group;
+}
+
+static inline struct p2p_group *world_group(struct world *world, int rank, uint32_t id)
+{
+    return world_group_of(world, rank, id, &member_events);
 }
 
 static inline struct world *world_new(struct world_options options)
@@ -530,7 +538,8 @@ static inline struct world *world_new(struct world_options options)
                 p2p_engine_add_path(world->members[a].engine, 0, &world->peers[b], b,
                                     options.members, &world->members[a].paths[b]) != TUTTI_OK)
                 abort();
-        world->members[a].group = world_group(world, a, 1);
+        world->members[a].group =
+            world_group_of(world, a, 1, options.events ? options.events : &member_events);
     }
     return world;
 }
