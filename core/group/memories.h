@@ -17,7 +17,7 @@
 #include <tutti/memory.h>
 
 #include "memory/pages.h"
-#include "schedule/mapped.h"
+#include "schedule/mapped_memory.h"
 
 struct tutti_group;
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "schedule/mapped_memory.h"
 
 enum { FLAG_BITS = 16, FLAG_REFERENCES = 1 };
 

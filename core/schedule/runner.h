@@ -17,7 +17,7 @@
 #include <tutti/status.h>
 
 #include "reduce/tree.h"
-#include "schedule/mapped.h"
+#include "schedule/mapped_memory.h"
 #include "schedule/schedule.h"
 
 enum { RUN_BUDGET_BYTES = 1 << 20 }; /* copied or reduced in one run_advance(): some 100 µs */

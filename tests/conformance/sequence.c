@@ -117,13 +117,13 @@ uint64_t sequence_block(const struct conformance_call *call, int from, int to)
     return counts[random_below(&state, 4)];
 }
 
-/* Of all members' tensors, of nobody's, or of those that each chooses. Messages go their way in any case. */
+/* Of all members' tensors, of nobody's, or of those that each chooses. */
 static bool draw_registered(const struct conformance_call *call, int rank)
 {
     uint64_t whole = random_mix(call->key ^ UINT64_C(0x6d656d6f7279)),
              state = whole + (uint64_t)rank + 1;
 
-    if (space_is_message(call->operation) || call->count * call->element > REGISTERED_BYTES_MAX)
+    if (call->count * call->element > REGISTERED_BYTES_MAX)
         return false;
     switch (whole >> 62) {
     case 0:

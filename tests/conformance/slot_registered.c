@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which calls work in registered memory: what every member's local facts say, as any member knows them. */
+/* Which collectives work in registered memory: what every member's local facts say, as any member knows them. */
 #include "conformance/slot.h"
 
 /* Whether the tensors of all members that count are in such memory. An
