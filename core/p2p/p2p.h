@@ -107,10 +107,6 @@ bool p2p_idle(const struct p2p_engine *engine);
 
 /* ---- groups ---- */
 
-/*
- * Called from p2p_progress() in the middle of the engine's work: take a note and act on it when
- * p2p_progress() has returned; no function of this file may be called from here.
- */
 /* A place in memory that this member and its receiver map: as the sender names it. */
 struct p2p_place {
     uint32_t memory; /* its number; 0: none */
@@ -118,6 +114,10 @@ struct p2p_place {
     uint64_t offset;
 };
 
+/*
+ * Called from p2p_progress() in the middle of the engine's work: take a note and act on it when
+ * p2p_progress() has returned; no function of this file may be called from here.
+ */
 struct p2p_events {
     /* Called for the header of every message of a collective that arrives from `source`, so that
      * the caller compares it with its own call of that sequence. If no receive is posted: then, and
