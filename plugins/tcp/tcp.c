@@ -264,9 +264,13 @@ static tutti_status tcp_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32
         return tcp_error(endpoint, TUTTI_ERR_ABORTED, 0,
                          "a message to %s was cancelled half-way, nothing can follow it",
                          peer->name);
-    if ((flags & TUTTI_SEND_MORE) && tcp_stream_hold(peer, data, bytes)) {
+    const bool more = flags & TUTTI_SEND_MORE;
+    if ((more || (bytes <= TCP_COPIED_MAX && tcp_stream_may_send(peer))) &&
+        tcp_stream_hold(peer, data, bytes)) {
         tutti_queue_place(request)->queue = NULL;
         request->status = TUTTI_OK;
+        if (!more)
+            tcp_stream_send(peer);
         return TUTTI_OK;
     }
     begin(request, peer, data, bytes, &peer->sends);

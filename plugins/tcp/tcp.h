@@ -25,7 +25,8 @@ enum {
     TCP_BURST_BYTES = 257 << 10,  /* of one sendmsg: a piece of 256 KiB and its headers */
     TCP_HELD_BYTES = 16 << 10,    /* messages that wait for the one that follows them at once */
     TCP_HELD_MAX = 2 << 10,       /* the longest of them: to send it from where it is costs less */
-    TCP_GATHER = 16,              /* pieces of one sendmsg */
+    TCP_COPIED_MAX = 512, /* short ones are copied behind their frame: one piece costs less */
+    TCP_GATHER = 16,      /* pieces of one sendmsg */
     TCP_DIRECT_PEERS = 2, /* up to here a recv each costs no more than asking epoll which to read */
     TCP_ADDRESS_BYTES = 40,
     TCP_HELLO_BYTES = 48,

@@ -159,7 +159,9 @@ void tcp_stream_send(tutti_peer *peer)
     message.msg_iovlen = (size_t)gather(peer, pieces);
     if (message.msg_iovlen) {
         do
-            sent = sendmsg(peer->source.fd, &message, MSG_NOSIGNAL);
+            sent = message.msg_iovlen == 1
+                       ? send(peer->source.fd, pieces[0].iov_base, pieces[0].iov_len, MSG_NOSIGNAL)
+                       : sendmsg(peer->source.fd, &message, MSG_NOSIGNAL);
         while (sent < 0 && errno == EINTR);
         if (sent >= 0)
             account(peer, (uint64_t)sent);
