@@ -189,8 +189,8 @@ enum { ALGORITHMS = 0 ALGORITHM_LIST(ALGORITHM_ONE) };
 
 extern const struct algorithm *const algorithm_table[ALGORITHMS];
 
-/* The first row of the operation and kind that has none of the flags `without` and fits; where
- * none fits, the first without them. NULL: the operation has none. */
+/* The row of the operation and kind that the tuning file names; else the first that fits; where none
+ * fits, the first. Rows with one of the flags `without` do not count. NULL: the operation has none. */
 const struct algorithm *algorithm_find(const struct thresholds *thresholds,
                                        enum operation operation, enum algorithm_kind kind,
                                        int members, uint64_t bytes, uint32_t without);

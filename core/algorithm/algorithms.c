@@ -25,8 +25,11 @@ const struct algorithm *algorithm_find(const struct thresholds *thresholds,
                                        enum operation operation, enum algorithm_kind kind,
                                        int members, uint64_t bytes, uint32_t without)
 {
-    const struct algorithm *first = NULL;
+    const struct algorithm *first = thresholds->fixed[operation];
 
+    if (first && first->kind == kind && !(first->flags & without))
+        return first;
+    first = NULL;
     for (int i = 0; i < ALGORITHMS; i++) {
         const struct algorithm *row = algorithm_table[i];
 

@@ -8,8 +8,8 @@ const struct threshold_row threshold_rows[THRESHOLDS] = {
 #undef ROW
 };
 
-const struct thresholds thresholds_standard = {{
+const struct thresholds thresholds_standard = {.bytes = {
 #define STANDARD(NAME, name, standard, ...) [THRESHOLD_##NAME] = (standard),
-    THRESHOLD_LIST(STANDARD)
+                                                   THRESHOLD_LIST(STANDARD)
 #undef STANDARD
-}};
+                                               }};

@@ -16,6 +16,7 @@
 
 #include <stdint.h>
 
+#include "base/call.h"
 #include "schedule/mapped.h"
 
 /* No vector is longer. */
@@ -59,8 +60,12 @@ enum threshold {
         THRESHOLDS
 };
 
+struct algorithm;
+
 struct thresholds {
     uint64_t bytes[THRESHOLDS];
+    /* Of each operation: what a tuning file names, whatever the size; NULL: the thresholds decide. */
+    const struct algorithm *fixed[OPERATION_COUNT];
 };
 
 struct threshold_row {

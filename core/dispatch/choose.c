@@ -159,10 +159,14 @@ const struct algorithm *choose_algorithm(const struct group_facts *facts,
     static const enum algorithm_kind in_order[] = {
         ALGORITHM_ALONE, ALGORITHM_NATIVE, ALGORITHM_INLINE, ALGORITHM_MAPPED, ALGORITHM_COMPOSED};
     const struct algorithm *messages = way_of(facts, fields, ALGORITHM_MESSAGES, bytes);
+    const struct algorithm *fixed = facts->layout->thresholds->fixed[fields->operation];
     /* The fields of uneven blocks tell their sum; the model takes the mean. */
     const uint64_t moved =
         fields->flags & CALL_UNEVEN ? bytes / (uint64_t)facts->layout->size : bytes;
 
+    if (fixed && fixed == way_of(facts, fields, fixed->kind, bytes) &&
+        !choose_objection(facts, fixed, fields, bytes))
+        return fixed;
     for (size_t i = 0; i < sizeof in_order / sizeof in_order[0]; i++) {
         const struct algorithm *way = way_of(facts, fields, in_order[i], bytes);
 

@@ -99,7 +99,12 @@ tutti_status plan_emit(const struct plan *plan, const struct group_facts *facts,
     return TUTTI_OK;
 }
 
-static const char *why_chosen(const struct algorithm *algorithm)
+static bool is_fixed(const struct group_facts *facts, const struct algorithm *algorithm)
+{
+    return facts->layout->thresholds->fixed[algorithm->operation] == algorithm;
+}
+
+static const char *why_chosen(const struct group_facts *facts, const struct algorithm *algorithm)
 {
     static const char *const words[] = {
         [ALGORITHM_ALONE] = "the group has no other member",
@@ -112,6 +117,8 @@ static const char *why_chosen(const struct algorithm *algorithm)
         [ALGORITHM_NATIVE] = "the backend's engine does all of it",
     };
 
+    if (is_fixed(facts, algorithm))
+        return "the tuning file names it";
     if (algorithm->flags & ALGORITHM_SHARES_CPUS)
         return "the ranks of the host outnumber its CPUs: one switch to each rank in a round";
     return words[algorithm->kind];
@@ -133,6 +140,8 @@ static const char *why_not(const struct group_facts *facts, const struct call_fi
 {
     if (algorithm->kind == ALGORITHM_REGISTERED && choose_registered(facts, chosen, fields, bytes))
         return "taken if the tensors are in registered memory (tutti_memory_allocate)";
+    if (is_fixed(facts, chosen))
+        return "the tuning file names another one";
     if (chosen->flags & ALGORITHM_SHARES_CPUS && stays_inside_host(algorithm))
         return "takes more context switches where ranks outnumber the CPUs";
     if (algorithm->kind == chosen->kind)
@@ -203,7 +212,7 @@ int plan_explain(const struct group_facts *facts, const struct call_fields *fiel
     *first = candidate_of(facts, chosen, fields, bytes, moved);
     first->chosen = first->possible;
     if (first->possible)
-        first->reason = why_chosen(chosen);
+        first->reason = why_chosen(facts, chosen);
     for (int possible = 1; possible >= 0; possible--)
         for (int i = 0; i < ALGORITHMS && count < PLAN_CANDIDATES_MAX; i++) {
             const struct algorithm *other = algorithm_table[i];

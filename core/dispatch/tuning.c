@@ -23,6 +23,11 @@ struct place_in_file {
     int line;
 };
 
+/* What the lines before have set. */
+struct seen {
+    bool thresholds[THRESHOLDS], operations[OPERATION_COUNT];
+};
+
 /* ---- the file ---- */
 
 bool tuning_path(char ret_path[TUNING_PATH_MAX], bool *ret_named)
@@ -150,7 +155,45 @@ static tutti_status take_value(struct place_in_file where, enum threshold thresh
     return bad(where, words);
 }
 
-static tutti_status take_line(struct place_in_file where, char *line, bool seen[THRESHOLDS],
+/* Whether a file may name it: which one is best over messages depends on the network. */
+static bool may_be_fixed(const struct algorithm *algorithm, enum operation operation)
+{
+    return algorithm->operation == operation &&
+           (algorithm->kind == ALGORITHM_MESSAGES || algorithm->kind == ALGORITHM_COMPOSED);
+}
+
+static enum operation find_operation(const char *name)
+{
+    for (int i = OPERATION_NONE + 1; i < OPERATION_COUNT; i++)
+        if (!strcmp(name, operation_name(i)))
+            return (enum operation)i;
+    return OPERATION_NONE;
+}
+
+static tutti_status take_algorithm(struct place_in_file where, enum operation operation,
+                                   const char *name, struct thresholds *thresholds)
+{
+    char buffer[384];
+    struct text words = text_in(buffer, sizeof buffer);
+
+    text_add(&words, "%s = %.*s is not valid: use", operation_name((int)operation),
+             TEXT_CUT(name, 64));
+    for (int i = 0; i < ALGORITHMS; i++) {
+        const struct algorithm *algorithm = algorithm_table[i];
+
+        if (!may_be_fixed(algorithm, operation))
+            continue;
+        if (!strcmp(name, algorithm->name)) {
+            thresholds->fixed[operation] = algorithm;
+            return TUTTI_OK;
+        }
+        text_add(&words, " %s", algorithm->name);
+    }
+    text_make_printable(buffer);
+    return bad(where, buffer);
+}
+
+static tutti_status take_line(struct place_in_file where, char *line, struct seen *seen,
                               struct thresholds *thresholds)
 {
     line[strcspn(line, "#")] = 0;
@@ -161,20 +204,24 @@ static tutti_status take_line(struct place_in_file where, char *line, bool seen[
     if (!equal)
         return bad(where, "a line must be `name = value`, such as inline_max = 4096");
     *equal = 0;
-    const char *name = strip(line);
+    const char *name = strip(line), *value = strip(equal + 1);
     const enum threshold threshold = find(name);
-    if (!threshold)
+    const enum operation operation = find_operation(name);
+    if (!threshold && !operation)
         return bad_name(where, name);
-    if (seen[threshold])
-        return bad(where, "the same threshold is set twice; keep one of the lines");
-    seen[threshold] = true;
-    return take_value(where, threshold, strip(equal + 1), thresholds);
+    bool *was_seen = threshold ? &seen->thresholds[threshold] : &seen->operations[operation];
+    if (*was_seen)
+        return bad(where, threshold ? "the same threshold is set twice; keep one of the lines"
+                                    : "the same operation is set twice; keep one of the lines");
+    *was_seen = true;
+    return threshold ? take_value(where, threshold, value, thresholds)
+                     : take_algorithm(where, operation, value, thresholds);
 }
 
 static tutti_status take_text(const char *path, char *text, struct thresholds *thresholds)
 {
     struct place_in_file where = {.path = path};
-    bool seen[THRESHOLDS] = {false};
+    struct seen seen = {0};
     tutti_status status = TUTTI_OK;
 
     for (char *line = text, *next; line && !status; line = next) {
@@ -182,7 +229,7 @@ static tutti_status take_text(const char *path, char *text, struct thresholds *t
         if (next)
             *next++ = 0;
         where.line++;
-        status = take_line(where, line, seen, thresholds);
+        status = take_line(where, line, &seen, thresholds);
     }
     return status;
 }
@@ -228,6 +275,11 @@ void tuning_settings(const struct thresholds *thresholds, struct text *settings)
     for (int i = THRESHOLD_NONE + 1; i < THRESHOLDS; i++)
         text_add(settings, "%s (%s)=%llu\n", threshold_rows[i].name, variable,
                  (unsigned long long)thresholds->bytes[i]);
+    text_add(settings, "algorithms (%s)=", variable);
+    for (int i = 0; i < OPERATION_COUNT; i++)
+        if (thresholds->fixed[i])
+            text_add(settings, "%s ", thresholds->fixed[i]->name);
+    text_add(settings, "\n");
 }
 
 void tuning_words(const struct thresholds *thresholds, const struct algorithm *algorithm,
@@ -237,7 +289,7 @@ void tuning_words(const struct thresholds *thresholds, const struct algorithm *a
         algorithm->kind == ALGORITHM_INLINE ? THRESHOLD_INLINE_MAX : algorithm->most;
     const enum threshold threshold = most ? most : algorithm->least;
 
-    if (threshold)
+    if (threshold && !thresholds->fixed[algorithm->operation])
         text_add(words, "%s %s = %llu%s", most ? "up to" : "from", threshold_rows[threshold].name,
                  (unsigned long long)thresholds->bytes[threshold],
                  thresholds->bytes[threshold] == threshold_rows[threshold].standard ? ""

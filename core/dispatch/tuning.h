@@ -5,8 +5,9 @@
  * different files are an error of tutti_init().
  *
  * A line is `name = value`. The value is a number of bytes, and may end in K, M or G; '#' begins a
- * comment. A threshold that is not in the file keeps its standard value. A file with a wrong line is
- * refused as a whole.
+ * comment. A threshold that is not in the file keeps its standard value. A line `operation = algorithm`
+ * fixes the algorithm for every size, to measure it: one over messages, or a composition. Calls that
+ * cannot take it go by the thresholds. A file with a wrong line is refused as a whole.
  */
 #pragma once
 
@@ -27,10 +28,12 @@ bool tuning_path(char ret_path[TUNING_PATH_MAX], bool *ret_named);
  * line, which the message names; SYSTEM: a file that TUTTI_TUNING names cannot be read. */
 tutti_status tuning_read(struct thresholds *ret_thresholds);
 
-/* Adds "NAME (TUTTI_TUNING)=BYTES\n" of each threshold, which members compare. */
+/* Adds "NAME (TUTTI_TUNING)=BYTES\n" of each threshold, and a line of the algorithms that are fixed;
+ * members compare them. */
 void tuning_settings(const struct thresholds *thresholds, struct text *settings);
 
 /* "up to NAME = 16384", or "from …", for the threshold that decides about the algorithm; "" if there is
- * none. "as tuned" follows a value that is not the standard one. */
+ * none. "as tuned" follows a value that is not the standard one.
+ * Nothing decides if the file fixes an algorithm of the operation. */
 void tuning_words(const struct thresholds *thresholds, const struct algorithm *algorithm,
                   struct text *words);

@@ -112,6 +112,9 @@ static void info_tuning(const struct info_rows *rows)
                      (unsigned long long)thresholds.bytes[i], (unsigned long long)row->standard,
                      row->meaning);
     }
+    for (int i = 0; i < OPERATION_COUNT; i++)
+        if (thresholds.fixed[i])
+            info_row(rows, operation_name(i), "%s; for every size", thresholds.fixed[i]->name);
 }
 
 tutti_status tutti_info_list(tutti_info_fn fn, void *user)

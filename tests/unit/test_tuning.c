@@ -98,8 +98,13 @@ Test(tuning, a_line_that_makes_no_sense_is_told_with_file_and_line)
         {"all_reduce_ring_min = 99999999999999999999999\n", "is not valid: use bytes from 0 to"},
         {"all_reduce_ring_min = 18446744073709551615G\n", "is not valid: use bytes from 0 to"},
         {"staged_chunk_min = 0\n", "staged_chunk_min = 0 is not valid: use bytes from 4096"},
+        {"broadcast = ring\n", "broadcast = ring is not valid: use broadcast_composed "
+                               "broadcast_scatter_all_gather broadcast_binomial"},
+        {"broadcast = broadcast_mapped\n", "broadcast = broadcast_mapped is not valid"},
+        {"reduce = reduce_parts\nreduce = reduce_parts\n",
+         "line 2: the same operation is set twice"},
     };
-    struct thresholds t = {{7}};
+    struct thresholds t = {.bytes = {7}};
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         cr_expect_eq(read_text(cases[i].text, &t), TUTTI_ERR_INVALID_ARGUMENT, "%s", cases[i].text);
@@ -131,10 +136,17 @@ Test(tuning, a_named_file_that_cannot_be_read_is_an_error)
 Test(tuning, all_thresholds_fit_into_the_settings_that_members_compare)
 {
     char settings[ENVIRONMENT_SETTINGS_MAX];
-    struct thresholds t;
+    struct thresholds t = {0};
 
     for (int i = 0; i < THRESHOLDS; i++)
         t.bytes[i] = THRESHOLD_MOST;
+    for (int i = 0; i < ALGORITHMS; i++) {
+        const struct algorithm *row = algorithm_table[i], **fixed = &t.fixed[row->operation];
+
+        if (row->kind == ALGORITHM_MESSAGES &&
+            (!*fixed || strlen(row->name) > strlen((*fixed)->name)))
+            *fixed = row;
+    }
     environment_settings(settings);
     struct text text = text_after(settings, sizeof settings);
     tuning_settings(&t, &text);
@@ -144,6 +156,8 @@ Test(tuning, all_thresholds_fit_into_the_settings_that_members_compare)
         snprintf(line, sizeof line, "%s (TUTTI_TUNING)=1099511627776\n", threshold_rows[i].name);
         cr_expect_not_null(strstr(settings, line), "%s", line);
     }
+    cr_expect_not_null(strstr(settings, "algorithms (TUTTI_TUNING)="), "%s", settings);
+    cr_expect_not_null(strstr(settings, t.fixed[OPERATION_ALL_TO_ALL]->name), "%s", settings);
     cr_expect_lt(strlen(settings), sizeof settings / 4 * 3, "room for options of plugins");
 }
 
@@ -160,4 +174,20 @@ Test(tuning, a_threshold_decides_about_its_algorithm)
                      "all_reduce_halving_doubling");
     tuning_words(&t, &all_reduce_recursive_doubling_algorithm, &words);
     cr_expect_str_eq(buffer, "up to all_reduce_recursive_doubling_max = 100 as tuned");
+}
+
+Test(tuning, an_algorithm_that_the_file_names_is_taken_at_every_size)
+{
+    struct thresholds t;
+
+    cr_assert_eq(read_text("all_reduce = all_reduce_ring\n", &t), TUTTI_OK);
+    for (uint64_t bytes = 8; bytes <= 1 << 20; bytes *= 8)
+        cr_expect_eq(algorithm_find(&t, OPERATION_ALL_REDUCE, ALGORITHM_MESSAGES, 4, bytes, 0),
+                     &all_reduce_ring_algorithm);
+    cr_expect_str_eq(algorithm_find(&t, OPERATION_ALL_REDUCE, ALGORITHM_MESSAGES, 4, 8,
+                                    ALGORITHM_ROUNDS_ON_THE_WAY)
+                         ->name,
+                     "all_reduce_direct", "the fixed order comes first");
+    cr_expect_str_eq(algorithm_find(&t, OPERATION_BROADCAST, ALGORITHM_MESSAGES, 4, 8, 0)->name,
+                     "broadcast_binomial");
 }
