@@ -7,6 +7,7 @@
 
 #include "command.h"
 #include "harness/launch.h"
+#include "harness/port.h"
 
 /* Cells are measured for a moment only. Ranks that share one CPU have no link that could change. */
 #define QUICK "--time 0.01"
@@ -432,6 +433,23 @@ Test(bench, tuning_alone_writes_the_file_that_init_reads, .timeout = 120)
     cr_expect_eq(r.code, 0, "%s", r.err);
     CONTAINS(r.out, "old\n");
     CONTAINS(r.err, "--tune '/dev/null' is not a regular file");
+    ran_free(&r);
+    folder_remove(folder);
+}
+
+/* Rank 0 serves the store at MASTER_ADDR for its first world, and tuning makes more of them. */
+Test(bench, ranks_without_a_launcher_can_tune, .timeout = 120)
+{
+    char *folder = folder_new();
+    struct ran r = ran("cd %s && unset TUTTI_TUNING TUTTI_STORE && export MASTER_ADDR=127.0.0.1 "
+                       "MASTER_PORT=%d WORLD_SIZE=3 && for rank in 1 2; do RANK=$rank "
+                       "$TUTTI bench reduce --tune=file --backend tcp " QUICK " & done; "
+                       "RANK=0 $TUTTI bench reduce --tune=file --backend tcp " QUICK
+                       " && wait && grep -c reduce_parts_min file",
+                       folder, port_reserve());
+
+    cr_assert_eq(r.code, 0, "%s", r.err);
+    CONTAINS(r.out, "# wrote file; ");
     ran_free(&r);
     folder_remove(folder);
 }

@@ -14,6 +14,7 @@
 #include "bench/report.h"
 #include "bench/stats.h"
 #include "bench/tune_file.h"
+#include "bench/tune_store.h"
 #include "cli.h"
 
 enum {
@@ -73,6 +74,7 @@ struct tuning {
     const struct tune_job *job;
     struct tune_file *file;
     GPtrArray *unused; /* names of thresholds that decide about no call */
+    struct tune_store store;
 
     /* of the threshold that is being measured */
     const struct subject *subject;
@@ -173,6 +175,11 @@ static tutti_status open_world(struct tuning *t, enum side side)
         status = tutti_context_create(&t->contexts[side]);
     options.backend = t->job->settings->backend;
     options.context = t->contexts[side];
+    if (t->store.store) {
+        options.store = t->store.store;
+        options.rank = t->job->rank;
+        options.world_size = t->job->size;
+    }
     return status ? status : tutti_init(&options, &t->worlds[side]);
 }
 
@@ -504,14 +511,18 @@ int tune_run(const struct tune_job *job)
 
     if (job->rank == 0)
         print_head(job);
-    status = tune_all(&t);
+    status = tune_store_open(job, &t.store);
+    if (!status)
+        status = tune_all(&t);
     if (status) {
-        cli_say("bench", "rank %d of %d: %s: %s", job->rank, job->size, t.subject->threshold,
+        cli_say("bench", "rank %d of %d: %s: %s", job->rank, job->size,
+                t.subject ? t.subject->threshold : "store",
                 status == TUTTI_ERR_NO_MEMORY ? "no memory" : cli_last_error());
         code = EXIT_FAILED;
     } else if (job->rank == 0 && !tune_file_write(t.file, job->settings, job->facts)) {
         code = EXIT_FAILED;
     }
+    tune_store_close(&t.store);
     tune_file_free(t.file);
     g_ptr_array_unref(t.unused);
     return code;
