@@ -41,7 +41,7 @@
       "the shortest vector that the ring takes with 3 members; it grows with their cube")          \
     X(BROADCAST_SCATTER_MIN, broadcast_scatter_all_gather_min, 32 * 1024, 0, THRESHOLD_MOST,       \
       "the shortest vector that is cut into a part for each member")                               \
-    X(REDUCE_PARTS_MIN, reduce_parts_min, 32 * 1024, 0, THRESHOLD_MOST,                            \
+    X(REDUCE_PARTS_MIN, reduce_parts_min, 16 * 1024, 0, THRESHOLD_MOST,                            \
       "the shortest vector that is cut into a part for each member")                               \
     X(ALL_GATHER_RING_MIN, all_gather_ring_min, 16 * 1024, 0, THRESHOLD_MOST,                      \
       "the shortest block that travels round the ring")                                            \
