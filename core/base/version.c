@@ -3,5 +3,9 @@
 
 const char *tutti_version(void)
 {
+#ifdef TUTTI_WITHOUT
+    return TUTTI_VERSION " without " TUTTI_WITHOUT;
+#else
     return TUTTI_VERSION;
+#endif
 }

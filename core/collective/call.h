@@ -9,6 +9,7 @@
 #include <tutti/work.h>
 
 #include "base/fork.h"
+#include "base/without.h"
 #include "group/group.h"
 #include "reduce/op.h"
 #include "tensor/packed.h"
@@ -21,7 +22,7 @@ static inline tutti_status call_check(const struct tutti_group *group, const tut
 {
     if (!group || options || group->fork_generation != fork_current())
         return call_check_closely(group, options, ret_timeout_ms);
-    *ret_timeout_ms = group->timeout_ms;
+    *ret_timeout_ms = WITHOUT_DEADLINE ? 0 : group->timeout_ms;
     return TUTTI_OK;
 }
 

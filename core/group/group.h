@@ -23,6 +23,7 @@
 #include "base/chain.h"
 #include "base/error.h"
 #include "base/tally.h"
+#include "base/without.h"
 #include "bootstrap/bootstrap.h"
 #include "control/control.h"
 #include "dispatch/dispatch.h"
@@ -198,7 +199,7 @@ struct tutti_group {
 /* Whether the ring has gone on and the record of that number is another call's by now. */
 static inline bool record_is_gone(const struct tutti_group *group, uint64_t number)
 {
-    return group->recorder.count - number > GROUP_RECORDS;
+    return WITHOUT_RECORDER || group->recorder.count - number > GROUP_RECORDS;
 }
 
 static inline tutti_record *record_at(struct tutti_group *group, uint64_t number)

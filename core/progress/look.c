@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/without.h"
 #include "group/groups.h"
 #include "progress/progress.h"
 #include "provider/wrap.h"
@@ -64,7 +65,7 @@ static void warn_of_stall(struct tutti_group *group, struct call *call, int64_t 
 
 static void look_at_deadline(struct tutti_group *group, struct call *call, int64_t now)
 {
-    if (call_is_failing(call))
+    if (WITHOUT_DEADLINE || call_is_failing(call))
         return;
     if (!call->deadline_ns) {
         call->deadline_ns = clock_deadline_ms(call->timeout_ms);

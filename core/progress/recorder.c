@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "base/text.h"
+#include "base/without.h"
 #include "progress/progress.h"
 #include "reduce/op.h"
 
@@ -54,6 +55,9 @@ tutti_record record_of_fields(const struct call_fields *fields)
 uint64_t record_collective(struct tutti_group *group, const struct plan_entry *plan,
                            uint64_t sequence, uint64_t bytes)
 {
+    if (WITHOUT_RECORDER)
+        return 0;
+
     const uint64_t number = group->recorder.count++;
     tutti_record *record = record_at(group, number);
 
@@ -89,6 +93,9 @@ static const char *way_to(const struct tutti_group *group, int peer)
 uint64_t record_message(struct tutti_group *group, bool is_send, int32_t peer, uint64_t tag,
                         uint64_t bytes, int32_t state)
 {
+    if (WITHOUT_RECORDER)
+        return 0;
+
     const struct backend_rule *rule = peer == group->rank ? NULL : group->ways.routes.message_rule;
     const uint64_t number = group->recorder.count++;
     tutti_record *record = record_at(group, number);
