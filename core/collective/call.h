@@ -128,6 +128,6 @@ static inline struct collective collective_again(const struct collective *c)
 tutti_status collective_repeat(struct tutti_group *group, const struct collective *kept,
                                tutti_work **work);
 
-/* Number, plan and record of a call that is started now, under the progress lock. Takes c->memory and
- * c->packed when it returns OK. */
+/* Number, plan (unless call->plan is known) and record of a call that is started now, under the
+ * progress lock. Takes c->memory and c->packed when it returns OK. */
 tutti_status collective_begin(struct tutti_group *group, struct collective *c, struct call *call);

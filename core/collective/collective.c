@@ -47,7 +47,7 @@ static bool is_agreed(struct tutti_group *group, const struct announce *announce
 /* What a call is before it has a struct: announced, and perhaps shown to the others. */
 struct beginning {
     const struct announce *announce; /* NULL: it has not begun */
-    struct plan_entry *plan;
+    struct plan_entry *plan;         /* NULL: it is not known */
     uint64_t record;
     enum call_stage stage;
 };
@@ -93,8 +93,8 @@ static inline void enter(struct tutti_group *group, struct collective *c, struct
 
 tutti_status collective_begin(struct tutti_group *group, struct collective *c, struct call *call)
 {
-    tutti_status status = group_plan(group, &c->fields,
-                                     c->fields.flags & CALL_UNEVEN ? &c->sizes : NULL, &call->plan);
+    const struct call_sizes *sizes = c->fields.flags & CALL_UNEVEN ? &c->sizes : NULL;
+    tutti_status status = call->plan ? TUTTI_OK : group_plan(group, &c->fields, sizes, &call->plan);
 
     if (status)
         return status;
@@ -161,6 +161,14 @@ static bool rest_in_round(struct tutti_group *group, const struct call *call)
     return done;
 }
 
+/* Whether a spinning call ends that at turn `i`: another thread wants the lock, or the group failed. */
+static inline __attribute__((always_inline)) bool is_interrupted(const struct tutti_group *group,
+                                                                 unsigned i)
+{
+    return engine_is_wanted(&group->context->engine) ||
+           (i % WAITING_VERDICT_EVERY == 0 && control_verdict_status(group->control));
+}
+
 /* Moves the call while the progress lock is held anyway; most small ones are complete afterwards.
  * Another thread that wants the lock ends it. */
 static void spin(struct tutti_group *group, struct call *call)
@@ -181,8 +189,7 @@ static void spin(struct tutti_group *group, struct call *call)
             group_call_failed(group, call, status);
             return;
         }
-        if (engine_is_wanted(engine) ||
-            (i % WAITING_VERDICT_EVERY == 0 && control_verdict_status(group->control)))
+        if (is_interrupted(group, i))
             return;
         if (i >= turns) {
             if (!rest_in_round(group, call))
@@ -209,16 +216,10 @@ static bool may_be_short(const struct tutti_group *group, const struct collectiv
 static inline bool meets_now(struct tutti_group *group, const struct collective *c,
                              struct beginning *begun)
 {
-    const struct progress_engine *engine = &group->context->engine;
     const struct algorithm *algorithm = begun->plan->plan.algorithm;
-    const unsigned spins = engine_spins(engine);
-    const struct inline_call in = {.announce = begun->announce,
-                                   .in = c->in,
-                                   .out = c->out,
-                                   .bytes = c->bytes,
-                                   .count = c->fields.count,
-                                   .root = group_root_place(group, &c->fields),
-                                   .kernels = &begun->plan->kernels};
+    const unsigned spins = engine_spins(&group->context->engine);
+    const struct inline_call in =
+        group_inline_call(group, begun->announce, begun->plan, &c->in, &c->out, c->bytes);
 
     begun->stage = !is_agreed(group, begun->announce)         ? CALL_FAILING
                    : group_inline_post(group, algorithm, &in) ? CALL_QUEUED
@@ -231,8 +232,7 @@ static inline bool meets_now(struct tutti_group *group, const struct collective 
 
         if (status != TUTTI_ERR_NOT_READY)
             return !status;
-        if (i >= spins || engine_is_wanted(engine) ||
-            (i % WAITING_VERDICT_EVERY == 0 && control_verdict_status(group->control)))
+        if (i >= spins || is_interrupted(group, i))
             return false;
         engine_relax();
     }
@@ -244,6 +244,7 @@ static inline bool is_over_now(struct tutti_group *group, const struct collectiv
                                struct beginning *begun)
 {
     begun->announce = NULL;
+    begun->plan = NULL;
     if (!may_be_short(group, c) || group_plan(group, &c->fields, NULL, &begun->plan))
         return false;
 
@@ -272,8 +273,8 @@ static tutti_status continue_blocking(struct tutti_group *group, struct collecti
     tutti_status status = TUTTI_OK;
 
     call_init(&call, group, NULL);
+    call.plan = begun->plan;
     if (begun->announce) {
-        call.plan = begun->plan;
         take_tensors(&call, c);
         enter(group, c, &call, begun);
         /* There was no room to show it, or it has not spun yet, since ranks outnumber CPUs. */

@@ -110,13 +110,8 @@ tutti_status group_inline_poll(struct tutti_group *group, const struct algorithm
 static tutti_status advance_inline(struct tutti_group *group, struct call *call)
 {
     const struct algorithm *algorithm = call->plan->plan.algorithm;
-    struct inline_call in = {.announce = &call->announce,
-                             .in = call->in,
-                             .out = call->out,
-                             .bytes = call->bytes,
-                             .count = call->announce.fields.count,
-                             .root = group_root_place(group, &call->announce.fields),
-                             .kernels = &call->plan->kernels};
+    struct inline_call in =
+        group_inline_call(group, &call->announce, call->plan, &call->in, &call->out, call->bytes);
     struct kernels kernels;
 
     if (call->op) {

@@ -178,6 +178,21 @@ static inline int group_root_place(const struct tutti_group *group,
     return fields->root >= 0 ? group->layout.local_of[fields->root] : 0;
 }
 
+/* An inline call as its algorithm sees it. Always inlined: short calls would notice. */
+static inline __attribute__((always_inline)) struct inline_call
+group_inline_call(const struct tutti_group *group, const struct announce *announce,
+                  const struct plan_entry *plan, const struct blocks *in, const struct blocks *out,
+                  uint64_t bytes)
+{
+    return (struct inline_call){.announce = announce,
+                                .in = *in,
+                                .out = *out,
+                                .bytes = bytes,
+                                .count = plan->fields.count,
+                                .root = group_root_place(group, &plan->fields),
+                                .kernels = &plan->kernels};
+}
+
 /* The two halves of an inline call (algorithm/algorithm.h), with the waking of local peers. */
 tutti_status group_inline_post(struct tutti_group *group, const struct algorithm *algorithm,
                                const struct inline_call *in);
