@@ -26,6 +26,7 @@
 #include "agreement/agreement.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -481,13 +482,24 @@ static void agreement_end(struct agreement *a)
     tutti_store_unref(a->store);
 }
 
-/* Local peers whose masks differ count as well: they may overlap. */
+/*
+ * Members with the same affinity mask share its CPUs. Local peers with other masks may be bound to CPUs of
+ * their own, as one that binds its ranks does, so they count only together, against all CPUs of the host.
+ */
 static void count_neighbours(struct tutti_group *group, const struct decision *decision)
 {
     const int on_host = group->local ? group->local->count : 1;
-    const int sharers = decision->cpu_sharers[group->rank];
+    struct group_needs *needs = &group->needs;
 
-    group->needs.neighbours = on_host > sharers ? on_host : sharers;
+    needs->neighbours = decision->cpu_sharers[group->rank];
+    needs->cpus = cpu_usable();
+    if (on_host <= needs->neighbours || needs->neighbours > needs->cpus)
+        return;
+    const int cpus = cpu_set_id() ? cpu_usable_by_all() : needs->cpus;
+    if (on_host > cpus) {
+        needs->neighbours = on_host;
+        needs->cpus = cpus;
+    }
 }
 
 static tutti_status agree_with(struct agreement *a, const char *choice_words)

@@ -37,24 +37,40 @@ static int read_mask(uint64_t *ret_hash)
     return 0;
 }
 
-int cpu_affinity(void)
+static int count_online(void)
 {
-    uint64_t hash;
-    const int count = read_mask(&hash);
-    const long online = count ? count : sysconf(_SC_NPROCESSORS_ONLN);
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
 
     return online > 0 ? (int)online : 1;
 }
 
-int cpu_usable(void)
+/* `cpus`, or what the quota leaves of them. */
+static int within_quota(int cpus)
 {
     struct cgroup_limits limits;
-    int cpus = cpu_affinity();
 
     cgroup_limits_read(&limits);
     if (limits.cpus > 0 && limits.cpus < cpus)
         cpus = limits.cpus < 1 ? 1 : (int)limits.cpus;
     return cpus;
+}
+
+int cpu_affinity(void)
+{
+    uint64_t hash;
+    const int count = read_mask(&hash);
+
+    return count ? count : count_online();
+}
+
+int cpu_usable(void)
+{
+    return within_quota(cpu_affinity());
+}
+
+int cpu_usable_by_all(void)
+{
+    return within_quota(count_online());
 }
 
 uint64_t cpu_set_id(void)

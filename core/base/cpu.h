@@ -11,6 +11,10 @@ int cpu_affinity(void);
  * spins on a part of a CPU stalls); at least 1. Reads files: ask once. */
 int cpu_usable(void);
 
+/* The same of all CPUs that are online, whatever this thread's mask is: what all processes of this host
+ * share that are in the same control group. */
+int cpu_usable_by_all(void);
+
 /* The same in processes that share the CPUs of cpu_usable(): those of one kernel with one affinity
  * mask and, where a quota takes some of it, in one control group. 0: unknown. Reads files: ask once. */
 uint64_t cpu_set_id(void);

@@ -118,7 +118,8 @@ struct forming {
 struct group_needs {
     bool callers_only;     /* a plugin of it wants the program's own threads alone */
     bool no_engine_thread; /* so the engine thread rests; counted in the engine */
-    int neighbours;        /* members that run on this one's CPUs, with itself */
+    int neighbours;        /* members that share CPUs with this one, with itself … */
+    int cpus;              /* … and how many CPUs those are */
     bool oversubscribed;   /* they are more than the CPUs: nobody spins */
     bool no_spin;          /* its engine's threads need the cores: nobody spins for its calls */
 };

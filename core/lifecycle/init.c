@@ -17,7 +17,6 @@
 #include "agreement/agreement.h"
 #include "agreement/settings.h"
 #include "base/clock.h"
-#include "base/cpu.h"
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/log.h"
@@ -159,7 +158,7 @@ static tutti_status be_alone(struct tutti_group *group)
 
     if (!status && group->origin.is_world)
         status = group_name_key(group);
-    group->needs.neighbours = 1;
+    group->needs.neighbours = group->needs.cpus = 1;
     snprintf(group->backend, sizeof group->backend, "self");
     if (!status)
         status = layout_init(&group->layout, 1, 0, &alone);
@@ -189,7 +188,8 @@ static void gather_facts(struct tutti_group *group)
     };
     routes_gather_facts(group);
     /* The world has all neighbours that a group made from it can have. */
-    group->needs.oversubscribed = group->origin.is_world && group->needs.neighbours > cpu_usable();
+    group->needs.oversubscribed =
+        group->origin.is_world && group->needs.neighbours > group->needs.cpus;
     atomic_fetch_add(&group->context->engine.oversubscribed, group->needs.oversubscribed);
     group->needs.no_spin = native_needs_cores(group);
     group->needs.no_engine_thread = group->needs.callers_only; /* counted from here on */
@@ -205,7 +205,8 @@ static void say_choice(const struct tutti_group *group)
     if (group->rank == 0 && group->needs.oversubscribed)
         log_line(LOG_INFO, 0,
                  "group %s: %d ranks share the %d CPU%s that rank 0 may use: waits do not spin",
-                 group->name, group->needs.neighbours, cpu_usable(), cpu_usable() == 1 ? "" : "s");
+                 group->name, group->needs.neighbours, group->needs.cpus,
+                 group->needs.cpus == 1 ? "" : "s");
 }
 
 static void report_failure(struct tutti_group *group)

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cpu.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "plugin/plugin.h"
@@ -172,7 +171,7 @@ bool native_is_polled(const struct tutti_group *group)
 bool native_needs_cores(const struct tutti_group *group)
 {
     return group->ways.native && !native_is_polled(group) &&
-           2 * group->needs.neighbours > cpu_usable();
+           2 * group->needs.neighbours > group->needs.cpus;
 }
 
 /* ---- one operation ---- */

@@ -208,33 +208,51 @@ FAULT_TEST_WITH_ENGINES(surroundings, a_receive_that_waits_for_5_s_uses_little_c
 }
 
 /* Containers of one machine are hosts that share its CPUs. */
-static void expect_spinning(const char *case_name, bool spins)
+static const struct fault_way apart = {.name = "tcp", .backend = "tcp", .host_of = {"a", "b"}};
+
+static void expect_spinning(const struct fault_way *way, const char *case_name, bool spins)
 {
     static const char *const env[] = {"TUTTI_DEBUG=INFO", NULL};
     static const char words[] = "2 ranks share the 1 CPU that rank 0 may use: waits do not spin";
-    static const struct fault_way apart = {.name = "tcp", .backend = "tcp", .host_of = {"a", "b"}};
-    struct ranks *ranks = fault_start(&apart, "rank_surroundings", case_name, 2, env);
+    struct ranks *ranks = fault_start(way, "rank_surroundings", case_name, 2, env);
 
     cr_expect(ranks_wait(ranks));
     cr_expect(ranks_passed(ranks));
     const char *said = ranks_result(ranks, 0)->err;
-    cr_expect_not_null(strstr(said, "2 ranks, 2 hosts -> tcp"), "%s", said);
+    cr_expect_not_null(
+        strstr(said, way == &apart ? "2 ranks, 2 hosts -> tcp" : "2 ranks, 1 host -> shm"), "%s",
+        said);
     cr_expect_eq(!strstr(said, words), spins, "%s", said);
     fault_finish(ranks);
 }
 
-Test(surroundings, ranks_of_two_hosts_on_one_cpu_do_not_spin, .timeout = FAULT_TEST_S)
-{
-    expect_spinning("all_run_on_one_cpu", false);
-}
-
-Test(surroundings, ranks_of_two_hosts_on_a_cpu_each_may_spin, .timeout = FAULT_TEST_S)
+static void expect_spinning_on_a_cpu_each(const struct fault_way *way)
 {
     cpu_set_t usable;
 
     if (sched_getaffinity(0, sizeof usable, &usable) || CPU_COUNT(&usable) < 2)
         cr_skip_test("there is one CPU");
-    expect_spinning("each_runs_on_a_cpu_of_its_own", true);
+    expect_spinning(way, "each_runs_on_a_cpu_of_its_own", true);
+}
+
+Test(surroundings, ranks_of_two_hosts_on_one_cpu_do_not_spin, .timeout = FAULT_TEST_S)
+{
+    expect_spinning(&apart, "all_run_on_one_cpu", false);
+}
+
+Test(surroundings, ranks_of_two_hosts_on_a_cpu_each_may_spin, .timeout = FAULT_TEST_S)
+{
+    expect_spinning_on_a_cpu_each(&apart);
+}
+
+Test(surroundings, local_peers_on_one_cpu_do_not_spin, .timeout = FAULT_TEST_S)
+{
+    expect_spinning(&fault_shm, "all_run_on_one_cpu", false);
+}
+
+Test(surroundings, local_peers_that_are_bound_to_a_cpu_each_may_spin, .timeout = FAULT_TEST_S)
+{
+    expect_spinning_on_a_cpu_each(&fault_shm);
 }
 
 /* The one that came first is a member; the other one hears why it is none. */

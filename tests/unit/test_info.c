@@ -53,6 +53,7 @@ Test(info, the_usable_cpus_follow_the_affinity_mask, .timeout = 10)
 
     cr_assert_eq(sched_getaffinity(0, sizeof all, &all), 0);
     cr_assert_eq(cpu_affinity(), CPU_COUNT(&all));
+    const int by_all = cpu_usable_by_all();
     while (!CPU_ISSET(first, &all))
         first++;
     CPU_ZERO(&one);
@@ -60,6 +61,7 @@ Test(info, the_usable_cpus_follow_the_affinity_mask, .timeout = 10)
     cr_assert_eq(sched_setaffinity(0, sizeof one, &one), 0);
     cr_assert_eq(cpu_affinity(), 1);
     cr_assert_eq(cpu_usable(), 1);
+    cr_assert_eq(cpu_usable_by_all(), by_all);
 }
 
 Test(info, limits_of_control_groups_are_never_absurd, .timeout = 10)
