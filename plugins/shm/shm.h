@@ -33,6 +33,7 @@ enum {
     SHM_PIECES = 8,       /* … in so many pieces, within these bounds for each */
     SHM_PIECE_MIN = 8 << 10,
     SHM_PIECE_MAX = 64 << 10,
+    SHM_POPULATE_MAX = 64 << 10, /* the kernel maps as much around a page that is read */
     SHM_ALIGN_FROM = 1024, /* payloads from here on begin at a line, behind that of the word */
 };
 
@@ -68,7 +69,8 @@ struct shm_outlet { /* the producer's side */
     uint64_t size;
     uint64_t tail; /* bytes ever written */
     uint64_t head_seen;
-    uint64_t clear; /* the words of all lines from tail to here are 0 */
+    /* The words of all lines from tail to here are 0; the first time around, they have memory, too. */
+    uint64_t clear;
     bool held; /* chunks were written whose first word is not: the consumer does not see them */
     uint64_t held_at, held_word;
     tutti_copy copy;

@@ -242,7 +242,7 @@ static void bind_peers(tutti_map *map)
         peer->out = (struct shm_outlet){.control = control_of(map, i, map->self_index),
                                         .bytes = ring_of(map, i, map->self_index),
                                         .size = map->ring_bytes,
-                                        .clear = map->ring_bytes,
+                                        .clear = SHM_PAGE,
                                         .copy = {.window_bytes = map->ring_bytes}};
         peer->in = (struct shm_inlet){.control = control_of(map, map->self_index, i),
                                       .bytes = ring_of(map, map->self_index, i),

@@ -4,11 +4,12 @@
  * the last chunk there is always a word that is 0. The producer writes the payload, and then, released,
  * the word that was 0 until now. Behind short chunks it sets the words of the next lines to 0 in advance, some
  * at a time and when the chunk is shown already: a line that the consumer has read last time around is slow
- * to get back.
+ * to get back. The first time around all are 0, and it gets memory ahead in the same way.
  */
 #include "shm.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 uint64_t shm_ring_bytes(uint32_t local_size)
 {
@@ -102,6 +103,31 @@ void shm_outlet_put(struct shm_outlet *outlet, uint64_t word, const void *head, 
     put_word(outlet, at, at + shm_chunk_bytes(bytes), word);
 }
 
+/* Where the kernel cannot do it, or has no memory, the pages are left to faults. */
+static void give_memory(uint8_t *from, uint64_t bytes)
+{
+#ifdef MADV_POPULATE_WRITE
+    (void)madvise(from, bytes, MADV_POPULATE_WRITE);
+#else
+    (void)from;
+    (void)bytes;
+#endif
+}
+
+/* Gives the ring memory ahead of the tail, as much as it has used by now. Else both sides fault on each page at
+ * the same moment, and one waits for the other. */
+static __attribute__((noinline, cold)) void populate(struct shm_outlet *outlet)
+{
+    const uint64_t used = shm_round(outlet->tail, SHM_PAGE);
+    const uint64_t from = outlet->clear & ~(uint64_t)(SHM_PAGE - 1);
+    uint64_t to = used + (used < SHM_POPULATE_MAX ? used : SHM_POPULATE_MAX);
+
+    if (to > outlet->size)
+        to = outlet->size;
+    give_memory(outlet->bytes + from, to - from);
+    outlet->clear = to;
+}
+
 /* For a chunk like the last one, and as far as the consumer has read. Not behind chunks that may be written by
  * streaming stores, which want the lines in no cache: to get them before they are timed would hide the cost of
  * plain ones. */
@@ -111,7 +137,13 @@ static void clear_ahead(struct shm_outlet *outlet)
     const uint64_t room = outlet->head_seen + outlet->size;
     uint64_t to = outlet->tail + CLEAR_MOST;
 
-    if (outlet->clear - outlet->tail > last || last > TUTTI_COPY_LONG)
+    if (outlet->clear - outlet->tail > last)
+        return;
+    if (outlet->clear < outlet->size) {
+        populate(outlet);
+        return;
+    }
+    if (last > TUTTI_COPY_LONG)
         return;
     if (last >= CLEAR_MOST)
         to += last;
