@@ -25,11 +25,10 @@ const struct algorithm *algorithm_find(const struct thresholds *thresholds,
                                        enum operation operation, enum algorithm_kind kind,
                                        int members, uint64_t bytes, uint32_t without)
 {
-    const struct algorithm *first = thresholds->fixed[operation];
+    const struct algorithm *fixed = thresholds->fixed[operation], *first = NULL;
 
-    if (first && first->kind == kind && !(first->flags & without))
-        return first;
-    first = NULL;
+    if (fixed && fixed->kind == kind && !(fixed->flags & without))
+        return fixed;
     for (int i = 0; i < ALGORITHMS; i++) {
         const struct algorithm *row = algorithm_table[i];
 

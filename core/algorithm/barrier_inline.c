@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* barrier, inline: the announce line without payload, met by all. */
-#include "algorithm/algorithm.h"
-
-static tutti_status post(struct mapped *mapped, const struct inline_call *call)
-{
-    return mapped_announce(mapped, call->announce, NULL, 0);
-}
+#include "algorithm/payload.h"
 
 static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
 {
@@ -14,4 +9,5 @@ static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
 }
 
 COST(.hand_overs = 1)
-ALGORITHM(barrier_inline, BARRIER, INLINE, .cost = cost, .post = post, .poll = poll);
+ALGORITHM(barrier_inline, BARRIER, INLINE, .cost = cost, .post = payload_show_nothing,
+          .poll = poll);

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* barrier, inline, in a round: the last member meets the lines of all; the others wait for it
  * alone. */
+#include "algorithm/payload.h"
 #include "algorithm/rounds.h"
-
-static tutti_status post(struct mapped *mapped, const struct inline_call *call)
-{
-    return mapped_announce(mapped, call->announce, NULL, 0);
-}
 
 static void nothing(const void *user)
 {
@@ -21,4 +17,5 @@ static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
 
 COST(.hand_overs = 1)
 ALGORITHM(barrier_inline_rounds, BARRIER, INLINE, .flags = ALGORITHM_SHARES_CPUS,
-          .members = {ROUNDS_MEMBERS_MIN, 0}, .cost = cost, .post = post, .poll = poll);
+          .members = {ROUNDS_MEMBERS_MIN, 0}, .cost = cost, .post = payload_show_nothing,
+          .poll = poll);

@@ -10,6 +10,13 @@
 
 #include "algorithm/algorithm.h"
 
+/* Shows that I am there. */
+static inline tutti_status payload_show_nothing(struct mapped *mapped,
+                                                const struct inline_call *call)
+{
+    return mapped_announce(mapped, call->announce, NULL, 0);
+}
+
 /* Shows my input. */
 static inline tutti_status payload_show(struct mapped *mapped, const struct inline_call *call)
 {

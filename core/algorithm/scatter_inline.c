@@ -8,7 +8,7 @@
 static tutti_status post(struct mapped *mapped, const struct inline_call *call)
 {
     return call->root == mapped->self ? payload_show_blocks(mapped, call)
-                                      : mapped_announce(mapped, call->announce, NULL, 0);
+                                      : payload_show_nothing(mapped, call);
 }
 
 static tutti_status poll(struct mapped *mapped, const struct inline_call *call)

@@ -165,18 +165,17 @@ static void finish(struct p2p_op *receive)
 static void copy_piece(struct p2p_op *op, uint64_t offset, uint64_t bytes)
 {
     tutti_copy *copy = &op->group->engine->copy;
-    const unsigned char *from = (unsigned char *)op->buffer + offset;
-    unsigned char *to = op->other + offset;
+    unsigned char *own = (unsigned char *)op->buffer + offset, *other = op->other + offset;
 
     if (op->state == OP_READING) {
-        memcpy((unsigned char *)op->buffer + offset, op->other + offset, bytes);
+        memcpy(own, other, bytes);
         return;
     }
     tutti_copy_turn turn = tutti_copy_begin(copy, bytes);
     if (turn.streams)
-        tutti_copy_stream(to, from, bytes);
+        tutti_copy_stream(other, own, bytes);
     else
-        memcpy(to, from, bytes);
+        memcpy(other, own, bytes);
     tutti_copy_end(copy, turn, bytes);
 }
 

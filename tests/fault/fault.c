@@ -192,6 +192,17 @@ void fault_finish(struct ranks *ranks)
     ranks_free(ranks);
 }
 
+void fault_expect_of_stopped(struct ranks *ranks, int victim, const struct fault_expected *expected)
+{
+    struct fault_expected of_all = *expected;
+
+    ranks_signal(ranks, victim, SIGCONT);
+    of_all.gone = 0;
+    of_all.budget_ms = of_all.in_time_ms = 0;
+    fault_expect(ranks, &of_all);
+    fault_finish(ranks);
+}
+
 /* No member stays for the lost one, not even the member that serves the store. */
 static void expect_soon_left(const struct ranks *ranks, int size)
 {

@@ -120,5 +120,9 @@ void fault_remove_folder(const char *folder);
 /* CLOCK_MONOTONIC. */
 int64_t fault_now_ns(void);
 
+/* The stopped rank goes on: all end as `expected`, however long it takes; then as fault_finish(). */
+void fault_expect_of_stopped(struct ranks *ranks, int victim,
+                             const struct fault_expected *expected);
+
 /* Nothing of the run is left; frees it. Those that are stopped are ended first. */
 void fault_finish(struct ranks *ranks);

@@ -65,21 +65,17 @@ static void stop_one(const char *call, int victim)
     cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
     int64_t stopped = ranks_signal(ranks, victim, SIGSTOP);
     snprintf(named, sizeof named, "waiting for rank %d (", victim);
-    struct fault_expected expected = {.size = CROWD,
-                                      .gone = 1u << victim,
-                                      .status = "TUTTI_ERR_TIMEOUT",
-                                      .parts = {"waiting for "},
-                                      .from_ns = stopped,
-                                      .parts_in_time = {named},
-                                      .in_time_ns = amid_the_wait(ranks),
-                                      .in_time_ms = ANSWERS_MS,
-                                      .budget_ms = CALL_MS + VERDICT_MS + FAULT_BUDGET_MS};
+    const struct fault_expected expected = {.size = CROWD,
+                                            .gone = 1u << victim,
+                                            .status = "TUTTI_ERR_TIMEOUT",
+                                            .parts = {"waiting for "},
+                                            .from_ns = stopped,
+                                            .parts_in_time = {named},
+                                            .in_time_ns = amid_the_wait(ranks),
+                                            .in_time_ms = ANSWERS_MS,
+                                            .budget_ms = CALL_MS + VERDICT_MS + FAULT_BUDGET_MS};
     fault_expect(ranks, &expected);
-    ranks_signal(ranks, victim, SIGCONT);
-    expected.gone = 0;
-    expected.budget_ms = expected.in_time_ms = 0;
-    fault_expect(ranks, &expected);
-    fault_finish(ranks);
+    fault_expect_of_stopped(ranks, victim, &expected);
 }
 
 Test(crowded, a_rank_is_stopped_in_barriers, .timeout = FAULT_TEST_S)

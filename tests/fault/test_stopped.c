@@ -60,23 +60,18 @@ static void stop(const struct fault_way *way, const char *call, int victim)
     int64_t stopped = ranks_signal(ranks, victim, SIGSTOP);
     snprintf(named, sizeof named, "waiting for rank %d (", victim);
     snprintf(after, sizeof after, "timed out after %d ms", deadline_ms());
-    struct fault_expected expected = {.size = RANKS,
-                                      .gone = 1u << victim,
-                                      .status = "TUTTI_ERR_TIMEOUT",
-                                      .parts = {after, "waiting for "},
-                                      .from_ns = stopped,
-                                      .parts_in_time = {named},
-                                      .in_time_ns = amid_the_wait(ranks),
-                                      .in_time_ms = may_be_withheld_ms(way),
-                                      .budget_ms = deadline_ms() + VERDICT_MS +
-                                                   (victim ? 0 : PASS_OVER_MS) + FAULT_BUDGET_MS};
+    const struct fault_expected expected = {
+        .size = RANKS,
+        .gone = 1u << victim,
+        .status = "TUTTI_ERR_TIMEOUT",
+        .parts = {after, "waiting for "},
+        .from_ns = stopped,
+        .parts_in_time = {named},
+        .in_time_ns = amid_the_wait(ranks),
+        .in_time_ms = may_be_withheld_ms(way),
+        .budget_ms = deadline_ms() + VERDICT_MS + (victim ? 0 : PASS_OVER_MS) + FAULT_BUDGET_MS};
     fault_expect(ranks, &expected);
-
-    ranks_signal(ranks, victim, SIGCONT);
-    expected.gone = 0;
-    expected.budget_ms = expected.in_time_ms = 0;
-    fault_expect(ranks, &expected);
-    fault_finish(ranks);
+    fault_expect_of_stopped(ranks, victim, &expected);
 }
 
 FAULT_TEST_WITH_ENGINES(stopped, in_barriers)
