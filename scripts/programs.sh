@@ -104,6 +104,12 @@ run_program() {
     tell_program "$set" "$name" "${began//[!0-9]/}"
 }
 
+# What a log says of a failure, which may be far from its end, and its end.
+words_of_log() {
+    grep -nE 'failed|^\[(----|FAIL)|SUMMARY: |runtime error: ' "$1" | head -n 20 || true
+    tail -n 40 "$1"
+}
+
 # tell_program SET NAME BEGAN   BEGAN in microseconds.
 tell_program() {
     local set=$1 name=$2 base=$out/$1/$2 counts tenths
@@ -120,7 +126,7 @@ tell_program() {
     {
         printf '%-9s %-28s %s  (%d.%d s)\n' "$set" "$name" "$counts" $((tenths / 10)) $((tenths % 10))
         failed_in "$base.tap" | sed 's/^/    /'
-        [[ ! -e $base.log ]] || tail -n 60 "$base.log" | cut -c 1-300 | sed 's/^/    | /'
+        [[ ! -e $base.log ]] || words_of_log "$base.log" | cut -c 1-300 | sed 's/^/    | /'
     } >"$base.words"
     cat "$base.words"
 }
