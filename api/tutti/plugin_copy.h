@@ -12,7 +12,8 @@
  * Of eight copies with at least TUTTI_COPY_LONG bytes, one is timed. While plain stores are slow, a
  * streaming copy is tried now and then. While streaming stores are used, lines are no longer in the peers'
  * caches, so a single plain copy would tell nothing. So plain stores are tried at growing intervals: first
- * they fill the window, then they are used until TUTTI_COPY_SAMPLES copies have been timed.
+ * they fill the window, then they are used until TUTTI_COPY_SAMPLES copies, or as many as the caller
+ * wants, have been timed.
  *
  *     tutti_copy_turn turn = tutti_copy_begin(&copy, bytes);
  *
@@ -47,11 +48,13 @@ typedef struct tutti_copy {
     uint64_t retry_after;  /* how long that was put off; in ticks */
     uint32_t count;        /* of copies that were long enough */
     uint32_t samples;      /* of plain stores since they were chosen */
-    uint32_t plain;        /* ticks that 1024 bytes take, by the last samples; 0: not known */
+    uint32_t plain;        /* ticks that 1024 bytes take, about the least of late; 0: not known */
     uint32_t streaming;    /* the same */
     uint32_t streams;      /* whether streaming stores are chosen */
-    uint32_t wins_by;      /* the caller's to set: times that streaming stores must be faster; 0:
+    uint16_t wins_by;      /* the caller's to set: times that streaming stores must be faster; 0:
                               TUTTI_COPY_WINS_BY */
+    uint16_t judged_after; /* the caller's to set: samples before plain stores are judged; 0:
+                              TUTTI_COPY_SAMPLES */
 } tutti_copy;
 
 /** How one copy is made. */
@@ -66,6 +69,7 @@ enum {
     TUTTI_COPY_TIMED_EVERY = 8,
     TUTTI_COPY_TRIED_EVERY = 32, /* timed copies, while plain stores are slow */
     TUTTI_COPY_SAMPLES = 4,      /* before plain stores are judged: one may have been interrupted */
+    TUTTI_COPY_GROWTH = 32,      /* a cost grows by one of so many parts with a sample */
     TUTTI_COPY_WINS_BY = 4,      /* times; tutti_copy_streaming_wins() says why */
     /* Ticks for 1024 bytes: 20 GB/s at 2.5 GHz. Streaming stores take 92 at best, so they cannot win by
      * TUTTI_COPY_WINS_BY against plain stores that are as fast as this, and are not tried. */
@@ -115,11 +119,12 @@ static inline uint32_t tutti_copy_choose(tutti_copy *copy, uint64_t now)
     return copy->streams || (tries && copy->plain > TUTTI_COPY_FAST);
 }
 
-/* The cost after a sample: that sample, but at most one and a half times what was known. A copy that was
- * interrupted may have taken milliseconds. */
+/* The cost after a sample: that sample, but at most a little more than what was known. So the least of the
+ * last samples counts. A copy that was interrupted may have taken milliseconds, and where a peer reads or
+ * looks for what is just written, plain stores take three times as long for some dozens of copies. */
 static inline uint32_t tutti_copy_cost(uint32_t known, uint64_t sample)
 {
-    const uint64_t most = known ? (uint64_t)known + known / 2 + 1 : UINT32_MAX / 8;
+    const uint64_t most = known ? (uint64_t)known + known / TUTTI_COPY_GROWTH + 1 : UINT32_MAX / 8;
 
     return (uint32_t)(sample < most ? sample : most);
 }
@@ -128,6 +133,7 @@ static inline uint32_t tutti_copy_cost(uint32_t known, uint64_t sample)
 static inline void tutti_copy_took(tutti_copy *copy, uint32_t streams, size_t bytes, uint64_t ticks,
                                    uint64_t now)
 {
+    const uint32_t enough = copy->judged_after ? copy->judged_after : (uint32_t)TUTTI_COPY_SAMPLES;
     const uint64_t sample = ticks / (bytes / 1024);
 
     if (streams)
@@ -136,7 +142,7 @@ static inline void tutti_copy_took(tutti_copy *copy, uint32_t streams, size_t by
         copy->plain = tutti_copy_cost(copy->plain, sample);
         copy->samples++;
     }
-    if (copy->streams || copy->samples < TUTTI_COPY_SAMPLES)
+    if (copy->streams || copy->samples < enough)
         return;
     if (!tutti_copy_streaming_wins(copy)) {
         copy->retry_after = 0;

@@ -30,6 +30,7 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
     mapped->copy.window_bytes = MAPPED_WINDOW_PAGES * MAPPED_PAGE;
     mapped->copy_out.window_bytes = MAPPED_WINDOW_PAGES * MAPPED_PAGE;
     mapped->copy_line.window_bytes = MAPPED_LINES * MAPPED_PAYLOAD_MAX;
+    mapped->copy_line.judged_after = MAPPED_PAYLOAD_SAMPLES;
     mapped->copy_line.wins_by = MAPPED_PAYLOAD_WINS_BY;
     mapped->areas = memory;
     mapped->vectors = (const void **)(mapped->areas + n);

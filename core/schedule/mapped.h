@@ -59,7 +59,8 @@ enum {
      * large part of a copy that short, so they need not win by as much as in long copies: an all_reduce
      * of 4 KiB takes 1.2 us instead of 2.2. */
     MAPPED_PAYLOAD_LONG = 2048,
-    MAPPED_PAYLOAD_WINS_BY = 2, /* times */
+    MAPPED_PAYLOAD_WINS_BY = 2,  /* times */
+    MAPPED_PAYLOAD_SAMPLES = 16, /* that are timed before plain stores are judged */
     MAPPED_RECORDS = 64,
     MAPPED_CLAIMS = 64,     /* messages of a member that may be read in place, at a time */
     MAPPED_MEMORIES = 1024, /* pieces of registered memory in a group at a time */

@@ -64,7 +64,7 @@ Test(plugin_copy, the_choice_follows_when_the_link_changes)
     tutti_copy copy = {.window_bytes = WINDOW};
 
     count_streaming(&copy, near, 1000);
-    count_streaming(&copy, far, 100);
+    count_streaming(&copy, far, 500);
     cr_assert_geq(count_streaming(&copy, far, 1000), 900);
     for (uint64_t end = now + TUTTI_COPY_RETRY_MAX; now < end;)
         copy_once(&copy, near);
@@ -78,6 +78,30 @@ Test(plugin_copy, a_copy_that_is_interrupted_once_changes_nothing)
     count_streaming(&copy, near, 1000);
     tutti_copy_took(&copy, 0, CHUNK, 10000000, now);
     cr_assert_eq(count_streaming(&copy, near, 1000), 0);
+}
+
+/* Dozens of copies in a row are slow where the peer looks for what is written, but not all of them. */
+Test(plugin_copy, slow_copies_in_a_row_change_nothing)
+{
+    const struct costs met = {8 * near.plain, near.streaming};
+    tutti_copy copy = {.window_bytes = WINDOW};
+
+    count_streaming(&copy, near, 1000);
+    for (int i = 0; i < 50; i++) {
+        cr_assert_eq(count_streaming(&copy, met, 8 * 20), 0);
+        cr_assert_eq(count_streaming(&copy, near, 8), 0);
+    }
+}
+
+Test(plugin_copy, as_many_samples_as_the_caller_wants_come_before_a_judgement)
+{
+    tutti_copy few = {.window_bytes = CHUNK}, many = {.window_bytes = CHUNK, .judged_after = 16};
+
+    count_streaming(&few, far, 10 * TUTTI_COPY_TIMED_EVERY);
+    count_streaming(&many, far, 10 * TUTTI_COPY_TIMED_EVERY);
+    cr_assert(few.streams && !many.streams);
+    count_streaming(&many, far, 10 * TUTTI_COPY_TIMED_EVERY);
+    cr_assert(many.streams);
 }
 
 Test(plugin_copy, both_ways_copy_all_bytes_and_no_others)
