@@ -29,9 +29,10 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
     *mapped = (struct mapped){.local_size = local_size, .self = self, .culprit = -1};
     mapped->copy.window_bytes = MAPPED_WINDOW_PAGES * MAPPED_PAGE;
     mapped->copy_out.window_bytes = MAPPED_WINDOW_PAGES * MAPPED_PAGE;
+    mapped->copy_few = mapped->copy_line =
+        (tutti_copy){.wins_by = MAPPED_FEW_BYTES_WINS_BY, .judged_after = MAPPED_FEW_BYTES_SAMPLES};
+    mapped->copy_few.window_bytes = MAPPED_WINDOW_PAGES * MAPPED_PAGE;
     mapped->copy_line.window_bytes = MAPPED_LINES * MAPPED_PAYLOAD_MAX;
-    mapped->copy_line.judged_after = MAPPED_PAYLOAD_SAMPLES;
-    mapped->copy_line.wins_by = MAPPED_PAYLOAD_WINS_BY;
     mapped->areas = memory;
     mapped->vectors = (const void **)(mapped->areas + n);
     mapped->seen = (uint64_t *)(mapped->vectors + n);
@@ -110,9 +111,8 @@ static tutti_status find_room(struct mapped *mapped, uint64_t turn)
     return TUTTI_OK;
 }
 
-/* The kind of store is chosen as for long copies, at shorter ones. With glibc's memcpy() calls take
- * a tenth longer. */
-static void copy_long(tutti_copy *copy, unsigned char *to, const unsigned char *from, size_t bytes)
+/* With glibc's memcpy() calls of 4 KiB take a tenth longer. */
+void mapped_copy(tutti_copy *copy, void *to, const void *from, size_t bytes)
 {
     const uint64_t begin = tutti_copy_is_timed(copy) ? tutti_copy_ticks() : 0;
     const tutti_copy_turn turn = tutti_copy_begin_at(copy, begin);
@@ -129,8 +129,8 @@ static inline void copy_payload(tutti_copy *copy, unsigned char *to, const unsig
                                 size_t bytes)
 {
     if (bytes > MAPPED_LINE_PAYLOAD) {
-        if (bytes >= MAPPED_PAYLOAD_LONG)
-            copy_long(copy, to, from, bytes);
+        if (bytes >= MAPPED_FEW_BYTES)
+            mapped_copy(copy, to, from, bytes);
         else
             memcpy(to, from, bytes);
         return;

@@ -304,16 +304,18 @@ static tutti_status fence(struct run *run)
 
 /* ---- steps ---- */
 
-/* What is known of copies to such a place; NULL: nobody else reads it. */
-static tutti_copy *copies_to(const struct run *run, uint8_t kind)
+/* What is known of copies of so many bytes to such a place; NULL: they are plain. */
+static tutti_copy *copies_to(const struct run *run, uint8_t kind, size_t bytes)
 {
     switch (kind) {
     case PLACE_STAGED_IN:
     case PLACE_STAGED_OUT:
     case PLACE_PART:
-        return &run->call.mapped->copy;
+        if (bytes < MAPPED_FEW_BYTES)
+            return NULL;
+        return bytes < TUTTI_COPY_LONG ? &run->call.mapped->copy_few : &run->call.mapped->copy;
     case PLACE_PEER_OUT:
-        return &run->call.mapped->copy_out;
+        return bytes < TUTTI_COPY_LONG ? NULL : &run->call.mapped->copy_out;
     default:
         return NULL;
     }
@@ -321,20 +323,15 @@ static tutti_copy *copies_to(const struct run *run, uint8_t kind)
 
 static void copy(const struct run *run, const struct step *step)
 {
-    tutti_copy *shared = copies_to(run, step->to.kind);
     const size_t bytes = (size_t)step->bytes;
+    tutti_copy *known = copies_to(run, step->to.kind, bytes);
     void *to = memory_of(run, &step->to);
     const void *from = memory_of(run, &step->a);
-    tutti_copy_turn turn = {0};
 
-    if (shared)
-        turn = tutti_copy_begin(shared, bytes);
-    if (turn.streams)
-        tutti_copy_stream(to, from, bytes);
+    if (known)
+        mapped_copy(known, to, from, bytes);
     else
         reduce_copy(to, from, bytes);
-    if (shared)
-        tutti_copy_end(shared, turn, bytes);
 }
 
 /* Copies and reductions; the bytes that passed through this core. */
