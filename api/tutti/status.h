@@ -34,7 +34,8 @@ extern "C" {
     X(ERR_NO_MEMORY, -15, "out of memory")                                                         \
     X(ERR_SYSTEM, -16, "system call failed")                                                       \
     X(ERR_NEWER_CALLER, -17, "caller is newer than the library")                                   \
-    X(ERR_INTERNAL, -18, "internal error")
+    X(ERR_INTERNAL, -18, "internal error")                                                         \
+    X(ERR_CORRUPT, -19, "data was altered on its way")
 
 /* int32_t, so that the size of the type is the same in every language. */
 typedef int32_t tutti_status;

@@ -157,6 +157,23 @@ static tutti_status choose_named(struct agreement *a, struct decision *d, int *r
     return TUTTI_OK;
 }
 
+/* What an engine does by itself has no checksums, so its messages carry the operations. */
+static tutti_status leave_engine(const struct agreement *a, struct decision *d)
+{
+    const char *engine = d->provider[NATIVE];
+    bool carries = !*engine;
+
+    for (int level = 0; level < TRANSPORTS; level++)
+        carries |= !strcmp(d->provider[level], engine);
+    if (!carries)
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "group %s: backend %s has no messages, so what it moves has no checksums; "
+                         "unset TUTTI_CHECKSUM, or use another backend",
+                         a->group->name, engine);
+    *d->provider[NATIVE] = 0;
+    return TUTTI_OK;
+}
+
 /* An engine that carries no messages: what it leaves to the core goes as `auto` would have it. */
 static tutti_status choose_engine(struct agreement *a, struct decision *d, const char *name,
                                   int *ret_culprit)
@@ -210,5 +227,5 @@ tutti_status lead_choose(struct agreement *a, struct decision *d, int *ret_culpr
     for (int level = 0; level < PROVIDERS && !status; level++)
         if (*d->provider[level])
             status = compare_engines(a, level, ret_culprit);
-    return status;
+    return !status && a->group->has_checksums ? leave_engine(a, d) : status;
 }

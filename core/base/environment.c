@@ -278,11 +278,21 @@ void environment_idle(const struct environment_variable *row, const char *value,
 
 /* ---- settings ---- */
 
-bool environment_is_reproducible(void)
+static bool is_on(const char *name)
 {
-    const char *value = getenv("TUTTI_REPRODUCIBLE");
+    const char *value = getenv(name);
 
     return value && !strcmp(value, "1");
+}
+
+bool environment_is_reproducible(void)
+{
+    return is_on("TUTTI_REPRODUCIBLE");
+}
+
+bool environment_has_checksums(void)
+{
+    return is_on("TUTTI_CHECKSUM");
 }
 
 static void add_setting(struct text *settings, const struct environment_variable *row)

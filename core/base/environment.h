@@ -39,6 +39,9 @@ enum environment_agreement {
     X(TUTTI_BOOTSTRAP, "<name>", "", ENV_TO_MEET,                                                  \
       "The plugin that asks the launcher for this process's rank when RANK and WORLD_SIZE are "    \
       "not set. Not set: the backend's plugin, or the one that knows the launcher.")               \
+    X(TUTTI_CHECKSUM, "0 | 1", "0", ENV_COMPARED,                                                  \
+      "`1`: every message carries a checksum, and collectives go by messages; a bit that was "     \
+      "altered on its way is an error.")                                                           \
     X(TUTTI_DEBUG, "OFF | WARN | INFO | DETAIL", "WARN", ENV_MAY_DIFFER,                           \
       "What libtutti prints on stderr. With DETAIL this rank also compares each collective with "  \
       "its neighbours before an engine (mpi, gloo) begins it.")                                    \
@@ -171,6 +174,8 @@ bool environment_is_option_of(const char *plugin, size_t length, const char *var
 
 /* TUTTI_REPRODUCIBLE=1: every reduction takes the fixed order. */
 bool environment_is_reproducible(void);
+/* TUTTI_CHECKSUM=1: a checksum behind every message. */
+bool environment_has_checksums(void);
 
 enum {
     ENVIRONMENT_SETTINGS_MAX = 2048,

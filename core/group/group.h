@@ -176,6 +176,7 @@ struct tutti_group {
     _Atomic int64_t timeout_ms;
     int64_t stall_warning_ns;     /* a call that waits longer is warned of; INT64_MAX: none is */
     bool reproducible;            /* reductions take the fixed order */
+    bool has_checksums;           /* behind each message; collectives go by messages */
     struct thresholds thresholds; /* those of the tuning file */
 
     /* while it is made */

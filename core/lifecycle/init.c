@@ -202,6 +202,10 @@ static void say_choice(const struct tutti_group *group)
         log_line(LOG_INFO, 0, "group %s: %d ranks, %d host%s -> %s (%s)", group->name, group->size,
                  group->layout.hosts, group->layout.hosts == 1 ? "" : "s", group->backend,
                  group->bootstrap.source);
+    if (group->rank == 0 && group->has_checksums && group->size > 1)
+        log_line(LOG_INFO, 0,
+                 "group %s: every message has a checksum, and collectives go by messages",
+                 group->name);
     if (group->rank == 0 && group->needs.oversubscribed)
         log_line(LOG_INFO, 0,
                  "group %s: %d ranks share the %d CPU%s that rank 0 may use: waits do not spin",
@@ -377,6 +381,7 @@ static void take_settings(struct tutti_group *world, const tutti_init_options *o
     tutti_status status = settings_check(options->wrap);
 
     world->reproducible = environment_is_reproducible();
+    world->has_checksums = environment_has_checksums();
     if (!status)
         status = tuning_read(&world->thresholds);
     if (!status)

@@ -63,6 +63,9 @@ tutti_status p2p_engine_add_path(struct p2p_engine *engine, unsigned endpoint_in
 void p2p_path_fail(struct p2p_path *path, tutti_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The transport has ended a receive with `status`. */
+void p2p_path_fail_receive(struct p2p_path *path, tutti_status status);
+
 /* How many headers and payloads have come over it: whether something still arrives. */
 uint64_t p2p_path_arrived(const struct p2p_path *path);
 

@@ -536,8 +536,7 @@ void p2p_deliver(struct p2p_path *path, const struct p2p_header *header, const c
 void p2p_deliver_header(struct p2p_path *path)
 {
     if (path->header.request.status != TUTTI_OK) {
-        p2p_path_fail(path, path->header.request.status, "the connection to rank %d ended: %s",
-                      path->label_rank, tutti_status_string(path->header.request.status));
+        p2p_path_fail_receive(path, path->header.request.status);
         return;
     }
     struct p2p_header header;

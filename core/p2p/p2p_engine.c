@@ -292,6 +292,19 @@ void p2p_path_fail(struct p2p_path *path, tutti_status status, const char *forma
     p2p_link_append(&path->engine->failing, &path->failing);
 }
 
+void p2p_path_fail_receive(struct p2p_path *path, tutti_status status)
+{
+    if (status == TUTTI_ERR_CORRUPT)
+        p2p_path_fail(
+            path, status,
+            "what came from rank %d was altered on its way, by its checksum; the memory, a "
+            "CPU or the network of one of the two is faulty",
+            path->label_rank);
+    else
+        p2p_path_fail(path, status, "receiving from rank %d failed: %s", path->label_rank,
+                      tutti_status_string(status));
+}
+
 uint64_t p2p_path_arrived(const struct p2p_path *path)
 {
     return path->arrived;

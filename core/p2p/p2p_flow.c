@@ -429,8 +429,7 @@ void p2p_flow_received(struct p2p_io *io)
 
     if (io->request.status != TUTTI_OK || io->request.bytes != incoming->bytes) {
         if (io->request.status != TUTTI_OK)
-            p2p_path_fail(path, io->request.status, "receiving from rank %d failed: %s",
-                          path->label_rank, tutti_status_string(io->request.status));
+            p2p_path_fail_receive(path, io->request.status);
         else
             p2p_path_fail(path, TUTTI_ERR_INTERNAL, "rank %d announced %llu bytes and sent %llu",
                           path->label_rank, (unsigned long long)incoming->bytes,

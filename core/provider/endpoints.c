@@ -14,6 +14,7 @@
 #include "plugin/about.h"
 #include "plugin/host.h"
 #include "plugin/plugin.h"
+#include "provider/checksum.h"
 #include "provider/endpoints.h"
 #include "provider/native.h"
 #include "provider/routes.h"
@@ -169,6 +170,8 @@ tutti_status endpoint_open(struct tutti_group *group, int level, const char *nam
     group->needs.callers_only |= ops->threads == TUTTI_THREADS_CALLERS_ONLY;
     if (group->ways.wrappers)
         status = wrappers_transport(group, endpoint);
+    if (!status && group->has_checksums)
+        status = checksum_transport(&endpoint->ops, &endpoint->endpoint);
     return status ? status
                   : endpoint_take_address(group, level, endpoint->user.name, address_of, endpoint);
 }
@@ -226,8 +229,8 @@ static tutti_status start_map(struct tutti_group *group, const int *host_of)
     struct local_peers *local = group->local;
     int count = 0;
 
-    if (!local || local->count < 2 || !endpoint_maps(group, group->ways.map_level) ||
-        !TUTTI_HAS(mapping->ops, map_start))
+    if (!local || local->count < 2 || !mapping->ops ||
+        !(mapping->ops->capabilities & TUTTI_CAP_MAP) || !TUTTI_HAS(mapping->ops, map_start))
         return TUTTI_OK;
     AUTOFREE tutti_peer **peers = calloc((size_t)local->count, sizeof *peers);
     if (!peers)
@@ -272,6 +275,8 @@ tutti_status endpoints_map_test(struct tutti_group *group)
     for (int i = 0; i < local->count; i++)
         ranks[i] = local->peers[i].rank;
     tutti_status status = mapping->ops->map_test(mapping->endpoint, group->ways.map, bases);
+    if (group->has_checksums) /* only the transport's own part of the memory is used */
+        return status;
     if (!status)
         status = mapped_init(&group->ways.mapped, local->count, local->self, bases, ranks);
     group->ways.has_mapped = !status;

@@ -11,12 +11,12 @@ void endpoints_close(struct tutti_group *group);
 tutti_status endpoints_connect(struct tutti_group *group, const int *host_of);
 /* The memory of the local peers, when the local transport maps it: NOT_READY until it is there. */
 tutti_status endpoints_map_test(struct tutti_group *group);
-/* Whether local peers see each other's memory by that backend. */
+/* Whether collectives use memory that local peers share by that backend. Nothing in it has a checksum. */
 static inline bool endpoint_maps(const struct tutti_group *group, int level)
 {
     const struct endpoint *endpoint = &group->ways.endpoints[level];
 
-    return endpoint->ops && level == group->ways.map_level &&
+    return !group->has_checksums && endpoint->ops && level == group->ways.map_level &&
            endpoint->ops->capabilities & TUTTI_CAP_MAP;
 }
 /* Messages may flow from here on. `host_of`: NULL in a group of one. */

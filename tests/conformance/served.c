@@ -121,6 +121,8 @@ const char *served_objection(const struct served_table *table, const char *where
 {
     static const char *const kinds[] = {"", ", or in registered memory", ", in registered memory"};
 
+    if (!table->count)
+        return NULL;
     for (size_t i = 0; i < table->count; i++) {
         const struct served_row *row = &table->rows[i];
 

@@ -43,7 +43,7 @@ bool served_by_engine(const char *where, tutti_dtype dtype, tutti_reduce_op op);
 /* Whether a call works in registered memory, where its algorithm is of those that give way to that. */
 enum served_registered { REGISTERED_NOT, REGISTERED_MAY, REGISTERED_MUST };
 
-/* NULL: the record is as the table says of a call of `bytes`, or of one that works in registered memory in its place;
+/* NULL: there is no table, or the record is as it says of a call of `bytes`, or of one that works in registered memory in its place;
  * else what is wrong. */
 const char *served_objection(const struct served_table *table, const char *where, int members,
                              const char *operation, uint64_t bytes,

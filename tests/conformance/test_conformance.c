@@ -4,7 +4,7 @@
  * or a layout of hosts for the composition), and counts what was covered.
  *
  * Environment: TUTTI_CONFORMANCE_SECONDS for each of shm, tcp and composed (30; less leaves the
- * product of small sizes out), half of it for gloo, and an eighth for the template and for a reproducible job;
+ * product of small sizes out), half of it for gloo, and an eighth for the template, for a reproducible job and for one with checksums;
  * TUTTI_CONFORMANCE_SEED; TUTTI_CONFORMANCE=full makes every combination with one special form at most (space.c), =table writes
  * served.tsv anew instead of testing; TUTTI_CONFORMANCE_ONLY=PLACE:MEMBERS makes one start of
  * ranks, and PLACE:MEMBERS:BATCH, as a failure tells it, one batch of its calls; TUTTI_TEST_PROGRAMS=FOLDER takes rank programs of another build.
@@ -36,7 +36,7 @@ struct place {
     const char *name, *backend;
     const char *hosts[MEMBERS_MAX + 1]; /* of each rank; the first NULL: all on this one */
     int share[MEMBERS_MAX + 1];         /* percent of the time that so many members get */
-    bool reproducible;                  /* by the environment */
+    const char *setting;                /* of the environment; NULL: none */
     const char *mpi;                    /* the ranks are a job of this MPI; NULL: of none */
 };
 
@@ -49,11 +49,11 @@ struct place {
 static const struct place shm[] = {{.name = "shm", .backend = "shm", .share = SHARES}, {0}};
 static const struct place tcp[] = {{.name = "tcp", .backend = "tcp", .share = SHARES}, {0}};
 static const struct place composed[] = {
-    {"auto-4", "auto", {"a", "a", "a", "a"}, {[4] = 15}, false, NULL},
-    {"auto-1,3", "auto", {"a", "b", "b", "b"}, {[4] = 25}, false, NULL},
-    {"auto-3,1,4", "auto", {"a", "a", "a", "b", "c", "c", "c", "c"}, {[8] = 20}, false, NULL},
-    {"auto-2,2-in-turn", "auto", {"a", "b", "a", "b"}, {[4] = 25}, false, NULL},
-    {"auto-1,1,1", "auto", {"a", "b", "c"}, {[3] = 15}, false, NULL},
+    {"auto-4", "auto", {"a", "a", "a", "a"}, {[4] = 15}, NULL, NULL},
+    {"auto-1,3", "auto", {"a", "b", "b", "b"}, {[4] = 25}, NULL, NULL},
+    {"auto-3,1,4", "auto", {"a", "a", "a", "b", "c", "c", "c", "c"}, {[8] = 20}, NULL, NULL},
+    {"auto-2,2-in-turn", "auto", {"a", "b", "a", "b"}, {[4] = 25}, NULL, NULL},
+    {"auto-1,1,1", "auto", {"a", "b", "c"}, {[3] = 15}, NULL, NULL},
     {0},
 };
 
@@ -72,9 +72,17 @@ static const struct place template[] = {
 
 /* Where every reduction is in the fixed order without being told so itself. */
 static const struct place reproducible[] = {
-    {"shm", "shm", {NULL}, {[5] = 4}, true, NULL},
-    {"tcp", "tcp", {NULL}, {[3] = 4}, true, NULL},
-    {"auto-2,2-in-turn", "auto", {"a", "b", "a", "b"}, {[4] = 4}, true, NULL},
+    {"shm", "shm", {NULL}, {[5] = 4}, "TUTTI_REPRODUCIBLE=1", NULL},
+    {"tcp", "tcp", {NULL}, {[3] = 4}, "TUTTI_REPRODUCIBLE=1", NULL},
+    {"auto-2,2-in-turn", "auto", {"a", "b", "a", "b"}, {[4] = 4}, "TUTTI_REPRODUCIBLE=1", NULL},
+    {0}};
+
+/* Collectives that go by messages with checksums; how each is served stands nowhere. */
+static const char with_checksums[] = "TUTTI_CHECKSUM=1";
+static const struct place checked[] = {
+    {"shm", "shm", {NULL}, {[3] = 4}, with_checksums, NULL},
+    {"tcp", "tcp", {NULL}, {[2] = 4}, with_checksums, NULL},
+    {"auto-1,3", "auto", {"a", "b", "b", "b"}, {[4] = 4}, with_checksums, NULL},
     {0}};
 
 /* A job of each MPI; of MANY only where runs are long (share_of()). */
@@ -169,13 +177,13 @@ static void make_variables(const struct start *start, struct variables *variable
     SAY("TUTTI_TEST_MODE=%d", (int)start->mode);
     SAY("TUTTI_TEST_MASK=%u", mask_of(start->place));
     SAY("TUTTI_TEST_WHERE=%s", start->place->name);
-    SAY("TUTTI_TEST_TABLE=%s", CONFORMANCE_TABLE);
+    SAY("TUTTI_TEST_TABLE=%s", start->place->setting == with_checksums ? "" : CONFORMANCE_TABLE);
     SAY("TUTTI_TEST_HOSTS=%s", hosts);
     SAY("TUTTI_TEST_MS=%d", ms);
     SAY("TUTTI_PLUGIN_PATH=%s", CONFORMANCE_PLUGINS);
     SAY("TUTTI_TEST_AGAIN=test_conformance --filter conformance/%s", start->test);
-    if (start->place->reproducible)
-        SAY("TUTTI_REPRODUCIBLE=1");
+    if (start->place->setting)
+        SAY("%s", start->place->setting);
     if (start->only)
         SAY("TUTTI_TEST_BATCH=%s", start->only);
 #undef SAY
@@ -268,7 +276,7 @@ static void name_starts(const struct place *list, char *ret_text, size_t capacit
 static void refuse_unknown_start(const struct place *list)
 {
     const char *only = getenv("TUTTI_CONFORMANCE_ONLY");
-    bool is_elsewhere = has_wanted(reproducible);
+    bool is_elsewhere = has_wanted(reproducible) || has_wanted(checked);
     char starts[1024];
 
     if (!only || has_wanted(list))
@@ -374,6 +382,11 @@ Test(conformance, calls_over_the_plugin_template_give_what_a_serial_program_does
 Test(conformance, calls_in_a_reproducible_job_give_what_the_tree_over_the_ranks_does)
 {
     run_places(reproducible, "calls_in_a_reproducible_job*");
+}
+
+Test(conformance, calls_with_checksums_give_what_a_serial_program_does)
+{
+    run_places(checked, "calls_with_checksums*");
 }
 
 Test(conformance, calls_over_openmpi_give_what_a_serial_program_does)

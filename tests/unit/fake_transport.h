@@ -3,18 +3,14 @@
  * A transport inside one process, as unfriendly as the ABI allows: it reads and writes the memory
  * of a request as late as it may, delivers at random times, is full at random, completes at once at
  * random, and can do without each optional function. It also watches the wire: nobody may
- * spend more credit than it was given.
- *
- * And `struct world`: members that each have an engine, a path to each other and one group.
+ * spend more credit than it was given. Checksums may stand in front of it, and then it may alter what it carries.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <tutti/plugin.h>
 
@@ -58,6 +54,10 @@ struct fake_net {
     int around;     /* percent of messages shown in two parts */
     unsigned depth; /* sends that a link takes */
     unsigned shows; /* bit i: member i's transport does */
+    bool checksums; /* are on the wire, too, which is not watched then */
+    uint64_t
+        flip_at; /* the message, of all that are delivered, of which a bit is altered; 0: none */
+    uint64_t delivered;
     uint64_t violations;
     tutti_transport_ops ops;
     struct fake_link links[FAKE_MEMBERS_MAX][FAKE_MEMBERS_MAX];
@@ -135,6 +135,8 @@ static inline void fake_watch(struct fake_net *net, int a, int b, const void *da
     uint32_t header_bytes;
     uint64_t window = (64 << 20) / (unsigned)net->members;
 
+    if (net->checksums)
+        return;
     if (window > 256 << 10)
         window = 256 << 10;
     if (link->payload) {
@@ -194,8 +196,16 @@ static inline bool fake_deliver(struct fake_net *net, int a, int b)
     struct fake_message *out = fake_pop(&link->sends), *in = fake_pop(&link->receives);
     bool fits = out->bytes <= in->bytes;
     if (fits) {
+        uint8_t *to = (uint8_t *)(uintptr_t)in->data;
+
         if (out->bytes)
-            memcpy((void *)(uintptr_t)in->data, out->data, out->bytes);
+            memcpy(to, out->data, out->bytes);
+        if (++net->delivered >= net->flip_at && net->flip_at && out->bytes) {
+            const uint64_t bit = fake_random(net) % (8 * out->bytes);
+
+            to[bit / 8] ^= (uint8_t)(1 << bit % 8);
+            net->flip_at = 0;
+        }
         fake_watch(net, a, b, out->data, out->bytes);
         in->request->bytes = out->bytes;
     }
@@ -405,192 +415,23 @@ static inline void fake_cancel(tutti_endpoint *endpoint, tutti_request *request)
     }
 }
 
-/* ---- worlds ------------------------------------------------------------------------------------
- */
-
-struct world_options {
-    int members;
-    bool no_cancel, no_progress;
-    bool shows;           /* send_short, show and take are there */
-    bool not_first_shows; /* but not in the first member's transport */
-    int busy, lazy, at_once, around;
-    unsigned depth;                    /* 0: no limit */
-    uint64_t maximum;                  /* max_message */
-    uint64_t pieces[FAKE_MEMBERS_MAX]; /* piece_bytes of each member's transport */
-    bool no_cancel_first;              /* the first member's has none */
-    uint64_t seed;                     /* 0: of the clock, or TUTTI_TEST_SEED */
-    const struct p2p_events *events;   /* of the members' first groups; NULL: member_events */
-};
-
-struct member {
-    struct p2p_engine *engine;
-    struct p2p_group *group;
-    struct p2p_path *paths[FAKE_MEMBERS_MAX];
-    unsigned announces;
-    struct announce last;
-    int failed_source;
-    tutti_status failed_status;
-    unsigned failures;
-    char words[256];
-};
-
-struct world {
-    struct fake_net net;
-    struct member members[FAKE_MEMBERS_MAX];
-    tutti_peer peers[FAKE_MEMBERS_MAX];
-};
-
-static inline void member_announce(void *user, int source, const struct announce *a)
+static inline tutti_peer *fake_peer(int rank)
 {
-    struct member *member = user;
+    static tutti_peer peers[FAKE_MEMBERS_MAX];
 
-    (void)source;
-    member->announces++;
-    member->last = *a;
+    peers[rank].rank = rank;
+    return &peers[rank];
 }
 
-static inline void member_peer_failed(void *user, int source, tutti_status status,
-                                      const char *words)
+static inline tutti_status fake_connect(tutti_endpoint *endpoint, const void *address,
+                                        uint64_t bytes, uint64_t label, tutti_peer **ret_peer)
 {
-    struct member *member = user;
-
-    member->failures++;
-    member->failed_source = source;
-    member->failed_status = status;
-    snprintf(member->words, sizeof member->words, "%s", words);
+    (void)endpoint, (void)address, (void)bytes;
+    *ret_peer = fake_peer((int)label);
+    return TUTTI_OK;
 }
 
-static const struct p2p_events member_events = {.announce = member_announce,
-                                                .peer_failed = member_peer_failed};
-
-static inline uint64_t world_seed(uint64_t wanted)
+static inline void fake_close(tutti_endpoint *endpoint)
 {
-    const char *given = getenv("TUTTI_TEST_SEED");
-    struct timespec now;
-
-    if (given)
-        return strtoull(given, NULL, 0) | 1;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (wanted ? wanted : (uint64_t)now.tv_nsec * 2654435761u) | 1;
-}
-
-static inline struct p2p_group *world_group_of(struct world *world, int rank, uint32_t id,
-                                               const struct p2p_events *events)
-{
-    struct member *member = &world->members[rank];
-    struct p2p_group *group = NULL;
-
-    if (p2p_group_new(member->engine, id, rank, world->net.members, member->paths, events, member,
-                      &group) != TUTTI_OK)
-        return NULL;
-    return group;
-}
-
-static inline struct p2p_group *world_group(struct world *world, int rank, uint32_t id)
-{
-    return world_group_of(world, rank, id, &member_events);
-}
-
-static inline struct world *world_new(struct world_options options)
-{
-    struct world *world = calloc(1, sizeof *world);
-    struct fake_net *net = &world->net;
-
-    net->random = world_seed(options.seed);
-    fprintf(stderr, "TUTTI_TEST_SEED=%llu\n", (unsigned long long)net->random);
-    net->members = options.members;
-    net->busy = options.busy;
-    net->lazy = options.lazy;
-    net->at_once = options.at_once;
-    net->around = options.around;
-    net->depth = options.depth ? options.depth : 1000000;
-    net->ops = (tutti_transport_ops){.struct_size = sizeof net->ops,
-                                     .max_message = options.maximum,
-                                     .lanes = 1,
-                                     .isend = fake_isend,
-                                     .irecv = fake_irecv,
-                                     .test = fake_test,
-                                     .progress = options.no_progress ? NULL : fake_progress};
-    if (options.shows) {
-        net->ops.short_bytes = FAKE_SHORT;
-        net->ops.send_short = fake_send_short;
-        net->ops.take = fake_take;
-    }
-    for (int a = 0; a < options.members; a++) {
-        struct member *member = &world->members[a];
-        struct tutti_endpoint *endpoint = fake_endpoints(net, a);
-        unsigned index;
-
-        endpoint->done_count = 0;
-        world->peers[a].rank = a;
-        net->ops.piece_bytes = options.pieces[a];
-        net->ops.show = options.shows && (a || !options.not_first_shows) ? fake_show : NULL;
-        net->ops.cancel =
-            options.no_cancel || (options.no_cancel_first && a == 0) ? NULL : fake_cancel;
-        net->shows |= (net->ops.show != NULL) << a;
-        if (p2p_engine_new(&member->engine) != TUTTI_OK ||
-            p2p_engine_add_endpoint(member->engine, &net->ops, endpoint, &index) != TUTTI_OK)
-            abort();
-    }
-    for (int a = 0; a < options.members; a++) {
-        for (int b = 0; b < options.members; b++)
-            if (a != b &&
-                p2p_engine_add_path(world->members[a].engine, 0, &world->peers[b], b,
-                                    options.members, &world->members[a].paths[b]) != TUTTI_OK)
-                abort();
-        world->members[a].group =
-            world_group_of(world, a, 1, options.events ? options.events : &member_events);
-    }
-    return world;
-}
-
-static inline unsigned world_step(struct world *world)
-{
-    unsigned moved = 0;
-
-    for (int i = 0; i < world->net.members; i++)
-        moved += p2p_progress(world->members[i].engine);
-    return moved;
-}
-
-/* Until nothing has moved for a while, however lazy the net is. */
-static inline void world_settle(struct world *world)
-{
-    for (int quiet = 0; quiet < 50; quiet++)
-        if (world_step(world))
-            quiet = 0;
-}
-
-static inline void world_free(struct world *world)
-{
-    for (int i = 0; i < world->net.members; i++)
-        p2p_group_free(world->members[i].group);
-    for (int a = 0; a < world->net.members; a++)
-        for (int b = 0; b < world->net.members; b++)
-            fake_break(&world->net, a, b, TUTTI_ERR_PEER_LOST);
-    for (int i = 0; i < world->net.members; i++)
-        p2p_engine_free(world->members[i].engine);
-    free(world);
-}
-
-static inline void fill(uint8_t *data, uint64_t bytes, uint64_t seed)
-{
-    uint64_t value = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
-
-    for (uint64_t i = 0; i < bytes; i++) {
-        value = value * UINT64_C(6364136223846793005) + 1442695040888963407u;
-        data[i] = (uint8_t)(value >> 56);
-    }
-}
-
-static inline bool filled(const uint8_t *data, uint64_t bytes, uint64_t seed)
-{
-    uint64_t value = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
-
-    for (uint64_t i = 0; i < bytes; i++) {
-        value = value * UINT64_C(6364136223846793005) + 1442695040888963407u;
-        if (data[i] != (uint8_t)(value >> 56))
-            return false;
-    }
-    return true;
+    (void)endpoint;
 }

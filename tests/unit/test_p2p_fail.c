@@ -7,13 +7,46 @@
 #include <criterion/parameterized.h>
 
 #include "base/error.h"
-#include "fake_transport.h"
+#include "fake_world.h"
 
 TestSuite(p2p_fail, .timeout = 60);
 
 static struct p2p_group *group(struct world *world, int rank)
 {
     return world->members[rank].group;
+}
+
+/* Each message that is delivered, headers and checksums among them, is altered once. */
+Test(p2p_fail, an_altered_bit_is_told_of_and_never_taken)
+{
+    enum { LARGE = 100000, MESSAGES = 3 };
+    uint64_t carried = UINT64_MAX;
+
+    for (uint64_t flip_at = 1; flip_at <= carried; flip_at++) {
+        struct world *world =
+            world_new((struct world_options){.members = 2, .checksums = true, .busy = 20});
+        static uint8_t from[MESSAGES][LARGE], to[MESSAGES][LARGE];
+        struct p2p_op sends[MESSAGES] = {0}, recvs[MESSAGES] = {0};
+
+        world->net.flip_at = flip_at;
+        for (int i = 0; i < MESSAGES; i++) {
+            fill(from[i], LARGE, (uint64_t)i);
+            p2p_recv(group(world, 1), &recvs[i], 0, (uint64_t)i, to[i], LARGE);
+            p2p_send(group(world, 0), &sends[i], 1, (uint64_t)i, from[i], LARGE);
+        }
+        world_settle(world);
+        if (world->net.flip_at) /* all have passed before that one */
+            carried = world->net.delivered;
+        else
+            cr_expect(world->members[0].failed_status == TUTTI_ERR_CORRUPT ||
+                          world->members[1].failed_status == TUTTI_ERR_CORRUPT,
+                      "message %llu", (unsigned long long)flip_at);
+        for (int i = 0; i < MESSAGES; i++)
+            cr_expect(recvs[i].status != TUTTI_OK || filled(to[i], LARGE, (uint64_t)i),
+                      "message %llu", (unsigned long long)flip_at);
+        world_free(world);
+    }
+    cr_expect_gt(carried, 4 * MESSAGES);
 }
 
 Test(p2p_fail, operations_that_need_a_lost_peer_complete_and_others_go_on)
@@ -430,7 +463,7 @@ Test(p2p_fail, a_header_that_makes_no_sense_ends_its_path_and_no_other)
         p2p_wire_encode(&cases[i].header, wire);
         if (cases[i].at >= 0)
             wire[cases[i].at] = (uint8_t)cases[i].value;
-        fake_isend(fake_endpoints(&world->net, 0), &world->peers[1], 0, wire, cases[i].length, 0,
+        fake_isend(fake_endpoints(&world->net, 0), fake_peer(1), 0, wire, cases[i].length, 0,
                    &request);
         p2p_progress(member->engine);
         cr_assert_eq(member->failures, 1, "%s", cases[i].words);

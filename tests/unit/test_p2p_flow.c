@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 #include <malloc.h>
 
-#include "fake_transport.h"
+#include "fake_world.h"
 
 TestSuite(p2p_flow, .timeout = 60);
 

@@ -5,7 +5,7 @@
 #include <tutti/tensor.h>
 
 #include "base/error.h"
-#include "fake_transport.h"
+#include "fake_world.h"
 
 static struct world *world;
 

@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 
 #include "base/error.h"
-#include "fake_transport.h"
+#include "fake_world.h"
 
 TestSuite(p2p_place, .timeout = 60);
 

@@ -10,7 +10,7 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 
-#include "fake_transport.h"
+#include "fake_world.h"
 
 enum {
     MEMBERS = 4,
@@ -242,6 +242,9 @@ static void drain(struct model *m)
 
 static struct world_options tempers[] = {
     {.members = MEMBERS},
+    {.members = MEMBERS, .checksums = true, .busy = 30, .lazy = 30, .at_once = 50},
+    {.members = MEMBERS, .checksums = true, .no_cancel = true, .busy = 50, .lazy = 50, .depth = 3},
+    {.members = MEMBERS, .checksums = true, .no_progress = true, .busy = 10, .lazy = 50},
     {.members = MEMBERS, .busy = 30, .lazy = 30, .at_once = 50, .depth = 3},
     {.members = MEMBERS, .no_cancel = true, .lazy = 50, .at_once = 20},
     {.members = MEMBERS, .no_progress = true, .busy = 10, .lazy = 50, .maximum = 65536},

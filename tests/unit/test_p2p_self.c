@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "base/error.h"
-#include "fake_transport.h"
+#include "fake_world.h"
 
 enum { LARGE = 300 << 10 };
 

@@ -2,7 +2,7 @@
 /* Short messages over a transport that shows what has arrived: no requests, one message, one copy. */
 #include <criterion/criterion.h>
 
-#include "fake_transport.h"
+#include "fake_world.h"
 
 TestSuite(p2p_short, .timeout = 30);
 
@@ -237,8 +237,8 @@ static void expect_failure(const uint8_t *wire, uint64_t bytes, const char *word
     struct member *member = &world->members[1];
     tutti_request request;
 
-    fake_isend(fake_endpoints(&world->net, 0), &world->peers[1], 0, wire, bytes, 0, &request);
-    fake_isend(fake_endpoints(&world->net, 0), &world->peers[1], 0, wire, bytes, 0, &request);
+    fake_isend(fake_endpoints(&world->net, 0), fake_peer(1), 0, wire, bytes, 0, &request);
+    fake_isend(fake_endpoints(&world->net, 0), fake_peer(1), 0, wire, bytes, 0, &request);
     p2p_progress(member->engine);
     cr_assert_eq(member->failures, 1, "%s", words);
     cr_assert_eq(member->failed_source, 0);

@@ -110,6 +110,8 @@ static void print_table_head(const struct bench_report *report, double link_ns, 
     printf("# %s, %s, %s memory, %s calls; bytes of the vector, the message, or each block\n",
            settings->dtype_name, settings->op_name, bench_memory_names[settings->memory],
            settings->async ? "asynchronous" : "blocking");
+    if (g_strcmp0(g_getenv("TUTTI_CHECKSUM"), "1") == 0)
+        printf("# with checksums: every message carries one, and collectives go by messages\n");
     if (link_ns > 0)
         printf("# link between ranks 0 and %d: a hand-over takes %.0f ns, %s\n", peer, link_ns,
                link_ns > LINK_FAR_NS ? "far" : "near");

@@ -428,7 +428,7 @@ tutti_status core_wait(struct core *core, struct transfer *transfer)
         check_fails("a request is complete, and progress does not report it within %d s",
                     CORE_WAIT_MS / 1000);
     core_expect_intact(transfer);
-    if (transfer->request.status > 0 || transfer->request.status < TUTTI_ERR_INTERNAL)
+    if (transfer->request.status > 0 || transfer->request.status < TUTTI_ERR_CORRUPT)
         check_fails("the status of a request is %d, which is not a tutti_status; isend and irecv "
                     "set it to TUTTI_ERR_NOT_READY when they take the request",
                     transfer->request.status);
