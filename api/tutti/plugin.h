@@ -33,7 +33,7 @@ extern "C" {
 /** The ABI of this header: a major that differs is refused, a minor only appends. */
 #define TUTTI_PLUGIN_ABI_MAJOR 0
 /** See TUTTI_PLUGIN_ABI_MAJOR. */
-#define TUTTI_PLUGIN_ABI_MINOR 5
+#define TUTTI_PLUGIN_ABI_MINOR 6
 #define TUTTI_PLUGIN_MAGIC UINT64_C(0x6e696c7069747475) /* "uttiplin" */
 /** The one symbol that a plugin exports. */
 #define TUTTI_PLUGIN_SYMBOL "tutti_plugin_v0"
@@ -51,7 +51,7 @@ typedef struct tutti_wrapped_group tutti_wrapped_group; /* a group, as wrappers 
 
 /*
  * Host services. `self` is the first argument of each and belongs to one endpoint. Any thread may
- * call log, now_ns, allocate, release, config, error, wake_mate, reduce_local; the others are called
+ * call log, now_ns, allocate, release, config, error, wake_mate, reduce_local, mac; the others are called
  * from inside an operation of the endpoint only.
  */
 typedef struct tutti_host {
@@ -113,6 +113,16 @@ typedef struct tutti_host {
      * your own deadline, since one member reaches the deadline first and tells the others. Call it only from
      * inside open, on the thread that called open. */
     tutti_status (*keep_waiting)(void *self);
+
+    /* since minor 6 */
+    /**
+     * HMAC-SHA256 of `bytes` bytes, under a key that the members of the group have for this plugin and nobody
+     * else. With it, two processes that connect prove to each other that they are members: each sends a random
+     * nonce and the MAC over both nonces, over who of both it is, and over what tells this connection from others.
+     * Never send the MAC of bytes that the other side alone has chosen. Compare MACs in a time that does not
+     * depend on where they differ.
+     */
+    tutti_status (*mac)(void *self, const void *data, uint64_t bytes, uint8_t ret_mac[32]);
 } tutti_host;
 
 /* ---- transports ---- */
@@ -161,8 +171,8 @@ typedef struct tutti_endpoint_options {
     int32_t rank;             /* in the group */
     const char *bind_address; /* numeric address of the route to the rendezvous; may be NULL */
     const char *run_id;       /* the job's name; valid until open returns */
-    uint8_t token[16];        /* shared by the members of the group; keeps strays out */
-    int32_t size;             /* since minor 3: of the group */
+    uint8_t token[16]; /* shared by the members of the group, for this plugin; keeps strays out */
+    int32_t size;      /* since minor 3: of the group */
     uint32_t reserved;
     int64_t deadline_ns; /* since minor 3: until when the group must be made; 0: no deadline */
 } tutti_endpoint_options;

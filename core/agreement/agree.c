@@ -64,16 +64,16 @@ int64_t agree_left_ms(const struct agreement *a)
 /* ---- the outcome ---- */
 
 /*
- * The round's key. It holds the decision's token, so that what an earlier attempt left in the store
+ * The round's key. It holds the decision's salt, so that what an earlier attempt left in the store
  * is not believed; before there is a decision nothing can be committed.
  */
 static void outcome_key(const struct agreement *a, char ret_key[AGREE_KEY_MAX])
 {
-    char token[2 * CONTROL_TOKEN_BYTES + 1] = "undecided";
+    char salt[2 * CONTROL_SALT_BYTES + 1] = "undecided";
 
-    for (int i = 0; a->decision.kind == DECISION_GO && i < CONTROL_TOKEN_BYTES; i++)
-        snprintf(token + 2 * i, 3, "%02x", a->decision.token[i]);
-    agree_key(a, ret_key, "outcome/%s/%u", token, a->round);
+    for (int i = 0; a->decision.kind == DECISION_GO && i < CONTROL_SALT_BYTES; i++)
+        snprintf(salt + 2 * i, 3, "%02x", a->decision.salt[i]);
+    agree_key(a, ret_key, "outcome/%s/%u", salt, a->round);
 }
 
 tutti_status agree_settle(struct agreement *a, enum outcome_kind kind, tutti_status status,
@@ -224,7 +224,12 @@ static tutti_status join_tree(struct agreement *a)
     }
     control_tell_lost(control); /* in an earlier round, of which it may not have been the end */
     pthread_mutex_unlock(&control->lock);
-    return control_start(control, a->decision.token);
+    struct key key;
+    tutti_status status = agree_group_key(a, &key);
+    if (!status)
+        status = control_start(control, a->decision.salt, &key);
+    key_wipe(&key, sizeof key);
+    return status;
 }
 
 /* The member of this group as the group that it is made from knows it. */
@@ -286,9 +291,8 @@ static void open_all(struct agreement *a, struct report *report)
 
         if (!*name)
             continue;
-        status = level == NATIVE ? native_open(a->group, name, a->decision.host_of,
-                                               a->decision.token, a->deadline_ns)
-                                 : endpoint_open(a->group, level, name, a->decision.token);
+        status = level == NATIVE ? native_open(a->group, name, a->decision.host_of, a->deadline_ns)
+                                 : endpoint_open(a->group, level, name);
         if (status)
             failed_level = level;
     }

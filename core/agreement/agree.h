@@ -73,6 +73,11 @@ tutti_status agree_settle(struct agreement *a, enum outcome_kind kind, tutti_sta
  * tells. */
 tutti_status agree_give_up(struct agreement *a, tutti_status status, int culprit);
 
+/* ---- agree_keys.c ---- */
+
+/* The key of the group that is decided. */
+tutti_status agree_group_key(const struct agreement *a, struct key *ret_key);
+
 /* ---- agree_store.c ---- */
 
 /* TIMEOUT, with a message: the store has not answered until the deadline. */

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include <tutti/version.h>
 
@@ -43,9 +42,7 @@ tutti_status lead_begin(struct agreement *a)
         lead->members = calloc(size, sizeof *lead->members);
     if (!lead || !lead->members)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory to lead %zu members", size);
-    if (getrandom(lead->token, sizeof lead->token, 0) != sizeof lead->token)
-        return error_set_errno(TUTTI_ERR_SYSTEM, errno, "no random numbers");
-    return TUTTI_OK;
+    return key_random(lead->salt, sizeof lead->salt);
 }
 
 /* "ranks 1, 2 and 5" of the ranks for which has[r] is false; "ranks 1 (world rank 4) and 2 (…)" where
@@ -321,7 +318,7 @@ static tutti_status publish(struct agreement *a, const struct decision *d)
     return w.bad ? error_set(TUTTI_ERR_INTERNAL, "the decision is too large") : put_decision(a, &w);
 }
 
-/* Nobody has the token yet, so the store is the only way to tell the others. */
+/* Nobody has the group's key yet, so the store is the only way to tell the others. */
 static tutti_status publish_abort(struct agreement *a, tutti_status status, int culprit)
 {
     uint8_t bytes[DECISION_ABORT_MAX];
@@ -357,7 +354,7 @@ static tutti_status fill_decision(struct agreement *a, struct decision *d, int *
     tutti_status status = decision_allocate(d, a->group->size, lead->hosts);
     if (status)
         return status;
-    memcpy(d->token, lead->token, sizeof d->token);
+    memcpy(d->salt, lead->salt, sizeof d->salt);
     for (int r = a->group->size - 1; r >= 0; r--) { /* so that the first of a host remains */
         const struct led_member *m = &lead->members[r];
 

@@ -18,7 +18,7 @@ struct leading {
     struct led_member *members; /* [size] */
     char why_alone[256];        /* of the first that is alone; empty: none */
     bool refused[PROVIDERS];    /* `auto` goes on without */
-    uint8_t token[CONTROL_TOKEN_BYTES];
+    uint8_t salt[CONTROL_SALT_BYTES];
     bool overruled; /* a decision is there that is not ours: of members that are stuck */
     int hosts;
 };

@@ -201,7 +201,7 @@ void decision_encode(struct writer *w, const struct decision *d)
 {
     write_u32(w, AGREE_PROTOCOL);
     write_u8(w, DECISION_GO);
-    write_bytes(w, d->token, CONTROL_TOKEN_BYTES);
+    write_bytes(w, d->salt, CONTROL_SALT_BYTES);
     for (int level = 0; level < CONTROL_PROVIDERS; level++)
         write_string(w, d->provider[level]);
     write_u32(w, (uint32_t)d->size);
@@ -228,9 +228,9 @@ bool decision_decode(const void *data, size_t bytes, int size, struct decision *
         return reason_decode(&r, size, true, &d->abort);
     if (d->kind != DECISION_GO || protocol != AGREE_PROTOCOL)
         return false;
-    const uint8_t *token = read_bytes(&r, CONTROL_TOKEN_BYTES);
-    if (token)
-        memcpy(d->token, token, CONTROL_TOKEN_BYTES);
+    const uint8_t *salt = read_bytes(&r, CONTROL_SALT_BYTES);
+    if (salt)
+        memcpy(d->salt, salt, CONTROL_SALT_BYTES);
     for (int level = 0; level < CONTROL_PROVIDERS; level++)
         read_string(&r, d->provider[level], sizeof d->provider[level]);
     uint32_t members = read_u32(&r), hosts = read_u32(&r);

@@ -23,7 +23,7 @@
 
 enum {
     AGREE_PROTOCOL =
-        12, /* raised with every change of what members of a group tell each other, here,
+        13, /* raised with every change of what members of a group tell each other, here,
                            in the control plane, in shared memory or in our transports, and of what
                            all have to do alike: which algorithm a call takes, and its steps */
     AGREE_VERSION_MAX = 64,
@@ -81,7 +81,7 @@ struct decision {
     enum decision_kind kind;
     struct outcome abort; /* ABORT: its status, culprit and message */
 
-    uint8_t token[CONTROL_TOKEN_BYTES];
+    uint8_t salt[CONTROL_SALT_BYTES];                      /* of the group's key; not secret */
     char provider[CONTROL_PROVIDERS][PLUGIN_NAME_MAX + 1]; /* "": level not used */
     int size, hosts;
     uint64_t *nonces;                   /* [size] of the offers */

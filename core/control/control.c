@@ -30,6 +30,7 @@ tutti_status control_open(int rank, int size, const char *name, const int32_t *w
 
     if (!control)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for group %s", name);
+    key_hold();
     pthread_mutex_init(&control->lock, NULL);
     control->rank = rank;
     control->size = size;
@@ -66,7 +67,7 @@ void control_close(struct control *control)
         c->closing = true;
     }
     control_conn_reap(control);
-    control_watch_remove(control, &control->listener.watch);
+    control_listen_close(control);
     if (control->epoll_fd >= 0)
         close(control->epoll_fd);
     for (int r = 0; control->members && r < control->size; r++)
@@ -78,6 +79,9 @@ void control_close(struct control *control)
     free(control->sides);
     pthread_mutex_destroy(&control->lock);
     control_notes_free(control);
+    key_wipe(&control->key, sizeof control->key);
+    key_wipe(&control->group_key, sizeof control->group_key);
+    key_release();
     free(control);
 }
 
@@ -106,13 +110,18 @@ static void ensure_uplink(struct control *control)
         (void)control_dial(control, parent);
 }
 
-tutti_status control_start(struct control *control, const uint8_t token[CONTROL_TOKEN_BYTES])
+tutti_status control_start(struct control *control, const uint8_t salt[CONTROL_SALT_BYTES],
+                           const struct key *group_key)
 {
     LOCK_SCOPE(&control->lock);
     if (control->started)
         return TUTTI_OK;
-    memcpy(control->token, token, CONTROL_TOKEN_BYTES);
-    tutti_status status = control_watch_add(control, &control->listener.watch, EPOLLIN);
+    tutti_status status = key_derive(group_key, "control", NULL, 0, &control->key);
+    if (status)
+        return status;
+    memcpy(control->salt, salt, CONTROL_SALT_BYTES);
+    control->group_key = *group_key;
+    status = control_watch_add(control, &control->listener.watch, EPOLLIN);
     control->started = !status;
     ensure_uplink(control);
     return status;
@@ -122,7 +131,7 @@ void control_flood(struct control *control, const struct control_conn *except, e
                    const void *body, size_t size)
 {
     for (struct control_conn *c = control->connections; c; c = c->next)
-        if (c != except && c->rank >= 0 && !c->closing)
+        if (c != except && !c->closing)
             (void)control_conn_send(control, c, type, body, size);
 }
 
@@ -299,7 +308,7 @@ bool control_leave_is_known(struct control *control)
 
     LOCK_SCOPE(&control->lock);
     for (struct control_conn *c = control->connections; c; c = c->next)
-        known &= c->closing || c->rank < 0 || has_heard(control, c->rank);
+        known &= c->closing || has_heard(control, c->rank);
     const bool compares = needs_comparison(control, &control->members[control->rank].last) &&
                           !control->verdict.status;
     for (int r = 0; compares && known && r < control->size; r++)
@@ -348,7 +357,7 @@ void control_flush(struct control *control, int64_t ms)
 
         pthread_mutex_lock(&control->lock);
         for (struct control_conn *c = control->connections; c; c = c->next)
-            pending |= !c->closing && c->rank >= 0 && c->out_at < c->out_size;
+            pending |= !c->closing && c->out_at < c->out_size;
         pthread_mutex_unlock(&control->lock);
         if (!pending || clock_now_ns() > deadline)
             return;
@@ -448,10 +457,12 @@ void control_poll(struct control *control)
 
             watch->ready(control, watch, events[i].events);
         }
+        control_listen_expire(control);
         control_conn_reap(control);
     } while (n == EVENTS_AT_ONCE);
 
     control_accept_again(control, &control->listener);
+    control_dial_again(control);
     if (control->local)
         control->local_ops->poll(control->local);
     give_up_unreachable(control);
@@ -493,6 +504,6 @@ void control_frame(struct control *control, struct control_conn *from, enum fram
 
     if (takers[type])
         takers[type](control, from, &r);
-    else if (type != FRAME_HELLO && h && h->frame) /* the agreement's */
+    else if (type != FRAME_WELCOME && h && h->frame) /* the agreement's */
         h->frame(control->handler_user, type, body, size);
 }

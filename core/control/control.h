@@ -26,10 +26,11 @@
 #include "base/call.h"
 #include "base/codec.h"
 #include "control/frame.h"
+#include "secret/key.h"
 
 enum {
     CONTROL_TREE_DEGREE = 16,
-    CONTROL_TOKEN_BYTES = 16,
+    CONTROL_SALT_BYTES = 16,
     CONTROL_MESSAGE_MAX = 1024, /* bytes of a verdict's message */
     CONTROL_HOST_MAX = 64,
     CONTROL_NAME_MAX = 256, /* of a group, with the NUL */
@@ -44,6 +45,7 @@ enum {
 
 struct control;
 struct control_conn;
+struct control_guest;
 struct control_side;
 
 /* Something in the control plane's epoll set. */
@@ -142,15 +144,19 @@ struct control_local_ops {
 struct control {
     pthread_mutex_t lock;
     int rank, size;
-    char name[CONTROL_NAME_MAX]; /* the group's */
-    uint8_t token[CONTROL_TOKEN_BYTES];
+    char name[CONTROL_NAME_MAX];      /* the group's */
+    uint8_t salt[CONTROL_SALT_BYTES]; /* of the group's key: public, and no other group's */
+    struct key group_key;
+    struct key key; /* of control connections */
     bool started, leaving;
     bool compares;          /* control_compared() says that a leave message is known */
     _Atomic int uncompared; /* leave messages after a call with a root, for control_compared() */
     bool ready;             /* the group has committed: losses become verdicts */
     int epoll_fd;
     struct control_listener listener;
-    bool accept_warned; /* of too few descriptors, or memory */
+    struct control_guest *guests; /* [CONTROL_HALF_OPEN_MAX]; listen.c */
+    uint64_t guest_count;         /* so far */
+    bool accept_warned;           /* of too few descriptors, or memory */
     struct sockaddr_storage address;
     socklen_t address_size;
     struct control_conn *connections;
@@ -188,8 +194,9 @@ tutti_status control_open(int rank, int size, const char *name, const int32_t *w
 /* Closes everything; says nothing to anybody. */
 void control_close(struct control *control);
 
-/* The token is agreed: from now on connections are taken, and the uplink is dialed. */
-tutti_status control_start(struct control *control, const uint8_t token[CONTROL_TOKEN_BYTES]);
+/* The group's key is agreed: from now on connections are taken, and the uplink is dialed. */
+tutti_status control_start(struct control *control, const uint8_t salt[CONTROL_SALT_BYTES],
+                           const struct key *group_key);
 
 static inline int control_parent(int rank)
 {

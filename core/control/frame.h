@@ -4,8 +4,8 @@
  * everything little-endian. The parser is fed with whatever bytes have come and hands out whole
  * frames; it does no input or output, so that a fuzzer can drive it.
  *
- * What comes in is hostile: before the handshake is over a frame has at most FRAME_MAX_HELLO bytes,
- * afterwards at most the parser's limit.
+ * A frame has at most as many bytes as the parser's limit. The proof that both sides are members comes
+ * before the first one, and is none.
  */
 #pragma once
 
@@ -16,21 +16,21 @@
 #include <tutti/status.h>
 
 enum frame_type {
-    FRAME_HELLO = 1, /* of the dialer: magic, version, token, rank */
-    FRAME_REPORT,    /* up the tree: a member's state in a round */
-    FRAME_ROSTER,    /* down the tree: how to reach everybody */
-    FRAME_OUTCOME,   /* down the tree: what the round's outcome key says */
-    FRAME_PROPOSE,   /* to the lowest living member: a cause */
-    FRAME_VERDICT,   /* to everybody: why the group ended */
-    FRAME_LEAVE,     /* to everybody: a member left in order */
-    FRAME_NOTE,      /* to the first member: what somebody there wants to know */
-    FRAME_QUERY,     /* to a member that has not timed out: how far has it called? */
-    FRAME_HERE,      /* the answer */
-    FRAME_HEARD,     /* to a member that left: its leave message is known here */
+    FRAME_WELCOME = 1, /* to the dialer: its proof was right */
+    FRAME_REPORT,      /* up the tree: a member's state in a round */
+    FRAME_ROSTER,      /* down the tree: how to reach everybody */
+    FRAME_OUTCOME,     /* down the tree: what the round's outcome key says */
+    FRAME_PROPOSE,     /* to the lowest living member: a cause */
+    FRAME_VERDICT,     /* to everybody: why the group ended */
+    FRAME_LEAVE,       /* to everybody: a member left in order */
+    FRAME_NOTE,        /* to the first member: what somebody there wants to know */
+    FRAME_QUERY,       /* to a member that has not timed out: how far has it called? */
+    FRAME_HERE,        /* the answer */
+    FRAME_HEARD,       /* to a member that left: its leave message is known here */
     FRAME_TYPES
 };
 
-enum { FRAME_HEADER = 8, FRAME_MAX_HELLO = 256, FRAME_READ_AHEAD = 4096 };
+enum { FRAME_HEADER = 8, FRAME_READ_AHEAD = 4096 };
 
 struct frame_parser {
     uint8_t *data;

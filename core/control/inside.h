@@ -4,8 +4,7 @@
 #pragma once
 
 #include "control/control.h"
-
-/* ---- conn.c: connections, and the epoll set ---- */
+#include "secret/proof.h"
 
 enum {
     CONTROL_HALF_OPEN_MAX = 64, /* of each listener */
@@ -15,33 +14,55 @@ enum {
         4 << 20 /* bytes that may wait for a reader, besides one message of any size */
 };
 
+/* ---- conn.c: connections, and the epoll set ---- */
+
+/* How far a connection is; one that this member accepted is open from the beginning. */
+enum conn_stage {
+    CONN_DIALING,  /* connect() is in progress, or waits for its next try */
+    CONN_GREETED,  /* the hello is sent, the challenge is not here */
+    CONN_ANSWERED, /* the answer is sent, the welcome is not here */
+    CONN_OPEN
+};
+
 /* A connection with a member. */
 struct control_conn {
     struct control_watch watch;
     struct control_conn *next;
-    int rank; /* of the other side; -1 until its hello has come */
-    bool dialing, closing;
+    int rank; /* of the other side */
+    enum conn_stage stage;
+    bool closing;
     bool heard; /* leaving: the other side knows it */
     int deaf;   /* the errno of a send: it takes nothing any more, what it had sent is still read */
-    int64_t hello_deadline_ns;
+    int64_t redial_ns; /* dialing: the next try is then; 0: it is under way */
+    int64_t
+        give_up_ns; /* dialing: a connection that is closed after this time is not tried again */
+    struct proof proof;
+    uint8_t challenge[PROOF_CHALLENGE_BYTES];
+    size_t challenge_size;
     struct frame_parser in;
     uint8_t *out;
     size_t out_size, out_at, out_capacity;
 };
 
-/* In a time that does not depend on where the first difference is. */
-bool control_same_token(const uint8_t *a, const uint8_t *b);
-tutti_status control_listen(struct control *control, const char *bind_address);
 struct control_conn *control_conn_to(struct control *control, int rank);
-/* A connection to the member, dialed if there is none; NULL when its address is unknown or dialing
- * failed at once. */
-struct control_conn *control_dial(struct control *control, int rank);
+/* Without a socket; NULL: no memory. */
+struct control_conn *control_conn_new(struct control *control, int rank, enum conn_stage stage);
+/* Gives the connection its socket, which is closed with it, also when this fails. */
+tutti_status control_conn_watch(struct control *control, struct control_conn *conn, int fd,
+                                uint32_t events);
 /* The largest message that members send each other. */
 size_t control_frame_limit(const struct control *control);
 /* Takes the message over, however slow the reader is. TUTTI_ERR_PEER_LOST: the connection has ended, or
  * does now, since as much waits for its reader as may. */
 tutti_status control_conn_send(struct control *control, struct control_conn *conn,
                                enum frame_type type, const void *body, size_t size);
+void control_conn_flush(struct control *control, struct control_conn *conn);
+/* Marks it closed; control_conn_reap() frees it once no event can name it. */
+void control_conn_close(struct control *control, struct control_conn *conn);
+/* The same for one that has failed, and looks at what that means for its member. `error`: an errno; 0:
+ * `why` has the message. */
+void control_conn_failed(struct control *control, struct control_conn *conn, int error,
+                         const char *why);
 void control_conn_reap(struct control *control); /* frees what is closed */
 tutti_status control_watch_add(struct control *control, struct control_watch *watch,
                                uint32_t events);
@@ -50,6 +71,39 @@ void control_watch_change(struct control *control, struct control_watch *watch, 
 void control_watch_remove(struct control *control, struct control_watch *watch);
 /* Ends the watch of a descriptor that is others', too. */
 void control_watch_forget(struct control *control, struct control_watch *watch);
+
+/* ---- dial.c: connections that this member opens ---- */
+
+/* A connection to the member, dialed if there is none; NULL when its address is unknown or dialing
+ * failed at once. */
+struct control_conn *control_dial(struct control *control, int rank);
+/* The socket of one that is not answered yet is ready. */
+void control_dial_ready(struct control *control, struct control_conn *conn);
+/* A frame has come on one that is answered. */
+void control_dial_welcomed(struct control *control, struct control_conn *conn,
+                           enum frame_type type);
+/* The listener has closed one that it has not welcomed. */
+void control_dial_closed(struct control *control, struct control_conn *conn);
+/* Tries again those whose time has come. */
+void control_dial_again(struct control *control);
+
+/* ---- listen.c: connections that others open ---- */
+
+/* A connection whose other side has not proven to be a member; fd -1: none. */
+struct control_guest {
+    struct control_watch watch;
+    uint64_t number; /* guests come in this order */
+    int64_t deadline_ns;
+    bool challenged; /* its hello has come */
+    struct proof proof;
+    uint8_t in[PROOF_HELLO_BYTES];
+    size_t size;
+};
+
+tutti_status control_listen(struct control *control, const char *bind_address);
+void control_listen_close(struct control *control);
+/* Closes guests whose time is over. */
+void control_listen_expire(struct control *control);
 /* Looks again in `ms` instead of spinning on it; until then new connections wait in the backlog. */
 void control_accept_later(struct control *control, struct control_listener *listener, int ms);
 /* Accepts again if that time has come. */

@@ -65,7 +65,7 @@ static const char *own_host(const struct tutti_group *group, char *name, size_t 
 static uint64_t identity_of(const struct tutti_group *group)
 {
     const struct control *control = group->control;
-    uint64_t id = XXH3_64bits(control->token, sizeof control->token);
+    uint64_t id = XXH3_64bits(control->salt, sizeof control->salt);
 
     id = XXH3_64bits_withSeed(group->name, strlen(group->name), id);
     for (int r = 0; r < group->size; r++) {

@@ -2,7 +2,7 @@
 /*
  * The proof that makes members local peers, as local.h says, and the end of the star of connections.
  * Each message is checked against what its sender may say at that time. A peer that says anything
- * else, or no hello within 10 s, loses its connection (at most 64 may be without a hello). A member
+ * else, or has not proven its key within 10 s, loses its connection (at most 64 may be so far). A member
  * that cannot be proven is reported as no local peer, and the leader of the agreement corrects the
  * layout. Everything runs in control_poll(), under the control lock.
  */
@@ -142,16 +142,27 @@ static tutti_status take_page(struct local_peers *local, int fd, uint64_t nonce)
 
 /* ---- messages of the proof ---- */
 
-static tutti_status send_hello(struct local_peers *local, int doorbell)
+static tutti_status send_hello(struct local_peers *local)
+{
+    uint8_t body[LOCAL_MESSAGE_MAX], hello[PROOF_HELLO_BYTES];
+    struct writer w = {.data = body, .capacity = sizeof body};
+    tutti_status status = proof_hello(local->control->rank, local->peers[0].rank,
+                                      &local->peers[0].link->proof, hello);
+
+    write_u32(&w, LOCAL_HELLO);
+    write_bytes(&w, hello, sizeof hello);
+    return status ? status : local_send(local, 0, body, w.size, NULL, 0);
+}
+
+/* The leader has proven its key: this member proves its own, and gives its descriptors. */
+static tutti_status send_answer(struct local_peers *local, const uint8_t answer[PROOF_ANSWER_BYTES])
 {
     uint8_t body[LOCAL_MESSAGE_MAX];
     struct writer w = {.data = body, .capacity = sizeof body};
-    int descriptors[2] = {doorbell, open_pidfd()};
+    int descriptors[2] = {local->peers[local->self].doorbell, open_pidfd()};
 
-    write_u32(&w, LOCAL_HELLO);
-    write_bytes(&w, local->control->token, CONTROL_TOKEN_BYTES);
-    write_u32(&w, (uint32_t)local->control->rank);
-    write_u32(&w, local->round);
+    write_u32(&w, LOCAL_ANSWER);
+    write_bytes(&w, answer, PROOF_ANSWER_BYTES);
     tutti_status status =
         local_send(local, 0, body, w.size, descriptors, descriptors[1] >= 0 ? 2 : 1);
     if (descriptors[1] >= 0)
@@ -186,7 +197,7 @@ static tutti_status send_page(struct local_peers *local, int page_fd, int to)
     return status;
 }
 
-/* The leader's part, once every candidate has said hello. */
+/* The leader's part, once every candidate has proven its key. */
 static void spread(struct local_peers *local)
 {
     for (int i = 0; i < local->count; i++)
@@ -256,20 +267,53 @@ static void check_ready(struct local_peers *local)
     close_own_pidfd(local);
 }
 
-static bool on_hello(struct local_peers *local, struct local_link *link, struct reader *r,
-                     const int *descriptors, int count)
+static bool on_hello(struct local_peers *local, struct local_link *link, struct reader *r)
 {
-    const uint8_t *token = read_bytes(r, CONTROL_TOKEN_BYTES);
-    int rank = (int)read_u32(r);
-    uint32_t round = read_u32(r);
+    uint8_t body[LOCAL_MESSAGE_MAX], challenge[PROOF_CHALLENGE_BYTES];
+    struct writer w = {.data = body, .capacity = sizeof body};
+    const struct control *control = local->control;
+    const uint8_t *hello = read_bytes(r, PROOF_HELLO_BYTES);
 
-    if (local->self || r->bad || round != local->round ||
-        !control_same_token(token, local->control->token) || !same_user(link->watch.fd))
+    if (local->self || r->bad || link->challenged || !same_user(link->watch.fd) ||
+        proof_challenge(control->rank, control->size, &local->key, hello, &link->proof, challenge))
+        return false;
+    link->challenged = true;
+    write_u32(&w, LOCAL_CHALLENGE);
+    write_bytes(&w, challenge, sizeof challenge);
+    return !local_link_send(link, body, w.size, NULL, 0);
+}
+
+static bool on_challenge(struct local_peers *local, struct local_link *link, struct reader *r)
+{
+    const uint8_t *challenge = read_bytes(r, PROOF_CHALLENGE_BYTES);
+    uint8_t answer[PROOF_ANSWER_BYTES];
+
+    if (!local->self || r->bad || link->challenged)
+        return false;
+    link->challenged = true;
+    tutti_status status = proof_answer(&link->proof, &local->key, challenge, answer);
+    if (status == TUTTI_ERR_DENIED)
+        local_fail(local,
+                   "a process that is not a member of the group answers for rank %d on this "
+                   "host",
+                   local->peers[0].rank);
+    else if (status || send_answer(local, answer))
+        local_fail(local, "%s", error_message());
+    return local->state != LOCAL_FAILED;
+}
+
+static bool on_answer(struct local_peers *local, struct local_link *link, struct reader *r,
+                      const int *descriptors, int count)
+{
+    const uint8_t *answer = read_bytes(r, PROOF_ANSWER_BYTES);
+
+    if (local->self || r->bad || !link->challenged ||
+        proof_check(&link->proof, &local->key, answer))
         return false;
     for (int i = 1; i < local->count; i++) {
         struct local_peer *peer = &local->peers[i];
 
-        if (peer->rank != rank || peer->link)
+        if (peer->rank != (int)link->proof.dialer || peer->link)
             continue;
         link->index = i;
         peer->link = link;
@@ -333,8 +377,12 @@ void local_message(struct local_peers *local, struct local_link *link, const uin
     uint32_t type = read_u32(&r);
     bool taken = false;
 
-    if (type == LOCAL_HELLO && link->index < 0 && (count == 1 || count == 2))
-        taken = on_hello(local, link, &r, descriptors, count);
+    if (type == LOCAL_HELLO && link->index < 0 && count == 0)
+        taken = on_hello(local, link, &r);
+    else if (type == LOCAL_CHALLENGE && link->index == 0 && count == 0)
+        taken = on_challenge(local, link, &r);
+    else if (type == LOCAL_ANSWER && link->index < 0 && (count == 1 || count == 2))
+        taken = on_answer(local, link, &r, descriptors, count);
     else if (type == LOCAL_PAGE && link->index == 0 && (count == 1 || count == 2))
         taken = on_page(local, link, &r, descriptors, count);
     else if (type == LOCAL_PEER && link->index == 0 && (count == 1 || count == 2))
@@ -380,7 +428,7 @@ static void on_connection(struct control *control, struct control_watch *watch, 
     }
 }
 
-static tutti_status join(struct local_peers *local, const char *leader_name, int doorbell)
+static tutti_status join(struct local_peers *local, const char *leader_name)
 {
     struct sockaddr_un address;
     socklen_t size = abstract_address(leader_name, &address);
@@ -400,7 +448,16 @@ static tutti_status join(struct local_peers *local, const char *leader_name, int
     local->peers[0].link = local_link_new(local, fd, 0);
     if (!local->peers[0].link)
         return TUTTI_ERR_NO_MEMORY;
-    return send_hello(local, doorbell);
+    return send_hello(local);
+}
+
+/* Descriptors that were given in one round are not taken in another. */
+static tutti_status derive_key(struct local_peers *local, uint32_t round)
+{
+    uint8_t context[4];
+
+    uint_to_bytes(context, round, sizeof context);
+    return key_derive(&local->control->group_key, "local", context, sizeof context, &local->key);
 }
 
 tutti_status local_new(struct control *control, uint32_t round, const int *ranks, int count,
@@ -416,7 +473,6 @@ tutti_status local_new(struct control *control, uint32_t round, const int *ranks
     }
     local->control = control;
     local->count = count;
-    local->round = round;
     local->listener.watch.fd = local->bell = -1;
     local->page_bytes = sizeof(struct local_page) + (size_t)count * sizeof(struct local_line);
     for (int i = 0; i < count; i++) {
@@ -430,9 +486,10 @@ tutti_status local_new(struct control *control, uint32_t round, const int *ranks
     local->peers[local->self].doorbell = doorbell;
 
     pthread_mutex_lock(&control->lock);
-    if (local->self) {
-        status = join(local, leader_name, doorbell);
-    } else {
+    status = derive_key(local, round);
+    if (!status && local->self) {
+        status = join(local, leader_name);
+    } else if (!status) {
         local->listener.watch = (struct control_watch){.fd = *listener, .ready = on_connection};
         local->peers[0].death.fd = open_pidfd();
         *listener = -1;
@@ -487,6 +544,7 @@ void local_free(struct local_peers *local)
     if (local->bell >= 0)
         close(local->bell);
     pthread_mutex_unlock(&local->control->lock);
+    key_wipe(&local->key, sizeof local->key);
     free(local->peers);
     free(local);
 }

@@ -2,8 +2,8 @@
 /*
  * Local peers: members between which a descriptor was really passed and a nonce read back through
  * the mapping. The first member of a host listens on an abstract Unix socket with a random name;
- * the others connect to it, show the job's token and give their doorbell (eventfd) and a pidfd of
- * themselves; it answers with a sealed page that all map, and with everybody's descriptors. A
+ * the others connect to it. Both sides prove that they hold the group's key (secret/proof.h); then a
+ * member gives its doorbell (eventfd) and a pidfd of itself, and the first one answers with a sealed page that all map, and with everybody's descriptors. A
  * member that reads its nonce in the page is a local peer. The connections stay, as a star over
  * which plugins pass descriptors.
  *
@@ -23,6 +23,7 @@
 
 #include "base/fence.h"
 #include "control/control.h"
+#include "secret/proof.h"
 
 enum { LOCAL_NAME_MAX = 64 };
 
@@ -47,8 +48,10 @@ enum local_state { LOCAL_FORMING, LOCAL_READY, LOCAL_FAILED };
 struct local_link {
     struct control_watch watch;
     struct local_link *next;
-    int index; /* of the local peer at the other end; -1 until its hello has come */
+    int index; /* of the local peer at the other end; -1 until it has proven its key */
     int64_t hello_deadline_ns;
+    struct proof proof;
+    bool challenged; /* the challenge has been sent, or has come */
     bool closing;
 };
 
@@ -72,7 +75,7 @@ struct local_peer {                /* one local peer, as this process sees it */
 
 struct local_peers {
     struct control *control;
-    uint32_t round; /* of the agreement: a hello of an earlier one is refused */
+    struct key key; /* of the agreement's round: a proof of an earlier one is wrong */
     int count, self;
     enum local_state state;
     bool broken;        /* READY, but descriptors cannot be shared any more */
@@ -178,7 +181,9 @@ static inline bool local_have_verdict(const struct local_peers *local)
 /* ---- between local.c and the files local_….c, under the control lock ---- */
 
 enum local_message {                  /* first word of each message of the star */
-                     LOCAL_HELLO = 1, /* to the leader: token, rank; doorbell, pidfd */
+                     LOCAL_HELLO = 1, /* to the leader: the proof's hello */
+                     LOCAL_CHALLENGE, /* of the leader: the proof's challenge */
+                     LOCAL_ANSWER,    /* to the leader: the proof's answer; doorbell, pidfd */
                      LOCAL_PAGE,      /* nonce; the page, the bell if there is one */
                      LOCAL_PEER,      /* index; doorbell, pidfd */
                      LOCAL_PROVEN,    /* to the leader: the nonce as read in the page */
@@ -186,7 +191,7 @@ enum local_message {                  /* first word of each message of the star 
                      LOCAL_SHARED     /* exchange, index; descriptors */
 };
 
-enum { LOCAL_MESSAGE_MAX = 64, LOCAL_DESCRIPTORS_MAX = 8 };
+enum { LOCAL_MESSAGE_MAX = 4 + PROOF_CHALLENGE_BYTES, LOCAL_DESCRIPTORS_MAX = 8 };
 
 tutti_status local_bell_new(struct local_peers *local);           /* the leader's */
 struct local_process *local_process_new(int doorbell, int pidfd); /* takes both over */
@@ -198,11 +203,13 @@ struct local_link *local_link_new(struct local_peers *local, int fd, int index);
  * TUTTI_ERR_PEER_LOST: its connection has ended, which may be before its death is known. */
 tutti_status local_send(struct local_peers *local, int to, const void *data, size_t size,
                         const int *descriptors, uint32_t count);
+tutti_status local_link_send(const struct local_link *link, const void *data, size_t size,
+                             const int *descriptors, uint32_t count);
 void local_link_close(struct local_peers *local, struct local_link *link);
 void local_close_all(const int *descriptors, int count);
-/* How many have not said hello yet. */
+/* How many have not proven their key yet. */
 int local_half_open(const struct local_peers *local);
-/* Closes connections whose hello is late. */
+/* Closes connections whose proof is late. */
 void local_expire_half_open(struct local_peers *local);
 void local_free_closed_links(struct local_peers *local);
 /* The page's part in the control plane. */

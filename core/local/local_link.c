@@ -27,18 +27,14 @@ union control_buffer {
     struct cmsghdr align;
 };
 
-tutti_status local_send(struct local_peers *local, int to, const void *data, size_t size,
-                        const int *descriptors, uint32_t count)
+tutti_status local_link_send(const struct local_link *link, const void *data, size_t size,
+                             const int *descriptors, uint32_t count)
 {
-    const struct local_link *link = local->peers[to].link;
     union control_buffer control;
     struct iovec iov = {.iov_base = (void *)data, .iov_len = size};
     struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
     int64_t deadline = clock_deadline_ms(SEND_PATIENCE_MS);
 
-    if (!link)
-        return error_set(TUTTI_ERR_PEER_LOST, "rank %d is not connected any more",
-                         local->peers[to].rank);
     if (count) {
         memset(&control, 0, sizeof control);
         message.msg_control = control.bytes;
@@ -53,8 +49,8 @@ tutti_status local_send(struct local_peers *local, int to, const void *data, siz
         if (sendmsg(link->watch.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
             return TUTTI_OK;
         if (errno == EPIPE || errno == ECONNRESET)
-            return error_set(TUTTI_ERR_PEER_LOST, "rank %d has closed its connection",
-                             local->peers[to].rank);
+            return error_set(TUTTI_ERR_PEER_LOST,
+                             "a process on this host has closed its connection");
         bool full = errno == EAGAIN || errno == ETOOMANYREFS || errno == ENOBUFS;
         if (errno != EINTR && (!full || clock_now_ns() > deadline))
             return error_set_errno(TUTTI_ERR_SYSTEM, errno,
@@ -62,6 +58,19 @@ tutti_status local_send(struct local_peers *local, int to, const void *data, siz
         struct pollfd wait = {.fd = link->watch.fd, .events = POLLOUT};
         (void)poll(&wait, 1, SEND_RETRY_MS);
     }
+}
+
+tutti_status local_send(struct local_peers *local, int to, const void *data, size_t size,
+                        const int *descriptors, uint32_t count)
+{
+    const struct local_link *link = local->peers[to].link;
+    tutti_status status = TUTTI_ERR_PEER_LOST;
+
+    if (link)
+        status = local_link_send(link, data, size, descriptors, count);
+    return status == TUTTI_ERR_PEER_LOST
+               ? error_set(status, "rank %d is not connected any more", local->peers[to].rank)
+               : status;
 }
 
 void local_close_all(const int *descriptors, int count)

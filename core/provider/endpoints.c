@@ -81,6 +81,35 @@ static tutti_status host_reduce_local(void *self, uint32_t dtype, int32_t op, vo
     return status;
 }
 
+/* A key of the group and of this plugin. */
+static tutti_status key_of(const struct host_user *user, const char *purpose, struct key *ret_key)
+{
+    return key_derive(&user->group->control->group_key, purpose, user->name, strlen(user->name),
+                      ret_key);
+}
+
+static tutti_status host_mac(void *self, const void *data, uint64_t bytes, uint8_t ret_mac[32])
+{
+    struct key key;
+    tutti_status status = key_of(self, "transport", &key);
+
+    if (!status)
+        status = key_hmac(key.bytes, sizeof key.bytes, &(struct key_part){data, bytes}, 1, ret_mac);
+    key_wipe(&key, sizeof key);
+    return status;
+}
+
+tutti_status host_token(const struct host_user *user, uint8_t ret_token[16])
+{
+    struct key key;
+    tutti_status status = key_of(user, "token", &key);
+
+    if (!status)
+        memcpy(ret_token, key.bytes, 16);
+    key_wipe(&key, sizeof key);
+    return status;
+}
+
 const tutti_host endpoint_services = {
     HOST_SERVICES(host),
     .share_start = host_share_start,
@@ -90,6 +119,7 @@ const tutti_host endpoint_services = {
     .link_lost = host_link_lost,
     .reduce_local = host_reduce_local,
     .keep_waiting = host_keep_waiting,
+    .mac = host_mac,
 };
 
 /* ---- opening and closing ---- */
@@ -136,8 +166,7 @@ tutti_status endpoint_check_threads(const char *name, uint32_t threads)
                      name, threads);
 }
 
-tutti_status endpoint_open(struct tutti_group *group, int level, const char *name,
-                           const uint8_t token[CONTROL_TOKEN_BYTES])
+tutti_status endpoint_open(struct tutti_group *group, int level, const char *name)
 {
     struct endpoint *endpoint = &group->ways.endpoints[level];
     tutti_endpoint_options options = {.struct_size = sizeof options,
@@ -151,7 +180,6 @@ tutti_status endpoint_open(struct tutti_group *group, int level, const char *nam
     tutti_status status = plugin_find(name, &plugin);
     if (status)
         return status;
-    memcpy(options.token, token, sizeof options.token);
     *endpoint = (struct endpoint){.user = {.rank = group->rank, .group = group}, .wait_fd = -1};
     snprintf(endpoint->user.name, sizeof endpoint->user.name, "%s", name);
     endpoint->cost = plugin_cost(plugin);
@@ -159,6 +187,9 @@ tutti_status endpoint_open(struct tutti_group *group, int level, const char *nam
     if (!ops)
         return error_set(TUTTI_ERR_PLUGIN, "backend %s offers no transport", name);
     status = endpoint_check_threads(name, ops->threads);
+    if (status)
+        return status;
+    status = host_token(&endpoint->user, options.token);
     if (status)
         return status;
     status = ops->open(&endpoint_services, &endpoint->user, &options, &endpoint->endpoint);

@@ -4,8 +4,7 @@
 
 #include "group/group.h"
 
-tutti_status endpoint_open(struct tutti_group *group, int level, const char *name,
-                           const uint8_t token[CONTROL_TOKEN_BYTES]);
+tutti_status endpoint_open(struct tutti_group *group, int level, const char *name);
 void endpoints_close(struct tutti_group *group);
 /* Ways to all members, from the roster, and the start of mapping; `host_of`: the agreed layout. */
 tutti_status endpoints_connect(struct tutti_group *group, const int *host_of);
@@ -24,6 +23,8 @@ tutti_status endpoints_start_messages(struct tutti_group *group, const int *host
 
 /* The services for plugins; `self` is an endpoint. */
 extern const tutti_host endpoint_services;
+/* What keeps strays out of a plugin that does not use tutti_host.mac: the group's, for this plugin alone. */
+tutti_status host_token(const struct host_user *user, uint8_t ret_token[16]);
 /* Asks for what the others have to know, and keeps it for the roster. `address` as of a transport. */
 tutti_status endpoint_take_address(struct tutti_group *group, int level, const char *name,
                                    tutti_status (*address)(void *of, void *ret_address,

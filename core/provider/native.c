@@ -49,7 +49,7 @@ static tutti_endpoint *endpoint_of(const struct tutti_group *group, const char *
 }
 
 static tutti_status open_team(struct tutti_group *group, struct native *n, const int *host_of,
-                              const uint8_t token[CONTROL_TOKEN_BYTES], int64_t deadline_ns)
+                              int64_t deadline_ns)
 {
     tutti_team_options options = {.struct_size = sizeof options,
                                   .rank = group->rank,
@@ -65,13 +65,15 @@ static tutti_status open_team(struct tutti_group *group, struct native *n, const
 
     for (int r = 0; r < group->size; r++)
         n->host_of[r] = host_of[r];
-    memcpy(options.token, token, sizeof options.token);
+    tutti_status status = host_token(&n->user, options.token);
+    if (status)
+        return status;
     return native_failed(n, n->ops->open(&endpoint_services, &n->user, &options, &n->team),
                          "open a team");
 }
 
 tutti_status native_open(struct tutti_group *group, const char *name, const int *host_of,
-                         const uint8_t token[CONTROL_TOKEN_BYTES], int64_t deadline_ns)
+                         int64_t deadline_ns)
 {
     const tutti_plugin *plugin;
     tutti_status status = plugin_find(name, &plugin);
@@ -95,7 +97,7 @@ tutti_status native_open(struct tutti_group *group, const char *name, const int 
     n->facts = (struct native_facts){n->user.name, ops, &endpoint_services, &n->user};
     status = allocate(n, group->size);
     if (!status)
-        status = open_team(group, n, host_of, token, deadline_ns);
+        status = open_team(group, n, host_of, deadline_ns);
     if (!status)
         plugin_started(plugin, TUTTI_PROVIDER_COLLECTIVES);
     group->needs.callers_only |=

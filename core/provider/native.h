@@ -51,7 +51,7 @@ struct native {
 
 /* This member's side of the team of backend `name`, after the transports were opened. */
 tutti_status native_open(struct tutti_group *group, const char *name, const int *host_of,
-                         const uint8_t token[CONTROL_TOKEN_BYTES], int64_t deadline_ns);
+                         int64_t deadline_ns);
 /* The roster is there: begins to join the members. Nothing where the group has no engine. */
 tutti_status native_form(struct tutti_group *group);
 /* NOT_READY until operations may be started. */

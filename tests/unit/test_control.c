@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The control connection of two members, both played by this process, where one reads too little or has
- * too little memory. tests/fault kills and stops real ones.
+ * too little memory, and strangers that connect. tests/fault kills and stops real ones.
  */
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -18,7 +23,8 @@ TestSuite(control, .timeout = 60);
 
 enum { SOON_MS = 20000, CHUNK = 1 << 16 };
 
-static const uint8_t token[CONTROL_TOKEN_BYTES] = "one token of all";
+static const uint8_t salt[CONTROL_SALT_BYTES] = "one salt of all";
+static const struct key key = {{1, 2, 3}}, other_key = {{3, 2, 1}};
 static char lost[CONTROL_MESSAGE_MAX]; /* what the first member was told of the second one's end */
 
 static void note_gone(void *user, int rank, const char *words)
@@ -66,7 +72,7 @@ static struct control_conn *connect_two(struct control *pair[2])
 {
     open_two(pair);
     for (int rank = 0; rank < 2; rank++)
-        cr_assert_eq(control_start(pair[rank], token), TUTTI_OK);
+        cr_assert_eq(control_start(pair[rank], salt, &key), TUTTI_OK);
     return await_connection(pair);
 }
 
@@ -181,8 +187,8 @@ Test(control, a_listener_without_descriptors_does_not_spin_until_it_has_some)
     struct rlimit before;
 
     open_two(pair);
-    cr_assert_eq(control_start(pair[0], token), TUTTI_OK);
-    cr_assert_eq(control_start(pair[1], token), TUTTI_OK);
+    cr_assert_eq(control_start(pair[0], salt, &key), TUTTI_OK);
+    cr_assert_eq(control_start(pair[1], salt, &key), TUTTI_OK);
 
     int next = dup(0); /* the first number that is free */
 
@@ -198,9 +204,9 @@ Test(control, a_listener_without_descriptors_does_not_spin_until_it_has_some)
     close_two(pair);
 }
 
-/* ---- stopped processes ------------------------------------------------------------------------- */
+/* ---- strangers --------------------------------------------------------------------------------- */
 
-static int stranger(const struct control *control)
+static int connect_to(const struct control *control)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -209,19 +215,39 @@ static int stranger(const struct control *control)
     return fd;
 }
 
+static int half_open(const struct control *control)
+{
+    int count = 0;
+
+    for (int i = 0; i < CONTROL_HALF_OPEN_MAX; i++)
+        count += control->guests[i].watch.fd >= 0;
+    return count;
+}
+
 /* Moves the first member until so many are half open. */
 static void await_half_open(struct control *first, int wanted)
 {
-    for (int64_t end = clock_deadline_ms(SOON_MS); clock_now_ns() < end; usleep(1000)) {
-        int count = 0;
-
+    for (int64_t end = clock_deadline_ms(SOON_MS); half_open(first) != wanted; usleep(1000)) {
+        cr_assert(clock_now_ns() < end, "not %d half open", wanted);
         control_poll(first);
-        for (const struct control_conn *c = first->connections; c; c = c->next)
-            count += c->rank < 0;
-        if (count == wanted)
-            return;
     }
-    cr_assert_fail("not %d half open", wanted);
+}
+
+/* Moves the first member until the stranger is closed, which has got at most `most` bytes. */
+static void await_closed(struct control *first, int fd, ssize_t most)
+{
+    uint8_t bytes[256];
+
+    for (int64_t end = clock_deadline_ms(SOON_MS);; usleep(1000)) {
+        const ssize_t n = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+
+        cr_expect_leq(n, most);
+        if (n == 0 || (n < 0 && errno != EAGAIN))
+            break;
+        cr_assert(clock_now_ns() < end, "it is not closed");
+        control_poll(first);
+    }
+    close(fd);
 }
 
 Test(control, a_hello_that_came_while_stopped_counts_after_its_deadline)
@@ -230,25 +256,258 @@ Test(control, a_hello_that_came_while_stopped_counts_after_its_deadline)
     char byte;
 
     open_two(pair);
-    cr_assert_eq(control_start(pair[0], token), TUTTI_OK);
+    cr_assert_eq(control_start(pair[0], salt, &key), TUTTI_OK);
 
-    int silent = stranger(pair[0]);
+    int silent = connect_to(pair[0]);
 
     /* It dials; its hello follows when it is polled. */
-    cr_assert_eq(control_start(pair[1], token), TUTTI_OK);
+    cr_assert_eq(control_start(pair[1], salt, &key), TUTTI_OK);
     await_half_open(pair[0], 2);
-    for (struct control_conn *c = pair[0]->connections; c; c = c->next)
-        c->hello_deadline_ns = 1; /* as if the first member had been stopped since */
+    for (int i = 0; i < 2; i++)
+        pair[0]->guests[i].deadline_ns = 1; /* as if the first member had been stopped since */
 
-    int late = stranger(pair[0]); /* is looked at before the hello, as it came first */
+    int late = connect_to(pair[0]); /* is looked at before the hello, as it came first */
 
     control_poll(pair[1]);
     control_poll(pair[0]);
-    cr_expect_not_null(control_conn_to(pair[0], 1));
     cr_expect_eq(recv(silent, &byte, 1, MSG_DONTWAIT), 0);
     cr_expect_eq(recv(late, &byte, 1, MSG_DONTWAIT), -1); /* has its ten seconds */
+    await_connection(pair);
     cr_expect_str_empty(lost);
     close(silent);
     close(late);
+    close_two(pair);
+}
+
+Test(control, a_member_with_another_key_is_not_let_in_and_says_so)
+{
+    struct control *pair[2];
+
+    open_two(pair);
+    cr_assert_eq(control_start(pair[0], salt, &key), TUTTI_OK);
+    cr_assert_eq(control_start(pair[1], salt, &other_key), TUTTI_OK);
+    for (int64_t end = clock_deadline_ms(SOON_MS); !pair[1]->members[0].dead; usleep(1000)) {
+        cr_assert(clock_now_ns() < end);
+        control_poll(pair[0]);
+        control_poll(pair[1]);
+    }
+    cr_expect(strstr(pair[1]->members[0].unreachable, "not a member of the group"), "%s",
+              pair[1]->members[0].unreachable);
+    cr_expect_null(pair[0]->connections);
+    cr_expect_str_empty(lost);
+    close_two(pair);
+}
+
+/* Between both members: passes on what they say, and keeps what the dialer says. */
+struct tap {
+    int listener, dialer, to;
+    uint8_t said[1024];
+    size_t size;
+};
+
+static struct tap tap_between(struct control *pair[2])
+{
+    struct control_member *first = &pair[1]->members[0];
+    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct tap tap = {.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), .dialer = -1};
+    socklen_t size = sizeof own;
+
+    cr_assert(!bind(tap.listener, (struct sockaddr *)&own, sizeof own) &&
+              !listen(tap.listener, 16) &&
+              !getsockname(tap.listener, (struct sockaddr *)&own, &size));
+    memcpy(&first->address, &own, sizeof own);
+    return tap;
+}
+
+/* Passes on in both directions what is there. */
+static void tap_pass(struct tap *tap, const struct control *first)
+{
+    uint8_t bytes[1024];
+    ssize_t n;
+
+    if (tap->dialer < 0) {
+        tap->dialer = accept4(tap->listener, NULL, NULL, SOCK_CLOEXEC);
+        tap->to = connect_to(first);
+    }
+    n = recv(tap->dialer, tap->said + tap->size, sizeof tap->said - tap->size, MSG_DONTWAIT);
+    if (n > 0) {
+        cr_assert_eq(send(tap->to, tap->said + tap->size, (size_t)n, MSG_NOSIGNAL), n);
+        tap->size += (size_t)n;
+    }
+    n = recv(tap->to, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (n > 0)
+        cr_assert_eq(send(tap->dialer, bytes, (size_t)n, MSG_NOSIGNAL), n);
+}
+
+/* All bytes that a member of the group has sent, in any cut: they are worth nothing in another connection. */
+Test(control, a_recorded_connection_sent_again_changes_nothing)
+{
+    struct control *pair[2], *later[2];
+
+    open_two(pair);
+    struct tap tap = tap_between(pair);
+    for (int rank = 0; rank < 2; rank++)
+        cr_assert_eq(control_start(pair[rank], salt, &key), TUTTI_OK);
+    cr_assert_eq(
+        control_send_up(pair[1], FRAME_LEAVE, "123456789012345678901234567890123456789012", 40),
+        TUTTI_OK);
+    for (int64_t end = clock_deadline_ms(SOON_MS);
+         tap.size < PROOF_HELLO_BYTES + PROOF_ANSWER_BYTES + FRAME_HEADER + 40; usleep(1000)) {
+        cr_assert(clock_now_ns() < end);
+        control_poll(pair[1]);
+        tap_pass(&tap, pair[0]);
+        control_poll(pair[0]);
+    }
+    cr_assert_not_null(control_conn_to(pair[0], 1));
+
+    open_two(later); /* another job of the same key */
+    cr_assert_eq(control_start(later[0], salt, &key), TUTTI_OK);
+    for (int job = 0; job < 2; job++) {
+        struct control *first = job ? later[0] : pair[0];
+        const struct control_conn *before = first->connections;
+
+        for (size_t cut = 1; cut <= tap.size; cut += cut < 8 ? 1 : 13) {
+            int fd = connect_to(first);
+
+            cr_assert_eq(send(fd, tap.said, cut, MSG_NOSIGNAL), (ssize_t)cut);
+            shutdown(fd, SHUT_WR);
+            await_closed(first, fd, PROOF_CHALLENGE_BYTES);
+        }
+        cr_expect_eq(first->connections, before);
+        cr_expect_eq(half_open(first), 0);
+        cr_expect_not(first->members[1].left || first->members[1].dead);
+    }
+    cr_expect_str_empty(lost);
+    close(tap.dialer);
+    close(tap.to);
+    close(tap.listener);
+    close_two(pair);
+    close_two(later);
+}
+
+/* A process at the first member's address sends the dialer its own words back. */
+Test(control, a_dialer_does_not_believe_its_own_words)
+{
+    struct control *pair[2];
+    uint8_t bytes[256];
+    ssize_t n = -1;
+
+    open_two(pair);
+    struct tap mirror = tap_between(pair);
+    cr_assert_eq(control_start(pair[1], salt, &key), TUTTI_OK);
+    mirror.dialer = accept4(mirror.listener, NULL, NULL, SOCK_CLOEXEC);
+    for (int64_t end = clock_deadline_ms(SOON_MS); n < 0 && clock_now_ns() < end; usleep(1000)) {
+        control_poll(pair[1]);
+        n = recv(mirror.dialer, bytes, sizeof bytes, MSG_DONTWAIT);
+    }
+    cr_assert_eq(n, PROOF_HELLO_BYTES);
+    memcpy(bytes + n, bytes, (size_t)n);
+    cr_assert_eq(send(mirror.dialer, bytes, PROOF_CHALLENGE_BYTES, MSG_NOSIGNAL),
+                 PROOF_CHALLENGE_BYTES);
+    for (int64_t end = clock_deadline_ms(SOON_MS); !pair[1]->members[0].dead; usleep(1000)) {
+        cr_assert(clock_now_ns() < end);
+        control_poll(pair[1]);
+    }
+    cr_expect(strstr(pair[1]->members[0].unreachable, "not a member of the group"));
+    cr_expect_eq(recv(mirror.dialer, bytes, sizeof bytes, 0), 0);
+    close(mirror.dialer);
+    close(mirror.listener);
+    close_two(pair);
+}
+
+Test(control, garbage_is_closed_at_its_first_byte_that_cannot_be_right)
+{
+    struct control *pair[2];
+    uint8_t bytes[256];
+    unsigned state = 1;
+
+    open_two(pair);
+    cr_assert_eq(control_start(pair[0], salt, &key), TUTTI_OK);
+    for (int i = 0; i < 64; i++) {
+        int fd = connect_to(pair[0]);
+
+        for (size_t at = 0; at < sizeof bytes; at++)
+            bytes[at] = (uint8_t)(state = state * 1103515245 + 12345);
+        bytes[0] = (uint8_t)i; /* never that of the magic */
+        cr_assert_gt(send(fd, bytes, 1 + (size_t)i * 4, MSG_NOSIGNAL), 0);
+        await_closed(pair[0], fd, 0);
+    }
+    cr_expect_str_empty(lost);
+    close_two(pair);
+}
+
+/* ---- a flood ------------------------------------------------------------------------------------- */
+
+enum { FLOOD = 5000, OPEN_FILES = 2 * FLOOD };
+
+static _Atomic int flooded; /* connections so far */
+static _Atomic bool flood_ends;
+
+/* Silent connections, each 16th with half a hello; the oldest end when there are FLOOD. */
+static void *flood(void *user)
+{
+    static int fds[FLOOD];
+    struct proof proof;
+    uint8_t hello[PROOF_HELLO_BYTES];
+
+    if (proof_hello(1, 0, &proof, hello))
+        return NULL;
+    for (int i = 0; !flood_ends; i++) {
+        int *fd = &fds[i % FLOOD];
+
+        if (i >= FLOOD)
+            close(*fd);
+        *fd = connect_to(user);
+        if (i % 16 == 0)
+            (void)send(*fd, hello, sizeof hello / 2, MSG_NOSIGNAL);
+        flooded++;
+    }
+    for (int i = 0; i < FLOOD && i < flooded; i++)
+        close(fds[i]);
+    return NULL;
+}
+
+static void let_open_many_files(void)
+{
+    struct rlimit files;
+
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &files), 0);
+    files.rlim_cur = OPEN_FILES;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &files), 0, "the test needs %d open files (ulimit -Hn)",
+                 OPEN_FILES);
+}
+
+Test(control, a_member_gets_in_during_a_flood_of_silent_connections)
+{
+    struct control *pair[2];
+    pthread_t thread;
+
+    let_open_many_files();
+    open_two(pair);
+    cr_assert_eq(control_start(pair[0], salt, &key), TUTTI_OK);
+    cr_assert_eq(pthread_create(&thread, NULL, flood, pair[0]), 0);
+    while (flooded < FLOOD)
+        control_poll(pair[0]);
+    cr_expect_eq(half_open(pair[0]), CONTROL_HALF_OPEN_MAX);
+
+    /* Before the ten seconds of those that hold a slot are over; tells how long it took. */
+    const int64_t start = clock_now_ns();
+    cr_assert_eq(control_start(pair[1], salt, &key), TUTTI_OK);
+    while (!control_conn_to(pair[0], 1)) {
+        control_poll(pair[0]);
+        control_poll(pair[1]);
+        cr_assert(clock_now_ns() < start + CONTROL_HELLO_SECONDS * CLOCK_NS_PER_S / 2);
+    }
+    printf("a member came in after %lld us, %d connections so far\n",
+           (long long)(clock_now_ns() - start) / 1000, flooded);
+    flood_ends = true;
+    /* the thread may wait for a place in the backlog */
+    struct timespec soon;
+    do {
+        control_poll(pair[0]);
+        clock_gettime(CLOCK_REALTIME, &soon);
+        soon.tv_nsec = soon.tv_nsec < 990000000 ? soon.tv_nsec + 10000000 : soon.tv_nsec;
+    } while (pthread_timedjoin_np(thread, NULL, &soon));
+    cr_expect_str_empty(lost);
     close_two(pair);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The proof of local peers, all of them played by this process. tests/fault kills real ones. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
@@ -19,7 +20,8 @@ TestSuite(local, .timeout = 60);
 enum { MEMBERS = 5 };
 
 static const int ranks[MEMBERS] = {0, 1, 2, 3, 4};
-static const uint8_t token[CONTROL_TOKEN_BYTES] = "one token of all";
+static const uint8_t salt[CONTROL_SALT_BYTES] = "one salt of all";
+static const struct key group_key = {{1, 2, 3}};
 
 struct member {
     struct control *control;
@@ -32,7 +34,7 @@ static void join(struct member *member, int rank, const char *name, int listener
     *member = (struct member){.doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
     cr_assert_eq(control_open(rank, MEMBERS, "world", NULL, "127.0.0.1", &member->control),
                  TUTTI_OK);
-    cr_assert_eq(control_start(member->control, token), TUTTI_OK);
+    cr_assert_eq(control_start(member->control, salt, &group_key), TUTTI_OK);
     cr_assert_eq(local_new(member->control, 1, ranks, MEMBERS, NULL, name, &listener,
                            member->doorbell, &member->local),
                  TUTTI_OK);
@@ -119,7 +121,7 @@ Test(local, one_sleeper_is_rung_by_its_own_bell_many_by_the_common_one)
     leave_all(members);
 }
 
-Test(local, name_one_that_said_hello_and_was_gone_when_the_last_one_came)
+Test(local, name_one_that_proved_its_key_and_was_gone_when_the_last_came)
 {
     struct member members[MEMBERS];
     char name[LOCAL_NAME_MAX];
@@ -128,7 +130,11 @@ Test(local, name_one_that_said_hello_and_was_gone_when_the_last_one_came)
     cr_assert_eq(local_listen(name, &listener), TUTTI_OK);
     join(&members[0], 0, name, listener);
     join(&members[1], 1, name, -1);
-    control_poll(members[0].control);
+    for (int64_t end = clock_deadline_ms(20000); !members[0].local->peers[1].link;) {
+        cr_assert(clock_now_ns() < end);
+        control_poll(members[0].control);
+        control_poll(members[1].control);
+    }
     leave(&members[1]);
     control_poll(members[0].control);
     for (int i = 2; i < MEMBERS; i++)
@@ -221,15 +227,20 @@ static int connect_to(const char *name)
     return fd;
 }
 
+/* A reset: the other side has not read all. */
 static bool is_closed(int fd)
 {
     char byte;
+    ssize_t n;
 
-    return recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
+    do
+        n = recv(fd, &byte, 1, MSG_DONTWAIT);
+    while (n > 0);
+    return n == 0 || errno == ECONNRESET;
 }
 
-/* The hello of `rank`, with a descriptor, as a local peer says it. */
-static void say_hello(int fd, const uint8_t *shown, uint32_t rank, int descriptor)
+/* A message of the star, with a descriptor unless it is -1. */
+static void say(int fd, enum local_message type, const void *bytes, size_t size, int descriptor)
 {
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
@@ -238,43 +249,98 @@ static void say_hello(int fd, const uint8_t *shown, uint32_t rank, int descripto
     uint8_t body[LOCAL_MESSAGE_MAX];
     struct writer w = {.data = body, .capacity = sizeof body};
 
-    write_u32(&w, LOCAL_HELLO);
-    write_bytes(&w, shown, CONTROL_TOKEN_BYTES);
-    write_u32(&w, rank);
-    write_u32(&w, 1);
+    write_u32(&w, type);
+    write_bytes(&w, bytes, size);
+    cr_assert_not(w.bad);
     struct iovec iov = {.iov_base = body, .iov_len = w.size};
-    struct msghdr message = {.msg_iov = &iov,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (descriptor >= 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+    }
     cr_assert_eq(sendmsg(fd, &message, MSG_NOSIGNAL), (ssize_t)w.size);
 }
 
-Test(local, a_stranger_with_another_token_is_refused)
+/* The hello of rank 1 to the leader. */
+static struct proof say_hello(int fd)
 {
+    uint8_t hello[PROOF_HELLO_BYTES];
+    struct proof proof;
+
+    cr_assert_eq(proof_hello(1, 0, &proof, hello), TUTTI_OK);
+    say(fd, LOCAL_HELLO, hello, sizeof hello, -1);
+    return proof;
+}
+
+/* The leader's challenge, once it is polled. */
+static void take_challenge(struct member *leader, int fd, uint8_t ret[PROOF_CHALLENGE_BYTES])
+{
+    uint8_t body[LOCAL_MESSAGE_MAX];
+
+    for (int turn = 0; turn < 2; turn++) /* accepts it, and reads */
+        control_poll(leader->control);
+    cr_assert_eq(recv(fd, body, sizeof body, MSG_DONTWAIT), 4 + PROOF_CHALLENGE_BYTES);
+    memcpy(ret, body + 4, PROOF_CHALLENGE_BYTES);
+}
+
+/* The key of descriptors in one round. */
+static struct key key_of_round(uint8_t round)
+{
+    const uint8_t context[4] = {round};
+    struct key key;
+
+    cr_assert_eq(key_derive(&group_key, "local", context, sizeof context, &key), TUTTI_OK);
+    return key;
+}
+
+/* All that a process of the same user can say, before and instead of a right proof. */
+Test(local, a_stranger_gets_no_descriptor_and_gives_none)
+{
+    enum {
+        WRONG_ANSWER,
+        ANSWER_OF_BEFORE,
+        EARLIER_ROUND,
+        REFLECTED,
+        NO_HELLO,
+        TWO_HELLOS,
+        STRANGERS
+    };
     struct member members[MEMBERS];
     char name[LOCAL_NAME_MAX];
-    int listener, strangers[CONTROL_TOKEN_BYTES];
+    int listener, strangers[STRANGERS];
+    uint8_t challenge[PROOF_CHALLENGE_BYTES], answer[STRANGERS][PROOF_ANSWER_BYTES] = {{0}};
+    struct key key = key_of_round(1), earlier = key_of_round(0);
 
     cr_assert_eq(local_listen(name, &listener), TUTTI_OK);
     join(&members[0], 0, name, listener);
-    for (int i = 0; i < CONTROL_TOKEN_BYTES; i++) {
-        uint8_t wrong[CONTROL_TOKEN_BYTES];
-
-        memcpy(wrong, token, sizeof wrong);
-        wrong[i] ^= 1;
+    for (int i = 0; i < STRANGERS; i++) {
         strangers[i] = connect_to(name);
-        say_hello(strangers[i], wrong, 1, members[0].doorbell);
+        if (i == NO_HELLO)
+            continue;
+        struct proof proof = say_hello(strangers[i]);
+        if (i == TWO_HELLOS) {
+            (void)say_hello(strangers[i]);
+            continue;
+        }
+        take_challenge(&members[0], strangers[i], challenge);
+        if (i == EARLIER_ROUND)
+            cr_expect_eq(proof_answer(&proof, &earlier, challenge, answer[i]), TUTTI_ERR_DENIED);
+        else if (i == REFLECTED)
+            memcpy(answer[i], challenge + PROOF_NONCE_BYTES, PROOF_ANSWER_BYTES);
+        else if (i == WRONG_ANSWER) /* it is the right one for this connection alone */
+            cr_expect_eq(proof_answer(&proof, &key, challenge, answer[ANSWER_OF_BEFORE]), TUTTI_OK);
     }
+    for (int i = 0; i < STRANGERS; i++)
+        say(strangers[i], LOCAL_ANSWER, answer[i], PROOF_ANSWER_BYTES, members[0].doorbell);
     control_poll(members[0].control);
     control_poll(members[0].control);
-    for (int i = 0; i < CONTROL_TOKEN_BYTES; i++) {
-        cr_expect(is_closed(strangers[i]), "byte %d differs", i);
+    for (int i = 0; i < STRANGERS; i++) {
+        cr_expect(is_closed(strangers[i]), "stranger %d", i);
         close(strangers[i]);
     }
     for (int i = 1; i < MEMBERS; i++)
@@ -282,6 +348,34 @@ Test(local, a_stranger_with_another_token_is_refused)
     form(members, (bool[MEMBERS]){true, true, true, true, true});
     cr_expect_eq(members[0].local->state, LOCAL_READY, "%s", members[0].local->message);
     leave_all(members);
+}
+
+/* A process that took the leader's name, and sends a member's own words back. */
+Test(local, a_member_gives_a_false_leader_no_descriptor)
+{
+    struct member member;
+    char name[LOCAL_NAME_MAX];
+    int listener;
+    uint8_t body[LOCAL_MESSAGE_MAX];
+    struct iovec iov = {.iov_base = body, .iov_len = sizeof body};
+    char control[CMSG_SPACE(8 * sizeof(int))];
+
+    cr_assert_eq(local_listen(name, &listener), TUTTI_OK);
+    join(&member, 1, name, -1);
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    struct msghdr message = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    cr_assert_eq(recvmsg(fd, &message, 0), 4 + PROOF_HELLO_BYTES);
+    cr_expect_eq(message.msg_controllen, 0, "descriptors came before the proof");
+    say(fd, LOCAL_CHALLENGE, body, PROOF_CHALLENGE_BYTES, -1);
+    control_poll(member.control);
+    cr_expect_eq(member.local->state, LOCAL_FAILED);
+    cr_expect(strstr(member.local->message, "not a member of the group answers for rank 0"), "%s",
+              member.local->message);
+    cr_expect(is_closed(fd));
+    close(fd);
+    close(listener);
+    leave(&member);
 }
 
 Test(local, silent_strangers_are_closed_and_hold_up_local_peers_briefly)
@@ -319,7 +413,7 @@ Test(local, silent_strangers_are_closed_and_hold_up_local_peers_briefly)
     leave_all(members);
 }
 
-Test(local, a_hello_that_came_while_stopped_counts_after_its_deadline)
+Test(local, a_proof_that_came_while_stopped_counts_after_its_deadline)
 {
     struct member leader;
     char name[LOCAL_NAME_MAX];
@@ -329,14 +423,19 @@ Test(local, a_hello_that_came_while_stopped_counts_after_its_deadline)
     join(&leader, 0, name, listener);
 
     int silent = connect_to(name), local_peer = connect_to(name);
+    uint8_t challenge[PROOF_CHALLENGE_BYTES];
+    struct proof proof = say_hello(local_peer);
+    uint8_t answer[PROOF_ANSWER_BYTES];
+    const struct key key = key_of_round(1);
 
-    control_poll(leader.control);
+    take_challenge(&leader, local_peer, challenge);
+    cr_assert_eq(proof_answer(&proof, &key, challenge, answer), TUTTI_OK);
     for (struct local_link *link = leader.local->links; link; link = link->next)
         link->hello_deadline_ns = 1; /* as if the leader had been stopped since */
 
-    int late = connect_to(name); /* is looked at before the hello, as it came first */
+    int late = connect_to(name); /* is looked at before the answer, as it came first */
 
-    say_hello(local_peer, token, 1, leader.doorbell);
+    say(local_peer, LOCAL_ANSWER, answer, sizeof answer, leader.doorbell);
     control_poll(leader.control);
     cr_expect(is_closed(silent));
     cr_expect_not(is_closed(late)); /* has its ten seconds */

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Control connections that this member opens, until the other side welcomes it.
+ *
+ * The dialer says hello, checks the listener's challenge, and answers it (secret/proof.h). The welcome
+ * says that the answer was right; frames wait here until then. So a connection that the listener closes
+ * before has carried no frame, and is dialed again: a listener under a flood of connections closes the
+ * oldest that has not answered. It is tried for as long as a hello may take. A refused connection is not
+ * tried again: nobody listens there any more.
+ */
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "control/inside.h"
+
+enum { REDIAL_MS = 10 };
+
+static const char stranger[] = "a process that is not a member of the group answers at its address";
+
+/* Connects a new socket. What fails at once has its message. */
+static tutti_status begin(struct control *control, struct control_conn *conn)
+{
+    const struct control_member *member = &control->members[conn->rank];
+    int fd = socket(member->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return error_set_errno(TUTTI_ERR_SYSTEM, errno, "cannot make a socket for rank %d",
+                               conn->rank);
+    if (connect(fd, (const struct sockaddr *)&member->address, member->address_size) &&
+        errno != EINPROGRESS) {
+        error_set_errno(TUTTI_ERR_SYSTEM, errno, "cannot reach rank %d", conn->rank);
+        close(fd);
+        return TUTTI_ERR_SYSTEM;
+    }
+    return control_conn_watch(control, conn, fd, EPOLLIN | EPOLLOUT);
+}
+
+struct control_conn *control_dial(struct control *control, int rank)
+{
+    struct control_conn *conn = control_conn_to(control, rank);
+
+    if (conn || !control->members[rank].address_size)
+        return conn;
+    conn = control_conn_new(control, rank, CONN_DIALING);
+    if (!conn)
+        return NULL;
+    conn->give_up_ns = clock_deadline_ms(CONTROL_HELLO_SECONDS * 1000);
+    if (begin(control, conn)) {
+        control_conn_close(control, conn);
+        return NULL;
+    }
+    return conn;
+}
+
+static void greet(struct control *control, struct control_conn *conn)
+{
+    uint8_t hello[PROOF_HELLO_BYTES];
+    int error = 0;
+    socklen_t size = sizeof error;
+
+    getsockopt(conn->watch.fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error) {
+        control_conn_failed(control, conn, error, NULL);
+        return;
+    }
+    if (proof_hello(control->rank, conn->rank, &conn->proof, hello)) {
+        control_conn_failed(control, conn, 0, error_message());
+        return;
+    }
+    /* A new connection has room for it. */
+    if (send(conn->watch.fd, hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) {
+        control_dial_closed(control, conn);
+        return;
+    }
+    conn->stage = CONN_GREETED;
+    control_watch_change(control, &conn->watch, EPOLLIN);
+}
+
+static void answer(struct control *control, struct control_conn *conn)
+{
+    uint8_t bytes[PROOF_ANSWER_BYTES];
+    const tutti_status status = proof_answer(&conn->proof, &control->key, conn->challenge, bytes);
+
+    if (status)
+        control_conn_failed(control, conn, 0,
+                            status == TUTTI_ERR_DENIED ? stranger : error_message());
+    else if (send(conn->watch.fd, bytes, sizeof bytes, MSG_NOSIGNAL) != sizeof bytes)
+        control_dial_closed(control, conn);
+    else
+        conn->stage = CONN_ANSWERED;
+}
+
+/* Nothing behind the challenge. */
+static void read_challenge(struct control *control, struct control_conn *conn)
+{
+    const ssize_t n = recv(conn->watch.fd, conn->challenge + conn->challenge_size,
+                           sizeof conn->challenge - conn->challenge_size, MSG_DONTWAIT);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        control_dial_closed(control, conn);
+        return;
+    }
+    conn->challenge_size += (size_t)n;
+    if (conn->challenge_size == sizeof conn->challenge)
+        answer(control, conn);
+}
+
+void control_dial_ready(struct control *control, struct control_conn *conn)
+{
+    if (conn->stage == CONN_DIALING)
+        greet(control, conn);
+    else
+        read_challenge(control, conn);
+}
+
+void control_dial_welcomed(struct control *control, struct control_conn *conn, enum frame_type type)
+{
+    if (type != FRAME_WELCOME) {
+        control_conn_failed(control, conn, 0, "it sent an invalid control message");
+        return;
+    }
+    conn->stage = CONN_OPEN;
+    control_connected(control, conn);
+    if (!conn->closing)
+        control_conn_flush(control, conn);
+}
+
+void control_dial_closed(struct control *control, struct control_conn *conn)
+{
+    if (clock_now_ns() > conn->give_up_ns) {
+        control_conn_failed(control, conn, 0, "it closed the connection during the handshake");
+        return;
+    }
+    control_watch_remove(control, &conn->watch);
+    conn->stage = CONN_DIALING;
+    conn->challenge_size = 0;
+    conn->in.size = 0;
+    conn->redial_ns = clock_deadline_ms(REDIAL_MS);
+}
+
+void control_dial_again(struct control *control)
+{
+    for (struct control_conn *c = control->connections; c; c = c->next) {
+        if (c->closing || !c->redial_ns || clock_now_ns() < c->redial_ns)
+            continue;
+        c->redial_ns = 0;
+        if (begin(control, c))
+            control_conn_failed(control, c, 0, error_message());
+    }
+}
