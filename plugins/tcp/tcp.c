@@ -113,14 +113,20 @@ static tutti_status open_descriptors(tutti_endpoint *endpoint, const char *bind_
 static tutti_status tcp_open(const tutti_host *host, void *host_self,
                              const tutti_endpoint_options *options, tutti_endpoint **ret_endpoint)
 {
+    if (!TUTTI_HAS(host, mac))
+        return host->error(host_self, TUTTI_ERR_UNSUPPORTED, 0,
+                           "this tcp plugin proves its peers by a service that libtutti has since "
+                           "plugin ABI 0.6: use a newer libtutti, or the tcp plugin that came with "
+                           "it");
     tutti_endpoint *endpoint = host->allocate(host_self, sizeof *endpoint);
 
     if (!endpoint)
         return host->error(host_self, TUTTI_ERR_NO_MEMORY, 0, "out of memory");
     endpoint->host = host;
     endpoint->host_self = host_self;
-    memcpy(endpoint->token, options->token, sizeof endpoint->token);
     endpoint->epoll = -1;
+    for (int i = 0; i < TCP_HALF_OPEN_MAX; i++)
+        endpoint->guests[i].source = (struct tcp_source){.kind = TCP_GUEST, .fd = -1};
     endpoint->listener = (struct tcp_source){.kind = TCP_LISTENER, .fd = -1};
     endpoint->timer = (struct tcp_source){.kind = TCP_TIMER, .fd = -1};
     tutti_status status = open_descriptors(endpoint, options->bind_address);
@@ -359,6 +365,9 @@ static void advance_by_events(tutti_endpoint *endpoint)
             break;
         case TCP_GUEST:
             tcp_listen_guest(endpoint, (struct tcp_guest *)(void *)source);
+            break;
+        case TCP_EARLY:
+            tcp_listen_early(endpoint, (struct tcp_early *)(void *)source);
             break;
         case TCP_PEER:
             advance_peer((tutti_peer *)(void *)source, events[i].events);

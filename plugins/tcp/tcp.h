@@ -29,7 +29,10 @@ enum {
     TCP_GATHER = 16,      /* pieces of one sendmsg */
     TCP_DIRECT_PEERS = 2, /* up to here a recv each costs no more than asking epoll which to read */
     TCP_ADDRESS_BYTES = 40,
-    TCP_HELLO_BYTES = 48,
+    TCP_NONCE_BYTES = 32,
+    TCP_MAC_BYTES = 32,
+    TCP_HELLO_BYTES = 64,
+    TCP_CHALLENGE_BYTES = TCP_NONCE_BYTES + TCP_MAC_BYTES,
     TCP_ANSWER_BYTES = 32,
     TCP_HALF_OPEN_MAX = 64,
     TCP_HELLO_MS = 10000
@@ -56,7 +59,7 @@ static inline struct tcp_request *tcp_of(tutti_request *request)
 
 /* The target of an event of the epoll set; the first member of each object there. */
 struct tcp_source {
-    enum { TCP_LISTENER, TCP_TIMER, TCP_GUEST, TCP_PEER } kind;
+    enum { TCP_LISTENER, TCP_TIMER, TCP_GUEST, TCP_EARLY, TCP_PEER } kind;
     int fd;          /* -1: none */
     uint32_t events; /* asked for */
 };
@@ -68,22 +71,32 @@ struct tcp_address {
     uint64_t id; /* of the endpoint; random, so that an address used again is another endpoint's */
 };
 
-/* An incoming connection that belongs to no peer yet. */
+/* An incoming connection that has not proven to be a member's. */
 struct tcp_guest {
-    struct tcp_source source;
-    struct tcp_guest *next;
-    bool proven; /* showed the token; waits for connect() to name it */
-    bool gone;   /* to be freed when no event can point to it */
-    uint32_t have;
+    struct tcp_source source; /* fd -1: the slot is free */
+    uint64_t number;          /* guests come in this order */
     int64_t deadline_ns;
+    bool challenged; /* its hello has come */
+    uint32_t have;
+    uint8_t in[TCP_HELLO_BYTES];        /* the hello, then the proof */
+    uint64_t id;                        /* of the endpoint that it says to be */
+    uint8_t nonces[2][TCP_NONCE_BYTES]; /* the own one, the guest's */
+};
+
+/* A member's connection that waits for connect() to name it. */
+struct tcp_early {
+    struct tcp_source source;
+    struct tcp_early *next;
+    bool gone; /* to be freed when no event can point to it */
     uint64_t id;
-    uint8_t hello[TCP_HELLO_BYTES];
 };
 
 enum tcp_state {
     TCP_IDLE,     /* no connection */
+    TCP_WAITING,  /* the listener had no room; dials again soon */
     TCP_DIALING,  /* connect() is in progress */
-    TCP_GREETING, /* our hello is sent, the answer is not here */
+    TCP_GREETING, /* our hello is sent, the challenge is not here */
+    TCP_PROVING,  /* our proof is sent, the answer is not here */
     TCP_YIELDED,  /* both dialled and the other's connection is the one to come */
     TCP_READY,
     TCP_LOST
@@ -98,13 +111,14 @@ struct tutti_peer {
     struct tcp_address address;
     char name[64]; /* "127.0.0.1:4321", for words */
     enum tcp_state state;
-    int64_t dialed_ns;
-    bool cut;        /* a message was cancelled half-way: nothing can follow it */
-    bool deaf;       /* it takes nothing any more; what it had sent is still read */
-    bool unanswered; /* lost, since the network does not answer */
-    char words[256]; /* why it is lost */
+    int64_t first_dialed_ns, dialed_ns, redial_ns;
+    bool cut;                       /* a message was cancelled half-way: nothing can follow it */
+    bool deaf;                      /* it takes nothing any more; what it had sent is still read */
+    bool unanswered;                /* lost, since the network does not answer */
+    char words[256];                /* why it is lost */
+    uint8_t nonce[TCP_NONCE_BYTES]; /* of our hello */
     uint32_t answer_have;
-    uint8_t answer[TCP_ANSWER_BYTES];
+    uint8_t answer[TCP_CHALLENGE_BYTES]; /* the challenge, then the answer */
 
     tutti_request_queue sends, receives;
     uint64_t turn, turn_bytes; /* sent in this turn of progress */
@@ -122,14 +136,16 @@ struct tutti_peer {
 struct tutti_endpoint {
     const tutti_host *host;
     void *host_self;
-    uint8_t token[16];
     struct tcp_address address; /* own */
     int epoll;
     struct tcp_source listener, timer;
     bool accept_later; /* the system lacks something for accept: again when the timer fires */
     bool accept_warned;
-    struct tcp_guest *guests;
+    struct tcp_guest guests[TCP_HALF_OPEN_MAX];
+    uint64_t guest_count; /* so far */
     uint32_t half_open;
+    struct tcp_early *early;
+    int64_t redial_ns; /* a peer dials again then; 0: none does */
     tutti_peer *peers;
     tutti_peer *direct[TCP_DIRECT_PEERS]; /* all ready peers while they are so few */
     uint32_t ready, settling;             /* peers in state READY; on the way there */
@@ -173,19 +189,35 @@ uint64_t tcp_get(const uint8_t *from, unsigned bytes);
 void tcp_listen_accept(tutti_endpoint *endpoint);
 void tcp_listen_timer(tutti_endpoint *endpoint);
 void tcp_listen_guest(tutti_endpoint *endpoint, struct tcp_guest *guest);
-/* Frees guests that are gone; no event of the set may be in hand. */
+/* An early member has closed its connection, or says what it may not. */
+void tcp_listen_early(tutti_endpoint *endpoint, struct tcp_early *early);
+/* Sets the timer to the first thing that has to happen without an event. */
+void tcp_listen_set_timer(tutti_endpoint *endpoint);
+/* Frees early members that are gone; no event of the set may be in hand. */
 void tcp_listen_sweep(tutti_endpoint *endpoint);
 void tcp_listen_close(tutti_endpoint *endpoint);
-/* The proven guest that says it is `id`; its socket becomes the caller's. -1: none. */
+/* The early member `id`; its socket becomes the caller's. -1: none. */
 int tcp_listen_take(tutti_endpoint *endpoint, uint64_t id);
+
+/* tcp_proof.c: both sides prove to be members; false of a tcp_proof_…: the other one has not */
+bool tcp_proof_hello(tutti_peer *peer, uint8_t ret_hello[TCP_HELLO_BYTES]);
+bool tcp_proof_answer(const tutti_peer *peer, const uint8_t challenge[TCP_CHALLENGE_BYTES],
+                      uint8_t ret_proof[TCP_MAC_BYTES]);
+/* Whether these are the first `bytes` of a hello to this endpoint. */
+bool tcp_proof_may_be_hello(const tutti_endpoint *endpoint, const uint8_t *hello, uint32_t bytes);
+/* guest->in is a hello; it gets an id and nonces. */
+bool tcp_proof_challenge(tutti_endpoint *endpoint, struct tcp_guest *guest,
+                         uint8_t ret_challenge[TCP_CHALLENGE_BYTES]);
+/* guest->in is the proof. */
+bool tcp_proof_check(tutti_endpoint *endpoint, const struct tcp_guest *guest);
 
 /* tcp_connect.c: from no connection to exactly one */
 tutti_status tcp_connect_dial(tutti_peer *peer);
 void tcp_connect_event(tutti_peer *peer);
 /* A connection from the peer's process is here: keeps or closes it. */
 void tcp_connect_admit(tutti_peer *peer, int fd);
-/* Whether these are the first `bytes` of a hello for this endpoint, all of it when it is whole. */
-bool tcp_connect_hello_fits(const tutti_endpoint *endpoint, const uint8_t *hello, uint32_t bytes);
+/* Dials again whose time has come. */
+void tcp_connect_again(tutti_endpoint *endpoint);
 /* Nothing can be sent any more: sends complete, the core will be told. What has come is still to be read:
  * only a read that finds the end of it loses the peer. */
 void tcp_connect_deafen(tutti_peer *peer, int system_errno, const char *what);

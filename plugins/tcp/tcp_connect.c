@@ -2,15 +2,18 @@
 /*
  * From no connection to exactly one.
  *
- * A member that has something to send dials and says hello: magic, version, the job's token, both
- * endpoints' ids. The other answers with a verdict, and only then do messages flow, so a connection
- * that is given up never carried one. When both dial at the same time, the dial of the smaller id
- * is kept: the smaller answers a crossing hello with YIELD, the larger drops its own dial for a
- * crossing hello, whichever it sees first.
+ * A member that has something to send dials and says hello. Both prove to be members (tcp_proof.c).
+ * Then the other answers with a verdict, and only then do messages flow, so a connection that is given
+ * up never carried one. When both dial at the same time, the dial of the smaller id is kept: the
+ * smaller answers a crossing proof with YIELD, the larger drops its own dial for a crossing proof,
+ * whichever it sees first.
  *
- *   IDLE -dial-> DIALING -connected, hello-> GREETING -KEEP-> READY
- *                                            GREETING -YIELD-> YIELDED -their hello-> READY
- *   IDLE, and DIALING or GREETING of the larger id: -their hello-> READY
+ *   IDLE -dial-> DIALING -connected, hello-> GREETING -challenge, proof-> PROVING -KEEP-> READY
+ *                                            PROVING -YIELD-> YIELDED -their proof-> READY
+ *   IDLE, and WAITING to PROVING of the larger id: -their proof-> READY
+ *
+ * A listener that has too many strangers closes the oldest connection that has proven nothing. So one that
+ * is closed during the handshake is dialed again after a moment, for as long as a hello may take.
  */
 #include "tcp.h"
 
@@ -21,7 +24,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-enum { PROTOCOL = 1, KEEP = 1, YIELD = 2 };
+enum { PROTOCOL = 2, KEEP = 1, YIELD = 2, REFUSE = 3 };
+enum { REDIAL_MS = 10 };
 
 /* The kernel of a stopped process answers these, also while it takes nothing in. A user time-out would end
  * the connection to one that takes nothing in, so what is sent and not answered is looked at by
@@ -30,43 +34,9 @@ enum { PROBE_SECONDS = 1, PROBES = 4, UNANSWERED_MS = 5000, UNANSWERED_TIMES = 3
 
 static const int64_t NS_PER_MS = 1000000;
 
-static const char hello_magic[8] = "tutti-h";
 static const char answer_magic[8] = "tutti-a";
 
-/* ---- the two messages ---------------------------------------------------------------------- */
-
-/* magic 8, version 4, zero 4, token 16, sender 8, receiver 8 */
-static void make_hello(const tutti_peer *peer, uint8_t ret_hello[TCP_HELLO_BYTES])
-{
-    memcpy(ret_hello, hello_magic, sizeof hello_magic);
-    tcp_put(ret_hello + 8, PROTOCOL, 8);
-    memcpy(ret_hello + 16, peer->endpoint->token, 16);
-    tcp_put(ret_hello + 32, peer->endpoint->address.id, 8);
-    tcp_put(ret_hello + 40, peer->address.id, 8);
-}
-
-/* In a time that does not depend on where the first difference is. */
-static bool same_token(const uint8_t *a, const uint8_t *b)
-{
-    volatile uint8_t difference = 0;
-
-    for (int i = 0; i < 16; i++)
-        difference = (uint8_t)(difference | (a[i] ^ b[i]));
-    return difference == 0;
-}
-
-bool tcp_connect_hello_fits(const tutti_endpoint *endpoint, const uint8_t *hello, uint32_t bytes)
-{
-    uint8_t start[16];
-
-    memcpy(start, hello_magic, sizeof hello_magic);
-    tcp_put(start + 8, PROTOCOL, 8);
-    if (memcmp(hello, start, bytes < sizeof start ? bytes : sizeof start) != 0)
-        return false;
-    if (bytes >= 32 && !same_token(hello + 16, endpoint->token))
-        return false;
-    return bytes < TCP_HELLO_BYTES || tcp_get(hello + 40, 8) == endpoint->address.id;
-}
+/* ---- the answer ----------------------------------------------------------------------------- */
 
 /* magic 8, version 4, verdict 4, sender 8, receiver 8 */
 static void make_answer(const tutti_peer *peer, uint32_t verdict,
@@ -105,7 +75,12 @@ static bool say(int fd, const uint8_t *message, size_t bytes)
 
 static bool is_settling(enum tcp_state state)
 {
-    return state == TCP_DIALING || state == TCP_GREETING || state == TCP_YIELDED;
+    return state >= TCP_WAITING && state <= TCP_YIELDED;
+}
+
+static bool is_dialing(enum tcp_state state)
+{
+    return state >= TCP_WAITING && state <= TCP_PROVING;
 }
 
 /* Counts the states that progress() looks at and lists the ready peers while they are few. */
@@ -215,8 +190,9 @@ static bool is_unanswered(const tutti_peer *peer)
 {
     struct tcp_info info;
 
-    return (peer->state == TCP_READY || peer->state == TCP_GREETING) && read_info(peer, &info) &&
-           info.tcpi_last_ack_recv >= UNANSWERED_MS &&
+    return (peer->state == TCP_READY || peer->state == TCP_GREETING ||
+            peer->state == TCP_PROVING) &&
+           read_info(peer, &info) && info.tcpi_last_ack_recv >= UNANSWERED_MS &&
            info.tcpi_retransmits + info.tcpi_probes >= UNANSWERED_TIMES;
 }
 
@@ -239,15 +215,37 @@ void tcp_connect_look(tutti_endpoint *endpoint, int64_t now_ns)
             tcp_connect_lose(peer, ETIMEDOUT, "lost the connection with");
 }
 
+static void redial_at(tutti_endpoint *endpoint, int64_t when_ns)
+{
+    if (!endpoint->redial_ns || when_ns < endpoint->redial_ns)
+        endpoint->redial_ns = when_ns;
+}
+
+/* The listener has closed the connection, or had closed it before our message came. */
+static void closed_in_handshake(tutti_peer *peer, int system_errno)
+{
+    tutti_endpoint *endpoint = peer->endpoint;
+    const int64_t now = endpoint->host->now_ns(endpoint->host_self);
+
+    if (now - peer->first_dialed_ns >= TCP_HELLO_MS * NS_PER_MS) {
+        tcp_connect_lose(peer, system_errno, "the connection was closed during the handshake with");
+        return;
+    }
+    tcp_connect_drop(peer, TCP_WAITING);
+    peer->redial_ns = now + REDIAL_MS * NS_PER_MS;
+    redial_at(endpoint, peer->redial_ns);
+    tcp_listen_set_timer(endpoint);
+}
+
 static void greet(tutti_peer *peer)
 {
     uint8_t hello[TCP_HELLO_BYTES];
 
-    make_hello(peer, hello);
     set_state(peer, TCP_GREETING);
-    if (!say(peer->source.fd, hello, sizeof hello) ||
-        !tcp_watch(peer->endpoint, &peer->source, EPOLLIN))
+    if (!tcp_proof_hello(peer, hello) || !tcp_watch(peer->endpoint, &peer->source, EPOLLIN))
         tcp_connect_lose(peer, errno, "cannot greet");
+    else if (!say(peer->source.fd, hello, sizeof hello))
+        closed_in_handshake(peer, errno);
 }
 
 tutti_status tcp_connect_dial(tutti_peer *peer)
@@ -262,6 +260,8 @@ tutti_status tcp_connect_dial(tutti_peer *peer)
     set_options(fd);
     peer->source.fd = fd;
     peer->dialed_ns = peer->endpoint->host->now_ns(peer->endpoint->host_self);
+    if (!peer->first_dialed_ns)
+        peer->first_dialed_ns = peer->dialed_ns;
     set_state(peer, TCP_DIALING);
     if (connect(fd, to, peer->address.socket_bytes) == 0)
         greet(peer);
@@ -285,21 +285,60 @@ static void dial_event(tutti_peer *peer)
         greet(peer);
 }
 
-/* Reads the answer and nothing after it: messages may follow at once. */
-static void answer_event(tutti_peer *peer)
+void tcp_connect_again(tutti_endpoint *endpoint)
 {
-    ssize_t got = recv(peer->source.fd, peer->answer + peer->answer_have,
-                       TCP_ANSWER_BYTES - peer->answer_have, 0);
+    const int64_t now = endpoint->host->now_ns(endpoint->host_self);
+
+    if (!endpoint->redial_ns || now < endpoint->redial_ns)
+        return;
+    endpoint->redial_ns = 0;
+    for (tutti_peer *peer = endpoint->peers; peer; peer = peer->next) {
+        if (peer->state != TCP_WAITING)
+            continue;
+        if (peer->redial_ns > now)
+            redial_at(endpoint, peer->redial_ns);
+        else if (tcp_connect_dial(peer) != TUTTI_OK)
+            tcp_connect_lose(peer, errno, "cannot dial again");
+    }
+}
+
+/* Reads this message of the handshake and nothing after it: others may follow at once. Whether it is whole. */
+static bool read_message(tutti_peer *peer, uint32_t bytes)
+{
+    ssize_t got =
+        recv(peer->source.fd, peer->answer + peer->answer_have, bytes - peer->answer_have, 0);
 
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
+        return false;
     if (got <= 0) {
-        tcp_connect_lose(peer, got < 0 ? errno : 0,
-                         "the connection was closed during the handshake with");
-        return;
+        closed_in_handshake(peer, got < 0 ? errno : 0);
+        return false;
     }
     peer->answer_have += (uint32_t)got;
-    if (peer->answer_have < TCP_ANSWER_BYTES)
+    if (peer->answer_have < bytes)
+        return false;
+    peer->answer_have = 0;
+    return true;
+}
+
+static void challenge_event(tutti_peer *peer)
+{
+    uint8_t proof[TCP_MAC_BYTES];
+
+    if (!read_message(peer, TCP_CHALLENGE_BYTES))
+        return;
+    if (!tcp_proof_answer(peer, peer->answer, proof)) {
+        tcp_connect_lose(peer, 0, "a process that is not part of this job answered at");
+        return;
+    }
+    set_state(peer, TCP_PROVING);
+    if (!say(peer->source.fd, proof, sizeof proof))
+        closed_in_handshake(peer, errno);
+}
+
+static void answer_event(tutti_peer *peer)
+{
+    if (!read_message(peer, TCP_ANSWER_BYTES))
         return;
     switch (read_answer(peer)) {
     case KEEP:
@@ -307,6 +346,9 @@ static void answer_event(tutti_peer *peer)
         break;
     case YIELD:
         tcp_connect_drop(peer, TCP_YIELDED);
+        break;
+    case REFUSE:
+        tcp_connect_lose(peer, 0, "the connection was refused by");
         break;
     default:
         tcp_connect_lose(peer, 0, "a process that is not part of this job answered at");
@@ -318,6 +360,8 @@ void tcp_connect_event(tutti_peer *peer)
     if (peer->state == TCP_DIALING)
         dial_event(peer);
     else if (peer->state == TCP_GREETING)
+        challenge_event(peer);
+    else if (peer->state == TCP_PROVING)
         answer_event(peer);
 }
 
@@ -325,15 +369,12 @@ void tcp_connect_event(tutti_peer *peer)
 
 void tcp_connect_admit(tutti_peer *peer, int fd)
 {
-    bool dialling = peer->state == TCP_DIALING || peer->state == TCP_GREETING;
-    bool ours_is_kept = dialling && peer->endpoint->address.id < peer->address.id;
+    bool ours_is_kept = is_dialing(peer->state) && peer->endpoint->address.id < peer->address.id;
     uint8_t answer[TCP_ANSWER_BYTES];
 
     if (peer->state == TCP_READY || peer->state == TCP_LOST || ours_is_kept) {
-        if (ours_is_kept) {
-            make_answer(peer, YIELD, answer);
-            say(fd, answer, sizeof answer);
-        }
+        make_answer(peer, ours_is_kept ? YIELD : REFUSE, answer);
+        say(fd, answer, sizeof answer);
         close(fd);
         return;
     }

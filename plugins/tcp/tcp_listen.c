@@ -2,13 +2,16 @@
 /*
  * Connections that peers open.
  *
- * The listener is open to whatever can reach it, so a connection is a guest until it has shown the
- * job's token: it may send TCP_HELLO_BYTES within TCP_HELLO_MS, there are TCP_HALF_OPEN_MAX of
- * them at most (later ones wait in the kernel's backlog), and the first byte that does not fit ends
- * it without an answer. A guest that has shown the token is kept until connect() names its peer:
- * its process may only be faster than this one.
+ * The listener is open to whatever can reach it, so a connection is a guest until it has proven to be a
+ * member's (tcp_proof.c). A guest has one of TCP_HALF_OPEN_MAX slots, whose memory belongs to the
+ * endpoint. It may send a hello and a proof, each within TCP_HELLO_MS, and the first byte that does not
+ * fit ends it without an answer.
  *
- * Guests are freed between two looks at the epoll set, so that no event points to freed memory.
+ * Newcomers come first: when all slots are taken, a newcomer gets that of the oldest guest without a
+ * hello, else that of the oldest. A member that loses its slot dials again (tcp_connect.c).
+ *
+ * A member may be faster than this process: its connection is kept until connect() names it. Such early
+ * ones are freed between two looks at the epoll set, so that no event points to freed memory.
  */
 #include "tcp.h"
 
@@ -18,23 +21,27 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { RETRY_MS = 100 }; /* until accept is tried again without descriptors */
+enum {
+    RETRY_MS = 100,     /* until accept is tried again without descriptors */
+    ACCEPT_AT_ONCE = 16 /* a quarter of the slots: guests of the last look may still answer */
+};
 
 static int64_t now_ns(tutti_endpoint *endpoint)
 {
     return endpoint->host->now_ns(endpoint->host_self);
 }
 
-/* Sets the timer to the first thing that has to happen without an event. */
-static void set_timer(tutti_endpoint *endpoint)
+void tcp_listen_set_timer(tutti_endpoint *endpoint)
 {
     int64_t now = now_ns(endpoint), next = INT64_MAX;
 
     if (endpoint->accept_later)
         next = now + RETRY_MS * INT64_C(1000000);
-    for (struct tcp_guest *guest = endpoint->guests; guest; guest = guest->next)
-        if (!guest->gone && !guest->proven && guest->deadline_ns < next)
-            next = guest->deadline_ns;
+    if (endpoint->redial_ns && endpoint->redial_ns < next)
+        next = endpoint->redial_ns;
+    for (int i = 0; i < TCP_HALF_OPEN_MAX && endpoint->half_open; i++)
+        if (endpoint->guests[i].source.fd >= 0 && endpoint->guests[i].deadline_ns < next)
+            next = endpoint->guests[i].deadline_ns;
 
     struct itimerspec when = {0};
     if (next != INT64_MAX) {
@@ -46,54 +53,69 @@ static void set_timer(tutti_endpoint *endpoint)
     timerfd_settime(endpoint->timer.fd, 0, &when, NULL);
 }
 
-/* Listens unless there is no room for another guest or no descriptor for it. */
+/* Listens unless there is no descriptor for another guest. */
 static void watch_listener(tutti_endpoint *endpoint)
 {
-    bool room = endpoint->half_open < TCP_HALF_OPEN_MAX && !endpoint->accept_later;
-
-    if (!tcp_watch(endpoint, &endpoint->listener, room ? EPOLLIN : 0))
+    if (!tcp_watch(endpoint, &endpoint->listener, endpoint->accept_later ? 0 : EPOLLIN))
         endpoint->accept_later = true;
 }
 
-/* Lets the guest go; its socket is closed unless it was taken. It leaves the set by name: close
- * alone keeps it there while a forked child has a copy. */
+/* ---- guests -------------------------------------------------------------------------------- */
+
+/* The guest's socket, which becomes the caller's; its slot is free. It leaves the set by name: close alone
+ * keeps it there while a forked child has a copy. */
+static int release(tutti_endpoint *endpoint, struct tcp_guest *guest)
+{
+    int fd = guest->source.fd;
+
+    tcp_watch(endpoint, &guest->source, 0);
+    guest->source.fd = -1;
+    endpoint->half_open--;
+    return fd;
+}
+
 static void dismiss(tutti_endpoint *endpoint, struct tcp_guest *guest)
 {
-    if (guest->source.fd >= 0) {
-        tcp_watch(endpoint, &guest->source, 0);
-        close(guest->source.fd);
+    close(release(endpoint, guest));
+}
+
+/* The slot for a newcomer. */
+static struct tcp_guest *find_slot(tutti_endpoint *endpoint)
+{
+    struct tcp_guest *oldest = NULL;
+
+    for (int i = 0; i < TCP_HALF_OPEN_MAX; i++) {
+        struct tcp_guest *guest = &endpoint->guests[i];
+
+        if (guest->source.fd < 0)
+            return guest;
+        if (!oldest || guest->challenged < oldest->challenged ||
+            (guest->challenged == oldest->challenged && guest->number < oldest->number))
+            oldest = guest;
     }
-    guest->source.fd = -1;
-    guest->gone = true;
-    if (!guest->proven)
-        endpoint->half_open--;
-    watch_listener(endpoint);
+    dismiss(endpoint, oldest);
+    return oldest;
 }
 
 static void welcome(tutti_endpoint *endpoint, int fd)
 {
-    struct tcp_guest *guest = tcp_allocate(endpoint, sizeof *guest);
+    struct tcp_guest *guest = find_slot(endpoint);
 
-    if (!guest) {
-        close(fd);
-        return;
-    }
-    guest->source = (struct tcp_source){.kind = TCP_GUEST, .fd = fd};
-    guest->deadline_ns = now_ns(endpoint) + TCP_HELLO_MS * INT64_C(1000000);
-    if (!tcp_watch(endpoint, &guest->source, EPOLLIN)) {
-        close(fd);
-        tcp_release(endpoint, guest);
-        return;
-    }
-    guest->next = endpoint->guests;
-    endpoint->guests = guest;
+    *guest = (struct tcp_guest){
+        .source = {.kind = TCP_GUEST, .fd = fd},
+        .number = endpoint->guest_count++,
+        .deadline_ns = now_ns(endpoint) + TCP_HELLO_MS * INT64_C(1000000),
+    };
     endpoint->half_open++;
-    tcp_listen_guest(endpoint, guest); /* the hello has often come already */
+    if (tcp_watch(endpoint, &guest->source, EPOLLIN))
+        tcp_listen_guest(endpoint, guest); /* the hello has often come already */
+    else
+        dismiss(endpoint, guest);
 }
 
 void tcp_listen_accept(tutti_endpoint *endpoint)
 {
-    while (endpoint->half_open < TCP_HALF_OPEN_MAX) {
+    for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
         int fd = accept4(endpoint->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0) {
@@ -114,7 +136,7 @@ void tcp_listen_accept(tutti_endpoint *endpoint)
             break;
     }
     watch_listener(endpoint);
-    set_timer(endpoint);
+    tcp_listen_set_timer(endpoint);
 }
 
 void tcp_listen_timer(tutti_endpoint *endpoint)
@@ -124,16 +146,19 @@ void tcp_listen_timer(tutti_endpoint *endpoint)
 
     if (read(endpoint->timer.fd, &expirations, sizeof expirations) < 0)
         return;
-    for (struct tcp_guest *guest = endpoint->guests; guest; guest = guest->next) {
-        if (guest->proven || guest->deadline_ns > now)
+    for (int i = 0; i < TCP_HALF_OPEN_MAX; i++) {
+        struct tcp_guest *guest = &endpoint->guests[i];
+
+        if (guest->source.fd < 0 || guest->deadline_ns > now)
             continue;
         tcp_listen_guest(endpoint, guest); /* what came while this process was stopped */
-        if (!guest->gone && !guest->proven)
+        if (guest->source.fd >= 0 && guest->deadline_ns <= now)
             dismiss(endpoint, guest);
     }
+    tcp_connect_again(endpoint);
     endpoint->accept_later = false;
     watch_listener(endpoint);
-    set_timer(endpoint);
+    tcp_listen_set_timer(endpoint);
 }
 
 static tutti_peer *find_peer(tutti_endpoint *endpoint, uint64_t id)
@@ -145,84 +170,127 @@ static tutti_peer *find_peer(tutti_endpoint *endpoint, uint64_t id)
     return peer;
 }
 
-static int take(tutti_endpoint *endpoint, struct tcp_guest *guest)
+/* The guest is a member. */
+static void enter(tutti_endpoint *endpoint, struct tcp_guest *guest)
 {
-    int fd = guest->source.fd;
+    tutti_peer *peer = find_peer(endpoint, guest->id);
+    const uint64_t id = guest->id;
+    const int fd = release(endpoint, guest);
 
-    tcp_watch(endpoint, &guest->source, 0);
-    guest->source.fd = -1;
-    dismiss(endpoint, guest);
+    if (peer) {
+        tcp_connect_admit(peer, fd);
+        return;
+    }
+    int older = tcp_listen_take(endpoint, id);
+    if (older >= 0)
+        close(older);
+    struct tcp_early *early = tcp_allocate(endpoint, sizeof *early);
+    if (!early) { /* it dials again */
+        close(fd);
+        return;
+    }
+    *early = (struct tcp_early){
+        .source = {.kind = TCP_EARLY, .fd = fd}, .next = endpoint->early, .id = id};
+    endpoint->early = early;
+    if (!tcp_watch(endpoint, &early->source, EPOLLIN))
+        tcp_listen_early(endpoint, early);
+}
+
+/* The whole hello is there, or the whole proof. False: the guest is not a member. */
+static bool take_message(tutti_endpoint *endpoint, struct tcp_guest *guest)
+{
+    uint8_t challenge[TCP_CHALLENGE_BYTES];
+
+    if (guest->challenged) {
+        if (!tcp_proof_check(endpoint, guest))
+            return false;
+        enter(endpoint, guest);
+        return true;
+    }
+    if (!tcp_proof_challenge(endpoint, guest, challenge) ||
+        send(guest->source.fd, challenge, sizeof challenge, MSG_NOSIGNAL) != sizeof challenge)
+        return false;
+    guest->challenged = true;
+    guest->have = 0;
+    guest->deadline_ns = now_ns(endpoint) + TCP_HELLO_MS * INT64_C(1000000);
+    return true;
+}
+
+void tcp_listen_guest(tutti_endpoint *endpoint, struct tcp_guest *guest)
+{
+    const uint32_t whole = guest->challenged ? TCP_MAC_BYTES : TCP_HELLO_BYTES;
+
+    if (guest->source.fd < 0)
+        return;
+    ssize_t got = recv(guest->source.fd, guest->in + guest->have, whole - guest->have, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    bool good = got > 0;
+    if (good) {
+        guest->have += (uint32_t)got;
+        good = guest->challenged || tcp_proof_may_be_hello(endpoint, guest->in, guest->have);
+    }
+    if (good && guest->have == whole)
+        good = take_message(endpoint, guest);
+    if (!good)
+        dismiss(endpoint, guest);
+}
+
+/* ---- early members ------------------------------------------------------------------------- */
+
+static int take(tutti_endpoint *endpoint, struct tcp_early *early)
+{
+    int fd = early->source.fd;
+
+    tcp_watch(endpoint, &early->source, 0);
+    early->source.fd = -1;
+    early->gone = true;
     return fd;
 }
 
 int tcp_listen_take(tutti_endpoint *endpoint, uint64_t id)
 {
-    for (struct tcp_guest *guest = endpoint->guests; guest; guest = guest->next)
-        if (guest->proven && !guest->gone && guest->id == id)
-            return take(endpoint, guest);
+    for (struct tcp_early *early = endpoint->early; early; early = early->next)
+        if (!early->gone && early->id == id)
+            return take(endpoint, early);
     return -1;
 }
 
-static void prove(tutti_endpoint *endpoint, struct tcp_guest *guest)
-{
-    guest->id = tcp_get(guest->hello + 32, 8);
-    tutti_peer *peer = find_peer(endpoint, guest->id);
-    if (peer) {
-        tcp_connect_admit(peer, take(endpoint, guest));
-        return;
-    }
-    int older = tcp_listen_take(endpoint, guest->id);
-    if (older >= 0)
-        close(older);
-    guest->proven = true;
-    endpoint->half_open--;
-}
-
-void tcp_listen_guest(tutti_endpoint *endpoint, struct tcp_guest *guest)
+/* It has nothing to say before our answer: bytes, like the end, dismiss it. */
+void tcp_listen_early(tutti_endpoint *endpoint, struct tcp_early *early)
 {
     uint8_t spare;
 
-    if (guest->gone)
+    if (early->gone ||
+        (recv(early->source.fd, &spare, 1, 0) < 0 && (errno == EAGAIN || errno == EINTR)))
         return;
-    /* A proven guest has nothing to say before our answer: bytes, like the end, dismiss it. */
-    uint8_t *to = guest->proven ? &spare : guest->hello + guest->have;
-    size_t room = guest->proven ? 1 : TCP_HELLO_BYTES - guest->have;
-    ssize_t got = recv(guest->source.fd, to, room, 0);
-
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (got <= 0 || guest->proven) {
-        dismiss(endpoint, guest);
-        return;
-    }
-    guest->have += (uint32_t)got;
-    if (!tcp_connect_hello_fits(endpoint, guest->hello, guest->have))
-        dismiss(endpoint, guest);
-    else if (guest->have == TCP_HELLO_BYTES)
-        prove(endpoint, guest);
+    close(take(endpoint, early));
 }
 
 void tcp_listen_sweep(tutti_endpoint *endpoint)
 {
-    struct tcp_guest **at = &endpoint->guests;
+    struct tcp_early **at = &endpoint->early;
 
     while (*at) {
-        struct tcp_guest *guest = *at;
+        struct tcp_early *early = *at;
 
-        if (!guest->gone) {
-            at = &guest->next;
+        if (!early->gone) {
+            at = &early->next;
             continue;
         }
-        *at = guest->next;
-        tcp_release(endpoint, guest);
+        *at = early->next;
+        tcp_release(endpoint, early);
     }
 }
 
 void tcp_listen_close(tutti_endpoint *endpoint)
 {
-    for (struct tcp_guest *guest = endpoint->guests; guest; guest = guest->next)
-        if (!guest->gone)
-            dismiss(endpoint, guest);
+    for (int i = 0; i < TCP_HALF_OPEN_MAX; i++)
+        if (endpoint->guests[i].source.fd >= 0)
+            dismiss(endpoint, &endpoint->guests[i]);
+    for (struct tcp_early *early = endpoint->early; early; early = early->next)
+        if (!early->gone)
+            close(take(endpoint, early));
     tcp_listen_sweep(endpoint);
     if (endpoint->listener.fd >= 0)
         close(endpoint->listener.fd);

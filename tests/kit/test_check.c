@@ -118,7 +118,7 @@ static const struct fault {
     {"name", "plugin.accepted", "provider 0 has a name that is empty or has control characters"},
     {"name", "plugin.descriptor", "provider's name has the control character 0x0a"},
     {"capabilities", "plugin.descriptor", "capabilities has the bits 0x10000000000"},
-    {"open", "transport.stranger", "a process that has another token was received"},
+    {"open", "transport.stranger", "a process of another group was received"},
     {"signals", "process.unchanged", "after loading it has changed what happens on signal 10"},
     {"umask", "process.unchanged", "the umask is 000"},
     {"folder", "process.unchanged", "the working directory is /"},

@@ -195,7 +195,7 @@ static tutti_status live(struct member *members)
         return status;
     first->ops->address(first->endpoint, world->address[0], sizeof world->address[0],
                         &world->address_bytes[0]);
-    memset(&second->token, 0, sizeof second->token);
+    first->token = second->token = 0;
     member_open(second);
     member_connect(second);
     status = first->ops->connect(first->endpoint, world->address[1], world->address_bytes[1],

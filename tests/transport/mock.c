@@ -227,6 +227,14 @@ void world_free(struct world *world)
     munmap(world, sizeof *world);
 }
 
+static tutti_status host_mac(void *self, const void *data, uint64_t bytes, uint8_t ret_mac[32])
+{
+    const struct member *member = self;
+
+    plain_mac(member->token, data, bytes, ret_mac);
+    return TUTTI_OK;
+}
+
 /* $TRANSPORT_DRIVER_HOST: "old", as the first minor had it, or "new", with members that nobody knows. */
 static void set_age(tutti_host *host)
 {
@@ -262,7 +270,8 @@ void member_init(struct member *member, struct world *world, int rank)
                                 .share_start = host_share_start,
                                 .share_test = host_share_test,
                                 .wake_mate = host_wake_mate,
-                                .peer_lost = host_peer_lost};
+                                .peer_lost = host_peer_lost,
+                                .mac = host_mac};
     set_age(&member->host);
 }
 

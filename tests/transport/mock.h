@@ -52,7 +52,7 @@ struct member {
     uint64_t map_bytes;
     int allocations_left; /* until they fail; -1: they do not */
     int give_instead;     /* a descriptor passed for the plugin's own; -1: none */
-    uint8_t token;        /* repeated 16 times */
+    uint8_t token;        /* repeated 16 times; MACs follow from it */
     const char *bind_address;
     int times_lost[MEMBERS_MAX];
     char words[512];      /* of the last error */

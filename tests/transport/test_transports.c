@@ -41,6 +41,7 @@ ParameterizedTestParameters(transports, keeps_its_contract)
                                       "forked_child",
                                       "half_open",
                                       "wrong_token",
+                                      "old_core",
                                       "refused",
                                       "descriptors_gone",
                                       "ipv6",

@@ -80,7 +80,7 @@ static const struct check {
      check_too_long, 2, QUICK_S},
     {"transport.bad_address", "refuses addresses that are cut off", NULL, check_bad_address, 2,
      QUICK_S},
-    {"transport.stranger", "takes no message of a process with another token", NULL, check_stranger,
+    {"transport.stranger", "takes no message of a process of another group", NULL, check_stranger,
      2, QUICK_S},
     {"transport.map", "maps memory that both processes write and read", NULL, check_map, 2,
      QUICK_S},

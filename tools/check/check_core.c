@@ -136,6 +136,14 @@ static tutti_status host_reduce_local(void *self, uint32_t dtype, int32_t op, vo
     return host_error(self, TUTTI_ERR_UNSUPPORTED, 0, "nothing is reduced here");
 }
 
+static tutti_status host_mac(void *self, const void *data, uint64_t bytes, uint8_t ret_mac[32])
+{
+    const struct core *core = self;
+
+    plain_mac(core->token, data, bytes, ret_mac);
+    return TUTTI_OK;
+}
+
 static const tutti_host services = {
     .struct_size = sizeof(tutti_host),
     .abi_minor = TUTTI_PLUGIN_ABI_MINOR,
@@ -150,6 +158,7 @@ static const tutti_host services = {
     .wake_mate = core_wake_mate,
     .peer_lost = host_peer_lost,
     .reduce_local = host_reduce_local,
+    .mac = host_mac,
 };
 
 /* ---- endpoint and peer ----------------------------------------------------------------------- */

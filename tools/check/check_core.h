@@ -29,7 +29,7 @@ struct core {
     tutti_endpoint *endpoint;
     tutti_peer *peer;
     int index;              /* of this process: 0 or 1 */
-    uint8_t token;          /* repeated 16 times; 0: that of the check */
+    uint8_t token;          /* repeated 16 times; 0: that of the check; MACs follow from it */
     uint32_t lane;          /* of sends and receives */
     bool fenced;            /* memory that the host gives is gone once it is released */
     int times_lost;         /* that it said so of the peer */

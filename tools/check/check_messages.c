@@ -434,7 +434,7 @@ void check_bad_address(const struct check_member *member)
     core_close(&core);
 }
 
-/* A stranger that has the address and not the job's token. */
+/* A stranger that has the address, and neither the group's token nor its key. */
 void check_stranger(const struct check_member *member)
 {
     struct core core = {.token = member->index ? 0x11 : 0x5a};
@@ -444,7 +444,7 @@ void check_stranger(const struct check_member *member)
     if (check_transport(member->subject)->capabilities & TUTTI_CAP_MAP)
         check_skips("its peers are on the same host, and the core has verified them");
     core_start(&core, member);
-    check_doing("talking to a process that has another token");
+    check_doing("talking to a process of another group");
     if (member->index) {
         /* It may be refused at once, later, or never hear of it. */
         if (core_try_send(&core, data, sizeof data, 0, &transfer) == TUTTI_OK)
@@ -452,7 +452,7 @@ void check_stranger(const struct check_member *member)
     } else {
         if (core_try_receive(&core, data, sizeof data, &transfer) == TUTTI_OK &&
             core_wait(&core, &transfer) == TUTTI_OK)
-            check_fails("a message of a process that has another token was received");
+            check_fails("a message of a process of another group was received");
     }
     check_meet();
     core_close(&core);

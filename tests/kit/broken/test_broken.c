@@ -46,7 +46,7 @@ static const struct broken {
     {"template", "reach/libtutti-template.so", "transport.reach", "TUTTI_CAP_HOST_ONLY", FAILS},
     {"claims-map", TRANSPORT, "plugin.descriptor", "TUTTI_CAP_MAP needs map_start", FAILS},
     {"arm-lies", TRANSPORT, "transport.wakes", "was not woken", FAILS},
-    {"ignores-token", TRANSPORT, "transport.stranger", "another token", FAILS},
+    {"proves-nothing", TRANSPORT, "transport.stranger", "another group", FAILS},
     {"takes-cut-address", TRANSPORT, "transport.bad_address", "connect takes the first 0", FAILS},
     {"peer-lost-untold", TRANSPORT, "transport.killed_peer", "was called 0 times", FAILS},
     {"peer-lost-twice", TRANSPORT, "transport.killed_peer", "was called 2 times", FAILS},
