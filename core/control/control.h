@@ -156,6 +156,7 @@ struct control {
     struct control_listener listener;
     struct control_guest *guests; /* [CONTROL_HALF_OPEN_MAX]; listen.c */
     uint64_t guest_count;         /* so far */
+    int half_open;                /* of them now */
     bool accept_warned;           /* of too few descriptors, or memory */
     struct sockaddr_storage address;
     socklen_t address_size;

@@ -39,6 +39,12 @@ static void guest_ready(struct control *control, struct control_watch *watch, ui
         guest_read(control, (struct control_guest *)watch);
 }
 
+static void guest_close(struct control *control, struct control_guest *guest)
+{
+    control_watch_remove(control, &guest->watch);
+    control->half_open--;
+}
+
 /* The guest is a member. */
 static void guest_enter(struct control *control, struct control_guest *guest)
 {
@@ -46,10 +52,11 @@ static void guest_enter(struct control *control, struct control_guest *guest)
     struct control_conn *conn = control_conn_new(control, (int)guest->proof.dialer, CONN_OPEN);
 
     if (!conn) { /* it dials again */
-        control_watch_remove(control, &guest->watch);
+        guest_close(control, guest);
         return;
     }
     control_watch_forget(control, &guest->watch);
+    control->half_open--;
     if (control_conn_watch(control, conn, fd, EPOLLIN) ||
         control_conn_send(control, conn, FRAME_WELCOME, NULL, 0))
         return;
@@ -95,7 +102,7 @@ static void guest_read(struct control *control, struct control_guest *guest)
         if (good && guest->size == whole)
             good = guest_take(control, guest);
         if (!good)
-            control_watch_remove(control, &guest->watch);
+            guest_close(control, guest);
     }
 }
 
@@ -113,7 +120,7 @@ static struct control_guest *guest_slot(struct control *control)
             (guest->challenged == oldest->challenged && guest->number < oldest->number))
             oldest = guest;
     }
-    control_watch_remove(control, &oldest->watch);
+    guest_close(control, oldest);
     return oldest;
 }
 
@@ -126,24 +133,25 @@ static void guest_begin(struct control *control, int fd)
         .number = control->guest_count++,
         .deadline_ns = clock_deadline_ms(CONTROL_HELLO_SECONDS * 1000),
     };
+    control->half_open++;
     if (control_watch_add(control, &guest->watch, EPOLLIN))
-        control_watch_remove(control, &guest->watch);
+        guest_close(control, guest);
     else
         guest_read(control, guest); /* the hello has often come already */
 }
 
 void control_listen_expire(struct control *control)
 {
-    const int64_t now = clock_now_ns();
+    const int64_t now = control->half_open ? clock_now_ns() : 0;
 
-    for (int i = 0; i < CONTROL_HALF_OPEN_MAX; i++) {
+    for (int i = 0; control->half_open && i < CONTROL_HALF_OPEN_MAX; i++) {
         struct control_guest *guest = &control->guests[i];
 
         if (guest->watch.fd < 0 || now <= guest->deadline_ns)
             continue;
         guest_read(control, guest); /* this process may have been stopped while it came */
         if (guest->watch.fd >= 0 && now > guest->deadline_ns)
-            control_watch_remove(control, &guest->watch);
+            guest_close(control, guest);
     }
 }
 

@@ -215,19 +215,10 @@ static int connect_to(const struct control *control)
     return fd;
 }
 
-static int half_open(const struct control *control)
-{
-    int count = 0;
-
-    for (int i = 0; i < CONTROL_HALF_OPEN_MAX; i++)
-        count += control->guests[i].watch.fd >= 0;
-    return count;
-}
-
 /* Moves the first member until so many are half open. */
 static void await_half_open(struct control *first, int wanted)
 {
-    for (int64_t end = clock_deadline_ms(SOON_MS); half_open(first) != wanted; usleep(1000)) {
+    for (int64_t end = clock_deadline_ms(SOON_MS); first->half_open != wanted; usleep(1000)) {
         cr_assert(clock_now_ns() < end, "not %d half open", wanted);
         control_poll(first);
     }
@@ -374,7 +365,7 @@ Test(control, a_recorded_connection_sent_again_changes_nothing)
             await_closed(first, fd, PROOF_CHALLENGE_BYTES);
         }
         cr_expect_eq(first->connections, before);
-        cr_expect_eq(half_open(first), 0);
+        cr_expect_eq(first->half_open, 0);
         cr_expect_not(first->members[1].left || first->members[1].dead);
     }
     cr_expect_str_empty(lost);
@@ -488,7 +479,7 @@ Test(control, a_member_gets_in_during_a_flood_of_silent_connections)
     cr_assert_eq(pthread_create(&thread, NULL, flood, pair[0]), 0);
     while (flooded < FLOOD)
         control_poll(pair[0]);
-    cr_expect_eq(half_open(pair[0]), CONTROL_HALF_OPEN_MAX);
+    cr_expect_eq(pair[0]->half_open, CONTROL_HALF_OPEN_MAX);
 
     /* Before the ten seconds of those that hold a slot are over; tells how long it took. */
     const int64_t start = clock_now_ns();
