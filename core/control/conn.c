@@ -154,9 +154,9 @@ void control_conn_flush(struct control *control, struct control_conn *conn)
     control_watch_change(control, &conn->watch, EPOLLIN);
 }
 
-/* Makes room behind what waits. What has left gives its room back once it is the larger part, so that
- * the buffer does not grow with what a slow reader has read. */
-static tutti_status make_room(struct control *control, struct control_conn *conn, size_t size)
+/* What has left gives its room back once it is the larger part, so that the buffer does not grow with what a
+ * slow reader has read. */
+tutti_status control_conn_room(struct control *control, struct control_conn *conn, size_t size)
 {
     const size_t waiting = conn->out_size - conn->out_at;
     char message[64];
@@ -195,9 +195,9 @@ tutti_status control_conn_send(struct control *control, struct control_conn *con
     if (conn->closing)
         return error_set(TUTTI_ERR_PEER_LOST, "the control connection to rank %d is closed",
                          conn->rank);
-    if (conn->deaf) /* that is told when its end is read */
+    if (conn->stage == CONN_FAREWELL || conn->deaf) /* its end is told when it is read */
         return TUTTI_OK;
-    tutti_status status = make_room(control, conn, FRAME_HEADER + size);
+    tutti_status status = control_conn_room(control, conn, FRAME_HEADER + size);
     if (status)
         return status;
     frame_header(conn->out + conn->out_size, type, size);
@@ -338,7 +338,7 @@ tutti_status control_conn_watch(struct control *control, struct control_conn *co
 struct control_conn *control_conn_to(struct control *control, int rank)
 {
     for (struct control_conn *c = control->connections; c; c = c->next)
-        if (c->rank == rank && !c->closing)
+        if (c->rank == rank && !c->closing && c->stage != CONN_FAREWELL)
             return c;
     return NULL;
 }

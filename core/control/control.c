@@ -21,7 +21,7 @@
 #include "base/codec.h"
 #include "base/error.h"
 
-enum { EVENTS_AT_ONCE = 32, LEAVE_FLUSH_MS = 200, UNREACHABLE_MS = 200, LEAVE_BYTES = 44 };
+enum { EVENTS_AT_ONCE = 32, LEAVE_FLUSH_MS = 200, UNREACHABLE_MS = 200 };
 
 tutti_status control_open(int rank, int size, const char *name, const int32_t *world_ranks,
                           const char *bind_address, struct control **ret_control)
@@ -244,27 +244,54 @@ static void give_up_unreachable(struct control *control)
     }
 }
 
-static size_t write_leave(const struct control *control, int rank, uint8_t body[LEAVE_BYTES])
+size_t control_write_leave(const struct control *control, int rank,
+                           uint8_t body[CONTROL_LEAVE_BYTES])
 {
-    struct writer w = {.data = body, .capacity = LEAVE_BYTES};
+    struct writer w = {.data = body, .capacity = CONTROL_LEAVE_BYTES};
 
     write_u32(&w, (uint32_t)rank);
     sides_write_call(&w, &control->members[rank].last);
     return w.size;
 }
 
-/* False: it makes no sense. */
-static bool read_leave(const struct control *control, struct reader *r, int *ret_rank,
-                       struct announce *ret_last)
+bool control_read_leave(const struct control *control, struct reader *r, int *ret_rank,
+                        struct announce *ret_last)
 {
     *ret_rank = (int)read_u32(r);
     sides_read_call(r, ret_last);
     return !r->bad && *ret_rank >= 0 && *ret_rank < control->size;
 }
 
+/* Members leave such a call without having met all others, which may have called something else. */
+static bool needs_comparison(const struct control *control, const struct announce *last)
+{
+    return control->compares || operation_has_root(last->fields.operation);
+}
+
+/* Members that may not have answered this one's proof before it is gone get a farewell. */
+static void say_farewell(struct control *control)
+{
+    for (struct control_conn *c = control->connections; c; c = c->next)
+        if (!c->closing && c->stage != CONN_OPEN && c->stage != CONN_FAREWELL)
+            control_dial_farewell(control, c->rank);
+}
+
+/* Nobody else would tell them that this member leaves. Answers are awaited where last calls are compared. */
+static void dial_all(struct control *control, bool compares)
+{
+    for (int r = 0; r < control->size; r++) {
+        if (r == control->rank || member_is_gone(&control->members[r]))
+            continue;
+        if (compares)
+            (void)control_dial(control, r);
+        else if (!control_conn_to(control, r))
+            control_dial_farewell(control, r);
+    }
+}
+
 void control_leave(struct control *control, const struct announce *last)
 {
-    uint8_t body[LEAVE_BYTES];
+    uint8_t body[CONTROL_LEAVE_BYTES];
     int parent = control_parent(control->rank);
 
     control_poll(control); /* a member that left before cannot pass anything on */
@@ -272,20 +299,14 @@ void control_leave(struct control *control, const struct announce *last)
     control->leaving = true;
     control->members[control->rank].last = *last;
     if (parent >= 0 && member_is_gone(&control->members[parent]))
-        for (int r = 0; r < control->size; r++)
-            if (r != control->rank && !member_is_gone(&control->members[r]))
-                (void)control_dial(control, r);
-    control_flood(control, NULL, FRAME_LEAVE, body, write_leave(control, control->rank, body));
+        dial_all(control, needs_comparison(control, last));
+    say_farewell(control);
+    control_flood(control, NULL, FRAME_LEAVE, body,
+                  control_write_leave(control, control->rank, body));
     if (control->local)
         control->local_ops->leave(control->local, last);
     pthread_mutex_unlock(&control->lock);
     control_flush(control, LEAVE_FLUSH_MS);
-}
-
-/* Members leave such a call without having met all others, which may have called something else. */
-static bool needs_comparison(const struct control *control, const struct announce *last)
-{
-    return control->compares || operation_has_root(last->fields.operation);
 }
 
 static bool has_heard(struct control *control, int rank)
@@ -357,7 +378,8 @@ void control_flush(struct control *control, int64_t ms)
 
         pthread_mutex_lock(&control->lock);
         for (struct control_conn *c = control->connections; c; c = c->next)
-            pending |= !c->closing && c->out_at < c->out_size;
+            pending |= !c->closing && c->out_at < c->out_size &&
+                       (c->stage == CONN_OPEN || c->stage == CONN_FAREWELL);
         pthread_mutex_unlock(&control->lock);
         if (!pending || clock_now_ns() > deadline)
             return;
@@ -383,7 +405,7 @@ void control_left(struct control *control, int rank, const struct announce *last
                   const struct control_conn *except)
 {
     struct control_member *member = &control->members[rank];
-    uint8_t body[LEAVE_BYTES];
+    uint8_t body[CONTROL_LEAVE_BYTES];
 
     if (member->left || rank == control->rank)
         return;
@@ -394,7 +416,7 @@ void control_left(struct control *control, int rank, const struct announce *last
         atomic_fetch_add(&control->uncompared, 1);
     member->left = true;
     sides_left(control, rank);
-    control_flood(control, except, FRAME_LEAVE, body, write_leave(control, rank, body));
+    control_flood(control, except, FRAME_LEAVE, body, control_write_leave(control, rank, body));
     if (!control->ready && control->handlers && control->handlers->gone) {
         char message[CONTROL_MESSAGE_MAX];
 
@@ -410,7 +432,7 @@ static void on_leave(struct control *control, struct control_conn *from, struct 
     struct announce last;
     int rank;
 
-    if (!read_leave(control, r, &rank, &last))
+    if (!control_read_leave(control, r, &rank, &last))
         return;
     control_left(control, rank, &last, from);
     if (rank != from->rank || control->leaving)
@@ -474,7 +496,7 @@ void control_poll(struct control *control)
 
 void control_connected(struct control *control, struct control_conn *conn)
 {
-    uint8_t body[LEAVE_BYTES];
+    uint8_t body[CONTROL_LEAVE_BYTES];
 
     control->members[conn->rank].unreachable_ns = 0;
     if (control->handlers && control_parent(conn->rank) == control->rank)
@@ -482,7 +504,7 @@ void control_connected(struct control *control, struct control_conn *conn)
     for (int r = 0; r < control->size; r++)
         if (control->members[r].left || (r == control->rank && control->leaving))
             (void)control_conn_send(control, conn, FRAME_LEAVE, body,
-                                    write_leave(control, r, body));
+                                    control_write_leave(control, r, body));
     verdict_greet(control, conn);
 }
 

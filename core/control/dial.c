@@ -38,6 +38,55 @@ static tutti_status begin(struct control *control, struct control_conn *conn)
     return control_conn_watch(control, conn, fd, EPOLLIN | EPOLLOUT);
 }
 
+/* ---- farewells ---- */
+
+void control_dial_farewell(struct control *control, int rank)
+{
+    struct control_conn *conn =
+        control->members[rank].address_size ? control_conn_new(control, rank, CONN_FAREWELL) : NULL;
+    bool good = conn;
+
+    for (int r = 0; good && r < control->size; r++) {
+        if (r != control->rank && !control->members[r].left)
+            continue;
+        good = !control_conn_room(control, conn, FAREWELL_BYTES) &&
+               !farewell_write(control, r, conn->out + conn->out_size);
+        conn->out_size += good ? FAREWELL_BYTES : 0;
+    }
+    if (conn && (!good || begin(control, conn)))
+        control_conn_close(control, conn);
+}
+
+static int error_of_socket(int fd)
+{
+    int error = 0;
+    socklen_t size = sizeof error;
+
+    getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    return error;
+}
+
+/* The other side closes it when it has read all, or does not take it. */
+static void go_on_with_farewell(struct control *control, struct control_conn *conn)
+{
+    uint8_t spare;
+    const int error = error_of_socket(conn->watch.fd);
+
+    if (error) {
+        control_conn_failed(control, conn, error, NULL);
+        return;
+    }
+    if (conn->out_size) {
+        control_conn_flush(control, conn);
+        if (!conn->closing && !conn->out_size)
+            (void)shutdown(conn->watch.fd, SHUT_WR);
+    }
+    if (!conn->closing && (recv(conn->watch.fd, &spare, 1, MSG_DONTWAIT) >= 0 || errno != EAGAIN))
+        control_conn_close(control, conn);
+}
+
+/* ---- the dialer's part of the proof ---- */
+
 struct control_conn *control_dial(struct control *control, int rank)
 {
     struct control_conn *conn = control_conn_to(control, rank);
@@ -58,10 +107,8 @@ struct control_conn *control_dial(struct control *control, int rank)
 static void greet(struct control *control, struct control_conn *conn)
 {
     uint8_t hello[PROOF_HELLO_BYTES];
-    int error = 0;
-    socklen_t size = sizeof error;
+    const int error = error_of_socket(conn->watch.fd);
 
-    getsockopt(conn->watch.fd, SOL_SOCKET, SO_ERROR, &error, &size);
     if (error) {
         control_conn_failed(control, conn, error, NULL);
         return;
@@ -112,7 +159,9 @@ static void read_challenge(struct control *control, struct control_conn *conn)
 
 void control_dial_ready(struct control *control, struct control_conn *conn)
 {
-    if (conn->stage == CONN_DIALING)
+    if (conn->stage == CONN_FAREWELL)
+        go_on_with_farewell(control, conn);
+    else if (conn->stage == CONN_DIALING)
         greet(control, conn);
     else
         read_challenge(control, conn);

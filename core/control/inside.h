@@ -14,10 +14,23 @@ enum {
         4 << 20 /* bytes that may wait for a reader, besides one message of any size */
 };
 
+/* ---- farewell.c: leave messages that need no answer ---- */
+
+enum { CONTROL_LEAVE_BYTES = 44, FAREWELL_BYTES = 8 + CONTROL_LEAVE_BYTES + KEY_MAC_BYTES };
+
+/* That `rank` has left. */
+tutti_status farewell_write(const struct control *control, int rank,
+                            uint8_t ret_farewell[FAREWELL_BYTES]);
+/* Whether these can be the first `bytes` of one. */
+bool farewell_may_be(const uint8_t *data, size_t bytes);
+/* False: no member has written it. */
+bool farewell_take(struct control *control, const uint8_t farewell[FAREWELL_BYTES]);
+
 /* ---- conn.c: connections, and the epoll set ---- */
 
 /* How far a connection is; one that this member accepted is open from the beginning. */
 enum conn_stage {
+    CONN_FAREWELL, /* it only tells who has left, and is not answered */
     CONN_DIALING,  /* connect() is in progress, or waits for its next try */
     CONN_GREETED,  /* the hello is sent, the challenge is not here */
     CONN_ANSWERED, /* the answer is sent, the welcome is not here */
@@ -56,6 +69,8 @@ size_t control_frame_limit(const struct control *control);
  * does now, since as much waits for its reader as may. */
 tutti_status control_conn_send(struct control *control, struct control_conn *conn,
                                enum frame_type type, const void *body, size_t size);
+/* Makes room for `size` bytes behind what waits in conn->out. */
+tutti_status control_conn_room(struct control *control, struct control_conn *conn, size_t size);
 void control_conn_flush(struct control *control, struct control_conn *conn);
 /* Marks it closed; control_conn_reap() frees it once no event can name it. */
 void control_conn_close(struct control *control, struct control_conn *conn);
@@ -77,6 +92,8 @@ void control_watch_forget(struct control *control, struct control_watch *watch);
 /* A connection to the member, dialed if there is none; NULL when its address is unknown or dialing
  * failed at once. */
 struct control_conn *control_dial(struct control *control, int rank);
+/* Tells the member who has left, this one among them, without waiting for its answer. */
+void control_dial_farewell(struct control *control, int rank);
 /* The socket of one that is not answered yet is ready. */
 void control_dial_ready(struct control *control, struct control_conn *conn);
 /* A frame has come on one that is answered. */
@@ -96,7 +113,7 @@ struct control_guest {
     int64_t deadline_ns;
     bool challenged; /* its hello has come */
     struct proof proof;
-    uint8_t in[PROOF_HELLO_BYTES];
+    uint8_t in[FAREWELL_BYTES]; /* a hello, an answer or a farewell */
     size_t size;
 };
 
@@ -122,6 +139,11 @@ void control_flood(struct control *control, const struct control_conn *except, e
 void control_frame(struct control *control, struct control_conn *from, enum frame_type type,
                    const uint8_t *body, size_t size);
 void control_connected(struct control *control, struct control_conn *conn);
+size_t control_write_leave(const struct control *control, int rank,
+                           uint8_t body[CONTROL_LEAVE_BYTES]);
+/* False: it makes no sense. */
+bool control_read_leave(const struct control *control, struct reader *r, int *ret_rank,
+                        struct announce *ret_last);
 void control_disconnected(struct control *control, int rank, const char *message);
 /* `rank` left in order; passed on to all connections but `except`. */
 void control_left(struct control *control, int rank, const struct announce *last,

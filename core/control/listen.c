@@ -2,9 +2,10 @@
 /*
  * Control connections that others open, until they have proven to be members.
  *
- * Any process that reaches the port may connect. Such a guest gets one of 64 slots, whose memory is there from
- * the beginning. It may send a hello and an answer (secret/proof.h), 44 and 32 bytes within 10 s each; the
- * first byte that does not fit closes it. Nothing else is read before the answer is right.
+ * Any process that reaches the port may connect. Such a guest gets one of 64 slots, whose memory is there
+ * from the beginning. It may send a hello and an answer (secret/proof.h), 44 and 32 bytes within 10 s each,
+ * or farewells (farewell.c), 84 bytes each. The first byte that does not fit closes it. Nothing else is
+ * read before the answer is right.
  *
  * Newcomers come first: when all slots are taken, a newcomer gets the slot of the oldest guest without a
  * hello, else that of the oldest. So a guest that says nothing holds up nobody, and a flood has to send as
@@ -63,11 +64,25 @@ static void guest_enter(struct control *control, struct control_guest *guest)
     control_connected(control, conn);
 }
 
-/* All bytes of the hello, or of the answer, are there. False: it is no member. */
+/* How many bytes its message has, as far as it has come; 0: it is none. */
+static size_t guest_whole(const struct control_guest *guest)
+{
+    if (guest->challenged)
+        return PROOF_ANSWER_BYTES;
+    if (proof_may_be_hello(guest->in, guest->size))
+        return PROOF_HELLO_BYTES;
+    return farewell_may_be(guest->in, guest->size) ? FAREWELL_BYTES : 0;
+}
+
+/* All bytes of a message are there. False: it is no member's. */
 static bool guest_take(struct control *control, struct control_guest *guest)
 {
     uint8_t challenge[PROOF_CHALLENGE_BYTES];
 
+    if (guest->size == FAREWELL_BYTES) {
+        guest->size = 0;
+        return farewell_take(control, guest->in);
+    }
     if (guest->challenged) {
         if (proof_check(&guest->proof, &control->key, guest->in))
             return false;
@@ -86,7 +101,7 @@ static bool guest_take(struct control *control, struct control_guest *guest)
 static void guest_read(struct control *control, struct control_guest *guest)
 {
     while (guest->watch.fd >= 0) {
-        const size_t whole = guest->challenged ? PROOF_ANSWER_BYTES : PROOF_HELLO_BYTES;
+        const size_t whole = guest_whole(guest);
         const ssize_t n =
             recv(guest->watch.fd, guest->in + guest->size, whole - guest->size, MSG_DONTWAIT);
 
@@ -97,9 +112,9 @@ static void guest_read(struct control *control, struct control_guest *guest)
         bool good = n > 0;
         if (good) {
             guest->size += (size_t)n;
-            good = guest->challenged || proof_may_be_hello(guest->in, guest->size);
+            good = guest_whole(guest);
         }
-        if (good && guest->size == whole)
+        if (good && guest->size == guest_whole(guest))
             good = guest_take(control, guest);
         if (!good)
             guest_close(control, guest);

@@ -376,6 +376,57 @@ Test(control, a_recorded_connection_sent_again_changes_nothing)
     close_two(later);
 }
 
+/* A member that leaves tells those that do not look: its message counts, forged ones do not. */
+Test(control, a_farewell_counts_under_the_key_of_the_group_alone)
+{
+    struct control *pair[2];
+    uint8_t farewell[FAREWELL_BYTES];
+
+    open_two(pair);
+    cr_assert_eq(control_start(pair[0], salt, &key), TUTTI_OK);
+    cr_assert_eq(control_start(pair[1], salt, &other_key), TUTTI_OK);
+    pair[1]->members[1].last = (struct announce){.sequence = 7};
+    for (int forged = FAREWELL_BYTES; forged >= 0; forged--) {
+        int fd = connect_to(pair[0]);
+
+        cr_assert_eq(farewell_write(pair[forged == FAREWELL_BYTES], 1, farewell), TUTTI_OK);
+        if (forged < FAREWELL_BYTES)
+            farewell[forged] ^= 1;
+        cr_assert_eq(send(fd, farewell, sizeof farewell, MSG_NOSIGNAL), sizeof farewell);
+        await_closed(pair[0], fd, 0);
+        cr_expect_not(pair[0]->members[1].left, "byte %d", forged);
+    }
+    int fd = connect_to(pair[0]);
+    pair[0]->members[1].last = (struct announce){.sequence = 7};
+    cr_assert_eq(farewell_write(pair[0], 1, farewell), TUTTI_OK);
+    pair[0]->members[1].last = (struct announce){0};
+    cr_assert_eq(send(fd, farewell, sizeof farewell, MSG_NOSIGNAL), sizeof farewell);
+    shutdown(fd, SHUT_WR);
+    await_closed(pair[0], fd, 0);
+    cr_expect(pair[0]->members[1].left);
+    cr_expect_eq(pair[0]->members[1].last.sequence, 7);
+    close_two(pair);
+}
+
+/* The first member computes while the second one leaves and is gone. */
+Test(control, a_member_that_leaves_in_the_handshake_is_not_lost)
+{
+    struct control *pair[2];
+
+    open_two(pair);
+    for (int rank = 0; rank < 2; rank++)
+        cr_assert_eq(control_start(pair[rank], salt, &key), TUTTI_OK);
+    control_leave(pair[1], &(struct announce){.sequence = 5});
+    control_close(pair[1]);
+    for (int64_t end = clock_deadline_ms(SOON_MS); !pair[0]->members[1].left; usleep(1000)) {
+        cr_assert(clock_now_ns() < end);
+        control_poll(pair[0]);
+    }
+    cr_expect_eq(pair[0]->members[1].last.sequence, 5);
+    cr_expect_str_eq(lost, "rank 1 left");
+    control_close(pair[0]);
+}
+
 /* A process at the first member's address sends the dialer its own words back. */
 Test(control, a_dialer_does_not_believe_its_own_words)
 {
