@@ -45,6 +45,8 @@ void case_leaves_with_the_message(const tutti_transport_ops *ops);
 void case_garbage(const tutti_transport_ops *ops);
 void case_forked_child(const tutti_transport_ops *ops);
 void case_half_open(const tutti_transport_ops *ops);
+void case_replayed(const tutti_transport_ops *ops);
+void case_mirrored(const tutti_transport_ops *ops);
 void case_old_core(const tutti_transport_ops *ops);
 void case_wrong_token(const tutti_transport_ops *ops);
 void case_refused(const tutti_transport_ops *ops);

@@ -2,13 +2,11 @@
 #include "cases.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -17,18 +15,6 @@
 #include <unistd.h>
 
 /* ---- the dialling side --------------------------------------------------------------------- */
-
-static int open_descriptors(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    int count = 0;
-
-    check(folder);
-    while (readdir(folder))
-        count++;
-    closedir(folder);
-    return count;
-}
 
 /* Both dial at the same time: exactly one connection is left, and what was queued meanwhile comes
  * once and in order. */
@@ -166,200 +152,6 @@ void case_dial_before_connect(const tutti_transport_ops *ops)
     world_free(world);
 }
 
-/* ---- strangers ----------------------------------------------------------------------------- */
-
-/* The port in an endpoint's packed address. */
-static uint16_t port_of(const struct world *world, int rank)
-{
-    return (uint16_t)(world->address[rank][10] | world->address[rank][11] << 8);
-}
-
-static int stranger(const struct world *world, int rank)
-{
-    struct sockaddr_in to = {.sin_family = AF_INET,
-                             .sin_port = htons(port_of(world, rank)),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    check(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
-    return fd;
-}
-
-/* Closed by the other side, without a word. */
-static void check_closed(struct member *member, int fd)
-{
-    struct pollfd event = {.fd = fd, .events = POLLIN};
-    int64_t deadline = now_ms() + WAIT_MS;
-    char byte;
-
-    while (poll(&event, 1, 0) == 0) {
-        check(now_ms() < deadline, "a stranger was not closed");
-        turn(member);
-    }
-    check(recv(fd, &byte, 1, 0) <= 0);
-    close(fd);
-}
-
-static void garbage_body(struct member *member)
-{
-    if (member->rank == 0) {
-        uint8_t bytes[300];
-        uint64_t state = 7;
-
-        for (int i = 0; i < 50; i++) {
-            int fd = stranger(member->world, 0);
-
-            for (size_t j = 0; j < sizeof bytes; j++)
-                bytes[j] = (uint8_t)random_next(&state);
-            if (i % 2)
-                memcpy(bytes, "tutti-h\0\2\0\0\0\0\0\0\0", 16); /* as far as the ids */
-            check(send(fd, bytes, (size_t)(i % 2 ? 64 : 1 + i * 5), MSG_NOSIGNAL) > 0);
-            check_closed(member, fd);
-        }
-        int port_scan = stranger(member->world, 0);
-        close(port_scan);
-        send_word(member, 1, 1);
-    } else {
-        receive_word(member, 0, 1);
-    }
-    check(member->times_lost[1 - member->rank] == 0);
-    all_meet(member);
-}
-
-void case_garbage(const tutti_transport_ops *ops)
-{
-    run_threads(ops, 2, garbage_body);
-}
-
-/* A child that was forked meanwhile and lives on keeps copies of the sockets: what was closed here
- * is not heard of again. */
-static void forked_child_body(struct member *member)
-{
-    if (member->rank == 0) {
-        int early = stranger(member->world, 0);
-        progress_for(member, 5); /* it is a guest now */
-        pid_t child = fork();
-        if (child == 0) {
-            pause();
-            _exit(0);
-        }
-        check(send(early, "what?", 5, MSG_NOSIGNAL) == 5);
-        progress_for(member, 20); /* dismissed, though the child's copy keeps it open */
-        send_word(member, 1, 1);
-        check(send(early, "well?", 5, MSG_NOSIGNAL) == 5);
-        progress_for(member, 20);
-        check(member->ops->arm(member->endpoint) == TUTTI_ARMED);
-        int32_t wait_fd;
-        check(member->ops->wait_fd(member->endpoint, &wait_fd) == TUTTI_OK);
-        struct pollfd event = {.fd = wait_fd, .events = POLLIN};
-        check(poll(&event, 1, 0) == 0);
-        kill(child, SIGKILL);
-        check(waitpid(child, NULL, 0) == child);
-        close(early);
-    } else {
-        receive_word(member, 0, 1);
-    }
-    all_meet(member);
-}
-
-void case_forked_child(const tutti_transport_ops *ops)
-{
-    run_forked(ops, 2, -1, forked_child_body);
-}
-
-enum { STRANGERS = 5000, BACKLOG = 2000, OPEN_FILES = 2 * STRANGERS };
-
-/* Silent ones, first as many as the kernel keeps for a listener that does not look, then the others. */
-static void send_strangers(struct member *member, int fd[STRANGERS])
-{
-    for (int i = 0; i < STRANGERS; i++) {
-        fd[i] = stranger(member->world, 0);
-        if (i > BACKLOG && i % 16 == 0)
-            turn(member);
-    }
-}
-
-/* 5,000 silent connections take the slots of one another, not that of a member: it does not have to wait
- * until they are too late. The endpoint does not spin meanwhile. */
-static void half_open_body(struct member *member)
-{
-    static int fd[STRANGERS];
-
-    if (member->rank == 0) {
-        struct rlimit files;
-        check(getrlimit(RLIMIT_NOFILE, &files) == 0);
-        check(setrlimit(RLIMIT_NOFILE, &(struct rlimit){OPEN_FILES, files.rlim_max}) == 0,
-              "the test needs %d open files (ulimit -Hn)", OPEN_FILES);
-        int before = open_descriptors();
-        send_strangers(member, fd);
-        progress_for(member, 100);
-        check(open_descriptors() == before + STRANGERS + 64);
-        int64_t start_ms = now_ms();
-        all_meet(member);
-        struct rusage start, end;
-        getrusage(RUSAGE_THREAD, &start);
-        receive_word(member, 1, 1);
-        getrusage(RUSAGE_THREAD, &end);
-        check(now_ms() - start_ms < 8000, "it waited for the strangers");
-        check(end.ru_utime.tv_sec + end.ru_stime.tv_sec <=
-              start.ru_utime.tv_sec + start.ru_stime.tv_sec + 1);
-        for (int i = 0; i < STRANGERS; i++)
-            close(fd[i]);
-        check(setrlimit(RLIMIT_NOFILE, &files) == 0);
-    } else {
-        all_meet(member);
-        send_word(member, 0, 1);
-    }
-    all_meet(member);
-}
-
-void case_half_open(const tutti_transport_ops *ops)
-{
-    run_threads(ops, 2, half_open_body);
-}
-
-void case_wrong_token(const tutti_transport_ops *ops)
-{
-    struct world *world = world_new(ops, 2);
-    struct member inside, outside;
-    struct operation operation;
-    uint64_t word = 1;
-
-    member_init(&inside, world, 0);
-    member_init(&outside, world, 1);
-    outside.token = 0x5b;
-    member_open(&inside);
-    member_open(&outside);
-    member_connect(&inside);
-    member_connect(&outside);
-    send_to(&outside, 0, &word, sizeof word, 0, &operation);
-    for (int i = 0; i < 5000 && !operation.reported; i++) {
-        turn(&inside);
-        turn(&outside);
-    }
-    check(operation.request.status == TUTTI_ERR_PEER_LOST);
-    check(outside.times_lost[0] == 1 && strstr(outside.lost_words, "not part of this job"), "%s",
-          outside.lost_words);
-    check(inside.times_lost[1] == 0);
-    member_close(&inside);
-    member_close(&outside);
-    world_free(world);
-}
-
-/* A core that gives no MACs: nobody can be told from a stranger. */
-void case_old_core(const tutti_transport_ops *ops)
-{
-    struct world *world = world_new(ops, 1);
-    struct member member;
-    tutti_endpoint_options options = {.struct_size = sizeof options};
-
-    member_init(&member, world, 0);
-    member.host.struct_size = offsetof(tutti_host, mac);
-    check(ops->open(&member.host, &member, &options, &member.endpoint) == TUTTI_ERR_UNSUPPORTED);
-    check(strstr(member.words, "plugin ABI 0.6"), "%s", member.words);
-    world_free(world);
-}
-
 /* ---- the system says no -------------------------------------------------------------------- */
 
 void case_refused(const tutti_transport_ops *ops)
@@ -380,7 +172,7 @@ void case_refused(const tutti_transport_ops *ops)
     turn(&alone);
     check(alone.times_lost[1] == 1);
     char address[32];
-    snprintf(address, sizeof address, "127.0.0.1:%u", port_of(world, 1));
+    snprintf(address, sizeof address, "127.0.0.1:%u", tcp_port_of(world, 1));
     check(strstr(alone.lost_words, address) && strstr(alone.lost_words, "refused"), "%s",
           alone.lost_words);
     member_close(&alone);

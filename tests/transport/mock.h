@@ -113,3 +113,8 @@ void progress_for(struct member *member, int64_t milliseconds);
 void fill_pattern(uint8_t *data, uint64_t bytes, int from, uint64_t number);
 void check_pattern(const uint8_t *data, uint64_t bytes, int from, uint64_t number);
 uint32_t random_next(uint64_t *state);
+
+/* How many this process has. */
+int open_descriptors(void);
+/* The port in the packed address of a tcp endpoint. */
+uint16_t tcp_port_of(const struct world *world, int rank);

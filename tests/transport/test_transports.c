@@ -41,6 +41,8 @@ ParameterizedTestParameters(transports, keeps_its_contract)
                                       "forked_child",
                                       "half_open",
                                       "wrong_token",
+                                      "replayed",
+                                      "mirrored",
                                       "old_core",
                                       "refused",
                                       "descriptors_gone",

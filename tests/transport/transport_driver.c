@@ -45,6 +45,8 @@ static const struct {
     {"forked_child", "tcp", case_forked_child},
     {"half_open", "tcp", case_half_open},
     {"wrong_token", "tcp", case_wrong_token},
+    {"replayed", "tcp", case_replayed},
+    {"mirrored", "tcp", case_mirrored},
     {"old_core", "tcp", case_old_core},
     {"refused", "tcp", case_refused},
     {"descriptors_gone", "tcp", case_descriptors_gone},
