@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/inside.h"
 #include "secret/proof.h"
 
 enum { SIZE = 4 };
@@ -48,6 +49,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     take(&data, &size, challenge, sizeof challenge);
     if (proof_hello(1, 0, &proof, hello) || !proof_answer(&proof, &key, challenge, answer))
+        abort();
+
+    struct control control = {.size = SIZE, .key = key};
+    uint8_t farewell[FAREWELL_BYTES];
+    take(&data, &size, farewell, sizeof farewell);
+    if (farewell_take(&control, farewell))
         abort();
     return 0;
 }
