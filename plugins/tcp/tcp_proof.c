@@ -3,8 +3,8 @@
  * How two endpoints prove to each other that they belong to the same group.
  *
  *   dialer     hello      magic 8, version 4, zero 4, its id 8, the listener's id 8, its nonce 32
- *   listener   challenge  its nonce 32, MAC("listener") 32
- *   dialer     proof      MAC("dialer") 32
+ *   listener   challenge  its nonce 32, MAC("listen") 32
+ *   dialer     proof      MAC("dial") 32
  *
  * The MAC is the core's (tutti_host.mac), over the role, both ids and both nonces. Nonces are new in
  * each exchange, so nothing recorded is valid again; roles and ids make that nothing is valid in the
@@ -19,19 +19,21 @@
 enum { PROTOCOL = 2, ROLE_BYTES = 8, START_BYTES = 16 };
 
 static const char hello_magic[8] = "tutti-h";
+static const char is_listener[ROLE_BYTES] = "listen", is_dialer[ROLE_BYTES] = "dial";
 
 struct exchange {
     const uint8_t *nonce; /* TCP_NONCE_BYTES each */
     uint64_t id;
 };
 
-static tutti_status mac_of(tutti_endpoint *endpoint, const char *role, struct exchange listener,
-                           struct exchange dialer, uint8_t ret_mac[TCP_MAC_BYTES])
+static tutti_status mac_of(tutti_endpoint *endpoint, const char role[ROLE_BYTES],
+                           struct exchange listener, struct exchange dialer,
+                           uint8_t ret_mac[TCP_MAC_BYTES])
 {
-    uint8_t covered[ROLE_BYTES + 16 + 2 * TCP_NONCE_BYTES] = {0};
+    uint8_t covered[ROLE_BYTES + 16 + 2 * TCP_NONCE_BYTES];
     uint8_t *at = covered + ROLE_BYTES;
 
-    memcpy(covered, role, strlen(role));
+    memcpy(covered, role, ROLE_BYTES);
     tcp_put(at, listener.id, 8);
     tcp_put(at + 8, dialer.id, 8);
     memcpy(at + 16, listener.nonce, TCP_NONCE_BYTES);
@@ -81,9 +83,9 @@ bool tcp_proof_answer(const tutti_peer *peer, const uint8_t challenge[TCP_CHALLE
     const struct exchange dialer = {peer->nonce, endpoint->address.id};
     uint8_t right[TCP_MAC_BYTES];
 
-    return mac_of(endpoint, "listener", listener, dialer, right) == TUTTI_OK &&
+    return mac_of(endpoint, is_listener, listener, dialer, right) == TUTTI_OK &&
            same_mac(right, challenge + TCP_NONCE_BYTES) &&
-           mac_of(endpoint, "dialer", listener, dialer, ret_proof) == TUTTI_OK;
+           mac_of(endpoint, is_dialer, listener, dialer, ret_proof) == TUTTI_OK;
 }
 
 /* ---- the listener -------------------------------------------------------------------------- */
@@ -105,7 +107,7 @@ bool tcp_proof_challenge(tutti_endpoint *endpoint, struct tcp_guest *guest,
     if (!make_nonce(guest->nonces[0]))
         return false;
     memcpy(ret_challenge, guest->nonces[0], TCP_NONCE_BYTES);
-    return mac_of(endpoint, "listener", (struct exchange){guest->nonces[0], endpoint->address.id},
+    return mac_of(endpoint, is_listener, (struct exchange){guest->nonces[0], endpoint->address.id},
                   (struct exchange){guest->nonces[1], guest->id},
                   ret_challenge + TCP_NONCE_BYTES) == TUTTI_OK;
 }
@@ -114,7 +116,7 @@ bool tcp_proof_check(tutti_endpoint *endpoint, const struct tcp_guest *guest)
 {
     uint8_t right[TCP_MAC_BYTES];
 
-    return mac_of(endpoint, "dialer", (struct exchange){guest->nonces[0], endpoint->address.id},
+    return mac_of(endpoint, is_dialer, (struct exchange){guest->nonces[0], endpoint->address.id},
                   (struct exchange){guest->nonces[1], guest->id}, right) == TUTTI_OK &&
            same_mac(right, guest->in);
 }
