@@ -290,6 +290,32 @@ Test(plugin_file, a_set_id_program_touches_no_file_that_its_caller_names)
     cr_expect_not_null(strstr(words, "nothing-of-the-sort"), "%s", words);
 }
 
+Test(plugin_file, a_set_id_program_takes_no_secret_of_its_caller)
+{
+    char words[1024], config[96];
+
+    if (geteuid())
+        cr_skip_test("only root may give a program to another user");
+    setenv("TUTTI_SECRET_FILE", "/proc/self/no-file", 1);
+    run_secure(0755, "secret", words, sizeof words);
+    cr_expect_not_null(strstr(words, "TUTTI_SECRET_FILE: cannot open /proc/self/no-file"), "%s",
+                       words);
+    run_secure(04755, "secret", words, sizeof words);
+    if (words[0] == '0')
+        cr_skip_test("set-id programs have no effect in %s", directory);
+    cr_expect_str_eq(words, "1 none\n");
+    unsetenv("TUTTI_SECRET_FILE");
+    setenv("TUTTI_SECRET", "short", 1);
+    run_secure(04755, "secret", words, sizeof words);
+    cr_expect_str_eq(words, "1 none\n");
+    unsetenv("TUTTI_SECRET");
+    snprintf(config, sizeof config, "%s/config", directory);
+    setenv("XDG_CONFIG_HOME", config, 1);
+    run_secure(04755, "secret", words, sizeof words);
+    cr_expect_str_eq(words, "1 none\n");
+    cr_expect_eq(access(config, F_OK), -1);
+}
+
 struct listing {
     int ready, refused, hidden;
     char words[4096];
