@@ -187,6 +187,15 @@ TUTTI_API const char *tutti_group_backend(const tutti_group *group);
 /** States in the order in which a group passes them. */
 enum { TUTTI_GROUP_READY = 1, TUTTI_GROUP_FAILED = 2 };
 
+/** The secret by which the members of a group have proven themselves to each other. */
+enum {
+    TUTTI_PROOF_NONE = 0,     /* none: the group is open, or has one member */
+    TUTTI_PROOF_FILE = 1,     /* that of TUTTI_SECRET_FILE */
+    TUTTI_PROOF_VARIABLE = 2, /* that of TUTTI_SECRET; `tutti run` sets it */
+    TUTTI_PROOF_LAUNCHER = 3, /* that of the launcher: mpirun, srun */
+    TUTTI_PROOF_OWN_FILE = 4  /* that of the user's own file */
+};
+
 /** The result of tutti_group_status(). */
 typedef struct tutti_group_info {
     uint32_t struct_size; /* set by the caller */
@@ -198,7 +207,9 @@ typedef struct tutti_group_info {
     int32_t local_size;   /* members on this host */
     int32_t local_rank;   /* this member's place among those */
     int32_t reserved;
-    const char *words; /* the error message, the same on all survivors; "" while ready */
+    const char *words;  /* the error message, the same on all survivors; "" while ready */
+    int32_t proof;      /* TUTTI_PROOF_…, where this member has the secret from */
+    int32_t reserved_2; /* 0 */
 } tutti_group_info;
 
 /** The group's state, as far as this member knows. Reads what has arrived and never waits.

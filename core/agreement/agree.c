@@ -69,11 +69,31 @@ int64_t agree_left_ms(const struct agreement *a)
  */
 static void outcome_key(const struct agreement *a, char ret_key[AGREE_KEY_MAX])
 {
-    char salt[2 * CONTROL_SALT_BYTES + 1] = "undecided";
+    char salt[2 * CONTROL_SALT_BYTES + 1];
 
-    for (int i = 0; a->decision.kind == DECISION_GO && i < CONTROL_SALT_BYTES; i++)
+    for (int i = 0; i < CONTROL_SALT_BYTES; i++)
         snprintf(salt + 2 * i, 3, "%02x", a->decision.salt[i]);
-    agree_key(a, ret_key, "outcome/%s/%u", salt, a->round);
+    if (a->decision.kind == DECISION_GO)
+        agree_key(a, ret_key, "outcome/%s/%u", salt, a->round);
+    else
+        agree_key(a, ret_key, "outcome/" AGREE_UNDECIDED "/%u", a->round);
+}
+
+/* What lies in the store as the outcome; one that no member of this group wrote ends the group. */
+static void take_outcome(struct agreement *a, const char *key, tutti_store_value *value)
+{
+    tutti_status status = agree_unseal(a, key, value);
+
+    if (!status && !outcome_decode(value->data, value->size, a->group->size, &a->outcome))
+        status = error_set(TUTTI_ERR_STORE,
+                           "group %s: the outcome in the store is damaged, or comes from another "
+                           "job; give each job a store or a prefix of its own",
+                           a->group->name);
+    if (!status)
+        return;
+    a->outcome =
+        (struct outcome){.kind = OUTCOME_ABORT, .round = a->round, .status = status, .culprit = -1};
+    snprintf(a->outcome.message, sizeof a->outcome.message, "%.*s", TEXT_CUT(error_message(), 900));
 }
 
 tutti_status agree_settle(struct agreement *a, enum outcome_kind kind, tutti_status status,
@@ -94,16 +114,28 @@ tutti_status agree_settle(struct agreement *a, enum outcome_kind kind, tutti_sta
     if (stored) { /* this member's own reason is what is left, for itself and those below */
         a->outcome = wanted;
     } else {
-        const bool good = outcome_decode(value.data, value.size, a->group->size, &a->outcome);
-
+        take_outcome(a, key, &value);
         tutti_store_value_free(&value);
-        if (!good)
-            return error_set(TUTTI_ERR_STORE,
-                             "the outcome in the store is damaged, or comes from another job; give "
-                             "each job a store or a prefix of its own");
     }
     agree_tell_outcome(a, &a->outcome);
     return TUTTI_OK;
+}
+
+tutti_status agree_look_at_undecided(struct agreement *a)
+{
+    char key[AGREE_KEY_MAX];
+    tutti_store_value value;
+    struct outcome outcome;
+
+    agree_key(a, key, "outcome/" AGREE_UNDECIDED "/%u", a->round);
+    if (!agree_has(a, key) || agree_get(a, key, &value))
+        return TUTTI_OK;
+    const bool good = !agree_unseal(a, key, &value) &&
+                      outcome_decode(value.data, value.size, a->group->size, &outcome);
+    tutti_store_value_free(&value);
+    return good && outcome.kind == OUTCOME_ABORT
+               ? agree_settle(a, OUTCOME_ABORT, outcome.status, outcome.culprit, outcome.message)
+               : TUTTI_OK;
 }
 
 tutti_status agree_give_up(struct agreement *a, tutti_status status, int culprit)
@@ -156,10 +188,12 @@ static tutti_status attend(struct agreement *a)
 {
     struct control *control = a->group->control;
 
-    agree_probe_late(a);
+    tutti_status status = agree_probe_late(a);
+    if (!agree_goes_on(a, status))
+        return status;
     if (control_is_asked(control))
         control_answer(control, &(struct control_answer){.waits_for = -1}, NULL);
-    tutti_status status = agree_parent(a);
+    status = agree_parent(a);
     return status ? agree_give_up(a, status, -1) : TUTTI_OK;
 }
 

@@ -4,6 +4,7 @@
 
 #include "agreement/agree_wire.h"
 #include "group/group.h"
+#include "secret/seal.h"
 
 enum {
     AGREE_KEY_MAX = GROUP_KEY_MAX + 128,
@@ -12,6 +13,9 @@ enum {
     AGREE_LATE_MS = 200,       /* between two looks at the late members */
     AGREE_STALL_MS = 2000      /* then a member notes where it waits */
 };
+
+/* In the place of the salt, in the key of the outcome of members that have no decision. */
+#define AGREE_UNDECIDED "undecided"
 
 /* A frame, or the end of a member, noted under the control lock and worked on outside it. */
 struct agree_note {
@@ -69,6 +73,9 @@ int64_t agree_left_ms(const struct agreement *a);
  * below. */
 tutti_status agree_settle(struct agreement *a, enum outcome_kind kind, tutti_status status,
                           int culprit, const char *message);
+/* The leader: a member that could not take the decision over has said why where it could, and a->outcome
+ * tells. */
+tutti_status agree_look_at_undecided(struct agreement *a);
 /* This member cannot go on for the last error's reason, and everybody shall know; OK: a->outcome
  * tells. */
 tutti_status agree_give_up(struct agreement *a, tutti_status status, int culprit);
@@ -91,6 +98,8 @@ tutti_status agree_server_lost(struct agreement *a, tutti_status status);
 /* Whether a call of a->store that failed may be made again: its connection was reset, and there is a new
  * one to the same store. Once in an agreement. */
 bool agree_store_reconnected(struct agreement *a, tutti_status status);
+/* Records go into the store with a seal. Those that come out have it still, for agree_unseal(). */
+
 /* One try. TIMEOUT: no answer so far; it may be repeated. */
 tutti_status agree_check(struct agreement *a, const char *const *keys, size_t count,
                          bool *ret_present);
@@ -108,6 +117,24 @@ tutti_status agree_put_abort(struct agreement *a, const char *key, const struct 
 void agree_delete(struct agreement *a, const char *key);
 /* Whether the key is there, as far as the store answers. */
 bool agree_has(struct agreement *a, const char *key);
+
+/* ---- agree_seal.c ---- */
+
+/* The record with its seal, in memory for the caller to free(). */
+tutti_status agree_seal(const struct agreement *a, const char *key, const void *data, size_t size,
+                        struct writer *ret_sealed);
+/* Takes the seal off the value. STORE: it has none, or not one of this job, and the words name the key; MISMATCH: it is
+ * of another secret, and this member requires its own. */
+tutti_status agree_unseal(struct agreement *a, const char *key, tutti_store_value *value);
+/* The same, and the state of a good seal or of another secret's tells. */
+tutti_status agree_look_at_seal(const struct agreement *a, const char *key,
+                                tutti_store_value *value, struct seal *ret_seal,
+                                enum seal_state *ret_state);
+/* The error of a member that requires its secret, for a record of another one. */
+tutti_status agree_other_secret(struct agreement *a, const char *key, const struct seal *seal);
+/* MISMATCH: the members have different secrets, as their seals say. */
+tutti_status agree_secrets_error(const struct agreement *a, const struct seal *first, int rank,
+                                 const struct seal *other);
 
 /* ---- agree_decision.c ---- */
 
@@ -163,8 +190,8 @@ bool lead_awaits(const struct agreement *a, int rank);
  * connection to it, all at what the launcher says. */
 tutti_status agree_probe_leader(struct agreement *a, bool near_leader);
 void agree_probe_end(struct agreement *a);
-/* The leader: have those died whose reports are late? The control plane tells. */
-void agree_probe_late(struct agreement *a);
+/* The leader: have those died whose reports are late, or given up? The control plane tells, or a->outcome. */
+tutti_status agree_probe_late(struct agreement *a);
 
 /* ---- agree_ended.c; nothing without `tutti run` ---- */
 

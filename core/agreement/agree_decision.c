@@ -121,9 +121,58 @@ static tutti_status no_decision(struct agreement *a)
     return agree_give_up(a, TUTTI_ERR_TIMEOUT, first < 0 ? 0 : first);
 }
 
+/*
+ * Takes the seal off a decision. One to form the group has that of the members' common secret, or says that they
+ * have none; `ret_foreign`: it has another secret's.
+ */
+static tutti_status unseal(struct agreement *a, tutti_store_value *value, bool *ret_foreign)
+{
+    char key[AGREE_KEY_MAX];
+    struct seal seal;
+    enum seal_state state = SEAL_MISSING;
+    struct reader r = {.data = value->data, .size = value->size};
+    const uint32_t protocol = read_u32(&r);
+
+    agree_key(a, key, "decision/%u", a->round);
+    tutti_status status = agree_look_at_seal(a, key, value, &seal, &state);
+    *ret_foreign = state == SEAL_FOREIGN;
+    if ((status || *ret_foreign) && protocol != AGREE_PROTOCOL)
+        return error_set(TUTTI_ERR_MISMATCH,
+                         "group %s: members use versions of tutti that cannot work together: rank "
+                         "0 has protocol %u, rank %d protocol %d; run the same version on all",
+                         a->group->name, protocol, a->group->rank, AGREE_PROTOCOL);
+    return status || !*ret_foreign || !a->group->bootstrap.secret->required
+               ? status
+               : agree_other_secret(a, key, &seal);
+}
+
+/* Whether the group is as open as this member allows. */
+static tutti_status take_openness(struct agreement *a, bool foreign)
+{
+    struct bootstrap *bootstrap = &a->group->bootstrap;
+
+    if (a->decision.open && bootstrap->secret->source != SECRET_NONE) {
+        if (bootstrap->secret->required)
+            return error_set(
+                TUTTI_ERR_MISMATCH,
+                "group %s: rank 0 decided for a group without a secret, and rank %d requires "
+                "one (%s); set TUTTI_SECRET_FILE or TUTTI_SECRET alike on all ranks",
+                a->group->name, a->group->rank, secret_source_words(bootstrap->secret->source));
+        return bootstrap_go_open(bootstrap);
+    }
+    if (foreign && !a->decision.open)
+        return error_set(
+            TUTTI_ERR_STORE,
+            "group %s: the decision of rank 0 in the store has the seal of a secret that "
+            "rank %d does not have; set TUTTI_SECRET_FILE or TUTTI_SECRET alike on all ranks",
+            a->group->name, a->group->rank);
+    return TUTTI_OK;
+}
+
 tutti_status agree_read_decision(struct agreement *a)
 {
     tutti_store_value value = {0};
+    bool foreign;
     tutti_status status = await_decision(a, &value);
 
     agree_probe_end(a);
@@ -131,6 +180,11 @@ tutti_status agree_read_decision(struct agreement *a)
         return TUTTI_OK;
     if (status)
         return status == TUTTI_ERR_TIMEOUT ? no_decision(a) : status;
+    status = unseal(a, &value, &foreign);
+    if (status) {
+        tutti_store_value_free(&value);
+        return status;
+    }
     decision_free(&a->decision);
     bool good = decision_decode(value.data, value.size, a->group->size, &a->decision);
     tutti_store_value_free(&value);
@@ -145,6 +199,9 @@ tutti_status agree_read_decision(struct agreement *a)
         a->outcome.round = a->round;
         return TUTTI_OK;
     }
+    status = take_openness(a, foreign);
+    if (status)
+        return status;
     if (a->decision.nonces[a->group->rank] != a->own.nonce)
         return error_set(
             TUTTI_ERR_STALE,

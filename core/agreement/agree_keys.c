@@ -2,8 +2,8 @@
 /*
  * The keys of a group, each derived from the one before:
  *
- *   secret      32 bytes that all members of the job have
- *   run key     of the world; its context is the beginning of the world's keys in the store
+ *   secret      of the job (secret/secret.h); 32 zero bytes in an open group
+ *   run key     its context is the beginning of the run's keys in the store; records have a key from it
  *   group key   its context is a MAC of the decision's salt and of all members' nonces, so that no two
  *               groups have the same, and each member knows that it is a new one
  *
@@ -15,22 +15,6 @@
 #include "base/cleanup.h"
 #include "base/codec.h"
 #include "base/error.h"
-
-/* What all members of the job have, and nobody else. 32 zero bytes: nothing is secret, and a group's
- * members only tell themselves from other groups' by the salt. */
-static const struct key *job_secret(const struct agreement *a)
-{
-    static const struct key none;
-
-    (void)a;
-    return &none;
-}
-
-static tutti_status run_key(const struct agreement *a, struct key *ret_key)
-{
-    return key_derive(job_secret(a), "tutti run", a->group->key, a->group->origin.world_key_size,
-                      ret_key);
-}
 
 /* What no other decision has. */
 static tutti_status context_of(const struct decision *d, const struct key *run,
@@ -49,14 +33,9 @@ static tutti_status context_of(const struct decision *d, const struct key *run,
 
 tutti_status agree_group_key(const struct agreement *a, struct key *ret_key)
 {
+    const struct key *run = &a->group->bootstrap.secret->run;
     uint8_t context[KEY_MAC_BYTES];
-    struct key run;
-    tutti_status status = run_key(a, &run);
+    const tutti_status status = context_of(&a->decision, run, context);
 
-    if (!status)
-        status = context_of(&a->decision, &run, context);
-    if (!status)
-        status = key_derive(&run, "group", context, sizeof context, ret_key);
-    key_wipe(&run, sizeof run);
-    return status;
+    return status ? status : key_derive(run, "group", context, sizeof context, ret_key);
 }

@@ -4,7 +4,6 @@
  * is on and which transports are used, gathers the reports, sends the roster, and settles each
  * round.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,9 +177,10 @@ static tutti_status await_offers(struct agreement *a, const char *const *keys, i
     }
 }
 
-/* Members of different protocols cannot work together; those of different versions can. */
-static tutti_status decode_offers(struct agreement *a, const tutti_store_value *offers,
-                                  int *ret_culprit)
+/* Members of different protocols cannot work together; those of different versions can. Before the
+ * seals are compared, since other protocols may have none: who forges a version only ends the group. */
+static tutti_status compare_versions(const struct agreement *a, const tutti_store_value *offers,
+                                     int *ret_culprit)
 {
     for (int r = 0; r < a->group->size; r++) {
         struct offer_version other;
@@ -196,6 +196,12 @@ static tutti_status decode_offers(struct agreement *a, const tutti_store_value *
             a->group->name, tutti_version(), AGREE_PROTOCOL, r,
             *other.text ? other.text : "an older one", other.protocol);
     }
+    return TUTTI_OK;
+}
+
+static tutti_status decode_offers(struct agreement *a, const tutti_store_value *offers,
+                                  int *ret_culprit)
+{
     for (int r = 0; r < a->group->size; r++)
         if (!offer_decode(offers[r].data, offers[r].size, &a->lead->members[r].offer)) {
             *ret_culprit = r;
@@ -224,6 +230,10 @@ static tutti_status read_offers(struct agreement *a, int *ret_culprit)
     if (status || a->lead->overruled)
         return status;
     status = agree_multi_get(a, keys, size, values);
+    if (!status)
+        status = compare_versions(a, values, ret_culprit);
+    if (!status)
+        status = lead_compare_secrets(a, keys, values, ret_culprit);
     if (!status)
         status = decode_offers(a, values, ret_culprit);
     for (size_t r = 0; r < size; r++)
@@ -306,6 +316,16 @@ static tutti_status put_decision(struct agreement *a, const struct writer *w)
                    : agree_set(a, key, w->data, w->size);
 }
 
+/* What members of an earlier attempt have left says nothing about this one. */
+static void forget_undecided(struct agreement *a)
+{
+    char key[AGREE_KEY_MAX];
+
+    agree_key(a, key, "outcome/" AGREE_UNDECIDED "/%u", a->round);
+    if (!a->from && agree_has(a, key))
+        agree_delete(a, key);
+}
+
 static tutti_status publish(struct agreement *a, const struct decision *d)
 {
     size_t capacity = decision_bytes(a->group->size, a->lead->hosts);
@@ -315,7 +335,10 @@ static tutti_status publish(struct agreement *a, const struct decision *d)
     if (!data)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the decision");
     decision_encode(&w, d);
-    return w.bad ? error_set(TUTTI_ERR_INTERNAL, "the decision is too large") : put_decision(a, &w);
+    if (w.bad)
+        return error_set(TUTTI_ERR_INTERNAL, "the decision is too large");
+    forget_undecided(a);
+    return put_decision(a, &w);
 }
 
 /* Nobody has the group's key yet, so the store is the only way to tell the others. */
@@ -355,6 +378,7 @@ static tutti_status fill_decision(struct agreement *a, struct decision *d, int *
     if (status)
         return status;
     memcpy(d->salt, lead->salt, sizeof d->salt);
+    d->open = a->group->bootstrap.secret->source == SECRET_NONE;
     for (int r = a->group->size - 1; r >= 0; r--) { /* so that the first of a host remains */
         const struct led_member *m = &lead->members[r];
 

@@ -23,5 +23,10 @@ struct leading {
     int hosts;
 };
 
+/* Takes the seals off the offers. If the members have different secrets, and none requires its own, the
+ * group is open from then on: a warning tells. MISMATCH: one does; STORE: somebody else wrote an offer. */
+tutti_status lead_compare_secrets(struct agreement *a, const char *const *keys,
+                                  tutti_store_value *offers, int *ret_culprit);
+
 /* Which backends the group uses, from the offers and the layout; fills d->provider. */
 tutti_status lead_choose(struct agreement *a, struct decision *d, int *ret_culprit);

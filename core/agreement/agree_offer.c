@@ -108,9 +108,21 @@ tutti_status agree_offer(struct agreement *a, const char *choice_words)
     return agree_set(a, key, bytes, w.size);
 }
 
-static void tell_refusal(const struct bootstrap *bootstrap, const char *group_key,
-                         tutti_status status, const char *message)
+/* What the agreement writes, before there is one. */
+static void tell(struct tutti_group *group, const char *key, const struct writer *w)
 {
+    const struct agreement a = {.group = group};
+    struct writer sealed;
+
+    if (agree_seal(&a, key, w->data, w->size, &sealed))
+        return;
+    bootstrap_tell(&group->bootstrap, key, sealed.data, sealed.size, REFUSAL_MS);
+    free(sealed.data);
+}
+
+static void tell_refusal(struct tutti_group *group, tutti_status status, const char *message)
+{
+    const struct bootstrap *bootstrap = &group->bootstrap;
     struct offer offer = {.size = (uint32_t)bootstrap->size, .refused = status};
     uint8_t bytes[AGREE_OFFER_MAX];
     struct writer w = {.data = bytes, .capacity = sizeof bytes};
@@ -119,16 +131,16 @@ static void tell_refusal(const struct bootstrap *bootstrap, const char *group_ke
     if (bootstrap->rank) {
         offer.address.ss_family = AF_INET; /* nobody dials it */
         snprintf(offer.refusal, sizeof offer.refusal, "%s", message);
-        snprintf(key, sizeof key, "%s/offer/%d", group_key, bootstrap->rank);
+        snprintf(key, sizeof key, "%s/offer/%d", group->key, bootstrap->rank);
         offer_encode(&w, &offer);
     } else {
         struct outcome reason = {.status = status};
 
         snprintf(reason.message, sizeof reason.message, "%s", message);
-        snprintf(key, sizeof key, "%s/decision/1", group_key);
+        snprintf(key, sizeof key, "%s/decision/1", group->key);
         decision_encode_abort(&w, &reason);
     }
-    bootstrap_tell(bootstrap, key, w.data, w.size, REFUSAL_MS);
+    tell(group, key, &w);
 }
 
 /* Whether this member alone has met the reason; the others find any other reason themselves. */
@@ -138,19 +150,28 @@ static bool is_own(tutti_status status)
            status != TUTTI_ERR_ABORTED;
 }
 
-/* A world's key is known once the store has told its number; also by a new connection. */
-static bool has_key(struct tutti_group *group)
+/* A world's key is known once the store has told its number; also by a new connection. A number that
+ * somebody else wrote tells nothing: then it is the first world, for all that this member knows. */
+static void find_key(struct tutti_group *group)
 {
     struct bootstrap *bootstrap = &group->bootstrap;
     tutti_store *fresh;
 
     if (*group->key || !group_name_key(group))
-        return true;
-    if (store_clone(bootstrap->store, REFUSAL_MS, &fresh))
-        return false;
-    tutti_store_unref(bootstrap->store);
-    bootstrap->store = fresh;
-    return !group_name_key(group);
+        return;
+    if (!store_clone(bootstrap->store, REFUSAL_MS, &fresh)) {
+        tutti_store_unref(bootstrap->store);
+        bootstrap->store = fresh;
+        if (!group_name_key(group))
+            return;
+    }
+    group_write_key(group);
+}
+
+/* The secret may be what is wrong, or what this member has failed before. */
+static bool has_secret(struct bootstrap *bootstrap)
+{
+    return bootstrap->secret || !bootstrap_find_secret(bootstrap, NULL, true);
 }
 
 tutti_status agree_refuse(struct tutti_group *group, tutti_status status)
@@ -166,9 +187,10 @@ tutti_status agree_refuse(struct tutti_group *group, tutti_status status)
              bootstrap->rank, TEXT_CUT(error_message(), 800));
     error_keep(&kept);
     bootstrap->deadline_ns = deadline < soon ? deadline : soon;
-    if (has_key(group))
-        tell_refusal(bootstrap, group->key, status,
-                     bootstrap->rank && kept.message ? kept.message : message);
+    if (has_secret(bootstrap)) {
+        find_key(group);
+        tell_refusal(group, status, bootstrap->rank && kept.message ? kept.message : message);
+    }
     bootstrap->deadline_ns = deadline;
     error_forget(&kept);
     error_restore(status, bootstrap->rank, message);

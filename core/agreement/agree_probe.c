@@ -36,7 +36,7 @@ static void connect_to_leader(struct agreement *a)
     agree_key(a, key, "offer/%d", 0);
     if (!agree_has(a, key) || agree_get(a, key, &value))
         return;
-    const bool good = offer_decode(value.data, value.size, &offer);
+    const bool good = !agree_unseal(a, key, &value) && offer_decode(value.data, value.size, &offer);
     tutti_store_value_free(&value);
     if (!good)
         return;
@@ -87,9 +87,10 @@ tutti_status agree_probe_leader(struct agreement *a, bool near_leader)
     if (!status && !ended)
         return TUTTI_OK;
     if (!status)
-        error_set(TUTTI_ERR_PEER_LOST, "group %s: rank 0 was lost: it ended before it had decided",
-                  a->group->name);
-    status = agree_give_up(a, TUTTI_ERR_PEER_LOST, culprit);
+        status =
+            error_set(TUTTI_ERR_PEER_LOST,
+                      "group %s: rank 0 was lost: it ended before it had decided", a->group->name);
+    status = agree_give_up(a, status, culprit);
     if (status)
         return status;
     agree_key(a, key, "decision/%u", a->round);
@@ -103,20 +104,23 @@ void agree_probe_end(struct agreement *a)
     a->leader_fd = -1;
 }
 
-void agree_probe_late(struct agreement *a)
+tutti_status agree_probe_late(struct agreement *a)
 {
     struct control *control = a->group->control;
     const int64_t now = clock_now_ns();
 
     if (!a->lead)
-        return;
+        return TUTTI_OK;
     if (now >= a->ask_ns && !a->asked_ns) {
         a->asked_ns = now;
         a->probe_ns = now;
     }
     if (now < a->probe_ns)
-        return;
+        return TUTTI_OK;
     a->probe_ns = clock_deadline_ms(AGREE_LATE_MS);
+    const tutti_status status = agree_look_at_undecided(a);
+    if (!agree_goes_on(a, status))
+        return status;
     pthread_mutex_lock(&control->lock);
     for (int r = 1; r < a->group->size; r++) {
         if (!lead_awaits(a, r))
@@ -127,4 +131,5 @@ void agree_probe_late(struct agreement *a)
             liveness_query(control, r);
     }
     pthread_mutex_unlock(&control->lock);
+    return TUTTI_OK;
 }

@@ -148,7 +148,7 @@ static bool read_note(struct agreement *a, int32_t world_rank, struct waiting_li
     if (!agree_has(a, key) || agree_get(a, key, &value))
         return false;
     ret_list->waiter = world_rank;
-    bool good = decode_note(&value, ret_list);
+    const bool good = !agree_unseal(a, key, &value) && decode_note(&value, ret_list);
     tutti_store_value_free(&value);
     return good;
 }

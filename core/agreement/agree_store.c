@@ -12,6 +12,7 @@
  * After the deadline there is a moment more, in which the others are told.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "agreement/agree.h"
 #include "agreement/agreement.h"
@@ -170,23 +171,35 @@ tutti_status agree_multi_get(struct agreement *a, const char *const *keys, size_
 
 tutti_status agree_set(struct agreement *a, const char *key, const void *data, size_t size)
 {
-    struct store_call call = {.opcode = STORE_SET, .keys = &key, .count = 1, .value = {data, size}};
+    struct store_call call = {.opcode = STORE_SET, .keys = &key, .count = 1};
+    struct writer sealed;
+    tutti_status status = agree_seal(a, key, data, size, &sealed);
 
-    return call_until_answered(a, &call, NULL);
+    if (status)
+        return status;
+    call.value = (struct slice){sealed.data, sealed.size};
+    status = call_until_answered(a, &call, NULL);
+    free(sealed.data);
+    return status;
 }
 
 tutti_status agree_put(struct agreement *a, const char *key, const void *data, size_t size,
                        tutti_store_value *ret_value)
 {
-    tutti_store_value value;
-    struct store_call call = {.opcode = STORE_COMPARE_SET,
-                              .keys = &key,
-                              .count = 1,
-                              .value = {data, size},
-                              .ret_values = ret_value ? ret_value : &value};
-    tutti_status status = call_until_answered(a, &call, NULL);
+    tutti_store_value value = {0};
+    struct store_call call = {
+        .opcode = STORE_COMPARE_SET, .keys = &key, .count = 1, .ret_values = &value};
+    struct writer sealed;
+    tutti_status status = agree_seal(a, key, data, size, &sealed);
 
-    if (!status && !ret_value)
+    if (status)
+        return status;
+    call.value = (struct slice){sealed.data, sealed.size};
+    status = call_until_answered(a, &call, NULL);
+    free(sealed.data);
+    if (!status && ret_value)
+        *ret_value = value;
+    else
         tutti_store_value_free(&value);
     return status;
 }

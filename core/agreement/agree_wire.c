@@ -201,7 +201,8 @@ void decision_encode(struct writer *w, const struct decision *d)
 {
     write_u32(w, AGREE_PROTOCOL);
     write_u8(w, DECISION_GO);
-    write_bytes(w, d->salt, CONTROL_SALT_BYTES);
+    write_u8(w, d->open);
+    write_bytes(w, d->salt, sizeof d->salt);
     for (int level = 0; level < CONTROL_PROVIDERS; level++)
         write_string(w, d->provider[level]);
     write_u32(w, (uint32_t)d->size);
@@ -228,9 +229,10 @@ bool decision_decode(const void *data, size_t bytes, int size, struct decision *
         return reason_decode(&r, size, true, &d->abort);
     if (d->kind != DECISION_GO || protocol != AGREE_PROTOCOL)
         return false;
-    const uint8_t *salt = read_bytes(&r, CONTROL_SALT_BYTES);
+    d->open = read_u8(&r) != 0;
+    const uint8_t *salt = read_bytes(&r, sizeof d->salt);
     if (salt)
-        memcpy(d->salt, salt, CONTROL_SALT_BYTES);
+        memcpy(d->salt, salt, sizeof d->salt);
     for (int level = 0; level < CONTROL_PROVIDERS; level++)
         read_string(&r, d->provider[level], sizeof d->provider[level]);
     uint32_t members = read_u32(&r), hosts = read_u32(&r);

@@ -5,7 +5,7 @@
  * every decoder checks each length and number before use and answers false for nonsense.
  *
  * Two things are the same in every protocol from 4 on, so that members of different ones can tell why
- * they do not meet: the begin of an offer, protocol and version, and the whole of a decision to abort.
+ * they do not meet: the begin of an offer, protocol and version, and of a decision, the protocol.
  */
 #pragma once
 
@@ -20,6 +20,7 @@
 #include "local/local.h"
 #include "plugin/backend.h"
 #include "plugin/plugin.h"
+#include "secret/secret.h"
 
 enum {
     AGREE_PROTOCOL =
@@ -81,7 +82,8 @@ struct decision {
     enum decision_kind kind;
     struct outcome abort; /* ABORT: its status, culprit and message */
 
-    uint8_t salt[CONTROL_SALT_BYTES];                      /* of the group's key; not secret */
+    bool open;                        /* the members have no secret in common */
+    uint8_t salt[CONTROL_SALT_BYTES]; /* of the group's key; not secret */
     char provider[CONTROL_PROVIDERS][PLUGIN_NAME_MAX + 1]; /* "": level not used */
     int size, hosts;
     uint64_t *nonces;                   /* [size] of the offers */

@@ -4,7 +4,7 @@
  * process that cannot come any more.
  *
  * The launcher serves the store of its job, and appends one entry to ENDED_KEY for each rank that ends while
- * others run. A place is what TUTTI_RUN_SOCKET says (base/exit_record.h). It is the rank in a world of the
+ * others run: its length in 32 bits, the entry, and a seal of the job's secret (secret/seal.h). A place is what TUTTI_RUN_SOCKET says (base/exit_record.h). It is the rank in a world of the
  * job's size, unless the program numbers its ranks itself; so an entry is a reason to fail only for a
  * member whose own place is its rank, and only while what the ended rank has to write is missing.
  *
@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #define ENDED_KEY "tutti/run/ended"
+#define ENDED_RUN "tutti/run" /* whose record key seals the entries */
 
 enum {
     ENDED_HOST_MAX = 64,

@@ -33,6 +33,10 @@ enum environment_agreement {
  * such as a directory, are checked where they are used. An empty DEFAULT is «nothing».
  */
 #define ENVIRONMENT_OWN(X)                                                                         \
+    X(TUTTI_AUTH, "auto | required", "auto", ENV_MAY_DIFFER,                                       \
+      "`required`: a group forms only if all members have the same secret. `auto`: the same, "     \
+      "unless the only secrets are the users' own files, they differ, and the store can be "       \
+      "reached from other hosts; then the group is open, with a warning.")                         \
     X(TUTTI_BACKEND, "auto | <name> | local=<name>,remote=<name> | <rules>", "auto", ENV_COMPARED, \
       "The backend, if the options of tutti_init() name none. `tutti run --backend` sets "         \
       "it.")                                                                                       \
@@ -66,6 +70,13 @@ enum environment_agreement {
     X(TUTTI_RUN_TERMINAL, "<anything>", "", ENV_MAY_DIFFER,                                        \
       "For programs. `tutti run` sets it to the number of columns of the terminal if the "         \
       "output of this rank is printed on one, so that a program can show a progress bar.")         \
+    X(TUTTI_SECRET, "<secret>", "", ENV_TO_MEET,                                                   \
+      "The job's secret: 32 bytes in hex or base64. A member without it, or with another one, is " \
+      "refused. `tutti run` sets it. Set-id programs ignore it.")                                  \
+    X(TUTTI_SECRET_FILE, "<file>", "", ENV_TO_MEET,                                                \
+      "A file with the job's secret, which only this user may read; overrides TUTTI_SECRET. Not "  \
+      "set, nor TUTTI_SECRET: the launcher's, or tutti/secret in XDG_CONFIG_HOME, or in .config "  \
+      "of HOME, which is made. Set-id programs ignore it.")                                        \
     X(TUTTI_STALL_WARNING, "<seconds>", "30", ENV_MAY_DIFFER,                                      \
       "A call that waits this long prints one warning. `0`: never.")                               \
     X(TUTTI_STORE, "tcp://<host>:<port> | file:///<path>", "", ENV_TO_MEET,                        \

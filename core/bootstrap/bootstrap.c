@@ -134,6 +134,11 @@ void bootstrap_own_address(char ret_address[BOOTSTRAP_ADDRESS_MAX])
         strcpy(ret_address, "127.0.0.1");
 }
 
+static bool is_loopback(const char *address)
+{
+    return !strncmp(address, "127.", 4) || !strcmp(address, "::1");
+}
+
 /* ---- the bootstrap ---- */
 
 void bootstrap_name_keeper(const char *host, unsigned port, char ret_name[BOOTSTRAP_KEEPER_MAX])
@@ -178,6 +183,8 @@ tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadli
         return error_prefix("rank %d of %d (%s)", identity.rank, identity.size, identity.source);
     }
     store_local_address(bootstrap.store, bootstrap.bind_address);
+    bootstrap.one_host = is_loopback(bootstrap.bind_address) || identity.alone ||
+                         (!identity.given && identity.store.kind == URL_FILE);
     if (!*bootstrap.bind_address) /* a file, which may be on a network file system, has no route */
         bootstrap_own_address(bootstrap.bind_address);
     *ret_bootstrap = bootstrap;
@@ -238,6 +245,7 @@ void bootstrap_inherit(const struct bootstrap *parent, int rank, int size, int64
     *ret_bootstrap = *parent;
     ret_bootstrap->shared = true;
     tutti_store_ref(parent->store);
+    secret_ref(parent->secret);
     if (parent->server)
         atomic_fetch_add(&parent->server->holders, 1);
     ret_bootstrap->rank = rank;
@@ -292,5 +300,6 @@ void bootstrap_release(struct bootstrap *bootstrap)
      * wait is limited. */
     store_server_drain(server, left > DRAIN_LAST_MS ? left : DRAIN_LAST_MS);
     tutti_store_server_stop(server);
+    secret_unref(bootstrap->secret);
     *bootstrap = (struct bootstrap){.store = NULL};
 }

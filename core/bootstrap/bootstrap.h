@@ -17,6 +17,8 @@
 #include <tutti/status.h>
 #include <tutti/store.h>
 
+#include "secret/secret.h"
+
 enum { BOOTSTRAP_KEEPER_MAX = 320, BOOTSTRAP_ADDRESS_MAX = 46 };
 
 struct identity;
@@ -40,7 +42,9 @@ struct bootstrap {
     int64_t earlier; /* how often this process has met under that name before; bootstrap_count() */
     uint64_t nonce;  /* of a count that was not answered; 0: none */
     bool was_here;   /* this rank has met in this very store before, in whatever process */
-    int64_t deadline_ns; /* CLOCK_MONOTONIC; as given to bootstrap_resolve() */
+    bool one_host;   /* the store cannot be reached from other hosts */
+    struct secret *secret; /* what the members prove themselves by; NULL: it was not looked for */
+    int64_t deadline_ns;   /* CLOCK_MONOTONIC; as given to bootstrap_resolve() */
 };
 
 /*
@@ -63,6 +67,18 @@ tutti_status bootstrap_identify(const tutti_init_options *options, struct identi
 tutti_status bootstrap_adopt(struct bootstrap *bootstrap, struct launcher *launcher);
 /* The local end of the default route, or loopback where there is none. */
 void bootstrap_own_address(char ret_address[BOOTSTRAP_ADDRESS_MAX]);
+/*
+ * Finds the secret of this process (secret/secret.h; `handed` is the launcher's, or NULL) and begins the keys
+ * of its run. An explicit one is required of all members, and the user's own where the store says that all are
+ * on one host; with TUTTI_AUTH=required, any is.
+ *
+ * INVALID_ARGUMENT: one that was given cannot be used, or one is required and there is none. With `unusable`
+ * the secret is of source UNUSABLE instead, to tell the others.
+ */
+tutti_status bootstrap_find_secret(struct bootstrap *bootstrap, const struct key *handed,
+                                   bool unusable);
+/* The members have no secret in common: from now on the keys are those that everybody has. */
+tutti_status bootstrap_go_open(struct bootstrap *bootstrap);
 /* "rank 0, which serves the store at HOST:PORT" */
 void bootstrap_name_keeper(const char *host, unsigned port, char ret_name[BOOTSTRAP_KEEPER_MAX]);
 

@@ -8,7 +8,8 @@
  * the same things, so they count alike.
  *
  * Invariant: only the process that wrote the count raises it. Another process with that rank takes the
- * place of the one before, or is a second one by mistake; both have to see that the keys are taken.
+ * place of the one before, or is a second one by mistake; both have to see that the keys are taken. A count
+ * without the seal of this job's secret is nobody's.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -26,10 +27,12 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "bootstrap/bootstrap.h"
+#include "secret/seal.h"
 
 enum {
     PROCESS_ROOM = 128,
     VALUE_ROOM = PROCESS_ROOM + 64,
+    SEALED_ROOM = VALUE_ROOM + SEAL_BYTES,
     KEY_ROOM = 512,
     NONCE_ROOM = 17,
     TRIES = 1000
@@ -76,17 +79,50 @@ static void warn_of_twin(int rank, const char *process)
             rank, pid, (int)getpid());
 }
 
-/* "COUNT PROCESS NONCE", the last so that no two writes are alike. */
-static bool read_value(const tutti_store_value *value, int64_t *ret_count,
-                       char ret_process[PROCESS_ROOM])
+/* "COUNT PROCESS NONCE", the last so that no two writes are alike, with a seal behind it. */
+static tutti_status seal_text(const struct secret *secret, const char *key, char text[SEALED_ROOM],
+                              size_t *ret_size)
+{
+    const size_t size = strlen(text);
+
+    *ret_size = size + SEAL_BYTES;
+    return seal_make(secret, &secret->record, key, text, size, (uint8_t *)text + size);
+}
+
+/* The text without its seal. */
+static tutti_status open_text(const struct secret *secret, const char *key,
+                              const tutti_store_value *value, char ret_text[VALUE_ROOM])
+{
+    struct seal seal;
+    enum seal_state state;
+    char id[SECRET_ID_SHORT];
+    tutti_status status =
+        seal_check(secret, &secret->record, key, value->data, value->size, &seal, &state);
+
+    if (status)
+        return status;
+    if (state == SEAL_GOOD && value->size - SEAL_BYTES < VALUE_ROOM) {
+        memcpy(ret_text, value->data, value->size - SEAL_BYTES);
+        ret_text[value->size - SEAL_BYTES] = 0;
+        return TUTTI_OK;
+    }
+    secret_id_text(secret->id, id);
+    return error_set(
+        TUTTI_ERR_STORE,
+        "the key \"/%s\" in the store was not written with this rank's secret (%s, id "
+        "%s): %s; give each job a store or a run id of its own, and the same secret to "
+        "all its ranks",
+        key, secret_source_words(secret->source), id,
+        state == SEAL_FOREIGN ? "the secret was replaced since, or another job uses this store"
+                              : "somebody who is no member, or another job, writes to this store");
+}
+
+static bool read_value(const char *value, int64_t *ret_count, char ret_process[PROCESS_ROOM])
 {
     char text[VALUE_ROOM];
     char *space, *last;
 
-    if (!value->size || value->size >= sizeof text)
-        return false;
-    memcpy(text, value->data, value->size);
-    text[value->size] = 0;
+    snprintf(text, sizeof text, "%s", value);
     space = strchr(text, ' ');
     last = strrchr(text, ' ');
     if (!space || space == last || last - space > PROCESS_ROOM)
@@ -96,18 +132,18 @@ static bool read_value(const tutti_store_value *value, int64_t *ret_count,
     return text_number(text, 0, INT64_MAX - 1, ret_count);
 }
 
-static bool ends_with(const tutti_store_value *value, const char *text)
+static bool ends_with(const char *value, const char *text)
 {
-    const size_t size = strlen(text);
+    const size_t size = strlen(text), length = strlen(value);
 
-    return value->size >= size &&
-           !memcmp((const char *)value->data + value->size - size, text, size);
+    return length >= size && !strcmp(value + length - size, text);
 }
 
 tutti_status bootstrap_count(struct bootstrap *bootstrap, const char *name)
 {
     static _Atomic bool has_met;
-    char key[KEY_ROOM], own[PROCESS_ROOM], process[PROCESS_ROOM], text[VALUE_ROOM];
+    char key[KEY_ROOM], own[PROCESS_ROOM], process[PROCESS_ROOM], text[SEALED_ROOM];
+    char there[VALUE_ROOM];
     tutti_store_value expected = {0}, found = {0};
     char nonce[NONCE_ROOM];
     int64_t count = 0;
@@ -125,15 +161,20 @@ tutti_status bootstrap_count(struct bootstrap *bootstrap, const char *name)
              bootstrap->rank);
     for (int i = 0; i < TRIES && !status; i++) {
         const int64_t left = clock_left_ms(bootstrap->deadline_ns, INT_MAX);
-        const int n = snprintf(text, sizeof text, "%" PRId64 " %s %s", count, own, nonce);
+        size_t size = 0;
 
-        status = tutti_store_compare_set(bootstrap->store, key, expected.data, expected.size, text,
-                                         (size_t)n, left ? left : 1, &found);
+        snprintf(text, VALUE_ROOM, "%" PRId64 " %s %s", count, own, nonce);
+        status = seal_text(bootstrap->secret, key, text, &size);
+        if (!status)
+            status = tutti_store_compare_set(bootstrap->store, key, expected.data, expected.size,
+                                             text, size, left ? left : 1, &found);
         tutti_store_value_free(&expected);
+        if (!status)
+            status = open_text(bootstrap->secret, key, &found, there);
         if (status)
             break;
-        const bool is_own = ends_with(&found, nonce);
-        if (!read_value(&found, &count, process))
+        const bool is_own = ends_with(there, nonce);
+        if (!read_value(there, &count, process))
             status = error_set(TUTTI_ERR_STORE, "the key \"/%s\" in the store is damaged", key);
         else if (!is_own && !strcmp(process, own))
             count++;
@@ -151,6 +192,7 @@ tutti_status bootstrap_count(struct bootstrap *bootstrap, const char *name)
         found = (tutti_store_value){0};
     }
     tutti_store_value_free(&expected);
+    tutti_store_value_free(&found);
     return status ? status
                   : error_set(TUTTI_ERR_STORE, "the key \"/%s\" in the store keeps changing", key);
 }

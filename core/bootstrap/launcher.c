@@ -7,7 +7,8 @@
  * opened. The environment is believed before the plugin: a process that the plugin finds alone
  * while a variable says otherwise is refused. Rank 0 serves a store and broadcasts its address
  * through the plugin, or the reason why there is none, so no rank waits for a store that never
- * comes. From then on everything is as with a store that the caller gives.
+ * comes. From then on everything is as with a store that the caller gives. A secret of the job, made for
+ * it, goes the same way, also where the environment says where the store is.
  */
 #include "bootstrap/launcher.h"
 
@@ -27,6 +28,7 @@
 #include "plugin/backend.h"
 #include "plugin/host.h"
 #include "plugin/plugin.h"
+#include "secret/secret.h"
 #include "store/store.h"
 
 enum {
@@ -160,18 +162,56 @@ static void own_address(const tutti_identity *id, char ret_address[HOST_MAX])
         bootstrap_own_address(ret_address);
 }
 
-/* Rank 0: "HOST PORT", or "!" and why there is none. */
-static void serve(const struct asking *a, struct launcher *launcher, char ret_message[MESSAGE_MAX])
+/* Rank 0: "SECRET HOST PORT", or "!" and why there is none. `where`: the environment says where the store
+ * is, and host and port are "-" and 0. */
+static void serve(const struct asking *a, bool where, struct launcher *launcher,
+                  char ret_message[MESSAGE_MAX])
 {
-    char address[HOST_MAX];
+    char address[HOST_MAX] = "-", text[SECRET_TEXT];
+    struct key secret;
 
-    own_address(&a->identity, address);
-    if (tutti_store_server_start(address, 0, &launcher->server))
+    if (!where)
+        own_address(&a->identity, address);
+    if (key_random(&secret, sizeof secret) ||
+        (!where && tutti_store_server_start(address, 0, &launcher->server))) {
         snprintf(ret_message, MESSAGE_MAX, "!rank 0 cannot serve the store: %.*s",
                  TEXT_CUT(error_message(), 400));
-    else
-        snprintf(ret_message, MESSAGE_MAX, "%s %u", address,
-                 tutti_store_server_port(launcher->server));
+        return;
+    }
+    secret_to_text(&secret, text);
+    snprintf(ret_message, MESSAGE_MAX, "%s %s %u", text, address,
+             where ? 0 : tutti_store_server_port(launcher->server));
+    key_wipe(&secret, sizeof secret);
+    key_wipe(text, sizeof text);
+}
+
+/* Takes what rank 0 says in serve(). */
+static tutti_status take_message(const struct asking *a, bool where, const char *message,
+                                 struct launcher *launcher)
+{
+    char text[SECRET_TEXT];
+    unsigned port;
+
+    if (*message == '!')
+        return error_set(TUTTI_ERR_STORE, "%s", message + 1);
+    _Static_assert(sizeof launcher->host == 256 && sizeof text == 65, "the widths below");
+    const bool good = sscanf(message, "%64s %255s %u", text, launcher->host, &port) == 3 &&
+                      port <= UINT16_MAX && secret_parse(text, strlen(text), &launcher->secret);
+    key_wipe(text, sizeof text);
+    if (!good)
+        return error_set(
+            TUTTI_ERR_PLUGIN,
+            "plugin %s: rank 0 sent something else than a secret and the address of a store",
+            a->plugin->name);
+    if (!where && !port)
+        return error_set(
+            TUTTI_ERR_INVALID_ARGUMENT,
+            "TUTTI_STORE, or MASTER_ADDR and MASTER_PORT, are set on rank 0 and not on rank "
+            "%d; set them alike on all ranks",
+            a->identity.rank);
+    launcher->has_secret = true;
+    launcher->port = (uint16_t)port;
+    return TUTTI_OK;
 }
 
 /* Its server was there before its address came: where nobody serves, rank 0 has ended. */
@@ -191,29 +231,23 @@ static tutti_status open_store(const struct asking *a, struct launcher *launcher
     }
 }
 
-static tutti_status meet(struct asking *a, struct launcher *launcher)
+static tutti_status meet(struct asking *a, bool where, struct launcher *launcher)
 {
     char message[MESSAGE_MAX] = "";
-    unsigned port;
 
     if (a->identity.rank == 0)
-        serve(a, launcher, message);
+        serve(a, where, launcher, message);
     tutti_status status = a->ops->broadcast(a->bootstrap, message, sizeof message, a->deadline_ns);
-    if (status)
-        return status;
     message[sizeof message - 1] = 0;
-    if (*message == '!')
-        return error_set(TUTTI_ERR_STORE, "%s", message + 1);
-    _Static_assert(sizeof launcher->host == 256, "the width below");
-    if (sscanf(message, "%255s %u", launcher->host, &port) != 2 || !port || port > UINT16_MAX)
-        return error_set(TUTTI_ERR_PLUGIN, "plugin %s: rank 0 sent an invalid store address: %.64s",
-                         a->plugin->name, message);
-    launcher->port = (uint16_t)port;
-    status = open_store(a, launcher);
     if (!status)
+        status = take_message(a, where, message, launcher);
+    key_wipe(message, sizeof message);
+    if (!status && !where)
+        status = open_store(a, launcher);
+    if (!status && !where)
         snprintf(launcher->source, sizeof launcher->source,
                  "rank and size from %s, store tcp://%.80s:%u%s", a->plugin->name, launcher->host,
-                 port, launcher->server ? " (served here)" : "");
+                 launcher->port, launcher->server ? " (served here)" : "");
     return status;
 }
 
@@ -231,8 +265,8 @@ static tutti_status ask(struct asking *a, tutti_init_options *options, struct la
         return status;
     plugin_started(a->plugin, TUTTI_PROVIDER_BOOTSTRAP);
     status = check_identity(a);
-    if (!status && !where)
-        status = meet(a, launcher);
+    if (!status && (!where || a->identity.size > 1))
+        status = meet(a, where, launcher);
     a->ops->close(a->bootstrap);
     if (status)
         return status;
@@ -275,4 +309,5 @@ void launcher_release(struct launcher *launcher)
     tutti_store_server_stop(launcher->server);
     launcher->store = NULL;
     launcher->server = NULL;
+    key_wipe(&launcher->secret, sizeof launcher->secret);
 }

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Processes whose launcher sets no variables that tutti reads: a plugin that knows the launcher
- * gives them their identity and carries the address of a store from rank 0 to all.
+ * gives them their identity, and carries the address of a store and a secret from rank 0 to all.
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include <tutti/group.h>
 #include <tutti/store.h>
+
+#include "secret/key.h"
 
 struct launcher {
     char job[96];       /* what options->run_id points to */
@@ -15,6 +19,8 @@ struct launcher {
     char host[256];             /* of that server, where the store is its */
     uint16_t port;
     char source[256]; /* where rank, size and store came from, for messages */
+    bool has_secret;
+    struct key secret; /* of the job, made by rank 0 */
 };
 
 /*
@@ -24,5 +30,5 @@ struct launcher {
  */
 tutti_status launcher_ask(tutti_init_options *options, int64_t deadline_ns,
                           struct launcher *ret_launcher);
-/* Stops the server, too, unless somebody has taken it. */
+/* Stops the server, too, unless somebody has taken it, and wipes the secret. */
 void launcher_release(struct launcher *launcher);

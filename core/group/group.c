@@ -114,6 +114,12 @@ const char *tutti_group_backend(const tutti_group *group)
     return group ? group->backend : "";
 }
 
+_Static_assert((int)TUTTI_PROOF_NONE == SECRET_NONE && (int)TUTTI_PROOF_FILE == SECRET_FROM_FILE &&
+                   (int)TUTTI_PROOF_VARIABLE == SECRET_FROM_VARIABLE &&
+                   (int)TUTTI_PROOF_LAUNCHER == SECRET_FROM_LAUNCHER &&
+                   (int)TUTTI_PROOF_OWN_FILE == SECRET_OWN_FILE,
+               "one numbering of sources");
+
 tutti_status tutti_group_status(const tutti_group *group, tutti_group_info *ret_info)
 {
     tutti_status status = group_check(group);
@@ -133,6 +139,7 @@ tutti_status tutti_group_status(const tutti_group *group, tutti_group_info *ret_
         .local_size = layout_host_size(&group->layout, group->layout.host),
         .local_rank = group->layout.local,
         .words = verdict ? group->control->verdict.message : "",
+        .proof = group->bootstrap.secret ? (int32_t)group->bootstrap.secret->source : 0,
     };
     options_give(&info, sizeof info, ret_info);
     return TUTTI_OK;

@@ -229,6 +229,8 @@ void contexts_forget(void);
 
 /* Begins a world's keys in the store as its bootstrap is now; asks that, if there are others. */
 tutti_status group_name_key(struct tutti_group *world);
+/* The same for the number that the bootstrap has, without asking. */
+void group_write_key(struct tutti_group *world);
 
 /* ---- group.c ---- */
 

@@ -32,17 +32,25 @@ static void key_part(const char *name, char ret_part[GROUP_KEY_PART_MAX])
     *ret_part = 0;
 }
 
+void group_write_key(struct tutti_group *world)
+{
+    const struct bootstrap *bootstrap = &world->bootstrap;
+    char part[GROUP_KEY_PART_MAX];
+
+    key_part(world->name, part);
+    snprintf(world->key, sizeof world->key, "tutti/%s/%d/%lld/%s", bootstrap->run_id,
+             bootstrap->restart, (long long)bootstrap->earlier, part);
+    world->origin.world_key_size = strlen(world->key);
+}
+
 tutti_status group_name_key(struct tutti_group *world)
 {
     struct bootstrap *bootstrap = &world->bootstrap;
     char part[GROUP_KEY_PART_MAX];
 
     key_part(world->name, part);
-    tutti_status status = bootstrap->size > 1 ? bootstrap_count(bootstrap, part) : TUTTI_OK;
-    if (status)
-        return status;
-    snprintf(world->key, sizeof world->key, "tutti/%s/%d/%lld/%s", bootstrap->run_id,
-             bootstrap->restart, (long long)bootstrap->earlier, part);
-    world->origin.world_key_size = strlen(world->key);
-    return TUTTI_OK;
+    const tutti_status status = bootstrap->size > 1 ? bootstrap_count(bootstrap, part) : TUTTI_OK;
+    if (!status)
+        group_write_key(world);
+    return status;
 }

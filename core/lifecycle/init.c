@@ -196,12 +196,31 @@ static void gather_facts(struct tutti_group *group)
     atomic_fetch_add(&group->context->engine.callers_only, group->needs.no_engine_thread);
 }
 
+/* ", proven by TUTTI_SECRET, id 3f2a9c01" */
+static void describe_proof(const struct secret *secret, char *ret_words, size_t capacity)
+{
+    char id[SECRET_ID_SHORT];
+
+    *ret_words = 0;
+    if (!secret)
+        return;
+    secret_id_text(secret->id, id);
+    if (secret->source == SECRET_NONE)
+        snprintf(ret_words, capacity, ", open: without a secret");
+    else
+        snprintf(ret_words, capacity, ", proven by %s, id %s", secret_source_words(secret->source),
+                 id);
+}
+
 static void say_choice(const struct tutti_group *group)
 {
+    char proof[80];
+
+    describe_proof(group->bootstrap.secret, proof, sizeof proof);
     if (group->rank == 0)
-        log_line(LOG_INFO, 0, "group %s: %d ranks, %d host%s -> %s (%s)", group->name, group->size,
-                 group->layout.hosts, group->layout.hosts == 1 ? "" : "s", group->backend,
-                 group->bootstrap.source);
+        log_line(LOG_INFO, 0, "group %s: %d ranks, %d host%s -> %s (%s%s)", group->name,
+                 group->size, group->layout.hosts, group->layout.hosts == 1 ? "" : "s",
+                 group->backend, group->bootstrap.source, proof);
     if (group->rank == 0 && group->has_checksums && group->size > 1)
         log_line(LOG_INFO, 0,
                  "group %s: every message has a checksum, and collectives go by messages",
@@ -370,6 +389,9 @@ static tutti_status find_members(struct tutti_group *world, const tutti_init_opt
         status = resolve(&told, deadline, &world->bootstrap);
     if (!status && launcher.store)
         status = bootstrap_adopt(&world->bootstrap, &launcher);
+    if (!status && world->bootstrap.size > 1)
+        status = bootstrap_find_secret(&world->bootstrap,
+                                       launcher.has_secret ? &launcher.secret : NULL, false);
     launcher_release(&launcher);
     return status;
 }

@@ -215,9 +215,3 @@ tutti_status secret_record_key(const struct secret *secret, const char *path, st
 
     return status ? status : key_derive(ret_key, "record", NULL, 0, ret_key);
 }
-
-tutti_status secret_group_key(const struct secret *secret, const uint8_t *salt, size_t bytes,
-                              struct key *ret_key)
-{
-    return key_derive(&secret->run, "group", salt, bytes, ret_key);
-}

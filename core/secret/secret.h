@@ -99,10 +99,6 @@ void secret_to_text(const struct key *key, char ret_text[SECRET_TEXT]);
 /*
  * The keys of one run. `path` is what the run's keys in the store begin with, so a record of one run is
  * none of another; secret_record_key() derives the key of the records under a path alone.
- * secret_group_key() derives the key that all keys of a group come from, with the salt of its decision,
- * which is public.
  */
 tutti_status secret_begin_run(struct secret *secret, const char *path);
 tutti_status secret_record_key(const struct secret *secret, const char *path, struct key *ret_key);
-tutti_status secret_group_key(const struct secret *secret, const uint8_t *salt, size_t bytes,
-                              struct key *ret_key);

@@ -85,9 +85,9 @@ Test(init, a_member_of_another_protocol_is_told_with_both_versions)
     run("a_member_of_another_protocol_is_told_with_both_versions");
 }
 
-Test(init, a_decision_to_abort_is_understood_in_every_protocol)
+Test(init, a_decision_of_another_protocol_is_named_by_its_number)
 {
-    run("a_decision_to_abort_is_understood_in_every_protocol");
+    run("a_decision_of_another_protocol_is_named_by_its_number");
 }
 
 Test(init, a_store_of_ones_own_makes_worlds_and_groups)

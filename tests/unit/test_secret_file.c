@@ -339,20 +339,3 @@ Test(secret_file, a_seal_holds_for_one_record_in_one_place_of_one_run)
     cr_expect_eq(state_of(secret, "key", value, sizeof value), SEAL_FOREIGN);
     secret_unref(secret);
 }
-
-Test(secret_file, groups_of_other_salts_and_runs_have_other_keys)
-{
-    static const uint8_t one[16] = {1}, two[16] = {2};
-    struct key a, b, c;
-
-    setenv("TUTTI_SECRET", HEX, 1);
-    struct secret *secret = found(SECRET_FROM_VARIABLE);
-    cr_assert_eq(secret_begin_run(secret, "tutti/a/0"), TUTTI_OK);
-    cr_assert_eq(secret_group_key(secret, one, sizeof one, &a), TUTTI_OK);
-    cr_assert_eq(secret_group_key(secret, two, sizeof two, &b), TUTTI_OK);
-    cr_assert_eq(secret_begin_run(secret, "tutti/a/1"), TUTTI_OK);
-    cr_assert_eq(secret_group_key(secret, one, sizeof one, &c), TUTTI_OK);
-    cr_expect(!key_same(&a, &b, sizeof a));
-    cr_expect(!key_same(&a, &c, sizeof a));
-    secret_unref(secret);
-}

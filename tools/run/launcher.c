@@ -483,7 +483,7 @@ int launcher_run(const struct launch_options *options, int guard_fd)
         l.began_us = g_get_monotonic_time();
         oom_count_read(&l.oom_before);
         launcher_tell_begin(&l);
-        started = start_pmi_proxies(&l) && launcher_start_ranks(&l);
+        started = launcher_make_secret(&l) && start_pmi_proxies(&l) && launcher_start_ranks(&l);
         if (!started)
             launcher_end(&l); /* those that did start */
         collect_exits(&l);
@@ -499,6 +499,7 @@ int launcher_run(const struct launch_options *options, int guard_fd)
     tutti_store_server_stop(l.store);
     output_free(l.output);
     records_free(l.records);
+    secret_unref(l.secret);
     g_free(l.run_id);
     g_free(l.ranks);
     return code;

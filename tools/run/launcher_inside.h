@@ -13,6 +13,7 @@
 #include "run/output.h"
 #include "run/records.h"
 #include "run/report.h"
+#include "secret/seal.h"
 
 enum phase { RUNNING, WAITING, ENDING, PRINTING };
 
@@ -22,11 +23,12 @@ struct launcher {
     struct pmi_proxies *pmi_proxies; /* NULL: none, or not needed any more */
     struct output *output;
     struct rank *ranks;
-    char *run_id;        /* unique to this launch */
-    int started, exited; /* ranks */
-    int exits;           /* epoll over the pidfds */
-    int exec_errors;     /* reading end: errno of children that could not exec */
-    int guard;           /* readable when the guard has died */
+    char *run_id;          /* unique to this launch */
+    struct secret *secret; /* of this launch */
+    int started, exited;   /* ranks */
+    int exits;             /* epoll over the pidfds */
+    int exec_errors;       /* reading end: errno of children that could not exec */
+    int guard;             /* readable when the guard has died */
     enum phase phase;
     struct records *records;  /* what ranks say of their end; NULL: they cannot */
     const struct rank *first; /* whose failure was seen first, NULL: nobody's */
@@ -67,6 +69,17 @@ void launcher_tell_end(struct launcher *l);
 /* A rank has exited; the others are told after launcher_tell_failures() at the latest, if it failed. */
 void launcher_tell_exited(struct launcher *l, struct rank *rank);
 void launcher_tell_failures(struct launcher *l);
+
+/* ---- launcher_secret.c ---- */
+
+/* False after having said why. */
+bool launcher_make_secret(struct launcher *l);
+/* What TUTTI_SECRET shall be, in `ret_text`, which the caller wipes; NULL: the ranks have a secret from the
+ * user. */
+const char *launcher_secret_text(const struct launcher *l, char ret_text[SECRET_TEXT]);
+/* Seals an entry of ENDED_KEY. */
+bool launcher_seal(const struct launcher *l, const void *entry, size_t bytes,
+                   uint8_t ret_seal[SEAL_BYTES]);
 
 /* ---- launcher_start.c ---- */
 

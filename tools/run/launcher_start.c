@@ -67,13 +67,14 @@ static void watch_exit(struct launcher *l, struct rank *rank)
     }
 }
 
-bool launcher_start_ranks(struct launcher *l)
+static bool start_ranks(struct launcher *l, const char *secret)
 {
     struct start_job job = {
         .ranks = l->options->ranks,
         .path = l->options->program,
         .argv = l->options->argv,
         .run_id = l->run_id,
+        .secret = secret,
         .records = l->records,
         .backend = l->options->backend,
         .pmi_proxies = l->pmi_proxies,
@@ -108,4 +109,13 @@ bool launcher_start_ranks(struct launcher *l)
     }
     close(errors[1]);
     return true;
+}
+
+bool launcher_start_ranks(struct launcher *l)
+{
+    char text[SECRET_TEXT] = "";
+    const bool started = start_ranks(l, launcher_secret_text(l, text));
+
+    key_wipe(text, sizeof text);
+    return started;
 }

@@ -14,6 +14,7 @@
 #include <tutti/status.h>
 #include <tutti/store.h>
 
+#include "base/codec.h"
 #include "base/ended.h"
 #include "run/guard.h"
 #include "run/launcher_inside.h"
@@ -26,7 +27,7 @@ enum {
 static void add_entry(struct launcher *l, const struct rank *rank)
 {
     const int status = rank->wait_status;
-    uint8_t data[ENDED_MAX];
+    uint8_t data[ENDED_MAX], seal[SEAL_BYTES], length[4];
     struct ended ended = {.place = (uint32_t)rank->index,
                           .size = (uint32_t)l->options->ranks,
                           .pid = rank->pid,
@@ -35,7 +36,15 @@ static void add_entry(struct launcher *l, const struct rank *rank)
 
     if (gethostname(ended.host, sizeof ended.host - 1) < 0)
         g_strlcpy(ended.host, "?", sizeof ended.host);
-    g_byte_array_append(l->ended, data, (guint)ended_encode(&ended, data));
+
+    const size_t size = ended_encode(&ended, data);
+
+    if (!launcher_seal(l, data, size, seal))
+        return;
+    uint_to_bytes(length, size, sizeof length);
+    g_byte_array_append(l->ended, length, sizeof length);
+    g_byte_array_append(l->ended, data, (guint)size);
+    g_byte_array_append(l->ended, seal, sizeof seal);
 }
 
 /* Appends what was added; a store that does not take it leaves the ranks to their deadlines. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "cli.h"
 #include "mpi/pmi_proxy.h"
 #include "run/records.h"
+#include "secret/key.h"
 
 static char **set(char **environment, const char *name, const char *value)
 {
@@ -56,6 +58,8 @@ static char **environment_of(const struct start_job *job, int rank)
     environment = set(environment, "TORCHELASTIC_RUN_ID", job->run_id);
     environment = set(environment, "TUTTI_RUN_ID", job->run_id);
     environment = set(environment, "TUTTI_STORE", store);
+    if (job->secret)
+        environment = set(environment, "TUTTI_SECRET", job->secret);
     if (job->records) {
         g_autofree char *name = records_name(job->records, rank);
 
@@ -76,6 +80,16 @@ static char **environment_of(const struct start_job *job, int rank)
         environment = set(environment, pair[0], pair[1]);
     }
     return environment;
+}
+
+/* The copy of this process. */
+static void wipe_secret(char **environment)
+{
+    static const char name[] = "TUTTI_SECRET=";
+
+    for (; *environment; environment++)
+        if (g_str_has_prefix(*environment, name))
+            key_wipe(*environment + sizeof name - 1, strlen(*environment) - (sizeof name - 1));
 }
 
 /* In the child; never returns. System calls only. */
@@ -124,6 +138,7 @@ int start_rank(const struct start_job *job, int rank, int exec_errors,
             become_rank(job, rank, launcher, in, out[1], err[1], exec_errors, environment);
         if (pid < 0)
             error = errno;
+        wipe_secret(environment);
     }
 
     int mine[] = {rank == 0 ? -1 : in, out[1], err[1], error ? out[0] : -1, error ? err[0] : -1};

@@ -18,6 +18,7 @@ struct start_job {
     const char *path;                      /* the file to execute */
     char *const *argv;                     /* its arguments */
     const char *run_id;                    /* unique to this launch */
+    const char *secret;                    /* NULL: what the environment says */
     const struct records *records;         /* where they say why they end; NULL: nowhere */
     const char *backend;                   /* NULL: what the environment says */
     const struct pmi_proxies *pmi_proxies; /* whose places the ranks take; NULL: nobody's */

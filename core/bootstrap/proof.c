@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The secret of a process that is about to join others, and whether they have to have it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "bootstrap/bootstrap.h"
+
+enum { PATH_ROOM = 192 };
+
+static tutti_status begin_run(const struct bootstrap *bootstrap, struct secret *secret)
+{
+    char path[PATH_ROOM];
+
+    snprintf(path, sizeof path, "tutti/%s/%d", bootstrap->run_id, bootstrap->restart);
+    return secret_begin_run(secret, path);
+}
+
+/* Replaces the one that is there. */
+static void have(struct bootstrap *bootstrap, struct secret *secret)
+{
+    secret_unref(bootstrap->secret);
+    bootstrap->secret = secret;
+}
+
+static bool is_required(void)
+{
+    const char *value = getenv("TUTTI_AUTH");
+
+    return value && !strcasecmp(value, "required");
+}
+
+static tutti_status find(const struct bootstrap *bootstrap, const struct key *handed,
+                         struct secret *secret)
+{
+    tutti_status status = secret_find(secret, handed, true);
+
+    if (status)
+        return status;
+    if (is_required() && secret->source == SECRET_NONE)
+        return error_set(
+            TUTTI_ERR_INVALID_ARGUMENT,
+            "TUTTI_AUTH=required, and rank %d has no secret (%.*s); set TUTTI_SECRET_FILE or "
+            "TUTTI_SECRET alike on all ranks",
+            bootstrap->rank, TEXT_CUT(secret->place, 400));
+    secret->required = is_required() || secret_is_explicit(secret->source) ||
+                       (secret->source == SECRET_OWN_FILE && bootstrap->one_host);
+    return TUTTI_OK;
+}
+
+tutti_status bootstrap_find_secret(struct bootstrap *bootstrap, const struct key *handed,
+                                   bool unusable)
+{
+    struct secret *secret;
+    tutti_status status = secret_new(&secret);
+
+    if (status)
+        return status;
+    status = find(bootstrap, handed, secret);
+    if (status && unusable)
+        status = secret_take_open(secret, SECRET_UNUSABLE, "");
+    if (!status)
+        status = begin_run(bootstrap, secret);
+    if (status)
+        secret_unref(secret);
+    else
+        have(bootstrap, secret);
+    return status;
+}
+
+tutti_status bootstrap_go_open(struct bootstrap *bootstrap)
+{
+    struct secret *secret;
+    tutti_status status = secret_new(&secret);
+
+    if (status)
+        return status;
+    status = secret_take_open(secret, SECRET_NONE, "the members have no secret in common");
+    if (!status)
+        status = begin_run(bootstrap, secret);
+    if (status)
+        secret_unref(secret);
+    else
+        have(bootstrap, secret);
+    return status;
+}
