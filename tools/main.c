@@ -23,6 +23,7 @@ const struct verb verbs[] = {
      "analyze merge <file>"},
     {"bench", "measure operations and messages between ranks", bench_main, "all <benchmark>"},
     {"check", "check that a plugin keeps the rules and its promises", check_main, "<file>"},
+    {"secret", "show or make the secret by which ranks prove themselves", secret_main, ""},
     {"completion", "print a shell-completion script", completion_main, "bash zsh fish"},
     {NULL, NULL, NULL, NULL},
 };

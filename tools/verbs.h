@@ -21,6 +21,7 @@ int explain_main(int argc, char **argv);
 int trace_main(int argc, char **argv);
 int check_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
+int secret_main(int argc, char **argv);
 int completion_main(int argc, char **argv);
 
 /* The names of the operations; g_free(). */

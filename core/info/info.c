@@ -125,6 +125,7 @@ tutti_status tutti_info_list(tutti_info_fn fn, void *user)
     info_cpu(&(struct info_rows){fn, user, "cpu"});
     info_net(&(struct info_rows){fn, user, "net"});
     info_limits(&(struct info_rows){fn, user, "limits"});
+    info_secret(&(struct info_rows){fn, user, "secret"});
     info_tuning(&(struct info_rows){fn, user, "tuning"});
     return TUTTI_OK;
 }

@@ -19,6 +19,7 @@ void info_row(const struct info_rows *rows, const char *name, const char *format
 
 void info_net(const struct info_rows *rows);
 void info_limits(const struct info_rows *rows);
+void info_secret(const struct info_rows *rows);
 
 /* "512", "64.0 KiB", "2.0 GiB". */
 enum { INFO_SIZE_TEXT = 24 };

@@ -34,6 +34,14 @@ static const char *text_of_agreement(enum environment_agreement agreement)
                                       : "may differ";
 }
 
+/* A secret is in no output: a name with that word may be a misspelt one of ours. */
+static const char *shown(const char *name, const char *value)
+{
+    const bool is_secret = strstr(name, "SECRET") && strcmp(name, "TUTTI_SECRET_FILE") != 0;
+
+    return is_secret && *value ? "(set; not shown)" : value;
+}
+
 static void list_row(const struct listing *listing, const struct environment_variable *row)
 {
     char problem[ENVIRONMENT_MESSAGE_MAX];
@@ -50,7 +58,7 @@ static void list_row(const struct listing *listing, const struct environment_var
         environment_idle(row, value ? value : "", &listing->wrappers, listing->plugins, problem,
                          sizeof problem);
     listing->fn(&(tutti_variable_info){.name = row->name,
-                                       .value = value ? value : row->standard,
+                                       .value = shown(row->name, value ? value : row->standard),
                                        .source = source,
                                        .standard = row->standard,
                                        .values = row->values,
@@ -68,7 +76,7 @@ static void list_stranger(const char *name, const char *message, void *user)
     const char *value = value_of(name);
 
     listing->fn(&(tutti_variable_info){.name = name,
-                                       .value = value ? value : "",
+                                       .value = shown(name, value ? value : ""),
                                        .source = "environment",
                                        .standard = "",
                                        .values = "",

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The secret by which this process would prove itself; nothing of it but its public id. */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "info/info.h"
+#include "secret/secret.h"
+
+static void list(const struct info_rows *rows, const struct secret *secret)
+{
+    char id[SECRET_ID_SHORT];
+
+    info_row(rows, "source", "%s", secret_source_words(secret->source));
+    if (secret->source == SECRET_NONE) {
+        info_row(rows, "reason", "%s", secret->place);
+        return;
+    }
+    secret_id_text(secret->id, id);
+    if (secret->source != SECRET_FROM_VARIABLE)
+        info_row(rows, "file", "%s", secret->place);
+    info_row(rows, "id", "%s", id);
+}
+
+void info_secret(const struct info_rows *rows)
+{
+    const char *value = getenv("TUTTI_AUTH");
+    struct secret *secret;
+
+    if (secret_new(&secret)) {
+        info_row(rows, "problem", "%s", error_message());
+        return;
+    }
+    if (secret_find(secret, NULL, false))
+        info_row(rows, "problem", "%s", error_message());
+    else
+        list(rows, secret);
+    info_row(rows, "TUTTI_AUTH", "%s", value && *value ? value : "auto");
+    secret_unref(secret);
+}
