@@ -59,7 +59,7 @@ const char *secret_source_words(enum secret_source source)
         [SECRET_NONE] = "none",
         [SECRET_FROM_FILE] = "TUTTI_SECRET_FILE",
         [SECRET_FROM_VARIABLE] = "TUTTI_SECRET",
-        [SECRET_FROM_LAUNCHER] = "the launcher's",
+        [SECRET_FROM_LAUNCHER] = "the launcher's secret",
         [SECRET_OWN_FILE] = "the user's own file",
         [SECRET_UNUSABLE] = "one that cannot be used",
     };
