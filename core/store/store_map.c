@@ -33,7 +33,7 @@ tutti_status store_map_new(size_t max_bytes, struct store_map **ret_map)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a store");
     }
     map->bucket_mask = FIRST_BUCKETS - 1;
-    map->max_bytes = max_bytes;
+    map->max_bytes = map->allowed = max_bytes;
     TAILQ_INIT(&map->ready);
     if (getrandom(&map->seed, sizeof map->seed, GRND_NONBLOCK) != (ssize_t)sizeof map->seed)
         map->seed =
@@ -70,6 +70,11 @@ void store_map_free(struct store_map *map)
     free(map);
 }
 
+void store_map_keep_reserve(struct store_map *map, bool keep)
+{
+    map->allowed = keep ? map->max_bytes / 4 : map->max_bytes;
+}
+
 size_t store_map_count(const struct store_map *map)
 {
     return map->values;
@@ -77,11 +82,12 @@ size_t store_map_count(const struct store_map *map)
 
 tutti_status store_map_charge(struct store_map *map, size_t bytes)
 {
-    if (bytes > map->max_bytes - map->bytes)
+    if (map->bytes > map->allowed || bytes > map->allowed - map->bytes)
         return error_set(
             TUTTI_ERR_STORE,
-            "the store is full: %zu bytes in %zu keys, of at most %zu bytes; delete keys",
-            map->bytes, map->values, map->max_bytes);
+            "the store is full: %zu bytes in %zu keys, of at most %zu bytes%s; delete keys",
+            map->bytes, map->values, map->allowed,
+            map->allowed < map->max_bytes ? " for clients that the server does not know" : "");
     map->bytes += bytes;
     return TUTTI_OK;
 }

@@ -36,6 +36,8 @@ struct store_wait {
 
 tutti_status store_map_new(size_t max_bytes, struct store_map **ret_map);
 void store_map_free(struct store_map *map);
+/* From here on, changes may fill the map as a whole, or with `keep` only its first quarter. */
+void store_map_keep_reserve(struct store_map *map, bool keep);
 
 /* Keys with a value; queues do not count. */
 size_t store_map_count(const struct store_map *map);

@@ -34,6 +34,7 @@ struct store_map {
     size_t bucket_mask;
     size_t slots, values;
     size_t bytes, max_bytes;
+    size_t allowed; /* of max_bytes, to who makes the change */
     uint64_t seed;
     TAILQ_HEAD(, store_wait) ready;
 };

@@ -145,12 +145,12 @@ static tutti_status execute(struct store_session *session, struct store_request 
     }
 }
 
-void store_session_init(struct store_session *session, struct store_map *map,
+void store_session_init(struct store_session *session, struct store_map *map, bool known,
                         void (*woken)(struct store_session *session))
 {
-    *session = (struct store_session){.map = map, .woken = woken};
+    *session = (struct store_session){.map = map, .known = known, .woken = woken};
     session->wait.owner = session;
-    session->out.limit = STORE_SESSION_MAX_OUT;
+    session->out.limit = known ? STORE_SESSION_MAX_OUT : STORE_SESSION_UNKNOWN_MAX_OUT;
 }
 
 void store_session_free(struct store_session *session)
@@ -182,6 +182,8 @@ tutti_status store_session_run(struct store_session *session)
 
         if (status || !whole)
             return status;
+        session->asked |= request.opcode != STORE_VALIDATE;
+        store_map_keep_reserve(session->map, !session->known);
         status = execute(session, &request);
         answer_ready_waits(session); /* also of a request that failed in its middle */
         if (status)
@@ -189,7 +191,7 @@ tutti_status store_session_run(struct store_session *session)
         if (session->out.failed)
             return error_set(TUTTI_ERR_STORE,
                              "no memory for the reply to request %d, or it has more than %zu bytes",
-                             (int)request.opcode, STORE_SESSION_MAX_OUT);
+                             (int)request.opcode, session->out.limit);
     }
     return TUTTI_OK;
 }

@@ -4,8 +4,12 @@
  * map that all sessions share, replies gather in `out`. The server moves the bytes; tests and the
  * fuzzer drive it directly.
  *
+ * The server does not know a client that has not shown whose it is. Such a client gets shorter replies
+ * and may fill only a part of the map, so that the rest stays for members.
+ *
  * A session whose peer does not read its replies stops executing at STORE_SESSION_HIGH_WATER and
- * goes on with store_session_run() once they are gone; one reply is at most STORE_SESSION_MAX_OUT.
+ * goes on with store_session_run() once they are gone; replies are at most STORE_SESSION_MAX_OUT, or for an
+ * unknown client STORE_SESSION_UNKNOWN_MAX_OUT.
  */
 #pragma once
 
@@ -13,17 +17,20 @@
 #include "store/store_wire.h"
 
 #define STORE_SESSION_HIGH_WATER ((size_t)1 << 20)
-#define STORE_SESSION_MAX_OUT ((size_t)256 << 20)
+#define STORE_SESSION_MAX_OUT ((size_t)256 << 20) /* the offers of 16,384 ranks */
+#define STORE_SESSION_UNKNOWN_MAX_OUT ((size_t)64 << 20)
 
 struct store_session {
     struct store_map *map;
     struct store_wire wire;
     struct store_wait wait;
     struct buffer out;
+    bool known;                                   /* a member, or of this user */
+    bool asked;                                   /* has made a request */
     void (*woken)(struct store_session *session); /* its wait was answered by another's request */
 };
 
-void store_session_init(struct store_session *session, struct store_map *map,
+void store_session_init(struct store_session *session, struct store_map *map, bool known,
                         void (*woken)(struct store_session *session));
 /* Ends its wait too. */
 void store_session_free(struct store_session *session);

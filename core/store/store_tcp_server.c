@@ -247,7 +247,7 @@ static void welcome(struct tutti_store_server *server, int fd)
     }
     fork_close_add(fd);
     store_tcp_tune(fd);
-    store_session_init(&connection->session, server->map, make_dirty);
+    store_session_init(&connection->session, server->map, true, make_dirty);
     connection->server = server;
     connection->fd = fd;
     connection->events = EPOLLIN;

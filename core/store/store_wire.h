@@ -7,8 +7,9 @@
  * bytes in any fragmentation, does no I/O, looks at no byte twice (beyond the current field's
  * length) and checks each length before it waits for what the length promises. Memory follows the
  * bytes that have really come, not those announced; an unfinished request is at most
- * STORE_WIRE_MAX_REQUEST bytes. That is the one limit that TCPStore does not have: it has none on
- * the sum, so that 131,072 values of 8 MiB were legal.
+ * STORE_WIRE_MAX_REQUEST bytes: two values for COMPARE_SET, or 131,072 keys of 200 bytes. That is the
+ * one limit that TCPStore does not have: it has none on the sum, so that 131,072 values of 8 MiB were
+ * legal.
  */
 #pragma once
 
@@ -23,7 +24,7 @@
 #include "base/codec.h"
 
 #define STORE_WIRE_MAGIC 0x3C85F7CEu
-#define STORE_WIRE_MAX_REQUEST ((size_t)256 << 20)
+#define STORE_WIRE_MAX_REQUEST ((size_t)32 << 20)
 
 enum store_opcode {
     STORE_VALIDATE,

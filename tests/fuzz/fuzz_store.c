@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tcp store's parser and map: two sessions on one map, fed in pieces. An input is a row of
+ * The tcp store's parser and map: two sessions on one map, of a known and of an unknown client, fed in
+ * pieces. An input is a row of
  * pieces: one byte whose lowest bit picks the session and whose other bits plus one are the length,
  * then so many bytes. The corpus holds, in this form, the bytes that real torch clients sent.
  */
@@ -16,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_replies(struct store_session *session)
 {
-    if (session->out.failed || session->out.size > STORE_SESSION_MAX_OUT)
+    if (session->out.failed || session->out.size > session->out.limit)
         abort();
     buffer_clear(&session->out, 1 << 16);
 }
@@ -31,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (store_map_new(MAP_BYTES, &map))
         return 0;
     for (int i = 0; i < SESSIONS; i++)
-        store_session_init(&sessions[i], map, NULL);
+        store_session_init(&sessions[i], map, i == 0, NULL);
     (void)store_session_feed(&sessions[1], hello, sizeof hello);
     while (size) {
         const int which = data[0] % SESSIONS;

@@ -21,7 +21,7 @@ static void start_with(size_t max_bytes)
     for (int i = 0; i < PEERS; i++) {
         static const uint8_t hello[] = {0, 0xce, 0xf7, 0x85, 0x3c};
 
-        store_session_init(&peers[i], map, NULL);
+        store_session_init(&peers[i], map, true, NULL);
         cr_assert_eq(store_session_feed(&peers[i], hello, sizeof hello), TUTTI_OK);
     }
 }
@@ -183,7 +183,7 @@ Test(store_protocol, the_waits_of_a_closed_connection_are_dropped)
     store_session_free(&peers[1]);
     ask(0, STORE_SET, "bb", "/x", "");
     ask(0, STORE_SET, "bb", "/y", "");
-    store_session_init(&peers[1], map, NULL);
+    store_session_init(&peers[1], map, true, NULL);
     answered(1, "");
 }
 
@@ -287,12 +287,12 @@ Test(store_protocol, a_connection_without_the_magic_is_ended_at_its_first_bytes)
         struct store_session session;
         uint8_t byte = (uint8_t)opcode;
 
-        store_session_init(&session, map, NULL);
+        store_session_init(&session, map, true, NULL);
         cr_assert_eq(store_session_feed(&session, &byte, 1), TUTTI_ERR_STORE);
         store_session_free(&session);
     }
     store_session_free(&peers[0]);
-    store_session_init(&peers[0], map, NULL);
+    store_session_init(&peers[0], map, true, NULL);
     for (int i = 0; i < 4; i++)
         cr_assert_eq(store_session_feed(&peers[0], &wrong_magic[i], 1), TUTTI_OK);
     cr_assert_eq(store_session_feed(&peers[0], &wrong_magic[4], 1), TUTTI_ERR_STORE);
@@ -361,7 +361,10 @@ Test(store_protocol, lists_of_the_largest_count_work)
 
 Test(store_protocol, one_reply_and_one_request_are_bounded_by_us)
 {
-    enum { MANY = STORE_WIRE_MAX_REQUEST / TUTTI_STORE_MAX_VALUE };
+    enum {
+        GETS = STORE_SESSION_MAX_OUT / TUTTI_STORE_MAX_VALUE,
+        SETS = STORE_WIRE_MAX_REQUEST / TUTTI_STORE_MAX_VALUE
+    };
     static uint8_t value[TUTTI_STORE_MAX_VALUE];
     struct buffer request = talk("1b", STORE_SET, "/v");
 
@@ -369,18 +372,18 @@ Test(store_protocol, one_reply_and_one_request_are_bounded_by_us)
     cr_assert_eq(store_session_feed(&peers[0], request.data, request.size), TUTTI_OK);
     buffer_free(&request);
 
-    request = talk("1n", STORE_MULTI_GET, (long)MANY);
-    for (int i = 0; i < MANY; i++)
+    request = talk("1n", STORE_MULTI_GET, (long)GETS);
+    for (int i = 0; i < GETS; i++)
         buffer_put_bytes(&request, (struct slice){"/v", 2});
     breaks_off(0, request);
 
-    ask(1, STORE_MULTI_SET, "n", (long)MANY);
-    for (int i = 0; i < MANY; i++) {
+    ask(1, STORE_MULTI_SET, "n", (long)SETS);
+    for (int i = 0; i < SETS; i++) {
         struct buffer pair = talk("b", "/v");
 
         buffer_put_bytes(&pair, (struct slice){value, sizeof value});
         cr_assert_eq(store_session_feed(&peers[1], pair.data, pair.size),
-                     i < MANY - 1 ? TUTTI_OK : TUTTI_ERR_STORE);
+                     i < SETS - 1 ? TUTTI_OK : TUTTI_ERR_STORE);
         buffer_free(&pair);
     }
 }
@@ -529,7 +532,7 @@ Test(store_protocol, a_real_clients_bytes_get_the_real_servers_answers_in_any_fr
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
         stop(), start();
         store_session_free(&peers[0]);
-        store_session_init(&peers[0], map, NULL);
+        store_session_init(&peers[0], map, true, NULL);
         for (size_t at = 0, size; at < capture.sent.size; at += size) {
             size = capture.sent.size - at < pieces[i] ? capture.sent.size - at : pieces[i];
             cr_assert_eq(store_session_feed(&peers[0], capture.sent.data + at, size), TUTTI_OK);
