@@ -172,7 +172,8 @@ TUTTI_API tutti_status tutti_store_num_keys(tutti_store *store, int64_t timeout_
 
 /**
  * Serves a tcp store from a thread of this process. `address` is a numeric address or name to bind
- * ("127.0.0.1"). `port` 0 picks a free port, which tutti_store_server_port() returns.
+ * ("127.0.0.1"). `port` 0 picks a free port, which tutti_store_server_port() returns. Clients from
+ * this host must run as this user, unless TUTTI_STORE_OPEN=1 is set.
  */
 TUTTI_API tutti_status tutti_store_server_start(const char *address, uint16_t port,
                                                 tutti_store_server **ret_server);

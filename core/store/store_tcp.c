@@ -173,6 +173,11 @@ static int shake_hands(int fd, int64_t deadline_ns)
     return result;
 }
 
+static bool has_hung_up(int result)
+{
+    return result == STORE_TCP_ENDED || result == ECONNRESET || result == EPIPE;
+}
+
 /* One address. The socket, or -1 with the reason in `ret_message`. */
 static int try_address(const struct addrinfo *address, int64_t deadline_ns, int *ret_error,
                        char ret_message[MESSAGE_MAX])
@@ -194,7 +199,11 @@ static int try_address(const struct addrinfo *address, int64_t deadline_ns, int 
     } else {
         store_tcp_tune(fd);
         result = shake_hands(fd, deadline_ns);
-        if (result)
+        if (has_hung_up(result))
+            (void)snprintf(ret_message, MESSAGE_MAX,
+                           "the process there closed the connection: it is not a store server, or "
+                           "it serves another user");
+        else if (result)
             (void)snprintf(ret_message, MESSAGE_MAX, "the process there is not a store server: %s",
                            result == EPROTO ? "it sent something else" : store_tcp_message(result));
     }
@@ -261,8 +270,7 @@ static void pause_before_retry(int *pause_ms, int64_t deadline_ns)
 /* Whether the server's end is not there, rather than the way to it. */
 static bool nobody_serves(int error)
 {
-    return error == ECONNREFUSED || error == ECONNRESET || error == EPIPE ||
-           error == STORE_TCP_ENDED;
+    return error == ECONNREFUSED || has_hung_up(error);
 }
 
 /* The advice for a host name that users often take for another host's. */
@@ -278,16 +286,23 @@ tutti_status store_tcp_connect(const char *host, uint16_t port, const char *serv
                                const struct store_time *time, int *ret_fd)
 {
     const int64_t warn_ns = clock_deadline_ms(WARN_AFTER_MS);
-    int pause_ms = FIRST_PAUSE_MS, error;
+    int pause_ms = FIRST_PAUSE_MS, error = 0;
     bool warned = false;
     char message[MESSAGE_MAX] = "";
 
     for (;;) {
-        const int fd = try_host(host, port, time->deadline_ns, &error, message);
+        char words[MESSAGE_MAX];
+        int reason;
+        const int fd = try_host(host, port, time->deadline_ns, &reason, words);
 
         if (fd >= 0) {
             *ret_fd = fd;
             return TUTTI_OK;
+        }
+        /* A try that the deadline cut short says less than the one before. */
+        if (!*message || clock_now_ns() < time->deadline_ns) {
+            error = reason;
+            memcpy(message, words, sizeof message);
         }
         if (!worth_retrying(error))
             return error_set(TUTTI_ERR_SYSTEM, "store at %s:%u: %s", host, port, message);

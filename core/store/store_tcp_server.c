@@ -2,11 +2,19 @@
 /*
  * The server of a tcp store: one thread, one epoll, one session a connection.
  *
- * Anybody can reach the port. A connection is half-open until it has shown the magic: at most
- * MAX_HALF_OPEN of them are accepted, the rest waits in the kernel's backlog, and each has
- * HALF_OPEN_MS. A connection that breaks the protocol is closed at once, as TCPStore's only error
- * message; the reason goes to the log. A peer that does not read its replies is not read either.
- * Without descriptors, accepting pauses instead of spinning on a socket that stays readable.
+ * Anybody can reach the port. The guard (store_guard.h) says at once whom the server takes. A
+ * connection that it takes is half-open until it has made a request: it has HALF_OPEN_MS to show the
+ * magic, and ASK_MS for all. Newcomers come first: there are HALF_OPEN_PLACES, and a new connection
+ * pushes out the one that has been half-open longest. What that one has sent is read before, so a
+ * client whose request is there already stays, however many silent connections come. One that was
+ * pushed out dials again (store_tcp.c). A client that has made a request may idle as long as it
+ * likes, as torch's clients do.
+ *
+ * A connection that breaks the protocol is closed at once, as TCPStore's only error message; the
+ * reason goes to the log. A peer that does not read its replies is not read either. What all clients
+ * hold in unfinished requests and unread replies is bounded (pending_max): beyond that, the one that
+ * holds most is closed. Without descriptors, half-open connections make room, or else accepting
+ * pauses instead of spinning on a socket that stays readable.
  *
  * A request of one connection can end the wait of another: that one is put on the dirty list and
  * flushed after. Closed connections are freed at the end of the round, since events that epoll has
@@ -29,30 +37,34 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/log.h"
-#include "base/resolve.h"
-#include "base/text.h"
 #include "base/thread.h"
 #include "store/store.h"
+#include "store/store_guard.h"
 #include "store/store_session.h"
 #include "store/store_tcp.h"
 
 enum {
-    MAX_HALF_OPEN = 64,
+    HALF_OPEN_PLACES = 128,
     HALF_OPEN_MS = 10 * 1000,
+    ASK_MS = 60 * 1000,
+    ACCEPTS_A_ROUND = 64, /* then those who are in have their turn */
     NO_DESCRIPTORS_PAUSE_MS = 100,
-    RESOLVE_MS = 10 * 1000,
     EVENTS = 64,
     RECEIVE_BYTES = 64 << 10,
     KEEP_OUT = 16 << 10 /* capacity of an idle connection's replies */
 };
+
+/* Bytes of all clients together, of those that the guard does not know and of those that it knows. */
+static const size_t pending_max[2] = {(size_t)128 << 20, (size_t)1 << 30};
 
 struct connection {
     struct store_session session; /* the first member: a session is its connection */
     struct tutti_store_server *server;
     int fd; /* -1: closed, to be freed */
     uint32_t events;
-    size_t sent; /* of the session's replies */
-    int64_t deadline_ns;
+    size_t sent;    /* of the session's replies */
+    size_t pending; /* bytes that are counted for it */
+    int64_t accepted_ns;
     bool half_open, dirty;
     TAILQ_ENTRY(connection) link, dirty_link;
 };
@@ -65,8 +77,11 @@ struct tutti_store_server {
     int listen_fd, epoll_fd, stop_fd;
     pthread_t thread;
     struct store_map *map;
+    struct store_guard guard;
     struct connections half_open, open, dirty, closed;
     unsigned half_open_count;
+    size_t pending[2]; /* bytes of unknown and of known clients */
+    bool said_pending;
     _Atomic unsigned open_count; /* for store_server_drain() */
     bool accepting;
     bool short_of_descriptors; /* said so already */
@@ -118,6 +133,7 @@ static void hang_up(struct connection *connection, const char *why)
     if (connection->dirty)
         TAILQ_REMOVE(&server->dirty, connection, dirty_link);
     connection->dirty = false;
+    server->pending[connection->session.known] -= connection->pending;
     /* If a child that was forked this moment holds it too, closing it would not end its events. */
     (void)epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, connection->fd, NULL);
     fork_close_now(connection->fd);
@@ -135,6 +151,40 @@ static void make_dirty(struct store_session *session)
         return;
     connection->dirty = true;
     TAILQ_INSERT_TAIL(&connection->server->dirty, connection, dirty_link);
+}
+
+static struct connection *largest_of(struct connections *list, bool known,
+                                     struct connection *largest)
+{
+    struct connection *at;
+
+    TAILQ_FOREACH(at, list, link)
+    if (at->session.known == known && (!largest || at->pending > largest->pending))
+        largest = at;
+    return largest;
+}
+
+/* Counts what the connection holds now. It may be closed for that. */
+static void count_pending(struct connection *connection)
+{
+    struct tutti_store_server *server = connection->server;
+    const bool known = connection->session.known;
+    const size_t pending = connection->session.wire.in.capacity + connection->session.out.capacity;
+
+    server->pending[known] += pending - connection->pending;
+    connection->pending = pending;
+    while (server->pending[known] > pending_max[known]) {
+        struct connection *largest = largest_of(&server->half_open, known, NULL);
+
+        largest = largest_of(&server->open, known, largest);
+        log_line(server->said_pending ? LOG_DETAIL : LOG_WARN, -1,
+                 "store server: closed the client that held most, %zu bytes, because requests and "
+                 "replies of %sclients have %zu bytes, of at most %zu",
+                 largest->pending, known ? "" : "unknown ", server->pending[known],
+                 pending_max[known]);
+        server->said_pending = true;
+        hang_up(largest, "it held too much");
+    }
 }
 
 /* Sends what the socket takes. False: the connection is gone. */
@@ -183,6 +233,7 @@ static void flush(struct connection *connection)
     }
     watch(connection, (store_session_blocked(session) ? 0 : (uint32_t)EPOLLIN) |
                           (session->out.size ? (uint32_t)EPOLLOUT : 0));
+    count_pending(connection);
 }
 
 static void flush_dirty(struct tutti_store_server *server)
@@ -213,7 +264,7 @@ static void receive(struct connection *connection)
             hang_up(connection, error_message());
         return;
     }
-    if (connection->half_open && connection->session.wire.validated) {
+    if (connection->half_open && connection->session.asked) {
         leave_half_open(connection);
         TAILQ_INSERT_TAIL(&server->open, connection, link);
         atomic_fetch_add(&server->open_count, 1);
@@ -234,11 +285,31 @@ static void serve_connection(struct connection *connection, uint32_t events)
     flush_dirty(connection->server);
 }
 
+/* Reads what has come: this process may have been stopped, or busy, while it came. Then closes the
+ * connection, unless it has made a request. */
+static void push_out(struct connection *connection, const char *why)
+{
+    serve_connection(connection, EPOLLIN);
+    if (connection->half_open)
+        hang_up(connection, why);
+}
+
+static void push_out_oldest(struct tutti_store_server *server)
+{
+    push_out(TAILQ_FIRST(&server->half_open), "newer ones came before it had made a request");
+}
+
 static void welcome(struct tutti_store_server *server, int fd)
 {
-    struct connection *connection = calloc(1, sizeof *connection);
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
+    struct connection *connection;
+    struct epoll_event event = {.events = EPOLLIN};
+    bool known;
 
+    if (!store_guard_admits(&server->guard, fd, &known)) {
+        close(fd);
+        return;
+    }
+    event.data.ptr = connection = calloc(1, sizeof *connection);
     if (!connection || epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
         log_line(LOG_WARN, -1, "store server: turned a client away: %s", strerrordesc_np(errno));
         free(connection);
@@ -247,73 +318,96 @@ static void welcome(struct tutti_store_server *server, int fd)
     }
     fork_close_add(fd);
     store_tcp_tune(fd);
-    store_session_init(&connection->session, server->map, true, make_dirty);
+    store_session_init(&connection->session, server->map, known, make_dirty);
     connection->server = server;
     connection->fd = fd;
     connection->events = EPOLLIN;
     connection->half_open = true;
-    connection->deadline_ns = clock_deadline_ms(HALF_OPEN_MS);
+    connection->accepted_ns = clock_now_ns();
+    if (server->half_open_count == HALF_OPEN_PLACES)
+        push_out_oldest(server);
     TAILQ_INSERT_TAIL(&server->half_open, connection, link);
     server->half_open_count++;
 }
 
+/* Makes room for another descriptor, or stops accepting for a while. */
+static void without_descriptors(struct tutti_store_server *server)
+{
+    const int error = errno;
+
+    if (server->half_open_count) {
+        push_out_oldest(server);
+        return;
+    }
+    if (!server->short_of_descriptors)
+        log_line(LOG_WARN, -1, "store server: cannot accept clients for now: %s%s",
+                 strerrordesc_np(error),
+                 error == EMFILE ? " (each client takes one: raise ulimit -n)" : "");
+    server->short_of_descriptors = true;
+    server->resume_ns = clock_deadline_ms(NO_DESCRIPTORS_PAUSE_MS);
+    set_accepting(server, false);
+}
+
 static void accept_clients(struct tutti_store_server *server)
 {
-    while (server->half_open_count < MAX_HALF_OPEN) {
+    for (int i = 0; i < ACCEPTS_A_ROUND && server->accepting; i++) {
         const int fd = accept4(server->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0) {
             server->short_of_descriptors = false;
             welcome(server, fd);
-            continue;
-        }
-        if (errno == EINTR || errno == ECONNABORTED)
-            continue;
-        if (errno == EAGAIN)
+        } else if (errno == EAGAIN) {
             return;
-        if (!server->short_of_descriptors)
-            log_line(LOG_WARN, -1, "store server: cannot accept clients for now: %s%s",
-                     strerrordesc_np(errno),
-                     errno == EMFILE ? " (each client takes one: raise ulimit -n)" : "");
-        server->short_of_descriptors = true;
-        server->resume_ns = clock_deadline_ms(NO_DESCRIPTORS_PAUSE_MS);
-        set_accepting(server, false);
-        return;
+        } else if (errno != EINTR && errno != ECONNABORTED) {
+            without_descriptors(server);
+        }
     }
-    set_accepting(server, false);
 }
 
-/* Closes connections that have not shown the magic in time, frees what was closed, accepts again
- * when it can. What has come is read first: this process may have been stopped while it came. */
-static void tidy(struct tutti_store_server *server)
+/* Until when a half-open connection has to make its first request. */
+static int64_t deadline_of(const struct connection *connection)
+{
+    const int64_t ms = connection->session.wire.validated ? ASK_MS : HALF_OPEN_MS;
+
+    return connection->accepted_ns + ms * CLOCK_NS_PER_MS;
+}
+
+static struct connection *first_late(const struct tutti_store_server *server, int64_t now_ns)
 {
     struct connection *connection;
 
-    while ((connection = TAILQ_FIRST(&server->half_open)) &&
-           connection->deadline_ns <= clock_now_ns()) {
-        serve_connection(connection, EPOLLIN);
-        if (connection->half_open)
-            hang_up(connection, "it sent no request in time");
-    }
+    TAILQ_FOREACH(connection, &server->half_open, link)
+    if (deadline_of(connection) <= now_ns)
+        return connection;
+    return NULL;
+}
+
+/* Closes connections that are late, frees what was closed, accepts again when it can. */
+static void tidy(struct tutti_store_server *server)
+{
+    const int64_t now_ns = clock_now_ns();
+    struct connection *connection;
+
+    while ((connection = first_late(server, now_ns)))
+        push_out(connection, "it made no request in time");
     while ((connection = TAILQ_FIRST(&server->closed))) {
         TAILQ_REMOVE(&server->closed, connection, link);
         free(connection);
     }
-    if (!server->accepting && server->half_open_count < MAX_HALF_OPEN &&
-        server->resume_ns <= clock_now_ns())
+    if (!server->accepting && server->resume_ns <= now_ns)
         set_accepting(server, true);
 }
 
 /* Until the next thing that tidy() has to do. */
 static int patience_ms(const struct tutti_store_server *server)
 {
-    const struct connection *oldest = TAILQ_FIRST(&server->half_open);
-    int64_t next_ns = oldest ? oldest->deadline_ns : INT64_MAX;
+    const struct connection *connection;
+    int64_t next_ns = server->accepting ? INT64_MAX : server->resume_ns;
 
-    if (!server->accepting && server->half_open_count < MAX_HALF_OPEN &&
-        server->resume_ns < next_ns)
-        next_ns = server->resume_ns;
-    return next_ns == INT64_MAX ? -1 : clock_left_ms(next_ns, HALF_OPEN_MS);
+    TAILQ_FOREACH(connection, &server->half_open, link)
+    if (deadline_of(connection) < next_ns)
+        next_ns = deadline_of(connection);
+    return next_ns == INT64_MAX ? -1 : clock_left_ms(next_ns, ASK_MS);
 }
 
 static void *serve(void *argument)
@@ -344,6 +438,7 @@ static void server_free(struct tutti_store_server *server)
            (connection = TAILQ_FIRST(&server->open)))
         hang_up(connection, "the server ends");
     tidy(server);
+    store_guard_free(&server->guard);
     store_map_free(server->map);
     if (server->epoll_fd >= 0)
         close(server->epoll_fd);
@@ -406,8 +501,10 @@ tutti_status store_server_start_on(int fd, tutti_store_server **ret_server)
 
     if (!status)
         status = prepare_socket(fd, &server->port);
-    if (!status)
+    if (!status) {
+        store_guard_init(&server->guard, fd, server->port);
         status = prepare_epoll(server);
+    }
     if (!status) {
         const int error = thread_start(&server->thread, "tutti-store", serve, server);
 
@@ -421,56 +518,6 @@ tutti_status store_server_start_on(int fd, tutti_store_server **ret_server)
     }
     *ret_server = server;
     return TUTTI_OK;
-}
-
-/* A socket bound to the first of the addresses that can be bound. -1: errno says why. */
-static int bind_first(const struct addrinfo *addresses)
-{
-    const int on = 1, off = 0;
-    int fd = -1, error = EADDRNOTAVAIL;
-
-    for (const struct addrinfo *address = addresses; address && fd < 0;
-         address = address->ai_next) {
-        fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd < 0) {
-            error = errno;
-            continue;
-        }
-        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-        if (address->ai_family == AF_INET6)
-            (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-        if (bind(fd, address->ai_addr, address->ai_addrlen) != 0) {
-            error = errno;
-            close(fd);
-            fd = -1;
-        }
-    }
-    errno = error;
-    return fd;
-}
-
-tutti_status tutti_store_server_start(const char *address, uint16_t port,
-                                      tutti_store_server **ret_server)
-{
-    struct addrinfo *addresses;
-
-    if (!address || !*address || !ret_server)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "address and ret_server must not be NULL");
-
-    const int code = resolve(address, port, true, clock_deadline_ms(RESOLVE_MS), &addresses);
-
-    if (code)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "a store server cannot bind to \"%.*s\": %s",
-                         TEXT_CUT(address, 200), gai_strerror(code));
-
-    const int fd = bind_first(addresses);
-    const int error = errno;
-
-    freeaddrinfo(addresses);
-    if (fd < 0)
-        return error_set_errno(TUTTI_ERR_STORE, error, "a store server cannot bind to %.*s:%u",
-                               TEXT_CUT(address, 200), port);
-    return store_server_start_on(fd, ret_server);
 }
 
 uint16_t tutti_store_server_port(const tutti_store_server *server)

@@ -57,39 +57,6 @@ Test(store_server, garbage_on_the_port_is_closed_at_once_and_disturbs_nobody)
     tutti_store_server_stop(server);
 }
 
-Test(store_server, silent_strangers_are_closed_and_hold_up_a_client_briefly, .timeout = 60)
-{
-    enum { STRANGERS = 70 };
-    tutti_store_server *server;
-    int fds[STRANGERS];
-    const int64_t start = clock_now_ns();
-
-    cr_assert_eq(tutti_store_server_start("127.0.0.1", 0, &server), TUTTI_OK);
-
-    uint16_t port = tutti_store_server_port(server);
-    tutti_store *early = open_client(port);
-
-    for (int i = 0; i < STRANGERS; i++)
-        fds[i] = loopback_socket(false, &port);
-    works(early);
-
-    tutti_store *late;
-
-    cr_assert_eq(tutti_store_open_tcp("127.0.0.1", port, 30000, &late), TUTTI_OK, "%s",
-                 tutti_last_error());
-    cr_assert(ms_since(start) >= 9000 && ms_since(start) < 20000, "%" PRId64, ms_since(start));
-    works(late);
-    works(early);
-    /* The first that is closed lets the late client in: the others have their own deadlines. */
-    for (int i = 0; i < 64; i++)
-        cr_assert(is_closed_within(fds[i], SOON_MS), "%d", i);
-    for (int i = 0; i < STRANGERS; i++)
-        close(fds[i]);
-    tutti_store_unref(early);
-    tutti_store_unref(late);
-    tutti_store_server_stop(server);
-}
-
 static int64_t cpu_ms(pid_t pid)
 {
     clockid_t clock;
