@@ -59,7 +59,7 @@ static void info_directories(const struct info_rows *rows)
 
 static void info_build(const struct info_rows *rows)
 {
-    const char *path = getenv("TUTTI_PLUGIN_PATH");
+    const char *path = secure_getenv("TUTTI_PLUGIN_PATH");
 
     info_row(rows, "version", "%s", tutti_version());
     info_row(rows, "type", "%s", TUTTI_BUILD_TYPE);

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 enum { OPENMPI, MPICH, ABI, FAMILIES };
@@ -162,6 +163,21 @@ static tutti_status not_launched(const struct caller *c)
                   "(or mpich), or `pip install mpich` for an MPI with the standard ABI");
 }
 
+/* An MPI learns from the environment which files it opens, files of code among them. A set-id program
+ * that has loaded its MPI itself has taken that on. */
+static tutti_status refuse_callers_files(const struct caller *c)
+{
+    if (!getauxval(AT_SECURE))
+        return TUTTI_OK;
+    for (int i = 0; i < FAMILIES; i++)
+        if (loaded_library(&families[i]))
+            return TUTTI_OK;
+    return refuse(c, TUTTI_ERR_UNSUPPORTED,
+                  "a set-id program does not load an MPI, which would open the files, also of "
+                  "code, that its caller's environment names; use another backend, or link the "
+                  "program with its MPI");
+}
+
 static tutti_status choose(const struct caller *c, const struct family **ret_family)
 {
     const char *variable = c->host->config(c->host_self, "");
@@ -223,7 +239,9 @@ tutti_status choose_engine(const tutti_host *host, void *host_self,
 
     pthread_mutex_lock(&lock);
     if (!chosen) {
-        status = choose(&c, &family);
+        status = refuse_callers_files(&c);
+        if (!status)
+            status = choose(&c, &family);
         if (!status)
             status = open_engine(&c, family, &chosen);
     }

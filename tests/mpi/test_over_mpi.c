@@ -235,3 +235,28 @@ Test(over_mpi, the_standard_abi_without_its_library_is_refused_with_what_to_do)
     }
     ranks_free(ranks);
 }
+
+/* An MPI would load components from a folder that OMPI_MCA_mca_base_component_path names. */
+Test(over_mpi, a_set_id_program_loads_no_mpi_for_its_caller)
+{
+    static const char script[] =
+        "folder=$(mktemp -d) && chmod 755 $folder && cp " PROGRAMS
+        "init_in_vain $folder/program && "
+        "chown 65534 $folder/program && chmod 4755 $folder/program && cd / && "
+        "env -u RANK -u WORLD_SIZE TUTTI_BACKEND=mpi OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 "
+        "$folder/program 2>&1; rm -r $folder; findmnt -n -o OPTIONS -T /tmp";
+    char said[4096] = "";
+
+    if (geteuid())
+        cr_skip_test("only root may give a program to another user");
+    if (access(LIBRARIES "/tutti/0/libtutti-mpi.so", F_OK))
+        cr_skip_test("the plugin mpi is not built");
+    FILE *pipe = popen(script, "r");
+    cr_assert_not_null(pipe);
+    const size_t size = fread(said, 1, sizeof said - 1, pipe);
+    pclose(pipe);
+    said[size] = 0;
+    if (strstr(said, "nosuid"))
+        cr_skip_test("set-id programs have no effect in /tmp");
+    cr_expect_not_null(strstr(said, "a set-id program does not load an MPI"), "%s", said);
+}

@@ -184,6 +184,44 @@ static GPtrArray *variables_in_the_code(void)
     return names;
 }
 
+/* TUTTI_STORE may name a host, too: core/bootstrap/identity.c refuses a file there. */
+static void expect_read_securely(const char *name, const GPtrArray *sources)
+{
+    g_autofree char *pattern = g_strdup_printf("[^_](getenv\\(\"%s\"\\))", name);
+
+    for (guint i = 0; i < sources->len && strcmp(name, "TUTTI_STORE"); i++) {
+        g_autofree char *source = document_read(sources->pdata[i]);
+        g_autoptr(GPtrArray) reads = document_find(source, pattern);
+
+        cr_expect_eq(reads->len, 0, "%s reads %s, which names a file, also in a set-id program",
+                     (char *)sources->pdata[i], name);
+    }
+}
+
+Test(documents, set_id_programs_ignore_variables_that_name_a_file, .timeout = 10)
+{
+    g_autofree char *guide = document_read("docs/guide.md");
+    g_autoptr(GPtrArray) rows = document_table(guide, "variable");
+    g_autoptr(GPtrArray) sources = g_ptr_array_new_with_free_func(g_free);
+    guint files = 0;
+
+    document_sources("core", sources);
+    document_sources("plugins", sources);
+    for (guint i = 0; i < rows->len; i++) {
+        char **cells = rows->pdata[i];
+        g_autoptr(GPtrArray) names = document_find(cells[0], "`(TUTTI_[^`]+)`");
+        g_autoptr(GPtrArray) paths = document_find(cells[1], "(<(?:directory|file|path)>)");
+
+        if (!paths->len)
+            continue;
+        files++;
+        cr_expect(strstr(cells[4], "Set-id programs"),
+                  "the guide does not say that set-id programs ignore %s", (char *)names->pdata[0]);
+        expect_read_securely(names->pdata[0], sources);
+    }
+    cr_expect_geq(files, 5);
+}
+
 Test(documents, the_guide_lists_the_variables_that_are_read, .timeout = 10)
 {
     g_autofree char *guide = document_read("docs/guide.md");

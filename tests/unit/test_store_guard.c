@@ -328,7 +328,7 @@ Test(store_guard, an_unknown_client_fills_a_quarter_of_the_store)
     cr_assert_eq(store_session_feed(&unknown, hello, sizeof hello), TUTTI_OK);
     cr_assert_eq(store_session_feed(&known, hello, sizeof hello), TUTTI_OK);
     for (; !status; stored++) {
-        char key[16];
+        char key[24];
         struct buffer set;
 
         snprintf(key, sizeof key, "/%d", stored);
@@ -341,7 +341,7 @@ Test(store_guard, an_unknown_client_fills_a_quarter_of_the_store)
                        tutti_last_error());
     cr_expect(stored > 2 && stored <= 4, "%d", stored);
     for (int i = 0; i < 8; i++) {
-        char key[16];
+        char key[24];
         struct buffer set;
 
         snprintf(key, sizeof key, "/mine-%d", i);
