@@ -491,7 +491,7 @@ tutti_status store_server_start_on(int fd, tutti_store_server **ret_server)
     server->pid = getpid();
     server->listen_fd = fd;
     fork_close_add(fd);
-    server->epoll_fd = server->stop_fd = -1;
+    server->epoll_fd = server->stop_fd = server->guard.peers.netlink_fd = -1;
     TAILQ_INIT(&server->half_open);
     TAILQ_INIT(&server->open);
     TAILQ_INIT(&server->dirty);

@@ -2,6 +2,7 @@
 /* The serving side of the tcp store over real sockets: strangers, slow readers, no descriptors
  * left. */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -258,6 +259,7 @@ Test(store_server, ipv6_and_given_sockets_serve_and_other_sockets_are_refused)
     cr_assert_eq(store_server_start_on(socket(AF_UNIX, SOCK_STREAM, 0), &server), TUTTI_ERR_SYSTEM);
     cr_assert_eq(store_server_start_on(socket(AF_INET, SOCK_DGRAM, 0), &server), TUTTI_ERR_SYSTEM);
     cr_assert_eq(store_server_start_on(-1, &server), TUTTI_ERR_SYSTEM);
+    cr_expect_geq(fcntl(STDIN_FILENO, F_GETFD), 0, "a server that cannot start closed stdin");
 }
 
 Test(store_server, a_request_beyond_what_a_server_takes_is_refused_before_it_is_sent)
