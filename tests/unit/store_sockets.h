@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -115,6 +116,7 @@ static inline struct child_server start_child_server(rlim_t descriptors)
         tutti_store_server *server;
         uint16_t port;
 
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails does not end it */
         if (descriptors) {
             for (int fd = 3; fd < 1024; fd++) {
                 if (fd != pipes[1])
