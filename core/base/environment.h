@@ -87,8 +87,8 @@ enum environment_agreement {
       "serves the store at MASTER_ADDR unless TORCHELASTIC_USE_AGENT_STORE is True, and "          \
       "does not serve the one at TUTTI_STORE.")                                                    \
     X(TUTTI_STORE_OPEN, "0 | 1", "0", ENV_MAY_DIFFER,                                              \
-      "`1`: a tcp store that this process serves takes every client, also those of other users "   \
-      "of its host, and warns. Set-id programs ignore it.")                                        \
+      "`1`: a tcp store that this process serves takes every client, also other users of its "     \
+      "host and clients without the secret, and warns. Set-id programs ignore it.")                \
     X(TUTTI_TUNING, "<file> | none", "", ENV_MAY_DIFFER,                                           \
       "The tuning file that `tutti bench --tune` writes. Ranks compare its thresholds at init. "   \
       "Not set: tutti/tuning in XDG_CONFIG_HOME, or in .config of HOME, if it is there; `none`: "  \

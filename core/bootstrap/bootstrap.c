@@ -53,7 +53,8 @@ static tutti_status time_left(int64_t deadline_ns, int64_t *ret_ms)
     return TUTTI_OK;
 }
 
-static tutti_status serve(const struct identity *identity, struct bootstrap *bootstrap)
+static tutti_status serve(const struct identity *identity, const struct key *handed,
+                          struct bootstrap *bootstrap)
 {
     const struct url *store = &identity->store;
     struct bootstrap_server *server = calloc(1, sizeof *server);
@@ -61,7 +62,7 @@ static tutti_status serve(const struct identity *identity, struct bootstrap *boo
     if (!server)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the store's server");
     server->holders = 1;
-    if (!tutti_store_server_start(store->host, store->port, &server->server)) {
+    if (!store_server_start(store->host, store->port, handed, &server->server)) {
         bootstrap->server = server;
         return TUTTI_OK;
     }
@@ -81,7 +82,8 @@ static tutti_status serve(const struct identity *identity, struct bootstrap *boo
         store->host, store->port);
 }
 
-static tutti_status open_store(const struct identity *identity, struct bootstrap *bootstrap)
+static tutti_status open_store(const struct identity *identity, const struct key *handed,
+                               struct bootstrap *bootstrap)
 {
     const struct url *store = &identity->store;
     const char *keeper = *bootstrap->keeper ? bootstrap->keeper : NULL;
@@ -94,13 +96,13 @@ static tutti_status open_store(const struct identity *identity, struct bootstrap
     }
     if (identity->alone)
         return tutti_store_open_hash(&bootstrap->store);
-    tutti_status status = identity->hosts ? serve(identity, bootstrap) : TUTTI_OK;
+    tutti_status status = identity->hosts ? serve(identity, handed, bootstrap) : TUTTI_OK;
     if (!status)
         status = time_left(bootstrap->deadline_ns, &ms);
     if (status)
         return status;
     return store->kind == URL_TCP
-               ? store_open_member(store->host, store->port, keeper, ms, &bootstrap->store)
+               ? store_open_member(store->host, store->port, keeper, handed, ms, &bootstrap->store)
                : tutti_store_open_file(store->path, identity->size, ms, &bootstrap->store);
 }
 
@@ -154,8 +156,8 @@ tutti_status bootstrap_identify(const tutti_init_options *options, struct identi
     return status ? status : identity_resolve(&known, identity_own_variable, NULL, ret_identity);
 }
 
-tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadline_ns,
-                               struct bootstrap *ret_bootstrap)
+tutti_status bootstrap_resolve(const tutti_init_options *options, const struct key *handed,
+                               int64_t deadline_ns, struct bootstrap *ret_bootstrap)
 {
     struct identity identity;
     tutti_status status = bootstrap_identify(options, &identity);
@@ -174,7 +176,7 @@ tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadli
     }
     if (identity.served_by_0)
         bootstrap_name_keeper(bootstrap.host, bootstrap.port, bootstrap.keeper);
-    status = open_store(&identity, &bootstrap);
+    status = open_store(&identity, handed, &bootstrap);
     if (status) {
         bootstrap_release(&bootstrap);
         error_where(identity.rank, status == TUTTI_ERR_PEER_LOST ? 0 : -1, 0, NULL);
@@ -224,6 +226,14 @@ bool bootstrap_lost_rank_0(const struct bootstrap *bootstrap)
     return true;
 }
 
+/* The launcher's secret, or NULL. */
+static const struct key *handed(const struct bootstrap *bootstrap)
+{
+    return bootstrap->secret && bootstrap->secret->source == SECRET_FROM_LAUNCHER
+               ? &bootstrap->secret->key
+               : NULL;
+}
+
 tutti_status bootstrap_reopen(struct bootstrap *bootstrap)
 {
     tutti_store *store;
@@ -231,7 +241,8 @@ tutti_status bootstrap_reopen(struct bootstrap *bootstrap)
     tutti_status status = time_left(bootstrap->deadline_ns, &ms);
 
     if (!status)
-        status = store_open_member(bootstrap->host, bootstrap->port, bootstrap->keeper, ms, &store);
+        status = store_open_member(bootstrap->host, bootstrap->port, bootstrap->keeper,
+                                   handed(bootstrap), ms, &store);
     if (status)
         return status;
     tutti_store_unref(bootstrap->store);

@@ -50,13 +50,14 @@ struct bootstrap {
 /*
  * Resolves `options` (NULL: everything from the environment), hosts the store's server when this
  * process is the one that must, and connects to the store; waits until `deadline_ns` for a store
- * that is not there yet. The caller ends with bootstrap_release().
+ * that is not there yet. `handed` is the launcher's secret, or NULL. The caller ends with
+ * bootstrap_release().
  *
  * INVALID_ARGUMENT: options or environment; NEWER_CALLER; STORE, TIMEOUT: the store cannot be
  * reached; PEER_LOST: rank 0 should serve it, and does not; SYSTEM: the server's port cannot be bound.
  */
-tutti_status bootstrap_resolve(const tutti_init_options *options, int64_t deadline_ns,
-                               struct bootstrap *ret_bootstrap);
+tutti_status bootstrap_resolve(const tutti_init_options *options, const struct key *handed,
+                               int64_t deadline_ns, struct bootstrap *ret_bootstrap);
 
 /* The identity of this process. Opens nothing and waits for nobody. INVALID_ARGUMENT, NEWER_CALLER as
  * above. */

@@ -173,7 +173,7 @@ static void serve(const struct asking *a, bool where, struct launcher *launcher,
     if (!where)
         own_address(&a->identity, address);
     if (key_random(&secret, sizeof secret) ||
-        (!where && tutti_store_server_start(address, 0, &launcher->server))) {
+        (!where && store_server_start(address, 0, &secret, &launcher->server))) {
         snprintf(ret_message, MESSAGE_MAX, "!rank 0 cannot serve the store: %.*s",
                  TEXT_CUT(error_message(), 400));
         return;
@@ -223,8 +223,9 @@ static tutti_status open_store(const struct asking *a, struct launcher *launcher
     for (;;) {
         const int left = clock_left_ms(a->deadline_ns, INT32_MAX);
         const int ms = left > REFUSED_MS ? REFUSED_MS : left;
-        const tutti_status status = store_open_member(launcher->host, launcher->port, keeper,
-                                                      ms ? ms : 1, &launcher->store);
+        const tutti_status status =
+            store_open_member(launcher->host, launcher->port, keeper, &launcher->secret,
+                              ms ? ms : 1, &launcher->store);
 
         if (status != TUTTI_ERR_TIMEOUT || ms == left)
             return status;

@@ -364,13 +364,13 @@ static void end_joining(struct tutti_context *context)
 
 /* Resolves twice if memory or a descriptor is missing, which may be there at the second try:
  * without an identity this member could not tell the others why it does not come. */
-static tutti_status resolve(const tutti_init_options *options, int64_t deadline,
-                            struct bootstrap *ret_bootstrap)
+static tutti_status resolve(const tutti_init_options *options, const struct key *handed,
+                            int64_t deadline, struct bootstrap *ret_bootstrap)
 {
-    tutti_status status = bootstrap_resolve(options, deadline, ret_bootstrap);
+    tutti_status status = bootstrap_resolve(options, handed, deadline, ret_bootstrap);
 
     if (status == TUTTI_ERR_NO_MEMORY || status == TUTTI_ERR_SYSTEM)
-        status = bootstrap_resolve(options, deadline, ret_bootstrap);
+        status = bootstrap_resolve(options, handed, deadline, ret_bootstrap);
     return status;
 }
 
@@ -382,16 +382,16 @@ static tutti_status find_members(struct tutti_group *world, const tutti_init_opt
     tutti_init_options told = *options;
     struct launcher launcher;
     tutti_status status = launcher_ask(&told, deadline, &launcher);
+    const struct key *handed = !status && launcher.has_secret ? &launcher.secret : NULL;
 
     if (!status)
         status = begin_joining(world, &told);
     if (!status)
-        status = resolve(&told, deadline, &world->bootstrap);
+        status = resolve(&told, handed, deadline, &world->bootstrap);
     if (!status && launcher.store)
         status = bootstrap_adopt(&world->bootstrap, &launcher);
     if (!status && world->bootstrap.size > 1)
-        status = bootstrap_find_secret(&world->bootstrap,
-                                       launcher.has_secret ? &launcher.secret : NULL, false);
+        status = bootstrap_find_secret(&world->bootstrap, handed, false);
     launcher_release(&launcher);
     return status;
 }
@@ -427,7 +427,8 @@ static tutti_status refuse_world(const tutti_init_options *options, const char *
     }
     error_keep(&kept);
     snprintf(world->name, sizeof world->name, "%.*s", TEXT_CUT(name, CONTROL_NAME_MAX - 1));
-    const bool known = !bootstrap_resolve(options, clock_deadline_ms(REACH_MS), &world->bootstrap);
+    const bool known =
+        !bootstrap_resolve(options, NULL, clock_deadline_ms(REACH_MS), &world->bootstrap);
     error_give(status, &kept);
     error_forget(&kept);
     if (known) {

@@ -16,6 +16,7 @@
 
 #include <tutti/store.h>
 
+#include "secret/key.h"
 #include "store/store_wire.h"
 
 /* A call's time-out: the number for messages, the point of time for waiting. */
@@ -73,10 +74,12 @@ void store_local_address(tutti_store *store, char ret_address[STORE_ADDRESS_ROOM
  * is. The caller drops it with tutti_store_unref().
  */
 tutti_status store_clone(tutti_store *store, int64_t timeout_ms, tutti_store **ret_store);
-/* tutti_store_open_tcp() of a server that a member has, `server` in words. PEER_LOST, as below:
+/* tutti_store_open_tcp() of a server that a member has, `server` in words; `handed` is the launcher's secret,
+ * or NULL. PEER_LOST, as below:
  * nobody serves it until the deadline. */
 tutti_status store_open_member(const char *host, uint16_t port, const char *server,
-                               int64_t timeout_ms, tutti_store **ret_store);
+                               const struct key *handed, int64_t timeout_ms,
+                               tutti_store **ret_store);
 /* The error of all members when the one that serves the store is not there, with the same message
  * whether it never was, or was and died. */
 tutti_status store_server_lost(const char *server);
@@ -115,8 +118,12 @@ void store_turn_destroy(struct store_turn *turn);
 tutti_status store_turn_take(struct store_turn *turn, const struct store_time *time);
 void store_turn_give(struct store_turn *turn);
 
-/* Serves from a socket that is bound already; owns `fd` from the call on, also when it fails. */
-tutti_status store_server_start_on(int fd, tutti_store_server **ret_server);
+/* tutti_store_server_start() with the launcher's secret, or NULL. */
+tutti_status store_server_start(const char *address, uint16_t port, const struct key *handed,
+                                tutti_store_server **ret_server);
+/* The same from a socket that is bound already; owns `fd` from the call on, also when it fails. */
+tutti_status store_server_start_on(int fd, const struct key *handed,
+                                   tutti_store_server **ret_server);
 
 /* Waits until every client has closed its connection, at most `ms`. */
 void store_server_drain(const tutti_store_server *server, int64_t ms);

@@ -8,8 +8,11 @@
  * socket of root is often a forwarder's (of containers, of ssh, of a mesh), which carries the bytes of
  * anybody.
  *
- * A connection of another host, or of another network namespace, is served as torch's server does. It
- * is not known, and store_session.h keeps what it may hold small.
+ * A connection of another host, or of another network namespace, is served if it proves that it has
+ * this process's secret. Where that is the user's own file, one without a proof is served, too, as torch's
+ * server does: the files of hosts may differ. It is not known, and store_session.h keeps what it may hold
+ * small. An explicit secret, or TUTTI_AUTH=required, makes the proof a condition. With an explicit secret
+ * other users of this host may prove that they have it, too.
  *
  * TUTTI_STORE_OPEN=1 takes everybody, as unknown. It is meant for sandboxes in which the kernel does
  * not say whose a socket is.
@@ -19,17 +22,34 @@
  */
 #include "store/store_guard.h"
 
+#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/log.h"
+#include "store/store.h"
+#include "store/store_proof.h"
 
-void store_guard_init(struct store_guard *guard, int listen_fd, uint16_t port)
+/* Whether a connection may come that needs a secret: of another host, or of one who was given it. */
+static bool needs_secret(int listen_fd, const struct key *handed)
+{
+    return handed || !store_peer_is_loopback(listen_fd) || secure_getenv("TUTTI_SECRET_FILE") ||
+           secure_getenv("TUTTI_SECRET");
+}
+
+void store_guard_init(struct store_guard *guard, int listen_fd, uint16_t port,
+                      const struct key *handed)
 {
     const char *open = secure_getenv("TUTTI_STORE_OPEN");
 
     *guard = (struct store_guard){.open = open && !strcmp(open, "1")};
     store_peers_open(&guard->peers, listen_fd);
+    if (needs_secret(listen_fd, handed)) {
+        guard->secret = store_proof_secret(handed);
+        if (guard->secret)
+            key_hold();
+    }
     if (guard->open)
         log_line(
             LOG_WARN, -1,
@@ -41,6 +61,9 @@ void store_guard_init(struct store_guard *guard, int listen_fd, uint16_t port)
 void store_guard_free(struct store_guard *guard)
 {
     store_peers_close(&guard->peers);
+    if (guard->secret)
+        key_release();
+    secret_unref(guard->secret);
 }
 
 static void say_refused(struct store_guard *guard, uid_t uid)
@@ -77,19 +100,53 @@ static void say_hidden(struct store_guard *guard)
                  "TUTTI_STORE_OPEN=1 if nobody else can reach the store");
 }
 
-bool store_guard_admits(struct store_guard *guard, int fd, bool *ret_known)
+void store_guard_say_unproven(struct store_guard *guard, int fd)
+{
+    struct sockaddr_storage peer = {0};
+    socklen_t size = sizeof peer;
+    char address[STORE_ADDRESS_ROOM] = "?";
+
+    if (guard->told_unproven)
+        return;
+    guard->told_unproven = true;
+    if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0)
+        (void)getnameinfo((struct sockaddr *)&peer, size, address, sizeof address, NULL, 0,
+                          NI_NUMERICHOST);
+    log_line(LOG_WARN, -1,
+             "store server: refused a client at %s: it has not proven that it has this store's "
+             "secret (%s); give all ranks the same secret, or set TUTTI_STORE_OPEN=1 where the "
+             "store is served, for clients of torch",
+             address, secret_source_words(guard->secret->source));
+}
+
+/* One that the kernel does not call this user's. */
+static enum store_admission admit_stranger(const struct store_guard *guard, enum store_peer peer)
+{
+    const bool required = guard->secret && guard->secret->required;
+
+    if (guard->open)
+        return STORE_UNKNOWN;
+    if (peer == STORE_PEER_REMOTE)
+        return required ? STORE_MUST_PROVE : STORE_UNKNOWN;
+    return peer != STORE_PEER_GONE && required && secret_is_explicit(guard->secret->source)
+               ? STORE_MUST_PROVE
+               : STORE_REFUSED;
+}
+
+enum store_admission store_guard_admit(struct store_guard *guard, int fd)
 {
     uid_t uid;
     const enum store_peer peer = store_peers_find(&guard->peers, fd, &uid);
+    const enum store_admission admission =
+        peer == STORE_PEER_OWN ? STORE_KNOWN : admit_stranger(guard, peer);
 
-    *ret_known = peer == STORE_PEER_OWN;
-    if (*ret_known || peer == STORE_PEER_REMOTE || guard->open)
-        return true;
+    if (admission != STORE_REFUSED)
+        return admission;
     if (peer == STORE_PEER_OTHER)
         say_refused(guard, uid);
     else if (peer == STORE_PEER_HIDDEN)
         say_hidden(guard);
     else
         log_line(LOG_DETAIL, -1, "store server: refused a connection that its client has closed");
-    return false;
+    return STORE_REFUSED;
 }

@@ -71,12 +71,22 @@ static bool end_of(int (*get)(int fd, struct sockaddr *address, socklen_t *size)
     return name.ss_family == AF_INET;
 }
 
+static bool is_loopback(const struct endpoint *end)
+{
+    return IN6_IS_ADDR_LOOPBACK(&end->address) ||
+           (IN6_IS_ADDR_V4MAPPED(&end->address) && end->address.s6_addr[12] == IN_LOOPBACKNET);
+}
+
+bool store_peer_is_loopback(int fd)
+{
+    struct endpoint own;
+
+    return end_of(getsockname, fd, &own) && is_loopback(&own);
+}
+
 static bool is_local(const struct endpoint *peer, const struct endpoint *own)
 {
-    if (IN6_IS_ADDR_V4MAPPED(&peer->address) && peer->address.s6_addr[12] == IN_LOOPBACKNET)
-        return true;
-    return IN6_IS_ADDR_LOOPBACK(&peer->address) ||
-           IN6_ARE_ADDR_EQUAL(&peer->address, &own->address);
+    return is_loopback(peer) || IN6_ARE_ADDR_EQUAL(&peer->address, &own->address);
 }
 
 /* ---- by netlink ---- */
@@ -271,22 +281,42 @@ static bool stands_for_others(uid_t uid)
     return known < UINT32_MAX;
 }
 
-void store_peers_open(struct store_peers *peers, int listen_fd)
+/* Asks the kernel for the listener at an address. */
+static enum found find_listener(struct store_peers *peers, const struct endpoint *at,
+                                struct owner *ret_owner)
 {
     const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
     const struct endpoint none = {0};
+
+    peers->netlink_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+    if (peers->netlink_fd >= 0 &&
+        connect(peers->netlink_fd, (const struct sockaddr *)&kernel, sizeof kernel) == 0)
+        return ask_netlink(peers, at, &none, ret_owner);
+    return REFUSED;
+}
+
+void store_peers_open(struct store_peers *peers, int listen_fd)
+{
     struct endpoint own;
     struct owner owner;
 
-    *peers = (struct store_peers){.own = geteuid()};
+    *peers = (struct store_peers){.netlink_fd = -1, .own = geteuid()};
     peers->stands_for_others = stands_for_others(peers->own);
-    peers->netlink_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-    if (peers->netlink_fd < 0)
-        return;
     /* A kernel without inet_diag says the same as one that has no such socket: the listener is there. */
-    if (connect(peers->netlink_fd, (const struct sockaddr *)&kernel, sizeof kernel) != 0 ||
-        !end_of(getsockname, listen_fd, &own) || ask_netlink(peers, &own, &none, &owner) != FOUND)
+    if (!end_of(getsockname, listen_fd, &own) || find_listener(peers, &own, &owner) != FOUND)
         store_peers_close(peers);
+}
+
+bool store_peer_serves_another_user(int fd)
+{
+    struct store_peers peers = {.netlink_fd = -1};
+    struct endpoint peer;
+    struct owner owner;
+    const bool is_another = end_of(getpeername, fd, &peer) &&
+                            find_listener(&peers, &peer, &owner) == FOUND && owner.uid != geteuid();
+
+    store_peers_close(&peers);
+    return is_another;
 }
 
 void store_peers_close(struct store_peers *peers)

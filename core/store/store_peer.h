@@ -24,6 +24,12 @@ struct store_peers {
     bool stands_for_others; /* `own` is also what users are called that have no number here */
 };
 
+/* Whether a socket is bound to an address of this host that no other host reaches. */
+bool store_peer_is_loopback(int fd);
+
+/* Whether the kernel says that another user listens where a connection of this process leads. */
+bool store_peer_serves_another_user(int fd);
+
 /* For connections of a listener of this thread's network namespace. Never fails. */
 void store_peers_open(struct store_peers *peers, int listen_fd);
 void store_peers_close(struct store_peers *peers);

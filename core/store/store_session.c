@@ -3,6 +3,13 @@
 
 #include "base/error.h"
 
+enum { MAX_UNPROVEN_REQUEST = 256 };
+
+static bool is_proof(const struct store_session *session, struct slice key)
+{
+    return store_proof_is_there(session->secret) && slice_equal(key, slice_of(STORE_PROOF_KEY));
+}
+
 /* A missing key answers with no bytes: the protocol has no other way to say so. */
 static void put_value(struct store_session *session, struct slice key)
 {
@@ -56,6 +63,21 @@ static tutti_status execute_barrier(struct store_session *session, struct store_
     return TUTTI_OK;
 }
 
+static tutti_status execute_proof(struct store_session *session, struct slice message)
+{
+    bool proven = false;
+    tutti_status status =
+        store_proof_serve(&session->proof, session->secret, message, &session->out, &proven);
+
+    if (!status && proven) {
+        session->known = true;
+        session->must_prove = false;
+        session->wire.max_request = 0;
+        session->out.limit = STORE_SESSION_MAX_OUT;
+    }
+    return status;
+}
+
 /* A request with a key and values. */
 static tutti_status execute_write(struct store_session *session, struct store_request *request)
 {
@@ -77,6 +99,8 @@ static tutti_status execute_write(struct store_session *session, struct store_re
         return status;
     case STORE_COMPARE_SET:
         expected = store_request_bytes(request);
+        if (is_proof(session, key))
+            return execute_proof(session, expected);
         status = store_map_compare_set(map, key, expected, store_request_bytes(request), &value);
         if (!status)
             buffer_put_bytes(&session->out, value);
@@ -84,6 +108,15 @@ static tutti_status execute_write(struct store_session *session, struct store_re
     default: /* STORE_SET, and each pair of STORE_MULTI_SET */
         return store_map_set(map, key, store_request_bytes(request));
     }
+}
+
+/* What a client may send that has not proven itself. */
+static tutti_status check_proven(struct store_session *session, struct store_request request)
+{
+    if (request.opcode == STORE_VALIDATE ||
+        (request.opcode == STORE_COMPARE_SET && is_proof(session, store_request_bytes(&request))))
+        return TUTTI_OK;
+    return error_set(TUTTI_ERR_DENIED, "it has not proven that it has the secret of this store");
 }
 
 static tutti_status execute(struct store_session *session, struct store_request *request)
@@ -153,6 +186,14 @@ void store_session_init(struct store_session *session, struct store_map *map, bo
     session->out.limit = known ? STORE_SESSION_MAX_OUT : STORE_SESSION_UNKNOWN_MAX_OUT;
 }
 
+void store_session_expect_proof(struct store_session *session, const struct secret *secret,
+                                bool must)
+{
+    session->secret = secret;
+    session->must_prove = must;
+    session->wire.max_request = must ? MAX_UNPROVEN_REQUEST : 0;
+}
+
 void store_session_free(struct store_session *session)
 {
     store_map_cancel(session->map, &session->wait);
@@ -182,9 +223,12 @@ tutti_status store_session_run(struct store_session *session)
 
         if (status || !whole)
             return status;
-        session->asked |= request.opcode != STORE_VALIDATE;
+        if (session->must_prove)
+            status = check_proven(session, request);
         store_map_keep_reserve(session->map, !session->known);
-        status = execute(session, &request);
+        if (!status)
+            status = execute(session, &request);
+        session->asked |= request.opcode != STORE_VALIDATE && !session->must_prove;
         answer_ready_waits(session); /* also of a request that failed in its middle */
         if (status)
             return status;

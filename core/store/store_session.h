@@ -5,7 +5,9 @@
  * fuzzer drive it directly.
  *
  * The server does not know a client that has not shown whose it is. Such a client gets shorter replies
- * and may fill only a part of the map, so that the rest stays for members.
+ * and may fill only a part of the map, so that the rest stays for members. It becomes known by a proof
+ * that it has the server's secret (store_proof.h). A session that must prove itself is served nothing
+ * else before.
  *
  * A session whose peer does not read its replies stops executing at STORE_SESSION_HIGH_WATER and
  * goes on with store_session_run() once they are gone; replies are at most STORE_SESSION_MAX_OUT, or for an
@@ -14,6 +16,7 @@
 #pragma once
 
 #include "store/store_map.h"
+#include "store/store_proof.h"
 #include "store/store_wire.h"
 
 #define STORE_SESSION_HIGH_WATER ((size_t)1 << 20)
@@ -25,6 +28,9 @@ struct store_session {
     struct store_wire wire;
     struct store_wait wait;
     struct buffer out;
+    const struct secret *secret; /* the server's; NULL: it has none */
+    struct store_proof proof;
+    bool must_prove;
     bool known;                                   /* a member, or of this user */
     bool asked;                                   /* has made a request */
     void (*woken)(struct store_session *session); /* its wait was answered by another's request */
@@ -32,6 +38,9 @@ struct store_session {
 
 void store_session_init(struct store_session *session, struct store_map *map, bool known,
                         void (*woken)(struct store_session *session));
+/* The client may prove that it has the server's secret, or `must`. */
+void store_session_expect_proof(struct store_session *session, const struct secret *secret,
+                                bool must);
 /* Ends its wait too. */
 void store_session_free(struct store_session *session);
 

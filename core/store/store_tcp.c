@@ -24,6 +24,8 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/resolve.h"
+#include "store/store_peer.h"
+#include "store/store_proof.h"
 #include "store/store_wire.h"
 
 enum {
@@ -148,8 +150,14 @@ static int connect_within(int fd, const struct addrinfo *address, int64_t deadli
     return !error && connected_to_itself(fd) ? ECONNREFUSED : error;
 }
 
-/* Shows the magic and sees a ping answered. 0 or what went wrong. */
-static int shake_hands(int fd, int64_t deadline_ns)
+void store_tcp_put_magic(struct buffer *request)
+{
+    buffer_put_uint(request, STORE_VALIDATE, 1);
+    buffer_put_uint(request, STORE_WIRE_MAGIC, 4);
+}
+
+/* Shows the magic, unless it was `shown`, and sees a ping answered. 0 or what went wrong. */
+static int shake_hands(int fd, bool shown, int64_t deadline_ns)
 {
     struct buffer hello = {0};
     uint8_t answer[4];
@@ -159,9 +167,8 @@ static int shake_hands(int fd, int64_t deadline_ns)
 
     if (getrandom(&nonce, sizeof nonce, GRND_NONBLOCK) != (ssize_t)sizeof nonce)
         nonce = (uint32_t)getpid();
-    /* One write: torch's server loses its place when the magic does not come with its opcode. */
-    buffer_put_uint(&hello, STORE_VALIDATE, 1);
-    buffer_put_uint(&hello, STORE_WIRE_MAGIC, 4);
+    if (!shown)
+        store_tcp_put_magic(&hello);
     buffer_put_uint(&hello, STORE_PING, 1);
     buffer_put_uint(&hello, nonce, 4);
     result = hello.failed ? ENOMEM : store_tcp_send(fd, hello.data, hello.size, deadline_ns, &sent);
@@ -178,9 +185,33 @@ static bool has_hung_up(int result)
     return result == STORE_TCP_ENDED || result == ECONNRESET || result == EPIPE;
 }
 
+static bool has_explicit_secret(struct store_tcp_place *place)
+{
+    if (!place->secret)
+        place->secret = store_proof_secret(NULL);
+    return place->secret && secret_is_explicit(place->secret->source);
+}
+
+/* Begins to talk. A server on another host, or of another user, may ask for a proof; one that has hung up
+ * `must` be shown one. */
+static int greet(int fd, bool must, struct store_tcp_place *place, int64_t deadline_ns)
+{
+    const bool proves = must || !store_peer_is_loopback(fd) ||
+                        (store_peer_serves_another_user(fd) && has_explicit_secret(place));
+
+    if (proves && !place->secret)
+        place->secret = store_proof_secret(NULL);
+    if (proves && !place->secret)
+        return ENOMEM;
+
+    const int result = proves ? store_proof_show(fd, place->secret, deadline_ns) : 0;
+
+    return result ? result : shake_hands(fd, proves, deadline_ns);
+}
+
 /* One address. The socket, or -1 with the reason in `ret_message`. */
-static int try_address(const struct addrinfo *address, int64_t deadline_ns, int *ret_error,
-                       char ret_message[MESSAGE_MAX])
+static int try_address(const struct addrinfo *address, bool must, struct store_tcp_place *place,
+                       int64_t deadline_ns, int *ret_error, char ret_message[MESSAGE_MAX])
 {
     const int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -198,11 +229,17 @@ static int try_address(const struct addrinfo *address, int64_t deadline_ns, int 
         (void)snprintf(ret_message, MESSAGE_MAX, "cannot connect: %s", strerrordesc_np(result));
     } else {
         store_tcp_tune(fd);
-        result = shake_hands(fd, deadline_ns);
-        if (has_hung_up(result))
+        result = greet(fd, must, place, deadline_ns);
+        if (result == STORE_PROOF_DENIED)
             (void)snprintf(ret_message, MESSAGE_MAX,
-                           "the process there closed the connection: it is not a store server, or "
-                           "it serves another user");
+                           "its server takes only processes that have its secret, and this one has "
+                           "%s%s; give all ranks the same TUTTI_SECRET_FILE",
+                           store_proof_is_there(place->secret) ? "another: " : "",
+                           secret_source_words(place->secret->source));
+        else if (has_hung_up(result))
+            (void)snprintf(ret_message, MESSAGE_MAX,
+                           "the process there closed the connection: it is not a store server, it "
+                           "serves another user, or it takes only processes with its secret");
         else if (result)
             (void)snprintf(ret_message, MESSAGE_MAX, "the process there is not a store server: %s",
                            result == EPROTO ? "it sent something else" : store_tcp_message(result));
@@ -215,11 +252,11 @@ static int try_address(const struct addrinfo *address, int64_t deadline_ns, int 
 }
 
 /* All addresses of the host, once. */
-static int try_host(const char *host, uint16_t port, int64_t deadline_ns, int *ret_error,
+static int try_host(bool must, struct store_tcp_place *place, int64_t deadline_ns, int *ret_error,
                     char ret_message[MESSAGE_MAX])
 {
     struct addrinfo *addresses;
-    const int code = resolve(host, port, false, deadline_ns, &addresses);
+    const int code = resolve(place->host, place->port, false, deadline_ns, &addresses);
     int fd = -1;
 
     *ret_error = 0;
@@ -233,7 +270,8 @@ static int try_host(const char *host, uint16_t port, int64_t deadline_ns, int *r
         char message[MESSAGE_MAX];
         int error;
 
-        fd = try_address(address, share < deadline_ns ? share : deadline_ns, &error, message);
+        fd = try_address(address, must, place, share < deadline_ns ? share : deadline_ns, &error,
+                         message);
         /* A family that this host lacks tells nothing of the server: other reasons are better. */
         if (fd < 0 && (!*ret_error || error != EAFNOSUPPORT)) {
             *ret_error = error;
@@ -248,7 +286,7 @@ static int try_host(const char *host, uint16_t port, int64_t deadline_ns, int *r
 static bool worth_retrying(int error)
 {
     return error != EMFILE && error != ENFILE && error != ENOMEM && error != EAFNOSUPPORT &&
-           error != EACCES && error != EPERM;
+           error != EACCES && error != EPERM && error != STORE_PROOF_DENIED;
 }
 
 static void pause_before_retry(int *pause_ms, int64_t deadline_ns)
@@ -282,18 +320,20 @@ static const char *hint(const char *host)
                : " (this host itself; if another host serves the store, give its address)";
 }
 
-tutti_status store_tcp_connect(const char *host, uint16_t port, const char *server,
+tutti_status store_tcp_connect(struct store_tcp_place *place, const char *server,
                                const struct store_time *time, int *ret_fd)
 {
+    const char *host = place->host;
+    const uint16_t port = place->port;
     const int64_t warn_ns = clock_deadline_ms(WARN_AFTER_MS);
     int pause_ms = FIRST_PAUSE_MS, error = 0;
-    bool warned = false;
+    bool warned = false, must = false;
     char message[MESSAGE_MAX] = "";
 
     for (;;) {
         char words[MESSAGE_MAX];
         int reason;
-        const int fd = try_host(host, port, time->deadline_ns, &reason, words);
+        const int fd = try_host(must, place, time->deadline_ns, &reason, words);
 
         if (fd >= 0) {
             *ret_fd = fd;
@@ -305,7 +345,8 @@ tutti_status store_tcp_connect(const char *host, uint16_t port, const char *serv
             memcpy(message, words, sizeof message);
         }
         if (!worth_retrying(error))
-            return error_set(TUTTI_ERR_SYSTEM, "store at %s:%u: %s", host, port, message);
+            return error_set(error == STORE_PROOF_DENIED ? TUTTI_ERR_STORE : TUTTI_ERR_SYSTEM,
+                             "store at %s:%u: %s", host, port, message);
         if (clock_now_ns() >= time->deadline_ns && server && nobody_serves(error))
             return store_server_lost(server);
         if (clock_now_ns() >= time->deadline_ns)
@@ -319,6 +360,7 @@ tutti_status store_tcp_connect(const char *host, uint16_t port, const char *serv
                      hint(host), message);
             warned = true;
         }
+        must |= has_hung_up(error) && has_explicit_secret(place);
         pause_before_retry(&pause_ms, time->deadline_ns);
     }
 }

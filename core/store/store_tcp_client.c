@@ -25,10 +25,11 @@
 #include "base/fork.h"
 #include "base/text.h"
 #include "store/store.h"
+#include "store/store_proof.h"
 #include "store/store_tcp.h"
 #include "store/store_wire.h"
 
-enum { KEEP_REQUEST = 64 << 10, HOST_ROOM = 256 };
+enum { KEEP_REQUEST = 64 << 10, LOST_ROOM = 256 };
 
 /* The unread part of the answer to the last request. */
 struct due {
@@ -47,16 +48,16 @@ struct tcp_store {
     struct buffer request;
     size_t sent; /* bytes of the request */
     struct due due;
-    uint16_t port;
-    char host[HOST_ROOM];
-    char lost[HOST_ROOM]; /* why the connection is of no more use; "": it is */
+    struct store_tcp_place place;
+    char lost[LOST_ROOM]; /* why the connection is of no more use; "": it is */
 };
 
 /* Ends the use of the connection. */
 static tutti_status lose(struct tcp_store *tcp, const char *why)
 {
     (void)snprintf(tcp->lost, sizeof tcp->lost, "%s", why);
-    return error_set(TUTTI_ERR_STORE, "lost the store at %s:%u: %s", tcp->host, tcp->port, why);
+    return error_set(TUTTI_ERR_STORE, "lost the store at %s:%u: %s", tcp->place.host,
+                     tcp->place.port, why);
 }
 
 static tutti_status io_error(struct tcp_store *tcp, int result, const struct store_time *time)
@@ -64,7 +65,7 @@ static tutti_status io_error(struct tcp_store *tcp, int result, const struct sto
     if (result != STORE_TCP_LATE)
         return lose(tcp, store_tcp_message(result));
     return error_set(TUTTI_ERR_TIMEOUT, "the store at %s:%u did not answer within %" PRId64 " ms",
-                     tcp->host, tcp->port, time->ms);
+                     tcp->place.host, tcp->place.port, time->ms);
 }
 
 /* Bytes that are due. */
@@ -156,10 +157,10 @@ static tutti_status begin(struct tcp_store *tcp, const struct store_time *time)
     tutti_status status = store_turn_take(&tcp->turn, time);
 
     if (status)
-        return error_prefix("store at %s:%u", tcp->host, tcp->port);
+        return error_prefix("store at %s:%u", tcp->place.host, tcp->place.port);
     if (tcp->lost[0])
-        status = error_set(TUTTI_ERR_STORE, "the store at %s:%u was lost before: %s", tcp->host,
-                           tcp->port, tcp->lost);
+        status = error_set(TUTTI_ERR_STORE, "the store at %s:%u was lost before: %s",
+                           tcp->place.host, tcp->place.port, tcp->lost);
     if (!status)
         status = settle(tcp, time);
     if (!status)
@@ -217,9 +218,9 @@ static tutti_status send_request(struct tcp_store *tcp, const struct store_time 
         return full
                    ? error_set(TUTTI_ERR_INVALID_ARGUMENT,
                                "a request to the store at %s:%u is too large: more than %zu bytes",
-                               tcp->host, tcp->port, STORE_WIRE_MAX_REQUEST)
+                               tcp->place.host, tcp->place.port, STORE_WIRE_MAX_REQUEST)
                    : error_set(TUTTI_ERR_NO_MEMORY, "no memory for a request to the store at %s:%u",
-                               tcp->host, tcp->port);
+                               tcp->place.host, tcp->place.port);
     }
     tcp->due = (struct due){.bytes = bytes, .values = values};
     return send_rest(tcp, time);
@@ -282,7 +283,7 @@ static tutti_status give_up(struct tcp_store *tcp, const struct store_call *call
         (void)lose(tcp, "a wait could not be cancelled");
     else
         (void)send_rest(tcp, &call->time);
-    return store_keys_missing(call, "the store at %s:%u", tcp->host, tcp->port);
+    return store_keys_missing(call, "the store at %s:%u", tcp->place.host, tcp->place.port);
 }
 
 static tutti_status wait_for_keys(struct tcp_store *tcp, const struct store_call *call)
@@ -378,6 +379,7 @@ static void tcp_close(tutti_store *store)
     fork_close_now(tcp->fd);
     buffer_free(&tcp->request);
     store_turn_destroy(&tcp->turn);
+    secret_unref(tcp->place.secret);
     free(tcp);
 }
 
@@ -392,23 +394,26 @@ static void tcp_local_address(tutti_store *store, char ret_address[STORE_ADDRESS
         *ret_address = 0;
 }
 
-static tutti_status open_client(const struct store_ops *ops, const char *host, uint16_t port,
+/* Takes over the place's secret. */
+static tutti_status open_client(const struct store_ops *ops, const struct store_tcp_place *place,
                                 const char *server, const struct store_time *time,
                                 tutti_store **ret_store)
 {
     struct tcp_store *tcp = store_new(sizeof *tcp, ops);
 
-    if (!tcp)
+    if (!tcp) {
+        secret_unref(place->secret);
         return TUTTI_ERR_NO_MEMORY;
+    }
     tcp->request.limit = STORE_WIRE_MAX_REQUEST;
-    tcp->port = port;
-    memcpy(tcp->host, host, strlen(host) + 1);
+    tcp->place = *place;
     store_turn_init(&tcp->turn);
 
-    tutti_status status = store_tcp_connect(host, port, server, time, &tcp->fd);
+    tutti_status status = store_tcp_connect(&tcp->place, server, time, &tcp->fd);
 
     if (status) {
         store_turn_destroy(&tcp->turn);
+        secret_unref(tcp->place.secret);
         free(tcp);
         return status;
     }
@@ -419,9 +424,11 @@ static tutti_status open_client(const struct store_ops *ops, const char *host, u
 static tutti_status tcp_clone(tutti_store *store, const struct store_time *time,
                               tutti_store **ret_store)
 {
-    const struct tcp_store *tcp = (struct tcp_store *)store;
+    const struct store_tcp_place *place = &((struct tcp_store *)store)->place;
 
-    return open_client(store->ops, tcp->host, tcp->port, NULL, time, ret_store);
+    if (place->secret)
+        (void)secret_ref(place->secret);
+    return open_client(store->ops, place, NULL, time, ret_store);
 }
 
 static const struct store_ops tcp_ops = {
@@ -433,8 +440,10 @@ static const struct store_ops tcp_ops = {
 };
 
 tutti_status store_open_member(const char *host, uint16_t port, const char *server,
-                               int64_t timeout_ms, tutti_store **ret_store)
+                               const struct key *handed, int64_t timeout_ms,
+                               tutti_store **ret_store)
 {
+    struct store_tcp_place place = {.port = port};
     struct store_time time;
     tutti_status status = store_time_start(timeout_ms, &time);
 
@@ -443,14 +452,17 @@ tutti_status store_open_member(const char *host, uint16_t port, const char *serv
     if (!host || !*host || !ret_store || !port)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "host and ret_store must not be NULL, and port must not be 0");
-    if (strlen(host) >= HOST_ROOM)
+    if (strlen(host) >= sizeof place.host)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the host name \"%.*s…\" is too long",
                          TEXT_CUT(host, 32));
-    return open_client(&tcp_ops, host, port, server, &time, ret_store);
+    memcpy(place.host, host, strlen(host) + 1);
+    if (handed)
+        place.secret = store_proof_secret(handed);
+    return open_client(&tcp_ops, &place, server, &time, ret_store);
 }
 
 tutti_status tutti_store_open_tcp(const char *host, uint16_t port, int64_t timeout_ms,
                                   tutti_store **ret_store)
 {
-    return error_named(store_open_member(host, port, NULL, timeout_ms, ret_store));
+    return error_named(store_open_member(host, port, NULL, NULL, timeout_ms, ret_store));
 }

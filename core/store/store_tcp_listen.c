@@ -39,13 +39,10 @@ static int bind_first(const struct addrinfo *addresses)
     return fd;
 }
 
-tutti_status tutti_store_server_start(const char *address, uint16_t port,
-                                      tutti_store_server **ret_server)
+tutti_status store_server_start(const char *address, uint16_t port, const struct key *handed,
+                                tutti_store_server **ret_server)
 {
     struct addrinfo *addresses;
-
-    if (!address || !*address || !ret_server)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "address and ret_server must not be NULL");
 
     const int code = resolve(address, port, true, clock_deadline_ms(RESOLVE_MS), &addresses);
 
@@ -60,5 +57,13 @@ tutti_status tutti_store_server_start(const char *address, uint16_t port,
     if (fd < 0)
         return error_set_errno(TUTTI_ERR_STORE, error, "a store server cannot bind to %.*s:%u",
                                TEXT_CUT(address, 200), port);
-    return store_server_start_on(fd, ret_server);
+    return store_server_start_on(fd, handed, ret_server);
+}
+
+tutti_status tutti_store_server_start(const char *address, uint16_t port,
+                                      tutti_store_server **ret_server)
+{
+    if (!address || !*address || !ret_server)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "address and ret_server must not be NULL");
+    return error_named(store_server_start(address, port, NULL, ret_server));
 }

@@ -63,7 +63,8 @@ struct connection {
     int fd; /* -1: closed, to be freed */
     uint32_t events;
     size_t sent;    /* of the session's replies */
-    size_t pending; /* bytes that are counted for it */
+    size_t pending; /* bytes that are counted for it, as of a known or of an unknown client */
+    bool counted_known;
     int64_t accepted_ns;
     bool half_open, dirty;
     TAILQ_ENTRY(connection) link, dirty_link;
@@ -133,7 +134,7 @@ static void hang_up(struct connection *connection, const char *why)
     if (connection->dirty)
         TAILQ_REMOVE(&server->dirty, connection, dirty_link);
     connection->dirty = false;
-    server->pending[connection->session.known] -= connection->pending;
+    server->pending[connection->counted_known] -= connection->pending;
     /* If a child that was forked this moment holds it too, closing it would not end its events. */
     (void)epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, connection->fd, NULL);
     fork_close_now(connection->fd);
@@ -159,7 +160,7 @@ static struct connection *largest_of(struct connections *list, bool known,
     struct connection *at;
 
     TAILQ_FOREACH(at, list, link)
-    if (at->session.known == known && (!largest || at->pending > largest->pending))
+    if (at->counted_known == known && (!largest || at->pending > largest->pending))
         largest = at;
     return largest;
 }
@@ -171,8 +172,10 @@ static void count_pending(struct connection *connection)
     const bool known = connection->session.known;
     const size_t pending = connection->session.wire.in.capacity + connection->session.out.capacity;
 
-    server->pending[known] += pending - connection->pending;
+    server->pending[connection->counted_known] -= connection->pending;
+    server->pending[known] += pending;
     connection->pending = pending;
+    connection->counted_known = known;
     while (server->pending[known] > pending_max[known]) {
         struct connection *largest = largest_of(&server->half_open, known, NULL);
 
@@ -259,6 +262,8 @@ static void receive(struct connection *connection)
         return;
     }
     if (store_session_feed(&connection->session, server->received, (size_t)n)) {
+        if (connection->session.must_prove)
+            store_guard_say_unproven(&server->guard, connection->fd);
         /* Requests before the mistake are answered. */
         if (send_replies(connection))
             hang_up(connection, error_message());
@@ -303,9 +308,9 @@ static void welcome(struct tutti_store_server *server, int fd)
 {
     struct connection *connection;
     struct epoll_event event = {.events = EPOLLIN};
-    bool known;
+    const enum store_admission admission = store_guard_admit(&server->guard, fd);
 
-    if (!store_guard_admits(&server->guard, fd, &known)) {
+    if (admission == STORE_REFUSED) {
         close(fd);
         return;
     }
@@ -318,7 +323,9 @@ static void welcome(struct tutti_store_server *server, int fd)
     }
     fork_close_add(fd);
     store_tcp_tune(fd);
-    store_session_init(&connection->session, server->map, known, make_dirty);
+    store_session_init(&connection->session, server->map, admission == STORE_KNOWN, make_dirty);
+    store_session_expect_proof(&connection->session, server->guard.secret,
+                               admission == STORE_MUST_PROVE);
     connection->server = server;
     connection->fd = fd;
     connection->events = EPOLLIN;
@@ -480,7 +487,8 @@ static tutti_status prepare_epoll(struct tutti_store_server *server)
     return TUTTI_OK;
 }
 
-tutti_status store_server_start_on(int fd, tutti_store_server **ret_server)
+tutti_status store_server_start_on(int fd, const struct key *handed,
+                                   tutti_store_server **ret_server)
 {
     struct tutti_store_server *server = calloc(1, sizeof *server);
 
@@ -502,7 +510,7 @@ tutti_status store_server_start_on(int fd, tutti_store_server **ret_server)
     if (!status)
         status = prepare_socket(fd, &server->port);
     if (!status) {
-        store_guard_init(&server->guard, fd, server->port);
+        store_guard_init(&server->guard, fd, server->port, handed);
         status = prepare_epoll(server);
     }
     if (!status) {

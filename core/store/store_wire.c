@@ -57,9 +57,11 @@ static tutti_status check_size(const struct store_wire *wire, uint64_t size, uin
     if (size > limit)
         return error_set(TUTTI_ERR_STORE, "%s of %llu, at most %llu are allowed", what,
                          (unsigned long long)size, (unsigned long long)limit);
-    if (wire->scanned + size > STORE_WIRE_MAX_REQUEST)
-        return error_set(TUTTI_ERR_STORE, "a request of more than %zu bytes",
-                         STORE_WIRE_MAX_REQUEST);
+
+    const size_t most = wire->max_request ? wire->max_request : STORE_WIRE_MAX_REQUEST;
+
+    if (wire->scanned + size > most)
+        return error_set(TUTTI_ERR_STORE, "a request of more than %zu bytes", most);
     return TUTTI_OK;
 }
 

@@ -63,6 +63,7 @@ struct store_wire { /* zeroed before first use */
     const char *fields; /* what comes after them */
     uint64_t elements;  /* keys and values of a list that are still to come */
     bool validated;     /* the connection has shown the magic */
+    size_t max_request; /* 0: STORE_WIRE_MAX_REQUEST */
 };
 
 /* A whole, well-formed request. Valid until the parser is called again. */

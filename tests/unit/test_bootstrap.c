@@ -347,13 +347,13 @@ Test(bootstrap, ranks_meet_in_the_store_that_rank_0_serves, .timeout = 30)
     snprintf(url, sizeof url, "tcp://127.0.0.1:%u?world_size=2&rank=0", port_reserve());
     options.init_url = url;
     options.run_id = "r";
-    cr_assert_eq(bootstrap_resolve(&options, clock_deadline_ms(10000), &zero), TUTTI_OK, "%s",
+    cr_assert_eq(bootstrap_resolve(&options, NULL, clock_deadline_ms(10000), &zero), TUTTI_OK, "%s",
                  tutti_last_error());
     cr_expect_not_null(zero.server);
     cr_expect_str_eq(zero.bind_address, "127.0.0.1");
     cr_expect_str_eq(zero.run_id, "r");
     url[strlen(url) - 1] = '1';
-    cr_assert_eq(bootstrap_resolve(&options, clock_deadline_ms(10000), &one), TUTTI_OK, "%s",
+    cr_assert_eq(bootstrap_resolve(&options, NULL, clock_deadline_ms(10000), &one), TUTTI_OK, "%s",
                  tutti_last_error());
     cr_expect_null(one.server);
     check_meeting(&zero, &one);
@@ -369,10 +369,10 @@ Test(bootstrap, ranks_meet_in_a_file_or_a_given_store, .timeout = 30)
     snprintf(url, sizeof url, "file://%s/store", path);
     options.world_size = 2;
     options.init_url = url;
-    cr_assert_eq(bootstrap_resolve(&options, clock_deadline_ms(10000), &zero), TUTTI_OK, "%s",
+    cr_assert_eq(bootstrap_resolve(&options, NULL, clock_deadline_ms(10000), &zero), TUTTI_OK, "%s",
                  tutti_last_error());
     options.rank = 1;
-    cr_assert_eq(bootstrap_resolve(&options, clock_deadline_ms(10000), &one), TUTTI_OK, "%s",
+    cr_assert_eq(bootstrap_resolve(&options, NULL, clock_deadline_ms(10000), &one), TUTTI_OK, "%s",
                  tutti_last_error());
     cr_expect_neq(*zero.bind_address, 0);
     check_meeting(&zero, &one);
@@ -380,13 +380,13 @@ Test(bootstrap, ranks_meet_in_a_file_or_a_given_store, .timeout = 30)
 
     options.init_url = NULL;
     cr_assert_eq(tutti_store_open_hash(&options.store), TUTTI_OK);
-    cr_assert_eq(bootstrap_resolve(&options, clock_deadline_ms(10000), &one), TUTTI_OK, "%s",
+    cr_assert_eq(bootstrap_resolve(&options, NULL, clock_deadline_ms(10000), &one), TUTTI_OK, "%s",
                  tutti_last_error());
     cr_expect_str_eq(one.bind_address, "127.0.0.1");
     cr_expect_str_eq(one.source, "rank and size from the options, store of the options");
     bootstrap_release(&one);
     options.init_url = "env://";
-    cr_expect_eq(bootstrap_resolve(&options, clock_deadline_ms(10000), &one),
+    cr_expect_eq(bootstrap_resolve(&options, NULL, clock_deadline_ms(10000), &one),
                  TUTTI_ERR_INVALID_ARGUMENT);
     tutti_store_unref(options.store);
 }
@@ -425,10 +425,11 @@ Test(bootstrap, a_store_that_is_not_there_ends_at_the_deadline_and_is_named, .ti
              "rank 0, which serves the store at 127.0.0.1:%u, was lost or never", port);
     options.init_url = url;
     int64_t begin = clock_now_ns();
-    cr_assert_eq(bootstrap_resolve(&options, clock_deadline_ms(300), &one), TUTTI_ERR_PEER_LOST);
+    cr_assert_eq(bootstrap_resolve(&options, NULL, clock_deadline_ms(300), &one),
+                 TUTTI_ERR_PEER_LOST);
     cr_expect_lt(clock_now_ns() - begin, 5 * CLOCK_NS_PER_S);
     cr_assert_eq(strncmp(tutti_last_error(), words, strlen(words)), 0, "%s", tutti_last_error());
-    cr_assert_eq(bootstrap_resolve(&options, clock_now_ns() - 1, &one), TUTTI_ERR_TIMEOUT);
+    cr_assert_eq(bootstrap_resolve(&options, NULL, clock_now_ns() - 1, &one), TUTTI_ERR_TIMEOUT);
 }
 
 Test(bootstrap, a_port_that_is_taken_is_said_unless_a_launcher_may_have_it, .timeout = 30)
@@ -442,7 +443,7 @@ Test(bootstrap, a_port_that_is_taken_is_said_unless_a_launcher_may_have_it, .tim
     snprintf(port_text, sizeof port_text, "%u", tutti_store_server_port(server));
     snprintf(url, sizeof url, "tcp://127.0.0.1:%s?world_size=2&rank=0", port_text);
     options.init_url = url;
-    cr_assert_neq(bootstrap_resolve(&options, clock_deadline_ms(5000), &zero), TUTTI_OK);
+    cr_assert_neq(bootstrap_resolve(&options, NULL, clock_deadline_ms(5000), &zero), TUTTI_OK);
     cr_expect_not_null(strstr(tutti_last_error(), "TUTTI_STORE_HOST=0"), "%s", tutti_last_error());
     cr_expect_not_null(strstr(tutti_last_error(), "in use"), "%s", tutti_last_error());
     cr_expect_not_null(strstr(tutti_last_error(), "a second process with RANK=0"), "%s",
@@ -451,7 +452,7 @@ Test(bootstrap, a_port_that_is_taken_is_said_unless_a_launcher_may_have_it, .tim
     setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
     setenv("MASTER_ADDR", "localhost", 1);
     setenv("MASTER_PORT", port_text, 1);
-    cr_assert_eq(bootstrap_resolve(&options, clock_deadline_ms(5000), &zero), TUTTI_OK, "%s",
+    cr_assert_eq(bootstrap_resolve(&options, NULL, clock_deadline_ms(5000), &zero), TUTTI_OK, "%s",
                  tutti_last_error());
     cr_expect_null(zero.server);
     bootstrap_release(&zero);
@@ -472,7 +473,7 @@ Test(bootstrap, rank_0_is_named_when_it_ends_with_the_store_of_a_launchers_job, 
     options.rank = 1;
     options.world_size = 2;
     options.store = launcher.store;
-    cr_assert_eq(bootstrap_resolve(&options, clock_deadline_ms(5000), &one), TUTTI_OK, "%s",
+    cr_assert_eq(bootstrap_resolve(&options, NULL, clock_deadline_ms(5000), &one), TUTTI_OK, "%s",
                  tutti_last_error());
     cr_assert_eq(bootstrap_adopt(&one, &launcher), TUTTI_OK);
     cr_expect_not(bootstrap_lost_rank_0(&one));
@@ -489,10 +490,10 @@ Test(bootstrap, rubbish_in_the_options_is_refused_first, .timeout = 5)
     struct bootstrap bootstrap;
     tutti_init_options options = {.struct_size = 0};
 
-    cr_expect_eq(bootstrap_resolve(&options, clock_deadline_ms(1000), &bootstrap),
+    cr_expect_eq(bootstrap_resolve(&options, NULL, clock_deadline_ms(1000), &bootstrap),
                  TUTTI_ERR_INVALID_ARGUMENT);
     cr_expect_not_null(strstr(tutti_last_error(), "tutti_init_options: struct_size is 0"));
     options = (tutti_init_options){.struct_size = sizeof options, .reserved = 1};
-    cr_expect_eq(bootstrap_resolve(&options, clock_deadline_ms(1000), &bootstrap),
+    cr_expect_eq(bootstrap_resolve(&options, NULL, clock_deadline_ms(1000), &bootstrap),
                  TUTTI_ERR_INVALID_ARGUMENT);
 }

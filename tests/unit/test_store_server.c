@@ -256,9 +256,11 @@ Test(store_server, ipv6_and_given_sockets_serve_and_other_sockets_are_refused)
         tutti_store_server_stop(server);
     }
     close(fd);
-    cr_assert_eq(store_server_start_on(socket(AF_UNIX, SOCK_STREAM, 0), &server), TUTTI_ERR_SYSTEM);
-    cr_assert_eq(store_server_start_on(socket(AF_INET, SOCK_DGRAM, 0), &server), TUTTI_ERR_SYSTEM);
-    cr_assert_eq(store_server_start_on(-1, &server), TUTTI_ERR_SYSTEM);
+    cr_assert_eq(store_server_start_on(socket(AF_UNIX, SOCK_STREAM, 0), NULL, &server),
+                 TUTTI_ERR_SYSTEM);
+    cr_assert_eq(store_server_start_on(socket(AF_INET, SOCK_DGRAM, 0), NULL, &server),
+                 TUTTI_ERR_SYSTEM);
+    cr_assert_eq(store_server_start_on(-1, NULL, &server), TUTTI_ERR_SYSTEM);
     cr_expect_geq(fcntl(STDIN_FILENO, F_GETFD), 0, "a server that cannot start closed stdin");
 }
 

@@ -384,7 +384,7 @@ static void *start_late(void *fd)
     tutti_store_server *server;
 
     usleep(150 * 1000);
-    cr_assert_eq(store_server_start_on(*(int *)fd, &server), TUTTI_OK);
+    cr_assert_eq(store_server_start_on(*(int *)fd, NULL, &server), TUTTI_OK);
     return server;
 }
 
