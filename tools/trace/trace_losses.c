@@ -38,9 +38,18 @@ static const char *halted(const struct trace_verdict *v, int rank)
     return NULL;
 }
 
-/* A rank that has left in order is not lost, whatever ranks say that had not heard of it. */
+static bool lost_somebody(const struct trace_group *group)
+{
+    return group && group->verdict && group->culprit >= 0 &&
+           strcmp(group->verdict, "TUTTI_ERR_PEER_LOST") == 0;
+}
+
+/* A rank that has left in order is not lost, whatever ranks say that had not heard of it. One that has
+ * dumped a loss of its own left because of that. */
 static bool has_left(const struct trace_verdict *v, int rank)
 {
+    if (lost_somebody(v->by_rank[rank]))
+        return false;
     for (guint by = 0; by < v->groups->len; by++) {
         const struct trace_member *seen = as_seen_by(v->groups->pdata[by], rank);
 
@@ -48,12 +57,6 @@ static bool has_left(const struct trace_verdict *v, int rank)
             return true;
     }
     return false;
-}
-
-static bool lost_somebody(const struct trace_group *group)
-{
-    return group && group->verdict && group->culprit >= 0 &&
-           strcmp(group->verdict, "TUTTI_ERR_PEER_LOST") == 0;
 }
 
 /* Whether the rank lived when the group failed, so its end is no reason for that. The kernel tells of an end
@@ -117,6 +120,8 @@ static bool add_cut(struct trace_verdict *v, int rank)
         return false;
 
     g_autoptr(GArray) here = side_of(v, rank, false), there = side_of(v, rank, true);
+    if (there->len && there->len < here->len) /* the smaller side is told first */
+        return add_cut(v, g_array_index(there, int, 0));
     g_autofree char *these = trace_ranks_words(here), *those = trace_ranks_words(there);
     g_autofree char *one = judge_who(v, rank), *two = judge_who(v, v->by_rank[rank]->culprit);
 
