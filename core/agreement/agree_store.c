@@ -169,18 +169,26 @@ tutti_status agree_multi_get(struct agreement *a, const char *const *keys, size_
     return call_until_answered(a, &call, NULL);
 }
 
-tutti_status agree_set(struct agreement *a, const char *key, const void *data, size_t size)
+/* A call that writes this record, sealed, under its key. */
+static tutti_status write_record(struct agreement *a, struct store_call *call, const void *data,
+                                 size_t size)
 {
-    struct store_call call = {.opcode = STORE_SET, .keys = &key, .count = 1};
     struct writer sealed;
-    tutti_status status = agree_seal(a, key, data, size, &sealed);
+    tutti_status status = agree_seal(a, call->keys[0], data, size, &sealed);
 
     if (status)
         return status;
-    call.value = (struct slice){sealed.data, sealed.size};
-    status = call_until_answered(a, &call, NULL);
+    call->value = (struct slice){sealed.data, sealed.size};
+    status = call_until_answered(a, call, NULL);
     free(sealed.data);
     return status;
+}
+
+tutti_status agree_set(struct agreement *a, const char *key, const void *data, size_t size)
+{
+    struct store_call call = {.opcode = STORE_SET, .keys = &key, .count = 1};
+
+    return write_record(a, &call, data, size);
 }
 
 tutti_status agree_put(struct agreement *a, const char *key, const void *data, size_t size,
@@ -189,14 +197,8 @@ tutti_status agree_put(struct agreement *a, const char *key, const void *data, s
     tutti_store_value value = {0};
     struct store_call call = {
         .opcode = STORE_COMPARE_SET, .keys = &key, .count = 1, .ret_values = &value};
-    struct writer sealed;
-    tutti_status status = agree_seal(a, key, data, size, &sealed);
+    const tutti_status status = write_record(a, &call, data, size);
 
-    if (status)
-        return status;
-    call.value = (struct slice){sealed.data, sealed.size};
-    status = call_until_answered(a, &call, NULL);
-    free(sealed.data);
     if (!status && ret_value)
         *ret_value = value;
     else

@@ -285,6 +285,13 @@ static bool is_on(const char *name)
     return value && !strcmp(value, "1");
 }
 
+bool environment_requires_secret(void)
+{
+    const char *value = getenv("TUTTI_AUTH");
+
+    return value && !strcasecmp(value, "required");
+}
+
 bool environment_is_reproducible(void)
 {
     return is_on("TUTTI_REPRODUCIBLE");

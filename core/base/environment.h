@@ -190,6 +190,8 @@ bool environment_is_option_of(const char *plugin, size_t length, const char *var
 bool environment_is_reproducible(void);
 /* TUTTI_CHECKSUM=1: a checksum behind every message. */
 bool environment_has_checksums(void);
+/* TUTTI_AUTH=required: no group without a secret. */
+bool environment_requires_secret(void);
 
 enum {
     ENVIRONMENT_SETTINGS_MAX = 2048,

@@ -1,36 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The secret of a process that is about to join others, and whether they have to have it. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "bootstrap/bootstrap.h"
 
 enum { PATH_ROOM = 192 };
 
-static tutti_status begin_run(const struct bootstrap *bootstrap, struct secret *secret)
+/* Begins the run's keys with a secret that was found with `status`, and replaces the one that is there. */
+static tutti_status have(struct bootstrap *bootstrap, struct secret *secret, tutti_status status)
 {
     char path[PATH_ROOM];
 
     snprintf(path, sizeof path, "tutti/%s/%d", bootstrap->run_id, bootstrap->restart);
-    return secret_begin_run(secret, path);
-}
-
-/* Replaces the one that is there. */
-static void have(struct bootstrap *bootstrap, struct secret *secret)
-{
+    if (!status)
+        status = secret_begin_run(secret, path);
+    if (status) {
+        secret_unref(secret);
+        return status;
+    }
     secret_unref(bootstrap->secret);
     bootstrap->secret = secret;
-}
-
-static bool is_required(void)
-{
-    const char *value = getenv("TUTTI_AUTH");
-
-    return value && !strcasecmp(value, "required");
+    return TUTTI_OK;
 }
 
 static tutti_status find(const struct bootstrap *bootstrap, const struct key *handed,
@@ -40,13 +33,13 @@ static tutti_status find(const struct bootstrap *bootstrap, const struct key *ha
 
     if (status)
         return status;
-    if (is_required() && secret->source == SECRET_NONE)
+    if (environment_requires_secret() && secret->source == SECRET_NONE)
         return error_set(
             TUTTI_ERR_INVALID_ARGUMENT,
             "TUTTI_AUTH=required, and rank %d has no secret (%.*s); set TUTTI_SECRET_FILE or "
             "TUTTI_SECRET alike on all ranks",
             bootstrap->rank, TEXT_CUT(secret->place, 400));
-    secret->required = is_required() || secret_is_explicit(secret->source) ||
+    secret->required = environment_requires_secret() || secret_is_explicit(secret->source) ||
                        (secret->source == SECRET_OWN_FILE && bootstrap->one_host);
     return TUTTI_OK;
 }
@@ -62,13 +55,7 @@ tutti_status bootstrap_find_secret(struct bootstrap *bootstrap, const struct key
     status = find(bootstrap, handed, secret);
     if (status && unusable)
         status = secret_take_open(secret, SECRET_UNUSABLE, "");
-    if (!status)
-        status = begin_run(bootstrap, secret);
-    if (status)
-        secret_unref(secret);
-    else
-        have(bootstrap, secret);
-    return status;
+    return have(bootstrap, secret, status);
 }
 
 tutti_status bootstrap_go_open(struct bootstrap *bootstrap)
@@ -79,11 +66,5 @@ tutti_status bootstrap_go_open(struct bootstrap *bootstrap)
     if (status)
         return status;
     status = secret_take_open(secret, SECRET_NONE, "the members have no secret in common");
-    if (!status)
-        status = begin_run(bootstrap, secret);
-    if (status)
-        secret_unref(secret);
-    else
-        have(bootstrap, secret);
-    return status;
+    return have(bootstrap, secret, status);
 }

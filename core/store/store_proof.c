@@ -2,10 +2,9 @@
 #include "store/store_proof.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "store/store_tcp.h"
 #include "store/store_wire.h"
@@ -19,10 +18,8 @@ enum {
 
 static bool is_required(const struct secret *secret)
 {
-    const char *value = getenv("TUTTI_AUTH");
-
     return store_proof_is_there(secret) &&
-           (secret_is_explicit(secret->source) || (value && !strcasecmp(value, "required")));
+           (secret_is_explicit(secret->source) || environment_requires_secret());
 }
 
 struct secret *store_proof_secret(const struct key *handed)
