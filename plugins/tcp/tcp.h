@@ -21,8 +21,8 @@
 
 enum {
     TCP_INBOUND_BYTES = 64 << 10, /* read ahead of posted receives, for each peer */
-    TCP_TURN_BYTES = 256 << 10,   /* moved for one peer before another has its turn */
-    TCP_BURST_BYTES = 257 << 10,  /* of one sendmsg: a piece of 256 KiB and its headers */
+    TCP_TURN_BYTES = 1 << 20,     /* moved for one peer before another has its turn */
+    TCP_BURST_BYTES = 1025 << 10, /* of one sendmsg: a piece of 1 MiB and its headers */
     TCP_HELD_BYTES = 16 << 10,    /* messages that wait for the one that follows them at once */
     TCP_HELD_MAX = 2 << 10,       /* the longest of them: to send it from where it is costs less */
     TCP_COPIED_MAX = 512, /* short ones are copied behind their frame: one piece costs less */
