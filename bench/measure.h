@@ -6,9 +6,13 @@
  * Bytes are those of the vector or message, or of each block where there is one for every rank. A ping-pong is
  * a message from rank 0 to rank 1 and back; «works» starts each and waits for it. «touched»: each
  * rank rewrites its input before each timed call, so that nothing stays in the cache of the rank
- * that reduced it last; «hot» leaves it alone. Operations with a root begin with a barrier that is
- * not timed: else a root that only sends, or a member that does, would be calls ahead of the
- * receivers, and the figure would be a rate.
+ * that reduced it last; «hot» leaves it alone.
+ *
+ * Operations with a root begin with a barrier: else a root that only sends, or a member that does,
+ * would be calls ahead of the receivers, and the figure would be a rate. Their time is that from when
+ * the first rank left the barrier until the last one returned; the ranks share a clock. The slowest
+ * rank's own time would not do: if the root leaves the barrier first, the others find the data there
+ * when they begin, and the call seems to take no time.
  *
  * With two ranks the link between their cores is probed before and after each sample, since a virtual
  * machine's cores may change their distance within seconds: a sample is tagged near or far (hand-over
@@ -84,7 +88,7 @@ struct measure_call {
     int touched;
 };
 
-enum { MEASURE_SAMPLES = 15, MEASURE_FAR_NS = 110, PROBE_ROUNDS = 1000 };
+enum { MEASURE_SAMPLES = 15, MEASURE_CALLS = 20000, MEASURE_FAR_NS = 110, PROBE_ROUNDS = 1000 };
 
 /* The exit code where the library has no such operation. */
 enum { MEASURE_NOT_OFFERED = 77 };
@@ -155,30 +159,54 @@ static void touch(const struct subject *s, const struct measure_call *call)
     __asm__ volatile("" ::"r"(call->in) : "memory");
 }
 
-/* Seconds of a call: mean over `calls`, of the slowest rank. */
-static double sample(const struct subject *s, const struct measure_call *call, int calls)
+static void call_once(const struct subject *s, const struct measure_call *call)
 {
-    const int paced = call->touched || measured[call->operation].rooted;
-    double spent = 0, start = 0;
+    if (call->operation == MEASURE_BARRIER)
+        s->barrier();
+    else
+        s->run[call->operation](call->in, call->out, call->count);
+}
 
-    s->barrier();
-    if (!paced)
-        start = measure_now();
+/* Seconds of a call with a root: mean over `calls`, from the first rank's start to the last one's end. */
+static double sample_rooted(const struct subject *s, const struct measure_call *call, int calls)
+{
+    static double starts[MEASURE_CALLS], ends[MEASURE_CALLS];
+    double spent = 0;
+
     for (int i = 0; i < calls; i++) {
         if (call->touched)
             touch(s, call);
-        if (paced) {
+        s->barrier();
+        starts[i] = measure_now();
+        call_once(s, call);
+        ends[i] = measure_now();
+    }
+    for (int i = 0; i < calls; i++)
+        spent += s->max(ends[i]) + s->max(-starts[i]);
+    return spent / calls;
+}
+
+/* Seconds of a call: mean over `calls`, of the slowest rank. */
+static double sample(const struct subject *s, const struct measure_call *call, int calls)
+{
+    double spent = 0, start = 0;
+
+    s->barrier();
+    if (measured[call->operation].rooted)
+        return sample_rooted(s, call, calls);
+    if (!call->touched)
+        start = measure_now();
+    for (int i = 0; i < calls; i++) {
+        if (call->touched) {
+            touch(s, call);
             s->barrier();
             start = measure_now();
         }
-        if (call->operation == MEASURE_BARRIER)
-            s->barrier();
-        else
-            s->run[call->operation](call->in, call->out, call->count);
-        if (paced)
+        call_once(s, call);
+        if (call->touched)
             spent += measure_now() - start;
     }
-    if (!paced)
+    if (!call->touched)
         spent = measure_now() - start;
     return s->max(spent / calls);
 }
@@ -189,7 +217,7 @@ static double sample(const struct subject *s, const struct measure_call *call, i
  */
 static int warm_up(const struct subject *s, const struct measure_call *call, double budget)
 {
-    const int most = call->touched ? 200 : 20000;
+    const int most = call->touched ? 200 : MEASURE_CALLS;
     int calls = 2;
     double mean = sample(s, call, calls);
 
