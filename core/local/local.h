@@ -119,7 +119,7 @@ const char *local_process_state(const struct local_peers *local, int rank);
  * and looks once more. */
 static inline void local_sleep(struct local_peers *local)
 {
-    atomic_store_explicit(&local->page->lines[local->self].sleeping, 1, memory_order_relaxed);
+    atomic_store_explicit(&local->page->lines[local->self].sleeping, 1, memory_order_release);
 }
 
 static inline void local_awake(struct local_peers *local)

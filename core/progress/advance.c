@@ -57,11 +57,16 @@ static const struct wire message_wire = {
     .cancel = wire_cancel,
 };
 
-static void notify(void *user)
+static bool waits_for_others(const void *user, int local_peer)
+{
+    return mapped_still_waits(user, local_peer);
+}
+
+static void notify(void *user, bool counters)
 {
     struct tutti_group *group = user;
 
-    local_notify_all(group->local);
+    local_notify_but(group->local, counters ? waits_for_others : NULL, &group->ways.mapped);
 }
 
 /* The kernels of the plan; for a user's operation those of the call itself. */
@@ -86,7 +91,7 @@ tutti_status group_inline_post(struct tutti_group *group, const struct algorithm
     const tutti_status status = algorithm->post(&group->ways.mapped, in);
 
     if (!status && in->announce->fields.root >= 0)
-        notify(group);
+        notify(group, false);
     return status;
 }
 

@@ -134,7 +134,14 @@ static void *memory_of(const struct run *run, const struct place *place)
 static void wake_all(const struct run *run)
 {
     if (run->call.notify)
-        run->call.notify(run->call.notify_user);
+        run->call.notify(run->call.notify_user, false);
+}
+
+/* One of my counters has moved. */
+static void wake_waiting(const struct run *run)
+{
+    if (run->call.notify)
+        run->call.notify(run->call.notify_user, true);
 }
 
 static void publish(const struct run *run, int word, int64_t value)
@@ -175,6 +182,19 @@ static tutti_status await_all(struct run *run, const struct step *step)
             return status;
     }
     return TUTTI_OK;
+}
+
+/* What has come of waiting at a step for `local_peer` (-1: all). */
+static tutti_status waited(const struct run *run, const struct step *step, int local_peer,
+                           tutti_status status)
+{
+    struct mapped *mapped = run->call.mapped;
+
+    if (status == TUTTI_ERR_NOT_READY)
+        mapped_waits(mapped, local_peer, step->word, mapped->pages + step->bytes);
+    else
+        mapped_waits_no_more(mapped);
+    return status;
 }
 
 static void reduce_local(struct run *run, const struct step *step)
@@ -250,7 +270,7 @@ static void finish_pages(struct run *run)
     for (int word = 0; word < WORD_COUNT; word++)
         publish(run, word, pages);
     mapped->pages += pages;
-    wake_all(run);
+    wake_waiting(run);
 }
 
 /* ---- messages ---- */
@@ -378,12 +398,12 @@ static tutti_status take(struct run *run, const struct step *step, uint64_t *wor
         return finish_message(run, step->ticket);
     case STEP_POST:
         publish(run, step->word, (int64_t)step->bytes);
-        wake_all(run);
+        wake_waiting(run);
         return TUTTI_OK;
     case STEP_AWAIT:
-        return await(run, step->local_peer, step);
+        return waited(run, step, step->local_peer, await(run, step->local_peer, step));
     case STEP_AWAIT_ALL:
-        return await_all(run, step);
+        return waited(run, step, -1, await_all(run, step));
     case STEP_ROUND:
         return take_round(run);
     case STEP_MEET:

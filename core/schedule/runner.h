@@ -97,9 +97,9 @@ struct run_call {
     struct blocks in; /* never written; may be out */
     struct blocks out;
     struct kernels kernels; /* zeros: the schedule does not reduce */
-    /* Called after something was published in my mapped memory. Contains the fence that waking needs. NULL:
-     * nobody ever sleeps. */
-    void (*notify)(void *user);
+    /* Called after something was published in my mapped memory; `counters`: one of mine has moved, and
+     * nothing else. Contains the fence that waking needs. NULL: nobody ever sleeps. */
+    void (*notify)(void *user, bool counters);
     void *notify_user;
 };
 
