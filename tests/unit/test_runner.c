@@ -189,6 +189,30 @@ Test(mapped, rubbish_in_a_local_peers_memory_is_an_error_and_never_an_index, .ti
     pair_close(&pair);
 }
 
+Test(mapped, a_sleeper_is_spared_until_the_counters_it_waits_for_have_come, .timeout = 5)
+{
+    struct pair pair;
+
+    pair_open(&pair);
+    struct mapped_area *own = pair.areas[0], *other = pair.areas[1];
+
+    cr_expect(!mapped_still_waits(&pair.mapped[0], 1), "it may wait for anything");
+    for (int whose = -1; whose <= 0; whose++) {
+        own->words[WORD_IN_READY].value = 9;
+        mapped_waits(&pair.mapped[1], whose, WORD_IN_READY, 10);
+        cr_expect(mapped_still_waits(&pair.mapped[0], 1));
+        own->words[WORD_IN_READY].value = 10;
+        cr_expect(!mapped_still_waits(&pair.mapped[0], 1));
+    }
+    mapped_waits(&pair.mapped[1], 0, WORD_OUT_USED, UINT64_MAX / 2 << 32 | 3);
+    cr_expect(mapped_still_waits(&pair.mapped[0], 1));
+    mapped_waits_no_more(&pair.mapped[1]);
+    cr_expect(!mapped_still_waits(&pair.mapped[0], 1));
+    other->awaits.value = UINT64_MAX & ~UINT64_C(2);
+    cr_expect(!mapped_still_waits(&pair.mapped[0], 1), "rubbish: it is woken");
+    pair_close(&pair);
+}
+
 Test(mapped, more_local_peers_than_slots_can_serve_are_refused, .timeout = 5)
 {
     struct mapped mapped;
