@@ -261,9 +261,9 @@ bool mapped_has_called(const struct mapped *mapped, int index);
 bool mapped_has_passed(const struct mapped *mapped, int index);
 
 /*
- * Says that I wait until `word` of local peer `index` (-1: of all others) has come to `value`. Who moves a
- * counter wakes only those local peers that it was the last to keep waiting: among more ranks than CPUs, a
- * member that wakes to find another counter behind costs two switches.
+ * Says that I wait until `word` of local peer `index` (-1: of all others) has come to `value`. A member
+ * that moves a counter leaves a local peer asleep that still waits for another one: among more ranks than
+ * CPUs, to be woken for nothing costs two switches.
  */
 void mapped_waits(struct mapped *mapped, int index, enum mapped_word word, uint64_t value);
 
