@@ -8,7 +8,7 @@
 demo_packages=(
     cmake gcc libc6-dev ninja-build pkg-config
     libglib2.0-dev libjson-glib-dev libxxhash-dev zlib1g-dev
-    libssl-dev  # HKDF and HMAC
+    libssl-dev  # HKDF, HMAC, TLS
     gnuplot-nox # draws the loss curve
     scdoc       # the manual pages
 )

@@ -49,6 +49,12 @@ typedef struct tutti_host_mates tutti_host_mates; /* the members on one host, pr
 typedef struct tutti_exchange tutti_exchange;     /* descriptors on their way between local peers */
 typedef struct tutti_wrapped_group tutti_wrapped_group; /* a group, as wrappers see it */
 
+/** A piece of what is sent. */
+typedef struct tutti_piece {
+    const void *data; /* may be NULL if there are no bytes */
+    uint64_t bytes;   /* of it */
+} tutti_piece;
+
 /*
  * Host services. `self` is the first argument of each and belongs to one endpoint. Any thread may
  * call log, now_ns, allocate, release, config, error, wake_mate, reduce_local, mac; the others are called

@@ -140,6 +140,14 @@ static tutti_status call_end(bool good, const char *what)
     return status;
 }
 
+struct ossl_lib_ctx_st *key_openssl(void)
+{
+    struct library *l = call_begin();
+    OSSL_LIB_CTX *context = l ? l->context : NULL;
+
+    return call_end(l, "TLS") ? NULL : context;
+}
+
 /* ---- as the RFCs have them ---- */
 
 static OSSL_PARAM sha256(void)

@@ -52,6 +52,9 @@ void key_wipe(void *memory, size_t bytes);
 void key_hold(void);
 void key_release(void);
 
+/* OpenSSL's context that all this is computed in, as long as the caller holds it; NULL: no memory. */
+struct ossl_lib_ctx_st *key_openssl(void);
+
 /* ---- as the RFCs have them, for the functions above and for their tests ---- */
 
 /* HMAC-SHA256 over the parts, one behind the other. */
