@@ -196,6 +196,14 @@ enum {
     TUTTI_PROOF_OWN_FILE = 4  /* that of the user's own file */
 };
 
+/** Whether others can read what members send each other (TUTTI_TLS). */
+enum {
+    TUTTI_ENCRYPTION_NONE = 0, /* who reads the network reads it; or the group has one member */
+    /* between hosts a backend carries calls that does not encrypt, or the group is open */
+    TUTTI_ENCRYPTION_PARTLY = 1,
+    TUTTI_ENCRYPTION_FULL = 2 /* nobody: what leaves a host is encrypted */
+};
+
 /** The result of tutti_group_status(). */
 typedef struct tutti_group_info {
     uint32_t struct_size; /* set by the caller */
@@ -209,7 +217,7 @@ typedef struct tutti_group_info {
     int32_t reserved;
     const char *words;  /* the error message, the same on all survivors; "" while ready */
     int32_t proof;      /* TUTTI_PROOF_…, where this member has the secret from */
-    int32_t reserved_2; /* 0 */
+    int32_t encryption; /* TUTTI_ENCRYPTION_… */
 } tutti_group_info;
 
 /** The group's state, as far as this member knows. Reads what has arrived and never waits.

@@ -33,7 +33,7 @@ extern "C" {
 /** The ABI of this header: a major that differs is refused, a minor only appends. */
 #define TUTTI_PLUGIN_ABI_MAJOR 0
 /** See TUTTI_PLUGIN_ABI_MAJOR. */
-#define TUTTI_PLUGIN_ABI_MINOR 6
+#define TUTTI_PLUGIN_ABI_MINOR 7
 #define TUTTI_PLUGIN_MAGIC UINT64_C(0x6e696c7069747475) /* "uttiplin" */
 /** The one symbol that a plugin exports. */
 #define TUTTI_PLUGIN_SYMBOL "tutti_plugin_v0"
@@ -48,6 +48,7 @@ extern "C" {
 typedef struct tutti_host_mates tutti_host_mates; /* the members on one host, proven by the core */
 typedef struct tutti_exchange tutti_exchange;     /* descriptors on their way between local peers */
 typedef struct tutti_wrapped_group tutti_wrapped_group; /* a group, as wrappers see it */
+typedef struct tutti_channel tutti_channel;             /* an encrypted connection */
 
 /** A piece of what is sent. */
 typedef struct tutti_piece {
@@ -129,6 +130,30 @@ typedef struct tutti_host {
      * depend on where they differ.
      */
     tutti_status (*mac)(void *self, const void *data, uint64_t bytes, uint8_t ret_mac[32]);
+
+    /* since minor 7: encrypted connections, for transports with TUTTI_CAP_ENCRYPTS. All of them, or none. */
+    /**
+     * Begins TLS 1.3 on a connected, non-blocking stream socket, which stays the caller's, with a key that the
+     * members of the group have for this plugin and nobody else. `listens`: 1 where the connection was accepted,
+     * 0 where it was dialed. An accepted one gets memory only when its first byte is one of TLS:
+     * TUTTI_ERR_NOT_READY: no byte is there yet; TUTTI_ERR_DENIED: another one is, or the end of the connection.
+     * These two have no message.
+     */
+    tutti_status (*channel_open)(void *self, int32_t fd, int32_t listens,
+                                 tutti_channel **ret_channel);
+    /** Frees it. NULL is allowed. */
+    void (*channel_close)(tutti_channel *channel);
+    /**
+     * How many bytes of the pieces have left, or -1 with errno, as of sendmsg(2). EINPROGRESS: the handshake
+     * waits for the other side, and nothing was taken: call again when the socket is readable. EAGAIN: the socket
+     * takes no more for now. What has been encrypted must be given again, as the beginning of the pieces, until
+     * it counts as sent; more may follow it.
+     */
+    int64_t (*channel_send)(tutti_channel *channel, const tutti_piece *pieces, uint32_t count);
+    /** As recv(2), with errno. EBADMSG: what has come was not encrypted with the same key, or was altered. */
+    int64_t (*channel_recv)(tutti_channel *channel, void *data, uint64_t bytes);
+    /** 1 if channel_recv may return something although the socket is not readable. */
+    int32_t (*channel_has_unread)(const tutti_channel *channel);
 } tutti_host;
 
 /* ---- transports ---- */
@@ -151,8 +176,15 @@ typedef struct tutti_request {
 
 /* tutti_transport_ops.capabilities */
 enum {
-    TUTTI_CAP_MAP = 1 << 0,      /* map_start … map_close are there */
-    TUTTI_CAP_HOST_ONLY = 1 << 1 /* reaches local peers only */
+    TUTTI_CAP_MAP = 1 << 0,       /* map_start … map_close are there */
+    TUTTI_CAP_HOST_ONLY = 1 << 1, /* reaches local peers only */
+    /* since minor 7: encrypts what it sends, all of it, if tutti_endpoint_options.flags says so */
+    TUTTI_CAP_ENCRYPTS = 1 << 2
+};
+
+/* tutti_endpoint_options.flags */
+enum {
+    TUTTI_ENDPOINT_ENCRYPT = 1 << 0 /* only if the transport has TUTTI_CAP_ENCRYPTS */
 };
 
 /* tutti_transport_ops.threads. Read again when open has returned: what an engine allows may be known
@@ -177,9 +209,9 @@ typedef struct tutti_endpoint_options {
     int32_t rank;             /* in the group */
     const char *bind_address; /* numeric address of the route to the rendezvous; may be NULL */
     const char *run_id;       /* the job's name; valid until open returns */
-    uint8_t token[16]; /* shared by the members of the group, for this plugin; keeps strays out */
-    int32_t size;      /* since minor 3: of the group */
-    uint32_t reserved;
+    uint8_t token[16];   /* shared by the members of the group, for this plugin; keeps strays out */
+    int32_t size;        /* since minor 3: of the group */
+    uint32_t flags;      /* since minor 7: TUTTI_ENDPOINT_… */
     int64_t deadline_ns; /* since minor 3: until when the group must be made; 0: no deadline */
 } tutti_endpoint_options;
 

@@ -320,6 +320,7 @@ static void open_all(struct agreement *a, struct report *report)
     tutti_status status = begin_local(a);
     int failed_level = -1;
 
+    a->group->encryption = agree_encryption(a, &a->decision);
     for (int level = 0; level < PROVIDERS && !status; level++) {
         const char *name = a->decision.provider[level];
 

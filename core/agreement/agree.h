@@ -166,6 +166,11 @@ tutti_status agree_send_report(struct agreement *a, const struct report *report)
 /* Publishes this member's offer; `choice_words` is the backend as it was asked for. */
 tutti_status agree_offer(struct agreement *a, const char *choice_words);
 
+/* ---- agree_choose.c ---- */
+
+/* What TUTTI_TLS came to with that decision: TUTTI_ENCRYPTION_…. */
+int32_t agree_encryption(const struct agreement *a, const struct decision *d);
+
 /* ---- agree_lead.c ---- */
 
 tutti_status lead_begin(struct agreement *a);

@@ -214,7 +214,66 @@ static tutti_status compare_engines(const struct agreement *a, int level, int *r
     return TUTTI_OK;
 }
 
-tutti_status lead_choose(struct agreement *a, struct decision *d, int *ret_culprit)
+static bool encrypts(const char *name)
+{
+    const tutti_plugin *plugin;
+    const tutti_transport_ops *ops = plugin_find(name, &plugin) ? NULL : plugin_transport(plugin);
+
+    return ops && ops->capabilities & TUTTI_CAP_ENCRYPTS;
+}
+
+/* The first backend that carries calls between hosts and does not encrypt them; NULL: there is none. */
+static const char *plain_backend(const struct agreement *a, const struct decision *d)
+{
+    for (int level = 0; level < PROVIDERS; level++) {
+        const char *name = d->provider[level];
+        const bool between = level == NATIVE
+                                 ? d->hosts > 1
+                                 : backend_is_between(a->choice, level, d->hosts, a->group->size);
+
+        if (*name && between && (level == NATIVE || !encrypts(name)))
+            return name;
+    }
+    return NULL;
+}
+
+int32_t agree_encryption(const struct agreement *a, const struct decision *d)
+{
+    if (a->group->tls == ENVIRONMENT_PLAIN)
+        return TUTTI_ENCRYPTION_NONE;
+    return d->open || plain_backend(a, d) ? TUTTI_ENCRYPTION_PARTLY : TUTTI_ENCRYPTION_FULL;
+}
+
+/* Refuses what TUTTI_TLS=1 does not allow. An open group is refused where its secrets are compared. */
+static tutti_status check_encryption(const struct agreement *a, const struct decision *d)
+{
+    const char *plain = plain_backend(a, d);
+
+    if (a->group->tls == ENVIRONMENT_PLAIN)
+        return TUTTI_OK;
+    if (d->open && a->round <= 1)
+        log_line(LOG_WARN, 0,
+                 "group %s: TUTTI_TLS=where-possible, and everybody can compute the key of an open "
+                 "group: this keeps out only those who listen",
+                 a->group->name);
+    if (!plain)
+        return TUTTI_OK;
+    if (a->group->tls == ENVIRONMENT_TLS)
+        return error_set(
+            TUTTI_ERR_UNSUPPORTED,
+            "group %s: TUTTI_TLS=1, and backend %s does not encrypt what it sends between hosts; "
+            "use tcp there (auto, local=%s,remote=tcp), or set TUTTI_TLS=where-possible on all "
+            "ranks",
+            a->group->name, plain, plain);
+    if (a->round <= 1)
+        log_line(LOG_WARN, 0,
+                 "group %s: backend %s does not encrypt what it sends between hosts; "
+                 "TUTTI_TLS=where-possible encrypts the rest",
+                 a->group->name, plain);
+    return TUTTI_OK;
+}
+
+static tutti_status choose(struct agreement *a, struct decision *d, int *ret_culprit)
 {
     const char *names[PROVIDERS];
     tutti_status status = TUTTI_OK;
@@ -228,4 +287,11 @@ tutti_status lead_choose(struct agreement *a, struct decision *d, int *ret_culpr
         if (*d->provider[level])
             status = compare_engines(a, level, ret_culprit);
     return !status && a->group->has_checksums ? leave_engine(a, d) : status;
+}
+
+tutti_status lead_choose(struct agreement *a, struct decision *d, int *ret_culprit)
+{
+    const tutti_status status = choose(a, d, ret_culprit);
+
+    return status ? status : check_encryption(a, d);
 }

@@ -285,11 +285,20 @@ static bool is_on(const char *name)
     return value && !strcmp(value, "1");
 }
 
+enum environment_tls environment_encrypts(void)
+{
+    const char *value = getenv("TUTTI_TLS");
+
+    if (value && !strcasecmp(value, "where-possible"))
+        return ENVIRONMENT_TLS_WHERE_POSSIBLE;
+    return is_on("TUTTI_TLS") ? ENVIRONMENT_TLS : ENVIRONMENT_PLAIN;
+}
+
 bool environment_requires_secret(void)
 {
     const char *value = getenv("TUTTI_AUTH");
 
-    return value && !strcasecmp(value, "required");
+    return (value && !strcasecmp(value, "required")) || environment_encrypts() == ENVIRONMENT_TLS;
 }
 
 bool environment_is_reproducible(void)

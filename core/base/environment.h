@@ -89,6 +89,10 @@ enum environment_agreement {
     X(TUTTI_STORE_OPEN, "0 | 1", "0", ENV_MAY_DIFFER,                                              \
       "`1`: a tcp store that this process serves takes every client, also other users of its "     \
       "host and clients without the secret, and warns. Set-id programs ignore it.")                \
+    X(TUTTI_TLS, "0 | 1 | where-possible", "0", ENV_COMPARED,                                      \
+      "`1`: control connections and those of backends that can are encrypted, a secret is "        \
+      "required, and a backend that cannot encrypt is refused between hosts. `where-possible`: "   \
+      "such a backend is used, with a warning.")                                                   \
     X(TUTTI_TUNING, "<file> | none", "", ENV_MAY_DIFFER,                                           \
       "The tuning file that `tutti bench --tune` writes. Ranks compare its thresholds at init. "   \
       "Not set: tutti/tuning in XDG_CONFIG_HOME, or in .config of HOME, if it is there; `none`: "  \
@@ -190,7 +194,10 @@ bool environment_is_option_of(const char *plugin, size_t length, const char *var
 bool environment_is_reproducible(void);
 /* TUTTI_CHECKSUM=1: a checksum behind every message. */
 bool environment_has_checksums(void);
-/* TUTTI_AUTH=required: no group without a secret. */
+/* TUTTI_TLS. */
+enum environment_tls { ENVIRONMENT_PLAIN, ENVIRONMENT_TLS_WHERE_POSSIBLE, ENVIRONMENT_TLS };
+enum environment_tls environment_encrypts(void);
+/* TUTTI_AUTH=required, or TUTTI_TLS=1: no group without a secret. */
 bool environment_requires_secret(void);
 
 enum {

@@ -34,11 +34,12 @@ static tutti_status find(const struct bootstrap *bootstrap, const struct key *ha
     if (status)
         return status;
     if (environment_requires_secret() && secret->source == SECRET_NONE)
-        return error_set(
-            TUTTI_ERR_INVALID_ARGUMENT,
-            "TUTTI_AUTH=required, and rank %d has no secret (%.*s); set TUTTI_SECRET_FILE or "
-            "TUTTI_SECRET alike on all ranks",
-            bootstrap->rank, TEXT_CUT(secret->place, 400));
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "%s, and rank %d has no secret (%.*s); set TUTTI_SECRET_FILE or "
+                         "TUTTI_SECRET alike on all ranks",
+                         environment_encrypts() == ENVIRONMENT_TLS ? "TUTTI_TLS=1"
+                                                                   : "TUTTI_AUTH=required",
+                         bootstrap->rank, TEXT_CUT(secret->place, 400));
     secret->required = environment_requires_secret() || secret_is_explicit(secret->source) ||
                        (secret->source == SECRET_OWN_FILE && bootstrap->one_host);
     return TUTTI_OK;

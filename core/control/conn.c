@@ -89,6 +89,8 @@ size_t control_frame_limit(const struct control *control)
 void control_conn_close(struct control *control, struct control_conn *conn)
 {
     control_watch_remove(control, &conn->watch);
+    tls_free(conn->tls);
+    conn->tls = NULL;
     conn->closing = true;
 }
 
@@ -131,8 +133,8 @@ void control_conn_failed(struct control *control, struct control_conn *conn, int
 void control_conn_flush(struct control *control, struct control_conn *conn)
 {
     while (conn->out_at < conn->out_size) {
-        ssize_t n = send(conn->watch.fd, conn->out + conn->out_at, conn->out_size - conn->out_at,
-                         MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = control_put(conn->watch.fd, conn->tls, conn->out + conn->out_at,
+                                conn->out_size - conn->out_at);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN) {
@@ -254,13 +256,17 @@ static void conn_read(struct control *control, struct control_conn *conn)
             room_failed(control, conn, status);
             return;
         }
-        ssize_t n = recv(conn->watch.fd, room, FRAME_READ_AHEAD, MSG_DONTWAIT);
+        ssize_t n = control_take(conn->watch.fd, conn->tls, room, FRAME_READ_AHEAD);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)
             return;
         if (n <= 0 && conn->stage != CONN_OPEN) {
             control_dial_closed(control, conn);
+            return;
+        }
+        if (n < 0 && errno == EBADMSG) {
+            control_conn_failed(control, conn, 0, "what it sent was altered on its way (TLS)");
             return;
         }
         if (n <= 0) {

@@ -62,10 +62,8 @@ void control_close(struct control *control)
 {
     if (!control)
         return;
-    for (struct control_conn *c = control->connections; c; c = c->next) {
-        control_watch_remove(control, &c->watch);
-        c->closing = true;
-    }
+    for (struct control_conn *c = control->connections; c; c = c->next)
+        control_conn_close(control, c);
     control_conn_reap(control);
     control_listen_close(control);
     if (control->epoll_fd >= 0)
@@ -79,6 +77,7 @@ void control_close(struct control *control)
     free(control->sides);
     pthread_mutex_destroy(&control->lock);
     control_notes_free(control);
+    tls_keys_free(control->keys);
     key_wipe(&control->key, sizeof control->key);
     key_wipe(&control->group_key, sizeof control->group_key);
     key_release();
@@ -110,6 +109,17 @@ static void ensure_uplink(struct control *control)
         (void)control_dial(control, parent);
 }
 
+static tutti_status make_tls_keys(struct control *control, const struct key *group_key)
+{
+    struct key key;
+    tutti_status status = key_derive(group_key, "tls control", NULL, 0, &key);
+
+    if (!status)
+        status = tls_keys_new(&key, &control->keys);
+    key_wipe(&key, sizeof key);
+    return status;
+}
+
 tutti_status control_start(struct control *control, const uint8_t salt[CONTROL_SALT_BYTES],
                            const struct key *group_key)
 {
@@ -117,6 +127,8 @@ tutti_status control_start(struct control *control, const uint8_t salt[CONTROL_S
     if (control->started)
         return TUTTI_OK;
     tutti_status status = key_derive(group_key, "control", NULL, 0, &control->key);
+    if (!status && control->encrypts)
+        status = make_tls_keys(control, group_key);
     if (status)
         return status;
     memcpy(control->salt, salt, CONTROL_SALT_BYTES);

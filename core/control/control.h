@@ -47,6 +47,7 @@ struct control;
 struct control_conn;
 struct control_guest;
 struct control_side;
+struct tls_keys;
 
 /* Something in the control plane's epoll set. */
 struct control_watch {
@@ -147,8 +148,9 @@ struct control {
     char name[CONTROL_NAME_MAX];      /* the group's */
     uint8_t salt[CONTROL_SALT_BYTES]; /* of the group's key: public, and no other group's */
     struct key group_key;
-    struct key key; /* of control connections */
-    bool started, leaving;
+    struct key key;        /* of control connections */
+    struct tls_keys *keys; /* of their encryption; NULL: there is none */
+    bool encrypts, started, leaving;
     bool compares;          /* control_compared() says that a leave message is known */
     _Atomic int uncompared; /* leave messages after a call with a root, for control_compared() */
     bool ready;             /* the group has committed: losses become verdicts */

@@ -3,7 +3,8 @@
  * Control connections that this member opens, until the other side welcomes it.
  *
  * The dialer says hello, checks the listener's challenge, and answers it (secret/proof.h). The welcome
- * says that the answer was right; frames wait here until then. So a connection that the listener closes
+ * says that the answer was right; frames wait here until then. Where the group encrypts, all of this is
+ * inside of TLS, whose handshake comes first. So a connection that the listener closes
  * before has carried no frame, and is dialed again: a listener under a flood of connections closes the
  * oldest that has not answered. It is tried for as long as a hello may take. A refused connection is not
  * tried again: nobody listens there any more.
@@ -113,17 +114,23 @@ static void greet(struct control *control, struct control_conn *conn)
         control_conn_failed(control, conn, error, NULL);
         return;
     }
-    if (proof_hello(control->rank, conn->rank, &conn->proof, hello)) {
+    if ((control->keys && !conn->tls && tls_dial(control->keys, conn->watch.fd, &conn->tls)) ||
+        proof_hello(control->rank, conn->rank, &conn->proof, hello)) {
         control_conn_failed(control, conn, 0, error_message());
         return;
     }
     /* A new connection has room for it. */
-    if (send(conn->watch.fd, hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) {
+    const ssize_t n = control_put(conn->watch.fd, conn->tls, hello, sizeof hello);
+    if (n == sizeof hello)
+        conn->stage = CONN_GREETED;
+    else if (n < 0 && errno == EINPROGRESS)
+        conn->stage = CONN_SECURING;
+    else if (n < 0 && errno == EBADMSG)
+        control_conn_failed(control, conn, 0, stranger);
+    else
         control_dial_closed(control, conn);
-        return;
-    }
-    conn->stage = CONN_GREETED;
-    control_watch_change(control, &conn->watch, EPOLLIN);
+    if (!conn->closing && conn->stage != CONN_DIALING)
+        control_watch_change(control, &conn->watch, EPOLLIN);
 }
 
 static void answer(struct control *control, struct control_conn *conn)
@@ -134,7 +141,7 @@ static void answer(struct control *control, struct control_conn *conn)
     if (status)
         control_conn_failed(control, conn, 0,
                             status == TUTTI_ERR_DENIED ? stranger : error_message());
-    else if (send(conn->watch.fd, bytes, sizeof bytes, MSG_NOSIGNAL) != sizeof bytes)
+    else if (control_put(conn->watch.fd, conn->tls, bytes, sizeof bytes) != sizeof bytes)
         control_dial_closed(control, conn);
     else
         conn->stage = CONN_ANSWERED;
@@ -143,11 +150,16 @@ static void answer(struct control *control, struct control_conn *conn)
 /* Nothing behind the challenge. */
 static void read_challenge(struct control *control, struct control_conn *conn)
 {
-    const ssize_t n = recv(conn->watch.fd, conn->challenge + conn->challenge_size,
-                           sizeof conn->challenge - conn->challenge_size, MSG_DONTWAIT);
+    const ssize_t n =
+        control_take(conn->watch.fd, conn->tls, conn->challenge + conn->challenge_size,
+                     sizeof conn->challenge - conn->challenge_size);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
+    if (n < 0 && errno == EBADMSG) {
+        control_conn_failed(control, conn, 0, stranger);
+        return;
+    }
     if (n <= 0) {
         control_dial_closed(control, conn);
         return;
@@ -161,7 +173,7 @@ void control_dial_ready(struct control *control, struct control_conn *conn)
 {
     if (conn->stage == CONN_FAREWELL)
         go_on_with_farewell(control, conn);
-    else if (conn->stage == CONN_DIALING)
+    else if (conn->stage == CONN_DIALING || conn->stage == CONN_SECURING)
         greet(control, conn);
     else
         read_challenge(control, conn);
@@ -186,6 +198,8 @@ void control_dial_closed(struct control *control, struct control_conn *conn)
         return;
     }
     control_watch_remove(control, &conn->watch);
+    tls_free(conn->tls);
+    conn->tls = NULL;
     conn->stage = CONN_DIALING;
     conn->challenge_size = 0;
     conn->in.size = 0;

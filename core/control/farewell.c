@@ -6,6 +6,9 @@
  * connections only later, and could not answer its proof then. A farewell needs no answer: it is a leave
  * message with a MAC under the group's key, and the kernel keeps it for its reader. Sent again it changes
  * nothing, since a member leaves once, and no other group has the key.
+ *
+ * It is not encrypted where the group encrypts: there is no answer, so no handshake. It says which member has
+ * left and what its last call was, and nothing of the data.
  */
 #include <string.h>
 

@@ -5,6 +5,7 @@
 
 #include "control/control.h"
 #include "secret/proof.h"
+#include "secret/tls.h"
 
 enum {
     CONTROL_HALF_OPEN_MAX = 64, /* of each listener */
@@ -32,6 +33,7 @@ bool farewell_take(struct control *control, const uint8_t farewell[FAREWELL_BYTE
 enum conn_stage {
     CONN_FAREWELL, /* it only tells who has left, and is not answered */
     CONN_DIALING,  /* connect() is in progress, or waits for its next try */
+    CONN_SECURING, /* the TLS handshake is under way, behind which the hello goes */
     CONN_GREETED,  /* the hello is sent, the challenge is not here */
     CONN_ANSWERED, /* the answer is sent, the welcome is not here */
     CONN_OPEN
@@ -40,6 +42,7 @@ enum conn_stage {
 /* A connection with a member. */
 struct control_conn {
     struct control_watch watch;
+    struct tls *tls; /* NULL: not encrypted */
     struct control_conn *next;
     int rank; /* of the other side */
     enum conn_stage stage;
@@ -56,6 +59,17 @@ struct control_conn {
     uint8_t *out;
     size_t out_size, out_at, out_capacity;
 };
+
+/* As send(2) and recv(2) of a connection, encrypted or not, without waiting. */
+static inline ssize_t control_put(int fd, struct tls *tls, const void *data, size_t bytes)
+{
+    return tls ? tls_send(tls, &(tutti_piece){data, bytes}, 1)
+               : send(fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+static inline ssize_t control_take(int fd, struct tls *tls, void *data, size_t bytes)
+{
+    return tls ? tls_recv(tls, data, bytes) : recv(fd, data, bytes, MSG_DONTWAIT);
+}
 
 struct control_conn *control_conn_to(struct control *control, int rank);
 /* Without a socket; NULL: no memory. */
@@ -109,6 +123,7 @@ void control_dial_again(struct control *control);
 /* A connection whose other side has not proven to be a member; fd -1: none. */
 struct control_guest {
     struct control_watch watch;
+    struct tls *tls; /* NULL: not encrypted, or nothing has come */
     uint64_t number; /* guests come in this order */
     int64_t deadline_ns;
     bool challenged; /* its hello has come */

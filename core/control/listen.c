@@ -5,7 +5,8 @@
  * Any process that reaches the port may connect. Such a guest gets one of 64 slots, whose memory is there
  * from the beginning. It may send a hello and an answer (secret/proof.h), 44 and 32 bytes within 10 s each,
  * or farewells (farewell.c), 84 bytes each. The first byte that does not fit closes it. Nothing else is
- * read before the answer is right.
+ * read before the answer is right. Where the group encrypts, hello and answer come inside of TLS: the first
+ * byte of a handshake gives the slot a struct tls, which is all that a guest can make this process allocate.
  *
  * Newcomers come first: when all slots are taken, a newcomer gets the slot of the oldest guest without a
  * hello, else that of the oldest. So a guest that says nothing holds up nobody, and a flood has to send as
@@ -40,9 +41,14 @@ static void guest_ready(struct control *control, struct control_watch *watch, ui
         guest_read(control, (struct control_guest *)watch);
 }
 
+/* Frees the slot, unless it is free. */
 static void guest_close(struct control *control, struct control_guest *guest)
 {
+    if (guest->watch.fd < 0)
+        return;
     control_watch_remove(control, &guest->watch);
+    tls_free(guest->tls);
+    guest->tls = NULL;
     control->half_open--;
 }
 
@@ -56,6 +62,8 @@ static void guest_enter(struct control *control, struct control_guest *guest)
         guest_close(control, guest);
         return;
     }
+    conn->tls = guest->tls;
+    guest->tls = NULL;
     control_watch_forget(control, &guest->watch);
     control->half_open--;
     if (control_conn_watch(control, conn, fd, EPOLLIN) ||
@@ -65,12 +73,14 @@ static void guest_enter(struct control *control, struct control_guest *guest)
 }
 
 /* How many bytes its message has, as far as it has come; 0: it is none. */
-static size_t guest_whole(const struct control_guest *guest)
+static size_t guest_whole(const struct control *control, const struct control_guest *guest)
 {
     if (guest->challenged)
         return PROOF_ANSWER_BYTES;
-    if (proof_may_be_hello(guest->in, guest->size))
+    if (proof_may_be_hello(guest->in, guest->size) && !guest->tls == !control->keys)
         return PROOF_HELLO_BYTES;
+    if (guest->tls)
+        return 0;
     return farewell_may_be(guest->in, guest->size) ? FAREWELL_BYTES : 0;
 }
 
@@ -94,16 +104,31 @@ static bool guest_take(struct control *control, struct control_guest *guest)
     guest->deadline_ns = clock_deadline_ms(CONTROL_HELLO_SECONDS * 1000);
     return !proof_challenge(control->rank, control->size, &control->key, guest->in, &guest->proof,
                             challenge) &&
-           send(guest->watch.fd, challenge, sizeof challenge, MSG_NOSIGNAL | MSG_DONTWAIT) ==
+           control_put(guest->watch.fd, guest->tls, challenge, sizeof challenge) ==
                sizeof challenge;
+}
+
+/* Begins TLS with a guest that does; others may have a farewell. NOT_READY: it has said nothing yet. */
+static tutti_status guest_secure(struct control *control, struct control_guest *guest)
+{
+    if (!control->keys || guest->tls || guest->size)
+        return TUTTI_OK;
+    const tutti_status status = tls_accept(control->keys, guest->watch.fd, &guest->tls);
+
+    return status == TUTTI_ERR_DENIED ? TUTTI_OK : status;
 }
 
 static void guest_read(struct control *control, struct control_guest *guest)
 {
     while (guest->watch.fd >= 0) {
-        const size_t whole = guest_whole(guest);
-        const ssize_t n =
-            recv(guest->watch.fd, guest->in + guest->size, whole - guest->size, MSG_DONTWAIT);
+        const tutti_status status = guest_secure(control, guest);
+
+        if (status == TUTTI_ERR_NOT_READY)
+            return;
+        const size_t whole = guest_whole(control, guest);
+        const ssize_t n = status ? 0
+                                 : control_take(guest->watch.fd, guest->tls,
+                                                guest->in + guest->size, whole - guest->size);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -112,9 +137,9 @@ static void guest_read(struct control *control, struct control_guest *guest)
         bool good = n > 0;
         if (good) {
             guest->size += (size_t)n;
-            good = guest_whole(guest);
+            good = guest_whole(control, guest);
         }
-        if (good && guest->size == guest_whole(guest))
+        if (good && guest->size == guest_whole(control, guest))
             good = guest_take(control, guest);
         if (!good)
             guest_close(control, guest);
@@ -258,7 +283,7 @@ tutti_status control_listen(struct control *control, const char *bind_address)
 void control_listen_close(struct control *control)
 {
     for (int i = 0; control->guests && i < CONTROL_HALF_OPEN_MAX; i++)
-        control_watch_remove(control, &control->guests[i].watch);
+        guest_close(control, &control->guests[i]);
     free(control->guests);
     control->guests = NULL;
     control_watch_remove(control, &control->listener.watch);

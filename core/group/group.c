@@ -140,6 +140,7 @@ tutti_status tutti_group_status(const tutti_group *group, tutti_group_info *ret_
         .local_rank = group->layout.local,
         .words = verdict ? group->control->verdict.message : "",
         .proof = group->bootstrap.secret ? (int32_t)group->bootstrap.secret->source : 0,
+        .encryption = group->encryption,
     };
     options_give(&info, sizeof info, ret_info);
     return TUTTI_OK;

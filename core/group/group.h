@@ -21,6 +21,7 @@
 
 #include "algorithm/layout.h"
 #include "base/chain.h"
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/tally.h"
 #include "base/without.h"
@@ -177,6 +178,8 @@ struct tutti_group {
     int64_t stall_warning_ns;     /* a call that waits longer is warned of; INT64_MAX: none is */
     bool reproducible;            /* reductions take the fixed order */
     bool has_checksums;           /* behind each message; collectives go by messages */
+    enum environment_tls tls;     /* what was asked for */
+    int32_t encryption;           /* TUTTI_ENCRYPTION_…: what it came to */
     struct thresholds thresholds; /* those of the tuning file */
 
     /* while it is made */

@@ -2,6 +2,7 @@
 /* The secret by which this process would prove itself; nothing of it but its public id. */
 #include <stdlib.h>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "info/info.h"
 #include "secret/secret.h"
@@ -23,6 +24,11 @@ static void list(const struct info_rows *rows, const struct secret *secret)
 
 void info_secret(const struct info_rows *rows)
 {
+    static const char *const encryption[] = {
+        [ENVIRONMENT_PLAIN] = "none (TUTTI_TLS is 0)",
+        [ENVIRONMENT_TLS_WHERE_POSSIBLE] =
+            "TLS 1.3 for control connections and backends that can (TUTTI_TLS=where-possible)",
+        [ENVIRONMENT_TLS] = "TLS 1.3 (TUTTI_TLS=1)"};
     const char *value = getenv("TUTTI_AUTH");
     struct secret *secret;
 
@@ -35,5 +41,6 @@ void info_secret(const struct info_rows *rows)
     else
         list(rows, secret);
     info_row(rows, "TUTTI_AUTH", "%s", value && *value ? value : "auto");
+    info_row(rows, "encryption", "%s", encryption[environment_encrypts()]);
     secret_unref(secret);
 }

@@ -214,13 +214,16 @@ static void describe_proof(const struct secret *secret, char *ret_words, size_t 
 
 static void say_choice(const struct tutti_group *group)
 {
+    static const char *const encryption[] = {[TUTTI_ENCRYPTION_NONE] = "",
+                                             [TUTTI_ENCRYPTION_PARTLY] = ", encrypted in part",
+                                             [TUTTI_ENCRYPTION_FULL] = ", encrypted"};
     char proof[80];
 
     describe_proof(group->bootstrap.secret, proof, sizeof proof);
     if (group->rank == 0)
-        log_line(LOG_INFO, 0, "group %s: %d ranks, %d host%s -> %s (%s%s)", group->name,
+        log_line(LOG_INFO, 0, "group %s: %d ranks, %d host%s -> %s (%s%s%s)", group->name,
                  group->size, group->layout.hosts, group->layout.hosts == 1 ? "" : "s",
-                 group->backend, group->bootstrap.source, proof);
+                 group->backend, group->bootstrap.source, proof, encryption[group->encryption]);
     if (group->rank == 0 && group->has_checksums && group->size > 1)
         log_line(LOG_INFO, 0,
                  "group %s: every message has a checksum, and collectives go by messages",
@@ -288,8 +291,10 @@ static tutti_status form(struct tutti_group *group)
     if (!status)
         status = control_open(group->rank, group->size, group->name, world_ranks,
                               group->bootstrap.bind_address, &group->control);
-    if (!status)
+    if (!status) {
         group->control->call_text = call_fields_text;
+        group->control->encrypts = group->tls != ENVIRONMENT_PLAIN;
+    }
     wrappers_know(group);
     if (!status)
         status = group->size > 1 ? meet(group) : be_alone(group);
@@ -404,6 +409,7 @@ static void take_settings(struct tutti_group *world, const tutti_init_options *o
 
     world->reproducible = environment_is_reproducible();
     world->has_checksums = environment_has_checksums();
+    world->tls = environment_encrypts();
     if (!status)
         status = tuning_read(&world->thresholds);
     if (!status)

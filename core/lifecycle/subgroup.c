@@ -193,6 +193,7 @@ static tutti_status make(struct tutti_group *parent, const int32_t *ranks, int32
     group->choice = choice;
     group->reproducible = parent->reproducible;
     group->has_checksums = parent->has_checksums;
+    group->tls = parent->tls;
     group->thresholds = parent->thresholds;
     wrappers_share(parent, group);
     status = form_subgroup(parent, ranks, n, self, options, group);

@@ -88,6 +88,8 @@ const struct backend_rule *backend_rule_of_messages(const struct backend_choice 
 struct backend_way backend_way_in(const struct backend_rule *rule, int hosts, int size);
 /* Whether calls of members on so many hosts go by that backend, by a rule or without one. */
 bool backend_is_used(const struct backend_choice *choice, int number, int hosts, int size);
+/* The same, of calls between hosts. */
+bool backend_is_between(const struct backend_choice *choice, int number, int hosts, int size);
 /* UNSUPPORTED when a rule cannot be kept by members on so many hosts; bit i of `host_only`: backend i
  * reaches members of one host only. */
 tutti_status backend_check_hosts(const struct backend_choice *choice, int hosts, int size,

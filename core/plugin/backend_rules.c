@@ -286,6 +286,14 @@ bool backend_is_used(const struct backend_choice *choice, int number, int hosts,
     return false;
 }
 
+bool backend_is_between(const struct backend_choice *choice, int number, int hosts, int size)
+{
+    for (uint32_t i = 0; i <= choice->rule_count; i++)
+        if (hosts > 1 && nth_way(choice, i, hosts, size).between == number)
+            return true;
+    return false;
+}
+
 tutti_status backend_check_hosts(const struct backend_choice *choice, int hosts, int size,
                                  uint32_t host_only)
 {

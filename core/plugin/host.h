@@ -13,6 +13,7 @@
 
 #include "plugin/plugin.h"
 
+struct tls_keys;
 struct tutti_group;
 
 /* On whose behalf a plugin asks: a transport, a team or a wrapper. */
@@ -21,6 +22,7 @@ struct host_user {
     int rank;                       /* of this process, in lines of the log */
     tutti_status status;            /* that the plugin has told error() last; OK: none */
     struct tutti_group *group;
+    struct tls_keys *keys; /* of its connections; NULL: it has asked for none */
 };
 
 int64_t host_now(void *self);

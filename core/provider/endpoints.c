@@ -20,6 +20,7 @@
 #include "provider/routes.h"
 #include "provider/wrap.h"
 #include "reduce/reduce.h"
+#include "secret/tls.h"
 
 /* ---- host services; `self` is the endpoint's or the team's struct host_user ---- */
 
@@ -110,6 +111,52 @@ tutti_status host_token(const struct host_user *user, uint8_t ret_token[16])
     return status;
 }
 
+static tutti_status make_tls_keys(struct host_user *user)
+{
+    struct key key;
+    tutti_status status = user->keys ? TUTTI_OK : key_of(user, "tls", &key);
+
+    if (status || user->keys)
+        return status;
+    status = tls_keys_new(&key, &user->keys);
+    key_wipe(&key, sizeof key);
+    return status;
+}
+
+static tutti_status host_channel_open(void *self, int32_t fd, int32_t listens,
+                                      tutti_channel **ret_channel)
+{
+    struct host_user *user = self;
+    tutti_status status = make_tls_keys(user);
+    struct tls *tls;
+
+    if (!status)
+        status = listens ? tls_accept(user->keys, fd, &tls) : tls_dial(user->keys, fd, &tls);
+    if (!status)
+        *ret_channel = (tutti_channel *)tls;
+    return status;
+}
+
+static void host_channel_close(tutti_channel *channel)
+{
+    tls_free((struct tls *)channel);
+}
+
+static int64_t host_channel_send(tutti_channel *channel, const tutti_piece *pieces, uint32_t count)
+{
+    return tls_send((struct tls *)channel, pieces, count);
+}
+
+static int64_t host_channel_recv(tutti_channel *channel, void *data, uint64_t bytes)
+{
+    return tls_recv((struct tls *)channel, data, bytes);
+}
+
+static int32_t host_channel_has_unread(const tutti_channel *channel)
+{
+    return tls_has_unread((const struct tls *)channel);
+}
+
 const tutti_host endpoint_services = {
     HOST_SERVICES(host),
     .share_start = host_share_start,
@@ -120,6 +167,11 @@ const tutti_host endpoint_services = {
     .reduce_local = host_reduce_local,
     .keep_waiting = host_keep_waiting,
     .mac = host_mac,
+    .channel_open = host_channel_open,
+    .channel_close = host_channel_close,
+    .channel_send = host_channel_send,
+    .channel_recv = host_channel_recv,
+    .channel_has_unread = host_channel_has_unread,
 };
 
 /* ---- opening and closing ---- */
@@ -192,6 +244,8 @@ tutti_status endpoint_open(struct tutti_group *group, int level, const char *nam
     status = host_token(&endpoint->user, options.token);
     if (status)
         return status;
+    if (group->control->encrypts && ops->capabilities & TUTTI_CAP_ENCRYPTS)
+        options.flags |= TUTTI_ENDPOINT_ENCRYPT;
     status = ops->open(&endpoint_services, &endpoint->user, &options, &endpoint->endpoint);
     if (status)
         return status;
@@ -222,6 +276,7 @@ void endpoints_close(struct tutti_group *group)
             engine_unwatch(&group->context->engine, endpoint->wait_fd);
         if (endpoint->ops)
             endpoint->ops->close(endpoint->endpoint);
+        tls_keys_free(endpoint->user.keys);
         *endpoint = (struct endpoint){.wait_fd = -1};
     }
     p2p_engine_free(group->ways.p2p_engine);

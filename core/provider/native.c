@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "plugin/plugin.h"
 #include "provider/endpoints.h"
+#include "secret/tls.h"
 #include "tensor/packed.h"
 
 /* ---- opening and closing ---- */
@@ -154,6 +155,7 @@ void native_close(struct tutti_group *group)
     free(n->addresses);
     free(n->address_bytes);
     free(n->host_of);
+    tls_keys_free(n->user.keys);
     free(n);
     group->ways.native = NULL;
 }

@@ -124,6 +124,7 @@ static tutti_status tcp_open(const tutti_host *host, void *host_self,
         return host->error(host_self, TUTTI_ERR_NO_MEMORY, 0, "out of memory");
     endpoint->host = host;
     endpoint->host_self = host_self;
+    endpoint->encrypts = TUTTI_HAS(options, flags) && options->flags & TUTTI_ENDPOINT_ENCRYPT;
     endpoint->epoll = -1;
     for (int i = 0; i < TCP_HALF_OPEN_MAX; i++)
         endpoint->guests[i].source = (struct tcp_source){.kind = TCP_GUEST, .fd = -1};
@@ -188,9 +189,9 @@ static tutti_status tcp_connect(tutti_endpoint *endpoint, const void *address, u
     endpoint->peers = peer;
     *ret_peer = peer;
 
-    int fd = tcp_listen_take(endpoint, to.id);
-    if (fd >= 0)
-        tcp_connect_admit(peer, fd);
+    const struct tcp_link link = tcp_listen_take(endpoint, to.id);
+    if (link.fd >= 0)
+        tcp_connect_admit(peer, link);
     return TUTTI_OK;
 }
 
@@ -207,6 +208,12 @@ static void drop_reports(tutti_endpoint *endpoint, tutti_peer *peer)
         if (*at != peer)
             continue;
         *at = peer->next_unwatched;
+        break;
+    }
+    for (tutti_peer **at = &endpoint->unread; *at; at = &(*at)->next_unread) {
+        if (*at != peer)
+            continue;
+        *at = peer->next_unread;
         break;
     }
     if (endpoint->held == peer)
@@ -397,6 +404,8 @@ static void advance(tutti_endpoint *endpoint)
     endpoint->turn++;
     if (endpoint->held)
         tcp_stream_send(endpoint->held);
+    if (endpoint->unread)
+        tcp_stream_receive_unread(endpoint);
     if (endpoint->direct[0] && !endpoint->settling && !endpoint->half_open &&
         ++endpoint->turns < ASK_EVERY)
         advance_directly(endpoint);
@@ -435,7 +444,8 @@ static int32_t tcp_arm(tutti_endpoint *endpoint)
         tcp_stream_send(endpoint->held);
     tcp_stream_unwatch(endpoint);
     endpoint->turns = ASK_EVERY; /* whatever ends the sleep is asked for first */
-    return endpoint->done.first || endpoint->lost ? TUTTI_EVENTS_PENDING : TUTTI_ARMED;
+    return endpoint->done.first || endpoint->lost || endpoint->unread ? TUTTI_EVENTS_PENDING
+                                                                      : TUTTI_ARMED;
 }
 
 static void tcp_traffic(tutti_endpoint *endpoint, uint64_t ret_counters[5])
@@ -452,6 +462,7 @@ static void tcp_traffic(tutti_endpoint *endpoint, uint64_t ret_counters[5])
 static const tutti_transport_ops tcp_ops = {
     .struct_size = sizeof(tutti_transport_ops),
     .threads = TUTTI_THREADS_ONE_AT_A_TIME,
+    .capabilities = TUTTI_CAP_ENCRYPTS,
     .lanes = 1,
     .open = tcp_open,
     .address = tcp_address,

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <tutti/plugin.h>
 #include <tutti/plugin_queue.h>
@@ -60,8 +61,15 @@ static inline struct tcp_request *tcp_of(tutti_request *request)
 /* The target of an event of the epoll set; the first member of each object there. */
 struct tcp_source {
     enum { TCP_LISTENER, TCP_TIMER, TCP_GUEST, TCP_EARLY, TCP_PEER } kind;
-    int fd;          /* -1: none */
-    uint32_t events; /* asked for */
+    int fd;                 /* -1: none */
+    uint32_t events;        /* asked for */
+    tutti_channel *channel; /* of a connection that is encrypted */
+};
+
+/* A connection on its way from one object to another. */
+struct tcp_link {
+    int fd; /* -1: none */
+    tutti_channel *channel;
 };
 
 /* How a process is reached. */
@@ -95,6 +103,7 @@ enum tcp_state {
     TCP_IDLE,     /* no connection */
     TCP_WAITING,  /* the listener had no room; dials again soon */
     TCP_DIALING,  /* connect() is in progress */
+    TCP_SECURING, /* the handshake of the encryption is under way, behind which our hello goes */
     TCP_GREETING, /* our hello is sent, the challenge is not here */
     TCP_PROVING,  /* our proof is sent, the answer is not here */
     TCP_YIELDED,  /* both dialled and the other's connection is the one to come */
@@ -125,6 +134,8 @@ struct tutti_peer {
     uint32_t wanted;           /* events that the stream can use now */
     bool unwatched;            /* the set has more than `wanted` */
     tutti_peer *next_unwatched;
+    bool unread; /* its channel has something to read that the socket does not show */
+    tutti_peer *next_unread;
     uint32_t held, held_sent; /* of held_bytes: before the first of `sends` */
     uint8_t *inbound;         /* TCP_INBOUND_BYTES, of which [head, tail) is not consumed */
     uint8_t *held_bytes;      /* TCP_HELD_BYTES behind them */
@@ -138,6 +149,7 @@ struct tutti_endpoint {
     void *host_self;
     struct tcp_address address; /* own */
     int epoll;
+    bool encrypts;
     struct tcp_source listener, timer;
     bool accept_later; /* the system lacks something for accept: again when the timer fires */
     bool accept_warned;
@@ -152,6 +164,7 @@ struct tutti_endpoint {
     uint32_t turns;                       /* of progress since the set was asked */
     uint64_t turn;                        /* of progress, ever */
     tutti_peer *unwatched;                /* the set has events of theirs that they do not want */
+    tutti_peer *unread;                   /* to be read without an event */
     int64_t looked_ns;                    /* when connections were last looked at */
     tutti_peer *held;                     /* whose held bytes wait for the next message */
     tutti_peer *lost;                     /* the core is still to be told */
@@ -196,8 +209,30 @@ void tcp_listen_set_timer(tutti_endpoint *endpoint);
 /* Frees early members that are gone; no event of the set may be in hand. */
 void tcp_listen_sweep(tutti_endpoint *endpoint);
 void tcp_listen_close(tutti_endpoint *endpoint);
-/* The early member `id`; its socket becomes the caller's. -1: none. */
-int tcp_listen_take(tutti_endpoint *endpoint, uint64_t id);
+/* The early member `id`; its connection becomes the caller's. */
+struct tcp_link tcp_listen_take(tutti_endpoint *endpoint, uint64_t id);
+
+/* tcp_link.c: connections, encrypted where the group is */
+/* Takes the connection out of the set, for the caller. */
+struct tcp_link tcp_link_take(tutti_endpoint *endpoint, struct tcp_source *source);
+void tcp_link_close(tutti_endpoint *endpoint, struct tcp_link link);
+/* Begins the encryption of a connection, where the group encrypts; the socket stays the source's. */
+tutti_status tcp_link_secure(tutti_endpoint *endpoint, struct tcp_source *source, bool listens);
+/* Writes a message of the handshake, for which a new connection has room. False with errno; EINPROGRESS: that
+ * of the encryption is not over. */
+bool tcp_link_say(tutti_endpoint *endpoint, struct tcp_link link, const void *message,
+                  size_t bytes);
+/* As recv(2). */
+ssize_t tcp_link_hear(tutti_endpoint *endpoint, const struct tcp_source *source, void *message,
+                      size_t bytes);
+/* As sendmsg(2) and readv(2), of a connection with a channel. Not inlined: the way without one stays short. */
+__attribute__((noinline)) ssize_t tcp_link_send(tutti_peer *peer, const struct iovec *pieces,
+                                                size_t count);
+__attribute__((noinline)) ssize_t tcp_link_receive(tutti_peer *peer, const struct iovec pieces[2]);
+static inline struct tcp_link tcp_link_of(const struct tcp_source *source)
+{
+    return (struct tcp_link){source->fd, source->channel};
+}
 
 /* tcp_proof.c: both sides prove to be members; false of a tcp_proof_…: the other one has not */
 bool tcp_proof_hello(tutti_peer *peer, uint8_t ret_hello[TCP_HELLO_BYTES]);
@@ -215,7 +250,7 @@ bool tcp_proof_check(tutti_endpoint *endpoint, const struct tcp_guest *guest);
 tutti_status tcp_connect_dial(tutti_peer *peer);
 void tcp_connect_event(tutti_peer *peer);
 /* A connection from the peer's process is here: keeps or closes it. */
-void tcp_connect_admit(tutti_peer *peer, int fd);
+void tcp_connect_admit(tutti_peer *peer, struct tcp_link link);
 /* Dials again whose time has come. */
 void tcp_connect_again(tutti_endpoint *endpoint);
 /* Nothing can be sent any more: sends complete, the core will be told. What has come is still to be read:
@@ -239,6 +274,8 @@ void tcp_stream_consume(tutti_peer *peer);
 void tcp_stream_watch(tutti_peer *peer);
 /* Before a sleep: for nothing else. */
 void tcp_stream_unwatch(tutti_endpoint *endpoint);
+/* Reads the peers whose channels have something. */
+void tcp_stream_receive_unread(tutti_endpoint *endpoint);
 /* Whether the peer may be sent to in this turn. */
 bool tcp_stream_may_send(tutti_peer *peer);
 /* The request was cancelled and is still in its queue. */

@@ -8,6 +8,8 @@
  * smaller answers a crossing proof with YIELD, the larger drops its own dial for a crossing proof,
  * whichever it sees first.
  *
+ * Where the group encrypts, SECURING comes before GREETING: the hello waits for the handshake of the channel.
+ *
  *   IDLE -dial-> DIALING -connected, hello-> GREETING -challenge, proof-> PROVING -KEEP-> READY
  *                                            PROVING -YIELD-> YIELDED -their proof-> READY
  *   IDLE, and WAITING to PROVING of the larger id: -their proof-> READY
@@ -35,6 +37,7 @@ enum { PROBE_SECONDS = 1, PROBES = 4, UNANSWERED_MS = 5000, UNANSWERED_TIMES = 3
 static const int64_t NS_PER_MS = 1000000;
 
 static const char answer_magic[8] = "tutti-a";
+static const char stranger[] = "a process that is not part of this job answered at";
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
@@ -61,14 +64,9 @@ static uint32_t read_answer(const tutti_peer *peer)
     return memcmp(peer->answer, expected, sizeof expected) == 0 ? verdict : 0;
 }
 
-/* Writes a handshake message; a new connection always has room for one. */
-static bool say(int fd, const uint8_t *message, size_t bytes)
+static bool say(const tutti_peer *peer, const uint8_t *message, size_t bytes)
 {
-    ssize_t sent = send(fd, message, bytes, MSG_NOSIGNAL);
-
-    if (sent >= 0 && (size_t)sent != bytes)
-        errno = EAGAIN;
-    return sent == (ssize_t)bytes;
+    return tcp_link_say(peer->endpoint, tcp_link_of(&peer->source), message, bytes);
 }
 
 /* ---- states -------------------------------------------------------------------------------- */
@@ -103,11 +101,8 @@ static void set_state(tutti_peer *peer, enum tcp_state state)
 
 void tcp_connect_drop(tutti_peer *peer, enum tcp_state state)
 {
-    if (peer->source.fd >= 0) {
-        tcp_watch(peer->endpoint, &peer->source, 0);
-        close(peer->source.fd);
-    }
-    peer->source.fd = -1;
+    if (peer->source.fd >= 0)
+        tcp_link_close(peer->endpoint, tcp_link_take(peer->endpoint, &peer->source));
     peer->answer_have = 0;
     set_state(peer, state);
 }
@@ -223,8 +218,8 @@ static bool is_unanswered(const tutti_peer *peer)
 {
     struct tcp_info info;
 
-    return (peer->state == TCP_READY || peer->state == TCP_GREETING ||
-            peer->state == TCP_PROVING) &&
+    return (peer->state == TCP_READY || peer->state == TCP_SECURING ||
+            peer->state == TCP_GREETING || peer->state == TCP_PROVING) &&
            read_info(peer, &info) && info.tcpi_last_ack_recv >= UNANSWERED_MS &&
            info.tcpi_retransmits + info.tcpi_probes >= UNANSWERED_TIMES;
 }
@@ -272,12 +267,21 @@ static void closed_in_handshake(tutti_peer *peer, int system_errno)
 
 static void greet(tutti_peer *peer)
 {
+    tutti_endpoint *endpoint = peer->endpoint;
     uint8_t hello[TCP_HELLO_BYTES];
 
     set_state(peer, TCP_GREETING);
-    if (!tcp_proof_hello(peer, hello) || !tcp_watch(peer->endpoint, &peer->source, EPOLLIN))
+    if (tcp_link_secure(endpoint, &peer->source, false))
+        tcp_connect_lose(peer, 0, "cannot begin to encrypt the connection to");
+    else if (!tcp_proof_hello(peer, hello) || !tcp_watch(endpoint, &peer->source, EPOLLIN))
         tcp_connect_lose(peer, errno, "cannot greet");
-    else if (!say(peer->source.fd, hello, sizeof hello))
+    else if (say(peer, hello, sizeof hello))
+        return;
+    else if (errno == EINPROGRESS)
+        set_state(peer, TCP_SECURING);
+    else if (errno == EBADMSG)
+        tcp_connect_lose(peer, 0, stranger);
+    else
         closed_in_handshake(peer, errno);
 }
 
@@ -338,11 +342,15 @@ void tcp_connect_again(tutti_endpoint *endpoint)
 /* Reads this message of the handshake and nothing after it: others may follow at once. Whether it is whole. */
 static bool read_message(tutti_peer *peer, uint32_t bytes)
 {
-    ssize_t got =
-        recv(peer->source.fd, peer->answer + peer->answer_have, bytes - peer->answer_have, 0);
+    const ssize_t got = tcp_link_hear(peer->endpoint, &peer->source,
+                                      peer->answer + peer->answer_have, bytes - peer->answer_have);
 
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
+    if (got < 0 && errno == EBADMSG) {
+        tcp_connect_lose(peer, 0, stranger);
+        return false;
+    }
     if (got <= 0) {
         closed_in_handshake(peer, got < 0 ? errno : 0);
         return false;
@@ -361,11 +369,11 @@ static void challenge_event(tutti_peer *peer)
     if (!read_message(peer, TCP_CHALLENGE_BYTES))
         return;
     if (!tcp_proof_answer(peer, peer->answer, proof)) {
-        tcp_connect_lose(peer, 0, "a process that is not part of this job answered at");
+        tcp_connect_lose(peer, 0, stranger);
         return;
     }
     set_state(peer, TCP_PROVING);
-    if (!say(peer->source.fd, proof, sizeof proof))
+    if (!say(peer, proof, sizeof proof))
         closed_in_handshake(peer, errno);
 }
 
@@ -384,7 +392,7 @@ static void answer_event(tutti_peer *peer)
         tcp_connect_lose(peer, 0, "the connection was refused by");
         break;
     default:
-        tcp_connect_lose(peer, 0, "a process that is not part of this job answered at");
+        tcp_connect_lose(peer, 0, stranger);
     }
 }
 
@@ -392,6 +400,8 @@ void tcp_connect_event(tutti_peer *peer)
 {
     if (peer->state == TCP_DIALING)
         dial_event(peer);
+    else if (peer->state == TCP_SECURING)
+        greet(peer);
     else if (peer->state == TCP_GREETING)
         challenge_event(peer);
     else if (peer->state == TCP_PROVING)
@@ -400,22 +410,23 @@ void tcp_connect_event(tutti_peer *peer)
 
 /* ---- being dialled ------------------------------------------------------------------------- */
 
-void tcp_connect_admit(tutti_peer *peer, int fd)
+void tcp_connect_admit(tutti_peer *peer, struct tcp_link link)
 {
     bool ours_is_kept = is_dialing(peer->state) && peer->endpoint->address.id < peer->address.id;
     uint8_t answer[TCP_ANSWER_BYTES];
 
     if (peer->state == TCP_READY || peer->state == TCP_LOST || ours_is_kept) {
         make_answer(peer, ours_is_kept ? YIELD : REFUSE, answer);
-        say(fd, answer, sizeof answer);
-        close(fd);
+        (void)tcp_link_say(peer->endpoint, link, answer, sizeof answer);
+        tcp_link_close(peer->endpoint, link);
         return;
     }
     tcp_connect_drop(peer, peer->state);
-    peer->source.fd = fd;
-    set_options(fd);
+    peer->source.fd = link.fd;
+    peer->source.channel = link.channel;
+    set_options(link.fd);
     make_answer(peer, KEEP, answer);
-    if (say(fd, answer, sizeof answer))
+    if (say(peer, answer, sizeof answer))
         become_ready(peer);
     else
         tcp_connect_lose(peer, errno, "cannot answer");

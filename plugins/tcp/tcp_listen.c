@@ -5,7 +5,8 @@
  * The listener is open to whatever can reach it, so a connection is a guest until it has proven to be a
  * member's (tcp_proof.c). A guest has one of TCP_HALF_OPEN_MAX slots, whose memory belongs to the
  * endpoint. It may send a hello and a proof, each within TCP_HELLO_MS, and the first byte that does not
- * fit ends it without an answer.
+ * fit ends it without an answer. Where the group encrypts, both come in a channel, which the first byte
+ * of its handshake opens.
  *
  * Newcomers come first: when all slots are taken, a newcomer gets that of the oldest guest without a
  * hello, else that of the oldest. A member that loses its slot dials again (tcp_connect.c).
@@ -62,21 +63,17 @@ static void watch_listener(tutti_endpoint *endpoint)
 
 /* ---- guests -------------------------------------------------------------------------------- */
 
-/* The guest's socket, which becomes the caller's; its slot is free. It leaves the set by name: close alone
+/* The guest's connection, which becomes the caller's; its slot is free. It leaves the set by name: close alone
  * keeps it there while a forked child has a copy. */
-static int release(tutti_endpoint *endpoint, struct tcp_guest *guest)
+static struct tcp_link release(tutti_endpoint *endpoint, struct tcp_guest *guest)
 {
-    int fd = guest->source.fd;
-
-    tcp_watch(endpoint, &guest->source, 0);
-    guest->source.fd = -1;
     endpoint->half_open--;
-    return fd;
+    return tcp_link_take(endpoint, &guest->source);
 }
 
 static void dismiss(tutti_endpoint *endpoint, struct tcp_guest *guest)
 {
-    close(release(endpoint, guest));
+    tcp_link_close(endpoint, release(endpoint, guest));
 }
 
 /* The slot for a newcomer. */
@@ -175,22 +172,24 @@ static void enter(tutti_endpoint *endpoint, struct tcp_guest *guest)
 {
     tutti_peer *peer = find_peer(endpoint, guest->id);
     const uint64_t id = guest->id;
-    const int fd = release(endpoint, guest);
+    const struct tcp_link link = release(endpoint, guest);
 
     if (peer) {
-        tcp_connect_admit(peer, fd);
+        tcp_connect_admit(peer, link);
         return;
     }
-    int older = tcp_listen_take(endpoint, id);
-    if (older >= 0)
-        close(older);
+    const struct tcp_link older = tcp_listen_take(endpoint, id);
+    if (older.fd >= 0)
+        tcp_link_close(endpoint, older);
     struct tcp_early *early = tcp_allocate(endpoint, sizeof *early);
     if (!early) { /* it dials again */
-        close(fd);
+        tcp_link_close(endpoint, link);
         return;
     }
-    *early = (struct tcp_early){
-        .source = {.kind = TCP_EARLY, .fd = fd}, .next = endpoint->early, .id = id};
+    *early =
+        (struct tcp_early){.source = {.kind = TCP_EARLY, .fd = link.fd, .channel = link.channel},
+                           .next = endpoint->early,
+                           .id = id};
     endpoint->early = early;
     if (!tcp_watch(endpoint, &early->source, EPOLLIN))
         tcp_listen_early(endpoint, early);
@@ -208,7 +207,7 @@ static bool take_message(tutti_endpoint *endpoint, struct tcp_guest *guest)
         return true;
     }
     if (!tcp_proof_challenge(endpoint, guest, challenge) ||
-        send(guest->source.fd, challenge, sizeof challenge, MSG_NOSIGNAL) != sizeof challenge)
+        !tcp_link_say(endpoint, tcp_link_of(&guest->source), challenge, sizeof challenge))
         return false;
     guest->challenged = true;
     guest->have = 0;
@@ -222,7 +221,12 @@ void tcp_listen_guest(tutti_endpoint *endpoint, struct tcp_guest *guest)
 
     if (guest->source.fd < 0)
         return;
-    ssize_t got = recv(guest->source.fd, guest->in + guest->have, whole - guest->have, 0);
+    const tutti_status status = tcp_link_secure(endpoint, &guest->source, true);
+    if (status == TUTTI_ERR_NOT_READY)
+        return;
+    const ssize_t got = status ? 0
+                               : tcp_link_hear(endpoint, &guest->source, guest->in + guest->have,
+                                               whole - guest->have);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     bool good = got > 0;
@@ -238,22 +242,18 @@ void tcp_listen_guest(tutti_endpoint *endpoint, struct tcp_guest *guest)
 
 /* ---- early members ------------------------------------------------------------------------- */
 
-static int take(tutti_endpoint *endpoint, struct tcp_early *early)
+static struct tcp_link take(tutti_endpoint *endpoint, struct tcp_early *early)
 {
-    int fd = early->source.fd;
-
-    tcp_watch(endpoint, &early->source, 0);
-    early->source.fd = -1;
     early->gone = true;
-    return fd;
+    return tcp_link_take(endpoint, &early->source);
 }
 
-int tcp_listen_take(tutti_endpoint *endpoint, uint64_t id)
+struct tcp_link tcp_listen_take(tutti_endpoint *endpoint, uint64_t id)
 {
     for (struct tcp_early *early = endpoint->early; early; early = early->next)
         if (!early->gone && early->id == id)
             return take(endpoint, early);
-    return -1;
+    return (struct tcp_link){.fd = -1};
 }
 
 /* It has nothing to say before our answer: bytes, like the end, dismiss it. */
@@ -261,10 +261,10 @@ void tcp_listen_early(tutti_endpoint *endpoint, struct tcp_early *early)
 {
     uint8_t spare;
 
-    if (early->gone ||
-        (recv(early->source.fd, &spare, 1, 0) < 0 && (errno == EAGAIN || errno == EINTR)))
+    if (early->gone || (tcp_link_hear(endpoint, &early->source, &spare, 1) < 0 &&
+                        (errno == EAGAIN || errno == EINTR)))
         return;
-    close(take(endpoint, early));
+    tcp_link_close(endpoint, take(endpoint, early));
 }
 
 void tcp_listen_sweep(tutti_endpoint *endpoint)
@@ -290,7 +290,7 @@ void tcp_listen_close(tutti_endpoint *endpoint)
             dismiss(endpoint, &endpoint->guests[i]);
     for (struct tcp_early *early = endpoint->early; early; early = early->next)
         if (!early->gone)
-            close(take(endpoint, early));
+            tcp_link_close(endpoint, take(endpoint, early));
     tcp_listen_sweep(endpoint);
     if (endpoint->listener.fd >= 0)
         close(endpoint->listener.fd);

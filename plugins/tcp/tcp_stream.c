@@ -18,11 +18,35 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/uio.h>
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
+}
+
+static void note_unread(tutti_peer *peer)
+{
+    tutti_endpoint *endpoint = peer->endpoint;
+
+    if (peer->unread || !endpoint->host->channel_has_unread(peer->source.channel))
+        return;
+    peer->unread = true;
+    peer->next_unread = endpoint->unread;
+    endpoint->unread = peer;
+}
+
+void tcp_stream_receive_unread(tutti_endpoint *endpoint)
+{
+    tutti_peer *peer = endpoint->unread;
+
+    endpoint->unread = NULL;
+    while (peer) {
+        tutti_peer *next = peer->next_unread;
+
+        peer->unread = false;
+        tcp_stream_receive(peer);
+        peer = next;
+    }
 }
 
 void tcp_stream_watch(tutti_peer *peer)
@@ -37,6 +61,8 @@ void tcp_stream_watch(tutti_peer *peer)
     if (peer->state != TCP_READY)
         return;
     const uint32_t watched = peer->source.events | peer->wanted;
+    if (peer->source.channel && can_read)
+        note_unread(peer);
     if (!tcp_watch(endpoint, &peer->source, watched)) {
         tcp_connect_lose(peer, errno, "cannot watch the connection with");
     } else if (watched != peer->wanted && !peer->unwatched) {
@@ -123,7 +149,7 @@ static void account(tutti_peer *peer, uint64_t bytes)
     if (peer->held_sent == peer->held)
         peer->held = peer->held_sent = 0;
     bytes -= held;
-    while (peer->sends.first && !peer->held) {
+    while (peer->sends.first && !peer->held && !peer->cut) {
         tutti_request *request = peer->sends.first;
         struct tcp_request *r = tcp_of(request);
         uint64_t moved = least(bytes, FRAME + r->bytes - r->moved);
@@ -146,23 +172,33 @@ bool tcp_stream_may_send(tutti_peer *peer)
     return peer->turn_bytes < TCP_TURN_BYTES;
 }
 
+static ssize_t send_pieces(tutti_peer *peer, struct iovec *pieces, size_t count)
+{
+    const struct msghdr message = {.msg_iov = pieces, .msg_iovlen = count};
+    ssize_t sent;
+
+    if (peer->source.channel)
+        return tcp_link_send(peer, pieces, count);
+    do
+        sent = count == 1
+                   ? send(peer->source.fd, pieces[0].iov_base, pieces[0].iov_len, MSG_NOSIGNAL)
+                   : sendmsg(peer->source.fd, &message, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent;
+}
+
 void tcp_stream_send(tutti_peer *peer)
 {
     struct iovec pieces[TCP_GATHER];
-    struct msghdr message = {.msg_iov = pieces};
-    ssize_t sent;
 
     if (peer->state != TCP_READY)
         return;
     if (peer->endpoint->held == peer)
         peer->endpoint->held = NULL;
-    message.msg_iovlen = (size_t)gather(peer, pieces);
-    if (message.msg_iovlen) {
-        do
-            sent = message.msg_iovlen == 1
-                       ? send(peer->source.fd, pieces[0].iov_base, pieces[0].iov_len, MSG_NOSIGNAL)
-                       : sendmsg(peer->source.fd, &message, MSG_NOSIGNAL);
-        while (sent < 0 && errno == EINTR);
+    const size_t count = (size_t)gather(peer, pieces);
+    if (count) {
+        const ssize_t sent = send_pieces(peer, pieces, count);
+
         if (sent >= 0)
             account(peer, (uint64_t)sent);
         else if (errno != EAGAIN)
@@ -264,25 +300,38 @@ static void find_room(tutti_peer *peer, struct iovec ret_pieces[2])
     ret_pieces[1].iov_len = TCP_INBOUND_BYTES - peer->tail;
 }
 
+static ssize_t receive_pieces(tutti_peer *peer, const struct iovec pieces[2])
+{
+    ssize_t got;
+
+    if (peer->source.channel)
+        return tcp_link_receive(peer, pieces);
+    do
+        got = pieces[0].iov_len ? readv(peer->source.fd, pieces, 2)
+                                : recv(peer->source.fd, pieces[1].iov_base, pieces[1].iov_len, 0);
+    while (got < 0 && errno == EINTR);
+    return got;
+}
+
 /* One read; true when there may be more. */
 static bool receive_once(tutti_peer *peer)
 {
     struct iovec pieces[2];
-    ssize_t got;
 
     find_room(peer, pieces);
     size_t direct = pieces[0].iov_len, room = direct + pieces[1].iov_len;
     if (room == 0)
         return false;
-    do
-        got = direct ? readv(peer->source.fd, pieces, 2)
-                     : recv(peer->source.fd, pieces[1].iov_base, room, 0);
-    while (got < 0 && errno == EINTR);
+    const ssize_t got = receive_pieces(peer, pieces);
     if (got < 0 && errno == EAGAIN)
         return false;
     if (got <= 0) {
-        tcp_connect_lose(peer, got < 0 ? errno : 0,
-                         got < 0 ? "lost the connection with" : "the connection was closed by");
+        const int error = got < 0 ? errno : 0;
+
+        tcp_connect_lose(peer, error,
+                         error == EBADMSG ? "TLS cannot decrypt what came from"
+                         : error          ? "lost the connection with"
+                                          : "the connection was closed by");
         return false;
     }
     peer->endpoint->received_bytes += (uint64_t)got;
@@ -317,7 +366,8 @@ void tcp_stream_forget(tutti_peer *peer, tutti_request *request)
 {
     struct tcp_request *r = tcp_of(request);
 
-    if (r->place.queue == &peer->sends && r->moved) {
+    /* A channel may have taken it whole. */
+    if (r->place.queue == &peer->sends && (r->moved || peer->source.channel)) {
         peer->cut = true;
     } else if (peer->receiving && request == peer->receives.first) {
         peer->skip = r->bytes - r->moved;

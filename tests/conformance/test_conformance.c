@@ -85,6 +85,13 @@ static const struct place checked[] = {
     {"auto-1,3", "auto", {"a", "b", "b", "b"}, {[4] = 4}, with_checksums, NULL},
     {0}};
 
+/* The same calls over encrypted connections. */
+static const char with_tls[] = "TUTTI_TLS=1";
+static const struct place encrypted[] = {
+    {"tcp", "tcp", {NULL}, {[3] = 4}, with_tls, NULL},
+    {"auto-1,3", "auto", {"a", "b", "b", "b"}, {[4] = 4}, with_tls, NULL},
+    {0}};
+
 /* A job of each MPI; of MANY only where runs are long (share_of()). */
 #define SHARES_OF_MPI                                                                              \
     {                                                                                              \
@@ -276,7 +283,7 @@ static void name_starts(const struct place *list, char *ret_text, size_t capacit
 static void refuse_unknown_start(const struct place *list)
 {
     const char *only = getenv("TUTTI_CONFORMANCE_ONLY");
-    bool is_elsewhere = has_wanted(reproducible) || has_wanted(checked);
+    bool is_elsewhere = has_wanted(reproducible) || has_wanted(checked) || has_wanted(encrypted);
     char starts[1024];
 
     if (!only || has_wanted(list))
@@ -387,6 +394,11 @@ Test(conformance, calls_in_a_reproducible_job_give_what_the_tree_over_the_ranks_
 Test(conformance, calls_with_checksums_give_what_a_serial_program_does)
 {
     run_places(checked, "calls_with_checksums*");
+}
+
+Test(conformance, encrypted_calls_give_what_a_serial_program_does)
+{
+    run_places(encrypted, "encrypted_calls*");
 }
 
 Test(conformance, calls_over_openmpi_give_what_a_serial_program_does)

@@ -69,6 +69,27 @@ FAULT_TEST_WITH_ENGINES(killed, rank_0_in_barriers)
     kill_while_calling(way, "barrier", 0);
 }
 
+/* Encrypted, over tcp. */
+static void kill_while_calling_by_tls(const char *call, int victim)
+{
+    struct ranks *ranks = fault_start(
+        &fault_tcp, "rank_fault", "calls_for_ever", RANKS,
+        (const char *[]){variable("CALL", call), victim_is(victim), "TUTTI_TLS=1", NULL});
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
+    fault_expect_lost(ranks, RANKS, victim, ranks_signal(ranks, victim, SIGKILL));
+}
+
+Test(killed, in_large_all_reduces_that_are_encrypted, .timeout = FAULT_TEST_S)
+{
+    kill_while_calling_by_tls("large", MIDDLE);
+}
+
+Test(killed, rank_0_in_barriers_that_are_encrypted, .timeout = FAULT_TEST_S)
+{
+    kill_while_calling_by_tls("barrier", 0);
+}
+
 FAULT_TEST_WITH_ENGINES(killed, rank_0_in_large_all_reduces)
 {
     kill_while_calling(way, "large", 0);

@@ -186,7 +186,7 @@ static tutti_status live(struct member *members)
 {
     struct member *first = &members[0], *second = &members[1];
     struct world *world = first->world;
-    tutti_endpoint_options options = {.struct_size = sizeof options};
+    tutti_endpoint_options options = {.struct_size = sizeof options, .flags = mock_flags()};
     static struct operation send, receive; /* until the endpoints are closed */
     static uint64_t word = 1;
 

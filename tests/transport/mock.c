@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+const struct encryption *mock_encryption;
+
 _Noreturn void check_failed(const char *file, int line, const char *condition, const char *format,
                             ...)
 {
@@ -273,6 +275,8 @@ void member_init(struct member *member, struct world *world, int rank)
                                 .wake_mate = host_wake_mate,
                                 .peer_lost = host_peer_lost,
                                 .mac = host_mac};
+    if (mock_encryption)
+        mock_encryption->begin(member);
     set_age(&member->host);
 }
 
@@ -282,7 +286,8 @@ void member_open(struct member *member)
                                       .rank = member->rank,
                                       .bind_address = member->bind_address,
                                       .run_id = "test",
-                                      .size = member->world->size};
+                                      .size = member->world->size,
+                                      .flags = mock_flags()};
     struct world *world = member->world;
     int rank = member->rank;
 
@@ -338,6 +343,8 @@ void member_close(struct member *member)
         if (member->exchange->fd[i] >= 0)
             close(member->exchange->fd[i]);
     free(member->exchange);
+    if (mock_encryption)
+        mock_encryption->end(member);
 }
 
 void all_meet(struct member *member)

@@ -57,7 +57,20 @@ struct member {
     int times_lost[MEMBERS_MAX];
     char words[512];      /* of the last error */
     char lost_words[512]; /* of the last peer_lost */
+    void *keys;           /* mock_tls.c */
 };
+
+/* mock_tls.c, where it is linked: connections are encrypted as the core does it. NULL: they are not. */
+struct encryption {
+    void (*begin)(struct member *member);
+    void (*end)(struct member *member);
+};
+extern const struct encryption *mock_encryption;
+/* For the options of an endpoint. */
+static inline uint32_t mock_flags(void)
+{
+    return mock_encryption ? TUTTI_ENDPOINT_ENCRYPT : 0;
+}
 
 /* A request, and how often progress reported it. */
 struct operation {

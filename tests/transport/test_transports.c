@@ -10,9 +10,10 @@
 struct driver_case {
     char plugin[8];
     char name[32];
+    bool encrypted;
 };
 
-static struct driver_case cases[96];
+static struct driver_case cases[128];
 
 static size_t add_cases(size_t count, const char *plugin, const char *const *names)
 {
@@ -69,11 +70,18 @@ ParameterizedTestParameters(transports, keeps_its_contract)
     count = add_cases(count, "shm", shm);
     count = add_cases(count, "tcp", tcp);
     count = add_cases(count, "gloo", gloo);
+    const size_t plain = count;
+    count = add_cases(count, "tcp", common);
+    count = add_cases(count, "tcp", ours);
+    count = add_cases(count, "tcp", tcp);
+    for (size_t i = plain; i < count; i++)
+        cases[i].encrypted = true;
     return cr_make_param_array(struct driver_case, cases, count);
 }
 
 ParameterizedTest(struct driver_case *c, transports, keeps_its_contract, .timeout = 400)
 {
+    const char *program = c->encrypted ? TUTTI_TRANSPORT_DRIVER "_tls" : TUTTI_TRANSPORT_DRIVER;
     char plugin[512];
     int result;
 
@@ -82,10 +90,10 @@ ParameterizedTest(struct driver_case *c, transports, keeps_its_contract, .timeou
         cr_skip_test("the plugin gloo is not built");
     pid_t driver = fork();
     if (driver == 0) {
-        execl(TUTTI_TRANSPORT_DRIVER, TUTTI_TRANSPORT_DRIVER, plugin, c->name, (char *)NULL);
+        execl(program, program, plugin, c->name, (char *)NULL);
         _exit(127);
     }
     cr_assert_eq(waitpid(driver, &result, 0), driver);
-    cr_assert(WIFEXITED(result) && WEXITSTATUS(result) == 0, "%s %s: wait status %#x", c->plugin,
-              c->name, result);
+    cr_assert(WIFEXITED(result) && WEXITSTATUS(result) == 0, "%s%s %s: wait status %#x", c->plugin,
+              c->encrypted ? " with TLS" : "", c->name, result);
 }

@@ -21,7 +21,28 @@
 
 TestSuite(control, .timeout = 60);
 
-enum { SOON_MS = 20000, CHUNK = 1 << 16 };
+enum {
+    SOON_MS = 20000,
+    CHUNK = 1 << 16,
+    FLIGHT_BYTES = 512, /* of a TLS listener, at most */
+    ALERT_BYTES = 7
+};
+
+static bool encrypted;
+
+/* A test of connections without encryption, and one with it. */
+#define PLAIN_AND_ENCRYPTED(name)                                                                  \
+    static void name(void);                                                                        \
+    Test(control, name)                                                                            \
+    {                                                                                              \
+        name();                                                                                    \
+    }                                                                                              \
+    Test(control, name##_by_tls)                                                                   \
+    {                                                                                              \
+        encrypted = true;                                                                          \
+        name();                                                                                    \
+    }                                                                                              \
+    static void name(void)
 
 static const uint8_t salt[CONTROL_SALT_BYTES] = "one salt of all";
 static const struct key key = {{1, 2, 3}}, other_key = {{3, 2, 1}};
@@ -45,8 +66,10 @@ static const struct control_handlers handlers = {.gone = note_gone, .joined = no
 /* Two members, of which the second one is to dial the first. */
 static void open_two(struct control *pair[2])
 {
-    for (int rank = 0; rank < 2; rank++)
+    for (int rank = 0; rank < 2; rank++) {
         cr_assert_eq(control_open(rank, 2, "world", NULL, "127.0.0.1", &pair[rank]), TUTTI_OK);
+        pair[rank]->encrypts = encrypted;
+    }
     pair[0]->handlers = &handlers;
     pair[1]->members[0].address = pair[0]->address;
     pair[1]->members[0].address_size = pair[0]->address_size;
@@ -119,7 +142,7 @@ static void shrink(int fd)
     cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes), 0);
 }
 
-Test(control, the_largest_message_and_what_else_there_is_wait_for_one_that_computes)
+PLAIN_AND_ENCRYPTED(the_largest_message_and_what_else_there_is_wait_for_one_that_computes)
 {
     struct control *pair[2];
     struct control_conn *conn = connect_two(pair);
@@ -141,7 +164,7 @@ Test(control, the_largest_message_and_what_else_there_is_wait_for_one_that_compu
     close_two(pair);
 }
 
-Test(control, one_that_reads_slowly_costs_no_more_memory_than_what_waits_for_it)
+PLAIN_AND_ENCRYPTED(one_that_reads_slowly_costs_no_more_memory_than_what_waits_for_it)
 {
     enum { TURNS = 2000, WAITING = 8 * CHUNK };
     struct control *pair[2];
@@ -161,7 +184,7 @@ Test(control, one_that_reads_slowly_costs_no_more_memory_than_what_waits_for_it)
     close_two(pair);
 }
 
-Test(control, one_that_does_not_read_is_lost_in_words_before_memory_is)
+PLAIN_AND_ENCRYPTED(one_that_does_not_read_is_lost_in_words_before_memory_is)
 {
     struct control *pair[2];
     struct control_conn *conn = connect_two(pair);
@@ -241,7 +264,7 @@ static void await_closed(struct control *first, int fd, ssize_t most)
     close(fd);
 }
 
-Test(control, a_hello_that_came_while_stopped_counts_after_its_deadline)
+PLAIN_AND_ENCRYPTED(a_hello_that_came_while_stopped_counts_after_its_deadline)
 {
     struct control *pair[2];
     char byte;
@@ -270,7 +293,7 @@ Test(control, a_hello_that_came_while_stopped_counts_after_its_deadline)
     close_two(pair);
 }
 
-Test(control, a_member_with_another_key_is_not_let_in_and_says_so)
+PLAIN_AND_ENCRYPTED(a_member_with_another_key_is_not_let_in_and_says_so)
 {
     struct control *pair[2];
 
@@ -331,7 +354,7 @@ static void tap_pass(struct tap *tap, const struct control *first)
 }
 
 /* All bytes that a member of the group has sent, in any cut: they are worth nothing in another connection. */
-Test(control, a_recorded_connection_sent_again_changes_nothing)
+PLAIN_AND_ENCRYPTED(a_recorded_connection_sent_again_changes_nothing)
 {
     struct control *pair[2], *later[2];
 
@@ -342,13 +365,16 @@ Test(control, a_recorded_connection_sent_again_changes_nothing)
     cr_assert_eq(
         control_send_up(pair[1], FRAME_LEAVE, "123456789012345678901234567890123456789012", 40),
         TUTTI_OK);
-    for (int64_t end = clock_deadline_ms(SOON_MS);
-         tap.size < PROOF_HELLO_BYTES + PROOF_ANSWER_BYTES + FRAME_HEADER + 40; usleep(1000)) {
+    struct control_conn *dialed = control_conn_to(pair[1], 0);
+    for (int64_t end = clock_deadline_ms(SOON_MS); dialed->stage != CONN_OPEN || waiting(dialed);
+         usleep(1000)) {
         cr_assert(clock_now_ns() < end);
-        control_poll(pair[1]);
         tap_pass(&tap, pair[0]);
         control_poll(pair[0]);
+        control_poll(pair[1]);
     }
+    tap_pass(&tap, pair[0]);
+    cr_assert_geq(tap.size, PROOF_HELLO_BYTES + PROOF_ANSWER_BYTES + FRAME_HEADER + 40);
     cr_assert_not_null(control_conn_to(pair[0], 1));
 
     open_two(later); /* another job of the same key */
@@ -362,7 +388,7 @@ Test(control, a_recorded_connection_sent_again_changes_nothing)
 
             cr_assert_eq(send(fd, tap.said, cut, MSG_NOSIGNAL), (ssize_t)cut);
             shutdown(fd, SHUT_WR);
-            await_closed(first, fd, PROOF_CHALLENGE_BYTES);
+            await_closed(first, fd, encrypted ? FLIGHT_BYTES : PROOF_CHALLENGE_BYTES);
         }
         cr_expect_eq(first->connections, before);
         cr_expect_eq(first->half_open, 0);
@@ -377,7 +403,7 @@ Test(control, a_recorded_connection_sent_again_changes_nothing)
 }
 
 /* A member that leaves tells those that do not look: its message counts, forged ones do not. */
-Test(control, a_farewell_counts_under_the_key_of_the_group_alone)
+PLAIN_AND_ENCRYPTED(a_farewell_counts_under_the_key_of_the_group_alone)
 {
     struct control *pair[2];
     uint8_t farewell[FAREWELL_BYTES];
@@ -409,7 +435,7 @@ Test(control, a_farewell_counts_under_the_key_of_the_group_alone)
 }
 
 /* The first member computes while the second one leaves and is gone. */
-Test(control, a_member_that_leaves_in_the_handshake_is_not_lost)
+PLAIN_AND_ENCRYPTED(a_member_that_leaves_in_the_handshake_is_not_lost)
 {
     struct control *pair[2];
 
@@ -457,7 +483,7 @@ Test(control, a_dialer_does_not_believe_its_own_words)
     close_two(pair);
 }
 
-Test(control, garbage_is_closed_at_its_first_byte_that_cannot_be_right)
+PLAIN_AND_ENCRYPTED(garbage_is_closed_at_its_first_byte_that_cannot_be_right)
 {
     struct control *pair[2];
     uint8_t bytes[256];
@@ -472,7 +498,7 @@ Test(control, garbage_is_closed_at_its_first_byte_that_cannot_be_right)
             bytes[at] = (uint8_t)(state = state * 1103515245 + 12345);
         bytes[0] = (uint8_t)i; /* never that of the magic */
         cr_assert_gt(send(fd, bytes, 1 + (size_t)i * 4, MSG_NOSIGNAL), 0);
-        await_closed(pair[0], fd, 0);
+        await_closed(pair[0], fd, encrypted ? ALERT_BYTES : 0);
     }
     cr_expect_str_empty(lost);
     close_two(pair);
@@ -494,6 +520,8 @@ static void *flood(void *user)
 
     if (proof_hello(1, 0, &proof, hello))
         return NULL;
+    if (encrypted)
+        memcpy(hello, "\x16\x03\x01\x02", 4); /* a ClientHello of 512 bytes begins */
     for (int i = 0; !flood_ends; i++) {
         int *fd = &fds[i % FLOOD];
 
@@ -519,7 +547,7 @@ static void let_open_many_files(void)
                  OPEN_FILES);
 }
 
-Test(control, a_member_gets_in_during_a_flood_of_silent_connections)
+PLAIN_AND_ENCRYPTED(a_member_gets_in_during_a_flood_of_silent_connections)
 {
     struct control *pair[2];
     pthread_t thread;

@@ -112,6 +112,8 @@ static void print_table_head(const struct bench_report *report, double link_ns, 
            settings->async ? "asynchronous" : "blocking");
     if (g_strcmp0(g_getenv("TUTTI_CHECKSUM"), "1") == 0)
         printf("# with checksums: every message carries one, and collectives go by messages\n");
+    if (g_getenv("TUTTI_TLS") && g_strcmp0(g_getenv("TUTTI_TLS"), "0") != 0)
+        printf("# with TUTTI_TLS=%s: connections are encrypted\n", g_getenv("TUTTI_TLS"));
     if (link_ns > 0)
         printf("# link between ranks 0 and %d: a hand-over takes %.0f ns, %s\n", peer, link_ns,
                link_ns > LINK_FAR_NS ? "far" : "near");

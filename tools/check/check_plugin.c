@@ -148,7 +148,8 @@ static void expect_pieces(const char *what, const tutti_transport_ops *ops)
 static void expect_transport(const char *name, const tutti_transport_ops *ops, uint32_t minor)
 {
     g_autofree char *what = g_strdup_printf("transport %s", name);
-    const uint64_t unknown = ops->capabilities & ~(uint64_t)(TUTTI_CAP_MAP | TUTTI_CAP_HOST_ONLY);
+    const uint64_t unknown =
+        ops->capabilities & ~(uint64_t)(TUTTI_CAP_MAP | TUTTI_CAP_HOST_ONLY | TUTTI_CAP_ENCRYPTS);
 
     expect_size(what, ops->struct_size, offsetof(tutti_transport_ops, progress), sizeof *ops,
                 minor);
