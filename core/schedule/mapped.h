@@ -162,7 +162,7 @@ struct mapped_area {
     struct mapped_record records[MAPPED_RECORDS];
     struct mapped_counter words[WORD_COUNT];
     struct mapped_counter in_round; /* where its owner is in a round, see tell() in rounds.c */
-    struct mapped_counter awaits;   /* the counters that the owner waits for, see mapped_waits() */
+    struct mapped_counter awaits;   /* the counters that the owner waits for, see mapped_waits.h */
     /* How many CPUs the owner may use, and which set of CPUs that is. */
     struct mapped_counter cpus, cpu_set;
     _Atomic uint64_t claims[MAPPED_CLAIMS];                 /* see p2p/p2p_place.c */
@@ -259,27 +259,6 @@ bool mapped_has_called(const struct mapped *mapped, int index);
 
 /* Whether local peer `index` has come to a later call than the one that I announced last. */
 bool mapped_has_passed(const struct mapped *mapped, int index);
-
-/*
- * Says that I wait until `word` of local peer `index` (-1: of all others) has come to `value`. A member
- * that moves a counter leaves a local peer asleep that still waits for another one: among more ranks than
- * CPUs, to be woken for nothing costs two switches.
- */
-void mapped_waits(struct mapped *mapped, int index, enum mapped_word word, uint64_t value);
-
-static inline void mapped_waits_no_more(struct mapped *mapped)
-{
-    if (!mapped->waits)
-        return;
-    mapped->waits = false;
-    atomic_store_explicit(&mapped->areas[mapped->self]->awaits.value, 0, memory_order_relaxed);
-}
-
-/*
- * Whether local peer `index` waits for counters that have not come so far. False: it may wait for
- * anything. Of two that move the last counters at the same time one at least finds them all moved.
- */
-bool mapped_still_waits(const struct mapped *mapped, int index);
 
 /*
  * Copies what local peer `index` called as `sequence`, for words. False when the record is gone or was

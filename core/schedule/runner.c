@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "reduce/reduce.h"
+#include "schedule/mapped_waits.h"
 
 enum { ALIGN = 64 };
 

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "algorithm/algorithm.h"
+#include "schedule/mapped_waits.h"
 #include "schedule/runner.h"
 
 /* ---- two local peers --------------------------------------------------------------------------------
