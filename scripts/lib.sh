@@ -27,7 +27,7 @@ test_packages=(
     mandoc  # reads the manual pages again
     doxygen # the API reference, without which a public declaration could go undocumented
     iproute2 procps python3 # network namespaces as hosts, what is left over, a script as a rank
-    python3-cffi python3-numpy # the API from Python
+    python3-dev python3-cffi python3-numpy python3-pytest # the Python package
 )
 
 # What scripts/test --all needs on top.

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""New arrays for results, of the library that an argument comes from."""
+
+from __future__ import annotations
+
+import array
+import math
+import sys
+from typing import Any, Callable, Dict, Sequence, Tuple
+
+from . import _native
+from ._errors import ArrayError
+from ._native import lib
+from ._ops import FORMATS
+
+Shape = Tuple[int, ...]
+
+
+class Memory:
+    """Memory of our own with a dtype and a shape, which becomes an array of a library whose arrays never change.
+    Others import it by DLPack, and then share it; nobody writes to it any more."""
+
+    def __init__(self, dtype: int, shape: Shape) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self.bytes = bytearray(lib.tutti_dtype_size(dtype) * math.prod(shape))
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return _native.capsule(self.bytes, self.dtype, self.shape)
+
+    def __dlpack_device__(self) -> Tuple[int, int]:
+        return (lib.TUTTI_DEVICE_CPU, 0)
+
+
+def shape_of(x: Any) -> Shape:
+    """The shape of an array; of array.array and of bytes, their length."""
+    shape = getattr(x, "shape", None)
+    return (len(x),) if shape is None else tuple(int(extent) for extent in shape)
+
+
+def _numpy(x: Any, shape: Shape) -> Any:
+    return sys.modules["numpy"].empty(shape, x.dtype)
+
+
+def _torch(x: Any, shape: Shape) -> Any:
+    return x.new_empty(shape)
+
+
+def _array(x: Any, shape: Shape) -> Any:
+    return array.array(x.typecode, bytes(x.itemsize * math.prod(shape)))
+
+
+def _builtin(x: Any, shape: Shape) -> Any:
+    view = memoryview(x)
+    empty = bytearray(view.itemsize * math.prod(shape))
+    if isinstance(x, memoryview):
+        return memoryview(empty).cast(view.format, shape)  # type: ignore[call-overload]
+    return empty
+
+
+def _memory(x: Any, shape: Shape) -> Memory:
+    return Memory(_native.measure(x)[0], shape)
+
+
+def _as_mlx(memory: Memory) -> Any:
+    mlx = sys.modules["mlx.core"]
+    name = {dtype: name for name, dtype in _mlx_dtypes().items()}.get(memory.dtype)
+    view = memoryview(memory.bytes)
+    if name is None:
+        raise ArrayError(f"MLX has no dtype for {_native.text(lib.tutti_dtype_name(memory.dtype))}")
+    if name in ("bfloat16", "complex64"):  # which no buffer of Python can say
+        whole = mlx.array(view.cast("H" if name == "bfloat16" else "f"))
+        return whole.view(getattr(mlx, name)).reshape(memory.shape)
+    formats = {getattr(lib, f"TUTTI_{n.upper()}"): f for n, f in FORMATS.items()}
+    return mlx.array(view.cast(formats[memory.dtype])).astype(getattr(mlx, name)).reshape(memory.shape)
+
+
+def _mlx_dtypes() -> Dict[str, int]:
+    return {
+        "bool_": lib.TUTTI_BOOL,
+        "uint8": lib.TUTTI_U8,
+        "uint16": lib.TUTTI_U16,
+        "uint32": lib.TUTTI_U32,
+        "uint64": lib.TUTTI_U64,
+        "int8": lib.TUTTI_I8,
+        "int16": lib.TUTTI_I16,
+        "int32": lib.TUTTI_I32,
+        "int64": lib.TUTTI_I64,
+        "float16": lib.TUTTI_F16,
+        "bfloat16": lib.TUTTI_BF16,
+        "float32": lib.TUTTI_F32,
+        "float64": lib.TUTTI_F64,
+        "complex64": lib.TUTTI_C64,
+    }
+
+
+def _as_jax(memory: Memory) -> Any:
+    import jax.dlpack
+
+    return jax.dlpack.from_dlpack(memory)
+
+
+# By the first part of a type's module.
+_MAKERS: Dict[str, Callable[[Any, Shape], Any]] = {
+    "numpy": _numpy,
+    "torch": _torch,
+    "array": _array,
+    "builtins": _builtin,
+    "mlx": _memory,
+    "jax": _memory,
+    "jaxlib": _memory,
+    "tutti": lambda x, shape: Memory(x.dtype, shape),
+}
+_CONVERTERS: Dict[str, Callable[[Memory], Any]] = {
+    "mlx": _as_mlx,
+    "jax": _as_jax,
+    "jaxlib": _as_jax,
+}
+
+
+def _library(x: Any) -> str:
+    for base in type(x).__mro__:
+        root = base.__module__.partition(".")[0]
+        if root in _MAKERS and base is not object:
+            return root
+    return type(x).__module__.partition(".")[0]
+
+
+def empty_like(x: Any, shape: Shape) -> Any:
+    """A new array of the library and dtype of `x`; for MLX and JAX memory that finished() turns into one."""
+    maker = _MAKERS.get(_library(x))
+    if maker is None:
+        raise ArrayError(
+            f"tutti cannot make an array of type {type(x).__module__}.{type(x).__qualname__}: pass out="
+        )
+    return maker(x, shape)
+
+
+def finished(result: Any, x: Any) -> Any:
+    """What a complete call returns where its result was made by empty_like(x, …)."""
+    if not isinstance(result, Memory):
+        return result
+    return _CONVERTERS[_library(x)](result)
+
+
+def divided(shape: Shape, parts: int, what: str) -> Shape:
+    """The shape of one of `parts` equal blocks along the first extent."""
+    if not shape or shape[0] % parts:
+        raise ValueError(
+            f"{what}: the first extent of the shape {shape} must be a multiple of the group's size, {parts}"
+        )
+    return (shape[0] // parts, *shape[1:])
+
+
+def multiplied(shape: Shape, parts: int) -> Shape:
+    """The shape of `parts` blocks one after the other along the first extent."""
+    return (shape[0] * parts, *shape[1:]) if shape else (parts,)
+
+
+def total(counts: Sequence[int]) -> Shape:
+    """The shape of blocks with these counts."""
+    return (sum(counts),)

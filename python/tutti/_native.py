@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiled part: cffi's `lib` and `ffi`, and the functions that take arrays.
+
+`lib` has the functions of tutti's headers. Those of python/glue enter this module's namespace when it is
+loaded: run, wait, test and their like. They raise the errors of tutti; `check()` does it for a status of `lib`.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib  # noqa: F401  loads the libcrypto that Python was built with, which libtutti then takes, too
+from datetime import timedelta
+from typing import Any, Union
+
+from . import _errors
+
+try:
+    from ._tutti import ffi, lib
+except ImportError as error:
+    if "libcrypto" in str(error):
+        raise ImportError(
+            f"tutti needs libcrypto.so.3 of OpenSSL 3, which is not on this system: {error}"
+        ) from error
+    raise
+
+Timeout = Union[None, float, int, timedelta]
+
+run: Any
+run_plan: Any
+end_batch: Any
+wait: Any
+work: Any
+received: Any
+measure: Any
+reduction: Any
+premul: Any
+capsule: Any
+fail: Any
+
+
+class Operation(enum.IntEnum):
+    """The numbers of python/glue/glue.h."""
+
+    ALL_REDUCE = 0
+    REDUCE = 1
+    BROADCAST = 2
+    ALL_GATHER = 3
+    GATHER = 4
+    SCATTER = 5
+    REDUCE_SCATTER = 6
+    ALL_TO_ALL = 7
+    BARRIER = 8
+    MONITORED_BARRIER = 9
+    SEND = 10
+    RECV = 11
+    RECV_UP_TO = 12
+
+
+FIXED_ORDER, ASYNC, IN_BATCH = 1, 2, 4  # flags of run()
+
+if lib.tutti_python_functions(id(globals()), id(_errors.of_status), id(_errors.of_array)):
+    raise ImportError("tutti's compiled functions could not be added")
+
+
+def check(status: int) -> None:
+    """Raises the error of this thread's last call, if `status` says that it failed."""
+    if status:
+        fail(status)
+
+
+def text(words: Any) -> str:
+    """A string of C; NULL is empty."""
+    return ffi.string(words).decode("utf-8", "replace") if words else ""
+
+
+def milliseconds(timeout: Timeout) -> int:
+    """A timeout in seconds as the C API takes it: None is 0, the default."""
+    if timeout is None:
+        return 0
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    if not seconds > 0:
+        raise ValueError(f"a timeout of {seconds} s is not valid: use more than 0, or None for the default")
+    return max(1, min(round(seconds * 1000), 2**62))

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stores: keys and values through which ranks meet, for the program's own use, too."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from typing import Any, Iterable, List, Optional, Sequence, Union
+
+from ._errors import TimeoutError as TuttiTimeoutError
+from ._native import Timeout, check, ffi, lib, milliseconds
+
+Bytes = Union[bytes, bytearray, memoryview, str]
+
+_SLICE_MS = 100  # how long a wait takes no notice of Ctrl-C
+_DEFAULT_MS = 300_000  # of a store that was opened without a timeout
+
+
+def _bytes(value: Bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
+def _keys(keys: Iterable[str]) -> Any:
+    words = [ffi.new("char[]", key.encode()) for key in keys]
+    return ffi.new("char *[]", words), words
+
+
+def _taken(value: Any) -> bytes:
+    """The bytes of a tutti_store_value, which is freed."""
+    data = bytes(ffi.buffer(value.data, value.size))
+    lib.tutti_store_value_free(ffi.addressof(value))
+    return data
+
+
+class Store:
+    """What all stores do. Keys are strings, values bytes. Any thread may call it.
+
+    `timeout` in seconds is that of one call; without it that of the store, 300 seconds if it has none.
+    """
+
+    def __init__(self, pointer: Any, timeout: Timeout = None) -> None:
+        self._store = pointer
+        self._timeout_ms = milliseconds(timeout)
+        self._unref = weakref.finalize(self, lib.tutti_store_unref, pointer)
+        self._unref.atexit = False
+
+    def _pointer(self) -> Any:
+        return self._store
+
+    def _ms(self, timeout: Timeout) -> int:
+        return milliseconds(timeout) or self._timeout_ms
+
+    def set(self, key: str, value: Bytes, timeout: Timeout = None) -> None:
+        """Stores a value, and replaces the one before."""
+        data = _bytes(value)
+        check(lib.tutti_store_set(self._store, key.encode(), data, len(data), self._ms(timeout)))
+
+    def get(self, key: str, timeout: Timeout = None) -> bytes:
+        """Waits until the key is there, and returns its value."""
+        return self.multi_get([key], timeout)[0]
+
+    def add(self, key: str, delta: int, timeout: Timeout = None) -> int:
+        """Adds to the decimal value of the key (missing: 0), and returns the sum."""
+        ret_value = ffi.new("int64_t *")
+        check(
+            lib.tutti_store_add(self._store, key.encode(), delta, self._ms(timeout), ret_value)
+        )
+        return int(ret_value[0])
+
+    def compare_set(
+        self, key: str, expected: Bytes, desired: Bytes, timeout: Timeout = None
+    ) -> bytes:
+        """Stores `desired` if the value is `expected` (empty: or the key is missing). Returns the value that is
+        there afterwards."""
+        old, new = _bytes(expected), _bytes(desired)
+        value = ffi.new("tutti_store_value *")
+        check(
+            lib.tutti_store_compare_set(
+                self._store, key.encode(), old, len(old), new, len(new), self._ms(timeout), value
+            )
+        )
+        return _taken(value[0])
+
+    def check(self, keys: Sequence[str], timeout: Timeout = None) -> bool:
+        """Whether all keys are there now."""
+        words, _keep = _keys(keys)
+        ret_present = ffi.new("int32_t *")
+        check(
+            lib.tutti_store_check(self._store, words, len(keys), self._ms(timeout), ret_present)
+        )
+        return bool(ret_present[0])
+
+    def wait(self, keys: Sequence[str], timeout: Timeout = None) -> None:
+        """Waits until all keys are there."""
+        words, _keep = _keys(keys)
+        total = self._ms(timeout) or _DEFAULT_MS
+        until = time.monotonic() + total / 1000
+        while True:
+            left = max(1, round((until - time.monotonic()) * 1000))
+            status = lib.tutti_store_wait(self._store, words, len(keys), min(left, _SLICE_MS))
+            if status != lib.TUTTI_ERR_TIMEOUT:
+                return check(status)
+            if time.monotonic() >= until:
+                raise TuttiTimeoutError(
+                    f"timed out after {total / 1000:g} s waiting for the keys {', '.join(keys)} of the store",
+                    operation="wait",
+                )
+
+    def multi_get(self, keys: Sequence[str], timeout: Timeout = None) -> List[bytes]:
+        """Waits for all keys, and returns their values in order."""
+        self.wait(keys, timeout)
+        words, _keep = _keys(keys)
+        values = ffi.new("tutti_store_value[]", max(1, len(keys)))
+        check(
+            lib.tutti_store_multi_get(self._store, words, len(keys), self._ms(timeout), values)
+        )
+        return [_taken(values[i]) for i in range(len(keys))]
+
+    def append(self, key: str, value: Bytes, timeout: Timeout = None) -> None:
+        """Adds bytes at the end of the key's value (missing: empty)."""
+        data = _bytes(value)
+        check(
+            lib.tutti_store_append(self._store, key.encode(), data, len(data), self._ms(timeout))
+        )
+
+    def delete(self, key: str, timeout: Timeout = None) -> bool:
+        """Removes the key. Whether it was there."""
+        ret_existed = ffi.new("int32_t *")
+        check(
+            lib.tutti_store_delete(self._store, key.encode(), self._ms(timeout), ret_existed)
+        )
+        return bool(ret_existed[0])
+
+    def num_keys(self, timeout: Timeout = None) -> int:
+        """The number of keys in the whole store, also outside of a prefix."""
+        ret_count = ffi.new("int64_t *")
+        check(lib.tutti_store_num_keys(self._store, self._ms(timeout), ret_count))
+        return int(ret_count[0])
+
+
+def _open(open_store: Any, *arguments: Any) -> Any:
+    ret_store = ffi.new("tutti_store **")
+    check(open_store(*arguments, ret_store))
+    return ret_store[0]
+
+
+class HashStore(Store):
+    """A store of this process only: for tests, and for threads."""
+
+    def __init__(self) -> None:
+        super().__init__(_open(lib.tutti_store_open_hash))
+
+
+class FileStore(Store):
+    """A store in a file that all ranks can open. With a `world_size`, the last rank that closes removes it."""
+
+    def __init__(self, path: str, world_size: int = 0, timeout: Timeout = None) -> None:
+        pointer = _open(
+            lib.tutti_store_open_file, str(path).encode(), world_size, milliseconds(timeout)
+        )
+        super().__init__(pointer, timeout)
+
+
+class StoreServer:
+    """Serves a tcp store from a thread of this process. Port 0: a free one, which is `port` then."""
+
+    def __init__(self, address: str = "127.0.0.1", port: int = 0) -> None:
+        ret_server = ffi.new("tutti_store_server **")
+        check(lib.tutti_store_server_start(address.encode(), port, ret_server))
+        self.address = address
+        self.port: int = lib.tutti_store_server_port(ret_server[0])
+        self._stop = weakref.finalize(self, lib.tutti_store_server_stop, ret_server[0])
+        self._stop.atexit = False
+
+    def stop(self) -> None:
+        """Stops serving; clients see the connection end."""
+        self._stop()
+
+    def __enter__(self) -> "StoreServer":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.stop()
+
+
+class TCPStore(Store):
+    """A client of the store at host:port. With `is_master` this process serves it, too, as in torch; `port` may be
+    0 then, and `TCPStore.port` is the one that was taken."""
+
+    def __init__(
+        self, host: str, port: int, is_master: bool = False, timeout: Timeout = None
+    ) -> None:
+        self.server: Optional[StoreServer] = StoreServer(host, port) if is_master else None
+        self.host = host
+        self.port = self.server.port if self.server else port
+        pointer = _open(
+            lib.tutti_store_open_tcp, host.encode(), self.port, milliseconds(timeout)
+        )
+        super().__init__(pointer, timeout)
+
+
+class PrefixStore(Store):
+    """A view of `store` in which every key is preceded by `prefix` and '/'."""
+
+    def __init__(self, prefix: str, store: Store) -> None:
+        pointer = _open(lib.tutti_store_open_prefix, store._pointer(), prefix.encode())
+        super().__init__(pointer)
+        self._timeout_ms = store._timeout_ms

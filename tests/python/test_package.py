@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the package says of itself, its errors, and that its numbers are those of the headers."""
+
+import io
+import pathlib
+import pickle
+import re
+import subprocess
+import sys
+
+import pytest
+
+import tutti
+from conftest import COMMAND, tutti_run
+from tutti import _errors, _native, _ops
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def test_versions_are_shown():
+    out = io.StringIO()
+    tutti.show_versions(out)
+    words = out.getvalue()
+    assert f"version              {tutti.__version__}" in words
+    assert "libtutti-shm.so" in words and "numpy" in words
+
+
+def test_the_module_is_the_command():
+    command = pathlib.Path(COMMAND)
+    done = subprocess.run(
+        [sys.executable, "-m", "tutti", "--version"],
+        env={"PATH": str(command.parent), "PYTHONPATH": str(ROOT_OF_PACKAGE)},
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert tutti.__version__ in done.stdout
+
+
+ROOT_OF_PACKAGE = pathlib.Path(tutti.__file__).parents[1]
+
+
+def test_errors_follow_the_list_of_statuses():
+    header = (ROOT / "api/tutti/status.h").read_text()
+    listed = re.findall(r"X\(ERR_(\w+), (-\d+), ", header)
+    assert len(listed) == len(_errors.BY_STATUS)
+    for name, number in listed:
+        error_class = _errors.BY_STATUS[int(number)]
+        plain = error_class.__name__.replace("SystemCall", "System").replace("Error", "")
+        assert plain.lower() == name.replace("_", "").lower()
+        assert error_class.__name__ in tutti.__all__
+
+
+def test_operations_have_the_numbers_of_the_glue():
+    header = (ROOT / "python/glue/glue.h").read_text()
+    names = re.findall(r"^    OPERATION_(\w+),$", header, re.MULTILINE)
+    assert [operation.name for operation in _native.Operation] == names
+    assert list(_ops.NUMBERS) == "sum avg product min max band bor bxor".split()
+
+
+def test_errors_are_pickled_with_their_fields():
+    error = tutti.PeerLostError("words", status=-5, rank=1, peer=2, operation="barrier", missing=(2,))
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is tutti.PeerLostError and str(again) == "words"
+    assert (again.rank, again.peer, again.operation, again.missing) == (1, 2, "barrier", (2,))
+    assert isinstance(error, ConnectionError) and isinstance(error, tutti.Error)
+    system = tutti.SystemCallError("open failed", errno=2)
+    assert str(system) == "open failed" and pickle.loads(pickle.dumps(system)).errno == 2
+
+
+def test_arguments_that_are_not_valid_are_named():
+    with tutti.init(rank=0, world_size=1, store=tutti.HashStore()) as world:
+        with pytest.raises(ValueError, match="no reduction is called 'mean': use sum, avg"):
+            world.all_reduce(bytearray(1), "mean")
+        with pytest.raises(ValueError, match="timeout of 0 s"):
+            world.barrier(timeout=0)
+        with pytest.raises(tutti.InvalidArgumentError, match="root"):
+            world.broadcast(bytearray(1), root=3)
+        with pytest.raises(ValueError, match="first extent"):
+            world.reduce_scatter(memoryview(bytearray(1)).cast("B", ()))
+    with pytest.raises(ValueError, match="both rank and world_size"):
+        tutti.init(rank=0)
+    with pytest.raises(tutti.InvalidArgumentError, match="nonesuch"):
+        tutti.init(rank=0, world_size=1, store=tutti.HashStore(), backend="nonesuch")
+
+
+def test_the_example_runs():
+    output = tutti_run(4, ROOT / "examples/python/all_reduce.py")
+    assert "rank 3 of 4: [6.0, 6.0, 6.0, 6.0]" in output
