@@ -71,7 +71,7 @@ def _as_mlx(memory: Memory) -> Any:
     if name in ("bfloat16", "complex64"):  # which no buffer of Python can say
         whole = mlx.array(view.cast("H" if name == "bfloat16" else "f"))
         return whole.view(getattr(mlx, name)).reshape(memory.shape)
-    formats = {getattr(lib, f"TUTTI_{n.upper()}"): f for n, f in FORMATS.items()}
+    formats: Dict[int, Any] = {getattr(lib, f"TUTTI_{n.upper()}"): f for n, f in FORMATS.items()}
     return mlx.array(view.cast(formats[memory.dtype])).astype(getattr(mlx, name)).reshape(memory.shape)
 
 

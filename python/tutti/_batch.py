@@ -8,6 +8,7 @@ import threading
 from typing import Any, List, Optional
 
 from . import _native, _ops
+from ._errors import Error
 from ._native import ASYNC, Operation, check, ffi, lib
 from ._work import Work
 
@@ -66,7 +67,7 @@ class _Recording:
         """Ends the recording and makes none of its calls: a plan of them is not run."""
         try:
             lib.tutti_plan_free(self._make_plan())
-        except _native._errors.Error:
+        except Error:
             pass  # a call was refused; the batch is over
 
 

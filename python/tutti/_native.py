@@ -15,7 +15,8 @@ from typing import Any, Union
 from . import _errors
 
 try:
-    from ._tutti import ffi, lib
+    from ._tutti import ffi as ffi
+    from ._tutti import lib as lib
 except ImportError as error:
     if "libcrypto" in str(error):
         raise ImportError(

@@ -22,11 +22,6 @@ Op = _ops.Op
 _ASYNC = _native.ASYNC
 _NUMBERS = _ops.NUMBERS
 
-def _finisher(finish: Callable[[], Any], x: Any) -> Callable[[], Any]:
-    """Makes the result an array of the library of x."""
-    return lambda: _arrays.finished(finish(), x)
-
-
 def _all_counts(*counts: Counts) -> Optional[Tuple[Counts, ...]]:
     return counts if any(count is not None for count in counts) else None
 
@@ -58,7 +53,7 @@ class Operations:
         counts: Optional[Tuple[Counts, ...]] = None,
     ) -> Any:
         """Runs an operation from x to out (x None: in place). Returns `result` or a Work that has it."""
-        number = _NUMBERS.get(op) if op.__class__ is str else None  # type: ignore[arg-type]
+        number = _NUMBERS.get(op) if op.__class__ is str else None
         if number is None:
             number = _ops.number_of(op)
         batch = self._batches.get(threading.get_ident()) if self._batches else None
@@ -66,7 +61,7 @@ class Operations:
             flags |= _native.IN_BATCH
         if not self._address:
             raise ValueError(f"the group {self.name} was destroyed")
-        arguments = (
+        arguments: Tuple[Any, ...] = (
             self._address,
             operation,
             x,
@@ -136,7 +131,7 @@ class Operations:
             operation, given, memory, memory, op, root, tag, timeout, flags, counts
         )
         if isinstance(done, Work):
-            done._finish = _finisher(done._finish, out)
+            done._convert(lambda made: _arrays.finished(made, out))
             return done
         return _arrays.finished(done, out)
 
@@ -147,7 +142,7 @@ class Operations:
         if not isinstance(out, _arrays.Memory):
             return done
         if flags & _ASYNC:
-            done._finish = _finisher(done._finish, x)
+            done._convert(lambda made: _arrays.finished(made, x))
             return done
         return _arrays.finished(done, x)
 

@@ -13,9 +13,10 @@ import time
 import traceback
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from ._errors import AbortedError, PeerLostError
 from ._store import StoreServer
 
-_GRACE_S = 2.0  # for others to end by themselves after the first failure
+_GRACE_S = 2.0  # for ranks to end by themselves after the first failure, or by SIGTERM
 
 
 class ProcessError(RuntimeError):
@@ -33,16 +34,15 @@ class ProcessError(RuntimeError):
 def _main(
     pipe: Any, fn: Callable[..., Any], args: Tuple[Any, ...], variables: Dict[str, str]
 ) -> None:
-    """The main function of a rank."""
+    """The main function of a rank. Sends the result, or the traceback and whether another rank is its cause."""
     os.environ.update(variables)
     try:
         result = fn(*args)
-    except BaseException as error:
-        pipe.send((False, traceback.format_exc()))
-        if isinstance(error, Exception):
-            sys.exit(1)  # its traceback is raised by the parent
-        raise
-    pipe.send((True, result))
+    except Exception as error:
+        caused = isinstance(error, (AbortedError, PeerLostError))
+        pipe.send((None, traceback.format_exc(), caused))
+        sys.exit(1)  # the parent raises the traceback
+    pipe.send((result, None, False))
 
 
 def _variables(rank: int, nprocs: int, server: StoreServer, run_id: str) -> Dict[str, str]:
@@ -61,9 +61,9 @@ def _variables(rank: int, nprocs: int, server: StoreServer, run_id: str) -> Dict
     return variables
 
 
-def _describe(rank: int, exitcode: Optional[int], words: Optional[str]) -> ProcessError:
-    if words is not None:
-        return ProcessError(rank, exitcode, f"rank {rank} raised:\n\n{words}")
+def _describe(rank: int, exitcode: Optional[int], trace: Optional[str]) -> ProcessError:
+    if trace is not None:
+        return ProcessError(rank, exitcode, f"rank {rank} raised:\n\n{trace}")
     if exitcode is not None and exitcode < 0:
         name = signal.Signals(-exitcode).name
         return ProcessError(rank, exitcode, f"rank {rank} was ended by {name}")
@@ -71,43 +71,70 @@ def _describe(rank: int, exitcode: Optional[int], words: Optional[str]) -> Proce
 
 
 def _end(processes: List[Any]) -> None:
-    """Ends those that still run: they have a moment to do so themselves, then SIGTERM, then SIGKILL."""
-    for act in (None, "terminate", "kill"):
-        if act:
-            for process in processes:
-                if process.is_alive():
-                    getattr(process, act)()
+    """Ends those that still run: by SIGTERM, then by SIGKILL."""
+    for act in ("terminate", "kill"):
+        running = [process for process in processes if process.is_alive()]
+        for process in running:
+            getattr(process, act)()
         until = time.monotonic() + _GRACE_S
-        for process in processes:
+        for process in running:
             process.join(max(0.0, until - time.monotonic()))
 
 
-def _collect(processes: List[Any], pipes: List[Any]) -> List[Any]:
-    """Waits for all ranks and returns their results. Raises the first failure."""
-    results: List[Any] = [None] * len(processes)
-    told: Dict[int, Optional[str]] = {}
-    running = dict(enumerate(processes))
-    while running:
-        by_handle = {processes[rank].sentinel: rank for rank in running}
-        by_handle.update({pipes[rank]: rank for rank in running if rank not in told})
-        ended = set()
-        for handle in multiprocessing.connection.wait(list(by_handle)):
-            rank = by_handle[handle]
-            if rank not in told and pipes[rank].poll():
-                try:
-                    done, value = pipes[rank].recv()
-                    told[rank] = None if done else value
-                    results[rank] = value if done else None
-                except EOFError:
-                    told[rank] = None
-            if handle is processes[rank].sentinel or handle == processes[rank].sentinel:
-                ended.add(rank)
-        for rank in sorted(ended):
-            process = running.pop(rank)
-            process.join()
-            if process.exitcode:
-                raise _describe(rank, process.exitcode, told.get(rank))
-    return results
+class _Ranks:
+    """The processes of one spawn(), and what they have told."""
+
+    def __init__(self) -> None:
+        self.processes: List[Any] = []
+        self.pipes: List[Any] = []
+        self.told: Dict[int, Tuple[Any, Optional[str], bool]] = {}
+        self.failures: List[Tuple[bool, int, ProcessError]] = []  # those with a cause elsewhere last
+
+    def start(self, context: Any, fn: Any, args: Any, variables: Dict[str, str]) -> None:
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_main, args=(sender, fn, args, variables))
+        process.start()
+        sender.close()
+        self.processes.append(process)
+        self.pipes.append(receiver)
+
+    def _listen(self, rank: int) -> None:
+        try:
+            self.told[rank] = self.pipes[rank].recv()
+        except EOFError:
+            self.told[rank] = (None, None, False)
+
+    def _ended(self, rank: int) -> None:
+        process = self.processes[rank]
+        process.join()
+        if rank not in self.told:
+            self._listen(rank)
+        _, trace, caused = self.told[rank]
+        if process.exitcode:
+            failure = _describe(rank, process.exitcode, trace)
+            self.failures.append((caused, len(self.failures), failure))
+
+    def collect(self) -> List[Any]:
+        """Waits for all ranks and returns their results. After the first failure others have a moment to end by
+        themselves; then raises the failure that was the cause."""
+        running = set(range(len(self.processes)))
+        until: Optional[float] = None
+        while running and (until is None or time.monotonic() < until):
+            handles: Dict[Any, int] = {self.processes[rank].sentinel: rank for rank in running}
+            handles.update({self.pipes[rank]: rank for rank in running - self.told.keys()})
+            timeout = None if until is None else max(0.0, until - time.monotonic())
+            for handle in multiprocessing.connection.wait(list(handles), timeout):
+                rank = handles[handle]
+                if handle is self.pipes[rank]:
+                    self._listen(rank)
+                elif rank in running:
+                    self._ended(rank)
+                    running.discard(rank)
+            if self.failures and until is None:
+                until = time.monotonic() + _GRACE_S
+        if self.failures:
+            raise min(self.failures, key=lambda failure: failure[:2])[2]
+        return [self.told[rank][0] for rank in range(len(self.processes))]
 
 
 def spawn(
@@ -127,21 +154,15 @@ def spawn(
     if nprocs < 1:
         raise ValueError(f"spawn: nprocs={nprocs} is not valid: use 1 or more")
     context = multiprocessing.get_context("spawn")
-    processes: List[Any] = []
-    pipes: List[Any] = []
+    ranks = _Ranks()
     with StoreServer() as server:
         run_id = secrets.token_hex(8)
         try:
             for rank in range(nprocs):
-                receiver, sender = context.Pipe(duplex=False)
                 own = {**_variables(rank, nprocs, server, run_id), **(variables or {})}
-                process = context.Process(target=_main, args=(sender, fn, args, own))
-                process.start()
-                sender.close()
-                processes.append(process)
-                pipes.append(receiver)
-            return _collect(processes, pipes)
+                ranks.start(context, fn, args, own)
+            return ranks.collect()
         finally:
-            _end(processes)
-            for pipe in pipes:
+            _end(ranks.processes)
+            for pipe in ranks.pipes:
                 pipe.close()

@@ -28,6 +28,12 @@ class Work:
         self._finish = finish  # makes the result once the operation is complete; None: it was made
         self._result: Any = None
 
+    def _convert(self, function: Callable[[Any], Any]) -> None:
+        """Makes another result of it."""
+        finish = self._finish
+        assert finish is not None
+        self._finish = lambda: function(finish())
+
     def _pointer(self) -> Any:
         return ffi.cast("tutti_work *", _native.work(self._call))
 

@@ -14,7 +14,7 @@ import sys
 import pytest
 
 HERE = pathlib.Path(__file__).parent
-COMMAND = os.environ.get("TUTTI_COMMAND") or shutil.which("tutti")
+COMMAND = os.environ.get("TUTTI_TEST_COMMAND") or shutil.which("tutti")
 DEADLINE_S = 120
 
 sys.path.insert(0, str(HERE))
@@ -22,7 +22,8 @@ sys.path.insert(0, str(HERE))
 
 def tutti_run(ranks, script, *arguments, backend=None, check=True, variables=None):
     """The output of `tutti run -n RANKS python3 SCRIPT …`, both streams together."""
-    command = [COMMAND, "run", "-n", str(ranks)]
+    # Ranks that a failure reaches say so before they are ended, also on a busy machine.
+    command = [COMMAND, "run", "--wait", "30", "-n", str(ranks)]
     if backend:
         command += ["--backend", backend]
     command += [sys.executable, str(script), *map(str, arguments)]
