@@ -48,7 +48,8 @@ void search_directories(struct strings *directories)
     }
     if (slash)
         add_directory(directories, (size_t)(slash - library), library, "/tutti/0");
-    add_directory(directories, strlen(TUTTI_INSTALL_PLUGIN_DIR), TUTTI_INSTALL_PLUGIN_DIR, "");
+    if (*TUTTI_INSTALL_PLUGIN_DIR) /* a wheel is installed in no place that the build knows */
+        add_directory(directories, strlen(TUTTI_INSTALL_PLUGIN_DIR), TUTTI_INSTALL_PLUGIN_DIR, "");
 }
 
 bool search_name_of(const char *path, char ret_name[PLUGIN_NAME_MAX + 1])
