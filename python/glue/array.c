@@ -256,8 +256,11 @@ static bool describe(struct array *array, PyObject *object, const struct known_t
     if (buffer_describe(array, object, written, 0, refusal))
         return true;
     attempt_failed(array);
-    if (dlpack_describe(array, object, refusal))
-        return true;
+    if (dlpack_describe(array, object, refusal)) {
+        if (!written || !(array->tensor.device.type & TUTTI_DEVICE_READ_ONLY))
+            return true;
+        refusal_note(refusal, "__dlpack__", "it is read-only");
+    }
     attempt_failed(array);
     return extension_describe(array, object, written, refusal) || attempt_failed(array);
 }

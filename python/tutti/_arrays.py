@@ -10,8 +10,7 @@ from typing import Any, Callable, Dict, Sequence, Tuple
 
 from . import _native
 from ._errors import ArrayError
-from ._native import lib
-from ._ops import FORMATS
+from ._native import lib, text
 
 Shape = Tuple[int, ...]
 
@@ -62,36 +61,36 @@ def _memory(x: Any, shape: Shape) -> Memory:
     return Memory(_native.measure(x)[0], shape)
 
 
+_MLX_NAMES = {
+    "bool": "bool_",
+    "u8": "uint8",
+    "u16": "uint16",
+    "u32": "uint32",
+    "u64": "uint64",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "f64": "float64",
+    "c64": "complex64",
+}
+
+
 def _as_mlx(memory: Memory) -> Any:
+    """By integers of the same size: no buffer of Python can say bfloat16."""
     mlx = sys.modules["mlx.core"]
-    name = {dtype: name for name, dtype in _mlx_dtypes().items()}.get(memory.dtype)
-    view = memoryview(memory.bytes)
+    own = text(lib.tutti_dtype_name(memory.dtype))
+    name = _MLX_NAMES.get(own)
     if name is None:
-        raise ArrayError(f"MLX has no dtype for {_native.text(lib.tutti_dtype_name(memory.dtype))}")
-    if name in ("bfloat16", "complex64"):  # which no buffer of Python can say
-        whole = mlx.array(view.cast("H" if name == "bfloat16" else "f"))
-        return whole.view(getattr(mlx, name)).reshape(memory.shape)
-    formats: Dict[int, Any] = {getattr(lib, f"TUTTI_{n.upper()}"): f for n, f in FORMATS.items()}
-    return mlx.array(view.cast(formats[memory.dtype])).astype(getattr(mlx, name)).reshape(memory.shape)
-
-
-def _mlx_dtypes() -> Dict[str, int]:
-    return {
-        "bool_": lib.TUTTI_BOOL,
-        "uint8": lib.TUTTI_U8,
-        "uint16": lib.TUTTI_U16,
-        "uint32": lib.TUTTI_U32,
-        "uint64": lib.TUTTI_U64,
-        "int8": lib.TUTTI_I8,
-        "int16": lib.TUTTI_I16,
-        "int32": lib.TUTTI_I32,
-        "int64": lib.TUTTI_I64,
-        "float16": lib.TUTTI_F16,
-        "bfloat16": lib.TUTTI_BF16,
-        "float32": lib.TUTTI_F32,
-        "float64": lib.TUTTI_F64,
-        "complex64": lib.TUTTI_C64,
-    }
+        raise ArrayError(f"MLX has no dtype for elements of {own}")
+    integers: Any = {1: "B", 2: "H", 4: "I", 8: "Q"}[lib.tutti_dtype_size(memory.dtype)]
+    whole = mlx.array(memoryview(memory.bytes).cast(integers))
+    dtype = getattr(mlx, name)
+    typed = whole.astype(dtype) if own == "bool" else whole.view(dtype)
+    return typed.reshape(memory.shape)
 
 
 def _as_jax(memory: Memory) -> Any:

@@ -9,11 +9,25 @@ from __future__ import annotations
 
 import enum
 import hashlib  # noqa: F401  loads the libcrypto that Python was built with, which libtutti then takes, too
+import importlib
 from datetime import timedelta
 from typing import Any, Union
 
 from . import _errors
 
+
+def _is_main_interpreter() -> bool:
+    for name in ("_interpreters", "_xxsubinterpreters"):
+        try:
+            interpreters: Any = importlib.import_module(name)
+        except ImportError:
+            continue
+        return bool(interpreters.get_current() == interpreters.get_main())
+    return True
+
+
+if not _is_main_interpreter():
+    raise ImportError("tutti can be imported in the main interpreter only, not in a subinterpreter")
 try:
     from ._tutti import ffi as ffi
     from ._tutti import lib as lib

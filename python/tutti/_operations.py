@@ -21,6 +21,7 @@ Counts = Optional[Sequence[int]]
 Op = _ops.Op
 _ASYNC = _native.ASYNC
 _NUMBERS = _ops.NUMBERS
+_ALL_REDUCE = Operation.ALL_REDUCE  # an attribute of an enumeration takes as long as a call
 
 def _all_counts(*counts: Counts) -> Optional[Tuple[Counts, ...]]:
     return counts if any(count is not None for count in counts) else None
@@ -154,8 +155,8 @@ class Operations:
         if fixed_order:
             flags |= _native.FIXED_ORDER
         if out is None:
-            return self._call(Operation.ALL_REDUCE, None, x, x, op, 0, 0, timeout, flags)
-        return self._call(Operation.ALL_REDUCE, x, out, out, op, 0, 0, timeout, flags)
+            return self._call(_ALL_REDUCE, None, x, x, op, 0, 0, timeout, flags)
+        return self._call(_ALL_REDUCE, x, out, out, op, 0, 0, timeout, flags)
 
     def all_reduce(
         self,
@@ -170,6 +171,8 @@ class Operations:
         op           "sum", "avg", "product", "min", "max", "band", "bor", "bxor", or a tutti.ReduceOp
         fixed_order  the bits of the result depend on the operands and the number of ranks alone
         """
+        if out is None and not fixed_order:
+            return self._call(_ALL_REDUCE, None, x, x, op, 0, 0, timeout)
         return self._all_reduce(x, op, out, timeout, fixed_order, 0)
 
     def all_reduce_async(

@@ -15,8 +15,8 @@ NUMBERS: Dict[str, int] = {
     text(lib.tutti_reduce_op_name(number)): number for number in range(lib.TUTTI_PREMUL_SUM)
 }
 
-# dtypes whose elements Python's own memoryview can show
-FORMATS = {
+# dtypes whose elements Python's own memoryview can show; f16 by NumPy alone
+_FORMATS = {
     "bool": "?",
     "u8": "B",
     "u16": "H",
@@ -45,10 +45,10 @@ def _as_arrays(dtype: str, *memories: Any) -> Any:
     try:
         import numpy
     except ImportError:
-        if dtype not in FORMATS:
+        if dtype not in _FORMATS or dtype == "f16":
             raise TypeError(f"elements of {dtype} need NumPy (pip install numpy)") from None
-        return [memory.cast(FORMATS[dtype]) for memory in memories]
-    kind: Any = FORMATS.get(dtype) or _NUMPY_NAMES.get(dtype)
+        return [memory.cast(_FORMATS[dtype]) for memory in memories]
+    kind: Any = _FORMATS.get(dtype) or _NUMPY_NAMES.get(dtype)
     if dtype in ("bf16", "f8e4m3fn", "f8e5m2"):
         import ml_dtypes  # says by itself that it is missing
 

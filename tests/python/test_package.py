@@ -85,6 +85,41 @@ def test_arguments_that_are_not_valid_are_named():
         tutti.init(rank=0, world_size=1, store=tutti.HashStore(), backend="nonesuch")
 
 
+def test_a_subinterpreter_cannot_import_it():
+    program = (
+        "import importlib\n"
+        "try: i = importlib.import_module('_interpreters')\n"
+        "except ImportError: i = importlib.import_module('_xxsubinterpreters')\n"
+        "code = 'try:\\n import tutti\\nexcept ImportError as e: print(e)'\n"
+        "i.run_string(i.create(), code)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, timeout=60, check=True
+    )
+    assert "in the main interpreter only" in done.stdout
+
+
+def programs_of_the_page():
+    page = (ROOT / "docs/python.md").read_text()
+    return re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("number", range(len(programs_of_the_page())))
+def test_the_programs_of_the_page_run(number, tmp_path):
+    program = programs_of_the_page()[number]
+    if "mlx" in program:
+        pytest.importorskip("mlx.core")
+    path = tmp_path / "program.py"
+    path.write_text(program)
+    if "tutti.spawn" in program:
+        done = subprocess.run(
+            [sys.executable, path], stdout=subprocess.PIPE, text=True, timeout=60, check=True
+        )
+        assert done.stdout == "[3, 3]\n"
+    else:
+        tutti_run(2, path)
+
+
 def test_the_example_runs():
     output = tutti_run(4, ROOT / "examples/python/all_reduce.py")
     assert "rank 3 of 4: [6.0, 6.0, 6.0, 6.0]" in output
