@@ -212,8 +212,10 @@ void refusal_note(struct refusal *refusal, const char *protocol, const char *wor
         PyErr_Clear();
         words = bytes ? PyBytes_AsString(bytes) : "it failed without a reason";
     }
+    /* The first line: others add traces of their C++. */
     n = snprintf(refusal->words + refusal->length, sizeof refusal->words - refusal->length,
-                 "%s%s: %.400s", refusal->length ? "; " : "", protocol, words);
+                 "%s%s: %.*s", refusal->length ? "; " : "", protocol, (int)strcspn(words, "\n"),
+                 words);
     if (n > 0)
         refusal->length += (size_t)n;
     if (refusal->length >= sizeof refusal->words)
@@ -253,6 +255,8 @@ static bool describe(struct array *array, PyObject *object, const struct known_t
     if (known->table && exchange_describe(array, known->table, object, refusal))
         return true;
     attempt_failed(array);
+    if (refusal->is_final)
+        return false;
     if (buffer_describe(array, object, written, 0, refusal))
         return true;
     attempt_failed(array);

@@ -76,7 +76,8 @@ static void give_back(void *user)
     call->next = atomic_load(&returned);
     while (!atomic_compare_exchange_weak(&returned, &call->next, call))
         ;
-    (void)Py_AddPendingCall(empty_returned, NULL); /* full: the next call empties the list */
+    if (Py_IsInitialized()) /* full: the next call empties the list */
+        (void)Py_AddPendingCall(empty_returned, NULL);
 }
 
 /* Nobody waits for it any more; it may go on. */

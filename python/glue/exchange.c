@@ -5,7 +5,8 @@
  * renamed, as the protocol demands.
  *
  * The table does not say whether an array may be used: torch's exports a tensor that requires a gradient, or
- * whose numbers are to be conjugated, where its __dlpack__ refuses. exchange_describe() asks for both.
+ * whose numbers are still to be conjugated or negated, and its __dlpack__ looks for some of that only. So
+ * exchange_describe() asks the tensor, and its refusal is final.
  */
 #include "glue.h"
 
@@ -116,6 +117,7 @@ bool exchange_describe(struct array *array, const void *table, PyObject *object,
     obstacle = obstacle_of(object, tensor->dtype);
     if (obstacle) {
         refusal_note(refusal, protocol, obstacle);
+        refusal->is_final = true;
         tutti_tensor_release(tensor);
         return false;
     }

@@ -42,6 +42,7 @@ enum { ARRAY_OK = 0, ARRAY_REFUSED = -1, ARRAY_IMMUTABLE = 1 };
 /* The protocols that were tried for an array, and what each answered. */
 struct refusal {
     size_t length;
+    bool is_final; /* others would describe it, but wrongly */
     char words[2048];
 };
 

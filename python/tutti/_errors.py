@@ -10,7 +10,7 @@ from typing import Any, Dict, Optional, Tuple, Type
 class Error(RuntimeError):
     """A call of tutti failed. `str()` says what, where, why, and what to do.
 
-    status     the number of the C API; `name` is what it is called there
+    status     the number of the C API; `name` is what it is called there ("TUTTI_ERR_TIMEOUT")
     rank       the caller's rank, or None
     peer       the rank that the error is about, or None
     operation  what failed ("all_reduce"), or None
@@ -144,33 +144,34 @@ class CorruptError(Error):
     """Data was altered on its way (TUTTI_ERR_CORRUPT)."""
 
 
-_CLASSES: Tuple[Type[Error], ...] = (
-    InvalidArgumentError,
-    UnsupportedError,
-    MismatchError,
-    TimeoutError,
-    PeerLostError,
-    AbortedError,
-    NotReadyError,
-    BusyError,
-    StaleError,
-    ForkedError,
-    CapturedError,
-    PluginError,
-    StoreError,
-    DeniedError,
-    NoMemoryError,
-    SystemCallError,
-    NewerCallerError,
-    InternalError,
-    CorruptError,
+# Those of <tutti/status.h>, which are -1, -2, … in this order; tests/python compares them.
+_CLASSES: Tuple[Tuple[str, Type[Error]], ...] = (
+    ("INVALID_ARGUMENT", InvalidArgumentError),
+    ("UNSUPPORTED", UnsupportedError),
+    ("MISMATCH", MismatchError),
+    ("TIMEOUT", TimeoutError),
+    ("PEER_LOST", PeerLostError),
+    ("ABORTED", AbortedError),
+    ("NOT_READY", NotReadyError),
+    ("BUSY", BusyError),
+    ("STALE", StaleError),
+    ("FORKED", ForkedError),
+    ("CAPTURED", CapturedError),
+    ("PLUGIN", PluginError),
+    ("STORE", StoreError),
+    ("DENIED", DeniedError),
+    ("NO_MEMORY", NoMemoryError),
+    ("SYSTEM", SystemCallError),
+    ("NEWER_CALLER", NewerCallerError),
+    ("INTERNAL", InternalError),
+    ("CORRUPT", CorruptError),
 )
 
-# The statuses of <tutti/status.h> are -1, -2, … in this order; tests/python compares them.
-BY_STATUS: Dict[int, Type[Error]] = {-1 - i: cls for i, cls in enumerate(_CLASSES)}
-for _status, _class in BY_STATUS.items():
-    _class.status = _status
-ArrayError.status = InvalidArgumentError.status
+BY_STATUS: Dict[int, Type[Error]] = {}
+for _name, _class in _CLASSES:
+    _class.name = "TUTTI_ERR_" + _name
+    _class.status = -1 - len(BY_STATUS)
+    BY_STATUS[_class.status] = _class
 
 
 def of_status(

@@ -49,9 +49,7 @@ class Memory:
     def __init__(self, group: "Group", nbytes: int) -> None:
         ret_memory = ffi.new("tutti_memory **")
         pointer = group._pointer()
-        _wait.interruptible(
-            lambda: check(lib.tutti_memory_allocate(pointer, nbytes, ret_memory))
-        )
+        _wait.interruptible(lambda: check(lib.tutti_memory_allocate(pointer, nbytes, ret_memory)))
         self._memory = ret_memory[0]
         self.peers: int = lib.tutti_memory_peers(self._memory)
         buffer = ffi.buffer(lib.tutti_memory_address(self._memory), nbytes)
@@ -66,7 +64,9 @@ class Memory:
         buffer = self._buffer()
         if buffer is not None:
             self.view = memoryview(buffer)
-            raise BufferError("the shared memory is not freed: an array or a memoryview still uses it")
+            raise BufferError(
+                "the shared memory is not freed: an array or a memoryview still uses it"
+            )
         memory, self._memory = self._memory, None
         check(lib.tutti_memory_free(memory))
 

@@ -35,9 +35,7 @@ class Messages:
         )
         return work
 
-    def recv(
-        self, x: Any, source: int = ANY_SOURCE, tag: int = 0, timeout: Timeout = None
-    ) -> int:
+    def recv(self, x: Any, source: int = ANY_SOURCE, tag: int = 0, timeout: Timeout = None) -> int:
         """Receives a message of exactly the size of x into x, and returns the rank that sent it. In a batch it
         returns an object that has `source` and `bytes` when the batch is complete."""
         sender: int = self._call(Operation.RECV, None, x, x, "sum", source, tag, timeout)

@@ -94,5 +94,7 @@ def milliseconds(timeout: Timeout) -> int:
         return 0
     seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
     if not seconds > 0:
-        raise ValueError(f"a timeout of {seconds} s is not valid: use more than 0, or None for the default")
+        raise ValueError(
+            f"a timeout of {seconds} s is not valid: use more than 0, or None for the default"
+        )
     return max(1, min(round(seconds * 1000), 2**62))

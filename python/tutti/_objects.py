@@ -35,7 +35,9 @@ def _lengths(data: Any) -> List[int]:
 def _check(lengths: Sequence[int], max_bytes: Optional[int], what: str) -> None:
     """All members see the same lengths where they all receive, so all raise, or none."""
     if max_bytes is not None and max(lengths, default=0) > max_bytes:
-        raise ValueError(f"{what}: an object has {max(lengths)} bytes, and max_bytes is {max_bytes}")
+        raise ValueError(
+            f"{what}: an object has {max(lengths)} bytes, and max_bytes is {max_bytes}"
+        )
 
 
 def _split(data: Any, lengths: Sequence[int], loads: Loads) -> List[Any]:
@@ -126,7 +128,9 @@ class Objects:
         lengths = bytearray(_LENGTH_BYTES * self.size)
         if root == self.rank:
             if objs is None or len(objs) != self.size:
-                raise ValueError(f"scatter_object: the root passes {self.size} objects, one for each rank")
+                raise ValueError(
+                    f"scatter_object: the root passes {self.size} objects, one for each rank"
+                )
             data = [dumps(obj) for obj in objs]
             lengths = bytearray(b"".join(_length(one) for one in data))
         counts = _lengths(self.broadcast(lengths, root, timeout))

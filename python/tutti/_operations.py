@@ -23,6 +23,7 @@ _ASYNC = _native.ASYNC
 _NUMBERS = _ops.NUMBERS
 _ALL_REDUCE = Operation.ALL_REDUCE  # an attribute of an enumeration takes as long as a call
 
+
 def _all_counts(*counts: Counts) -> Optional[Tuple[Counts, ...]]:
     return counts if any(count is not None for count in counts) else None
 
@@ -59,6 +60,10 @@ class Operations:
             number = _ops.number_of(op)
         batch = self._batches.get(threading.get_ident()) if self._batches else None
         if batch is not None:
+            if flags & _ASYNC:
+                raise ValueError(
+                    "calls in a batch or plan have no works: use the form without _async"
+                )
             flags |= _native.IN_BATCH
         if not self._address:
             raise ValueError(f"the group {self.name} was destroyed")
@@ -128,9 +133,7 @@ class Operations:
             )
         memory = _arrays.Memory(_native.measure(out)[0], _arrays.shape_of(out))
         given = None if operation is Operation.BROADCAST else out
-        done = self._call(
-            operation, given, memory, memory, op, root, tag, timeout, flags, counts
-        )
+        done = self._call(operation, given, memory, memory, op, root, tag, timeout, flags, counts)
         if isinstance(done, Work):
             done._convert(lambda made: _arrays.finished(made, out))
             return done
@@ -379,9 +382,7 @@ class Operations:
         if out is not None:
             return call(out)
         if root != self.rank:
-            raise ValueError(
-                f"scatter: rank {self.rank} is not the root, {root}, so it needs out="
-            )
+            raise ValueError(f"scatter: rank {self.rank} is not the root, {root}, so it needs out=")
         if isinstance(x, (list, tuple)):
             return self._fresh(call, x[root], _arrays.shape_of(x[root]), flags)
         shape = _arrays.shape_of(x)
@@ -527,9 +528,7 @@ class Operations:
         self._call(Operation.BARRIER, None, None, None, timeout=timeout)
 
     def barrier_async(self, timeout: Timeout = None) -> Work:
-        work: Work = self._call(
-            Operation.BARRIER, None, None, None, timeout=timeout, flags=_ASYNC
-        )
+        work: Work = self._call(Operation.BARRIER, None, None, None, timeout=timeout, flags=_ASYNC)
         return work
 
     def monitored_barrier(self, timeout: Timeout = None) -> None:

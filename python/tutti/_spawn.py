@@ -88,7 +88,9 @@ class _Ranks:
         self.processes: List[Any] = []
         self.pipes: List[Any] = []
         self.told: Dict[int, Tuple[Any, Optional[str], bool]] = {}
-        self.failures: List[Tuple[bool, int, ProcessError]] = []  # those with a cause elsewhere last
+        self.failures: List[Tuple[bool, int, ProcessError]] = (
+            []
+        )  # those with a cause elsewhere last
 
     def start(self, context: Any, fn: Any, args: Any, variables: Dict[str, str]) -> None:
         receiver, sender = context.Pipe(duplex=False)

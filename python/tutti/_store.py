@@ -7,6 +7,7 @@ import time
 import weakref
 from typing import Any, Iterable, List, Optional, Sequence, Union
 
+from . import _wait
 from ._errors import TimeoutError as TuttiTimeoutError
 from ._native import Timeout, check, ffi, lib, milliseconds
 
@@ -38,14 +39,24 @@ class Store:
     `timeout` in seconds is that of one call; without it that of the store, 300 seconds if it has none.
     """
 
-    def __init__(self, pointer: Any, timeout: Timeout = None) -> None:
+    def __init__(self, pointer: Any, timeout: Timeout = None, is_remote: bool = False) -> None:
         self._store = pointer
         self._timeout_ms = milliseconds(timeout)
+        self._is_remote = is_remote  # a call may wait for a server
         self._unref = weakref.finalize(self, lib.tutti_store_unref, pointer)
         self._unref.atexit = False
 
     def _pointer(self) -> Any:
         return self._store
+
+    def _do(self, function: Any, *arguments: Any) -> None:
+        def call() -> None:
+            check(function(self._store, *arguments))
+
+        if self._is_remote:
+            _wait.interruptible(call)
+        else:
+            call()
 
     def _ms(self, timeout: Timeout) -> int:
         return milliseconds(timeout) or self._timeout_ms
@@ -53,7 +64,7 @@ class Store:
     def set(self, key: str, value: Bytes, timeout: Timeout = None) -> None:
         """Stores a value, and replaces the one before."""
         data = _bytes(value)
-        check(lib.tutti_store_set(self._store, key.encode(), data, len(data), self._ms(timeout)))
+        self._do(lib.tutti_store_set, key.encode(), data, len(data), self._ms(timeout))
 
     def get(self, key: str, timeout: Timeout = None) -> bytes:
         """Waits until the key is there, and returns its value."""
@@ -62,9 +73,7 @@ class Store:
     def add(self, key: str, delta: int, timeout: Timeout = None) -> int:
         """Adds to the decimal value of the key (missing: 0), and returns the sum."""
         ret_value = ffi.new("int64_t *")
-        check(
-            lib.tutti_store_add(self._store, key.encode(), delta, self._ms(timeout), ret_value)
-        )
+        self._do(lib.tutti_store_add, key.encode(), delta, self._ms(timeout), ret_value)
         return int(ret_value[0])
 
     def compare_set(
@@ -74,10 +83,15 @@ class Store:
         there afterwards."""
         old, new = _bytes(expected), _bytes(desired)
         value = ffi.new("tutti_store_value *")
-        check(
-            lib.tutti_store_compare_set(
-                self._store, key.encode(), old, len(old), new, len(new), self._ms(timeout), value
-            )
+        self._do(
+            lib.tutti_store_compare_set,
+            key.encode(),
+            old,
+            len(old),
+            new,
+            len(new),
+            self._ms(timeout),
+            value,
         )
         return _taken(value[0])
 
@@ -85,9 +99,7 @@ class Store:
         """Whether all keys are there now."""
         words, _keep = _keys(keys)
         ret_present = ffi.new("int32_t *")
-        check(
-            lib.tutti_store_check(self._store, words, len(keys), self._ms(timeout), ret_present)
-        )
+        self._do(lib.tutti_store_check, words, len(keys), self._ms(timeout), ret_present)
         return bool(ret_present[0])
 
     def wait(self, keys: Sequence[str], timeout: Timeout = None) -> None:
@@ -111,30 +123,24 @@ class Store:
         self.wait(keys, timeout)
         words, _keep = _keys(keys)
         values = ffi.new("tutti_store_value[]", max(1, len(keys)))
-        check(
-            lib.tutti_store_multi_get(self._store, words, len(keys), self._ms(timeout), values)
-        )
+        self._do(lib.tutti_store_multi_get, words, len(keys), self._ms(timeout), values)
         return [_taken(values[i]) for i in range(len(keys))]
 
     def append(self, key: str, value: Bytes, timeout: Timeout = None) -> None:
         """Adds bytes at the end of the key's value (missing: empty)."""
         data = _bytes(value)
-        check(
-            lib.tutti_store_append(self._store, key.encode(), data, len(data), self._ms(timeout))
-        )
+        self._do(lib.tutti_store_append, key.encode(), data, len(data), self._ms(timeout))
 
     def delete(self, key: str, timeout: Timeout = None) -> bool:
         """Removes the key. Whether it was there."""
         ret_existed = ffi.new("int32_t *")
-        check(
-            lib.tutti_store_delete(self._store, key.encode(), self._ms(timeout), ret_existed)
-        )
+        self._do(lib.tutti_store_delete, key.encode(), self._ms(timeout), ret_existed)
         return bool(ret_existed[0])
 
     def num_keys(self, timeout: Timeout = None) -> int:
         """The number of keys in the whole store, also outside of a prefix."""
         ret_count = ffi.new("int64_t *")
-        check(lib.tutti_store_num_keys(self._store, self._ms(timeout), ret_count))
+        self._do(lib.tutti_store_num_keys, self._ms(timeout), ret_count)
         return int(ret_count[0])
 
 
@@ -193,10 +199,13 @@ class TCPStore(Store):
         self.server: Optional[StoreServer] = StoreServer(host, port) if is_master else None
         self.host = host
         self.port = self.server.port if self.server else port
-        pointer = _open(
-            lib.tutti_store_open_tcp, host.encode(), self.port, milliseconds(timeout)
+        pointer = _wait.interruptible(
+            lambda: _open(
+                lib.tutti_store_open_tcp, host.encode(), self.port, milliseconds(timeout)
+            ),
+            lib.tutti_store_unref,
         )
-        super().__init__(pointer, timeout)
+        super().__init__(pointer, timeout, is_remote=True)
 
 
 class PrefixStore(Store):
@@ -204,5 +213,5 @@ class PrefixStore(Store):
 
     def __init__(self, prefix: str, store: Store) -> None:
         pointer = _open(lib.tutti_store_open_prefix, store._pointer(), prefix.encode())
-        super().__init__(pointer)
+        super().__init__(pointer, is_remote=store._is_remote)
         self._timeout_ms = store._timeout_ms

@@ -50,7 +50,11 @@ def case_all_reduce_with_every_operation(world):
     }
     for op, value in expected.items():
         same(world.all_reduce(np.full(3, world.rank + 1.0), op), np.full(3, value))
-    for op, function in (("band", np.bitwise_and), ("bor", np.bitwise_or), ("bxor", np.bitwise_xor)):
+    for op, function in (
+        ("band", np.bitwise_and),
+        ("bor", np.bitwise_or),
+        ("bxor", np.bitwise_xor),
+    ):
         same(world.all_reduce(np.full(2, world.rank + 1), op), np.full(2, function.reduce(own)))
 
 
@@ -173,7 +177,9 @@ def case_scatter(world):
         blocks = [np.full(3, r) for r in ranks(world)]
         same(world.scatter(blocks, out=np.empty(3, int)), np.zeros(3))
         uneven = world.scatter(
-            np.arange(sum(ranks(world)) + n), out=np.empty(1, int), counts=[r + 1 for r in ranks(world)]
+            np.arange(sum(ranks(world)) + n),
+            out=np.empty(1, int),
+            counts=[r + 1 for r in ranks(world)],
         )
     else:
         block = world.scatter(out=np.empty(2, int))

@@ -51,9 +51,7 @@ class Starts:
         if (ranks, backend) not in self.results:
             folder = self.folder / f"{ranks}-{backend}"
             folder.mkdir()
-            output = tutti_run(
-                ranks, HERE / "rank_cases.py", folder, backend=backend, check=False
-            )
+            output = tutti_run(ranks, HERE / "rank_cases.py", folder, backend=backend, check=False)
             told = [
                 json.loads(line)
                 for path in sorted(folder.glob("*.json"))

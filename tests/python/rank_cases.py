@@ -23,8 +23,6 @@ CASES = {
 }
 
 
-
-
 def run(world, name, log):
     result = {"case": name, "rank": world.rank, "error": None, "skip": None}
     try:

@@ -130,7 +130,11 @@ def exchange_type():
     """A type with a table over NumPy's own export, and how often the table was called."""
     calls = []
     named = ctypes.pythonapi.PyCapsule_New
-    named.restype, named.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    named.restype, named.argtypes = ctypes.py_object, [
+        ctypes.c_void_p,
+        ctypes.c_char_p,
+        ctypes.c_void_p,
+    ]
 
     class Deleter(ctypes.Structure):
         pass
@@ -303,5 +307,7 @@ def test_real_torch(group):
         group.all_gather(torch.ones(3).to(dtype))
     with pytest.raises(tutti.ArrayError, match="gradient"):
         group.all_reduce(torch.ones(3, requires_grad=True))
-    with pytest.raises(tutti.ArrayError, match="conj"):
-        group.all_reduce(torch.ones(3, dtype=torch.complex64).conj())
+    conjugated = torch.ones(3, dtype=torch.complex64).conj()
+    for pending, words in ((conjugated, "conjugation"), (conjugated.imag, "negation")):
+        with pytest.raises(tutti.ArrayError, match=f"{words} is pending"):
+            group.all_reduce(pending)

@@ -62,7 +62,10 @@ def test_ctrl_c_leaves_waits_of_one_process():
             lambda: work.wait(timeout=50),
             lambda: tutti.wait_any([work]),
             lambda: tutti.HashStore().get("never"),
-            lambda: tutti.init(rank=0, world_size=2, store=tutti.HashStore(), name="two", timeout=1),
+            lambda: tutti.TCPStore("127.0.0.1", 9, timeout=2),
+            lambda: tutti.init(
+                rank=0, world_size=2, store=tutti.HashStore(), name="two", timeout=1
+            ),
         ):
             thread = interrupt_soon()
             with pytest.raises(KeyboardInterrupt):

@@ -49,6 +49,7 @@ def test_errors_follow_the_list_of_statuses():
         error_class = _errors.BY_STATUS[int(number)]
         plain = error_class.__name__.replace("SystemCall", "System").replace("Error", "")
         assert plain.lower() == name.replace("_", "").lower()
+        assert error_class.name == f"TUTTI_ERR_{name}" and error_class.status == int(number)
         assert error_class.__name__ in tutti.__all__
 
 
@@ -60,7 +61,9 @@ def test_operations_have_the_numbers_of_the_glue():
 
 
 def test_errors_are_pickled_with_their_fields():
-    error = tutti.PeerLostError("words", status=-5, rank=1, peer=2, operation="barrier", missing=(2,))
+    error = tutti.PeerLostError(
+        "words", status=-5, rank=1, peer=2, operation="barrier", missing=(2,)
+    )
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is tutti.PeerLostError and str(again) == "words"
     assert (again.rank, again.peer, again.operation, again.missing) == (1, 2, "barrier", (2,))
