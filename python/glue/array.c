@@ -2,12 +2,13 @@
 /*
  * An array of any library as a tutti_tensor: its own memory, with its own strides.
  *
- * Tried in this order: the table of C functions that the array's type publishes (torch), the buffer protocol
- * (NumPy, array.array, memoryview, MLX), __dlpack__. NumPy exports dtypes of ml_dtypes by none of them; such an
- * array is described as the integers that its view() has. What a type publishes is looked up once.
+ * Tried in this order: the table of C functions that the array's type publishes (torch), the buffer
+ * protocol (NumPy, array.array, memoryview, MLX), __dlpack__. NumPy exports dtypes of ml_dtypes by
+ * none of them; such an array is described as the integers that its view() has. What a type
+ * publishes is looked up once.
  *
- * Arrays of MLX and JAX never change for their program, though MLX exports them as writable: a write would show
- * in every array that shares the memory. They are only inputs.
+ * Arrays of MLX and JAX never change for their program, though MLX exports them as writable: a
+ * write would show in every array that shares the memory. They are only inputs.
  */
 #include "glue.h"
 
@@ -62,7 +63,8 @@ static struct known_type look_up(PyObject *type)
 
 /* ---- the buffer protocol ---- */
 
-/* The dtype of a format of the module struct, or of those that NumPy and MLX add. 0: none that tutti has. */
+/* The dtype of a format of the module struct, or of those that NumPy and MLX add. 0: none that
+ * tutti has. */
 static tutti_dtype dtype_of_format(const char *format, Py_ssize_t size)
 {
     static const char *const kinds[] = {"?", "bhilqn", "BHILQNc", "efd", "", "FD"};

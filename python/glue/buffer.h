@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the limited API of Python 3.9 leaves out and every CPython exports: the buffer protocol, whose struct has
- * not changed since 3.3 and which is part of the limited API from 3.11 on, and the calling convention of
- * functions with a vector of arguments, which is part of it from 3.10 on.
+ * What the limited API of Python 3.9 leaves out and every CPython exports: the buffer protocol,
+ * whose struct has not changed since 3.3 and which is part of the limited API from 3.11 on, and the
+ * calling convention of functions with a vector of arguments, which is part of it from 3.10 on.
  */
 #ifndef TUTTI_PYTHON_BUFFER_H
 #define TUTTI_PYTHON_BUFFER_H

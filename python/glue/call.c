@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An operation with its arrays, from the call of Python to the moment when tutti no longer uses them.
+ * An operation with its arrays, from the call of Python to the moment when tutti no longer uses
+ * them.
  *
- * Every operation is started with a work, also one that is waited for at once: the wait goes on in slices, and
- * between them signals of Python get their turn. So Ctrl-C leaves the wait, and the operation goes on.
+ * Every operation is started with a work, also one that is waited for at once: the wait goes on in
+ * slices, and between them signals of Python get their turn. So Ctrl-C leaves the wait, and the
+ * operation goes on.
  *
- * Arrays are given back when the work has ended well, or else when tutti says that it no longer uses them. It says
- * so on a thread of its own, which never waits for the GIL: it puts the call into a list that the next function
- * here empties, and asks Python's main thread to do the same. So no thread of tutti can be caught by the end of
- * the interpreter.
+ * Arrays are given back when the work has ended well, or else when tutti says that it no longer
+ * uses them. It says so on a thread of its own, which never waits for the GIL: it puts the call
+ * into a list that the next function here empties, and asks Python's main thread to do the same. So
+ * no thread of tutti can be caught by the end of the interpreter.
  */
 #include "glue.h"
 
@@ -243,8 +245,8 @@ static int64_t slice_of(int64_t left_ms)
     return left_ms && left_ms < SLICE_MS ? left_ms : SLICE_MS;
 }
 
-/* Goes on with a wait whose first slice is over, until the work ends or `left_ms` have passed (0: as long as it
- * takes). False: a signal's handler has raised. */
+/* Goes on with a wait whose first slice is over, until the work ends or `left_ms` have passed (0:
+ * as long as it takes). False: a signal's handler has raised. */
 static bool wait_on(struct call *call, int64_t left_ms, tutti_status *status)
 {
     while (*status == TUTTI_ERR_NOT_READY) {
@@ -312,9 +314,10 @@ static PyObject *begin(struct call *call, const struct request *r, uint32_t flag
 }
 
 /*
- * run(group, operation, in, out, op, root, tag, timeout_ms, flags[, held, in_counts, in_offsets, out_counts,
- * out_offsets]): an operation, waited for unless the flags say otherwise. Returns what end_of_wait() says, a
- * capsule of a call that is under way, or NotImplemented for an array that must not be written.
+ * run(group, operation, in, out, op, root, tag, timeout_ms, flags[, held, in_counts, in_offsets,
+ * out_counts, out_offsets]): an operation, waited for unless the flags say otherwise. Returns what
+ * end_of_wait() says, a capsule of a call that is under way, or NotImplemented for an array that
+ * must not be written.
  *
  * `in` None: in place, or this member has no input. A list or tuple: one array for each member.
  */
@@ -399,8 +402,8 @@ PyObject *call_run_plan(PyObject *self, PyObject *const *args, Py_ssize_t count)
     return call ? begin_others(call, NULL, plan, (uint32_t)PyLong_AsLong(args[2])) : NULL;
 }
 
-/* wait(call, timeout_ms): until it is complete, or for `timeout_ms` (0: as long as it takes). Whether it is
- * complete; raises its error. */
+/* wait(call, timeout_ms): until it is complete, or for `timeout_ms` (0: as long as it takes).
+ * Whether it is complete; raises its error. */
 PyObject *call_wait(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     struct call *call = call_of(args[0]);
@@ -424,7 +427,8 @@ PyObject *call_wait(PyObject *self, PyObject *const *args, Py_ssize_t count)
     Py_RETURN_TRUE;
 }
 
-/* work(call): the address of its tutti_work, for the functions that cffi calls; 0 of a call in a batch. */
+/* work(call): the address of its tutti_work, for the functions that cffi calls; 0 of a call in a
+ * batch. */
 PyObject *call_work(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     const struct call *call = call_of(args[0]);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arrays by DLPack: the table of C functions of a type (DLPack 1.3), which costs no call of Python, and the
- * method __dlpack__. libtutti imports both structs and calls their deleters; a capsule that it has taken is
- * renamed, as the protocol demands.
+ * Arrays by DLPack: the table of C functions of a type (DLPack 1.3), which costs no call of Python,
+ * and the method __dlpack__. libtutti imports both structs and calls their deleters; a capsule that
+ * it has taken is renamed, as the protocol demands.
  *
- * The table does not say whether an array may be used: torch's exports a tensor that requires a gradient, or
- * whose numbers are still to be conjugated or negated, and its __dlpack__ looks for some of that only. So
- * exchange_describe() asks the tensor, and its refusal is final.
+ * The table does not say whether an array may be used: torch's exports a tensor that requires a
+ * gradient, or whose numbers are still to be conjugated or negated, and its __dlpack__ looks for
+ * some of that only. So exchange_describe() asks the tensor, and its refusal is final.
  */
 #include "glue.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions that Python sees, put into a namespace of the package, and the errors that they raise. */
+/* The functions that Python sees, put into a namespace of the package, and the errors that they
+ * raise. */
 #include "functions.h"
 
 #include <string.h>

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* Puts the functions of functions.c into a dict. Objects are passed by their id(). `error` makes an exception of
- * a status, `refusal` one of an array that no protocol describes. 0 on success. */
+/* Puts the functions of functions.c into a dict. Objects are passed by their id(). `error` makes an
+ * exception of a status, `refusal` one of an array that no protocol describes. 0 on success. */
 int tutti_python_functions(uintptr_t namespace, uintptr_t error, uintptr_t refusal);
 
 #endif

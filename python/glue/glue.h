@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of the Python package that is C: calls that take arrays. cffi makes the module and carries every
- * other call, but it passes no object to C. So these functions enter the module's namespace as built-in
- * functions (functions.c): they hold the GIL when they begin, and release it around each call of tutti.
+ * The part of the Python package that is C: calls that take arrays. cffi makes the module and
+ * carries every other call, but it passes no object to C. So these functions enter the module's
+ * namespace as built-in functions (functions.c): they hold the GIL when they begin, and release it
+ * around each call of tutti.
  *
  *   array.c      an array of any library as a tutti_tensor, without a copy
  *   exchange.c   the same by DLPack
@@ -46,8 +47,9 @@ struct refusal {
     char words[2048];
 };
 
-/* Describes `object`; `written`: the operation writes to it. ARRAY_REFUSED has set an exception. ARRAY_IMMUTABLE:
- * it is of a library whose arrays never change (MLX, JAX), and would be written. */
+/* Describes `object`; `written`: the operation writes to it. ARRAY_REFUSED has set an
+ * exception. ARRAY_IMMUTABLE: it is of a library whose arrays never change (MLX, JAX), and
+ * would be written. */
 int array_describe(struct array *array, PyObject *object, bool written);
 
 /* Gives the array back. */
@@ -102,8 +104,9 @@ struct side {
 };
 
 /*
- * One operation with what it holds. Its capsule owns it. Once tutti has its tensors, they are given back when
- * the work has ended well and somebody looked, or else when tutti says that it no longer uses them.
+ * One operation with what it holds. Its capsule owns it. Once tutti has its tensors, they are given
+ * back when the work has ended well and somebody looked, or else when tutti says that it no longer
+ * uses them.
  */
 struct call {
     tutti_work *work;  /* NULL: it is part of a batch, or was not started */
@@ -131,7 +134,8 @@ struct request {
 /* Starts the operation; `work` NULL: into the thread's batch. Without the GIL. */
 tutti_status start(const struct request *request, struct call *call, tutti_work **work);
 
-/* Raises the class of tutti.Error that belongs to a status of this thread's last call. Returns NULL. */
+/* Raises the class of tutti.Error that belongs to a status of this thread's last call. Returns
+ * NULL. */
 PyObject *raise_status(tutti_status status);
 /* The same for an array that was refused. */
 void raise_refusal(PyObject *object, const struct refusal *refusal);

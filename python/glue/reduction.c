@@ -2,8 +2,9 @@
 /*
  * Reductions of the program, and what Python asks about an array.
  *
- * tutti calls a reduction on any thread. Threads that hold the GIL never wait for tutti, so the callback may wait
- * for the GIL. What the function raises is reported by `failed`, the second function that Python gives.
+ * tutti calls a reduction on any thread. Threads that hold the GIL never wait for tutti, so the
+ * callback may wait for the GIL. What the program's
+ * function raises is kept in Python, for the call that waits (python/tutti/_ops.py).
  */
 #include "glue.h"
 
@@ -14,7 +15,8 @@ static PyObject *memory(const void *data, uint64_t bytes, int flags)
     return PyMemoryView_FromMemory((char *)(uintptr_t)data, (Py_ssize_t)bytes, flags);
 }
 
-/* `user` is the Python function: call(dst, a, b, dtype), over memory that is valid during the call. */
+/* `user` is the Python function: call(dst, a, b, dtype), over memory that is valid during the
+ * call. */
 static void reduce(void *dst, const void *a, const void *b, uint64_t count, tutti_dtype dtype,
                    void *user)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operations, as the C API has them: one tensor a side, a list of tensors on a side, or one with counts. All
- * run without the GIL.
+ * The operations, as the C API has them: one tensor a side, a list of tensors on a side, or one
+ * with counts. All run without the GIL.
  */
 #include "glue.h"
 
@@ -88,7 +88,8 @@ static tutti_status start_uneven(const struct request *r, struct call *call, tut
     }
 }
 
-/* A message into a batch has no handle; its source and size are written when the batch is complete. */
+/* A message into a batch has no handle; its source and size are written when the batch is
+ * complete. */
 static tutti_status start_message(const struct request *r, struct call *call, tutti_work **work)
 {
     const tutti_tensor *in = tensor_of(&call->in), *out = tensor_of(&call->out);

@@ -16,8 +16,8 @@ Shape = Tuple[int, ...]
 
 
 class Memory:
-    """Memory of our own with a dtype and a shape, which becomes an array of a library whose arrays never change.
-    Others import it by DLPack, and then share it; nobody writes to it any more."""
+    """Memory of our own with a dtype and a shape, which becomes an array of a library whose arrays
+    never change. Others import it by DLPack, and then share it; nobody writes to it any more."""
 
     def __init__(self, dtype: int, shape: Shape) -> None:
         self.dtype = dtype
@@ -29,6 +29,11 @@ class Memory:
 
     def __dlpack_device__(self) -> Tuple[int, int]:
         return (lib.TUTTI_DEVICE_CPU, 0)
+
+
+def type_of(x: Any) -> str:
+    """The name of its type, for messages."""
+    return f"{type(x).__module__}.{type(x).__qualname__}"
 
 
 def shape_of(x: Any) -> Shape:
@@ -126,12 +131,11 @@ def _library(x: Any) -> str:
 
 
 def empty_like(x: Any, shape: Shape) -> Any:
-    """A new array of the library and dtype of `x`; for MLX and JAX memory that finished() turns into one."""
+    """A new array of the library and dtype of `x`; for MLX and JAX memory that finished() turns
+    into one."""
     maker = _MAKERS.get(_library(x))
     if maker is None:
-        raise ArrayError(
-            f"tutti cannot make an array of type {type(x).__module__}.{type(x).__qualname__}: pass out="
-        )
+        raise ArrayError(f"tutti cannot make an array of type {type_of(x)}: pass out=")
     return maker(x, shape)
 
 
@@ -146,7 +150,8 @@ def divided(shape: Shape, parts: int, what: str) -> Shape:
     """The shape of one of `parts` equal blocks along the first extent."""
     if not shape or shape[0] % parts:
         raise ValueError(
-            f"{what}: the first extent of the shape {shape} must be a multiple of the group's size, {parts}"
+            f"{what}: the first extent of the shape {shape} must be a multiple of the group's "
+            f"size, {parts}"
         )
     return (shape[0] // parts, *shape[1:])
 

@@ -34,7 +34,8 @@ class Receipt:
 
 
 class _Recording:
-    """The calls that this thread makes on the group between begin and end; arrays are kept with them."""
+    """The calls that this thread makes on the group between begin and end; arrays are kept with
+    them."""
 
     def __init__(self, group: Any) -> None:
         self._group = group

@@ -184,7 +184,8 @@ def of_status(
     operation: str,
     missing: Tuple[int, ...],
 ) -> Error:
-    """The error of a status, with the fields of tutti_error_info. Called by the compiled functions."""
+    """The error of a status, with the fields of tutti_error_info. Called by the compiled
+    functions."""
     return BY_STATUS.get(status, Error)(
         words,
         status=status,

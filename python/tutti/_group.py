@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups: what they are, and how they are made, left and aborted. Their operations are in _operations.py."""
+"""Groups: what they are, and how they are made, left and aborted. Their operations are in
+_operations.py."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ class GroupStatus(NamedTuple):
     hosts: int
     local_size: int  # members on this host
     local_rank: int  # this member's place among them
-    proof: str  # where the members' secret comes from: "none", "file", "variable", "launcher", "own file"
+    proof: str  # where the secret is from: "none", "file", "variable", "launcher", "own file"
 
 
 class Traffic(NamedTuple):
@@ -41,9 +42,11 @@ class Traffic(NamedTuple):
 
 
 class Memory:
-    """Memory that the other members on this host see, so that calls on it need no copies: `Group.memory()`.
+    """Memory that the other members on this host see, so that calls on it need no copies:
+    `Group.memory()`.
 
-    `view` is a writable memoryview of its bytes; numpy.frombuffer(memory.view, dtype) makes an array of it.
+    `view` is a writable memoryview of its bytes; numpy.frombuffer(memory.view, dtype) makes an
+    array of it.
     """
 
     def __init__(self, group: "Group", nbytes: int) -> None:
@@ -72,10 +75,11 @@ class Memory:
 
 
 class Group(Operations, Messages, Objects):
-    """An ordered set of members, of which this process is one. Made by `tutti.init()`, `new()` and `split()`.
+    """An ordered set of members, of which this process is one. Made by `tutti.init()`, `new()` and
+    `split()`.
 
-    In a `with` statement it is destroyed at the end. If the body raises, the group is aborted first, so that no
-    other member waits for this one.
+    In a `with` statement it is destroyed at the end. If the body raises, the group is aborted
+    first, so that no other member waits for this one.
     """
 
     def __init__(self, pointer: Any, world: Optional["Group"] = None) -> None:
@@ -114,8 +118,8 @@ class Group(Operations, Messages, Objects):
         name: Optional[str] = None,
         timeout: Timeout = None,
     ) -> Optional["Group"]:
-        """Makes a group of members of this one, by their ranks here (None: all). Each of them calls it with the
-        same arguments; others may. None for a caller that is not in the list."""
+        """Makes a group of members of this one, by their ranks here (None: all). Each of them calls
+        it with the same arguments; others may. None for a caller that is not in the list."""
         options, keep = self._options(backend, name, timeout)
         members = ffi.NULL if ranks is None else ffi.new("int32_t[]", list(ranks))
         count = 0 if ranks is None else len(ranks)
@@ -132,8 +136,8 @@ class Group(Operations, Messages, Objects):
         name: Optional[str] = None,
         timeout: Timeout = None,
     ) -> Optional["Group"]:
-        """Divides the group: members with the same `color` make a group, ordered by `key` and then by their rank.
-        Collective. With a negative color a member joins none and gets None."""
+        """Divides the group: members with the same `color` make a group, ordered by `key` and then
+        by their rank. Collective. With a negative color a member joins none and gets None."""
         options, keep = self._options(backend, name, timeout)
         return self._make(
             lambda ret: lib.tutti_group_split(self._pointer(), color, key, options, ret), keep
@@ -150,7 +154,8 @@ class Group(Operations, Messages, Objects):
         return Group(pointer, self._world or self) if pointer else None
 
     def translate(self, ranks: Sequence[int], to: "Group") -> List[Optional[int]]:
-        """The ranks that members of this group have in the group `to`; None for one that is not in it."""
+        """The ranks that members of this group have in the group `to`; None for one that is not in
+        it."""
         ret_ranks = ffi.new("int32_t[]", max(1, len(ranks)))
         given = ffi.new("int32_t[]", list(ranks))
         check(
@@ -169,7 +174,8 @@ class Group(Operations, Messages, Objects):
 
     @property
     def timeout(self) -> float:
-        """The default timeout of calls in seconds. Set it for later calls, and for groups made from this one."""
+        """The default timeout of calls in seconds. Set it for later calls, and for groups made from
+        this one."""
         return float(lib.tutti_group_timeout(self._pointer())) / 1000
 
     @timeout.setter
@@ -209,13 +215,14 @@ class Group(Operations, Messages, Objects):
     # ---- the end ----
 
     def abort(self, reason: Optional[str] = None) -> None:
-        """Ends the group on all members: every call raises tutti.AbortedError with the reason. From any thread."""
+        """Ends the group on all members: every call raises tutti.AbortedError with the reason. From
+        any thread."""
         words = ffi.NULL if reason is None else ffi.new("char[]", reason.encode())
         check(lib.tutti_group_abort(self._pointer(), words))
 
     def destroy(self) -> None:
-        """Leaves the group. Waits until this member's own operations are complete. Raises the error of a group
-        that has failed; the group is gone in any case. A second call does nothing."""
+        """Leaves the group. Waits until this member's own operations are complete. Raises the error
+        of a group that has failed; the group is gone in any case. A second call does nothing."""
         if not self._address:
             return
         for memory in list(self._memories):
@@ -252,13 +259,15 @@ def init(
 ) -> Group:
     """Meets the other ranks and returns the world, the group of all of them.
 
-    Without arguments everything comes from the environment, which `tutti run`, torchrun, mpirun and srun set.
+    Without arguments everything comes from the environment, which `tutti run`, torchrun, mpirun and
+    srun set.
 
     backend     "auto", "shm", "tcp", "mpi", …, or "local=NAME,remote=NAME"
     init_url    where the ranks meet: "env://", "tcp://HOST:PORT", "file:///PATH"
     store       a store instead; `rank` and `world_size` must be given then
     timeout     the default timeout of all calls in seconds, 30 minutes if it is not given
-    name        of the world in messages; worlds of different members in one store need different names
+    name        of the world in messages; worlds of different members in one store need different
+                names
     run_id      tells apart jobs that share a store
     wrap        wrappers around the backend, such as "trace,check"
     """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Works in asyncio, without a thread.
 
-tutti makes one descriptor readable when a watched work completes. Each event loop that waits for a work has it
-among its readers. The loop that wakes empties it and looks at the works of all loops, since the others may then
-find it empty.
+tutti makes one descriptor readable when a watched work completes. Each event loop that waits for a
+work has it among its readers. The loop that wakes empties it and looks at the works of all loops,
+since the others may then find it empty.
 """
 
 from __future__ import annotations

@@ -21,12 +21,14 @@ class Received(NamedTuple):
 
 
 class Messages:
-    """What a Group does between two ranks. Messages with the same source, destination and tag match in order."""
+    """What a Group does between two ranks. Messages with the same source, destination and tag match
+    in order."""
 
     _call: Any
 
     def send(self, x: Any, destination: int, tag: int = 0, timeout: Timeout = None) -> None:
-        """Sends x. Returns when x may be changed: at once up to 64 KiB, else when it is received."""
+        """Sends x. Returns when x may be changed: at once up to 64 KiB, else when it is
+        received."""
         self._call(Operation.SEND, x, None, None, "sum", destination, tag, timeout)
 
     def send_async(self, x: Any, destination: int, tag: int = 0, timeout: Timeout = None) -> Work:
@@ -36,8 +38,8 @@ class Messages:
         return work
 
     def recv(self, x: Any, source: int = ANY_SOURCE, tag: int = 0, timeout: Timeout = None) -> int:
-        """Receives a message of exactly the size of x into x, and returns the rank that sent it. In a batch it
-        returns an object that has `source` and `bytes` when the batch is complete."""
+        """Receives a message of exactly the size of x into x, and returns the rank that sent it. In
+        a batch it returns an object that has `source` and `bytes` when the batch is complete."""
         sender: int = self._call(Operation.RECV, None, x, x, "sum", source, tag, timeout)
         return sender
 
@@ -67,7 +69,8 @@ class Messages:
     def recv_like(
         self, x: Any, source: int = ANY_SOURCE, tag: int = 0, timeout: Timeout = None
     ) -> Tuple[Any, int]:
-        """Receives into a new array like x, also of MLX and JAX. Returns the array and the rank that sent it."""
+        """Receives into a new array like x, also of MLX and JAX. Returns the array and the rank
+        that sent it."""
         out = _arrays.empty_like(x, _arrays.shape_of(x))
         sender = self.recv(out, source, tag, timeout)
         return _arrays.finished(out, x), sender
@@ -82,7 +85,8 @@ class Messages:
         recv_tag: int = 0,
         timeout: Timeout = None,
     ) -> int:
-        """Sends x and receives into `out` at the same time, without a deadlock. Returns the rank that sent."""
+        """Sends x and receives into `out` at the same time, without a deadlock. Returns the rank
+        that sent."""
         receive = self.recv_async(out, source, recv_tag, timeout)
         send = self.send_async(x, destination, send_tag, timeout)
         receive.wait()
@@ -92,15 +96,17 @@ class Messages:
         return sender
 
     def batch(self) -> Batch:
-        """Calls that start together: `with group.batch(): …`. Calls of this thread on this group inside the `with`
-        are only recorded. At its end they start, and it returns when all are complete."""
+        """Calls that start together: `with group.batch(): …`. Calls of this thread on this group
+        inside the `with` are only recorded. At its end they start, and it returns when all are
+        complete."""
         return Batch(self, 0)
 
     def batch_async(self) -> Batch:
-        """As batch(), without waiting: the `work` of the object that `with … as` gives is that of all calls."""
+        """As batch(), without waiting: the `work` of the object that `with … as` gives is that of
+        all calls."""
         return Batch(self, ASYNC)
 
     def plan(self) -> Plan:
-        """Calls that are recorded as by batch(), are not made, and run as often as `Plan.run()` is called. Their
-        arrays must be contiguous, and are kept until the plan is freed."""
+        """Calls that are recorded as by batch(), are not made, and run as often as `Plan.run()` is
+        called. Their arrays must be contiguous, and are kept until the plan is freed."""
         return Plan(self)

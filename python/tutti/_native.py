@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The compiled part: cffi's `lib` and `ffi`, and the functions that take arrays.
 
-`lib` has the functions of tutti's headers. Those of python/glue enter this module's namespace when it is
-loaded: run, wait, test and their like. They raise the errors of tutti; `check()` does it for a status of `lib`.
+`lib` has the functions of tutti's headers. Those of python/glue enter this module's namespace when
+it is loaded: run, wait, test and their like. They raise the errors of tutti; `check()` does it for
+a status of `lib`.
 """
 
 from __future__ import annotations
 
 import enum
-import hashlib  # noqa: F401  loads the libcrypto that Python was built with, which libtutti then takes, too
+import hashlib  # noqa: F401  has Python's own libcrypto, of which libtutti then takes the same copy
 import importlib
 from datetime import timedelta
 from typing import Any, Union

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects of Python as messages and collectives: their bytes, after their lengths.
 
-By default objects are pickled. Unpickling runs what the sender of the bytes says: use it among ranks that trust each
-other, as members of one job do, or give dumps= and loads= of a format that holds data only (json).
+By default objects are pickled. Unpickling runs what the sender of the bytes says: use it among
+ranks that trust each other, as members of one job do, or give dumps= and loads= of a format that
+holds data only (json).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operations of a group, under the names of the C API; each has a form that ends in `_async`.
 
-Every method comes down to Operations._call(), which hands the arrays to the compiled run(). An array that its
-library never changes (MLX, JAX) is not written: run() returns NotImplemented, and the call is made again into
-memory of our own, of which the result is made.
+Every method comes down to Operations._call(), which hands the arrays to the compiled run(). An
+array that its library never changes (MLX, JAX) is not written: run() returns NotImplemented, and
+the call is made again into memory of our own, of which the result is made.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def _all_counts(*counts: Counts) -> Optional[Tuple[Counts, ...]]:
 
 
 class Operations:
-    """What a Group does with arrays. Arrays may be of any library (docs/python.md) and have any strides."""
+    """What a Group does with arrays. Arrays may be of any library (docs/python.md) and have any
+    strides."""
 
     rank: int
     size: int
@@ -54,7 +55,8 @@ class Operations:
         flags: int = 0,
         counts: Optional[Tuple[Counts, ...]] = None,
     ) -> Any:
-        """Runs an operation from x to out (x None: in place). Returns `result` or a Work that has it."""
+        """Runs an operation from x to out (x None: in place). Returns `result` or a Work that has
+        it."""
         number = _NUMBERS.get(op) if op.__class__ is str else None
         if number is None:
             number = _ops.number_of(op)
@@ -128,8 +130,8 @@ class Operations:
     ) -> Any:
         if x is not None or flags & _native.IN_BATCH or operation >= Operation.RECV:
             raise ArrayError(
-                f"arrays of type {type(out).__module__}.{type(out).__qualname__} are never written: "
-                "leave out out=, or pass a NumPy array"
+                f"arrays of type {_arrays.type_of(out)} are never written: leave out out=, or pass "
+                "a NumPy array"
             )
         memory = _arrays.Memory(_native.measure(out)[0], _arrays.shape_of(out))
         given = None if operation is Operation.BROADCAST else out
@@ -140,7 +142,8 @@ class Operations:
         return _arrays.finished(done, out)
 
     def _fresh(self, call: Callable[..., Any], x: Any, shape: _arrays.Shape, flags: int) -> Any:
-        """Makes an output, calls call(output), and returns the output as an array of x's library."""
+        """Makes an output, calls call(output), and returns the output as an array of x's
+        library."""
         out = _arrays.empty_like(x, shape)
         done = call(out)
         if not isinstance(out, _arrays.Memory):
@@ -171,7 +174,7 @@ class Operations:
     ) -> Any:
         """Reduces x over all members, in place or into `out`, and returns where the result is.
 
-        op           "sum", "avg", "product", "min", "max", "band", "bor", "bxor", or a tutti.ReduceOp
+        op           "sum", "avg", "product", "min", "max", "band", "bor", "bxor", or a ReduceOp
         fixed_order  the bits of the result depend on the operands and the number of ranks alone
         """
         if out is None and not fixed_order:
@@ -218,8 +221,8 @@ class Operations:
         timeout: Timeout = None,
         fixed_order: bool = False,
     ) -> Any:
-        """Reduces x over all members to rank `root`, in place there or into `out`. Returns where the result is,
-        None on other ranks, whose x does not change."""
+        """Reduces x over all members to rank `root`, in place there or into `out`. Returns where
+        the result is, None on other ranks, whose x does not change."""
         return self._reduce(x, op, root, out, timeout, fixed_order, 0)
 
     def reduce_async(
@@ -277,7 +280,8 @@ class Operations:
         """Reduces the members' inputs; each member gets its block of the result, which is returned.
 
         x        blocks for all members one after the other, or a list of them
-        out      this member's block; None: a new array, with the first extent of x divided by the group's size
+        out      this member's block; None: a new array, with the first extent of x divided by the
+                 group's size
         counts   of blocks of different sizes, in elements, the same on every member
         offsets  where those begin in x; None: one after the other
         """
@@ -342,8 +346,8 @@ class Operations:
     ) -> Any:
         """Rank `root` gets the blocks of all members and returns them; others return None.
 
-        out      on the root: an array for all blocks, or a list of arrays; None: a new array, with the first
-                 extent of x times the group's size
+        out      on the root: an array for all blocks, or a list of arrays; None: a new array, with
+                 the first extent of x times the group's size
         counts   of blocks of different sizes, in elements; other ranks pass ()
         offsets  where those begin in out
         """
@@ -447,8 +451,8 @@ class Operations:
     ) -> Any:
         """Every member gets the blocks of all members, and returns them.
 
-        out      an array for all blocks, or a list of arrays, which may differ in size; None: a new array, with
-                 the first extent of x times the group's size
+        out      an array for all blocks, or a list of arrays, which may differ in size; None: a new
+                 array, with the first extent of x times the group's size
         counts   of blocks of different sizes, in elements, the same on every member
         offsets  where those begin in out
         """
@@ -501,8 +505,8 @@ class Operations:
     ) -> Any:
         """Sends block i of x to rank i, and returns the blocks that came from all ranks.
 
-        x, out       blocks one after the other, or lists of arrays, where each pair of ranks has a size of its
-                     own; out None: a new array
+        x, out       blocks one after the other, or lists of arrays, where each pair of ranks has a
+                     size of its own; out None: a new array
         in_counts    of blocks of different sizes, in elements: what this rank sends to each
         out_counts   what it receives from each
         """
@@ -532,5 +536,6 @@ class Operations:
         return work
 
     def monitored_barrier(self, timeout: Timeout = None) -> None:
-        """A slower barrier: after a timeout, the error on rank 0 names every rank that has not called it."""
+        """A slower barrier: after a timeout, the error on rank 0 names every rank that has not
+        called it."""
         self._call(Operation.MONITORED_BARRIER, None, None, None, timeout=timeout)

@@ -41,7 +41,8 @@ _NUMPY_NAMES = {
 
 
 def _as_arrays(dtype: str, *memories: Any) -> Any:
-    """NumPy arrays over the memories, where NumPy is installed and knows the dtype; else memoryviews."""
+    """NumPy arrays over the memories, where NumPy is installed and knows the dtype; else
+    memoryviews."""
     try:
         import numpy
     except ImportError:
@@ -59,12 +60,13 @@ def _as_arrays(dtype: str, *memories: Any) -> Any:
 class ReduceOp:
     """A reduction of the program, for `op=` of every call that reduces.
 
-    `function(a, b)` returns the element-wise reduction of two arrays of the same length, where `a` comes from
-    lower ranks. The arrays are one-dimensional NumPy arrays, or memoryviews if NumPy is not installed; they are
-    valid during the call only. The function must be associative and must not call tutti. All members give the
-    same name and the same `commutative`.
+    `function(a, b)` returns the element-wise reduction of two arrays of the same length, where `a`
+    comes from lower ranks. The arrays are one-dimensional NumPy arrays, or memoryviews if NumPy is
+    not installed; they are valid during the call only. The function must be associative and must
+    not call tutti. All members give the same name and the same `commutative`.
 
-    If the function raises, the call that waits for the operation raises the same, and the group is aborted.
+    If the function raises, the call that waits for the operation raises the same, and the group is
+    aborted.
     """
 
     def __init__(
@@ -106,8 +108,8 @@ class _Premul(ReduceOp):
 
 
 def premul_sum(factor: Any) -> ReduceOp:
-    """A sum whose inputs this member first multiplies by `factor`: an array of one element, or of as many as
-    the input has, of the input's dtype."""
+    """A sum whose inputs this member first multiplies by `factor`: an array of one element, or of
+    as many as the input has, of the input's dtype."""
     return _Premul(factor)
 
 

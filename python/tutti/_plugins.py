@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plugins of other packages: entry points of the group "tutti.plugins".
 
-Each names a module, beside whose file the plugins lie. Their folders are added to TUTTI_PLUGIN_PATH. Looking for
-entry points reads the metadata of every installed package, so it is done only where a name is asked for that is
-none of tutti's own.
+Each names a module, beside whose file the plugins lie. Their folders are added to
+TUTTI_PLUGIN_PATH. Looking for entry points reads the metadata of every installed package, so it is
+done only where a name is asked for that is none of tutti's own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def folders() -> List[str]:
 
 
 def offer(backend: Optional[str], wrap: Optional[str]) -> None:
-    """Adds the folders to TUTTI_PLUGIN_PATH if one of these names, or of the variables, may need them."""
+    """Adds the folders to TUTTI_PLUGIN_PATH if one of these names, or of the variables, may need
+    them."""
     global _offered
     asked = (backend, wrap, os.environ.get("TUTTI_BACKEND"), os.environ.get("TUTTI_WRAP"))
     names = set(re.findall(r"[A-Za-z_][\w-]*", " ".join(name for name in asked if name)))

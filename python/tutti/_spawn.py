@@ -20,7 +20,8 @@ _GRACE_S = 2.0  # for ranks to end by themselves after the first failure, or by 
 
 
 class ProcessError(RuntimeError):
-    """A rank of spawn() failed: `rank`, and `exitcode`, negative for a signal. `str()` has its traceback."""
+    """A rank of spawn() failed: `rank`, and `exitcode`, negative for a signal. `str()` has its
+    traceback."""
 
     def __init__(self, rank: int, exitcode: Optional[int], words: str) -> None:
         super().__init__(words)
@@ -34,7 +35,8 @@ class ProcessError(RuntimeError):
 def _main(
     pipe: Any, fn: Callable[..., Any], args: Tuple[Any, ...], variables: Dict[str, str]
 ) -> None:
-    """The main function of a rank. Sends the result, or the traceback and whether another rank is its cause."""
+    """The main function of a rank. Sends the result, or the traceback and whether another rank is
+    its cause."""
     os.environ.update(variables)
     try:
         result = fn(*args)
@@ -117,8 +119,8 @@ class _Ranks:
             self.failures.append((caused, len(self.failures), failure))
 
     def collect(self) -> List[Any]:
-        """Waits for all ranks and returns their results. After the first failure others have a moment to end by
-        themselves; then raises the failure that was the cause."""
+        """Waits for all ranks and returns their results. After the first failure others have a
+        moment to end by themselves; then raises the failure that was the cause."""
         running = set(range(len(self.processes)))
         until: Optional[float] = None
         while running and (until is None or time.monotonic() < until):
@@ -146,12 +148,13 @@ def spawn(
     *,
     variables: Optional[Dict[str, str]] = None,
 ) -> List[Any]:
-    """Runs fn(*args) in `nprocs` new processes on this host, each of them a rank for which `tutti.init()` needs no
-    arguments. Returns what the function returned, by rank.
+    """Runs fn(*args) in `nprocs` new processes on this host, each of them a rank for which
+    `tutti.init()` needs no arguments. Returns what the function returned, by rank.
 
-    The function and its arguments are pickled, so the function must be importable, and the main module guards its
-    own start (`if __name__ == "__main__":`). `variables` are set in the environment of each process. The first
-    rank that fails ends the others, and raises tutti.ProcessError with its traceback.
+    The function and its arguments are pickled, so the function must be importable, and the main
+    module guards its own start (`if __name__ == "__main__":`). `variables` are set in the
+    environment of each process. The first rank that fails ends the others, and raises
+    tutti.ProcessError with its traceback.
     """
     if nprocs < 1:
         raise ValueError(f"spawn: nprocs={nprocs} is not valid: use 1 or more")

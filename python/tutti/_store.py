@@ -36,7 +36,8 @@ def _taken(value: Any) -> bytes:
 class Store:
     """What all stores do. Keys are strings, values bytes. Any thread may call it.
 
-    `timeout` in seconds is that of one call; without it that of the store, 300 seconds if it has none.
+    `timeout` in seconds is that of one call; without it that of the store, 300 seconds if it has
+    none.
     """
 
     def __init__(self, pointer: Any, timeout: Timeout = None, is_remote: bool = False) -> None:
@@ -79,8 +80,8 @@ class Store:
     def compare_set(
         self, key: str, expected: Bytes, desired: Bytes, timeout: Timeout = None
     ) -> bytes:
-        """Stores `desired` if the value is `expected` (empty: or the key is missing). Returns the value that is
-        there afterwards."""
+        """Stores `desired` if the value is `expected` (empty: or the key is missing). Returns the
+        value that is there afterwards."""
         old, new = _bytes(expected), _bytes(desired)
         value = ffi.new("tutti_store_value *")
         self._do(
@@ -114,7 +115,8 @@ class Store:
                 return check(status)
             if time.monotonic() >= until:
                 raise TuttiTimeoutError(
-                    f"timed out after {total / 1000:g} s waiting for the keys {', '.join(keys)} of the store",
+                    f"timed out after {total / 1000:g} s waiting for keys of the store: "
+                    + ", ".join(keys),
                     operation="wait",
                 )
 
@@ -158,7 +160,8 @@ class HashStore(Store):
 
 
 class FileStore(Store):
-    """A store in a file that all ranks can open. With a `world_size`, the last rank that closes removes it."""
+    """A store in a file that all ranks can open. With a `world_size`, the last rank that closes
+    removes it."""
 
     def __init__(self, path: str, world_size: int = 0, timeout: Timeout = None) -> None:
         pointer = _open(
@@ -168,7 +171,8 @@ class FileStore(Store):
 
 
 class StoreServer:
-    """Serves a tcp store from a thread of this process. Port 0: a free one, which is `port` then."""
+    """Serves a tcp store from a thread of this process. Port 0: a free one, which is `port`
+    then."""
 
     def __init__(self, address: str = "127.0.0.1", port: int = 0) -> None:
         ret_server = ffi.new("tutti_store_server **")
@@ -190,8 +194,8 @@ class StoreServer:
 
 
 class TCPStore(Store):
-    """A client of the store at host:port. With `is_master` this process serves it, too, as in torch; `port` may be
-    0 then, and `TCPStore.port` is the one that was taken."""
+    """A client of the store at host:port. With `is_master` this process serves it, too, as in
+    torch; `port` may be 0 then, and `TCPStore.port` is the one that was taken."""
 
     def __init__(
         self, host: str, port: int, is_master: bool = False, timeout: Timeout = None

@@ -46,8 +46,8 @@ def _version(package: str) -> Optional[str]:
 
 
 def show_versions(file: Optional[TextIO] = None) -> None:
-    """Prints the versions of tutti, Python and the libraries whose arrays tutti takes, and the plugins that are
-    found. For reports of problems."""
+    """Prints the versions of tutti, Python and the libraries whose arrays tutti takes, and the
+    plugins that are found. For reports of problems."""
     out = file or sys.stdout
     sections = [
         ("tutti", [("version", text(lib.tutti_version())), *_rows()]),

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of C that may wait for other ranks and that nothing interrupts.
 
-Python handles signals on its main thread only, between its own instructions. So there such a call runs on a
-thread of its own, and Ctrl-C ends the wait for it at once. The call goes on, and what it makes is undone.
+Python handles signals on its main thread only, between its own instructions. So there such a call
+runs on a thread of its own, and Ctrl-C ends the wait for it at once. The call goes on, and what it
+makes is undone.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from typing import Any, Callable, List, Optional, Tuple
 
 
 def _must_stay() -> bool:
-    """Other threads have no signals to wait for; and an MPI that the program has started may refuse them."""
+    """Other threads have no signals to wait for; and an MPI that the program has started may refuse
+    them."""
     return threading.current_thread() is not threading.main_thread() or "mpi4py.MPI" in sys.modules
 
 
 def interruptible(call: Callable[[], Any], undo: Optional[Callable[[Any], Any]] = None) -> Any:
-    """Returns what `call` returns. If the wait is interrupted, `undo` later gets what the call has made."""
+    """Returns what `call` returns. If the wait is interrupted, `undo` later gets what the call has
+    made."""
     if _must_stay():
         return call()
     outcome: List[Tuple[Any, Optional[BaseException]]] = []

@@ -16,8 +16,8 @@ _SLICE_MS = 100  # how long a wait takes no notice of Ctrl-C
 class Work:
     """An operation that was started by a method that ends in `_async`.
 
-    Keeps its arrays until the operation no longer needs them, also if the work is dropped before. Any thread may
-    use it. In asyncio, `await work` waits for it and gives its result.
+    Keeps its arrays until the operation no longer needs them, also if the work is dropped before.
+    Any thread may use it. In asyncio, `await work` waits for it and gives its result.
     """
 
     __slots__ = ("_call", "_finish", "_operation", "_result", "__weakref__")
@@ -38,8 +38,8 @@ class Work:
         return ffi.cast("tutti_work *", _native.work(self._call))
 
     def wait(self, timeout: Timeout = None) -> Any:
-        """Waits for the operation and returns its result; raises its error. After `timeout` seconds raises
-        tutti.NotReadyError, and the operation goes on."""
+        """Waits for the operation and returns its result; raises its error. After `timeout` seconds
+        raises tutti.NotReadyError, and the operation goes on."""
         if not _native.wait(self._call, milliseconds(timeout)):
             raise NotReadyError(f"{self._operation} is not complete after {timeout} s; it goes on")
         finish = self._finish
@@ -95,8 +95,9 @@ class Work:
         return int(self._info().sequence) or None
 
     def cancel(self) -> bool:
-        """Withdraws a receive that no message has matched, or a long send that waits for its receive. Whether it
-        did; the work then ends with tutti.AbortedError. Collectives cannot be withdrawn."""
+        """Withdraws a receive that no message has matched, or a long send that waits for its
+        receive. Whether it did; the work then ends with tutti.AbortedError. Collectives cannot be
+        withdrawn."""
         status = lib.tutti_work_cancel(self._pointer())
         if status == lib.TUTTI_ERR_BUSY:
             return False
@@ -114,7 +115,8 @@ class Work:
 
 
 def wait_all(works: Sequence[Work], timeout: Timeout = None) -> None:
-    """Waits for all works, for `timeout` seconds together. Raises the first error in their order."""
+    """Waits for all works, for `timeout` seconds together. Raises the first error in their
+    order."""
     until = None if timeout is None else time.monotonic() + milliseconds(timeout) / 1000
     for work in works:
         if until is None:
@@ -126,8 +128,8 @@ def wait_all(works: Sequence[Work], timeout: Timeout = None) -> None:
 
 
 def wait_any(works: Sequence[Work], timeout: Timeout = None) -> int:
-    """Waits for one of the works and returns its index; its own wait() gives result or error. Raises
-    tutti.NotReadyError after `timeout` seconds."""
+    """Waits for one of the works and returns its index; its own wait() gives result or error.
+    Raises tutti.NotReadyError after `timeout` seconds."""
     if not works:
         raise ValueError("wait_any: there are no works")
     pointers = ffi.new("tutti_work *[]", [work._pointer() for work in works])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases: every operation, over arrays of several libraries and layouts. Each returns None, or why it is skipped."""
+"""Cases: every operation, over arrays of several libraries and layouts. Each returns None, or why
+it is skipped."""
 
 import array
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases: groups, reductions, objects, asyncio, threads, memory. Each returns None, or why it is skipped."""
+"""Cases: groups, reductions, objects, asyncio, threads, memory. Each returns None, or why it is
+skipped."""
 
 import asyncio
 import gc

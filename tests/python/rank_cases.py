@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rank that runs every case: rank_cases.py FOLDER. Started by conftest.py.
 
-A case is a function of the world. It raises if something is wrong. What each came to is a line of JSON in
-FOLDER/RANK.json. After a case that fails, the members may be in different calls, so the rest is not run.
+A case is a function of the world. It raises if something is wrong. What each came to is a line of
+JSON in FOLDER/RANK.json. After a case that fails, the members may be in different calls, so the
+rest is not run.
 """
 
 import json
