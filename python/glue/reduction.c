@@ -3,8 +3,8 @@
  * Reductions of the program, and what Python asks about an array.
  *
  * tutti calls a reduction on any thread. Threads that hold the GIL never wait for tutti, so the
- * callback may wait for the GIL. What the program's
- * function raises is kept in Python, for the call that waits (python/tutti/_ops.py).
+ * callback may wait for the GIL. What the program's function raises is kept in Python, for the
+ * call that waits (python/tutti/_ops.py).
  */
 #include "glue.h"
 

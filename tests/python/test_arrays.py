@@ -170,7 +170,8 @@ def exchange_type():
     class Table(ctypes.Structure):
         _fields_ = [
             ("version", ctypes.c_uint32 * 2), ("previous", ctypes.c_void_p),
-            ("allocate", ctypes.c_void_p), ("from_object", ctypes.c_void_p), ("rest", ctypes.c_void_p * 3),
+            ("allocate", ctypes.c_void_p), ("from_object", ctypes.c_void_p),
+            ("rest", ctypes.c_void_p * 3),
         ]  # fmt: skip
 
     table = Table()

@@ -88,6 +88,35 @@ def test_arguments_that_are_not_valid_are_named():
         tutti.init(rank=0, world_size=1, store=tutti.HashStore(), backend="nonesuch")
 
 
+def test_plugins_of_other_packages_are_looked_for_by_name(tmp_path):
+    module = tmp_path / "their_plugins"
+    module.mkdir()
+    (module / "__init__.py").write_text("")
+    about = tmp_path / "their_plugins-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: their-plugins\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[tutti.plugins]\ntheirs = their_plugins\n")
+    program = (
+        "import os, tutti\n"
+        "def init(name):\n"
+        "    try: tutti.init(name, store=tutti.HashStore(), rank=0, world_size=1)\n"
+        "    except tutti.Error as error: print(error)\n"
+        "init('shm')\n"
+        "assert 'TUTTI_PLUGIN_PATH' not in os.environ\n"
+        "init('theirs')\n"
+    )
+    path = f"{tmp_path}:{ROOT_OF_PACKAGE}"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert f"libtutti-theirs.so in {module}" in done.stdout, done.stdout
+
+
 def test_a_subinterpreter_cannot_import_it():
     program = (
         "import importlib\n"
