@@ -20,7 +20,8 @@ from ._work import Work
 Counts = Optional[Sequence[int]]
 Op = _ops.Op
 _ASYNC = _native.ASYNC
-_NUMBERS = _ops.NUMBERS
+_NUMBERS: Any = _ops.NUMBERS
+_run = _native.run
 _ALL_REDUCE = Operation.ALL_REDUCE  # an attribute of an enumeration takes as long as a call
 
 
@@ -57,7 +58,8 @@ class Operations:
     ) -> Any:
         """Runs an operation from x to out (x None: in place). Returns `result` or a Work that has
         it."""
-        number = _NUMBERS.get(op) if op.__class__ is str else None
+        is_named = op.__class__ is str
+        number = _NUMBERS.get(op) if is_named else None
         if number is None:
             number = _ops.number_of(op)
         batch = self._batches.get(threading.get_ident()) if self._batches else None
@@ -67,26 +69,17 @@ class Operations:
                     "calls in a batch or plan have no works: use the form without _async"
                 )
             flags |= _native.IN_BATCH
-        if not self._address:
+        address = self._address
+        if not address:
             raise ValueError(f"the group {self.name} was destroyed")
-        arguments: Tuple[Any, ...] = (
-            self._address,
-            operation,
-            x,
-            out,
-            number,
-            root,
-            tag,
-            0 if timeout is None else milliseconds(timeout),
-            flags,
-        )
-        if counts is not None:
-            arguments += (op, *counts)
-        elif op.__class__ is not str:
-            arguments += (op,)
-        got = _native.run(*arguments)
-        if got is None and op.__class__ is str:
-            return result
+        ms = 0 if timeout is None else milliseconds(timeout)
+        if is_named and counts is None:
+            got = _run(address, operation, x, out, number, root, tag, ms, flags)
+            if got is None:
+                return result
+        else:
+            more = (op, *(counts or ()))  # what the call keeps
+            got = _run(address, operation, x, out, number, root, tag, ms, flags, *more)
         if got is NotImplemented:
             return self._into_memory(
                 operation, x, out, result, op, root, tag, timeout, flags, counts
