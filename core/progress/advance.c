@@ -9,7 +9,6 @@
 #include "group/group.h"
 #include "progress/progress.h"
 #include "provider/routes.h"
-#include "schedule/mapped_waits.h"
 
 /* The space of messages that the call's plan goes by. */
 static struct p2p_group *space_of(const struct call *call)

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "reduce/reduce.h"
-#include "schedule/mapped_waits.h"
 
 enum { ALIGN = 64 };
 

@@ -18,6 +18,7 @@
 
 #include "reduce/tree.h"
 #include "schedule/mapped_memory.h"
+#include "schedule/mapped_waits.h"
 #include "schedule/schedule.h"
 
 enum { RUN_BUDGET_BYTES = 1 << 20 }; /* copied or reduced in one run_advance(): some 100 µs */
