@@ -397,9 +397,9 @@ class backend : public c10d::Backend
      * barrier has a tag of its own, so that members who come late are not taken for the next one. */
     void monitoredBarrier(const c10d::BarrierOptions &options, bool wait_for_all) override
     {
-        const milliseconds timeout{options.timeout.count() > 0
-                                       ? options.timeout.count()
-                                       : tutti_group_timeout(group_->handle())};
+        const milliseconds timeout{options.timeout == c10d::kUnsetTimeout
+                                       ? tutti_group_timeout(group_->handle())
+                                       : std::max<int64_t>(options.timeout.count(), 0)};
         const uint64_t tag = first_barrier_tag + barriers_++;
 
         if (rank_ == 0)
@@ -568,33 +568,37 @@ tutti_tensor token_of(uint8_t &byte, int64_t &shape)
 
 void backend::watch_barrier(milliseconds timeout, uint64_t tag, bool wait_for_all)
 {
-    tutti_options options = TUTTI_OPTIONS_INIT;
-    std::vector<uint8_t> bytes(count());
-    std::string missing, reason;
-    int64_t shape = 0;
-
-    options.timeout_ms = timeout.count();
     const auto end = std::chrono::steady_clock::now() + timeout;
+    tutti_options options = TUTTI_OPTIONS_INIT;
+    tutti_status status = TUTTI_OK;
+    std::string missing, reason;
+    uint8_t byte = 0;
+    int64_t shape = 0;
+    const tutti_tensor data = token_of(byte, shape);
+
+    if (timeout.count() == 0 && size_ > 1)
+        fail(TUTTI_ERR_TIMEOUT, "[Rank 0]: Rank 0 timed out in monitoredBarrier after 0 ms");
     for (int rank = 1; rank < size_ && (wait_for_all || missing.empty()); rank++) {
         const auto left =
             std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now());
-        const tutti_tensor data = token_of(bytes[static_cast<size_t>(rank)], shape);
-        options.timeout_ms = std::max<int64_t>(left.count(), 1);
-        if (tutti_recv(group_->handle(), &data, rank, tag, &options, nullptr) == TUTTI_OK)
+        options.timeout_ms = std::max<int64_t>(left.count(), 1); /* takes what has arrived */
+        const tutti_status of_rank =
+            tutti_recv(group_->handle(), &data, rank, tag, &options, nullptr);
+        if (of_rank == TUTTI_OK)
             continue;
-        if (reason.empty())
+        if (missing.empty()) {
+            status = of_rank;
             reason = tutti_last_error();
+        }
         missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
     }
-    if (!missing.empty())
-        fail(TUTTI_ERR_TIMEOUT,
+    if (status != TUTTI_OK)
+        fail(status,
              c10::str("[Rank 0]: ", wait_for_all ? "Ranks " : "Rank ", missing,
                       " failed to pass monitoredBarrier in ", timeout.count(), " ms: ", reason));
     options.timeout_ms = timeout.count();
-    for (int rank = 1; rank < size_; rank++) {
-        const tutti_tensor data = token_of(bytes[0], shape);
+    for (int rank = 1; rank < size_; rank++)
         check(tutti_send(group_->handle(), &data, rank, tag, &options));
-    }
 }
 
 void backend::pass_barrier(milliseconds timeout, uint64_t tag)

@@ -18,6 +18,8 @@ import sys
 import types
 import unittest
 
+import torch.multiprocessing
+
 SUITE = "torch.testing._internal.distributed.distributed_test"
 AVAILABLE = "    if BACKEND not in backends:\n"
 
@@ -126,7 +128,7 @@ def main():
     class TestTutti(suite.TestDistBackend, suite.DistributedTest._DistTestBase):
         def setUp(self):
             super().setUp()
-            self._fork_processes()
+            self._start_processes(torch.multiprocessing.get_context("fork").Process)
 
     # Children look the class up by its name.
     globals()["TestTutti"] = TestTutti
