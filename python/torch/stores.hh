@@ -169,10 +169,12 @@ inline store_pointer find_root(store_pointer store, std::string *ret_prefix)
 /* Whether tutti_init(NULL) of a program in this process's place would use this store. */
 inline bool is_of_job(const c10d::TCPStore &store)
 {
-    const char *address = std::getenv("MASTER_ADDR"), *port = std::getenv("MASTER_PORT");
+    const std::string port = std::to_string(store.getPort());
 
-    return !std::getenv("TUTTI_STORE") && address && port && store.getHost() == address &&
-           std::to_string(store.getPort()) == port;
+    if (const char *url = std::getenv("TUTTI_STORE"))
+        return url == "tcp://" + store.getHost() + ":" + port;
+    const char *address = std::getenv("MASTER_ADDR"), *of_address = std::getenv("MASTER_PORT");
+    return address && of_address && store.getHost() == address && port == of_address;
 }
 
 /* Where the members of a group meet. */

@@ -247,7 +247,8 @@ class reduction
             as_input(supplement->tensor_factor.defined()
                          ? supplement->tensor_factor.to(at::kCPU, tensor.scalar_type())
                          : at::scalar_tensor(supplement->double_factor, tensor.options()));
-        const tutti_tensor descriptor = describe_input(factor);
+        const tutti_tensor descriptor =
+            describe(factor, const_cast<void *>(factor.const_data_ptr()), TUTTI_DEVICE_CPU);
         tutti_reduce_op made = 0;
         check(tutti_reduce_op_premul(&descriptor, &made));
         return made;

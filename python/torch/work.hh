@@ -166,8 +166,9 @@ class work : public c10d::Work
         const auto end = clock::now() + std::min(timeout, longest);
         const without_gil released;
 
+        if (!handle_ && !is_settled())
+            return true; /* in a batch that is still open: the wait for its end is the one that counts */
         while (!is_settled()) {
-            check_started();
             auto slice = look_every;
             if (timeout > kNoTimeout)
                 slice = std::min(slice,
@@ -276,8 +277,8 @@ class work : public c10d::Work
     void check_started() const
     {
         if (!handle_)
-            fail(TUTTI_ERR_NOT_READY, "a call between start_coalescing and end_coalescing starts "
-                                      "at its end: wait for the work that this returns");
+            fail(TUTTI_ERR_NOT_READY, "this call is one of a batch, which starts when its block "
+                                      "of coalesced calls ends");
     }
 
     /* Notes the outcome, once. */
