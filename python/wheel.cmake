@@ -20,6 +20,8 @@ set_target_properties(tutti-command PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
 target_link_options(tutti-command PRIVATE -Wl,--disable-new-dtags)
 install(TARGETS tutti-command RUNTIME DESTINATION tutti/bin COMPONENT wheel)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION tutti COMPONENT wheel)
+install(FILES ${torch_sources} DESTINATION tutti/torch/source COMPONENT wheel)
+install(FILES ${headers} DESTINATION tutti/include/tutti COMPONENT wheel)
 
 # Each library comes with its licence, where Debian says whose it is.
 set(command ${PROJECT_BINARY_DIR}/bin/tutti)

@@ -110,7 +110,8 @@ class group
         const without_gil released;
         forget_batch();
         open_->cancel_messages();
-        if (tutti_group_destroy(handle) == TUTTI_ERR_MISMATCH) {
+        const bool known = has_failed(handle);
+        if (tutti_group_destroy(handle) == TUTTI_ERR_MISMATCH && !known) {
             TORCH_WARN("tutti: ", tutti_last_error());
         }
         /* Works that the program holds keep it. */
@@ -240,6 +241,15 @@ class group
     }
 
   private:
+    /* Whether the program has got the group's error. */
+    static bool has_failed(tutti_group *handle)
+    {
+        tutti_group_info info = {};
+
+        info.struct_size = sizeof info;
+        return tutti_group_status(handle, &info) == TUTTI_OK && info.state == TUTTI_GROUP_FAILED;
+    }
+
     /* One that this thread has begun. */
     struct batch {
         group *owner;

@@ -4,7 +4,6 @@
     tutti run -n 3 python torch_calls.py [PART...]
 """
 
-import os
 import re
 import sys
 from datetime import timedelta
@@ -72,6 +71,7 @@ def other_reductions(rank, size):
 
 
 def sparse(rank, size):
+    torch.sparse.check_sparse_tensor_invariants.enable()
     x = torch.sparse_coo_tensor([[rank, size]], [1.0, 2.0], (size + 1,))
     dist.all_reduce(x)
     same(x.to_dense(), torch.tensor([1.0] * size + [2.0 * size]))
@@ -95,8 +95,8 @@ def layouts(rank, size):
     outs = [torch.empty(4) for _ in range(size)]
     dist.all_gather(outs, x)
     same(outs[2], torch.full((4,), -2.0))
-    dist.all_reduce(x)
-    same(x, torch.full((4,), -size * (size - 1) / 2))
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    raises(NotImplementedError, "negative bit", lambda: backend.allreduce([x]))
     spread = torch.zeros(1).expand(4)
     raises(NotImplementedError, "tutti", lambda: dist.all_reduce(spread))
 
@@ -157,7 +157,7 @@ def messages(rank, size):
     received = dist.irecv(got, left, tag=7)
     received.wait()
     sent.wait()
-    assert received.is_completed() and received.is_success()
+    assert received.is_completed()
     same(got[-1], float(left))
     x = torch.empty(1)
     if rank == 0:
@@ -248,7 +248,7 @@ def errors(rank, size):
     failing = work.get_future().then(lambda future: future.value())
     raises(RuntimeError, r"rank 1: all_reduce 2 x f32", work.wait)
     raises(RuntimeError, r"rank 1: all_reduce 2 x f32", failing.wait)
-    assert not work.is_success()
+    assert work.is_completed()
     dist.barrier()
     late = dist.new_group()
     if rank == 0:
@@ -288,10 +288,13 @@ def main():
     for part in PARTS:
         if sys.argv[1:] and part.__name__ not in sys.argv[1:]:
             continue
+        # With DETAIL torch checks calls by gloo first, which cannot meet again in one store.
+        if part in (errors, again) and dist.get_debug_level() == dist.DebugLevel.DETAIL:
+            continue
         part(rank, size)
         dist.barrier()
         if rank == 0:
-            print(f"ok - torch_{os.environ.get('TUTTI_BACKEND', 'auto')}::{part.__name__}", flush=True)
+            print(f"ok - {part.__name__}", flush=True)
     dist.destroy_process_group()
 
 
