@@ -19,6 +19,7 @@
 
 #include <tutti/tutti.h>
 
+#include "barrier.hh"
 #include "group.hh"
 #include "tensors.hh"
 
@@ -393,8 +394,6 @@ class backend : public c10d::Backend
                              });
     }
 
-    /* By messages, and not by tutti_monitored_barrier(): in torch a group goes on after a timeout. Each
-     * barrier has a tag of its own, so that members who come late are not taken for the next one. */
     void monitoredBarrier(const c10d::BarrierOptions &options, bool wait_for_all) override
     {
         const milliseconds timeout{options.timeout == c10d::kUnsetTimeout
@@ -403,9 +402,9 @@ class backend : public c10d::Backend
         const uint64_t tag = first_barrier_tag + barriers_++;
 
         if (rank_ == 0)
-            watch_barrier(timeout, tag, wait_for_all);
+            watch_barrier(group_->handle(), timeout, tag, wait_for_all);
         else
-            pass_barrier(timeout, tag);
+            pass_barrier(group_->handle(), timeout, tag);
     }
 
     /* ---- the group ----------------------------------------------------------------------------- */
@@ -510,8 +509,6 @@ class backend : public c10d::Backend
     void sum_sparse(at::Tensor &tensor, const c10d::AllreduceOptions &options);
     tensors exchange(const at::Tensor &own, const std::vector<int64_t> &sizes, int64_t dimension,
                      const c10d::AllreduceOptions &options);
-    void watch_barrier(milliseconds timeout, uint64_t tag, bool wait_for_all);
-    void pass_barrier(milliseconds timeout, uint64_t tag);
 
     std::unique_ptr<group> group_;
     c10::intrusive_ptr<Options> options_;
@@ -556,68 +553,6 @@ void backend::sum_sparse(at::Tensor &tensor, const c10d::AllreduceOptions &optio
     tensor.copy_(at::sparse_coo_tensor(at::cat(all_indices, 1), at::cat(all_values, 0),
                                        tensor.sizes(), tensor.options())
                      .coalesce());
-}
-
-/* ---- monitored barrier --------------------------------------------------------------------------- */
-
-/* One byte. */
-tutti_tensor token_of(uint8_t &byte, int64_t &shape)
-{
-    return tutti_tensor_1d(&byte, TUTTI_U8, &shape, 1);
-}
-
-void backend::watch_barrier(milliseconds timeout, uint64_t tag, bool wait_for_all)
-{
-    const auto end = std::chrono::steady_clock::now() + timeout;
-    tutti_options options = TUTTI_OPTIONS_INIT;
-    tutti_status status = TUTTI_OK;
-    std::string missing, reason;
-    uint8_t byte = 0;
-    int64_t shape = 0;
-    const tutti_tensor data = token_of(byte, shape);
-
-    if (timeout.count() == 0 && size_ > 1)
-        fail(TUTTI_ERR_TIMEOUT, "[Rank 0]: Rank 0 timed out in monitoredBarrier after 0 ms");
-    for (int rank = 1; rank < size_ && (wait_for_all || missing.empty()); rank++) {
-        const auto left =
-            std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now());
-        options.timeout_ms = std::max<int64_t>(left.count(), 1); /* takes what has arrived */
-        const tutti_status of_rank =
-            tutti_recv(group_->handle(), &data, rank, tag, &options, nullptr);
-        if (of_rank == TUTTI_OK)
-            continue;
-        if (missing.empty()) {
-            status = of_rank;
-            reason = tutti_last_error();
-        }
-        missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
-    }
-    if (status != TUTTI_OK)
-        fail(status,
-             c10::str("[Rank 0]: ", wait_for_all ? "Ranks " : "Rank ", missing,
-                      " failed to pass monitoredBarrier in ", timeout.count(), " ms: ", reason));
-    options.timeout_ms = timeout.count();
-    for (int rank = 1; rank < size_; rank++)
-        check(tutti_send(group_->handle(), &data, rank, tag, &options));
-}
-
-void backend::pass_barrier(milliseconds timeout, uint64_t tag)
-{
-    tutti_options options = TUTTI_OPTIONS_INIT;
-    uint8_t byte = 0;
-    int64_t shape = 0;
-    const tutti_tensor data = token_of(byte, shape);
-
-    options.timeout_ms = timeout.count();
-    tutti_status status = tutti_send(group_->handle(), &data, 0, tag, &options);
-    if (status == TUTTI_OK)
-        status = tutti_recv(group_->handle(), &data, 0, tag, &options, nullptr);
-    if (status != TUTTI_OK)
-        fail(status, c10::str("Rank ", rank_,
-                              " successfully reached monitoredBarrier, but received "
-                              "errors while waiting for rank 0. Please check rank 0 "
-                              "logs for faulty rank. ",
-                              tutti_last_error()));
 }
 
 /* ---- the module ---------------------------------------------------------------------------------- */
