@@ -25,7 +25,13 @@
 #include "harness/launch_inside.h"
 #include "harness/net.h"
 
-enum { TIMEOUT_MS = 60000, VARIABLES_MAX = 1024, VARIABLE_BYTES = 512, OWN_VARIABLES = 12 };
+enum {
+    TIMEOUT_MS = 60000,
+    VARIABLES_MAX = 1024,
+    VARIABLE_BYTES = 512,
+    OWN_VARIABLES = 12,
+    ARGUMENTS_MAX = 16
+};
 
 extern char **environ;
 
@@ -108,30 +114,38 @@ const char *ranks_lsan_options(const char *mpi)
     return words;
 }
 
-static void make_environment(const struct ranks *ranks, const struct ranks_options *options,
-                             int rank, struct environment *environment)
+/* What says to the process which rank it is, and where ranks meet. */
+static void add_rank(const struct ranks *ranks, const struct ranks_options *options, int rank,
+                     struct environment *environment)
 {
     const char *address = options->address ? options->address : "127.0.0.1";
 
-    *environment = (struct environment){.count = 0};
-    for (char **variable = environ; *variable; variable++) {
-        if (!is_dropped(*variable) &&
-            !(options->mpi && !strncmp(*variable, "LSAN_OPTIONS=", strlen("LSAN_OPTIONS="))))
-            add(environment, *variable);
-    }
     add_own(environment, "RANK=%d", rank);
     add_own(environment, "WORLD_SIZE=%d", ranks->size);
     add_own(environment, "LOCAL_RANK=%d", rank);
     add_own(environment, "LOCAL_WORLD_SIZE=%d", ranks->size);
-    add_own(environment, "TMPDIR=%s", ranks->folder);
-    add_own(environment, "XDG_RUNTIME_DIR=%s", ranks->folder);
-    add_own(environment, "TUTTI_TUNING=none");
     add_own(environment, "TUTTI_RUN_ID=%s", ranks_run_id(ranks));
     if (ranks->server)
         add_own(environment, "TUTTI_STORE=tcp://%s:%u", address,
                 tutti_store_server_port(ranks->server));
     else
         add_own(environment, "TUTTI_STORE=file://%s/store", ranks->folder);
+}
+
+static void make_environment(const struct ranks *ranks, const struct ranks_options *options,
+                             int rank, struct environment *environment)
+{
+    *environment = (struct environment){.count = 0};
+    for (char **variable = environ; *variable; variable++) {
+        if (!is_dropped(*variable) &&
+            !(options->mpi && !strncmp(*variable, "LSAN_OPTIONS=", strlen("LSAN_OPTIONS="))))
+            add(environment, *variable);
+    }
+    if (!options->arguments)
+        add_rank(ranks, options, rank, environment);
+    add_own(environment, "TMPDIR=%s", ranks->folder);
+    add_own(environment, "XDG_RUNTIME_DIR=%s", ranks->folder);
+    add_own(environment, "TUTTI_TUNING=none");
     if (options->backend)
         add_own(environment, "TUTTI_BACKEND=%s", options->backend);
     if (options->host_of && options->host_of[rank])
@@ -232,15 +246,18 @@ static void find_program(const char *program, char *ret_path, size_t size)
 static bool start_rank(struct ranks *ranks, const struct ranks_options *options, int rank)
 {
     static struct environment environment; /* large; one start at a time */
-    char path[512], case_name[128];
+    char path[512], *words[ARGUMENTS_MAX + 2] = {path};
+    const char *const with_case[] = {options->case_name, NULL};
+    const char *const *arguments = options->arguments ? options->arguments : with_case;
     const char *netns = options->netns ? options->netns[rank] : NULL;
 
     find_program(options->program, path, sizeof path);
-    snprintf(case_name, sizeof case_name, "%s", options->case_name);
+    for (int i = 0; i < ARGUMENTS_MAX && arguments[i]; i++)
+        words[i + 1] = (char *)(uintptr_t)arguments[i];
     make_environment(ranks, options, rank, &environment);
     struct start start = {
         .path = path,
-        .argv = (char *const[]){path, case_name, NULL},
+        .argv = words,
         .envp = environment.list,
         .netns = netns ? net_open(netns) : -1,
         .kept = ranks->pmi_proxies ? pmi_proxy_descriptor(ranks->pmi_proxies, rank) : -1};
@@ -356,10 +373,11 @@ struct ranks *ranks_start(const struct ranks_options *options)
     ranks->deadline_ns = ranks_now_ns() + (options->timeout_ms ? options->timeout_ms : TIMEOUT_MS) *
                                               (int64_t)1000000;
     snprintf(ranks->what, sizeof ranks->what, "%s %s, %d ranks%s%s", options->program,
-             options->case_name, options->size, options->backend ? " over " : "",
-             options->backend ? options->backend : "");
-    bool started = make_folder(ranks) && start_pmi_proxies(ranks, options) &&
-                   (options->store == RANKS_STORE_FILE || serve_store(ranks, options));
+             options->case_name ? options->case_name : "", options->size,
+             options->backend ? " over " : "", options->backend ? options->backend : "");
+    bool started =
+        make_folder(ranks) && start_pmi_proxies(ranks, options) &&
+        (options->store == RANKS_STORE_FILE || options->arguments || serve_store(ranks, options));
     for (int rank = 0; rank < ranks->size && started; rank++)
         started = start_rank(ranks, options, rank);
     if (started)

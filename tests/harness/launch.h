@@ -54,6 +54,9 @@ struct ranks_options {
                                  served in that of rank 0, at `address` */
     const char *mpi;     /* "openmpi", "mpich": the ranks are a job of this MPI (ranks_lack()) */
     const char *address; /* where a tcp store is served; NULL: 127.0.0.1 */
+    /* The program is a launcher, which is called so, up to NULL, and makes its own job: `size` is 1, there is
+     * no case and no store, and the program gets no variable of a rank. */
+    const char *const *arguments;
 };
 
 struct rank_result {
@@ -113,6 +116,8 @@ uint16_t ranks_store_port(const struct ranks *ranks);
 const char *ranks_run_id(const struct ranks *ranks);
 /* The rank's process. */
 int ranks_pid(const struct ranks *ranks, int rank);
+/* All processes of the run, those that ranks have started among them; returns how many there are. */
+int ranks_processes(const struct ranks *ranks, int *ret_pids, int most);
 /* Waits until `rank` (or RANKS_ALL) has ended. False: killed at the deadline. */
 bool ranks_wait_rank(struct ranks *ranks, int rank);
 bool ranks_wait(struct ranks *ranks);

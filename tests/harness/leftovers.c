@@ -79,6 +79,20 @@ static void visit_process(const char *name, const struct ranks *ranks, struct ta
         tally->rank_lives |= ranks->processes[i].pid == atoi(name);
 }
 
+int ranks_processes(const struct ranks *ranks, int *ret_pids, int most)
+{
+    DIR *dir = opendir("/proc");
+    int count = 0;
+
+    for (struct dirent *entry; dir && count < most && (entry = readdir(dir));)
+        if (strspn(entry->d_name, "0123456789") == strlen(entry->d_name) &&
+            carries_mark(entry->d_name, ranks->mark))
+            ret_pids[count++] = atoi(entry->d_name);
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
 static void visit_file(const char *name, const struct ranks *ranks, struct tally *tally)
 {
     (void)ranks;
