@@ -14,7 +14,11 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-enum { STORE_POLL_MS = 50, LAUNCHER_POLL_MS = 500 };
+enum {
+    STORE_POLL_MS = 50,
+    LAUNCHER_POLL_MS = 500,
+    LAST_PROTOCOL = 1 << 16 /* that a later version may have */
+};
 
 tutti_status agree_await_keys(struct agreement *a, const char *const *keys, size_t count,
                               int64_t ms)
@@ -121,6 +125,13 @@ static tutti_status no_decision(struct agreement *a)
     return agree_give_up(a, TUTTI_ERR_TIMEOUT, first < 0 ? 0 : first);
 }
 
+/* Whether a record that this member's secret has not sealed can be that of another version. */
+static bool is_of_another_version(uint32_t protocol, enum seal_state state)
+{
+    return state != SEAL_WRONG && protocol != AGREE_PROTOCOL && protocol > 0 &&
+           protocol <= LAST_PROTOCOL;
+}
+
 /*
  * Takes the seal off a decision. One to form the group has that of the members' common secret, or says that they
  * have none; `ret_foreign`: it has another secret's.
@@ -136,7 +147,7 @@ static tutti_status unseal(struct agreement *a, tutti_store_value *value, bool *
     agree_key(a, key, "decision/%u", a->round);
     tutti_status status = agree_look_at_seal(a, key, value, &seal, &state);
     *ret_foreign = state == SEAL_FOREIGN;
-    if ((status || *ret_foreign) && protocol != AGREE_PROTOCOL)
+    if ((status || *ret_foreign) && is_of_another_version(protocol, state))
         return error_set(TUTTI_ERR_MISMATCH,
                          "group %s: members use versions of tutti that cannot work together: rank "
                          "0 has protocol %u, rank %d protocol %d; run the same version on all",
