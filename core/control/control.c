@@ -78,8 +78,8 @@ void control_close(struct control *control)
     pthread_mutex_destroy(&control->lock);
     control_notes_free(control);
     tls_keys_free(control->keys);
-    key_wipe(&control->key, sizeof control->key);
-    key_wipe(&control->group_key, sizeof control->group_key);
+    key_drop(control->key);
+    key_drop(control->group_key);
     key_release();
     free(control);
 }
@@ -120,19 +120,33 @@ static tutti_status make_tls_keys(struct control *control, const struct key *gro
     return status;
 }
 
+/* What a start that failed has kept stays until control_close(). */
+static tutti_status keep_keys(struct control *control, const struct key *group_key)
+{
+    struct key key;
+    tutti_status status = control->group_key ? TUTTI_OK : key_keep(group_key, &control->group_key);
+
+    if (!status && !control->key) {
+        status = key_derive(group_key, "control", NULL, 0, &key);
+        if (!status)
+            status = key_keep(&key, &control->key);
+        key_wipe(&key, sizeof key);
+    }
+    if (!status && control->encrypts && !control->keys)
+        status = make_tls_keys(control, group_key);
+    return status;
+}
+
 tutti_status control_start(struct control *control, const uint8_t salt[CONTROL_SALT_BYTES],
                            const struct key *group_key)
 {
     LOCK_SCOPE(&control->lock);
     if (control->started)
         return TUTTI_OK;
-    tutti_status status = key_derive(group_key, "control", NULL, 0, &control->key);
-    if (!status && control->encrypts)
-        status = make_tls_keys(control, group_key);
+    tutti_status status = keep_keys(control, group_key);
     if (status)
         return status;
     memcpy(control->salt, salt, CONTROL_SALT_BYTES);
-    control->group_key = *group_key;
     status = control_watch_add(control, &control->listener.watch, EPOLLIN);
     control->started = !status;
     ensure_uplink(control);

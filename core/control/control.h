@@ -147,9 +147,9 @@ struct control {
     int rank, size;
     char name[CONTROL_NAME_MAX];      /* the group's */
     uint8_t salt[CONTROL_SALT_BYTES]; /* of the group's key: public, and no other group's */
-    struct key group_key;
-    struct key key;        /* of control connections */
-    struct tls_keys *keys; /* of their encryption; NULL: there is none */
+    const struct key *group_key;      /* kept; NULL: not agreed yet */
+    const struct key *key;            /* kept, of control connections */
+    struct tls_keys *keys;            /* of their encryption; NULL: there is none */
     bool encrypts, started, leaving;
     bool compares;          /* control_compared() says that a leave message is known */
     _Atomic int uncompared; /* leave messages after a call with a root, for control_compared() */

@@ -136,7 +136,7 @@ static void greet(struct control *control, struct control_conn *conn)
 static void answer(struct control *control, struct control_conn *conn)
 {
     uint8_t bytes[PROOF_ANSWER_BYTES];
-    const tutti_status status = proof_answer(&conn->proof, &control->key, conn->challenge, bytes);
+    const tutti_status status = proof_answer(&conn->proof, control->key, conn->challenge, bytes);
 
     if (status)
         control_conn_failed(control, conn, 0,

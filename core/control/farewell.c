@@ -29,7 +29,7 @@ static tutti_status mac_of(const struct control *control, const uint8_t *leave,
 {
     const struct key_part parts[] = {{"farewell", 8}, {leave, CONTROL_LEAVE_BYTES}};
 
-    return key_mac(&control->key, parts, 2, ret_mac);
+    return key_mac(control->key, parts, 2, ret_mac);
 }
 
 tutti_status farewell_write(const struct control *control, int rank,

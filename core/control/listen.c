@@ -94,7 +94,7 @@ static bool guest_take(struct control *control, struct control_guest *guest)
         return farewell_take(control, guest->in);
     }
     if (guest->challenged) {
-        if (proof_check(&guest->proof, &control->key, guest->in))
+        if (proof_check(&guest->proof, control->key, guest->in))
             return false;
         guest_enter(control, guest);
         return true;
@@ -102,7 +102,7 @@ static bool guest_take(struct control *control, struct control_guest *guest)
     guest->challenged = true;
     guest->size = 0;
     guest->deadline_ns = clock_deadline_ms(CONTROL_HELLO_SECONDS * 1000);
-    return !proof_challenge(control->rank, control->size, &control->key, guest->in, &guest->proof,
+    return !proof_challenge(control->rank, control->size, control->key, guest->in, &guest->proof,
                             challenge) &&
            control_put(guest->watch.fd, guest->tls, challenge, sizeof challenge) ==
                sizeof challenge;

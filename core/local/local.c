@@ -275,7 +275,7 @@ static bool on_hello(struct local_peers *local, struct local_link *link, struct 
     const uint8_t *hello = read_bytes(r, PROOF_HELLO_BYTES);
 
     if (local->self || r->bad || link->challenged || !same_user(link->watch.fd) ||
-        proof_challenge(control->rank, control->size, &local->key, hello, &link->proof, challenge))
+        proof_challenge(control->rank, control->size, local->key, hello, &link->proof, challenge))
         return false;
     link->challenged = true;
     write_u32(&w, LOCAL_CHALLENGE);
@@ -291,7 +291,7 @@ static bool on_challenge(struct local_peers *local, struct local_link *link, str
     if (!local->self || r->bad || link->challenged)
         return false;
     link->challenged = true;
-    tutti_status status = proof_answer(&link->proof, &local->key, challenge, answer);
+    tutti_status status = proof_answer(&link->proof, local->key, challenge, answer);
     if (status == TUTTI_ERR_DENIED)
         local_fail(local,
                    "a process that is not a member of the group answers for rank %d on this "
@@ -308,7 +308,7 @@ static bool on_answer(struct local_peers *local, struct local_link *link, struct
     const uint8_t *answer = read_bytes(r, PROOF_ANSWER_BYTES);
 
     if (local->self || r->bad || !link->challenged ||
-        proof_check(&link->proof, &local->key, answer))
+        proof_check(&link->proof, local->key, answer))
         return false;
     for (int i = 1; i < local->count; i++) {
         struct local_peer *peer = &local->peers[i];
@@ -455,9 +455,15 @@ static tutti_status join(struct local_peers *local, const char *leader_name)
 static tutti_status derive_key(struct local_peers *local, uint32_t round)
 {
     uint8_t context[4];
+    struct key key;
 
     uint_to_bytes(context, round, sizeof context);
-    return key_derive(&local->control->group_key, "local", context, sizeof context, &local->key);
+    tutti_status status =
+        key_derive(local->control->group_key, "local", context, sizeof context, &key);
+    if (!status)
+        status = key_keep(&key, &local->key);
+    key_wipe(&key, sizeof key);
+    return status;
 }
 
 tutti_status local_new(struct control *control, uint32_t round, const int *ranks, int count,
@@ -544,7 +550,7 @@ void local_free(struct local_peers *local)
     if (local->bell >= 0)
         close(local->bell);
     pthread_mutex_unlock(&local->control->lock);
-    key_wipe(&local->key, sizeof local->key);
+    key_drop(local->key);
     free(local->peers);
     free(local);
 }

@@ -75,7 +75,7 @@ struct local_peer {                /* one local peer, as this process sees it */
 
 struct local_peers {
     struct control *control;
-    struct key key; /* of the agreement's round: a proof of an earlier one is wrong */
+    const struct key *key; /* kept, of the agreement's round: a proof of an earlier one is wrong */
     int count, self;
     enum local_state state;
     bool broken;        /* READY, but descriptors cannot be shared any more */

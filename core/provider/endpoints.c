@@ -85,7 +85,7 @@ static tutti_status host_reduce_local(void *self, uint32_t dtype, int32_t op, vo
 /* A key of the group and of this plugin. */
 static tutti_status key_of(const struct host_user *user, const char *purpose, struct key *ret_key)
 {
-    return key_derive(&user->group->control->group_key, purpose, user->name, strlen(user->name),
+    return key_derive(user->group->control->group_key, purpose, user->name, strlen(user->name),
                       ret_key);
 }
 

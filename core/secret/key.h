@@ -47,6 +47,18 @@ tutti_status key_random(void *ret, size_t bytes);
 /* Overwrites memory that held something secret; no compiler leaves it out. */
 void key_wipe(void *memory, size_t bytes);
 
+/* ---- key_kept.c: keys that live longer than a call ---- */
+
+/* Memory of its own pages, which is in no core dump and in no forked child; NULL: there is none. It is wiped
+ * when it is freed. */
+void *key_pages_new(size_t bytes);
+void key_pages_free(void *memory, size_t bytes);
+/* Copies the key to such memory, until key_drop(), which takes NULL. NO_MEMORY. */
+tutti_status key_keep(const struct key *key, const struct key **ret_kept);
+void key_drop(const struct key *kept);
+
+/* ---- OpenSSL ---- */
+
 /* What OpenSSL needs is made by the first call, in some 0.5 ms, and freed behind each call that no
  * key_hold() comes before. Each key_hold() is followed by one key_release(). */
 void key_hold(void);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,14 +19,10 @@ static const char file_variable[] = "TUTTI_SECRET_FILE", variable[] = "TUTTI_SEC
 
 tutti_status secret_new(struct secret **ret_secret)
 {
-    struct secret *secret =
-        mmap(NULL, sizeof *secret, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct secret *secret = key_pages_new(sizeof *secret);
 
-    if (secret == MAP_FAILED)
+    if (!secret)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a secret");
-    /* Without them it is still wiped at its end. */
-    (void)madvise(secret, sizeof *secret, MADV_DONTDUMP);
-    (void)madvise(secret, sizeof *secret, MADV_WIPEONFORK);
     atomic_init(&secret->references, 1);
     key_hold();
     *ret_secret = secret;
@@ -46,8 +41,7 @@ void secret_unref(struct secret *secret)
     /* In a forked child the pages are zeros: the count is the parent's. */
     if (!secret || atomic_fetch_sub(&secret->references, 1) > 1)
         return;
-    key_wipe(secret, sizeof *secret);
-    munmap(secret, sizeof *secret);
+    key_pages_free(secret, sizeof *secret);
     key_release();
 }
 

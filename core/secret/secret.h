@@ -8,8 +8,8 @@
  * given in one of the first three ways is explicit: what is wrong with it is an error, never a reason
  * to take the next one. Set-id programs look at no variable and no file.
  *
- * A struct secret lies in pages of its own, which the kernel leaves out of core dumps and gives to no
- * forked child (MADV_DONTDUMP, MADV_WIPEONFORK), and is wiped before they are returned. The bytes of
+ * A struct secret lies in pages of its own (key_pages_new()), which are in no core dump and no forked child,
+ * and is wiped before they are returned. The bytes of
  * a secret are in no message, dump, argument list or store; people compare secrets by the public id,
  * which is derived from the bytes and tells nothing about them.
  */

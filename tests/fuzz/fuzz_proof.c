@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (proof_hello(1, 0, &proof, hello) || !proof_answer(&proof, &key, challenge, answer))
         abort();
 
-    struct control control = {.size = SIZE, .key = key};
+    struct control control = {.size = SIZE, .key = &key};
     uint8_t farewell[FAREWELL_BYTES];
     take(&data, &size, farewell, sizeof farewell);
     if (farewell_take(&control, farewell))

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "control/inside.h"
+#include "mapping_flags.h"
 #include "no_memory.h"
 
 TestSuite(control, .timeout = 60);
@@ -110,6 +111,19 @@ static void await_loss(struct control *first)
 {
     for (int64_t end = clock_deadline_ms(SOON_MS); !*lost && clock_now_ns() < end; usleep(1000))
         control_poll(first);
+}
+
+Test(control, the_keys_of_a_group_are_in_no_core_dump)
+{
+    struct control *pair[2];
+    char flags[256];
+
+    connect_two(pair);
+    flags_of(pair[0]->group_key, flags);
+    cr_expect(strstr(flags, " dd"), "%s", flags);
+    flags_of(pair[0]->key, flags);
+    cr_expect(strstr(flags, " dd"), "%s", flags);
+    close_two(pair);
 }
 
 Test(control, a_reader_without_memory_does_not_blame_the_writer)

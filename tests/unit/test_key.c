@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/fork.h"
+#include "mapping_flags.h"
 #include "secret/key.h"
 
 static size_t from_hex(const char *hex, uint8_t *ret)
@@ -201,4 +202,55 @@ Test(key, macs_are_the_same_in_all_threads_and_after_a_fork, .timeout = 30)
         cr_expect_null(failed);
     }
     key_release();
+}
+
+/* More than one page has room for, kept and dropped in another order. */
+Test(key, kept_keys_are_in_no_core_dump_and_are_wiped, .timeout = 30)
+{
+    enum { KEYS = 300 };
+    static const struct key zeros;
+    const struct key *kept[KEYS];
+    char flags[256];
+
+    for (int i = 0; i < KEYS; i++) {
+        const struct key key = {{1, (uint8_t)i, (uint8_t)(i >> 8)}};
+
+        cr_assert_eq(key_keep(&key, &kept[i]), TUTTI_OK);
+    }
+    for (int i = 0; i < KEYS; i++) {
+        cr_expect_eq(kept[i]->bytes[1] + 256 * kept[i]->bytes[2], i);
+        if (i % 100 == 0) {
+            flags_of(kept[i], flags);
+            cr_expect(strstr(flags, " dd") && strstr(flags, " wf"), "key %d: %s", i, flags);
+        }
+    }
+    for (int i = 1; i < KEYS; i += 2) { /* their pages stay for the others */
+        key_drop(kept[i]);
+        cr_expect(key_same(kept[i], &zeros, sizeof zeros), "key %d", i);
+    }
+    for (int i = 0; i < KEYS; i += 2) {
+        cr_expect_eq(kept[i]->bytes[0], 1);
+        key_drop(kept[i]);
+    }
+    key_drop(NULL);
+}
+
+Test(key, kept_keys_are_in_no_forked_child, .timeout = 30)
+{
+    static const struct key key = {{1, 2, 3}}, zeros;
+    const struct key *kept, *own;
+    int code = -1;
+
+    cr_assert_eq(key_keep(&key, &kept), TUTTI_OK);
+    const pid_t child = fork();
+    cr_assert_geq(child, 0);
+    if (!child) {
+        const bool gone = key_same(kept, &zeros, sizeof zeros);
+        const bool keeps = !key_keep(&key, &own) && own != kept && key_same(own, &key, sizeof key);
+
+        _exit(gone && keeps ? 0 : 1);
+    }
+    cr_assert_eq(waitpid(child, &code, 0), child);
+    cr_expect_eq(code, 0);
+    key_drop(kept);
 }

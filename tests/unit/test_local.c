@@ -14,6 +14,7 @@
 #include "base/codec.h"
 #include "control/inside.h"
 #include "local/local.h"
+#include "mapping_flags.h"
 
 TestSuite(local, .timeout = 60);
 
@@ -83,8 +84,11 @@ static void leave_all(struct member *members)
 Test(local, are_ready_when_each_has_proven_itself)
 {
     struct member members[MEMBERS];
+    char flags[256];
 
     join_all(members);
+    flags_of(members[0].local->key, flags);
+    cr_expect(strstr(flags, " dd"), "the key may be in a core dump: %s", flags);
     leave_all(members);
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "mapping_flags.h"
 #include "secret/seal.h"
 #include "secret/secret.h"
 
@@ -251,25 +252,6 @@ Test(secret_file, a_home_that_cannot_be_written_gives_no_secret)
 }
 
 /* ---- memory ---- */
-
-/* The flags of the mapping that an address is in, from /proc/self/smaps. */
-static void flags_of(const void *address, char ret_flags[256])
-{
-    FILE *file = fopen("/proc/self/smaps", "re");
-    char line[512];
-    unsigned long low, high;
-    bool inside = false;
-
-    cr_assert_not_null(file);
-    *ret_flags = 0;
-    while (fgets(line, sizeof line, file)) {
-        if (sscanf(line, "%lx-%lx ", &low, &high) == 2)
-            inside = low <= (unsigned long)address && (unsigned long)address < high;
-        if (inside && !strncmp(line, "VmFlags:", 8))
-            snprintf(ret_flags, 256, "%.255s", line);
-    }
-    fclose(file);
-}
 
 Test(secret_file, a_secret_is_in_no_core_dump_and_no_forked_child)
 {
