@@ -28,7 +28,7 @@
 #include "base/error.h"
 #include "control/inside.h"
 
-enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
+enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, ACCEPT_AT_ONCE = 256, REDIAL_MS = 10 };
 
 void local_fail(struct local_peers *local, const char *format, ...)
 {
@@ -302,13 +302,27 @@ static bool on_challenge(struct local_peers *local, struct local_link *link, str
     return local->state != LOCAL_FAILED;
 }
 
-static bool on_answer(struct local_peers *local, struct local_link *link, struct reader *r,
-                      const int *descriptors, int count)
+static bool is_answer(const struct local_peers *local, const struct local_link *link,
+                      struct reader *r)
 {
     const uint8_t *answer = read_bytes(r, PROOF_ANSWER_BYTES);
 
-    if (local->self || r->bad || !link->challenged ||
-        proof_check(&link->proof, local->key, answer))
+    return !local->self && !r->bad && link->challenged &&
+           !proof_check(&link->proof, local->key, answer);
+}
+
+bool local_proves(const struct local_peers *local, const struct local_link *link,
+                  const uint8_t *data, size_t size)
+{
+    struct reader r = {.data = data, .size = size};
+
+    return read_u32(&r) == LOCAL_ANSWER && is_answer(local, link, &r);
+}
+
+static bool on_answer(struct local_peers *local, struct local_link *link, struct reader *r,
+                      const int *descriptors, int count)
+{
+    if (!is_answer(local, link, r))
         return false;
     for (int i = 1; i < local->count; i++) {
         struct local_peer *peer = &local->peers[i];
@@ -406,8 +420,9 @@ static void on_connection(struct control *control, struct control_watch *watch, 
     struct local_peers *local = control->local;
 
     (void)events;
-    /* It is closed once the last local peer has proven itself, which may be in this look. */
-    while (watch->fd >= 0) {
+    /* It is closed once the last local peer has proven itself, which may be in this look. Others can dial
+     * as fast as it accepts, so a look has an end. */
+    for (int i = 0; i < ACCEPT_AT_ONCE && watch->fd >= 0; i++) {
         if (local_half_open(local) >= CONTROL_HALF_OPEN_MAX) {
             control_accept_later(control, &local->listener, CONTROL_HALF_OPEN_RETRY_MS);
             return;
@@ -428,20 +443,26 @@ static void on_connection(struct control *control, struct control_watch *watch, 
     }
 }
 
-static tutti_status join(struct local_peers *local, const char *leader_name)
+static tutti_status join(struct local_peers *local)
 {
     struct sockaddr_un address;
-    socklen_t size = abstract_address(leader_name, &address);
+    socklen_t size = abstract_address(local->leader_name, &address);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
+    local->redial_ns = 0;
     if (fd < 0)
         return error_set_errno(TUTTI_ERR_SYSTEM, errno, "cannot make a Unix socket");
-    if (connect(fd, (struct sockaddr *)&address, size))
-        local_fail(local, "rank %d cannot be reached on this host: %s", local->peers[0].rank,
-                   strerror(errno));
-    else if (!same_user(fd))
+    if (connect(fd, (struct sockaddr *)&address, size)) {
+        /* Connections that the first member has not looked at fill its backlog. Anybody can make them. */
+        if (errno == EAGAIN && clock_now_ns() < local->give_up_ns)
+            local->redial_ns = clock_deadline_ms(REDIAL_MS);
+        else
+            local_fail(local, "rank %d cannot be reached on this host: %s", local->peers[0].rank,
+                       strerror(errno));
+    } else if (!same_user(fd)) {
         local_fail(local, "rank %d on this host runs as another user", local->peers[0].rank);
-    if (local->state == LOCAL_FAILED) {
+    }
+    if (local->redial_ns || local->state == LOCAL_FAILED) {
         close(fd);
         return TUTTI_OK; /* not a local peer: the leader corrects the layout, nothing has failed */
     }
@@ -449,6 +470,13 @@ static tutti_status join(struct local_peers *local, const char *leader_name)
     if (!local->peers[0].link)
         return TUTTI_ERR_NO_MEMORY;
     return send_hello(local);
+}
+
+void local_join_again(struct local_peers *local)
+{
+    if (local->redial_ns && local->state == LOCAL_FORMING && clock_now_ns() >= local->redial_ns &&
+        join(local))
+        local_fail(local, "%s", error_message());
 }
 
 /* Descriptors that were given in one round are not taken in another. */
@@ -494,7 +522,9 @@ tutti_status local_new(struct control *control, uint32_t round, const int *ranks
     pthread_mutex_lock(&control->lock);
     status = derive_key(local, round);
     if (!status && local->self) {
-        status = join(local, leader_name);
+        snprintf(local->leader_name, sizeof local->leader_name, "%s", leader_name);
+        local->give_up_ns = clock_deadline_ms(CONTROL_HELLO_SECONDS * 1000);
+        status = join(local);
     } else if (!status) {
         local->listener.watch = (struct control_watch){.fd = *listener, .ready = on_connection};
         local->peers[0].death.fd = open_pidfd();

@@ -84,6 +84,9 @@ struct local_peers {
     int64_t suspect_ns; /* when a local peer's connection ended while FORMING; 0: none has */
     int64_t cut_ns;     /* when one ended at any time */
     struct control_listener listener; /* the leader's, while forming */
+    char leader_name[LOCAL_NAME_MAX]; /* of its socket */
+    int64_t redial_ns;                /* it is dialed again then; 0: not */
+    int64_t give_up_ns;               /* it is not dialed any more from then on */
     size_t page_bytes;
     struct local_page *page;
     int bell; /* eventfd that wakes all local peers of the group at once; -1: they are few */
@@ -207,6 +210,11 @@ tutti_status local_link_send(const struct local_link *link, const void *data, si
                              const int *descriptors, uint32_t count);
 void local_link_close(struct local_peers *local, struct local_link *link);
 void local_close_all(const int *descriptors, int count);
+/* Whether the message is the answer of a member that has not proven itself before. */
+bool local_proves(const struct local_peers *local, const struct local_link *link,
+                  const uint8_t *data, size_t size);
+/* Dials the leader again when its time has come. */
+void local_join_again(struct local_peers *local);
 /* How many have not proven their key yet. */
 int local_half_open(const struct local_peers *local);
 /* Closes connections whose proof is late. */

@@ -180,8 +180,9 @@ static void link_ready(struct control *control, struct control_watch *watch, uin
         }
         if (cut) {
             local_close_all(descriptors, count);
-            local_fail(local, "descriptors from a process on this host did not arrive; is "
-                              "the limit of open files (ulimit -n) too low?");
+            if (link->index >= 0 || local_proves(local, link, data, (size_t)n))
+                local_fail(local, "descriptors from a process on this host did not arrive; is "
+                                  "the limit of open files (ulimit -n) too low?");
             local_link_close(local, link);
             return;
         }

@@ -58,6 +58,7 @@ static void poll_local(struct local_peers *local)
     local_expire_half_open(local);
     local_free_closed_links(local);
     control_accept_again(local->control, &local->listener);
+    local_join_again(local);
     if (local->state != LOCAL_READY)
         return;
     for (int i = 0; i < local->count; i++)

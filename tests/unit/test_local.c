@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -218,16 +219,28 @@ Test(local, keep_no_descriptor_that_came_with_a_proof)
 
 /* ---- strangers of this user that know the socket's name --------------------------------------- */
 
-static int connect_to(const char *name)
+/* -1: there is no room in the backlog. */
+static int dial(const char *name)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t length = strlen(name);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
+    cr_assert_geq(fd, 0);
     memcpy(address.sun_path + 1, name, length);
-    cr_assert_eq(connect(fd, (struct sockaddr *)&address,
-                         (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)),
-                 0);
+    if (!connect(fd, (struct sockaddr *)&address,
+                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)))
+        return fd;
+    cr_assert_eq(errno, EAGAIN);
+    close(fd);
+    return -1;
+}
+
+static int connect_to(const char *name)
+{
+    const int fd = dial(name);
+
+    cr_assert_geq(fd, 0);
     return fd;
 }
 
@@ -354,6 +367,32 @@ Test(local, a_stranger_gets_no_descriptor_and_gives_none)
     leave_all(members);
 }
 
+/* It had failed the group's local peers, as the message looks like one whose descriptors were lost. */
+Test(local, a_stranger_with_too_much_to_say_breaks_nothing)
+{
+    struct member members[MEMBERS];
+    static const uint8_t much[4 * LOCAL_MESSAGE_MAX];
+    char name[LOCAL_NAME_MAX];
+    int listener;
+
+    cr_assert_eq(local_listen(name, &listener), TUTTI_OK);
+    join(&members[0], 0, name, listener);
+
+    const int fd = connect_to(name);
+
+    (void)say_hello(fd);
+    control_poll(members[0].control);
+    cr_assert_eq(send(fd, much, sizeof much, MSG_NOSIGNAL), sizeof much);
+    control_poll(members[0].control);
+    cr_expect(is_closed(fd));
+    for (int i = 1; i < MEMBERS; i++)
+        join(&members[i], i, name, -1);
+    form(members, (bool[MEMBERS]){true, true, true, true, true});
+    cr_expect_eq(members[0].local->state, LOCAL_READY, "%s", members[0].local->message);
+    close(fd);
+    leave_all(members);
+}
+
 /* A process that took the leader's name, and sends a member's own words back. */
 Test(local, a_member_gives_a_false_leader_no_descriptor)
 {
@@ -414,6 +453,38 @@ Test(local, silent_strangers_are_closed_and_hold_up_local_peers_briefly)
         cr_expect(is_closed(strangers[i]), "%d", i);
         close(strangers[i]);
     }
+    leave_all(members);
+}
+
+/* Strangers connect for as long as the leader is not there, more than the kernel keeps for it. */
+Test(local, a_full_backlog_keeps_no_local_peer_out)
+{
+    enum { STRANGERS = 8000 };
+    const struct rlimit files = {STRANGERS + 100, STRANGERS + 100};
+    static int strangers[STRANGERS];
+    struct member members[MEMBERS];
+    char name[LOCAL_NAME_MAX];
+    int listener, count = 0;
+
+    if (setrlimit(RLIMIT_NOFILE, &files))
+        cr_skip_test("the limit of descriptors cannot be %u", STRANGERS + 100);
+    cr_assert_eq(local_listen(name, &listener), TUTTI_OK);
+    while (count < STRANGERS && (strangers[count] = dial(name)) >= 0)
+        count++;
+    if (count == STRANGERS)
+        cr_skip_test("the kernel keeps %d connections and more (net.core.somaxconn)", STRANGERS);
+    for (int i = 1; i < MEMBERS; i++) {
+        join(&members[i], i, name, -1);
+        control_poll(members[i].control);
+        cr_expect_eq(members[i].local->state, LOCAL_FORMING, "%s", members[i].local->message);
+    }
+    while (count)
+        close(strangers[--count]);
+    join(&members[0], 0, name, listener);
+    form(members, (bool[MEMBERS]){true, true, true, true, true});
+    for (int i = 0; i < MEMBERS; i++)
+        cr_expect_eq(members[i].local->state, LOCAL_READY, "rank %d: %s", i,
+                     members[i].local->message);
     leave_all(members);
 }
 
