@@ -8,7 +8,8 @@
  * pushes out the one that has been half-open longest. What that one has sent is read before, so a
  * client whose request is there already stays, however many silent connections come. One that was
  * pushed out dials again (store_tcp.c). A client that has made a request may idle as long as it
- * likes, as torch's clients do.
+ * likes, as torch's clients do. Only one that the guard does not know may still be pushed out by such
+ * newcomers, when they hold as many descriptors as they may (store_crowd.h).
  *
  * A connection that breaks the protocol is closed at once, as TCPStore's only error message; the
  * reason goes to the log. A peer that does not read its replies is not read either. What all clients
@@ -39,6 +40,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "store/store.h"
+#include "store/store_crowd.h"
 #include "store/store_guard.h"
 #include "store/store_session.h"
 #include "store/store_tcp.h"
@@ -67,6 +69,8 @@ struct connection {
     bool counted_known;
     int64_t accepted_ns;
     bool half_open, dirty;
+    bool in_crowd;       /* of those that have made a request, and are not known */
+    uint8_t crowd_group; /* of its address */
     TAILQ_ENTRY(connection) link, dirty_link;
 };
 
@@ -82,7 +86,8 @@ struct tutti_store_server {
     struct connections half_open, open, dirty, closed;
     unsigned half_open_count;
     size_t pending[2]; /* bytes of unknown and of known clients */
-    bool said_pending;
+    bool said_pending, said_crowd;
+    struct store_crowd crowd;
     _Atomic unsigned open_count; /* for store_server_drain() */
     bool accepting;
     bool short_of_descriptors; /* said so already */
@@ -119,6 +124,13 @@ static void leave_half_open(struct connection *connection)
     server->half_open_count--;
 }
 
+static void leave_crowd(struct connection *connection)
+{
+    if (connection->in_crowd)
+        store_crowd_leave(&connection->server->crowd, connection->crowd_group);
+    connection->in_crowd = false;
+}
+
 /* Ends a connection; `why` is for the log. */
 static void hang_up(struct connection *connection, const char *why)
 {
@@ -131,6 +143,7 @@ static void hang_up(struct connection *connection, const char *why)
         TAILQ_REMOVE(&server->open, connection, link);
         atomic_fetch_sub(&server->open_count, 1);
     }
+    leave_crowd(connection);
     if (connection->dirty)
         TAILQ_REMOVE(&server->dirty, connection, dirty_link);
     connection->dirty = false;
@@ -250,6 +263,30 @@ static void flush_dirty(struct tutti_store_server *server)
     }
 }
 
+/* The connection of an unknown client stays open, in the place of another one if there are too many. */
+static void enter_crowd(struct connection *connection)
+{
+    struct tutti_store_server *server = connection->server;
+    struct connection *at;
+
+    if (store_crowd_is_full(&server->crowd)) {
+        log_line(server->said_crowd ? LOG_DETAIL : LOG_WARN, -1,
+                 "store server: closed a client, as clients that it does not know hold %u "
+                 "connections, of at most %u; give all ranks one secret (TUTTI_SECRET), or raise "
+                 "ulimit -n",
+                 server->crowd.count, server->crowd.limit);
+        server->said_crowd = true;
+        TAILQ_FOREACH(at, &server->open, link)
+        if (at->in_crowd && at->crowd_group == store_crowd_largest(&server->crowd)) {
+            hang_up(at, "newer ones of unknown clients came");
+            break;
+        }
+    }
+    connection->crowd_group = store_crowd_group(connection->fd);
+    connection->in_crowd = true;
+    store_crowd_enter(&server->crowd, connection->crowd_group);
+}
+
 static void receive(struct connection *connection)
 {
     struct tutti_store_server *server = connection->server;
@@ -269,8 +306,12 @@ static void receive(struct connection *connection)
             hang_up(connection, error_message());
         return;
     }
+    if (connection->session.known)
+        leave_crowd(connection);
     if (connection->half_open && connection->session.asked) {
         leave_half_open(connection);
+        if (!connection->session.known)
+            enter_crowd(connection);
         TAILQ_INSERT_TAIL(&server->open, connection, link);
         atomic_fetch_add(&server->open_count, 1);
     }
@@ -504,6 +545,7 @@ tutti_status store_server_start_on(int fd, const struct key *handed,
     TAILQ_INIT(&server->open);
     TAILQ_INIT(&server->dirty);
     TAILQ_INIT(&server->closed);
+    store_crowd_init(&server->crowd);
 
     tutti_status status = store_map_new(STORE_MAP_MAX_BYTES, &server->map);
 
