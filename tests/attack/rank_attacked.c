@@ -70,6 +70,22 @@ RANK_CASE(works_until_it_is_told_to_end)
     check_ok(tutti_group_destroy(world));
 }
 
+/* Rank 2 is the one to blame, whoever says otherwise. */
+RANK_CASE(a_rank_exits_when_told)
+{
+    tutti_group *world = rank_init(NULL);
+
+    work_in_a_group(world, rank, size, 1);
+    if (rank == 0)
+        fprintf(stderr, "phase 1 is over\n");
+    for (int64_t lap = 1; work(world, rank, size, lap, rank ? 0 : heard()) < END; lap++)
+        rank_sleep_ms(2);
+    if (rank == 2)
+        _exit(3);
+    check_status(tutti_barrier(world, NULL, NULL), TUTTI_ERR_PEER_LOST);
+    check_status(tutti_group_destroy(world), TUTTI_ERR_PEER_LOST);
+}
+
 /* Somebody changes the records of the store meanwhile. */
 RANK_CASE(begins_or_names_the_record)
 {

@@ -18,7 +18,7 @@
 #include "local/local.h"
 #include "secret/proof.h"
 
-enum { DATAGRAMS = 50, HELD = 2000, ROUND_MS = 1, DATAGRAM = 2, PACKET = 5 };
+enum { DATAGRAMS = 51, HELD = 200, ROUND_MS = 1, DATAGRAM = 2, PACKET = 5 };
 
 struct name {
     int type;
@@ -64,10 +64,18 @@ static void receive(int fd, struct attack_result *ret_result)
                     message.msg_controllen ? " and descriptors" : "");
 }
 
+static int held[HELD]; /* connections to where local peers meet; 0: none */
+
+static void hear_all(struct attack_result *ret_result)
+{
+    for (int i = 0; i < HELD; i++)
+        if (held[i])
+            receive(held[i], ret_result);
+}
+
 /* The hello of a local peer; the connections stay, as many as may be. */
 static void join_local_peers(const struct name *name, struct attack_result *ret_result)
 {
-    static int held[HELD];
     uint8_t body[LOCAL_MESSAGE_MAX], hello[PROOF_HELLO_BYTES];
     struct writer w = {.data = body, .capacity = sizeof body};
     struct proof proof;
@@ -79,10 +87,8 @@ static void join_local_peers(const struct name *name, struct attack_result *ret_
         close(fd);
         return;
     }
-    if (*place) {
-        receive(*place, ret_result);
+    if (*place)
         close(*place);
-    }
     *place = fd;
     ret_result->tried++;
     write_u32(&w, LOCAL_HELLO);
@@ -90,7 +96,7 @@ static void join_local_peers(const struct name *name, struct attack_result *ret_
     (void)!send(fd, body, w.size, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Reports as ranks make them: that a rank has failed, for which another one is to blame. */
+/* Reports as ranks make them: that a rank has failed, and another one or itself is to blame. */
 static void blame(const struct attack_scene *scene, const struct name *name,
                   struct attack_result *ret_result)
 {
@@ -103,7 +109,8 @@ static void blame(const struct attack_scene *scene, const struct name *name,
                                            .status = TUTTI_ERR_PEER_LOST,
                                            .rank = i % scene->ranks,
                                            .size = scene->ranks,
-                                           .culprit = (i + 1) % scene->ranks,
+                                           .culprit =
+                                               i / scene->ranks % 2 ? -1 : (i + 1) % scene->ranks,
                                            .message = "an attacker says so"};
         const size_t size = exit_record_encode(&record, data);
 
@@ -130,5 +137,6 @@ void attack_unix_sockets(const struct attack_scene *scene, struct attack_result 
                 join_local_peers(&names[i], ret_result);
         }
         nanosleep(&moment, NULL);
+        hear_all(ret_result);
     }
 }
