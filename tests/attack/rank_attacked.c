@@ -56,6 +56,10 @@ RANK_CASE(works_until_it_is_told_to_end)
     tutti_group *world = rank_init(NULL);
     int64_t phase = 0, said = 0;
 
+    /* mpirun sets no variable that says them. */
+    rank = tutti_group_rank(world);
+    size = tutti_group_size(world);
+
     for (int64_t lap = 1; said < END; lap++) {
         said = work(world, rank, size, lap, rank ? 0 : heard());
         if (said == GO_ON || lap == 1) {
@@ -70,7 +74,7 @@ RANK_CASE(works_until_it_is_told_to_end)
     check_ok(tutti_group_destroy(world));
 }
 
-/* Rank 2 is the one to blame, whoever says otherwise. */
+/* Rank 2 is the one to blame, whatever others say. */
 RANK_CASE(a_rank_exits_when_told)
 {
     tutti_group *world = rank_init(NULL);

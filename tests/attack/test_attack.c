@@ -15,9 +15,11 @@
 #include <unistd.h>
 
 #include "attack.h"
+#include "fault/ports.h"
 #include "harness/launch.h"
 #include "harness/net.h"
 
+#define OPENMPI_LAUNCHER "/usr/bin/mpirun.openmpi" /* as Debian calls it */
 #define SECRET "a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f91"
 
 enum { PHASES = 5, PHASES_MAX = 1000, TRIES = 1000, RECORDS = 16 };
@@ -27,7 +29,11 @@ TestSuite(attack, .timeout = 180);
 
 /* How a job is started, and where. */
 struct way {
-    bool launched; /* by `tutti run`, with a secret of its own; else by hand, with TUTTI_SECRET */
+    enum {
+        BY_HAND,
+        TUTTI_RUN,
+        MPIRUN
+    } launcher; /* by hand it has TUTTI_SECRET, else a secret of its own */
     const char *backend;
     int hosts; /* half of the ranks on each; one more is the attacker's */
 };
@@ -78,15 +84,24 @@ static struct ranks *start_by_hand(const struct field *field, const char *case_n
 
 static struct ranks *start_launched(const struct field *field, const char *case_name)
 {
-    const char *programs = getenv("TUTTI_TEST_PROGRAMS");
+    const char *programs = getenv("TUTTI_TEST_PROGRAMS"), *backend = field->way->backend;
     char rank[512];
+    const char *const run[] = {"run", "-n", "4", "--backend", backend, rank, case_name, NULL},
+                      *const mpirun[] = {"--allow-run-as-root",
+                                         "--oversubscribe",
+                                         "-n",
+                                         "4",
+                                         rank,
+                                         case_name,
+                                         NULL};
+    const bool is_mpi = field->way->launcher == MPIRUN;
 
     unsetenv("TUTTI_SECRET");
     snprintf(rank, sizeof rank, "%s/rank_attacked", programs ? programs : TUTTI_BINARY_DIR "/bin");
     return ranks_start(&(struct ranks_options){
-        .program = TUTTI_COMMAND,
-        .arguments = (const char *[]){"run", "-n", "4", "--backend", field->way->backend, rank,
-                                      case_name, NULL},
+        .program = is_mpi ? OPENMPI_LAUNCHER : TUTTI_COMMAND,
+        .arguments = is_mpi ? mpirun : run,
+        .backend = is_mpi ? backend : NULL,
         .size = 1,
         .timeout_ms = DEADLINE_MS,
         .netns = (const char *[]){net_name(field->net, 0)},
@@ -111,7 +126,7 @@ static bool goes_on(struct field *field)
 static void start_case(struct field *field, const char *name)
 {
     field->phase = 0;
-    field->job = field->way->launched ? start_launched(field, name) : start_by_hand(field, name);
+    field->job = field->way->launcher ? start_launched(field, name) : start_by_hand(field, name);
     cr_assert_not_null(field->job);
     cr_assert(reaches_next_phase(field), "the job does not begin");
     field->scene.process_count =
@@ -140,7 +155,7 @@ static void end_job(struct field *field)
 
     ranks_tell(field->job, 0, "e");
     cr_assert(ranks_wait(field->job));
-    if (field->way->launched) {
+    if (field->way->launcher) {
         const struct rank_result *launcher = ranks_result(field->job, 0);
 
         cr_expect_eq(launcher->exit_code, 0, "%s%s", launcher->out, launcher->err);
@@ -173,7 +188,7 @@ static void suffer(struct field *field, attack_fn act, const char *what)
     cr_expect(attack_wait(attack, ATTACK_MS), "%s: it did not come to its end", what);
     expect_nothing(attack, what);
     attack_free(attack);
-    cr_assert(goes_on(field), "after: %s", what);
+    cr_assert(goes_on(field), "after: %s\n%s", what, ranks_result(field->job, 0)->err);
 }
 
 /* One that goes on while the job makes groups. */
@@ -183,11 +198,11 @@ static void suffer_all_along(struct field *field, attack_fn act, const char *wha
 
     cr_assert_not_null(attack);
     for (int i = 0; i < PHASES_MAX && (i < PHASES || attack_result(attack)->tried < TRIES); i++)
-        cr_assert(goes_on(field), "during: %s", what);
+        cr_assert(goes_on(field), "during: %s\n%s", what, ranks_result(field->job, 0)->err);
     attack_kill(attack);
     expect_nothing(attack, what);
     attack_free(attack);
-    cr_assert(goes_on(field), "after: %s", what);
+    cr_assert(goes_on(field), "after: %s\n%s", what, ranks_result(field->job, 0)->err);
 }
 
 /* The ports of a host, as its users see them. */
@@ -212,11 +227,50 @@ static void suffer_from_connections(struct field *field)
     suffer_all_along(field, attack_besiege, "holds many half-open connections");
 }
 
+/* Those ports of the hosts that `is_seen` takes. */
+static void know_ports(struct field *field,
+                       bool (*is_seen)(const struct field *field, struct attack_port port))
+{
+    static struct attack_result listed;
+    struct attack_scene *scene = &field->scene;
+
+    scene->port_count = 0;
+    for (int host = 0; host < field->way->hosts; host++) {
+        list_ports(field, host, &listed);
+        for (int i = 0; i < listed.port_count && scene->port_count < ATTACK_PORTS; i++)
+            if (is_seen(field, listed.ports[i]))
+                scene->ports[scene->port_count++] = listed.ports[i];
+    }
+    cr_assert_gt(scene->port_count, 0);
+}
+
+/* Not those of Open MPI: its ranks listen on all addresses, and bytes at a port of mpirun make that crash. */
+static bool is_ours(const struct field *field, struct attack_port port)
+{
+    uint16_t launchers[PORTS_MAX];
+    const int back = net_enter(net_name(field->net, 0));
+    const int count = ports_add(ranks_pid(field->job, 0), launchers, 0);
+
+    net_leave(back);
+    for (int i = 0; i < count; i++)
+        if (launchers[i] == port.port)
+            return false;
+    return port.address != htonl(INADDR_ANY);
+}
+
+static bool is_on_network(const struct field *field, struct attack_port port)
+{
+    (void)field;
+    return port.address != htonl(INADDR_LOOPBACK);
+}
+
 /* Another user of the first host. */
 static void suffer_from_user(struct field *field)
 {
     field->scene.netns = net_name(field->net, 0);
     field->scene.port_count = 0;
+    if (field->way->launcher == MPIRUN)
+        know_ports(field, is_ours);
     suffer(field, attack_processes, "opens the processes");
     suffer_all_along(field, attack_unix_sockets, "speaks to Unix sockets");
     suffer_from_connections(field);
@@ -225,18 +279,8 @@ static void suffer_from_user(struct field *field)
 /* Somebody on another host, who knows the ports. */
 static void suffer_from_network(struct field *field)
 {
-    static struct attack_result listed;
-    struct attack_scene *scene = &field->scene;
-
-    scene->netns = attackers_host(field);
-    scene->port_count = 0;
-    for (int host = 0; host < field->way->hosts; host++) {
-        list_ports(field, host, &listed);
-        for (int i = 0; i < listed.port_count && scene->port_count < ATTACK_PORTS; i++)
-            if (listed.ports[i].address != htonl(INADDR_LOOPBACK))
-                scene->ports[scene->port_count++] = listed.ports[i];
-    }
-    cr_assert_gt(scene->port_count, 0);
+    field->scene.netns = attackers_host(field);
+    know_ports(field, is_on_network);
     suffer_from_connections(field);
 }
 
@@ -255,7 +299,7 @@ static void open_field(struct field *field, const struct way *way)
         .netns = net_name(field->net, 0),
         .ranks = RANKS,
         .flood = getenv("TUTTI_TEST_LONG") ? FLOOD_LONG : FLOOD,
-        .secret = way->launched ? NULL : secret,
+        .secret = way->launcher ? NULL : secret,
     };
 }
 
@@ -327,12 +371,22 @@ Test(attack, a_job_on_two_hosts_goes_on)
 
 Test(attack, a_job_of_tutti_run_over_tcp_goes_on)
 {
-    attack_job(&(struct way){.launched = true, .backend = "tcp", .hosts = 1});
+    attack_job(&(struct way){.launcher = TUTTI_RUN, .backend = "tcp", .hosts = 1});
 }
 
 Test(attack, a_job_of_tutti_run_over_shm_goes_on)
 {
-    attack_job(&(struct way){.launched = true, .backend = "shm", .hosts = 1});
+    attack_job(&(struct way){.launcher = TUTTI_RUN, .backend = "shm", .hosts = 1});
+}
+
+/* The sockets of Open MPI are its own affair: tutti has no say in what comes to them. */
+Test(attack, a_job_of_mpirun_over_tcp_goes_on)
+{
+    if (ranks_lack("openmpi"))
+        cr_skip_test("%s", ranks_lack("openmpi"));
+    if (access(OPENMPI_LAUNCHER, X_OK))
+        cr_skip_test("there is no " OPENMPI_LAUNCHER);
+    attack_job(&(struct way){.launcher = MPIRUN, .backend = "tcp", .hosts = 1});
 }
 
 /* ---- before the first member, and in the place of one ------------------------------------------------ */
@@ -366,7 +420,7 @@ Test(attack, a_job_over_tcp_that_is_besieged_from_the_start_begins)
 
 Test(attack, a_job_over_shm_that_is_besieged_from_the_start_begins)
 {
-    begin_besieged(&(struct way){.launched = true, .backend = "shm", .hosts = 1});
+    begin_besieged(&(struct way){.launcher = TUTTI_RUN, .backend = "shm", .hosts = 1});
 }
 
 /* The survivors keep their listeners until they leave the group. */
@@ -410,7 +464,7 @@ Test(attack, nobody_takes_the_place_of_a_rank_that_was_killed)
 
 Test(attack, a_rank_is_blamed_by_no_stranger)
 {
-    const struct way way = {.launched = true, .backend = "shm", .hosts = 1};
+    const struct way way = {.launcher = TUTTI_RUN, .backend = "shm", .hosts = 1};
     struct field field;
 
     open_field(&field, &way);
