@@ -168,6 +168,7 @@ static void link_ready(struct control *control, struct control_watch *watch, uin
         if (n < 0 && errno == EAGAIN)
             return;
         if (n <= 0) { /* its death is the pidfd's and the control connection's to tell */
+            local_close_all(descriptors, count); /* of a message without bytes */
             local_link_close(local, link);
             if (link->index >= 0)
                 local_suspect(local);

@@ -217,6 +217,25 @@ Test(local, keep_no_descriptor_that_came_with_a_proof)
     leave_all(members);
 }
 
+/* It looks like the end of the connection. */
+Test(local, keep_no_descriptor_that_came_with_no_bytes)
+{
+    struct member members[MEMBERS];
+    const int64_t end = clock_deadline_ms(20000);
+    int ends[2];
+    char byte;
+
+    join_all(members);
+    cr_assert_eq(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    cr_assert_eq(local_send(members[1].local, 0, NULL, 0, &ends[1], 1), TUTTI_OK);
+    close(ends[1]);
+    while (read(ends[0], &byte, 1) < 0 && clock_now_ns() < end)
+        control_poll(members[0].control);
+    cr_expect_eq(read(ends[0], &byte, 1), 0, "the descriptor is still open");
+    close(ends[0]);
+    leave_all(members);
+}
+
 /* ---- strangers of this user that know the socket's name --------------------------------------- */
 
 /* -1: there is no room in the backlog. */
