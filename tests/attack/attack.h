@@ -38,7 +38,7 @@ struct attack_scene {
     pid_t processes[ATTACK_PROCESSES]; /* of the job */
     int process_count;
     const struct wire *records[ATTACK_RECORDS]; /* of an earlier job and of this one; NULL: none */
-    int flood;                                  /* connections to each port */
+    int flood;                                  /* half-open connections to each port */
     int spared;            /* records that attack_rewrite_records() leaves alone */
     const uint8_t *secret; /* 32 bytes that it must not find; NULL: not known */
 };

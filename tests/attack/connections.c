@@ -21,6 +21,7 @@
 
 enum {
     AWAIT_MS = 300,
+    NOISY = 70, /* connections to each port, more than a listener has places */
     NOISE_BYTES = 64 << 10,
     STREAMS_AT_ONCE = 16, /* fewer than a listener has places, so that no one is pushed out */
     STORE_CHALLENGE_BYTES = 8 + PROOF_CHALLENGE_BYTES + 1,
@@ -85,7 +86,7 @@ void attack_flood(const struct attack_scene *scene, struct attack_result *ret_re
     const int count = dialog_ports(scene, ports);
 
     (void)!getrandom(noise, sizeof noise, 0);
-    for (int i = 0; i < scene->flood; i++) {
+    for (int i = 0; i < NOISY; i++) {
         if (i % 4 == 1)
             memcpy(noise, store_magic, sizeof store_magic);
         else if (i % 4 == 2)
