@@ -93,10 +93,10 @@ RANK_CASE(a_rank_exits_when_told)
 /* Somebody changes the records of the store meanwhile. */
 RANK_CASE(begins_or_names_the_record)
 {
-    const tutti_init_options in_10_s = {sizeof in_10_s, .timeout_ms = 10000};
+    const tutti_init_options in_60_s = {sizeof in_60_s, .timeout_ms = 60000};
     tutti_group *world, *group;
 
-    tutti_status status = tutti_init(&in_10_s, &world);
+    tutti_status status = tutti_init(&in_60_s, &world);
     rank_value("init", "%s: %s", tutti_status_name(status), status ? tutti_last_error() : "");
     if (status)
         return;

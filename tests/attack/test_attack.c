@@ -537,6 +537,6 @@ Test(attack, records_that_anybody_can_write_make_no_wrong_result)
         attack_free(attack);
         ranks_free(field.job);
     }
-    cr_expect_gt(changed, RECORDS / 2);
+    cr_expect_gt(changed, RECORDS / 4, "%d of %d jobs had a record changed", changed, RECORDS);
     net_destroy(field.net);
 }
