@@ -81,6 +81,21 @@ static void expect_untouched(const uint8_t *data, uint64_t bytes, const char *wh
                         (unsigned long long)i, (unsigned long long)bytes, when);
 }
 
+/* Moves the transport for a while, so that late effects show: of a cancel, or of a send that is
+ * complete too early. */
+static void turn_for_a_while(struct core *core, struct transfer *transfer)
+{
+    struct check_time time = check_time_of(AFTERWARDS_MS);
+
+    while (check_time_is_left(&time)) {
+        if (transfer && !transfer->cancelled && !core_is_over(core, transfer))
+            core_turn(core, &transfer, 1);
+        else if (TUTTI_HAS(core->ops, progress))
+            core_turn(core, NULL, 0);
+        g_usleep(1000);
+    }
+}
+
 /* ---- sends and receives ---------------------------------------------------------------------- */
 
 static void pass_fenced(struct core *core, bool sends, uint64_t bytes)
@@ -121,6 +136,7 @@ static void send_and_overwrite(struct core *core, struct transfer *transfers)
         expect_ok(core, &transfers[i], "send", LONG);
         memset(data[i], GIVEN_BACK, LONG);
     }
+    turn_for_a_while(core, NULL);
     check_meet();
     for (int i = 0; i < AT_ONCE; i++)
         core_buffer_free(data[i]);
@@ -166,20 +182,6 @@ void check_memory(const struct check_member *member)
 }
 
 /* ---- cancel ---------------------------------------------------------------------------------- */
-
-/* Moves the transport for a while, so that late effects of a cancel show. */
-static void turn_for_a_while(struct core *core, struct transfer *transfer)
-{
-    struct check_time time = check_time_of(AFTERWARDS_MS);
-
-    while (check_time_is_left(&time)) {
-        if (transfer && !transfer->cancelled && !core_is_over(core, transfer))
-            core_turn(core, &transfer, 1);
-        else if (TUTTI_HAS(core->ops, progress))
-            core_turn(core, NULL, 0);
-        g_usleep(1000);
-    }
-}
 
 /* Nothing else is asked of a transport after it: the peer's stream may be unusable. */
 static void cancel_receives(struct core *core, bool cancels)
