@@ -190,6 +190,22 @@ static int follow(struct agreement *a, struct waiting_list lists[LISTS_MAX], int
     return -1;
 }
 
+/*
+ * Whether the circle from lists[0] to lists[count - 1] is there at one moment: each list is undecided, and misses
+ * the same member, after all notes were read. Else a member may have gone on between two notes: it ends one
+ * list, and is found waiting in the next.
+ */
+static bool holds(struct agreement *a, struct waiting_list *lists, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const int32_t missing = lists[i].missing;
+
+        if (!find_missing(a, &lists[i]) || lists[i].missing != missing)
+            return false;
+    }
+    return true;
+}
+
 static void describe(const struct waiting_list *lists, int count, const char *name,
                      char ret_message[AGREE_MESSAGE_MAX])
 {
@@ -219,6 +235,8 @@ static void look_for_circle(struct agreement *a)
     lists->ranks = a->group->origin.world_ranks;
     int first = follow(a, lists, &count);
     /* The last one is the first one again, as another member tells. */
+    if (first >= 0 && !holds(a, lists + first, count - 1 - first))
+        first = -1; /* if it comes again, the next look finds it */
     for (int i = first; first >= 0 && i < count - 1; i++) {
         describe(lists + first, count - 1 - first, lists[i].name, reason.message);
         snprintf(key, sizeof key, "%s/decision/1", lists[i].key);
