@@ -17,18 +17,20 @@ void store_crowd_init(struct store_crowd *crowd)
 
 uint8_t store_crowd_group(int fd)
 {
-    struct sockaddr_storage name = {0};
-    const struct sockaddr_in *four = (const struct sockaddr_in *)&name;
-    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&name;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } name = {.six = {0}};
     socklen_t size = sizeof name;
     uint32_t hash = 0;
 
-    (void)getpeername(fd, (struct sockaddr *)&name, &size);
-    if (name.ss_family == AF_INET6)
+    (void)getpeername(fd, &name.any, &size);
+    if (name.any.sa_family == AF_INET6)
         for (int i = 0; i < 4; i++)
-            hash = hash * 31 + six->sin6_addr.s6_addr32[i];
+            hash = hash * 31 + name.six.sin6_addr.s6_addr32[i];
     else
-        hash = four->sin_addr.s_addr;
+        hash = name.four.sin_addr.s_addr;
     return (uint8_t)((hash * UINT32_C(2654435761)) >> 24); /* Knuth's multiplicative hash */
 }
 
