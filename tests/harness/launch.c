@@ -325,6 +325,8 @@ const char *ranks_lack(const char *name)
         snprintf(words, sizeof words, "the engine %s is not built", engine);
     else if (!is_gloo && !mpirun_is_there(engine))
         snprintf(words, sizeof words, "the launcher of %s is not installed", engine);
+    else if (!is_gloo && access(TUTTI_BINARY_DIR "/bin/tutti", X_OK) < 0)
+        snprintf(words, sizeof words, "the command tutti, which starts ranks of MPI, is not built");
     else
         return NULL;
     return words;
