@@ -40,6 +40,8 @@ tutti_status agree_parent(struct agreement *a)
 {
     if (!a->from)
         return TUTTI_OK;
+    /* A member may come only after a message of the parent that has not left yet, or that is lost. */
+    engine_help(&a->from->parent->context->engine);
     control_poll(a->from->parent->control);
     return group_ended(a->from->parent) ? group_verdict(a->from->parent) : TUTTI_OK;
 }

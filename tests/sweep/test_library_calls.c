@@ -168,17 +168,6 @@ static void show(const struct ranks *ranks, int size)
                 ranks_result(ranks, r)->err);
 }
 
-/*
- * The one failure that waits for a deadline: a message that a send has completed is lost afterwards, and its sender's
- * next call is tutti_group_new(), which does not move the messages of the parent. The receiver waits in a work
- * meanwhile. Both say then who is missing.
- */
-static bool is_found_late(const struct failure *failure, enum outcome outcome, const char *why)
-{
-    return outcome == DEADLINE && !strncmp(names[failure->function], "send", strlen("send")) &&
-           (strstr(why, " group_new ") || strstr(why, " work "));
-}
-
 /* Waits for the job's end; the worst that any rank says. */
 static enum outcome judge(struct ranks *ranks, const struct way *way, const struct usual *usual,
                           const struct failure *failure, char *ret_why, size_t size)
@@ -189,10 +178,8 @@ static enum outcome judge(struct ranks *ranks, const struct way *way, const stru
     (void)ranks_wait(ranks);
     for (int r = 0; r < way->size; r++) {
         *why = 0;
-        enum outcome one = judge_rank(ranks, r, &usual[r], why, sizeof why);
+        const enum outcome one = judge_rank(ranks, r, &usual[r], why, sizeof why);
 
-        if (is_found_late(failure, one, why))
-            one = IN_WORDS;
         if (one <= worst)
             continue;
         worst = one;
