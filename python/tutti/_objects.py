@@ -61,6 +61,13 @@ class Objects:
     send: Any
     recv: Any
 
+    def _all_lengths(
+        self, data: bytearray, max_bytes: Optional[int], timeout: Timeout, what: str
+    ) -> List[int]:
+        lengths = _lengths(self.all_gather(_length(data), timeout=timeout))
+        _check(lengths, max_bytes, what)
+        return lengths
+
     def all_gather_object(
         self,
         obj: Any,
@@ -72,8 +79,7 @@ class Objects:
     ) -> List[Any]:
         """Returns the objects of all members, in the order of their ranks."""
         data = bytearray(dumps(obj))
-        lengths = _lengths(self.all_gather(_length(data), timeout=timeout))
-        _check(lengths, max_bytes, "all_gather_object")
+        lengths = self._all_lengths(data, max_bytes, timeout, "all_gather_object")
         whole = self.all_gather(data, counts=lengths, timeout=timeout)
         return _split(whole, lengths, loads)
 
@@ -89,8 +95,7 @@ class Objects:
     ) -> Optional[List[Any]]:
         """On rank `root`, returns the objects of all members; on others None."""
         data = bytearray(dumps(obj))
-        lengths = _lengths(self.all_gather(_length(data), timeout=timeout))
-        _check(lengths, max_bytes, "gather_object")
+        lengths = self._all_lengths(data, max_bytes, timeout, "gather_object")
         counts = lengths if root == self.rank else ()
         whole = self.gather(data, root, counts=counts, timeout=timeout)
         return _split(whole, lengths, loads) if root == self.rank else None
