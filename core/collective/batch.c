@@ -191,7 +191,6 @@ static tutti_status whole_new(struct progress_engine *engine, struct whole **ret
                                       .source = -1,
                                       .parts = 1}; /* the start itself */
     atomic_fetch_add(&engine->batches, 1);
-    atomic_fetch_add(&engine->unattended, 1);
     *ret_whole = whole;
     return TUTTI_OK;
 }
@@ -289,20 +288,21 @@ tutti_status kept_calls_run(struct tutti_group *group, struct kept_call *first, 
     tutti_status status = whole_new(engine, &whole);
     if (!status) {
         engine_take(engine);
+        engine_count_unattended(engine, 1);
         status = allocate(group, first, whole);
         if (!status && group_ended(group))
             status = refuse_all(group, first);
         else if (!status)
             start_all(group, first, again, whole);
         give_back(first);
+        if (status)
+            engine_count_unattended(engine, -1);
         engine_release(engine);
     }
     if (first_collective(first) && group_others_wait(group, status))
         status = group_end_by_own(group, status);
-    if (status && whole) {
-        atomic_fetch_sub(&engine->unattended, 1);
+    if (status && whole)
         release(&whole->work);
-    }
     if (status)
         return status;
     if (work) {

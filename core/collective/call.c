@@ -79,27 +79,39 @@ tutti_status call_tensor_closely(const tutti_tensor *tensor, const char *what, e
     return TUTTI_OK;
 }
 
-tutti_status call_allocate(struct tutti_group *group, struct async_call **ret_call)
+tutti_status call_memory(struct tutti_group *group, struct async_call **ret_call)
 {
     struct progress_engine *engine = &group->context->engine;
     struct tutti_work *work = work_memory_take(engine, sizeof(struct async_call));
 
     if (!work)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for an operation");
-    struct async_call *async = call_of_work(work);
-    *work = (struct tutti_work){.engine = engine,
-                                .state = &async->call.state,
-                                .release = work_memory_give_back,
-                                .references = 1,
-                                .fork_generation = fork_current(),
-                                .source = -1};
-    *ret_call = async;
+    *ret_call = call_of_work(work);
     return TUTTI_OK;
+}
+
+void call_work_init(struct tutti_group *group, struct async_call *async)
+{
+    async->work = (struct tutti_work){.engine = &group->context->engine,
+                                      .state = &async->call.state,
+                                      .release = work_memory_give_back,
+                                      .references = 1,
+                                      .fork_generation = fork_current(),
+                                      .source = -1};
+}
+
+tutti_status call_allocate(struct tutti_group *group, struct async_call **ret_call)
+{
+    tutti_status status = call_memory(group, ret_call);
+
+    if (!status)
+        call_work_init(group, *ret_call);
+    return status;
 }
 
 void call_give_back(struct async_call *async)
 {
-    atomic_fetch_sub(&async->work.engine->unattended, 1);
+    engine_count_unattended(async->work.engine, -1);
     work_memory_give_back(&async->work);
 }
 
@@ -114,11 +126,11 @@ tutti_status call_started(struct async_call *async, tutti_status status, bool mo
     if (!status && moves && atomic_load(&async->call.state.status) == TUTTI_ERR_NOT_READY &&
         !group_gathers(group, &async->call))
         (void)group->source.progress(&group->source);
-    engine_release(engine);
-    if (status) {
+    if (status)
         call_give_back(async);
+    engine_release(engine);
+    if (status)
         return status;
-    }
     *ret_work = &async->work;
     if (atomic_load(&async->call.state.status) == TUTTI_ERR_NOT_READY)
         engine_visit(engine);

@@ -52,16 +52,20 @@ static inline struct async_call *call_of_work(struct tutti_work *work)
     return (struct async_call *)((char *)work - offsetof(struct async_call, work));
 }
 
-/* Memory for a call that nobody waits for, of which the work is made; under the progress lock. */
+/* Memory for a call that nobody waits for; under the progress lock. */
+tutti_status call_memory(struct tutti_group *group, struct async_call **ret_call);
+/* Makes the work of it. */
+void call_work_init(struct tutti_group *group, struct async_call *async);
+/* Both. */
 tutti_status call_allocate(struct tutti_group *group, struct async_call **ret_call);
 /* Makes the call of it, whose end is owed to the work from here on. */
 static inline void call_prepare(struct tutti_group *group, struct async_call *async)
 {
     call_init(&async->call, group, &async->work);
     async->work.references = 2;
-    atomic_fetch_add(&async->work.engine->unattended, 1);
+    engine_count_unattended(async->work.engine, 1);
 }
-/* Gives it back; it was prepared and not started. */
+/* Gives it back, under the progress lock; it was prepared and not started. */
 void call_give_back(struct async_call *async);
 /* What it was for is over already, and no call was made of it: its work is complete. */
 static inline tutti_work *call_over(struct async_call *async, uint64_t bytes, int32_t source)

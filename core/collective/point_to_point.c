@@ -244,7 +244,7 @@ static tutti_status cancel(struct tutti_work *work)
 /* OTHER: the receive is complete, or what it waits for is not shown. */
 static enum p2p_now look_posted(void *user, bool moved)
 {
-    const struct p2p_op *op = user;
+    struct p2p_op *op = user;
 
     (void)moved;
     if (!p2p_can_look(op))
@@ -281,13 +281,15 @@ ON_THE_WAY tutti_status run_async(struct tutti_group *group, struct message *m,
     if (!ret_work)
         return error_of(m->function, error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_work is NULL"));
     engine_take(engine);
-    tutti_status status = call_allocate(group, &async);
+    tutti_status status = call_memory(group, &async);
     if (status) {
         engine_release(engine);
         return status;
     }
+    const bool over = is_over_now(group, m, false);
+    call_work_init(group, async); /* while the message flies */
     async->work.cancel = cancel;
-    if (!is_over_now(group, m, false))
+    if (!over)
         return start_posted(group, m, async, ret_work);
     engine_release(engine);
     *ret_work = call_over(async, m->bytes, m->kind == CALL_RECV ? m->peer : -1);
@@ -529,12 +531,12 @@ tutti_status tutti_batch_isend_irecv(tutti_group *group, const tutti_p2p_op *ops
     }
     if (!status)
         (void)group->source.progress(&group->source);
-    engine_release(engine);
-    for (uint32_t i = 0; i < count && status; i++) {
-        packed_end(&items[i].message.packed, false);
+    for (uint32_t i = 0; i < count && status; i++)
         if (items[i].async)
             call_give_back(items[i].async);
-    }
+    engine_release(engine);
+    for (uint32_t i = 0; i < count && status; i++)
+        packed_end(&items[i].message.packed, false);
     free(items);
     if (!status && atomic_load(&engine->unattended))
         engine_visit(engine);

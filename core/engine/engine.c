@@ -346,7 +346,7 @@ void engine_complete(struct progress_engine *engine, struct operation_state *op,
             engine_wake(engine, s);
     atomic_store_explicit(&op->status, status, memory_order_release);
     if (work) {
-        atomic_fetch_sub(&engine->unattended, 1);
+        engine_count_unattended(engine, -1);
         work_completed(work);
     }
 }

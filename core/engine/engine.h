@@ -56,7 +56,7 @@ struct progress_engine {
     _Atomic uint32_t takers;         /* threads that cannot get it: who spins under it lets go */
     _Atomic uint32_t asleep;         /* threads in `sleepers` */
     _Atomic uint32_t waiters;        /* threads inside engine_wait() */
-    _Atomic uint32_t unattended;     /* started works that are not complete */
+    _Atomic uint32_t unattended;     /* started works that are not complete; set under the lock */
     _Atomic uint32_t visits;         /* of callers that started, waited for or tested works */
     _Atomic uint32_t batches;        /* works of batches whose memory is in use */
     _Atomic uint32_t callers_only;   /* groups whose plugins want no thread of ours: it rests */
@@ -178,6 +178,14 @@ enum engine_waited { ENGINE_NOT_WAITED, ENGINE_WAITED_ANY, ENGINE_WAITED };
  * not come to rest yet are not known; those that have are also between two sleeps. */
 enum engine_waited engine_waited(const struct progress_engine *engine,
                                  const struct operation_state *op);
+
+/* One started work more, or less, that is not complete; under the progress lock. */
+static inline void engine_count_unattended(struct progress_engine *engine, int32_t change)
+{
+    const uint32_t now = atomic_load_explicit(&engine->unattended, memory_order_relaxed);
+
+    atomic_store_explicit(&engine->unattended, now + (uint32_t)change, memory_order_relaxed);
+}
 
 /* Wakes the watcher. */
 void engine_ring(struct progress_engine *engine);

@@ -273,7 +273,7 @@ tutti_status p2p_cancel(struct p2p_op *op);
 bool p2p_can_look(const struct p2p_op *op);
 /* The short form of p2p_progress() for a spin: looks at the path of this operation alone. How many messages were
  * there. */
-unsigned p2p_look(const struct p2p_op *op);
+unsigned p2p_look(struct p2p_op *op);
 
 /* Whether it is a send that was announced, and that no receive has met as far as is known here. */
 bool p2p_is_unmatched(const struct p2p_op *op);

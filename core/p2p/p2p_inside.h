@@ -163,6 +163,8 @@ struct p2p_table {
     struct p2p_bin **slots;
     size_t mask;
     size_t count;
+    struct p2p_op *only; /* posted while there is no bin, and in none */
+    int32_t only_source; /* as it was posted */
 };
 
 struct p2p_transfer {

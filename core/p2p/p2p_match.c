@@ -7,7 +7,8 @@
  * any source are posted there, and each envelope of a user message is in it as well as in its
  * source's. So an arriving message looks at two heads and takes the one with the lower posting
  * order, a posted receive looks at one head, which is the earliest arrival. Everything is expected
- * O(1).
+ * O(1). An operation that is posted while there is no bin is in the table alone (`only`), until
+ * something else comes: most receives are over before that.
  *
  * Below are the ids under which peers name rendezvous transfers: an index into a table and
  * the generation of its slot, so that a late grant or piece of a transfer that is over is known as
@@ -38,7 +39,7 @@ static struct p2p_bin **slot_of(const struct p2p_table *table, uint8_t space, in
 static struct p2p_bin *find_bin(const struct p2p_table *table, uint8_t space, int32_t source,
                                 uint64_t tag)
 {
-    if (!table->slots)
+    if (!table->count)
         return NULL;
 
     struct p2p_bin *bin = *slot_of(table, space, source, tag);
@@ -105,11 +106,50 @@ static void tidy_bin(struct p2p_group *group, struct p2p_bin *bin)
     p2p_pool_give(&group->engine->bins, bin);
 }
 
+/* Puts an operation into its bin. False: no memory. */
+static bool put(struct p2p_group *group, struct p2p_op *op, int source)
+{
+    struct p2p_bin *bin = get_bin(group, op->space, source, op->tag);
+
+    if (!bin)
+        return false;
+    struct p2p_link *before = bin->posted.prev; /* the last, unless the operation is posted again */
+    while (before != &bin->posted && P2P_OF(before, struct p2p_op, queue)->order > op->order)
+        before = before->prev;
+    op->held_by = bin;
+    p2p_link_append(before->next, &op->queue);
+    return true;
+}
+
+/* Before there is a bin: puts `only` into its own. False: no memory. */
+static bool settle(struct p2p_group *group)
+{
+    struct p2p_table *table = &group->table;
+
+    if (table->only && !put(group, table->only, table->only_source))
+        return false;
+    table->only = NULL;
+    return true;
+}
+
+static bool is_only(const struct p2p_table *table, uint8_t space, int32_t source, uint64_t tag)
+{
+    const struct p2p_op *op = table->only;
+
+    return op && op->tag == tag && op->space == space &&
+           (table->only_source == source ||
+            (table->only_source == P2P_ANY_SOURCE && space == SPACE_USER));
+}
+
 void p2p_match_withdraw(struct p2p_op *op)
 {
     struct p2p_bin *bin = op->held_by;
 
     op->held_by = NULL;
+    if (op->group->table.only == op) {
+        op->group->table.only = NULL;
+        return;
+    }
     p2p_link_remove(&op->queue);
     tidy_bin(op->group, bin);
 }
@@ -118,17 +158,22 @@ bool p2p_match_is_known(const struct p2p_group *group, int source, uint64_t tag)
 {
     const struct p2p_table *table = &group->table;
 
-    return table->count && (find_bin(table, SPACE_USER, source, tag) ||
-                            find_bin(table, SPACE_USER, P2P_ANY_SOURCE, tag));
+    if (!table->count)
+        return is_only(table, SPACE_USER, source, tag);
+    return find_bin(table, SPACE_USER, source, tag) ||
+           find_bin(table, SPACE_USER, P2P_ANY_SOURCE, tag);
 }
 
 struct p2p_op *p2p_match_arrived(struct p2p_group *group, uint8_t space, int source, uint64_t tag)
 {
-    struct p2p_bin *bin = find_bin(&group->table, space, source, tag);
+    struct p2p_table *table = &group->table;
+    const struct p2p_bin *bin = find_bin(table, space, source, tag);
     struct p2p_op *op = bin ? P2P_FIRST(&bin->posted, struct p2p_op, queue) : NULL;
 
-    if (space == SPACE_USER) {
-        struct p2p_bin *any = find_bin(&group->table, space, P2P_ANY_SOURCE, tag);
+    if (is_only(table, space, source, tag)) {
+        op = table->only;
+    } else if (space == SPACE_USER) {
+        const struct p2p_bin *any = find_bin(table, space, P2P_ANY_SOURCE, tag);
         struct p2p_op *first = any ? P2P_FIRST(&any->posted, struct p2p_op, queue) : NULL;
 
         if (first && (!op || first->order < op->order))
@@ -167,15 +212,16 @@ struct p2p_envelope *p2p_match_posted(struct p2p_group *group, uint8_t space, in
 
 tutti_status p2p_match_post(struct p2p_group *group, struct p2p_op *op, int source)
 {
-    struct p2p_bin *bin = get_bin(group, op->space, source, op->tag);
+    struct p2p_table *table = &group->table;
 
-    if (!bin)
+    if (!table->count && !table->only) {
+        table->only = op;
+        table->only_source = source;
+        op->held_by = table;
+        return TUTTI_OK;
+    }
+    if (!settle(group) || !put(group, op, source))
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory to post an operation");
-    struct p2p_link *before = bin->posted.prev; /* the last, unless the operation is posted again */
-    while (before != &bin->posted && P2P_OF(before, struct p2p_op, queue)->order > op->order)
-        before = before->prev;
-    op->held_by = bin;
-    p2p_link_append(before->next, &op->queue);
     return TUTTI_OK;
 }
 
@@ -200,7 +246,7 @@ tutti_status p2p_match_keep(struct p2p_group *group, uint8_t space, struct p2p_e
 {
     int source = (int)envelope->header.source;
     uint64_t tag = envelope->header.tag;
-    struct p2p_bin *bin = get_bin(group, space, source, tag), *any = NULL;
+    struct p2p_bin *bin = settle(group) ? get_bin(group, space, source, tag) : NULL, *any = NULL;
 
     if (!bin)
         return TUTTI_ERR_NO_MEMORY;
