@@ -120,14 +120,16 @@ tutti_status tutti_reduce_op_premul(const tutti_tensor *factor, tutti_reduce_op 
     if (!ret_op)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_op is NULL");
     tutti_status status = tensor_measure(factor, &size);
+    /* A factor is an input: it may be read-only. */
+    const int32_t device = status ? 0 : factor->device.type & ~TUTTI_DEVICE_READ_ONLY;
+
     if (!status && !tutti_reduce_op_meaning(TUTTI_PREMUL_SUM, factor->dtype))
         status = error_set(TUTTI_ERR_UNSUPPORTED, "premul_sum does not take %s",
                            tutti_dtype_name(factor->dtype));
-    if (!status && factor->device.type != TUTTI_DEVICE_CPU &&
-        factor->device.type != TUTTI_DEVICE_CUDA_HOST)
-        status = error_set(TUTTI_ERR_UNSUPPORTED,
-                           "the factor is on a device of type %d; it must be in host memory",
-                           factor->device.type);
+    if (!status && device != TUTTI_DEVICE_CPU && device != TUTTI_DEVICE_CUDA_HOST)
+        status =
+            error_set(TUTTI_ERR_UNSUPPORTED,
+                      "the factor is on a device of type %d; it must be in host memory", device);
     if (status)
         return error_named(status);
     struct reduce_op *op = allocate(size.bytes);

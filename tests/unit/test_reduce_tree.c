@@ -310,3 +310,21 @@ Test(reduce_op, a_factor_of_many_elements_meets_those_of_its_index, .timeout = 5
     cr_expect_eq(reduce_op_take(op, TUTTI_F32, 1, &choice), TUTTI_ERR_INVALID_ARGUMENT);
     tutti_reduce_op_free(op);
 }
+
+Test(reduce_op, a_factor_may_be_read_only_but_not_on_a_device, .timeout = 5)
+{
+    const float factors[] = {2, 3};
+    float x[] = {1, 2};
+    int64_t shape;
+    tutti_tensor factor = tutti_tensor_1d((float *)(uintptr_t)factors, TUTTI_F32, &shape, 2);
+    tutti_reduce_op op;
+
+    factor.device.type |= TUTTI_DEVICE_READ_ONLY;
+    struct reduce_op *premul = premul_of(&factor, 2);
+    reduce_op_multiply(premul, x, x, 0, 2);
+    cr_expect(x[0] == 2 && x[1] == 6);
+    reduce_op_release(premul);
+    factor.device.type = 2 | TUTTI_DEVICE_READ_ONLY;
+    cr_expect_eq(tutti_reduce_op_premul(&factor, &op), TUTTI_ERR_UNSUPPORTED);
+    cr_expect_not_null(strstr(error_message(), "device of type 2;"));
+}
