@@ -56,7 +56,7 @@ int main(void)
      * the last of them leads. The group has a name for messages, gives up after a minute, and goes by
      * tcp whatever carries the world. */
     tutti_group_options options = TUTTI_GROUP_OPTIONS_INIT;
-    options.name = "evens";
+    options.name = "even ranks";
     options.timeout_ms = 60000;
     options.backend = "tcp";
     int32_t ranks[64], count = 0;
@@ -69,9 +69,9 @@ int main(void)
            tutti_group_rank(row), tutti_group_size(row), sum_over(row, rank),
            tutti_group_rank(column), tutti_group_size(column), sum_over(column, rank));
     if (evens)
-        printf("rank %d: %d of %d among the even ranks, sum %d, led by rank %d\n", rank,
-               tutti_group_rank(evens), tutti_group_size(evens), sum_over(evens, rank),
-               leader_of(evens, world));
+        printf("rank %d: %d of %d among the %s, sum %d, led by rank %d\n", rank,
+               tutti_group_rank(evens), tutti_group_size(evens), tutti_group_name(evens),
+               sum_over(evens, rank), leader_of(evens, world));
 
     /* In any order; NULL is allowed. */
     require(tutti_group_destroy(evens));

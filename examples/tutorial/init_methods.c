@@ -41,11 +41,16 @@ int main(int argc, char **argv)
     const char *url = argc > 1 ? argv[1] : NULL; /* NULL: env:// */
     tutti_group *world = begun(url);
 
+    tutti_group_info info = {.struct_size = sizeof info};
+
     if (begun(url) != world)
         return 1;
     must(tutti_barrier(world, NULL, NULL));
     printf("rank %d of %d met over %s\n", tutti_group_rank(world), tutti_group_size(world),
            tutti_group_backend(world));
+    must(tutti_group_status(world, &info));
+    printf("rank %d is member %d of %d on its host\n", tutti_group_rank(world), info.local_rank,
+           info.local_size);
     must(tutti_group_destroy(world));
     return 0;
 }

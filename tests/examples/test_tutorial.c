@@ -154,6 +154,7 @@ Test(tutorial, ranks_meet_by_each_init_method)
     char folder[] = "/tmp/tutti-tutorial-XXXXXX";
 
     contains(run_ranks(2, "shm", "init_methods"), "rank 1 of 2 met over shm\n");
+    contains(run_ranks(2, "shm", "init_methods"), "rank 1 is member 1 of 2 on its host\n");
     cr_assert_not_null(mkdtemp(folder));
     contains(output_of("u=file://%s/meet; p=%s/init_methods; $p \"$u?rank=0&world_size=2\" & "
                        "$p \"$u?rank=1&world_size=2\" && wait $!",

@@ -152,6 +152,9 @@ def test_the_programs_of_the_page_run(number, tmp_path):
         tutti_run(2, path)
 
 
-def test_the_example_runs():
+def test_the_examples_run():
     output = tutti_run(4, ROOT / "examples/python/all_reduce.py")
     assert "rank 3 of 4: [6.0, 6.0, 6.0, 6.0]" in output
+    output = tutti_run(3, ROOT / "examples/python/objects.py")
+    assert "lines: [0, 10, 20] rate: 0.1" in output
+    assert "the message went through rank 0, rank 1, rank 2" in output

@@ -51,6 +51,7 @@ def test_a_wait_ends_when_the_key_is_there():
 def test_two_clients_of_a_server():
     with tutti.StoreServer() as server:
         first = tutti.TCPStore("127.0.0.1", server.port)
+        assert (first.host, first.port) == ("127.0.0.1", server.port)
         second = tutti.PrefixStore("a", tutti.TCPStore("127.0.0.1", server.port))
         second.set("key", b"1")
         assert first.get("a/key") == b"1"

@@ -2,13 +2,14 @@
 /*
  * docs/parity.md, docs/coming-from.md and docs/matrix.md name C calls, examples and tests. Each must exist, each
  * example must use its call, and each call of MPI and MLX that the one names, and each of torch.distributed's
- * documentation, has a row in the other.
+ * documentation, has a row in the other. Calls of Python are checked with the package:
+ * tests/python/test_parity.py.
  */
 #include "documents.h"
 
 #include <tutti/tensor.h>
 
-enum { CALL, C_CALL, EXAMPLE, TEST, CELLS };
+enum { CALL, C_CALL, PYTHON_CALL, EXAMPLE, TEST, CELLS };
 
 /* The rows of all tables with `columns` columns, but for headings. */
 static GPtrArray *rows_of(const char *text, guint columns)
@@ -64,10 +65,35 @@ static gboolean is_declared(const char *headers, const char *name)
            has_word(headers, name + strlen("TUTTI_")); /* of an X-macro */
 }
 
+/* A case of pytest is a function that some file of tests/python defines. */
+static gboolean is_test_of_python(const char *name)
+{
+    g_autofree char *folder = g_build_filename(TUTTI_SOURCE_DIR, "tests/python", NULL);
+    g_autofree char *definition = g_strdup_printf("^def (%s)\\(", name);
+    g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
+    const char *file;
+
+    cr_assert_not_null(dir, "no folder %s", folder);
+    while ((file = g_dir_read_name(dir))) {
+        g_autofree char *path = g_build_filename("tests/python", file, NULL);
+
+        if (!g_str_has_suffix(file, ".py"))
+            continue;
+        g_autofree char *text = document_read(path);
+        g_autoptr(GPtrArray) found = document_find(text, definition);
+
+        if (found->len)
+            return TRUE;
+    }
+    return FALSE;
+}
+
 /* A case is written Test(suite, case …), or as a macro's first argument in a file that says
  * Test(suite, name). */
 static gboolean is_test(const GPtrArray *sources, const char *suite, const char *name)
 {
+    if (!strcmp(suite, "python"))
+        return is_test_of_python(name);
     g_autofree char *whole = g_strdup_printf("\\(%s, (%s)\\b", suite, name);
     g_autofree char *begin = g_strdup_printf("Test(%s, ", suite);
     g_autofree char *part = g_strdup_printf("^[A-Z_]+\\((%s)\\b", name);
@@ -93,12 +119,24 @@ static void check_calls(const char *headers, const char *cell, const char *row)
                   (char *)names->pdata[i]);
 }
 
+static gboolean is_left_out(const char *cell)
+{
+    return g_str_has_prefix(cell, "later: ") || g_str_has_prefix(cell, "not needed: ");
+}
+
+/* What an example of the row has to use: its C calls, or those of Python where it has none. */
+static GPtrArray *calls_to_show(const char *cells[CELLS])
+{
+    if (is_left_out(cells[C_CALL]))
+        return document_find(cells[PYTHON_CALL], "`(?:[A-Za-z]+\\.)?([A-Za-z_]+)[()]*`");
+    return document_find(cells[C_CALL], "`(tutti_[a-z0-9_]+|TUTTI_[A-Z0-9_]+|tutti [a-z]+)");
+}
+
 /* Each call of the row stands in one of its examples. */
 static void check_example(const char *cells[CELLS])
 {
     g_autoptr(GPtrArray) paths = document_find(cells[EXAMPLE], "`([^`]+)`");
-    g_autoptr(GPtrArray) names =
-        document_find(cells[C_CALL], "`(tutti_[a-z0-9_]+|TUTTI_[A-Z0-9_]+|tutti [a-z]+)");
+    g_autoptr(GPtrArray) names = calls_to_show(cells);
     g_autoptr(GString) examples = g_string_new(NULL);
 
     cr_expect(paths->len, "%s: no example", cells[CALL]);
@@ -143,11 +181,6 @@ static GPtrArray *test_sources(void)
     return texts;
 }
 
-static gboolean is_left_out(const char *c_call)
-{
-    return g_str_has_prefix(c_call, "later: ") || g_str_has_prefix(c_call, "not needed: ");
-}
-
 Test(parity, every_call_example_and_test_that_is_named_exists, .timeout = 60)
 {
     g_autofree char *parity = document_read("docs/parity.md");
@@ -160,11 +193,12 @@ Test(parity, every_call_example_and_test_that_is_named_exists, .timeout = 60)
     for (guint i = 0; i < rows->len; i++) {
         const char **cells = rows->pdata[i];
 
-        if (is_left_out(cells[C_CALL])) {
+        if (is_left_out(cells[C_CALL]) && is_left_out(cells[PYTHON_CALL])) {
             cr_expect_str_eq(cells[TEST], "–", "%s", cells[CALL]);
             continue;
         }
-        check_calls(headers, cells[C_CALL], cells[CALL]);
+        if (!is_left_out(cells[C_CALL]))
+            check_calls(headers, cells[C_CALL], cells[CALL]);
         check_example(cells);
         check_test(sources, cells[TEST], cells[CALL]);
     }
