@@ -30,10 +30,18 @@ extern "C" {
  */
 #define TUTTI_FIXED_ORDER UINT32_C(1)
 
+/*
+ * For a call with a work that the caller waits for next, but must be able to stop waiting for, such as
+ * an interpreter that looks at signals. A short call then waits for the other members first, for some
+ * microseconds, as a blocking one does. If it is complete, `*work` is NULL. Calls without a work, those
+ * in a batch, and messages ignore it. Members need not agree.
+ */
+#define TUTTI_TRY_AT_ONCE UINT32_C(2)
+
 /** Options of one call; NULL and zero members mean the default. Members are only appended. */
 typedef struct tutti_options {
     uint32_t struct_size;
-    uint32_t flags;     /* 0, or TUTTI_FIXED_ORDER */
+    uint32_t flags;     /* TUTTI_FIXED_ORDER, TUTTI_TRY_AT_ONCE */
     int64_t timeout_ms; /* 0: the group's default; negative is refused */
     void *stream;       /* of the tensor's device; NULL for CPU tensors */
 } tutti_options;

@@ -14,6 +14,10 @@ tutti_status options_copy_in(const char *function, void *dst, size_t known, cons
 
     if (src)
         memcpy(&size, src, sizeof size);
+    if (src && size == known) { /* of a program that was built for this library */
+        memcpy(dst, src, known);
+        return TUTTI_OK;
+    }
     if (size < sizeof size || size > OPTIONS_SIZE_MAX)
         return error_set_in(
             function, TUTTI_ERR_INVALID_ARGUMENT,

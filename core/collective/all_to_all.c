@@ -119,7 +119,7 @@ static tutti_status all_to_all(const char *function, tutti_group *group, struct 
     struct collective c = collective_of(function, OPERATION_ALL_TO_ALL, -1, -1);
     struct side in, out;
     bool in_place = false;
-    tutti_status status = call_check(group, options, &c.timeout_ms);
+    tutti_status status = collective_check(group, options, &c);
 
     if (!status)
         status = side_blocks(group, &c, &from, "the input", TENSOR_READ, &in);

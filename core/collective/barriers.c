@@ -6,7 +6,7 @@ static tutti_status barrier(const char *function, tutti_group *group, enum opera
                             const tutti_options *options, tutti_work **work)
 {
     struct collective c = collective_of(function, operation, -1, -1);
-    tutti_status status = call_check(group, options, &c.timeout_ms);
+    tutti_status status = collective_check(group, options, &c);
 
     return collective_run(group, &c, status, work);
 }

@@ -33,9 +33,11 @@ tutti_status call_check_closely(const struct tutti_group *group, const tutti_opt
     if (known.timeout_ms < 0)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "timeout_ms is %lld; it must not be negative",
                          (long long)known.timeout_ms);
-    if (known.flags & ~TUTTI_FIXED_ORDER)
-        return error_set(TUTTI_ERR_UNSUPPORTED,
-                         "options.flags 0x%x: only TUTTI_FIXED_ORDER is known", known.flags);
+    if (known.flags & ~(TUTTI_FIXED_ORDER | TUTTI_TRY_AT_ONCE))
+        return error_set(
+            TUTTI_ERR_UNSUPPORTED,
+            "options.flags 0x%x: only TUTTI_FIXED_ORDER and TUTTI_TRY_AT_ONCE are known",
+            known.flags);
     if (known.stream)
         return error_set(TUTTI_ERR_UNSUPPORTED, "options.stream: tensors are in host memory here");
     if (known.timeout_ms)

@@ -26,6 +26,12 @@ static inline tutti_status call_check(const struct tutti_group *group, const tut
     return TUTTI_OK;
 }
 
+/* The flags of options that call_check() has passed. */
+static inline uint32_t call_flags(const tutti_options *options)
+{
+    return options && options->struct_size > offsetof(tutti_options, flags) ? options->flags : 0;
+}
+
 tutti_status call_check_root(const struct tutti_group *group, int32_t root);
 
 /*
@@ -102,6 +108,7 @@ struct collective {
     struct packed *packed;   /* stand-ins of tensors that are not C-contiguous */
     int64_t timeout_ms;
     struct reduce_op *op; /* a reference; NULL: built in, or none */
+    bool at_once;         /* TUTTI_TRY_AT_ONCE */
 };
 
 static inline struct collective collective_of(const char *function, enum operation operation,
@@ -109,6 +116,17 @@ static inline struct collective collective_of(const char *function, enum operati
 {
     return (struct collective){.function = function,
                                .fields = {.op = op, .root = root, .operation = (uint8_t)operation}};
+}
+
+/* As call_check(), and what else of the options is the same for all collectives. */
+static inline tutti_status collective_check(const struct tutti_group *group,
+                                            const tutti_options *options, struct collective *c)
+{
+    const tutti_status status = call_check(group, options, &c->timeout_ms);
+
+    if (!status && options)
+        c->at_once = call_flags(options) & TUTTI_TRY_AT_ONCE;
+    return status;
 }
 
 /* Runs it, starts it when `work` is given, or keeps it for the batch that this thread has open;

@@ -265,28 +265,40 @@ static inline bool is_over_now(struct tutti_group *group, const struct collectiv
     return true;
 }
 
-/* Goes on with a call that was not over at once, and waits for it. Releases the progress lock. */
+/* Goes on with a call that was not over at once, as the struct call that it becomes. Under the progress
+ * lock. */
+static tutti_status go_on(struct tutti_group *group, struct collective *c,
+                          const struct beginning *begun, struct call *call)
+{
+    call->plan = begun->plan;
+    if (!begun->announce) {
+        if (group_ended(group))
+            return group_refuse(group, &c->fields, c->bytes);
+        return error_of(c->function, collective_begin(group, c, call));
+    }
+    take_tensors(call, c);
+    enter(group, c, call, begun);
+    return TUTTI_OK;
+}
+
+/* Whether a call has not spun yet: it has only begun now, there was no room to show it, or ranks outnumber
+ * CPUs. */
+static bool may_spin(const struct tutti_group *group, const struct beginning *begun)
+{
+    return !begun->announce || begun->stage == CALL_QUEUED ||
+           yields_for(group, begun->plan->plan.algorithm);
+}
+
+/* The same for one that is waited for. Releases the progress lock. */
 static tutti_status continue_blocking(struct tutti_group *group, struct collective *c,
                                       const struct beginning *begun)
 {
     struct call call;
-    tutti_status status = TUTTI_OK;
 
     call_init(&call, group, NULL);
-    call.plan = begun->plan;
-    if (begun->announce) {
-        take_tensors(&call, c);
-        enter(group, c, &call, begun);
-        /* There was no room to show it, or it has not spun yet, since ranks outnumber CPUs. */
-        if (begun->stage == CALL_QUEUED || yields_for(group, begun->plan->plan.algorithm))
-            spin(group, &call);
-    } else if (group_ended(group)) {
-        status = group_refuse(group, &c->fields, c->bytes);
-    } else {
-        status = error_of(c->function, collective_begin(group, c, &call));
-        if (!status)
-            spin(group, &call);
-    }
+    const tutti_status status = go_on(group, c, begun, &call);
+    if (!status && may_spin(group, begun))
+        spin(group, &call);
     engine_release(&group->context->engine);
     return status ? status : call_wait(&call);
 }
@@ -307,17 +319,25 @@ static tutti_status run_async(struct tutti_group *group, struct collective *c,
                               tutti_work **ret_work)
 {
     struct progress_engine *engine = &group->context->engine;
+    struct beginning begun = {.announce = NULL};
     struct async_call *async;
 
     engine_take(engine);
-    tutti_status status = call_allocate(group, &async);
+    tutti_status status = call_allocate(group, &async); /* before the others see the call */
     if (status) {
         engine_release(engine);
         return status;
     }
+    if (c->at_once && is_over_now(group, c, &begun)) {
+        work_memory_untake(&async->work);
+        engine_release(engine);
+        *ret_work = NULL;
+        return TUTTI_OK;
+    }
     call_prepare(group, async);
-    status = group_ended(group) ? group_refuse(group, &c->fields, c->bytes)
-                                : error_of(c->function, collective_begin(group, c, &async->call));
+    status = go_on(group, c, &begun, &async->call);
+    if (!status && c->at_once && may_spin(group, &begun))
+        spin(group, &async->call);
     return call_started(async, status, true, ret_work);
 }
 

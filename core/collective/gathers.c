@@ -8,7 +8,7 @@ tutti_status tutti_broadcast(tutti_group *group, const tutti_tensor *tensor, int
     struct collective c = collective_of(__func__, OPERATION_BROADCAST, -1, root);
     struct side vector;
     const enum tensor_use use = group && group->rank == root ? TENSOR_READ : TENSOR_WRITTEN;
-    tutti_status status = call_check(group, options, &c.timeout_ms);
+    tutti_status status = collective_check(group, options, &c);
 
     if (!status)
         status = call_check_root(group, root);
@@ -32,7 +32,7 @@ static tutti_status gather(const char *function, tutti_group *group, enum operat
     const int which = scatters ? SIDE_IN : SIDE_OUT; /* has the blocks */
     struct collective c = collective_of(function, operation, -1, root);
     struct side vector, blocks;
-    tutti_status status = call_check(group, options, &c.timeout_ms);
+    tutti_status status = collective_check(group, options, &c);
 
     if (!status && operation != OPERATION_ALL_GATHER)
         status = call_check_root(group, root);

@@ -10,8 +10,7 @@
 static bool wants_fixed_order(const tutti_group *group, const tutti_options *options)
 {
     return group->reproducible || /* NOLINT: without a group no caller comes here */
-           (options && options->struct_size > offsetof(tutti_options, flags) &&
-            options->flags & TUTTI_FIXED_ORDER);
+           call_flags(options) & TUTTI_FIXED_ORDER;
 }
 
 /* Takes the op of an input of `count` elements: its number in the fields, and whether its order is
@@ -91,7 +90,7 @@ static tutti_status all_reduce(const char *function, tutti_group *group, const t
 {
     struct collective c = collective_of(function, OPERATION_ALL_REDUCE, op, -1);
     void *data = NULL;
-    tutti_status status = call_check(group, options, &c.timeout_ms);
+    tutti_status status = collective_check(group, options, &c);
 
     if (!status)
         status = call_tensor(tensor, "the tensor", TENSOR_BOTH, &c.packed, &data, &c.fields.count,
@@ -127,7 +126,7 @@ static tutti_status reduce(const char *function, tutti_group *group, enum operat
     const bool in_place = in_tensor == out_tensor;
     struct side in, out;
     const bool writes = operation == OPERATION_ALL_REDUCE || (group && group->rank == root);
-    tutti_status status = call_check(group, options, &c.timeout_ms);
+    tutti_status status = collective_check(group, options, &c);
 
     if (!status && operation == OPERATION_REDUCE)
         status = call_check_root(group, root);
@@ -179,7 +178,7 @@ static tutti_status reduce_scatter(const char *function, tutti_group *group, str
 {
     struct collective c = collective_of(function, OPERATION_REDUCE_SCATTER, op, -1);
     struct side in, out;
-    tutti_status status = call_check(group, options, &c.timeout_ms);
+    tutti_status status = collective_check(group, options, &c);
 
     if (!status)
         status = side_blocks(group, &c, &form, "the input", TENSOR_READ, &in);

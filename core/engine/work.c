@@ -70,6 +70,12 @@ struct tutti_work *work_memory_take(struct progress_engine *engine, size_t bytes
     return work;
 }
 
+void work_memory_untake(struct tutti_work *work)
+{
+    work->next_due = work->engine->free_works;
+    work->engine->free_works = work;
+}
+
 void work_memory_give_back(struct tutti_work *work)
 {
     struct progress_engine *engine = work->engine;

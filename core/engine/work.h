@@ -55,6 +55,8 @@ struct tutti_work {
  */
 struct tutti_work *work_memory_take(struct progress_engine *engine, size_t bytes);
 void work_memory_give_back(struct tutti_work *work);
+/* Gives back what nothing was made of; under the progress lock. */
+void work_memory_untake(struct tutti_work *work);
 /* How many are not given back, those of batches included. */
 uint32_t work_memory_used(struct progress_engine *engine);
 /* Frees what is not in use. */

@@ -453,3 +453,82 @@ RANK_CASE(threads_share_groups_and_each_waits_for_its_own)
     for (int i = 0; i < GROUPS; i++)
         check_ok(tutti_group_destroy(groups[i]));
 }
+
+/* ---- calls that are tried at once ------------------------------------------------------------ */
+
+/* A sum whose work, if there is one, is waited for. */
+static tutti_status sum_now(tutti_group *group, const tutti_tensor *tensor)
+{
+    const tutti_options options = {.struct_size = sizeof options, .flags = TUTTI_TRY_AT_ONCE};
+    tutti_work *work = NULL;
+    tutti_status status = tutti_all_reduce(group, tensor, TUTTI_SUM, &options, &work);
+
+    if (work)
+        status = tutti_work_wait(work, 0);
+    tutti_work_free(work);
+    return status;
+}
+
+RANK_CASE(a_call_tried_at_once_has_no_work_if_it_is_complete)
+{
+    tutti_group *world = rank_init(NULL), *alone;
+    tutti_options options = TUTTI_OPTIONS_INIT;
+    int64_t x = 7, word = 0, shape, word_shape;
+    tutti_tensor sum = word_of(&x, &shape), token = word_of(&word, &word_shape);
+    tutti_work *work = NULL;
+
+    options.flags = TUTTI_TRY_AT_ONCE;
+    require_ok(tutti_group_split(world, rank, 0, NULL, &alone));
+    require_ok(tutti_all_reduce(alone, &sum, TUTTI_SUM, &options, &work));
+    check(work == NULL && x == 7);
+    for (int i = 0; i < MANY; i++) {
+        x = i + rank;
+        if (i % 3 == rank)
+            require_ok(tutti_all_reduce(world, &sum, TUTTI_SUM, NULL, NULL));
+        else
+            require_ok(sum_now(world, &sum));
+        check_eq(x, i * size + size * (size - 1) / 2);
+    }
+
+    /* The others begin when rank 0 has returned: it cannot be complete. */
+    if (rank == 0) {
+        require_ok(tutti_all_reduce(world, &sum, TUTTI_SUM, &options, &work));
+        check(work != NULL);
+        for (int other = 1; other < size; other++)
+            require_ok(tutti_send(world, &token, other, 0, NULL));
+        check_ok(tutti_work_wait(work, 0));
+        tutti_work_free(work);
+    } else {
+        require_ok(tutti_recv(world, &token, 0, 0, NULL, NULL));
+        require_ok(sum_now(world, &sum));
+    }
+
+    /* A batch has a work for all of its calls. */
+    require_ok(tutti_batch_begin(alone));
+    require_ok(tutti_all_reduce(alone, &sum, TUTTI_SUM, &options, NULL));
+    require_ok(tutti_batch_end(alone, &work));
+    check(work != NULL);
+    check_ok(tutti_work_wait(work, 0));
+    tutti_work_free(work);
+    options.flags = 4;
+    check_status(tutti_barrier(alone, &options, NULL), TUTTI_ERR_UNSUPPORTED);
+    check_contains(tutti_last_error(), "options.flags 0x4");
+    check_ok(tutti_group_destroy(alone));
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(calls_tried_at_once_that_differ_are_a_mismatch)
+{
+    tutti_group *world = rank_init(NULL), *group;
+    int64_t words[2] = {0}, shape;
+    tutti_tensor sum = tutti_tensor_1d(words, TUTTI_I64, &shape, rank == 0 ? 2 : 1);
+    tutti_status status;
+
+    require_ok(tutti_group_new(world, NULL, 0, NULL, &group));
+    while (!(status = sum_now(group, &sum)))
+        ;
+    check_status(status, TUTTI_ERR_MISMATCH);
+    check_contains(tutti_last_error(), "2 x i64");
+    check_status(tutti_group_destroy(group), TUTTI_ERR_MISMATCH);
+    check_ok(tutti_group_destroy(world));
+}
