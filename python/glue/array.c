@@ -63,33 +63,69 @@ static struct known_type look_up(PyObject *type)
 
 /* ---- the buffer protocol ---- */
 
-/* The dtype of a format of the module struct, or of those that NumPy and MLX add. 0: none that
- * tutti has. */
+/* The dtype of a letter of the module struct, or of those that NumPy adds. 0: none that tutti has. */
+static tutti_dtype dtype_of_letter(char letter, Py_ssize_t size)
+{
+    switch (letter) {
+    case '?':
+        return TUTTI_BOOL;
+    case 'b':
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q':
+    case 'n':
+        return TUTTI_DTYPE(0, size * 8);
+    case 'B':
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q':
+    case 'N':
+    case 'c':
+        return TUTTI_DTYPE(1, size * 8);
+    case 'e':
+    case 'f':
+    case 'd':
+        return TUTTI_DTYPE(2, size * 8);
+    case 'F':
+    case 'D':
+        return TUTTI_DTYPE(5, size * 8);
+    default:
+        return 0;
+    }
+}
+
+/* Whether a format begins with an order of bytes, and with the other one than this machine has. */
+static bool has_order(char first, bool *ret_is_other)
+{
+    const bool big = first == '>' || first == '!';
+
+    *ret_is_other = (big || first == '<') && big != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+    return big || first == '<' || first == '=' || first == '@';
+}
+
+/* The dtype of a format; MLX has names besides letters. */
 static tutti_dtype dtype_of_format(const char *format, Py_ssize_t size)
 {
-    static const char *const kinds[] = {"?", "bhilqn", "BHILQNc", "efd", "", "FD"};
-    static const uint32_t codes[] = {6, 0, 1, 2, 0, 5};
     tutti_dtype dtype = 0;
+    bool is_other;
 
     if (!format)
         format = "B";
     if (size <= 0 || size > 16)
         return 0;
-    if (!strcmp(format, "bfloat16"))
-        return size == 2 ? TUTTI_BF16 : 0;
-    if (*format && strchr("@=<>!", *format)) {
-        const bool big = *format == '>' || *format == '!';
-
-        if (big != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__) && strchr("<>!", *format) && size > 1)
+    if (has_order(*format, &is_other)) {
+        if (is_other && size > 1)
             return 0;
         format++;
     }
-    if (!strcmp(format, "Zf") || !strcmp(format, "Zd"))
+    if (*format && !format[1])
+        dtype = dtype_of_letter(*format, size);
+    else if (!strcmp(format, "bfloat16"))
+        dtype = TUTTI_BF16;
+    else if (!strcmp(format, "Zf") || !strcmp(format, "Zd"))
         dtype = TUTTI_DTYPE(5, size * 8);
-    else if (*format && !format[1])
-        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-            if (strchr(kinds[i], *format))
-                dtype = TUTTI_DTYPE(codes[i], size * 8);
     return tutti_dtype_size(dtype) == (size_t)size ? dtype : 0;
 }
 
@@ -275,9 +311,10 @@ int array_describe(struct array *array, PyObject *object, bool written)
 {
     /* A type outlives its objects. */
     const struct known_type known = look_up((PyObject *)Py_TYPE(object));
-    struct refusal refusal = {.length = 0};
+    struct refusal refusal;
 
     memset(array, 0, sizeof *array);
+    refusal_init(&refusal);
     if (written && known.immutable)
         return ARRAY_IMMUTABLE;
     if (!describe(array, object, &known, written, &refusal)) {

@@ -5,7 +5,8 @@
  *
  * Every operation is started with a work, also one that is waited for at once: the wait goes on in
  * slices, and between them signals of Python get their turn. So Ctrl-C leaves the wait, and the
- * operation goes on.
+ * operation goes on. Only a short call that is complete within microseconds has no work
+ * (TUTTI_TRY_AT_ONCE).
  *
  * Arrays are given back when the work has ended well, or else when tutti says that it no longer
  * uses them. It says so on a thread of its own, which never waits for the GIL: it puts the call
@@ -294,7 +295,7 @@ static PyObject *failed(struct call *call, tutti_status status)
 
 static PyObject *finish(struct call *call, const struct request *r, tutti_status status)
 {
-    if (!wait_on(call, 0, &status))
+    if (call->work && !wait_on(call, 0, &status))
         return end_failing(call);
     return status ? failed(call, status) : end_of_wait(call, r);
 }
@@ -303,19 +304,42 @@ static PyObject *finish(struct call *call, const struct request *r, tutti_status
 
 static PyObject *begin(struct call *call, const struct request *r, uint32_t flags)
 {
+    const bool waits = !(flags & (CALL_ASYNC | CALL_IN_BATCH));
     tutti_status status;
 
     Py_BEGIN_ALLOW_THREADS status = start(r, call, flags & CALL_IN_BATCH ? NULL : &call->work);
-    if (!status && !(flags & (CALL_ASYNC | CALL_IN_BATCH)))
+    if (waits && call->work)
         status = tutti_work_wait(call->work, SLICE_MS);
-    Py_END_ALLOW_THREADS if (!(flags & (CALL_ASYNC | CALL_IN_BATCH)) &&
-                             call->work) return finish(call, r, status);
+    Py_END_ALLOW_THREADS if (waits && (call->work || !status)) return finish(call, r, status);
     return status ? failed(call, status) : capsule_of(call);
 }
 
+/* The arguments of call_run() beside the arrays. Short calls leave out what is zero. */
+static void take_request(struct request *r, tutti_options *options, PyObject *const *args,
+                         Py_ssize_t count, uint32_t *ret_flags)
+{
+    uint32_t flags = 0;
+
+    *r = (struct request){.group = PyLong_AsVoidPtr(args[0]),
+                          .operation = (enum operation)PyLong_AsLong(args[1]),
+                          .op = (tutti_reduce_op)PyLong_AsLong(args[4]),
+                          .options = options};
+    if (count > 5) {
+        r->root = (int32_t)PyLong_AsLong(args[5]);
+        r->tag = PyLong_AsUnsignedLongLong(args[6]);
+        options->timeout_ms = PyLong_AsLongLong(args[7]);
+        flags = (uint32_t)PyLong_AsLong(args[8]);
+    }
+    if (flags & CALL_FIXED_ORDER)
+        options->flags |= TUTTI_FIXED_ORDER;
+    if (!(flags & CALL_ASYNC))
+        options->flags |= TUTTI_TRY_AT_ONCE;
+    *ret_flags = flags;
+}
+
 /*
- * run(group, operation, in, out, op, root, tag, timeout_ms, flags[, held, in_counts, in_offsets,
- * out_counts, out_offsets]): an operation, waited for unless the flags say otherwise. Returns what
+ * run(group, operation, in, out, op[, root, tag, timeout_ms, flags[, held, in_counts, in_offsets,
+ * out_counts, out_offsets]]): an operation, waited for unless the flags say otherwise. Returns what
  * end_of_wait() says, a capsule of a call that is under way, or NotImplemented for an array that
  * must not be written.
  *
@@ -324,20 +348,14 @@ static PyObject *begin(struct call *call, const struct request *r, uint32_t flag
 PyObject *call_run(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     const uint32_t arrays = arrays_of(args[2]) + arrays_of(args[3]);
-    const uint32_t flags = (uint32_t)PyLong_AsLong(args[8]);
     tutti_options options = TUTTI_OPTIONS_INIT;
-    struct request r = {.group = PyLong_AsVoidPtr(args[0]),
-                        .operation = (enum operation)PyLong_AsLong(args[1]),
-                        .op = (tutti_reduce_op)PyLong_AsLong(args[4]),
-                        .root = (int32_t)PyLong_AsLong(args[5]),
-                        .tag = PyLong_AsUnsignedLongLong(args[6])};
+    struct request r;
     struct call *call;
+    uint32_t flags;
     int found;
 
     (void)self;
-    options.timeout_ms = PyLong_AsLongLong(args[7]);
-    options.flags = flags & CALL_FIXED_ORDER ? TUTTI_FIXED_ORDER : 0;
-    r.options = options.timeout_ms || options.flags ? &options : NULL;
+    take_request(&r, &options, args, count, &flags);
     if (PyErr_Occurred())
         return NULL;
     look_at_returned();

@@ -47,6 +47,14 @@ struct refusal {
     char words[2048];
 };
 
+/* Leaves the space for words as it is: clearing it would take a third of a short call. */
+static inline void refusal_init(struct refusal *refusal)
+{
+    refusal->length = 0;
+    refusal->is_final = false;
+    refusal->words[0] = 0;
+}
+
 /* Describes `object`; `written`: the operation writes to it. ARRAY_REFUSED has set an
  * exception. ARRAY_IMMUTABLE: it is of a library whose arrays never change (MLX, JAX), and
  * would be written. */
@@ -109,7 +117,7 @@ struct side {
  * uses them.
  */
 struct call {
-    tutti_work *work;  /* NULL: it is part of a batch, or was not started */
+    tutti_work *work;  /* NULL: part of a batch, not started, or complete at once */
     struct call *next; /* in the list of those that tutti has given back */
     PyObject *held;    /* what else must live as long, or NULL */
     int32_t source;    /* of a receive in a batch */

@@ -170,8 +170,12 @@ class Operations:
         op           "sum", "avg", "product", "min", "max", "band", "bor", "bxor", or a ReduceOp
         fixed_order  the bits of the result depend on the operands and the number of ranks alone
         """
-        if out is None and not fixed_order:
-            return self._call(_ALL_REDUCE, None, x, x, op, 0, 0, timeout)
+        if out is None and timeout is None and not fixed_order and not self._batches:
+            # The commonest call, and often one of a few bytes: without the way of all calls.
+            number = _NUMBERS.get(op) if op.__class__ is str else None
+            if number is not None and self._address:
+                if _run(self._address, _ALL_REDUCE, None, x, number) is None:
+                    return x
         return self._all_reduce(x, op, out, timeout, fixed_order, 0)
 
     def all_reduce_async(
