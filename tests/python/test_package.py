@@ -158,3 +158,9 @@ def test_the_examples_run():
     output = tutti_run(3, ROOT / "examples/python/objects.py")
     assert "lines: [0, 10, 20] rate: 0.1" in output
     assert "the message went through rank 0, rank 1, rank 2" in output
+
+
+def test_the_example_of_mlx_averages_gradients():
+    pytest.importorskip("mlx.core")
+    output = tutti_run(3, ROOT / "examples/python/average_mlx.py")
+    assert "loss of 3 ranks: " in output
