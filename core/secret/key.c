@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HKDF and HMAC by OpenSSL, in a library context of tutti's own. So OpenSSL reads no configuration
- * file for tutti, and the program's own use of OpenSSL keeps its configuration.
+ * HKDF and HMAC by OpenSSL, in a library context of tutti's own. OpenSSL reads no configuration file for
+ * such a context, and reads the program's when the program first uses the default one.
  *
  * The context is made by the first call and freed by the last key_release(), so that a program may
  * unload libtutti. It is not freed when the process exits: other threads may still use it then. A
@@ -54,8 +54,9 @@ static void after_fork(void)
 
 static void begin(void)
 {
-    /* An exit handler of OpenSSL would free what other threads still use. */
-    OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, NULL);
+    /* An exit handler of OpenSSL would free what other threads still use. OPENSSL_INIT_NO_LOAD_CONFIG would
+     * hold for the whole process: the program's own configuration would never be read. */
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
     pthread_atfork(before_fork, after_fork, after_fork);
 }
 

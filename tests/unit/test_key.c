@@ -3,9 +3,13 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <openssl/evp.h>
+#include <openssl/provider.h>
 
 #include <tutti/tutti.h>
 
@@ -253,4 +257,29 @@ Test(key, kept_keys_are_in_no_forked_child, .timeout = 30)
     cr_assert_eq(waitpid(child, &code, 0), child);
     cr_expect_eq(code, 0);
     key_drop(kept);
+}
+
+/* ---- OpenSSL of the program ---- */
+
+/* Calls OpenSSL as a program does whose configuration activates the provider `legacy`, behind tutti. */
+Test(key, the_program_keeps_its_configuration_of_openssl, .timeout = 30)
+{
+    static const char content[] = "openssl_conf = init\n[init]\nproviders = all\n"
+                                  "[all]\ndefault = on\nlegacy = on\n[on]\nactivate = 1\n";
+    char path[] = "/tmp/test_key_XXXXXX";
+    const int fd = mkstemp(path);
+    const struct key key = {{9}};
+    uint8_t mac[KEY_MAC_BYTES];
+
+    cr_assert_eq(write(fd, content, sizeof content - 1), sizeof content - 1);
+    close(fd);
+    setenv("OPENSSL_CONF", path, 1);
+    key_hold();
+    cr_assert_eq(key_mac(&key, &(struct key_part){"x", 1}, 1, mac), TUTTI_OK);
+    cr_expect_not(OSSL_PROVIDER_available(key_openssl(), "legacy"), "tutti reads it, too");
+    EVP_MD *md4 = EVP_MD_fetch(NULL, "MD4", NULL);
+    cr_expect_not_null(md4, "the configuration was not read");
+    EVP_MD_free(md4);
+    key_release();
+    unlink(path);
 }

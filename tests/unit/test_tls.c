@@ -256,6 +256,24 @@ Test(tls, a_handshake_that_is_not_whole_or_not_right_gets_no_further, .timeout =
     }
 }
 
+/* OpenSSL applies it to each connection of libssl. */
+Test(tls, what_the_configuration_of_openssl_says_of_tls_does_not_hold, .timeout = 10)
+{
+    static const char content[] =
+        "openssl_conf = init\n[init]\nssl_conf = ssl\n[ssl]\nsystem_default = all\n[all]\n"
+        "MaxProtocol = TLSv1.2\nCiphersuites = TLS_AES_256_GCM_SHA384\nGroups = P-521\n";
+    char path[] = "/tmp/test_tls_XXXXXX";
+    const int fd = mkstemp(path);
+    struct ends ends;
+
+    cr_assert_eq(write(fd, content, sizeof content - 1), sizeof content - 1);
+    close(fd);
+    setenv("OPENSSL_CONF", path, 1);
+    begin(&ends);
+    end(&ends);
+    unlink(path);
+}
+
 Test(tls, the_end_of_a_connection_is_told_behind_what_came, .timeout = 10)
 {
     struct ends ends;
