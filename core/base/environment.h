@@ -65,8 +65,8 @@ enum environment_agreement {
       "The job's name, part of all keys in the store; overrides TORCHELASTIC_RUN_ID. `tutti run` " \
       "sets it.")                                                                                  \
     X(TUTTI_RUN_SOCKET, "<words>", "", ENV_MAY_DIFFER,                                             \
-      "Set by `tutti run`: an abstract Unix socket, and the rank. libtutti uses it to tell "       \
-      "the launcher why this rank ends. Set-id programs ignore it.")                               \
+      "Set by `tutti run`: an abstract Unix socket, the rank and a token. libtutti uses it to "    \
+      "tell the launcher why this rank ends. Set-id programs ignore it.")                          \
     X(TUTTI_RUN_TERMINAL, "<anything>", "", ENV_MAY_DIFFER,                                        \
       "For programs. `tutti run` sets it to the number of columns of the terminal if the "         \
       "output of this rank is printed on one, so that a program can show a progress bar.")         \

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/exit_record.h"
 
+#include <string.h>
+
 #include "base/codec.h"
 
 enum { MAGIC = 0x31525554 }; /* "TUR1" */
@@ -9,6 +11,7 @@ size_t exit_record_encode(const struct exit_record *record, uint8_t ret_data[EXI
 {
     struct writer w = {.data = ret_data, .capacity = EXIT_RECORD_MAX};
 
+    write_bytes(&w, record->token, sizeof record->token);
     write_u32(&w, MAGIC);
     write_u8(&w, (uint8_t)record->kind);
     write_u32(&w, record->place);
@@ -25,7 +28,10 @@ bool exit_record_decode(const uint8_t *data, size_t size, struct exit_record *re
 {
     struct reader r = {.data = data, .size = size};
     struct exit_record record;
+    const uint8_t *token = read_bytes(&r, sizeof record.token);
 
+    if (token)
+        memcpy(record.token, token, sizeof record.token);
     if (read_u32(&r) != MAGIC)
         return false;
     record.kind = (enum exit_record_kind)read_u8(&r);

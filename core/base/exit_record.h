@@ -3,8 +3,9 @@
  * What a process tells `tutti run` of its end, so that the rank to blame does not depend on the order in
  * which ranks exit.
  *
- * `tutti run` has an abstract Unix datagram socket, and TUTTI_RUN_SOCKET=NAME/PLACE names it and the
- * rank's place in the job. A process sends one datagram when a group of it has failed (what the verdict
+ * `tutti run` has an abstract Unix datagram socket. TUTTI_RUN_SOCKET=NAME/PLACE/TOKEN names it, the rank's
+ * place in the job, and what each datagram begins with: others see the name, but not the token. A process
+ * sends one datagram when a group of it has failed (what the verdict
  * says), when it exits without tutti_group_destroy() though no group has failed (so nobody else is to
  * blame), and when it has a world again after a failure (the earlier record is void). The last one
  * counts. A record that cannot be sent is left out: then the order of the exits decides.
@@ -19,7 +20,8 @@
 
 enum {
     EXIT_RECORD_MESSAGE_MAX = 1024,
-    EXIT_RECORD_MAX = EXIT_RECORD_MESSAGE_MAX + 64, /* bytes of a datagram */
+    EXIT_RECORD_TOKEN = 32,                         /* characters */
+    EXIT_RECORD_MAX = EXIT_RECORD_MESSAGE_MAX + 96, /* bytes of a datagram */
     EXIT_RECORD_NAME_MAX = 96                       /* of the socket */
 };
 
@@ -31,6 +33,7 @@ enum exit_record_kind {
 };
 
 struct exit_record {
+    char token[EXIT_RECORD_TOKEN]; /* without a NUL */
     enum exit_record_kind kind;
     uint32_t place;      /* as TUTTI_RUN_SOCKET says */
     int32_t status;      /* FAILED: the verdict's */

@@ -18,31 +18,36 @@ enum { SEND_MS = 100 };
 
 static _Atomic bool said; /* a failure, which nothing has made void since */
 
-/* NAME/PLACE; false: it is neither. */
-static bool parse_place(const char *value, struct sockaddr_un *ret_to, socklen_t *ret_size,
-                        uint32_t *ret_place)
+/* Where TUTTI_RUN_SOCKET says that records go, with the place and token of this rank. False: nowhere. */
+static bool find_place(struct sockaddr_un *ret_to, socklen_t *ret_size, struct exit_record *record)
 {
-    const char *slash = value ? strrchr(value, '/') : NULL;
+    const char *value = secure_getenv("TUTTI_RUN_SOCKET"), *slash = value ? strchr(value, '/') : 0;
     char *end = NULL;
 
-    if (!slash || slash == value || slash - value > EXIT_RECORD_NAME_MAX || !slash[1])
+    if (!slash || slash == value || slash - value > EXIT_RECORD_NAME_MAX)
         return false;
     const unsigned long place = strtoul(slash + 1, &end, 10);
-    if (*end || place > INT32_MAX)
+    if (end == slash + 1 || place > INT32_MAX || *end != '/' ||
+        strlen(end + 1) != sizeof record->token)
         return false;
     *ret_to = (struct sockaddr_un){.sun_family = AF_UNIX}; /* begins with a NUL: abstract */
     memcpy(ret_to->sun_path + 1, value, (size_t)(slash - value));
     *ret_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)(slash - value));
-    *ret_place = (uint32_t)place;
+    record->place = (uint32_t)place;
+    memcpy(record->token, end + 1, sizeof record->token);
     return true;
 }
 
 bool exit_record_place(uint32_t *ret_place)
 {
     struct sockaddr_un to;
+    struct exit_record record;
     socklen_t size;
 
-    return parse_place(secure_getenv("TUTTI_RUN_SOCKET"), &to, &size, ret_place);
+    if (!find_place(&to, &size, &record))
+        return false;
+    *ret_place = record.place;
+    return true;
 }
 
 static void send_record(struct exit_record *record)
@@ -54,7 +59,7 @@ static void send_record(struct exit_record *record)
     socklen_t to_size;
 
     _Static_assert(EXIT_RECORD_NAME_MAX < sizeof to.sun_path - 1, "the name has room");
-    if (!parse_place(secure_getenv("TUTTI_RUN_SOCKET"), &to, &to_size, &record->place))
+    if (!find_place(&to, &to_size, record))
         return;
     const size_t size = exit_record_encode(record, data);
     const int fd = size ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;

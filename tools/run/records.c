@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "run/records.h"
 
+#include <arpa/inet.h>
 #include <glib-unix.h>
+#include <linux/filter.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -11,6 +13,7 @@
 #include <tutti/status.h>
 
 #include "base/exit_record.h"
+#include "secret/key.h"
 
 struct rank_record {
     struct exit_record said;
@@ -22,6 +25,7 @@ struct records {
     int fd;
     guint source;
     char *name;
+    char token[EXIT_RECORD_TOKEN + 1];
     struct rank *ranks;
     int count;
     GHashTable *places; /* pid of each process that has said something -> its rank */
@@ -35,6 +39,44 @@ static gboolean readable(gint fd, GIOCondition condition, gpointer user)
     (void)condition;
     records_read(user);
     return G_SOURCE_CONTINUE;
+}
+
+static bool make_token(char ret_token[EXIT_RECORD_TOKEN + 1])
+{
+    uint8_t random[EXIT_RECORD_TOKEN / 2];
+
+    if (key_random(random, sizeof random))
+        return false;
+    for (size_t i = 0; i < sizeof random; i++)
+        g_snprintf(ret_token + 2 * i, 3, "%02x", random[i]);
+    return true;
+}
+
+/* Word by word: what is another one is dropped. A kernel that denies the filter leaves the queue open. */
+static void filter_by_token(struct records *records)
+{
+    enum {
+        WORDS = EXIT_RECORD_TOKEN / sizeof(uint32_t),
+        TAKE = 2 * WORDS, /* the last instructions */
+        DROP,
+        LENGTH
+    };
+    struct sock_filter code[LENGTH];
+
+    for (unsigned i = 0; i < WORDS; i++) {
+        uint32_t word;
+
+        memcpy(&word, records->token + i * sizeof word, sizeof word);
+        code[2 * i] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, i * sizeof word);
+        code[2 * i + 1] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ntohl(word), 0,
+                                                       (uint8_t)(DROP - 2 * i - 2));
+    }
+    code[TAKE] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, UINT32_MAX);
+    code[DROP] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0);
+
+    const struct sock_fprog program = {.len = LENGTH, .filter = code};
+
+    (void)setsockopt(records->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
 }
 
 struct records *records_new(const char *run_id, struct rank *ranks, int count, record_fn fn,
@@ -53,7 +95,12 @@ struct records *records_new(const char *run_id, struct rank *ranks, int count, r
     const socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
 
     memcpy(address.sun_path + 1, records->name, length);
-    if (records->fd < 0 || setsockopt(records->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0 ||
+    if (records->fd < 0 || !make_token(records->token)) {
+        records_free(records);
+        return NULL;
+    }
+    filter_by_token(records);
+    if (setsockopt(records->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0 ||
         bind(records->fd, (const struct sockaddr *)&address, size) < 0) {
         records_free(records);
         return NULL;
@@ -80,7 +127,7 @@ void records_free(struct records *records)
 
 char *records_name(const struct records *records, int rank)
 {
-    return g_strdup_printf("%s/%d", records->name, rank);
+    return g_strdup_printf("%s/%d/%s", records->name, rank, records->token);
 }
 
 /* Finds the culprit's rank by its process, which the launcher has started, or a wrapper has, and
@@ -167,6 +214,7 @@ void records_read(struct records *records)
         pid_t sender = sender_of(&message);
 
         if (sender && exit_record_decode(data, (size_t)got, &said) &&
+            key_same(said.token, records->token, sizeof said.token) &&
             said.place < (uint32_t)records->count)
             keep(records, &said, sender);
     }

@@ -2,8 +2,9 @@
 /*
  * What ranks say of their end (base/exit_record.h), and which rank is to blame by it.
  *
- * The socket is abstract: nothing is left of it. Only processes of the same user are heard. What they
- * say decides nothing by itself: a rank is blamed by another's record only if it ended badly, or has
+ * The socket is abstract: nothing is left of it. Any process can send to it, so the kernel drops what does not
+ * begin with the token of the job, before it takes a place in the queue. Only processes of the same user are
+ * heard. What they say decides nothing by itself: a rank is blamed by another's record only if it ended badly, or has
  * left its group behind.
  */
 #pragma once
