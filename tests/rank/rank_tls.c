@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that encrypt what they send, or do not. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "harness/rank.h"
 
@@ -128,6 +130,31 @@ RANK_CASE(a_wrong_value_is_refused)
     setenv("TUTTI_TLS", "maybe", 1);
     check_status(tutti_init(&in_20_s, &world), TUTTI_ERR_INVALID_ARGUMENT);
     check_contains(tutti_last_error(), "TUTTI_TLS=maybe is not valid: use 0, 1 or where-possible");
+}
+
+/* Starts this program once more, and the loader looks for libraries in the folder first. */
+static void look_for_libraries_in(const char *folder, const char *case_name)
+{
+    if (getenv("LD_LIBRARY_PATH"))
+        return;
+    setenv("LD_LIBRARY_PATH", folder, 1);
+    execl("/proc/self/exe", "rank_tls", case_name, (char *)NULL);
+    require(false);
+}
+
+/* The last rank, or all. In the folder is a libssl that cannot be loaded. */
+RANK_CASE(a_libssl_that_is_missing_is_told_to_all)
+{
+    const char *folder = getenv("TUTTI_TEST_LIBRARIES"), *all = getenv("TUTTI_TEST_ALL");
+    tutti_group *world;
+    char words[128];
+
+    require(folder);
+    snprintf(words, sizeof words, "TUTTI_TLS needs OpenSSL's libssl: %s/libssl.so.3: ", folder);
+    if (all || rank == size - 1)
+        look_for_libraries_in(folder, "a_libssl_that_is_missing_is_told_to_all");
+    check_status(tutti_init(&in_20_s, &world), TUTTI_ERR_SYSTEM);
+    check_contains(tutti_last_error(), words);
 }
 
 /* There is no place for the user's own file. */

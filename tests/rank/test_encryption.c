@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <tutti/store.h>
 
@@ -182,6 +183,36 @@ Test(encryption, ranks_that_disagree_are_refused)
 Test(encryption, a_wrong_value_is_refused)
 {
     run("a_wrong_value_is_refused", "auto", "TUTTI_TLS=1", NULL);
+}
+
+/* A library that is there and cannot be loaded: the loader does not look further. */
+static void run_without_libssl(const char *more)
+{
+    char folder[] = "/tmp/test_encryption_XXXXXX", path[64], variable[64];
+
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/libssl.so.3", folder);
+    fclose(fopen(path, "w"));
+    snprintf(variable, sizeof variable, "TUTTI_TEST_LIBRARIES=%s", folder);
+    cr_expect(ranks_run(&(struct ranks_options){
+        .program = "rank_tls",
+        .case_name = "a_libssl_that_is_missing_is_told_to_all",
+        .size = RANKS,
+        .backend = "tcp,auto",
+        .env = (const char *[]){"TUTTI_TLS=1", variable, more, NULL},
+    }));
+    remove(path);
+    rmdir(folder);
+}
+
+Test(encryption, a_rank_without_libssl_is_named_on_all)
+{
+    run_without_libssl(NULL);
+}
+
+Test(encryption, ranks_without_libssl_are_told)
+{
+    run_without_libssl("TUTTI_TEST_ALL=1");
 }
 
 Test(encryption, an_open_group_is_refused)
