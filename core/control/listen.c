@@ -248,6 +248,18 @@ static tutti_status make_slots(struct control *control)
                                        control->name);
 }
 
+/* The kernel picks the port. SO_REUSEADDR would give it no more of them (see ip_autobind_reuse in ip-sysctl). */
+static tutti_status cannot_listen(const char *address, int error)
+{
+    if (error == EADDRINUSE)
+        return error_set_errno(
+            TUTTI_ERR_SYSTEM, error,
+            "cannot listen on %s: no port of net.ipv4.ip_local_port_range is "
+            "free there; a connection that has ended keeps its port for a minute",
+            address);
+    return error_set_errno(TUTTI_ERR_SYSTEM, error, "cannot listen on %s", address);
+}
+
 tutti_status control_listen(struct control *control, const char *bind_address)
 {
     struct sockaddr_in *v4 = (struct sockaddr_in *)&control->address;
@@ -274,7 +286,7 @@ tutti_status control_listen(struct control *control, const char *bind_address)
         listen(fd, SOMAXCONN) || getsockname(fd, (struct sockaddr *)&control->address, &size)) {
         int error = errno;
         close(fd);
-        return error_set_errno(TUTTI_ERR_SYSTEM, error, "cannot listen on %s", bind_address);
+        return cannot_listen(bind_address, error);
     }
     control->listener.watch = (struct control_watch){.fd = fd, .ready = listener_ready};
     return TUTTI_OK;

@@ -139,6 +139,10 @@ tutti_status tcp_address_bind(tutti_endpoint *endpoint, const char *bind_address
     if (bind(fd, (struct sockaddr *)&own->socket, own->socket_bytes) != 0 ||
         listen(fd, SOMAXCONN) != 0 ||
         getsockname(fd, (struct sockaddr *)&own->socket, &own->socket_bytes) != 0)
-        return tcp_error(endpoint, TUTTI_ERR_SYSTEM, errno, "cannot listen on %s", text);
+        return tcp_error(endpoint, TUTTI_ERR_SYSTEM, errno, "cannot listen on %s%s", text,
+                         errno == EADDRINUSE
+                             ? ": no port of net.ipv4.ip_local_port_range is free there; a "
+                               "connection that has ended keeps its port for a minute"
+                             : "");
     return TUTTI_OK;
 }
