@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "harness/net.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +37,22 @@ __attribute__((format(printf, 1, 2))) static bool ip(const char *format, ...)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/* Namespaces are named after the process that has made them: those of one that is dead are removed. */
+static void remove_stale(void)
+{
+    DIR *dir = opendir("/run/netns");
+
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        int pid;
+
+        if (sscanf(entry->d_name, "tutti-%d-", &pid) == 1 && pid > 0 && kill(pid, 0) &&
+            errno == ESRCH)
+            ip("netns del %s", entry->d_name);
+    }
+    if (dir)
+        closedir(dir);
+}
+
 static bool add_host(struct net *net, int host)
 {
     static int nets;
@@ -62,6 +81,7 @@ struct net *net_create(int hosts, char *ret_reason, size_t size)
         free(net);
         return NULL;
     }
+    remove_stale();
     snprintf(net->hub, sizeof net->hub, "tutti-%d-%d-hub", (int)getpid(), ++nets);
     bool made = ip("netns add %s", net->hub) && ip("-n %s link add hub type bridge", net->hub) &&
                 ip("-n %s link set hub up", net->hub);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "harness/launch.h"
@@ -172,6 +173,28 @@ static int datagram_arrives(struct ranks *ranks, int round)
     cr_assert(ranks_reach(ranks, 0, done));
     cr_assert(ranks_value(ranks, 0, done, words, sizeof words));
     return !strcmp(words, "1");
+}
+
+Test(harness, namespaces_of_a_dead_process_are_removed)
+{
+    char reason[256], name[96] = "";
+    struct net *net;
+    int ends[2];
+
+    cr_assert_eq(pipe(ends), 0);
+    const pid_t child = fork();
+    if (!child) {
+        net = net_create(1, reason, sizeof reason);
+        _exit(net && write(ends[1], net_name(net, 0), strlen(net_name(net, 0))) < 0);
+    }
+    close(ends[1]);
+    const bool made = read(ends[0], name, sizeof name - 1) > 0;
+    close(ends[0]);
+    cr_assert_eq(waitpid(child, NULL, 0), child);
+    if (!made || !(net = net_create(1, reason, sizeof reason)))
+        cr_skip_test("no network namespaces here");
+    cr_expect_eq(net_open(name), -1, "%s is still there", name);
+    net_destroy(net);
 }
 
 Test(harness, namespaces_are_hosts_whose_links_can_be_cut)
