@@ -18,25 +18,12 @@
 #include "fault/ports.h"
 #include "harness/launch.h"
 #include "harness/net.h"
-
-#define OPENMPI_LAUNCHER "/usr/bin/mpirun.openmpi" /* as Debian calls it */
-#define SECRET "a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f91"
+#include "way.h"
 
 enum { PHASES = 5, PHASES_MAX = 1000, TRIES = 1000, RECORDS = 16 };
-enum { RANKS = 4, DEADLINE_MS = 90000, ATTACK_MS = 20000, FLOOD = 70, FLOOD_LONG = 5000 };
+enum { RANKS = WAY_RANKS, ATTACK_MS = 20000, FLOOD = 70, FLOOD_LONG = 5000 };
 
 TestSuite(attack, .timeout = 180);
-
-/* How a job is started, and where. */
-struct way {
-    enum {
-        BY_HAND,
-        TUTTI_RUN,
-        MPIRUN
-    } launcher; /* by hand it has TUTTI_SECRET, else a secret of its own */
-    const char *backend;
-    int hosts; /* half of the ranks on each; one more is the attacker's */
-};
 
 /* A job, and what its attackers know of it. */
 struct field {
@@ -48,10 +35,6 @@ struct field {
     struct wire *earlier, *now;
 };
 
-static const uint8_t secret[32] = {0xa1, 0xb2, 0xc3, 0xd4, 0xe5, 0xf6, 0x07, 0x18, 0x29, 0x3a, 0x4b,
-                                   0x5c, 0x6d, 0x7e, 0x8f, 0x90, 0xa1, 0xb2, 0xc3, 0xd4, 0xe5, 0xf6,
-                                   0x07, 0x18, 0x29, 0x3a, 0x4b, 0x5c, 0x6d, 0x7e, 0x8f, 0x91};
-
 /* A hello of control connections begins with it. */
 static const uint8_t proof_magic[] = {0x63, 0x74, 0x74, 0x74};
 
@@ -61,52 +44,6 @@ static const char *attackers_host(const struct field *field)
 }
 
 /* ---- the job -------------------------------------------------------------------------------------- */
-
-static struct ranks *start_by_hand(const struct field *field, const char *case_name)
-{
-    const struct way *way = field->way;
-    const char *netns[RANKS];
-
-    for (int r = 0; r < RANKS; r++)
-        netns[r] = net_name(field->net, r * way->hosts / RANKS);
-    setenv("TUTTI_SECRET", SECRET, 1); /* the harness serves the store */
-    return ranks_start(&(struct ranks_options){
-        .program = "rank_attacked",
-        .case_name = case_name,
-        .size = RANKS,
-        .backend = way->backend,
-        .timeout_ms = DEADLINE_MS,
-        .netns = netns,
-        .address = way->hosts > 1 ? net_address(field->net, 0) : NULL,
-        .env = (const char *[]){"TUTTI_SECRET=" SECRET, NULL},
-    });
-}
-
-static struct ranks *start_launched(const struct field *field, const char *case_name)
-{
-    const char *programs = getenv("TUTTI_TEST_PROGRAMS"), *backend = field->way->backend;
-    char rank[512];
-    const char *const run[] = {"run", "-n", "4", "--backend", backend, rank, case_name, NULL},
-                      *const mpirun[] = {"--allow-run-as-root",
-                                         "--oversubscribe",
-                                         "-n",
-                                         "4",
-                                         rank,
-                                         case_name,
-                                         NULL};
-    const bool is_mpi = field->way->launcher == MPIRUN;
-
-    unsetenv("TUTTI_SECRET");
-    snprintf(rank, sizeof rank, "%s/rank_attacked", programs ? programs : TUTTI_BINARY_DIR "/bin");
-    return ranks_start(&(struct ranks_options){
-        .program = is_mpi ? OPENMPI_LAUNCHER : TUTTI_COMMAND,
-        .arguments = is_mpi ? mpirun : run,
-        .backend = is_mpi ? backend : NULL,
-        .size = 1,
-        .timeout_ms = DEADLINE_MS,
-        .netns = (const char *[]){net_name(field->net, 0)},
-    });
-}
 
 /* Whether all ranks have made another group and worked in it. */
 static bool reaches_next_phase(struct field *field)
@@ -126,7 +63,7 @@ static bool goes_on(struct field *field)
 static void start_case(struct field *field, const char *name)
 {
     field->phase = 0;
-    field->job = field->way->launcher ? start_launched(field, name) : start_by_hand(field, name);
+    field->job = way_start(field->way, field->net, name);
     cr_assert_not_null(field->job);
     cr_assert(reaches_next_phase(field), "the job does not begin");
     field->scene.process_count =
@@ -155,7 +92,7 @@ static void end_job(struct field *field)
 
     ranks_tell(field->job, 0, "e");
     cr_assert(ranks_wait(field->job));
-    if (field->way->launcher) {
+    if (way_is_launched(field->way)) {
         const struct rank_result *launcher = ranks_result(field->job, 0);
 
         cr_expect_eq(launcher->exit_code, 0, "%s%s", launcher->out, launcher->err);
@@ -163,7 +100,8 @@ static void end_job(struct field *field)
     } else {
         cr_expect(ranks_passed(field->job));
     }
-    cr_expect_eq(ranks_leftovers(field->job, words, sizeof words), 0, "%s", words);
+    if (field->way->launcher != TORCHRUN) /* which leaves a folder for logs */
+        cr_expect_eq(ranks_leftovers(field->job, words, sizeof words), 0, "%s", words);
     ranks_free(field->job);
     field->job = NULL;
 }
@@ -245,12 +183,14 @@ static void know_ports(struct field *field,
     cr_assert_gt(scene->port_count, 0);
 }
 
-/* Not those of Open MPI: its ranks listen on all addresses, and bytes at a port of mpirun make that crash. */
+/* Not those of Open MPI: its ranks listen on all addresses, and bytes at a port of mpirun make that crash. Nor the
+ * store of torchrun, or that of this process in its place, which takes everybody. */
 static bool is_ours(const struct field *field, struct attack_port port)
 {
     uint16_t launchers[PORTS_MAX];
     const int back = net_enter(net_name(field->net, 0));
-    const int count = ports_add(ranks_pid(field->job, 0), launchers, 0);
+    const int count =
+        ports_add(way_is_launched(field->way) ? ranks_pid(field->job, 0) : getpid(), launchers, 0);
 
     net_leave(back);
     for (int i = 0; i < count; i++)
@@ -270,7 +210,7 @@ static void suffer_from_user(struct field *field)
 {
     field->scene.netns = net_name(field->net, 0);
     field->scene.port_count = 0;
-    if (field->way->launcher == MPIRUN)
+    if (way_has_ports_of_others(field->way))
         know_ports(field, is_ours);
     suffer(field, attack_processes, "opens the processes");
     suffer_all_along(field, attack_unix_sockets, "speaks to Unix sockets");
@@ -293,6 +233,8 @@ static void open_field(struct field *field, const struct way *way)
 
     if (attack_lack())
         cr_skip_test("%s", attack_lack());
+    if (way_lack(way))
+        cr_skip_test("%s", way_lack(way));
     *field = (struct field){.way = way, .net = net_create(way->hosts + 1, reason, sizeof reason)};
     if (!field->net)
         cr_skip_test("%s", reason);
@@ -300,7 +242,7 @@ static void open_field(struct field *field, const struct way *way)
         .netns = net_name(field->net, 0),
         .ranks = RANKS,
         .flood = getenv("TUTTI_TEST_LONG") ? FLOOD_LONG : FLOOD,
-        .secret = way->launcher ? NULL : secret,
+        .secret = way_secret(way),
     };
 }
 
@@ -309,6 +251,7 @@ static void close_field(struct field *field)
     wire_free(field->earlier);
     wire_free(field->now);
     net_destroy(field->net);
+    way_end(field->way);
 }
 
 /* A job whose connections are recorded from the beginning. */
@@ -321,8 +264,8 @@ static struct wire *record_start(struct field *field)
     start_job(field);
     wire_stop(recorder);
     cr_assert(wire_has(wire, proof_magic, sizeof proof_magic), "no connection was recorded");
-    cr_expect_not(wire_has(wire, secret, sizeof secret));
-    cr_expect_not(wire_has(wire, SECRET, strlen(SECRET)));
+    cr_expect_not(wire_has(wire, way_secret_bytes, sizeof way_secret_bytes));
+    cr_expect_not(wire_has(wire, WAY_SECRET, strlen(WAY_SECRET)));
     return wire;
 }
 
@@ -380,15 +323,36 @@ Test(attack, a_job_of_tutti_run_over_shm_goes_on)
     attack_job(&(struct way){.launcher = TUTTI_RUN, .backend = "shm", .hosts = 1});
 }
 
+Test(attack, a_job_of_tutti_run_over_shm_and_tcp_goes_on)
+{
+    attack_job(&(struct way){.launcher = TUTTI_RUN, .backend = "auto", .hosts = 1, .apart = true});
+}
+
 /* The sockets of Open MPI are its own affair: tutti has no say in what comes to them. */
 Test(attack, a_job_of_mpirun_over_tcp_goes_on)
 {
-    if (ranks_lack("openmpi"))
-        cr_skip_test("%s", ranks_lack("openmpi"));
-    if (access(OPENMPI_LAUNCHER, X_OK))
-        cr_skip_test("there is no " OPENMPI_LAUNCHER);
-    setenv("LSAN_OPTIONS", strchr(ranks_lsan_options("openmpi"), '=') + 1, 1); /* of the ranks */
     attack_job(&(struct way){.launcher = MPIRUN, .backend = "tcp", .hosts = 1});
+}
+
+Test(attack, a_job_of_mpirun_over_shm_and_tcp_goes_on)
+{
+    attack_job(&(struct way){.launcher = MPIRUN, .backend = "auto", .hosts = 1, .apart = true});
+}
+
+/* As under torchrun, without it: ranks have the user's own secret, and the store asks nobody who he is. */
+Test(attack, a_job_with_the_users_own_secret_and_an_open_store_goes_on)
+{
+    attack_job(&(struct way){.launcher = OPEN_STORE, .backend = "auto", .hosts = 1, .apart = true});
+}
+
+Test(attack, a_job_of_torchrun_over_tcp_goes_on)
+{
+    attack_job(&(struct way){.launcher = TORCHRUN, .backend = "tcp", .hosts = 1});
+}
+
+Test(attack, a_job_of_torchrun_over_shm_and_tcp_goes_on)
+{
+    attack_job(&(struct way){.launcher = TORCHRUN, .backend = "auto", .hosts = 1, .apart = true});
 }
 
 /* ---- before the first member, and in the place of one ------------------------------------------------ */
@@ -436,7 +400,7 @@ Test(attack, nobody_takes_the_place_of_a_rank_that_was_killed)
     struct wire *wire = wire_start(net_name(field.net, 0), &recorder);
 
     cr_assert_not_null(wire);
-    field.job = start_by_hand(&field, "survivors_stay_after_a_rank_was_killed");
+    field.job = way_start(&way, field.net, "survivors_stay_after_a_rank_was_killed");
     cr_assert_not_null(field.job);
     cr_assert(ranks_reach(field.job, RANKS_ALL, "working"));
     wire_stop(recorder);
@@ -526,7 +490,7 @@ Test(attack, records_that_anybody_can_write_make_no_wrong_result)
         struct attack *attack = attack_start(attack_rewrite_records, &field.scene);
 
         cr_assert_not_null(attack);
-        field.job = start_by_hand(&field, "begins_or_names_the_record");
+        field.job = way_start(&way, field.net, "begins_or_names_the_record");
         cr_assert_not_null(field.job);
         cr_expect(ranks_wait(field.job));
         cr_expect(ranks_passed(field.job));
