@@ -60,13 +60,14 @@ const char *attack_lack(void)
 static _Noreturn void be_attacker(attack_fn act, const struct attack_scene *scene,
                                   struct attack_result *result)
 {
-    const int there = net_open(scene->netns);
+    const int there = scene->netns ? net_open(scene->netns) : -1;
     const struct rlimit files = {OPEN_FILES, OPEN_FILES};
 
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)setrlimit(RLIMIT_NOFILE, &files);
-    if (there < 0 || setns(there, CLONE_NEWNET) || close_range(FIRST_FREE, ~0U, 0) ||
-        !become_another_user() || prctl(PR_SET_PDEATHSIG, SIGKILL))
+    if ((scene->netns && (there < 0 || setns(there, CLONE_NEWNET))) ||
+        close_range(FIRST_FREE, ~0U, 0) || !become_another_user() ||
+        prctl(PR_SET_PDEATHSIG, SIGKILL))
         _exit(2);
     act(scene, result);
     _exit(0);

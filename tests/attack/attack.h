@@ -31,7 +31,7 @@ struct attack_port {
 
 /* What an attacker knows. */
 struct attack_scene {
-    const char *netns; /* where it is */
+    const char *netns; /* where it is; NULL: where the test is */
     int ranks;
     struct attack_port ports[ATTACK_PORTS]; /* none: it lists those of its host itself */
     int port_count;
