@@ -80,10 +80,9 @@ void work_memory_give_back(struct tutti_work *work)
 {
     struct progress_engine *engine = work->engine;
 
-    if (engine_try(
-            engine)) { /* half as many atomic operations as below and in taking it from there */
-        work->next_due = engine->free_works;
-        engine->free_works = work;
+    /* Half as many atomic operations as below and in taking it from there. */
+    if (engine_try(engine)) {
+        work_memory_untake(work);
         engine_release(engine);
         return;
     }
