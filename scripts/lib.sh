@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034 # the lists are used by scripts that source this
-# What scripts/demo, scripts/test and scripts/clean-room share: the Debian packages (named here and
+# What scripts/demo, scripts/test, scripts/clean-room and others share: the Debian packages (named here and
 # nowhere else), how they are installed, how a preset is built. Sourced by bash, from the root of
 # the tree.
 
@@ -36,7 +36,7 @@ long_packages=(
     clang-14 clang-tidy-14 libclang-rt-14-dev llvm-14
     dataset-fashion-mnist
     valgrind # counts instructions
-    python3-venv # an MPI of the standard ABI from PyPI
+    debootstrap python3-venv # a Debian for the wheel; what is installed from PyPI
     munge slurm-client slurmctld slurmd libpmix2 # a Slurm of one node, and what its plugin pmix opens
 )
 
