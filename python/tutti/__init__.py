@@ -12,6 +12,7 @@ Started by `tutti run -n 4 python3 program.py`.
 """
 
 from ._batch import Batch, Plan, Receipt
+from ._custom import CustomStore, StoreFunctions
 from ._errors import (
     AbortedError,
     ArrayError,
@@ -55,6 +56,7 @@ __all__ = [
     "BusyError",
     "CapturedError",
     "CorruptError",
+    "CustomStore",
     "DeniedError",
     "Error",
     "FileStore",
@@ -80,6 +82,7 @@ __all__ = [
     "StaleError",
     "Store",
     "StoreError",
+    "StoreFunctions",
     "StoreServer",
     "SystemCallError",
     "TCPStore",

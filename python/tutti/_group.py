@@ -5,9 +5,10 @@ _operations.py."""
 from __future__ import annotations
 
 import weakref
-from typing import Any, List, NamedTuple, Optional, Sequence
+from typing import Any, List, NamedTuple, Optional, Sequence, Union
 
 from . import _plugins, _wait
+from ._custom import CustomStore, StoreFunctions
 from ._errors import Error
 from ._native import Timeout, check, ffi, lib, milliseconds, text
 from ._messages import Messages
@@ -248,7 +249,7 @@ class Group(Operations, Messages, Objects):
 def init(
     backend: Optional[str] = None,
     init_url: Optional[str] = None,
-    store: Optional[Store] = None,
+    store: Union[Store, StoreFunctions, None] = None,
     rank: Optional[int] = None,
     world_size: Optional[int] = None,
     timeout: Timeout = None,
@@ -264,7 +265,8 @@ def init(
 
     backend     "auto", "shm", "tcp", "mpi", …, or "local=NAME,remote=NAME"
     init_url    where the ranks meet: "env://", "tcp://HOST:PORT", "file:///PATH"
-    store       a store instead; `rank` and `world_size` must be given then
+    store       a store instead, or an object with the methods of `StoreFunctions`; `rank` and
+                `world_size` must be given then
     timeout     the default timeout of all calls in seconds, 30 minutes if it is not given
     name        of the world in messages; worlds of different members in one store need different
                 names
@@ -289,13 +291,14 @@ def init(
         if world_size < 1:
             raise ValueError(f"init: a world_size of {world_size} is not valid: use 1 or more")
         options.rank, options.world_size = rank, world_size
-    if store is not None:
-        options.store = store._pointer()
+    own = CustomStore(store) if store is not None and not isinstance(store, Store) else store
+    if own is not None:
+        options.store = own._pointer()
 
     def meet() -> Any:
         ret_world = ffi.new("tutti_group **")
         check(lib.tutti_init(options, ret_world))
-        assert keep is not None and (store is None or store)  # they live until here
+        assert keep is not None and (own is None or own)  # they live until here
         return ret_world[0]
 
     return Group(_wait.interruptible(meet, lambda late: lib.tutti_group_destroy(late)))

@@ -11,8 +11,9 @@ from __future__ import annotations
 import enum
 import hashlib  # noqa: F401  has Python's own libcrypto, of which libtutti then takes the same copy
 import importlib
+import threading
 from datetime import timedelta
-from typing import Any, Union
+from typing import Any, Optional, Union
 
 from . import _errors
 
@@ -78,10 +79,25 @@ if lib.tutti_python_functions(id(globals()), id(_errors.of_status), id(_errors.o
     raise ImportError("tutti's compiled functions could not be added")
 
 
+class _Raised(threading.local):
+    """What a function of the program has raised under this thread's call."""
+
+    error: Optional[BaseException] = None
+
+
+raised = _Raised()
+
+
 def check(status: int) -> None:
     """Raises the error of this thread's last call, if `status` says that it failed."""
-    if status:
+    if not status:
+        return
+    try:
         fail(status)
+    except _errors.Error as error:
+        if raised.error is not None and "the program's own store" in str(error):
+            raise error from raised.error
+        raise
 
 
 def text(words: Any) -> str:

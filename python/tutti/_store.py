@@ -17,7 +17,7 @@ _SLICE_MS = 100  # how long a wait takes no notice of Ctrl-C
 _DEFAULT_MS = 300_000  # of a store that was opened without a timeout
 
 
-def _bytes(value: Bytes) -> bytes:
+def as_bytes(value: Bytes) -> bytes:
     return value.encode() if isinstance(value, str) else bytes(value)
 
 
@@ -64,7 +64,7 @@ class Store:
 
     def set(self, key: str, value: Bytes, timeout: Timeout = None) -> None:
         """Stores a value, and replaces the one before."""
-        data = _bytes(value)
+        data = as_bytes(value)
         self._do(lib.tutti_store_set, key.encode(), data, len(data), self._ms(timeout))
 
     def get(self, key: str, timeout: Timeout = None) -> bytes:
@@ -82,7 +82,7 @@ class Store:
     ) -> bytes:
         """Stores `desired` if the value is `expected` (empty: or the key is missing). Returns the
         value that is there afterwards."""
-        old, new = _bytes(expected), _bytes(desired)
+        old, new = as_bytes(expected), as_bytes(desired)
         value = ffi.new("tutti_store_value *")
         self._do(
             lib.tutti_store_compare_set,
@@ -130,7 +130,7 @@ class Store:
 
     def append(self, key: str, value: Bytes, timeout: Timeout = None) -> None:
         """Adds bytes at the end of the key's value (missing: empty)."""
-        data = _bytes(value)
+        data = as_bytes(value)
         self._do(lib.tutti_store_append, key.encode(), data, len(data), self._ms(timeout))
 
     def delete(self, key: str, timeout: Timeout = None) -> bool:

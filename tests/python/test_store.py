@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every call on every kind of store."""
 
+import gc
 import threading
 
 import pytest
@@ -8,7 +9,47 @@ import pytest
 import tutti
 
 
-@pytest.fixture(params=["hash", "file", "tcp", "prefix"])
+class Functions:
+    """A store of the program: a dictionary."""
+
+    def __init__(self):
+        self.values = {}
+        self.closed = False
+
+    def set(self, key, value, timeout):
+        self.values[key] = value
+
+    def get(self, key, timeout):
+        return self.values.get(key)
+
+    def compare_set(self, key, expected, desired, timeout):
+        if self.values.get(key, b"") == expected:
+            self.values[key] = desired
+        return self.values.get(key, expected)
+
+
+class MoreFunctions(Functions):
+    def check(self, keys, timeout):
+        return all(key in self.values for key in keys)
+
+    def add(self, key, delta, timeout):
+        self.values[key] = b"%d" % (int(self.values.get(key, 0)) + delta)
+        return int(self.values[key])
+
+    def append(self, key, value, timeout):
+        self.values[key] = self.values.get(key, b"") + value
+
+    def delete(self, key, timeout):
+        return self.values.pop(key, None) is not None
+
+    def num_keys(self, timeout):
+        return len(self.values)
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture(params=["hash", "file", "tcp", "custom", "prefix"])
 def store(request, tmp_path):
     if request.param == "hash":
         yield tutti.HashStore()
@@ -16,6 +57,8 @@ def store(request, tmp_path):
         yield tutti.FileStore(str(tmp_path / "store"), 1)
     elif request.param == "tcp":
         yield tutti.TCPStore("127.0.0.1", 0, is_master=True, timeout=20)
+    elif request.param == "custom":
+        yield tutti.CustomStore(MoreFunctions())
     else:
         yield tutti.PrefixStore("inside", tutti.HashStore())
 
@@ -65,3 +108,56 @@ def test_errors_have_their_classes():
     assert str(port) in str(raised.value)
     with pytest.raises(ValueError, match="timeout of -1"):
         tutti.HashStore().get("key", timeout=-1)
+
+
+def meet(functions, rank, results):
+    try:
+        with tutti.init("shm", store=functions, rank=rank, world_size=2, timeout=20) as world:
+            results[rank] = world.all_gather_object(rank)
+            half = world.split(0)
+            half.barrier()
+            half.destroy()
+    except BaseException as error:
+        results[rank] = error
+
+
+@pytest.mark.parametrize("kind", [Functions, MoreFunctions])
+def test_ranks_meet_in_a_store_of_functions(kind):
+    functions, results = kind(), {}
+    ranks = [threading.Thread(target=meet, args=(functions, rank, results)) for rank in range(2)]
+    for thread in ranks:
+        thread.start()
+    for thread in ranks:
+        thread.join(60)
+    assert results == {0: [0, 1], 1: [0, 1]}
+    gc.collect()
+    assert functions.closed == (kind is MoreFunctions)
+
+
+def test_what_a_function_raises_is_the_cause_of_the_error():
+    class Failing(Functions):
+        def set(self, key, value, timeout):
+            raise OSError("the cable is out")
+
+    store = tutti.CustomStore(Failing())
+    with pytest.raises(tutti.StoreError, match='own store: set of the key "k"') as raised:
+        store.set("k", b"")
+    assert str(raised.value.__cause__) == "the cable is out"
+    with pytest.raises(tutti.StoreError) as raised:
+        tutti.init(store=Failing(), rank=0, world_size=2, timeout=20)
+    assert str(raised.value.__cause__) == "the cable is out"
+    with pytest.raises(tutti.UnsupportedError, match='no function "add"') as raised:
+        store.add("k", 1)
+    assert raised.value.__cause__ is None
+    with pytest.raises(TypeError, match="a dict cannot be a store: it has no set, compare_set"):
+        tutti.init(store={}, rank=0, world_size=1)
+
+
+def test_a_value_that_is_no_bytes_is_the_cause_of_the_error():
+    class Wrong(Functions):
+        def get(self, key, timeout):
+            return 3.5
+
+    with pytest.raises(tutti.StoreError) as raised:
+        tutti.CustomStore(Wrong()).get("k", timeout=5)
+    assert isinstance(raised.value.__cause__, TypeError)
