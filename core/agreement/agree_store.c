@@ -41,9 +41,11 @@ static int64_t try_ms(const struct agreement *a)
     return a->store_try_ms && a->store_try_ms < left ? a->store_try_ms : left;
 }
 
-/* A try has got no answer. */
+/* A try has got no answer, which a store of the program may say at once, and often. */
 static void was_silent(struct agreement *a)
 {
+    if (a->store_try_ms >= left_ms(a))
+        return;
     a->store_try_ms *= 2;
     if (a->store_try_ms >= WARN_FROM_MS && a->store_try_ms < 2 * WARN_FROM_MS)
         log_line(LOG_WARN, a->group->rank,

@@ -153,6 +153,17 @@ def test_what_a_function_raises_is_the_cause_of_the_error():
         tutti.init(store={}, rank=0, world_size=1)
 
 
+def test_functions_that_time_out_at_once_are_asked_until_the_deadline():
+    class Slow(Functions):
+        def get(self, key, timeout):
+            raise TimeoutError("slow")
+
+    with pytest.raises(tutti.TimeoutError, match="store: k"):
+        tutti.CustomStore(Slow()).get("k", timeout=0.15)
+    with pytest.raises(tutti.TimeoutError):
+        tutti.init(store=Slow(), rank=0, world_size=2, timeout=0.5)
+
+
 def test_a_value_that_is_no_bytes_is_the_cause_of_the_error():
     class Wrong(Functions):
         def get(self, key, timeout):
