@@ -5,6 +5,7 @@ import io
 import pathlib
 import pickle
 import re
+import shutil
 import subprocess
 import sys
 
@@ -88,14 +89,20 @@ def test_arguments_that_are_not_valid_are_named():
         tutti.init(rank=0, world_size=1, store=tutti.HashStore(), backend="nonesuch")
 
 
-def test_plugins_of_other_packages_are_looked_for_by_name(tmp_path):
-    module = tmp_path / "their_plugins"
+def package_of_plugins(folder, name):
+    """A package as pip would install it into the folder, whose entry point has the name."""
+    module = folder / f"{name}_plugins"
     module.mkdir()
     (module / "__init__.py").write_text("")
-    about = tmp_path / "their_plugins-1.dist-info"
+    about = folder / f"{name}_plugins-1.dist-info"
     about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: their-plugins\nVersion: 1\n")
-    (about / "entry_points.txt").write_text("[tutti.plugins]\ntheirs = their_plugins\n")
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-plugins\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(f"[tutti.plugins]\n{name} = {name}_plugins\n")
+    return module, {"PYTHONPATH": f"{folder}:{ROOT_OF_PACKAGE}"}
+
+
+def test_plugins_of_other_packages_are_looked_for_by_name(tmp_path):
+    module, variables = package_of_plugins(tmp_path, "theirs")
     program = (
         "import os, tutti\n"
         "def init(name):\n"
@@ -105,16 +112,38 @@ def test_plugins_of_other_packages_are_looked_for_by_name(tmp_path):
         "assert 'TUTTI_PLUGIN_PATH' not in os.environ\n"
         "init('theirs')\n"
     )
-    path = f"{tmp_path}:{ROOT_OF_PACKAGE}"
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env={"PYTHONPATH": path},
+        env=variables,
         stdout=subprocess.PIPE,
         text=True,
         timeout=60,
         check=True,
     )
     assert f"libtutti-theirs.so in {module}" in done.stdout, done.stdout
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler, cc")
+def test_ranks_use_a_plugin_of_another_package(tmp_path):
+    module, variables = package_of_plugins(tmp_path, "template")
+    headers = ROOT_OF_PACKAGE / "tutti/include"
+    source = ROOT / "examples/plugin-template/template.c"
+    plugin = module / "libtutti-template.so"
+    build = ["cc", "-std=c11", "-O1", "-fPIC", "-shared", f"-I{headers}", source, "-o", plugin]
+    subprocess.run(build, timeout=60, check=True)
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys, tutti\n"
+        "with tutti.init(*sys.argv[1:]) as world:\n"
+        "    x = bytearray([world.rank + 1])\n"
+        "    world.all_reduce(x)\n"
+        "    print(world.backend, x[0])\n"
+        "tutti.show_versions()\n"
+    )
+    output = tutti_run(2, program, "template", variables=variables)
+    assert output.count("template 3\n") == 2 and str(plugin) in output, output
+    asked = {**variables, "TUTTI_BACKEND": "template"}
+    assert tutti_run(2, program, variables=asked).count("template 3\n") == 2
 
 
 def test_a_subinterpreter_cannot_import_it():
