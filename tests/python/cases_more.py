@@ -3,6 +3,7 @@
 skipped."""
 
 import asyncio
+import concurrent.futures
 import gc
 import json
 import os
@@ -249,6 +250,70 @@ def case_threads_wait_without_the_gil(world):
     for thread in threads:
         thread.join(20)
     assert sorted(value for _, value in got) == [0, 1, 2], got
+
+
+def in_a_thread(call):
+    """What the call returns on a thread of its own; what it raises, here."""
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(call).result(30)
+
+
+def case_a_work_is_waited_for_by_any_thread(world):
+    x = np.ones(3)
+    work = world.all_reduce_async(x)
+    assert in_a_thread(lambda: work.wait()) is x and work.done()
+    same(in_a_thread(lambda: world.all_reduce(x)), [world.size**2] * 3)
+    copy = in_a_thread(world.new)
+    copy.barrier()
+    in_a_thread(copy.destroy)
+
+
+def case_a_batch_belongs_to_its_thread(world):
+    def message():
+        work = world.recv_async(got := np.zeros(1), world.rank, tag=50)
+        world.send(np.ones(1), world.rank, tag=50)
+        work.wait()
+        return got[0]
+
+    with world.batch():
+        receipt = world.recv(got := np.zeros(1), world.rank, tag=51)
+        world.send(np.ones(1), world.rank, tag=51)
+        assert in_a_thread(message) == 1 and got[0] == 0  # this thread's have not begun
+    assert got[0] == 1 and receipt.source == world.rank
+
+
+def case_each_thread_has_a_group(world):
+    groups = [world.new(name=f"of thread {i}") for i in range(3)]
+
+    def calls(group):
+        for i in range(30):
+            same(group.all_reduce(np.full(5, i)), [i * world.size] * 5)
+        group.destroy()
+
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        list(pool.map(calls, groups, timeout=60))
+
+
+def case_another_thread_ends_a_wait_by_an_abort(world):
+    group = world.new()
+    waiting = threading.Event()
+
+    def wait():
+        waiting.set()
+        try:
+            group.recv(np.empty(1), group.rank, tag=1)
+        except tutti.AbortedError as error:
+            return str(error)
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        words = pool.submit(wait)
+        waiting.wait(30)
+        group.abort("nobody sends")
+        assert "nobody sends" in words.result(30)
+    try:
+        group.destroy()
+    except tutti.AbortedError:
+        pass
 
 
 def case_a_dropped_work_keeps_its_array(world):

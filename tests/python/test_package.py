@@ -146,18 +146,22 @@ def test_ranks_use_a_plugin_of_another_package(tmp_path):
     assert tutti_run(2, program, variables=asked).count("template 3\n") == 2
 
 
-def test_a_subinterpreter_cannot_import_it():
+@pytest.mark.parametrize("before", ["", "import tutti\n"], ids=["first", "second"])
+def test_a_subinterpreter_cannot_import_it(before):
     program = (
-        "import importlib\n"
+        f"{before}import importlib\n"
         "try: i = importlib.import_module('_interpreters')\n"
         "except ImportError: i = importlib.import_module('_xxsubinterpreters')\n"
         "code = 'try:\\n import tutti\\nexcept ImportError as e: print(e)'\n"
         "i.run_string(i.create(), code)\n"
+        "import tutti\n"
+        "with tutti.init(store=tutti.HashStore(), rank=0, world_size=1) as world:\n"
+        "    print(world.all_reduce(bytearray([3]))[0])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, timeout=60, check=True
     )
-    assert "in the main interpreter only" in done.stdout
+    assert "in the main interpreter only" in done.stdout and done.stdout.endswith("\n3\n")
 
 
 def programs_of_the_page():
