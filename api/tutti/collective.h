@@ -31,17 +31,18 @@ extern "C" {
 #define TUTTI_FIXED_ORDER UINT32_C(1)
 
 /*
- * For a call with a work that the caller waits for next, but must be able to stop waiting for, such as
- * an interpreter that looks at signals. A short call then waits for the other members first, for some
- * microseconds, as a blocking one does. If it is complete, `*work` is NULL. Calls without a work, those
- * in a batch, and messages ignore it. Members need not agree.
+ * For a call with a work for which the caller waits next, but must be able to stop waiting, as an
+ * interpreter does that looks at signals. A short collective waits for the other members first, for
+ * some microseconds, as a blocking call does; if it is complete then, `*work` is NULL. Until the caller
+ * waits, no thread of tutti moves the operation. Calls without a work and those in a batch ignore it.
+ * Members need not agree.
  */
-#define TUTTI_TRY_AT_ONCE UINT32_C(2)
+#define TUTTI_WAITS_NEXT UINT32_C(2)
 
 /** Options of one call; NULL and zero members mean the default. Members are only appended. */
 typedef struct tutti_options {
     uint32_t struct_size;
-    uint32_t flags;     /* TUTTI_FIXED_ORDER, TUTTI_TRY_AT_ONCE */
+    uint32_t flags;     /* TUTTI_FIXED_ORDER, TUTTI_WAITS_NEXT */
     int64_t timeout_ms; /* 0: the group's default; negative is refused */
     void *stream;       /* of the tensor's device; NULL for CPU tensors */
 } tutti_options;

@@ -150,7 +150,7 @@ tutti_status batch_add_collective(struct batch *batch, struct collective *c, tut
 
     if (kept) {
         kept->collective = *c;
-        kept->collective.at_once = false; /* the batch has a work of its own */
+        kept->collective.waited = false; /* the batch has a work of its own */
         c->memory.first = NULL;
         c->packed = NULL;
         c->op = NULL;

@@ -33,10 +33,10 @@ tutti_status call_check_closely(const struct tutti_group *group, const tutti_opt
     if (known.timeout_ms < 0)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "timeout_ms is %lld; it must not be negative",
                          (long long)known.timeout_ms);
-    if (known.flags & ~(TUTTI_FIXED_ORDER | TUTTI_TRY_AT_ONCE))
+    if (known.flags & ~(TUTTI_FIXED_ORDER | TUTTI_WAITS_NEXT))
         return error_set(
             TUTTI_ERR_UNSUPPORTED,
-            "options.flags 0x%x: only TUTTI_FIXED_ORDER and TUTTI_TRY_AT_ONCE are known",
+            "options.flags 0x%x: only TUTTI_FIXED_ORDER and TUTTI_WAITS_NEXT are known",
             known.flags);
     if (known.stream)
         return error_set(TUTTI_ERR_UNSUPPORTED, "options.stream: tensors are in host memory here");
@@ -117,7 +117,7 @@ void call_give_back(struct async_call *async)
     work_memory_give_back(&async->work);
 }
 
-tutti_status call_started(struct async_call *async, tutti_status status, bool moves,
+tutti_status call_started(struct async_call *async, tutti_status status, bool moves, bool waited,
                           tutti_work **ret_work)
 {
     struct tutti_group *group = async->call.group;
@@ -134,7 +134,7 @@ tutti_status call_started(struct async_call *async, tutti_status status, bool mo
     if (status)
         return status;
     *ret_work = &async->work;
-    if (atomic_load(&async->call.state.status) == TUTTI_ERR_NOT_READY)
+    if (!waited && atomic_load(&async->call.state.status) == TUTTI_ERR_NOT_READY)
         engine_visit(engine);
     return TUTTI_OK;
 }

@@ -83,10 +83,11 @@ static inline tutti_work *call_over(struct async_call *async, uint64_t bytes, in
 }
 /*
  * Ends the start of such a call, which was made under the progress lock, and releases it. OK: moves
- * things once, if that may help the call (`moves`), and hands the work to the caller, and to the engine if it is
- * not complete. Otherwise nothing was started: the memory goes back, and the status is returned.
+ * things once, if that may help the call (`moves`), and hands the work to the caller, and, unless the caller
+ * waits for it next (`waited`), to the engine if it is not complete. A wait that is over before the work does
+ * so then. Otherwise nothing was started: the memory goes back, and the status is returned.
  */
-tutti_status call_started(struct async_call *async, tutti_status status, bool moves,
+tutti_status call_started(struct async_call *async, tutti_status status, bool moves, bool waited,
                           tutti_work **ret_work);
 
 /* Waits for a blocking call and returns its status, with the thread's error set. */
@@ -108,7 +109,7 @@ struct collective {
     struct packed *packed;   /* stand-ins of tensors that are not C-contiguous */
     int64_t timeout_ms;
     struct reduce_op *op; /* a reference; NULL: built in, or none */
-    bool at_once;         /* TUTTI_TRY_AT_ONCE */
+    bool waited;          /* TUTTI_WAITS_NEXT */
 };
 
 static inline struct collective collective_of(const char *function, enum operation operation,
@@ -125,7 +126,7 @@ static inline tutti_status collective_check(const struct tutti_group *group,
     const tutti_status status = call_check(group, options, &c->timeout_ms);
 
     if (!status && options)
-        c->at_once = call_flags(options) & TUTTI_TRY_AT_ONCE;
+        c->waited = call_flags(options) & TUTTI_WAITS_NEXT;
     return status;
 }
 

@@ -328,7 +328,7 @@ static tutti_status run_async(struct tutti_group *group, struct collective *c,
         engine_release(engine);
         return status;
     }
-    if (c->at_once && is_over_now(group, c, &begun)) {
+    if (c->waited && is_over_now(group, c, &begun)) {
         work_memory_untake(&async->work);
         engine_release(engine);
         *ret_work = NULL;
@@ -336,9 +336,9 @@ static tutti_status run_async(struct tutti_group *group, struct collective *c,
     }
     call_prepare(group, async);
     status = go_on(group, c, &begun, &async->call);
-    if (!status && c->at_once && may_spin(group, &begun))
+    if (!status && c->waited && may_spin(group, &begun))
         spin(group, &async->call);
-    return call_started(async, status, true, ret_work);
+    return call_started(async, status, true, c->waited, ret_work);
 }
 
 /* Frees what the call has not taken. */

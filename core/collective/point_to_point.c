@@ -45,6 +45,8 @@ ON_THE_WAY tutti_status check(tutti_group *group, const tutti_tensor *tensor,
     uint64_t count;
 
     tutti_status status = call_check(group, options, &m->timeout_ms);
+    if (!status && options)
+        m->waited = call_flags(options) & TUTTI_WAITS_NEXT;
     if (!status)
         status = check_peer(group, m);
     m->dtype = tensor ? tensor->dtype : 0;
@@ -269,7 +271,8 @@ static __attribute__((noinline)) tutti_status start_posted(struct tutti_group *g
     async->work.spin = m->kind == CALL_RECV ? spin : NULL;
     call_prepare(group, async);
     /* What a receive waits for comes from elsewhere; its path was looked at just now. */
-    return call_started(async, start(group, m, &async->call), m->kind == CALL_SEND, ret_work);
+    return call_started(async, start(group, m, &async->call), m->kind == CALL_SEND, m->waited,
+                        ret_work);
 }
 
 ON_THE_WAY tutti_status run_async(struct tutti_group *group, struct message *m,

@@ -6,7 +6,7 @@
  * Every operation is started with a work, also one that is waited for at once: the wait goes on in
  * slices, and between them signals of Python get their turn. So Ctrl-C leaves the wait, and the
  * operation goes on. Only a short call that is complete within microseconds has no work
- * (TUTTI_TRY_AT_ONCE).
+ * (TUTTI_WAITS_NEXT).
  *
  * Arrays are given back when the work has ended well, or else when tutti says that it no longer
  * uses them. It says so on a thread of its own, which never waits for the GIL: it puts the call
@@ -333,7 +333,7 @@ static void take_request(struct request *r, tutti_options *options, PyObject *co
     if (flags & CALL_FIXED_ORDER)
         options->flags |= TUTTI_FIXED_ORDER;
     if (!(flags & CALL_ASYNC))
-        options->flags |= TUTTI_TRY_AT_ONCE;
+        options->flags |= TUTTI_WAITS_NEXT;
     *ret_flags = flags;
 }
 

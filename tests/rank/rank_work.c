@@ -454,12 +454,12 @@ RANK_CASE(threads_share_groups_and_each_waits_for_its_own)
         check_ok(tutti_group_destroy(groups[i]));
 }
 
-/* ---- calls that are tried at once ------------------------------------------------------------ */
+/* ---- calls that are waited for next ---------------------------------------------------------- */
 
 /* A sum whose work, if there is one, is waited for. */
 static tutti_status sum_now(tutti_group *group, const tutti_tensor *tensor)
 {
-    const tutti_options options = {.struct_size = sizeof options, .flags = TUTTI_TRY_AT_ONCE};
+    const tutti_options options = {.struct_size = sizeof options, .flags = TUTTI_WAITS_NEXT};
     tutti_work *work = NULL;
     tutti_status status = tutti_all_reduce(group, tensor, TUTTI_SUM, &options, &work);
 
@@ -469,7 +469,7 @@ static tutti_status sum_now(tutti_group *group, const tutti_tensor *tensor)
     return status;
 }
 
-RANK_CASE(a_call_tried_at_once_has_no_work_if_it_is_complete)
+RANK_CASE(a_call_waited_for_next_has_no_work_if_it_is_complete)
 {
     tutti_group *world = rank_init(NULL), *alone;
     tutti_options options = TUTTI_OPTIONS_INIT;
@@ -477,7 +477,7 @@ RANK_CASE(a_call_tried_at_once_has_no_work_if_it_is_complete)
     tutti_tensor sum = word_of(&x, &shape), token = word_of(&word, &word_shape);
     tutti_work *work = NULL;
 
-    options.flags = TUTTI_TRY_AT_ONCE;
+    options.flags = TUTTI_WAITS_NEXT;
     require_ok(tutti_group_split(world, rank, 0, NULL, &alone));
     require_ok(tutti_all_reduce(alone, &sum, TUTTI_SUM, &options, &work));
     check(work == NULL && x == 7);
@@ -517,7 +517,7 @@ RANK_CASE(a_call_tried_at_once_has_no_work_if_it_is_complete)
     check_ok(tutti_group_destroy(world));
 }
 
-RANK_CASE(calls_tried_at_once_that_differ_are_a_mismatch)
+RANK_CASE(calls_waited_for_next_that_differ_are_a_mismatch)
 {
     tutti_group *world = rank_init(NULL), *group;
     int64_t words[2] = {0}, shape;

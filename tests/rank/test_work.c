@@ -18,8 +18,8 @@ CASE(what_is_under_way_or_collective_cannot_be_cancelled, 2)
 CASE(what_a_work_keeps_alive_is_let_go_exactly_once, 2)
 CASE(a_set_of_works_may_be_looked_at_without_waiting, 2)
 CASE(wrong_arguments_about_works_are_refused_in_words, 2)
-CASE(a_call_tried_at_once_has_no_work_if_it_is_complete, 3)
-CASE(calls_tried_at_once_that_differ_are_a_mismatch, 2)
+CASE(a_call_waited_for_next_has_no_work_if_it_is_complete, 3)
+CASE(calls_waited_for_next_that_differ_are_a_mismatch, 2)
 CASE(threads_share_groups_and_each_waits_for_its_own, 3)
 
 /* A foreign transport takes messages back in its own way. */
