@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rank of bench/python_bench: all_reduce of torch's tensors over the backends tutti and gloo.
 
-python_torch.py FORM SECONDS BYTES...    FORM: a name for the form of the backend
+python_torch.py SECONDS BYTES...
 """
 import sys
 
@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 
 def main():
-    form, seconds, *sizes = sys.argv[1:]
+    seconds, *sizes = sys.argv[1:]
     dist.init_process_group('gloo')
     gloo, ours = dist.group.WORLD, dist.new_group(backend='tutti')
     largest = torch.zeros(1, dtype=torch.float64)
@@ -26,7 +26,7 @@ def main():
         touch = x.zero_ if size > python_measure.TOUCHED_ABOVE else None
         contenders = [
             python_measure.Contender(name, dist.all_reduce, x, dist.ReduceOp.SUM, group, touch=touch)
-            for name, group in ((form, ours), ('gloo', gloo))
+            for name, group in (('tutti', ours), ('gloo', gloo))
         ]
         rounds = python_measure.measure(contenders, most, float(seconds))
         python_measure.tell(dist.get_rank(), 'torch', size, contenders, rounds)
