@@ -68,7 +68,7 @@ enum {
     P2P_WINDOWS_TOTAL = 64 << 20,
     P2P_EAGER_MAX =
         64 << 10,            /* a quarter of the window, so that credit comes back before it ends */
-    P2P_COPY_MAX = 512,      /* sends up to this are copied, also where the transport can cancel */
+    P2P_COPY_MAX = 8 << 10,  /* sends up to this are copied, also where the transport can cancel */
     P2P_PIECES_MAX = 4,      /* of large payloads, that a path has given to its transport */
     P2P_PIECE_MAX = 64 << 20 /* bytes of one, for plugins that ask for long ones */
 };
