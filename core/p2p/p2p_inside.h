@@ -67,8 +67,10 @@ enum {
     P2P_WINDOW_MAX = 256 << 10,  /* bytes of eager payload that a peer may have unreceived here */
     P2P_WINDOWS_TOTAL = 64 << 20,
     P2P_EAGER_MAX =
-        64 << 10,            /* a quarter of the window, so that credit comes back before it ends */
-    P2P_COPY_MAX = 8 << 10,  /* sends up to this are copied, also where the transport can cancel */
+        64 << 10, /* a quarter of the window, so that credit comes back before it ends */
+    /* Sends up to this are copied, also where the transport can cancel: a full transport holds no memory of the
+     * caller, so when a group ends no connection is cut off that others use, too. */
+    P2P_COPY_MAX = 8 << 10,
     P2P_PIECES_MAX = 4,      /* of large payloads, that a path has given to its transport */
     P2P_PIECE_MAX = 64 << 20 /* bytes of one, for plugins that ask for long ones */
 };
