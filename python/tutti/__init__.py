@@ -98,3 +98,8 @@ __all__ = [
     "wait_all",
     "wait_any",
 ]
+
+# In tracebacks, help() and pickles they are called as programs call them.
+for _name in __all__:
+    if isinstance(globals()[_name], type):
+        globals()[_name].__module__ = __name__

@@ -51,7 +51,7 @@ def test_errors_follow_the_list_of_statuses():
         plain = error_class.__name__.replace("SystemCall", "System").replace("Error", "")
         assert plain.lower() == name.replace("_", "").lower()
         assert error_class.name == f"TUTTI_ERR_{name}" and error_class.status == int(number)
-        assert error_class.__name__ in tutti.__all__
+        assert error_class.__name__ in tutti.__all__ and error_class.__module__ == "tutti"
 
 
 def test_operations_have_the_numbers_of_the_glue():
