@@ -104,6 +104,22 @@ RANK_CASE(an_explicit_secret_proves_all)
     form_and_end(&in_20_s, TUTTI_PROOF_VARIABLE);
 }
 
+/* The last one is another user, whom nobody gives memory. */
+RANK_CASE(ranks_of_two_users_talk_over_tcp)
+{
+    enum { ANOTHER_USER = 54321 };
+    tutti_group_info info = {.struct_size = sizeof info};
+
+    if (rank == size - 1)
+        require(!setgid(ANOTHER_USER) && !setuid(ANOTHER_USER));
+    tutti_group *world = rank_init(&in_20_s);
+    require_ok(tutti_group_status(world, &info));
+    check_eq(info.proof, TUTTI_PROOF_VARIABLE);
+    check_eq(info.local_size, rank == size - 1 ? 1 : size - 1);
+    check_ok(tutti_barrier(world, NULL, NULL));
+    check_ok(tutti_group_destroy(world));
+}
+
 RANK_CASE(ranks_make_their_users_file_together)
 {
     form_and_end(&in_20_s, TUTTI_PROOF_OWN_FILE);

@@ -10,6 +10,8 @@
 #include "harness/launch.h"
 #include "harness/net.h"
 
+#define SECRET "a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f91"
+
 TestSuite(secret, .timeout = 120);
 
 /* A folder for the files of a case: XDG_CONFIG_HOME and TUTTI_TEST_FOLDER. */
@@ -74,6 +76,20 @@ CASE(a_changed_decision_is_named_on_all, 3)
 CASE(a_changed_outcome_is_named_on_all, 3)
 CASE(an_offer_copied_by_a_stranger_is_named_on_all, 3)
 CASE(a_count_written_by_a_stranger_is_named_on_all, 3)
+
+Test(secret, ranks_of_two_users_talk_over_tcp)
+{
+    if (geteuid())
+        cr_skip_test("only root may start ranks of two users");
+    setenv("TUTTI_SECRET", SECRET, 1); /* this process serves the store */
+    cr_expect(ranks_run(&(struct ranks_options){
+        .program = "rank_secret",
+        .case_name = "ranks_of_two_users_talk_over_tcp",
+        .size = 3,
+        .backend = "auto",
+        .env = (const char *[]){"TUTTI_SECRET=" SECRET, NULL},
+    }));
+}
 
 /* Rank 0 is the stranger, and stays until the others have seen what it wrote. */
 Test(secret, a_decision_written_by_a_stranger_is_named_on_all)
