@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "dialog.h"
 #include "harness/net.h"
 
 enum { OPEN_FILES = 20000, FIRST_FREE = 3 };
@@ -69,6 +70,7 @@ static _Noreturn void be_attacker(attack_fn act, const struct attack_scene *scen
         close_range(FIRST_FREE, ~0U, 0) || !become_another_user() ||
         prctl(PR_SET_PDEATHSIG, SIGKILL))
         _exit(2);
+    dialog_allow(scene->encrypted ? TLS_FLIGHT_BYTES : 0);
     act(scene, result);
     _exit(0);
 }

@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -39,6 +40,7 @@ struct attack_scene {
     int process_count;
     const struct wire *records[ATTACK_RECORDS]; /* of an earlier job and of this one; NULL: none */
     int flood;                                  /* half-open connections to each port */
+    bool encrypted;        /* listeners answer a ClientHello that was recorded */
     int spared;            /* records that attack_rewrite_records() leaves alone */
     const uint8_t *secret; /* 32 bytes that it must not find; NULL: not known */
 };

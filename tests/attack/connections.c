@@ -25,11 +25,13 @@ enum {
     NOISE_BYTES = 64 << 10,
     STREAMS_AT_ONCE = 16, /* fewer than a listener has places, so that no one is pushed out */
     STORE_CHALLENGE_BYTES = 8 + PROOF_CHALLENGE_BYTES + 1,
-    TCP_HELLO = 64 /* bytes */
+    TCP_HELLO = 64, /* bytes */
+    TLS_HEADER = 5
 };
 
 static const uint8_t store_magic[] = {0, 0xce, 0xf7, 0x85, 0x3c};
 static const uint8_t proof_magic[] = {0x63, 0x74, 0x74, 0x74};
+static const uint8_t tls_magic[] = {0x16, 3, 1, 1};
 static const char tcp_magic[] = "tutti-h";
 
 static struct dialogs dialogs; /* of this process, which makes one attack */
@@ -87,12 +89,14 @@ void attack_flood(const struct attack_scene *scene, struct attack_result *ret_re
 
     (void)!getrandom(noise, sizeof noise, 0);
     for (int i = 0; i < NOISY; i++) {
-        if (i % 4 == 1)
+        if (i % 5 == 1)
             memcpy(noise, store_magic, sizeof store_magic);
-        else if (i % 4 == 2)
+        else if (i % 5 == 2)
             memcpy(noise, proof_magic, sizeof proof_magic);
-        else if (i % 4 == 3)
+        else if (i % 5 == 3)
             memcpy(noise, tcp_magic, sizeof tcp_magic);
+        else if (i % 5 == 4)
+            memcpy(noise, tls_magic, sizeof tls_magic);
         for (int p = 0; p < count; p++) {
             const struct dialog *dialog = dialog_open(&dialogs, ports[p], 0, ret_result);
 
@@ -203,7 +207,9 @@ static size_t first_message(const struct wire_stream *stream, size_t *ret_allowe
     size_t first = TCP_HELLO;
 
     *ret_allowed = PROOF_CHALLENGE_BYTES;
-    if (hello) {
+    if (stream->bytes[0] == tls_magic[0]) {
+        first = TLS_HEADER + ((size_t)stream->bytes[3] << 8) + stream->bytes[4];
+    } else if (hello) {
         first = (size_t)(hello - stream->bytes) + PROOF_HELLO_BYTES;
         if (hello > stream->bytes) { /* in a request of the store, whose last field is empty */
             first += 8;

@@ -8,7 +8,7 @@
 
 #include "attack.h"
 
-enum { DIALOGS = 1024, DIALOG_BYTES = 512 };
+enum { DIALOGS = 1024, DIALOG_BYTES = 1024, TLS_FLIGHT_BYTES = 512 };
 
 struct dialog {
     int fd; /* -1: there is none, or the other side has closed it */
@@ -27,6 +27,8 @@ struct dialogs {
 
 /* The ports of the scene, or of this host. */
 int dialog_ports(const struct attack_scene *scene, struct attack_port ret_ports[ATTACK_PORTS]);
+/* In each dialog so many bytes more are no gain: the answer of a TLS listener to a ClientHello. */
+void dialog_allow(size_t bytes);
 /* A socket, or -1. */
 int dialog_dial(struct attack_port to);
 /* One more, which counts as tried, and in which `allowed` bytes are no gain. NULL: it cannot connect, or

@@ -37,6 +37,7 @@ struct field {
 
 /* A hello of control connections begins with it. */
 static const uint8_t proof_magic[] = {0x63, 0x74, 0x74, 0x74};
+static const uint8_t tls_magic[] = {0x16, 3, 1}; /* as a ClientHello */
 
 static const char *attackers_host(const struct field *field)
 {
@@ -243,6 +244,7 @@ static void open_field(struct field *field, const struct way *way)
         .ranks = RANKS,
         .flood = getenv("TUTTI_TEST_LONG") ? FLOOD_LONG : FLOOD,
         .secret = way_secret(way),
+        .encrypted = way->encrypted,
     };
 }
 
@@ -263,7 +265,9 @@ static struct wire *record_start(struct field *field)
     cr_assert_not_null(wire, "the packet socket cannot be made");
     start_job(field);
     wire_stop(recorder);
-    cr_assert(wire_has(wire, proof_magic, sizeof proof_magic), "no connection was recorded");
+    cr_assert(field->way->encrypted ? wire_has(wire, tls_magic, sizeof tls_magic)
+                                    : wire_has(wire, proof_magic, sizeof proof_magic),
+              "no connection was recorded");
     cr_expect_not(wire_has(wire, way_secret_bytes, sizeof way_secret_bytes));
     cr_expect_not(wire_has(wire, WAY_SECRET, strlen(WAY_SECRET)));
     return wire;
@@ -311,6 +315,17 @@ Test(attack, a_job_by_hand_over_shm_goes_on)
 Test(attack, a_job_on_two_hosts_goes_on)
 {
     attack_job(&(struct way){.backend = "auto", .hosts = 2});
+}
+
+Test(attack, an_encrypted_job_on_two_hosts_goes_on)
+{
+    attack_job(&(struct way){.backend = "auto", .hosts = 2, .encrypted = true});
+}
+
+Test(attack, an_encrypted_job_of_tutti_run_over_tcp_goes_on)
+{
+    attack_job(
+        &(struct way){.launcher = TUTTI_RUN, .backend = "tcp", .hosts = 1, .encrypted = true});
 }
 
 Test(attack, a_job_of_tutti_run_over_tcp_goes_on)

@@ -102,7 +102,8 @@ static struct ranks *start_by_hand(const struct way *way, const struct net *net,
         .netns = netns,
         .host_of = way->apart ? apart : NULL,
         .address = way->hosts > 1 ? net_address(net, 0) : NULL,
-        .env = (const char *[]){is_given ? "TUTTI_SECRET=" WAY_SECRET : NULL, NULL},
+        .env = (const char *[]){way->encrypted ? "TUTTI_TLS=1" : "TUTTI_TLS=0",
+                                is_given ? "TUTTI_SECRET=" WAY_SECRET : NULL, NULL},
     });
 }
 
@@ -153,6 +154,7 @@ static struct ranks *start_launched(const struct way *way, const struct net *net
                                               : getenv("TUTTI_TEST_TORCHRUN"),
         .arguments = words,
         .backend = way->backend,
+        .env = (const char *[]){way->encrypted ? "TUTTI_TLS=1" : "TUTTI_TLS=0", NULL},
         .size = 1,
         .timeout_ms = DEADLINE_MS,
         .netns = (const char *[]){net_name(net, 0)},

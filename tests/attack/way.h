@@ -24,7 +24,8 @@ struct way {
         TORCHRUN    /* the user's own secret. TUTTI_TEST_TORCHRUN names it. */
     } launcher;
     const char *backend;
-    int hosts;  /* half of the ranks on each; one more is the attacker's */
+    int hosts; /* half of the ranks on each; one more is the attacker's */
+    bool encrypted;
     bool apart; /* on one host the halves say that they are on two: local peers and tcp */
 };
 
