@@ -144,6 +144,73 @@ static struct call *call_new(uint32_t arrays)
     return call;
 }
 
+/* ---- lists ---- */
+
+static const char *const operation_names[OPERATIONS] = {
+    "all_reduce", "reduce",         "broadcast",  "all_gather", "gather",
+    "scatter",    "reduce_scatter", "all_to_all", "barrier",    "monitored_barrier",
+    "send",       "recv",           "recv"};
+
+/* Whether the operation may take one array for each member, instead of one with all blocks. */
+static bool takes_list(enum operation operation, bool is_out)
+{
+    switch (operation) {
+    case OPERATION_ALL_GATHER:
+    case OPERATION_GATHER:
+        return is_out;
+    case OPERATION_SCATTER:
+    case OPERATION_REDUCE_SCATTER:
+        return !is_out;
+    default:
+        return operation == OPERATION_ALL_TO_ALL;
+    }
+}
+
+/* Whether this member's list is not read, so that it may be empty. */
+static bool passes_nothing(const struct request *r)
+{
+    return (r->operation == OPERATION_GATHER || r->operation == OPERATION_SCATTER) &&
+           r->root != tutti_group_rank(r->group);
+}
+
+/* False: an exception is set. tutti reads as many arrays of a list as the group has members. */
+static bool check_list(const struct request *r, PyObject *object, uint32_t n, bool is_out,
+                       bool uneven)
+{
+    const int32_t size = tutti_group_size(r->group);
+    const char *const name = operation_names[r->operation];
+    const char *const side = is_out ? "output" : "input";
+
+    if (!is_sequence(object))
+        return true;
+    if (uneven || !takes_list(r->operation, is_out)) {
+        PyErr_Format(PyExc_TypeError, "%s%s takes one array as its %s, not a list or tuple", name,
+                     uneven ? " with counts" : "", side);
+        return false;
+    }
+    if (n == (uint32_t)size || (n == 0 && passes_nothing(r)))
+        return true;
+    PyErr_Format(PyExc_ValueError,
+                 "%s: the %s is a list of %u arrays, but must have one for each of the %d members",
+                 name, side, n, (int)size);
+    return false;
+}
+
+static bool check_lists(const struct request *r, PyObject *const *args, const uint32_t sizes[2],
+                        bool uneven)
+{
+    PyObject *const in = args[2], *const out = args[3];
+
+    if (!check_list(r, in, sizes[0], false, uneven) || !check_list(r, out, sizes[1], true, uneven))
+        return false;
+    if (r->operation != OPERATION_ALL_TO_ALL || is_sequence(in) == is_sequence(out))
+        return true;
+    PyErr_SetString(PyExc_TypeError, "all_to_all takes lists as its input and its output, or "
+                                     "neither");
+    return false;
+}
+
+/* Of Python's _all_counts(), which has checked their number. */
 static bool take_counts(int64_t **counts, PyObject *sequence)
 {
     Py_ssize_t n;
@@ -170,11 +237,9 @@ static bool take_counts(int64_t **counts, PyObject *sequence)
 }
 
 /* What array_describe() returns, of all arrays of one side. */
-static int describe_side(struct call *call, struct side *side, PyObject *object, bool written,
-                         const tutti_tensor **tensors)
+static int describe_side(struct call *call, struct side *side, PyObject *object, uint32_t n,
+                         bool written, const tutti_tensor **tensors)
 {
-    const uint32_t n = arrays_of(object);
-
     side->is_list = is_sequence(object);
     side->arrays = &call->arrays[call->arrays_count];
     side->tensors = tensors;
@@ -205,14 +270,16 @@ static bool is_written(const struct request *r, bool in_place)
 
 /* Fills a call; what array_describe() returns. */
 static int describe_call(struct call *call, const struct request *r, PyObject *const *args,
-                         Py_ssize_t count, uint32_t arrays)
+                         Py_ssize_t count, const uint32_t sizes[2])
 {
-    const tutti_tensor **tensors = (const tutti_tensor **)&call->arrays[arrays];
+    const tutti_tensor **tensors = (const tutti_tensor **)&call->arrays[sizes[0] + sizes[1]];
     PyObject *const in = args[2], *const out = args[3];
-    int found = describe_side(call, &call->in, in, false, tensors);
+    int found = ARRAY_REFUSED;
 
+    if (check_lists(r, args, sizes, count > 10))
+        found = describe_side(call, &call->in, in, sizes[0], false, tensors);
     if (!found)
-        found = describe_side(call, &call->out, out, is_written(r, in == Py_None),
+        found = describe_side(call, &call->out, out, sizes[1], is_written(r, in == Py_None),
                               tensors + call->in.count);
     if (found || count <= 9)
         return found;
@@ -255,9 +322,10 @@ static bool wait_on(struct call *call, int64_t left_ms, tutti_status *status)
 
         if (PyErr_CheckSignals())
             return false;
-        Py_BEGIN_ALLOW_THREADS *status = tutti_work_wait(call->work, slice);
-        Py_END_ALLOW_THREADS if (left_ms)
-        {
+        Py_BEGIN_ALLOW_THREADS;
+        *status = tutti_work_wait(call->work, slice);
+        Py_END_ALLOW_THREADS;
+        if (left_ms) {
             left_ms -= slice;
             if (!left_ms)
                 break;
@@ -307,10 +375,13 @@ static PyObject *begin(struct call *call, const struct request *r, uint32_t flag
     const bool waits = !(flags & (CALL_ASYNC | CALL_IN_BATCH));
     tutti_status status;
 
-    Py_BEGIN_ALLOW_THREADS status = start(r, call, flags & CALL_IN_BATCH ? NULL : &call->work);
+    Py_BEGIN_ALLOW_THREADS;
+    status = start(r, call, flags & CALL_IN_BATCH ? NULL : &call->work);
     if (waits && call->work)
         status = tutti_work_wait(call->work, SLICE_MS);
-    Py_END_ALLOW_THREADS if (waits && (call->work || !status)) return finish(call, r, status);
+    Py_END_ALLOW_THREADS;
+    if (waits && (call->work || !status))
+        return finish(call, r, status);
     return status ? failed(call, status) : capsule_of(call);
 }
 
@@ -347,7 +418,8 @@ static void take_request(struct request *r, tutti_options *options, PyObject *co
  */
 PyObject *call_run(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    const uint32_t arrays = arrays_of(args[2]) + arrays_of(args[3]);
+    /* Measured once: what describes an array may run Python code that changes the list. */
+    const uint32_t sizes[2] = {arrays_of(args[2]), arrays_of(args[3])};
     tutti_options options = TUTTI_OPTIONS_INIT;
     struct request r;
     struct call *call;
@@ -359,10 +431,10 @@ PyObject *call_run(PyObject *self, PyObject *const *args, Py_ssize_t count)
     if (PyErr_Occurred())
         return NULL;
     look_at_returned();
-    call = call_new(arrays);
+    call = call_new(sizes[0] + sizes[1]);
     if (!call)
         return NULL;
-    found = describe_call(call, &r, args, count, arrays);
+    found = describe_call(call, &r, args, count, sizes);
     if (found == ARRAY_IMMUTABLE) {
         destroy(call);
         Py_INCREF(Py_NotImplemented);
@@ -390,11 +462,13 @@ static PyObject *begin_others(struct call *call, tutti_group *group, tutti_plan 
     const struct request r = {.operation = OPERATION_BARRIER}; /* no result of its own */
     tutti_status status;
 
-    Py_BEGIN_ALLOW_THREADS status =
-        plan ? tutti_plan_run(plan, &call->work) : tutti_batch_end(group, &call->work);
+    Py_BEGIN_ALLOW_THREADS;
+    status = plan ? tutti_plan_run(plan, &call->work) : tutti_batch_end(group, &call->work);
     if (!status && !(flags & CALL_ASYNC))
         status = tutti_work_wait(call->work, SLICE_MS);
-    Py_END_ALLOW_THREADS if (!(flags & CALL_ASYNC) && call->work) return finish(call, &r, status);
+    Py_END_ALLOW_THREADS;
+    if (!(flags & CALL_ASYNC) && call->work)
+        return finish(call, &r, status);
     return status ? failed(call, status) : capsule_of(call);
 }
 
@@ -433,10 +507,12 @@ PyObject *call_wait(PyObject *self, PyObject *const *args, Py_ssize_t count)
     (void)count;
     if (PyErr_Occurred())
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = tutti_work_wait(call->work, slice);
-    Py_END_ALLOW_THREADS if ((!timeout_ms || slice < timeout_ms) &&
-                             !wait_on(call, timeout_ms ? timeout_ms - slice : 0,
-                                      &status)) return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tutti_work_wait(call->work, slice);
+    Py_END_ALLOW_THREADS;
+    if ((!timeout_ms || slice < timeout_ms) &&
+        !wait_on(call, timeout_ms ? timeout_ms - slice : 0, &status))
+        return NULL;
     if (status == TUTTI_ERR_NOT_READY)
         Py_RETURN_FALSE;
     if (status)

@@ -25,10 +25,6 @@ _run = _native.run
 _ALL_REDUCE = Operation.ALL_REDUCE  # an attribute of an enumeration takes as long as a call
 
 
-def _all_counts(*counts: Counts) -> Optional[Tuple[Counts, ...]]:
-    return counts if any(count is not None for count in counts) else None
-
-
 class Operations:
     """What a Group does with arrays. Arrays may be of any library (docs/python.md) and have any
     strides."""
@@ -42,6 +38,17 @@ class Operations:
         self._batches: Dict[int, Batch] = {}  # by thread
 
     # ---- the way of all calls ----
+
+    def _all_counts(self, *counts: Counts) -> Optional[Tuple[Counts, ...]]:
+        """What _call() takes as counts. tutti reads one of each for every member; a member that
+        does not read them may pass ()."""
+        given = [count for count in counts if count is not None]
+        for count in given:
+            if len(count) not in (0, self.size):
+                raise ValueError(
+                    f"{len(count)} counts or offsets were given for {self.size} members"
+                )
+        return counts if given else None
 
     def _call(
         self,
@@ -87,6 +94,12 @@ class Operations:
         if batch is not None:
             return batch._record(got, operation, result, op)
         return self._outcome(got, operation, result, op, flags)
+
+    def _own_block(self, x: Sequence[Any]) -> Any:
+        """This rank's of a list that has an array for each member."""
+        if len(x) != self.size:
+            raise ValueError(f"a list of {len(x)} arrays was given for {self.size} members")
+        return x[self.rank]
 
     def _outcome(self, got: Any, operation: Operation, result: Any, op: Op, flags: int) -> Any:
         def finish() -> Any:
@@ -247,7 +260,7 @@ class Operations:
     ) -> Any:
         if fixed_order:
             flags |= _native.FIXED_ORDER
-        uneven = _all_counts(counts, offsets, None, None)
+        uneven = self._all_counts(counts, offsets, None, None)
 
         def call(into: Any) -> Any:
             return self._call(
@@ -257,7 +270,7 @@ class Operations:
         if out is not None:
             return call(out)
         if isinstance(x, (list, tuple)):
-            block = x[self.rank]
+            block = self._own_block(x)
             return self._fresh(call, block, _arrays.shape_of(block), flags)
         shape = _arrays.shape_of(x)
         if counts is not None:
@@ -317,7 +330,7 @@ class Operations:
         timeout: Timeout,
         flags: int,
     ) -> Any:
-        uneven = _all_counts(None, None, counts, offsets)
+        uneven = self._all_counts(None, None, counts, offsets)
 
         def call(into: Any) -> Any:
             return self._call(
@@ -372,7 +385,7 @@ class Operations:
         timeout: Timeout,
         flags: int,
     ) -> Any:
-        uneven = _all_counts(counts, offsets, None, None)
+        uneven = self._all_counts(counts, offsets, None, None)
 
         def call(into: Any) -> Any:
             given = x if root == self.rank else None
@@ -385,10 +398,11 @@ class Operations:
         if root != self.rank:
             raise ValueError(f"scatter: rank {self.rank} is not the root, {root}, so it needs out=")
         if isinstance(x, (list, tuple)):
-            return self._fresh(call, x[root], _arrays.shape_of(x[root]), flags)
+            block = self._own_block(x)
+            return self._fresh(call, block, _arrays.shape_of(block), flags)
         shape = _arrays.shape_of(x)
-        block = (counts[root],) if counts else _arrays.divided(shape, self.size, "scatter")
-        return self._fresh(call, x, block, flags)
+        shape = (counts[root],) if counts else _arrays.divided(shape, self.size, "scatter")
+        return self._fresh(call, x, shape, flags)
 
     def scatter(
         self,
@@ -425,7 +439,7 @@ class Operations:
     def _all_gather(
         self, x: Any, out: Any, counts: Counts, offsets: Counts, timeout: Timeout, flags: int
     ) -> Any:
-        uneven = _all_counts(None, None, counts, offsets)
+        uneven = self._all_counts(None, None, counts, offsets)
 
         def call(into: Any) -> Any:
             return self._call(
@@ -507,7 +521,7 @@ class Operations:
         in_counts    of blocks of different sizes, in elements: what this rank sends to each
         out_counts   what it receives from each
         """
-        counts = _all_counts(in_counts, in_offsets, out_counts, out_offsets)
+        counts = self._all_counts(in_counts, in_offsets, out_counts, out_offsets)
         return self._all_to_all(x, out, counts, timeout, 0)
 
     def all_to_all_async(
@@ -520,7 +534,7 @@ class Operations:
         out_offsets: Counts = None,
         timeout: Timeout = None,
     ) -> Work:
-        counts = _all_counts(in_counts, in_offsets, out_counts, out_offsets)
+        counts = self._all_counts(in_counts, in_offsets, out_counts, out_offsets)
         work: Work = self._all_to_all(x, out, counts, timeout, _ASYNC)
         return work
 

@@ -5,6 +5,7 @@ it is skipped."""
 import array
 
 import numpy as np
+import pytest
 
 import tutti
 
@@ -336,3 +337,63 @@ def case_plans(world):
         same(x, np.full(3, i * world.size))
         same(y, np.full(2, world.size - 1))
     plan.free()
+
+
+def case_lists_and_counts_of_another_length_are_refused(world):
+    x, short = np.ones(2), [np.ones(2)] * (world.size + 1)
+    counts = [1] * (world.size + 1)
+    calls = (
+        lambda: world.all_gather(x, out=short),
+        lambda: world.all_gather(x, out=[]),
+        lambda: world.gather(x, world.rank, out=short),
+        lambda: world.scatter(short, world.rank, out=x),
+        lambda: world.scatter(short, world.rank),
+        lambda: world.reduce_scatter(short, out=x),
+        lambda: world.reduce_scatter(short),
+        lambda: world.all_to_all(short, out=short),
+        lambda: world.all_gather(x, counts=counts),
+        lambda: world.gather(x, world.rank, out=x, counts=counts),
+        lambda: world.scatter(x, world.rank, counts=counts),
+        lambda: world.reduce_scatter(x, counts=counts),
+        lambda: world.all_to_all(x, out=x, in_counts=counts, out_counts=counts),
+    )
+    for call in calls:
+        with pytest.raises(ValueError, match=f"{world.size} members|{world.size} arrays"):
+            call()
+    world.barrier()  # nothing was begun
+
+
+def case_lists_where_one_array_is_taken_are_refused(world):
+    x = np.ones(2)
+    both = [x, x]
+    calls = (
+        lambda: world.all_reduce([x]),
+        lambda: world.broadcast(both),
+        lambda: world.reduce(both, out=x),
+        lambda: world.send(both, world.rank),
+        lambda: world.recv(both, world.rank),
+        lambda: world.all_gather(both, out=both),
+        lambda: world.all_gather(x, out=[x] * world.size, counts=[2] * world.size),
+        lambda: world.all_to_all([x] * world.size, out=x),
+    )
+    for call in calls:
+        with pytest.raises(TypeError, match="list"):
+            call()
+    world.barrier()
+
+
+def case_a_list_that_grows_while_it_is_described(world):
+    class Growing:
+        """Adds to the list when it is asked what it is."""
+
+        def __dlpack__(self, **_):
+            blocks.extend([np.ones(2)] * 100)
+            raise BufferError("not now")
+
+        def __dlpack_device__(self):
+            return 1, 0
+
+    blocks = [np.ones(2)] * (world.size - 1) + [Growing()]
+    with pytest.raises(TypeError):
+        world.reduce_scatter(blocks, out=np.ones(2))
+    world.barrier()
