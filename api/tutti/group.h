@@ -198,10 +198,10 @@ enum {
 
 /** Whether others can read what members send each other (TUTTI_TLS). */
 enum {
-    TUTTI_ENCRYPTION_NONE = 0, /* who reads the network reads it; or the group has one member */
-    /* between hosts a backend carries calls that does not encrypt, or the group is open */
+    TUTTI_ENCRYPTION_NONE = 0, /* messages are not encrypted, or the group has one member */
+    /* a backend between hosts does not encrypt, or the group is open */
     TUTTI_ENCRYPTION_PARTLY = 1,
-    TUTTI_ENCRYPTION_FULL = 2 /* nobody: what leaves a host is encrypted */
+    TUTTI_ENCRYPTION_FULL = 2 /* control connections and backends between hosts encrypt */
 };
 
 /** The result of tutti_group_status(). */

@@ -41,7 +41,8 @@ static int64_t try_ms(const struct agreement *a)
     return a->store_try_ms && a->store_try_ms < left ? a->store_try_ms : left;
 }
 
-/* A try has got no answer, which a store of the program may say at once, and often. */
+/* Doubles the time of a try that has got no answer, but not beyond what is left: a store of the program may
+ * fail at once, and often. */
 static void was_silent(struct agreement *a)
 {
     if (a->store_try_ms >= left_ms(a))

@@ -289,7 +289,7 @@ static bool may_spin(const struct tutti_group *group, const struct beginning *be
            yields_for(group, begun->plan->plan.algorithm);
 }
 
-/* The same for one that is waited for. Releases the progress lock. */
+/* Goes on as go_on() says, and waits for the call. Releases the progress lock. */
 static tutti_status continue_blocking(struct tutti_group *group, struct collective *c,
                                       const struct beginning *begun)
 {

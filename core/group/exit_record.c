@@ -21,7 +21,8 @@ static _Atomic bool said; /* a failure, which nothing has made void since */
 /* Where TUTTI_RUN_SOCKET says that records go, with the place and token of this rank. False: nowhere. */
 static bool find_place(struct sockaddr_un *ret_to, socklen_t *ret_size, struct exit_record *record)
 {
-    const char *value = secure_getenv("TUTTI_RUN_SOCKET"), *slash = value ? strchr(value, '/') : 0;
+    const char *value = secure_getenv("TUTTI_RUN_SOCKET"),
+               *slash = value ? strchr(value, '/') : NULL;
     char *end = NULL;
 
     if (!slash || slash == value || slash - value > EXIT_RECORD_NAME_MAX)

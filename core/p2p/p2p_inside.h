@@ -69,7 +69,7 @@ enum {
     P2P_EAGER_MAX =
         64 << 10, /* a quarter of the window, so that credit comes back before it ends */
     /* Sends up to this are copied, also where the transport can cancel: a full transport holds no memory of the
-     * caller, so when a group ends no connection is cut off that others use, too. */
+     * caller. So the end of a group cuts off no connection because of them, which groups made from it use, too. */
     P2P_COPY_MAX = 8 << 10,
     P2P_PIECES_MAX = 4,      /* of large payloads, that a path has given to its transport */
     P2P_PIECE_MAX = 64 << 20 /* bytes of one, for plugins that ask for long ones */

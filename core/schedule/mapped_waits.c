@@ -6,11 +6,13 @@ enum {
     AWAITS_ALL = 2,
     AWAITS_WORD_SHIFT = 4,
     AWAITS_PEER_SHIFT = 8,
-    AWAITS_SHIFT = 32
+    AWAITS_SHIFT = 32,
+    AWAITS_WORDS = 1 << (AWAITS_PEER_SHIFT - AWAITS_WORD_SHIFT),
+    AWAITS_PEERS = 1 << (AWAITS_SHIFT - AWAITS_PEER_SHIFT)
 };
 
-_Static_assert(WORD_COUNT <= 1 << (AWAITS_PEER_SHIFT - AWAITS_WORD_SHIFT), "must fit");
-_Static_assert(MAPPED_LOCAL_MAX <= 1 << (AWAITS_SHIFT - AWAITS_PEER_SHIFT), "must fit");
+_Static_assert((int)WORD_COUNT <= (int)AWAITS_WORDS, "must fit");
+_Static_assert((int)MAPPED_LOCAL_MAX <= (int)AWAITS_PEERS, "must fit");
 
 /* In one word, so that it is read whole: of the value its lower half. */
 void mapped_waits(struct mapped *mapped, int index, enum mapped_word word, uint64_t value)
@@ -38,8 +40,8 @@ bool mapped_still_waits(const struct mapped *mapped, int index)
     atomic_thread_fence(memory_order_seq_cst);
     const uint64_t awaits =
         atomic_load_explicit(&mapped->areas[index]->awaits.value, memory_order_relaxed);
-    const unsigned word = awaits >> AWAITS_WORD_SHIFT & 15,
-                   peer = awaits >> AWAITS_PEER_SHIFT & 0xffffff;
+    const unsigned word = awaits >> AWAITS_WORD_SHIFT & (AWAITS_WORDS - 1),
+                   peer = awaits >> AWAITS_PEER_SHIFT & (AWAITS_PEERS - 1);
     const uint32_t value = (uint32_t)(awaits >> AWAITS_SHIFT);
 
     if (!(awaits & AWAITS) || word >= WORD_COUNT)

@@ -3,7 +3,7 @@
  * TLS 1.3 with an external PSK, by libssl.
  *
  * Only TLS_AES_128_GCM_SHA256 and X25519 are offered, with a new ephemeral key in each handshake
- * (psk_dhe_ke): who learns the PSK later cannot read what was recorded. No tickets, no early data.
+ * (psk_dhe_ke): somebody who learns the PSK later cannot read what was recorded. No tickets, no early data.
  * A process without the PSK fails at its first message, the ClientHello, whose binder is checked before
  * anything costly is computed.
  *
@@ -129,7 +129,7 @@ static void after_randomness(OSSL_LIB_CTX *library)
 struct tls_keys {
     SSL_CTX *context;
     OSSL_LIB_CTX *library;
-    struct key psk;
+    const struct key *psk;
     uint64_t records_max;
 };
 
@@ -144,7 +144,7 @@ static SSL_SESSION *session_of(SSL *ssl)
     SSL_SESSION *session = lib.SSL_SESSION_new();
 
     if (session &&
-        lib.SSL_SESSION_set1_master_key(session, keys->psk.bytes, sizeof keys->psk.bytes) &&
+        lib.SSL_SESSION_set1_master_key(session, keys->psk->bytes, sizeof keys->psk->bytes) &&
         lib.SSL_SESSION_set_cipher(session, lib.SSL_CIPHER_find(ssl, suite)) &&
         lib.SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION))
         return session;
@@ -199,12 +199,13 @@ tutti_status tls_keys_new(const struct key *key, struct tls_keys **ret_keys)
     struct tls_keys *keys = calloc(1, sizeof *keys);
     if (!keys)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for TLS");
-    keys->psk = *key;
     keys->records_max = RECORDS_MAX;
     keys->library = key_openssl();
-    if (!keys->library) {
+    tutti_status status = keys->library ? key_keep(key, &keys->psk)
+                                        : error_set(TUTTI_ERR_NO_MEMORY, "no memory for TLS");
+    if (status) {
         tls_keys_free(keys);
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for TLS");
+        return status;
     }
     ERR_set_mark();
     keys->context = lib.SSL_CTX_new_ex(keys->library, NULL, lib.TLS_method());
@@ -225,7 +226,7 @@ void tls_keys_free(struct tls_keys *keys)
     if (!keys)
         return;
     lib.SSL_CTX_free(keys->context);
-    key_wipe(&keys->psk, sizeof keys->psk);
+    key_drop(keys->psk);
     free(keys);
 }
 

@@ -26,11 +26,13 @@ uint8_t store_crowd_group(int fd)
     uint32_t hash = 0;
 
     (void)getpeername(fd, &name.any, &size);
-    if (name.any.sa_family == AF_INET6)
-        for (int i = 0; i < 4; i++)
-            hash = hash * 31 + name.six.sin6_addr.s6_addr32[i];
-    else
+    const uint32_t *words = name.six.sin6_addr.s6_addr32;
+    if (name.any.sa_family != AF_INET6)
         hash = name.four.sin_addr.s_addr;
+    else if (IN6_IS_ADDR_V4MAPPED(&name.six.sin6_addr))
+        hash = words[3];
+    else
+        hash = words[0] * 31 + words[1];
     return (uint8_t)((hash * UINT32_C(2654435761)) >> 24); /* Knuth's multiplicative hash */
 }
 

@@ -5,8 +5,9 @@
  * newcomer takes the place of the oldest one of the address that holds most: an address that takes many
  * pushes out itself, and not others.
  *
- * Addresses are told apart by a hash in so few bits that two may count as one. An attacker can choose
- * addresses that count with those of others only if it has many.
+ * Addresses are told apart by a hash in so few bits that two may count as one. Of an IPv6 address the
+ * first 64 bits count, as one host has all addresses of its network. An attacker can choose addresses that
+ * count with those of others only if it has many.
  */
 #pragma once
 

@@ -173,8 +173,8 @@ static struct connection *largest_of(struct connections *list, bool known,
     struct connection *at;
 
     TAILQ_FOREACH(at, list, link)
-    if (at->counted_known == known && (!largest || at->pending > largest->pending))
-        largest = at;
+        if (at->counted_known == known && (!largest || at->pending > largest->pending))
+            largest = at;
     return largest;
 }
 
@@ -267,7 +267,8 @@ static void flush_dirty(struct tutti_store_server *server)
 static void enter_crowd(struct connection *connection)
 {
     struct tutti_store_server *server = connection->server;
-    struct connection *at;
+    const uint8_t largest = store_crowd_largest(&server->crowd);
+    struct connection *at = TAILQ_FIRST(&server->open);
 
     if (store_crowd_is_full(&server->crowd)) {
         log_line(server->said_crowd ? LOG_DETAIL : LOG_WARN, -1,
@@ -276,11 +277,10 @@ static void enter_crowd(struct connection *connection)
                  "ulimit -n",
                  server->crowd.count, server->crowd.limit);
         server->said_crowd = true;
-        TAILQ_FOREACH(at, &server->open, link)
-        if (at->in_crowd && at->crowd_group == store_crowd_largest(&server->crowd)) {
+        while (at && (!at->in_crowd || at->crowd_group != largest))
+            at = TAILQ_NEXT(at, link);
+        if (at)
             hang_up(at, "newer ones of unknown clients came");
-            break;
-        }
     }
     connection->crowd_group = store_crowd_group(connection->fd);
     connection->in_crowd = true;
@@ -425,8 +425,8 @@ static struct connection *first_late(const struct tutti_store_server *server, in
     struct connection *connection;
 
     TAILQ_FOREACH(connection, &server->half_open, link)
-    if (deadline_of(connection) <= now_ns)
-        return connection;
+        if (deadline_of(connection) <= now_ns)
+            return connection;
     return NULL;
 }
 
@@ -453,8 +453,8 @@ static int patience_ms(const struct tutti_store_server *server)
     int64_t next_ns = server->accepting ? INT64_MAX : server->resume_ns;
 
     TAILQ_FOREACH(connection, &server->half_open, link)
-    if (deadline_of(connection) < next_ns)
-        next_ns = deadline_of(connection);
+        if (deadline_of(connection) < next_ns)
+            next_ns = deadline_of(connection);
     return next_ns == INT64_MAX ? -1 : clock_left_ms(next_ns, ASK_MS);
 }
 

@@ -386,7 +386,7 @@ Test(local, a_stranger_gets_no_descriptor_and_gives_none)
     leave_all(members);
 }
 
-/* It had failed the group's local peers, as the message looks like one whose descriptors were lost. */
+/* Such a message looks like one whose descriptors were lost. */
 Test(local, a_stranger_with_too_much_to_say_breaks_nothing)
 {
     struct member members[MEMBERS];
