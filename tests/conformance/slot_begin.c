@@ -122,12 +122,20 @@ static void give_op(const struct slot *slot, tutti_reduce_op op)
         tutti_reduce_op_free(op);
 }
 
-/* Options of a call that reduces. */
+/* The order of a reduction; and half of the asynchronous calls are said to be waited for next, which members
+ * need not agree on. */
 static const tutti_options *options_of(const struct slot *slot)
 {
-    static const tutti_options fixed = {.struct_size = sizeof fixed, .flags = TUTTI_FIXED_ORDER};
+    static const tutti_options all[] = {
+        {.struct_size = sizeof all[0]},
+        {.struct_size = sizeof all[0], .flags = TUTTI_FIXED_ORDER},
+        {.struct_size = sizeof all[0], .flags = TUTTI_WAITS_NEXT},
+        {.struct_size = sizeof all[0], .flags = TUTTI_FIXED_ORDER | TUTTI_WAITS_NEXT}};
+    const bool fixed = slot->call.row.level[FACTOR_ORDER] == ORDER_FIXED;
+    const bool next =
+        slot->facts.way == WAY_ASYNC && (slot->call.number + (uint64_t)run.rank) % 2 == 1;
 
-    return slot->call.row.level[FACTOR_ORDER] == ORDER_FIXED ? &fixed : NULL;
+    return fixed || next ? &all[fixed + 2 * next] : NULL;
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -183,7 +191,8 @@ static void call_broadcast(struct slot *slot)
     else
         buffer_clear(out, slot);
     slot_must(slot,
-              tutti_broadcast(run.world, &out->tensor, slot->call.root, NULL, work_of(slot, part)),
+              tutti_broadcast(run.world, &out->tensor, slot->call.root, options_of(slot),
+                              work_of(slot, part)),
               "the call");
 }
 
@@ -191,7 +200,7 @@ static void call_barrier(struct slot *slot)
 {
     struct part *part = next_part(slot, true);
 
-    slot_must(slot, tutti_barrier(run.world, NULL, work_of(slot, part)), "the call");
+    slot_must(slot, tutti_barrier(run.world, options_of(slot), work_of(slot, part)), "the call");
 }
 
 static void send(struct slot *slot, int to, uint64_t tag)
@@ -203,7 +212,8 @@ static void send(struct slot *slot, int to, uint64_t tag)
         values_fill(&slot->call, run.rank, slot->in.data);
     }
     if (slot->facts.way == WAY_ASYNC)
-        slot_must(slot, tutti_isend(run.world, &slot->in.tensor, to, tag, NULL, &part->work),
+        slot_must(slot,
+                  tutti_isend(run.world, &slot->in.tensor, to, tag, options_of(slot), &part->work),
                   "isend");
     else
         slot_must(slot, tutti_send(run.world, &slot->in.tensor, to, tag, NULL), "send");
@@ -217,7 +227,8 @@ static void receive(struct slot *slot, int from, uint64_t tag)
     part->is_receive = true;
     buffer_clear(out, slot);
     if (slot->facts.way == WAY_ASYNC)
-        slot_must(slot, tutti_irecv(run.world, &out->tensor, from, tag, NULL, &part->work),
+        slot_must(slot,
+                  tutti_irecv(run.world, &out->tensor, from, tag, options_of(slot), &part->work),
                   "irecv");
     else
         slot_must(slot,
@@ -300,11 +311,12 @@ static tutti_status all_gather(struct slot *slot, const tutti_tensor *in, struct
     struct block_list blocks;
 
     if (slot_is_list(slot))
-        return tutti_all_gather_list(run.world, in, buffer_list(out, slot, &blocks), NULL, work);
+        return tutti_all_gather_list(run.world, in, buffer_list(out, slot, &blocks),
+                                     options_of(slot), work);
     if (slot->call.uneven)
         return tutti_all_gather_v(run.world, in, &out->tensor, out->counts,
-                                  buffer_offsets(out, slot), NULL, work);
-    return tutti_all_gather(run.world, in, &out->tensor, NULL, work);
+                                  buffer_offsets(out, slot), options_of(slot), work);
+    return tutti_all_gather(run.world, in, &out->tensor, options_of(slot), work);
 }
 
 static tutti_status gather(struct slot *slot, const tutti_tensor *in, struct buffer *out,
@@ -314,11 +326,11 @@ static tutti_status gather(struct slot *slot, const tutti_tensor *in, struct buf
 
     if (slot_is_list(slot))
         return tutti_gather_list(run.world, in, buffer_list(out, slot, &blocks), slot->call.root,
-                                 NULL, work);
+                                 options_of(slot), work);
     if (slot->call.uneven)
         return tutti_gather_v(run.world, in, &out->tensor, out->counts, buffer_offsets(out, slot),
-                              slot->call.root, NULL, work);
-    return tutti_gather(run.world, in, &out->tensor, slot->call.root, NULL, work);
+                              slot->call.root, options_of(slot), work);
+    return tutti_gather(run.world, in, &out->tensor, slot->call.root, options_of(slot), work);
 }
 
 static tutti_status scatter(struct slot *slot, struct buffer *in, const tutti_tensor *out,
@@ -328,11 +340,11 @@ static tutti_status scatter(struct slot *slot, struct buffer *in, const tutti_te
 
     if (slot_is_list(slot))
         return tutti_scatter_list(run.world, buffer_list(in, slot, &blocks), out, slot->call.root,
-                                  NULL, work);
+                                  options_of(slot), work);
     if (slot->call.uneven)
         return tutti_scatter_v(run.world, &in->tensor, in->counts, buffer_offsets(in, slot), out,
-                               slot->call.root, NULL, work);
-    return tutti_scatter(run.world, &in->tensor, out, slot->call.root, NULL, work);
+                               slot->call.root, options_of(slot), work);
+    return tutti_scatter(run.world, &in->tensor, out, slot->call.root, options_of(slot), work);
 }
 
 static tutti_status reduce_scatter(struct slot *slot, struct buffer *in, const tutti_tensor *out,
@@ -416,22 +428,24 @@ static void call_all_to_all(struct slot *slot)
         buffer_clear(out, slot);
     }
     fill_blocks(slot, in);
-    slot_must(
-        slot,
-        !slot->call.uneven ? tutti_all_to_all(run.world, &in->tensor, &out->tensor, NULL, work)
-        : slot_is_list(slot)
-            ? tutti_all_to_all_list(run.world, buffer_list(in, slot, &ins),
-                                    buffer_list(out, slot, &outs), NULL, work)
-            : tutti_all_to_all_v(run.world, &in->tensor, in->counts, buffer_offsets(in, slot),
-                                 &out->tensor, out->counts, buffer_offsets(out, slot), NULL, work),
-        "the call");
+    slot_must(slot,
+              !slot->call.uneven
+                  ? tutti_all_to_all(run.world, &in->tensor, &out->tensor, options_of(slot), work)
+              : slot_is_list(slot)
+                  ? tutti_all_to_all_list(run.world, buffer_list(in, slot, &ins),
+                                          buffer_list(out, slot, &outs), options_of(slot), work)
+                  : tutti_all_to_all_v(run.world, &in->tensor, in->counts, buffer_offsets(in, slot),
+                                       &out->tensor, out->counts, buffer_offsets(out, slot),
+                                       options_of(slot), work),
+              "the call");
 }
 
 static void call_monitored_barrier(struct slot *slot)
 {
     struct part *part = next_part(slot, true);
 
-    slot_must(slot, tutti_monitored_barrier(run.world, NULL, work_of(slot, part)), "the call");
+    slot_must(slot, tutti_monitored_barrier(run.world, options_of(slot), work_of(slot, part)),
+              "the call");
 }
 
 void slot_begin(struct slot *slot, uint64_t number)
