@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import array
+import functools
 import math
 import sys
 from typing import Any, Callable, Dict, Sequence, Tuple
@@ -39,7 +40,7 @@ def type_of(x: Any) -> str:
 def shape_of(x: Any) -> Shape:
     """The shape of an array; of array.array and of bytes, their length."""
     shape = getattr(x, "shape", None)
-    return (len(x),) if shape is None else tuple(int(extent) for extent in shape)
+    return (len(x),) if shape is None else tuple(map(int, shape))
 
 
 def _numpy(x: Any, shape: Shape) -> Any:
@@ -122,12 +123,18 @@ _CONVERTERS: Dict[str, Callable[[Memory], Any]] = {
 }
 
 
-def _library(x: Any) -> str:
-    for base in type(x).__mro__:
+@functools.lru_cache(maxsize=64)
+def _library_of(kind: type) -> str:
+    for base in kind.__mro__:
         root = base.__module__.partition(".")[0]
         if root in _MAKERS and base is not object:
             return root
-    return type(x).__module__.partition(".")[0]
+    return kind.__module__.partition(".")[0]
+
+
+def _library(x: Any) -> str:
+    kind: Any = type(x)
+    return _library_of(kind)
 
 
 def empty_like(x: Any, shape: Shape) -> Any:

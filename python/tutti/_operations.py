@@ -22,7 +22,10 @@ Op = _ops.Op
 _ASYNC = _native.ASYNC
 _NUMBERS: Any = _ops.NUMBERS
 _run = _native.run
-_ALL_REDUCE = Operation.ALL_REDUCE  # an attribute of an enumeration takes as long as a call
+# An attribute of an enumeration takes as long as a call.
+_ALL_REDUCE, _REDUCE, _BROADCAST, _ALL_GATHER, _GATHER, _SCATTER = list(Operation)[:6]
+_REDUCE_SCATTER, _ALL_TO_ALL, _BARRIER, _MONITORED_BARRIER = list(Operation)[6:10]
+_RECV = Operation.RECV
 
 
 class Operations:
@@ -134,13 +137,13 @@ class Operations:
         flags: int,
         counts: Optional[Tuple[Counts, ...]],
     ) -> Any:
-        if x is not None or flags & _native.IN_BATCH or operation >= Operation.RECV:
+        if x is not None or flags & _native.IN_BATCH or operation >= _RECV:
             raise ArrayError(
                 f"arrays of type {_arrays.type_of(out)} are never written: leave out out=, or pass "
                 "a NumPy array"
             )
         memory = _arrays.Memory(_native.measure(out)[0], _arrays.shape_of(out))
-        given = None if operation is Operation.BROADCAST else out
+        given = None if operation is _BROADCAST else out
         done = self._call(operation, given, memory, memory, op, root, tag, timeout, flags, counts)
         if isinstance(done, Work):
             done._convert(lambda made: _arrays.finished(made, out))
@@ -217,10 +220,10 @@ class Operations:
             flags |= _native.FIXED_ORDER
         if out is None:
             result = x if root == self.rank else None
-            return self._call(Operation.REDUCE, None, x, result, op, root, 0, timeout, flags)
+            return self._call(_REDUCE, None, x, result, op, root, 0, timeout, flags)
         if root != self.rank:
             out = None
-        return self._call(Operation.REDUCE, x, out, out, op, root, 0, timeout, flags)
+        return self._call(_REDUCE, x, out, out, op, root, 0, timeout, flags)
 
     def reduce(
         self,
@@ -264,7 +267,7 @@ class Operations:
 
         def call(into: Any) -> Any:
             return self._call(
-                Operation.REDUCE_SCATTER, x, into, into, op, 0, 0, timeout, flags, uneven
+                _REDUCE_SCATTER, x, into, into, op, 0, 0, timeout, flags, uneven
             )
 
         if out is not None:
@@ -314,10 +317,10 @@ class Operations:
 
     def broadcast(self, x: Any, root: int = 0, timeout: Timeout = None) -> Any:
         """Copies x of rank `root` to every member's x, and returns it."""
-        return self._call(Operation.BROADCAST, None, x, x, "sum", root, 0, timeout)
+        return self._call(_BROADCAST, None, x, x, "sum", root, 0, timeout)
 
     def broadcast_async(self, x: Any, root: int = 0, timeout: Timeout = None) -> Work:
-        work: Work = self._call(Operation.BROADCAST, None, x, x, "sum", root, 0, timeout, _ASYNC)
+        work: Work = self._call(_BROADCAST, None, x, x, "sum", root, 0, timeout, _ASYNC)
         return work
 
     def _gather(
@@ -334,7 +337,7 @@ class Operations:
 
         def call(into: Any) -> Any:
             return self._call(
-                Operation.GATHER, x, into, into, "sum", root, 0, timeout, flags, uneven
+                _GATHER, x, into, into, "sum", root, 0, timeout, flags, uneven
             )
 
         if root != self.rank:
@@ -390,7 +393,7 @@ class Operations:
         def call(into: Any) -> Any:
             given = x if root == self.rank else None
             return self._call(
-                Operation.SCATTER, given, into, into, "sum", root, 0, timeout, flags, uneven
+                _SCATTER, given, into, into, "sum", root, 0, timeout, flags, uneven
             )
 
         if out is not None:
@@ -443,7 +446,7 @@ class Operations:
 
         def call(into: Any) -> Any:
             return self._call(
-                Operation.ALL_GATHER, x, into, into, "sum", 0, 0, timeout, flags, uneven
+                _ALL_GATHER, x, into, into, "sum", 0, 0, timeout, flags, uneven
             )
 
         if out is not None:
@@ -490,7 +493,7 @@ class Operations:
     ) -> Any:
         def call(into: Any) -> Any:
             return self._call(
-                Operation.ALL_TO_ALL, x, into, into, "sum", 0, 0, timeout, flags, counts
+                _ALL_TO_ALL, x, into, into, "sum", 0, 0, timeout, flags, counts
             )
 
         if out is not None:
@@ -540,13 +543,13 @@ class Operations:
 
     def barrier(self, timeout: Timeout = None) -> None:
         """Returns after every member has called it."""
-        self._call(Operation.BARRIER, None, None, None, timeout=timeout)
+        self._call(_BARRIER, None, None, None, timeout=timeout)
 
     def barrier_async(self, timeout: Timeout = None) -> Work:
-        work: Work = self._call(Operation.BARRIER, None, None, None, timeout=timeout, flags=_ASYNC)
+        work: Work = self._call(_BARRIER, None, None, None, timeout=timeout, flags=_ASYNC)
         return work
 
     def monitored_barrier(self, timeout: Timeout = None) -> None:
         """A slower barrier: after a timeout, the error on rank 0 names every rank that has not
         called it."""
-        self._call(Operation.MONITORED_BARRIER, None, None, None, timeout=timeout)
+        self._call(_MONITORED_BARRIER, None, None, None, timeout=timeout)
