@@ -58,7 +58,7 @@ class Memory:
         self.peers: int = lib.tutti_memory_peers(self._memory)
         buffer = ffi.buffer(lib.tutti_memory_address(self._memory), nbytes)
         self._buffer = weakref.ref(buffer)  # lives as long as any view or array of the memory
-        self.view = memoryview(buffer)
+        self.view: memoryview = memoryview(buffer)
 
     def free(self) -> None:
         """Frees the memory. Raises BufferError if an array still uses it. `view` is empty then."""

@@ -202,7 +202,7 @@ class TCPStore(Store):
     ) -> None:
         self.server: Optional[StoreServer] = StoreServer(host, port) if is_master else None
         self.host = host
-        self.port = self.server.port if self.server else port
+        self.port: int = self.server.port if self.server else port
         pointer = _wait.interruptible(
             lambda: _open(
                 lib.tutti_store_open_tcp, host.encode(), self.port, milliseconds(timeout)
