@@ -20,23 +20,23 @@ class StoreFunctions(Protocol):
     """What an object has to offer so that `tutti.init(store=…)` can use it.
 
     Keys are strings, values bytes. `timeout` has the seconds that are left of the call, 0 if none
-    are: a function that cannot finish by then raises TimeoutError. tutti calls one function at a
-    time, on any thread. A function must not call the store that it serves.
+    are: a function that cannot finish by then raises TimeoutError. Arguments are positional. tutti
+    calls one function at a time, on any thread. A function must not call the store that it serves.
 
     An object may have more, as `tutti.Store` has it: check(keys, timeout), add(key, delta,
     timeout), append(key, value, timeout), delete(key, timeout) and num_keys(timeout), and close(),
     which is called last. Without delete, tutti's own keys stay in the store.
     """
 
-    def set(self, key: str, value: bytes, timeout: float) -> None:
+    def set(self, key: str, value: bytes, timeout: float, /) -> None:
         """Stores a value, and replaces the one before."""
         ...
 
-    def get(self, key: str, timeout: float) -> Optional[Bytes]:
+    def get(self, key: str, timeout: float, /) -> Optional[Bytes]:
         """Returns the value, or None at once if the key is not there: tutti asks again."""
         ...
 
-    def compare_set(self, key: str, expected: bytes, desired: bytes, timeout: float) -> Bytes:
+    def compare_set(self, key: str, expected: bytes, desired: bytes, timeout: float, /) -> Bytes:
         """Stores `desired` if the value is `expected` (empty: or the key is missing), as one step
         for all ranks. Returns the value that is there afterwards, `expected` if there is none."""
         ...
