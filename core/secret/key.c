@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HKDF and HMAC by OpenSSL, in a library context of tutti's own. OpenSSL reads no configuration file for
- * such a context, and reads the program's when the program first uses the default one.
+ * HKDF and HMAC by OpenSSL, in a library context of tutti's own, to which no configuration file applies.
+ * The first HMAC makes OpenSSL read openssl.cnf for the program's default context, as the program's own first
+ * use of OpenSSL would.
  *
  * The context is made by the first call and freed by the last key_release(), so that a program may
  * unload libtutti. It is not freed when the process exits: other threads may still use it then. A
