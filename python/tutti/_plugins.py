@@ -3,14 +3,14 @@
 
 Each names a module, beside whose file the plugins lie. Their folders are added to
 TUTTI_PLUGIN_PATH. Looking for entry points reads the metadata of every installed package, so it is
-done only where a name is asked for that is none of tutti's own.
+done only where a name is asked for that is none of tutti's own. Then importlib.metadata is imported,
+too, which takes longer than the rest of the package.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from importlib import metadata
 from typing import Any, List, Optional
 
 _OWN = {"auto", "local", "remote", "shm", "tcp", "gloo", "mpi", "trace", "check", "fault"}
@@ -18,6 +18,8 @@ _offered = False
 
 
 def _entry_points() -> Any:
+    from importlib import metadata
+
     found = metadata.entry_points()
     if hasattr(found, "select"):  # Python 3.10 and later
         return found.select(group="tutti.plugins")

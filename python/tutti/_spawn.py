@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks as processes of a Python program: spawn()."""
+"""Ranks as processes of a Python program: spawn().
+
+multiprocessing is imported by the functions that need it, as most programs do not.
+"""
 
 from __future__ import annotations
 
-import multiprocessing
-import multiprocessing.connection
 import os
-import secrets
 import signal
 import sys
 import time
@@ -121,13 +121,15 @@ class _Ranks:
     def collect(self) -> List[Any]:
         """Waits for all ranks and returns their results. After the first failure others have a
         moment to end by themselves; then raises the failure that was the cause."""
+        from multiprocessing import connection
+
         running = set(range(len(self.processes)))
         until: Optional[float] = None
         while running and (until is None or time.monotonic() < until):
             handles: Dict[Any, int] = {self.processes[rank].sentinel: rank for rank in running}
             handles.update({self.pipes[rank]: rank for rank in running - self.told.keys()})
             timeout = None if until is None else max(0.0, until - time.monotonic())
-            for handle in multiprocessing.connection.wait(list(handles), timeout):
+            for handle in connection.wait(list(handles), timeout):
                 rank = handles[handle]
                 if handle is self.pipes[rank]:
                     self._listen(rank)
@@ -156,6 +158,9 @@ def spawn(
     environment of each process. The first rank that fails ends the others, and raises
     tutti.ProcessError with its traceback.
     """
+    import multiprocessing
+    import secrets
+
     if nprocs < 1:
         raise ValueError(f"spawn: nprocs={nprocs} is not valid: use 1 or more")
     context = multiprocessing.get_context("spawn")

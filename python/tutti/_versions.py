@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import platform
 import sys
-from importlib import metadata
 from typing import Any, List, Optional, TextIO, Tuple
 
 from . import _plugins
@@ -39,6 +38,8 @@ def _plugin_rows() -> List[Tuple[str, str]]:
 
 
 def _version(package: str) -> Optional[str]:
+    from importlib import metadata
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Generator, Optional, Sequence
 
-from . import _loop, _native
+from . import _native
 from ._errors import Error, NotReadyError
 from ._native import Timeout, check, ffi, lib, milliseconds
 
@@ -105,6 +105,8 @@ class Work:
         return True
 
     def __await__(self) -> Generator[Any, None, Any]:
+        from . import _loop  # asyncio is a third of what `import tutti` would take
+
         if not self.done():
             yield from _loop.completion(self).__await__()
         return self.wait()

@@ -164,6 +164,18 @@ def test_a_subinterpreter_cannot_import_it(before):
     assert "in the main interpreter only" in done.stdout and done.stdout.endswith("\n3\n")
 
 
+def test_what_starts_slowly_is_imported_when_it_is_needed():
+    program = (
+        "import sys, tutti\n"
+        "slow = 'asyncio', 'multiprocessing', 'importlib.metadata', 'numpy', 'torch'\n"
+        "print([name for name in slow if name in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
 def programs_of_the_page():
     page = (ROOT / "docs/python.md").read_text()
     return re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
