@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <pybind11/chrono.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/extension.h>
 
@@ -557,16 +558,19 @@ void backend::sum_sparse(at::Tensor &tensor, const c10d::AllreduceOptions &optio
 
 /* ---- the module ---------------------------------------------------------------------------------- */
 
-c10::intrusive_ptr<c10d::Backend> create(const store_pointer &store, int rank, int size,
-                                         int64_t timeout_ms, const std::string &name, bool world,
-                                         const std::vector<int64_t> &global_ranks)
+/* `meeting`: the Meeting of python/tutti/torch/_stores.py. */
+c10::intrusive_ptr<c10d::Backend> create(const store_pointer &store,
+                                         const pybind11::object &meeting, int rank, int size,
+                                         milliseconds timeout, const std::string &name,
+                                         const std::vector<uint64_t> &global_ranks)
 {
-    const milliseconds timeout(timeout_ms);
+    const store_kind kind{meeting.attr("of_job").cast<bool>(),
+                          meeting.attr("in_process").cast<bool>()};
     auto options = c10::make_intrusive<c10d::Backend::Options>("tutti", timeout);
 
     options->group_name = name;
-    options->global_ranks_in_group.assign(global_ranks.begin(), global_ranks.end());
-    return c10::make_intrusive<backend>(group::meet(store, rank, size, timeout, world, name),
+    options->global_ranks_in_group = global_ranks;
+    return c10::make_intrusive<backend>(group::meet(store, kind, rank, size, timeout, name),
                                         options);
 }
 
@@ -577,7 +581,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)
 {
     const pybind11::call_guard<pybind11::gil_scoped_release> without_gil;
 
-    module.def("create", &tutti_torch::create, without_gil);
+    module.def("create", &tutti_torch::create);
     module.def("leave_all", &tutti_torch::group::leave_all, without_gil);
     module.def("version", [] { return std::string(tutti_version()); });
 }

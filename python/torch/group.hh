@@ -55,24 +55,24 @@ class group
         leave();
     }
 
-    /* Meets the other members in the store. An empty name: the world of the job, if that is where they meet. */
-    static std::unique_ptr<group> meet(const store_pointer &store, int rank, int size,
-                                       std::chrono::milliseconds timeout, bool world,
+    /* Meets the other members in the store. */
+    static std::unique_ptr<group> meet(const store_pointer &store, const store_kind &kind, int rank,
+                                       int size, std::chrono::milliseconds timeout,
                                        const std::string &name)
     {
         const without_gil released;
-        const meeting place = find_meeting(store, world, timeout);
+        const meeting place = find_meeting(store, kind, timeout);
         tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
         tutti_context *context = nullptr;
         tutti_group *made = nullptr;
 
-        if (place.in_process)
+        if (kind.in_process)
             check(tutti_context_create(&context));
         options.rank = rank;
         options.world_size = size;
         options.store = place.store.get();
         options.timeout_ms = timeout.count();
-        options.group_name = place.of_job ? nullptr : name.c_str();
+        options.group_name = kind.of_job ? nullptr : name.c_str();
         options.context = context;
         const tutti_status status = tutti_init(&options, &made);
         if (status != TUTTI_OK) {

@@ -12,12 +12,10 @@
 #pragma once
 
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -166,27 +164,19 @@ inline store_pointer find_root(store_pointer store, std::string *ret_prefix)
     return store;
 }
 
-/* Whether tutti_init(NULL) of a program in this process's place would use this store. */
-inline bool is_of_job(const c10d::TCPStore &store)
-{
-    const std::string port = std::to_string(store.getPort());
+/* What python/tutti/torch/_stores.py says of the store, for both forms of the backend. */
+struct store_kind {
+    bool of_job;     /* its root is the store of tutti_init(NULL) in this process's place */
+    bool in_process; /* all members are threads of this process */
+};
 
-    if (const char *url = std::getenv("TUTTI_STORE"))
-        return url == "tcp://" + store.getHost() + ":" + port;
-    const char *address = std::getenv("MASTER_ADDR"), *of_address = std::getenv("MASTER_PORT");
-    return address && of_address && store.getHost() == address && port == of_address;
-}
-
-/* Where the members of a group meet. */
+/* The store in which a group meets; `words` are of the last exception of torch's. */
 struct meeting {
     tutti_store_pointer store;
     std::shared_ptr<std::string> words = std::make_shared<std::string>();
-    bool of_job = false;     /* in the store, and under the keys, of tutti_init(NULL) */
-    bool in_process = false; /* all members are threads of this process */
 };
 
-/* `world`: the members are all ranks of the job, as their launcher has numbered them. */
-inline meeting find_meeting(const store_pointer &store, bool world,
+inline meeting find_meeting(const store_pointer &store, const store_kind &kind,
                             std::chrono::milliseconds timeout)
 {
     constexpr std::chrono::milliseconds resolve_within{10000};
@@ -196,15 +186,13 @@ inline meeting find_meeting(const store_pointer &store, bool world,
     const auto *tcp = dynamic_cast<c10d::TCPStore *>(root.get());
     tutti_store *opened = nullptr, *prefixed = nullptr;
 
-    found.of_job = world && tcp && is_of_job(*tcp);
-    found.in_process = dynamic_cast<c10d::HashStore *>(root.get()) != nullptr;
     if (!tcp || tutti_store_open_tcp(tcp->getHost().c_str(), tcp->getPort(),
                                      std::min(timeout, resolve_within).count(), &opened)) {
-        found.store = open_called(found.of_job ? root : store, found.words);
+        found.store = open_called(kind.of_job ? root : store, found.words);
         return found;
     }
     found.store.reset(opened);
-    if (found.of_job || prefix.empty())
+    if (kind.of_job || prefix.empty())
         return found;
     check(tutti_store_open_prefix(opened, prefix.c_str(), &prefixed));
     found.store.reset(prefixed); /* it holds the other one */

@@ -5,7 +5,7 @@ _operations.py."""
 from __future__ import annotations
 
 import weakref
-from typing import Any, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from . import _plugins, _wait
 from ._custom import CustomStore, StoreFunctions
@@ -281,10 +281,24 @@ def init(
         "group_name": name,
         "wrap": wrap,
     }
+    return meet(words, store, rank, world_size, timeout)
+
+
+def meet(
+    words: Dict[str, Optional[str]],
+    store: Union[Store, StoreFunctions, None],
+    rank: Optional[int],
+    world_size: Optional[int],
+    timeout: Timeout,
+    context: Any = ffi.NULL,
+) -> Group:
+    """What init() does; `words` are the strings of tutti_init_options. Groups whose members are
+    threads of one process need a `context` each, which the caller destroys after the group."""
     keep = {field: ffi.new("char[]", word.encode()) for field, word in words.items() if word}
     options = ffi.new("tutti_init_options *", keep)
     options.struct_size = ffi.sizeof("tutti_init_options")
     options.timeout_ms = milliseconds(timeout)
+    options.context = context
     if (rank is None) != (world_size is None):
         raise ValueError("init: give both rank and world_size, or neither")
     if rank is not None and world_size is not None:
@@ -295,13 +309,13 @@ def init(
     if own is not None:
         options.store = own._pointer()
 
-    def meet() -> Any:
+    def make() -> Any:
         ret_world = ffi.new("tutti_group **")
         check(lib.tutti_init(options, ret_world))
         assert keep is not None and (own is None or own)  # they live until here
         return ret_world[0]
 
-    return Group(_wait.interruptible(meet, lambda late: lib.tutti_group_destroy(late)))
+    return Group(_wait.interruptible(make, lambda late: lib.tutti_group_destroy(late)))
 
 
 def is_initialized() -> bool:

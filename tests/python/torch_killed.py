@@ -37,7 +37,9 @@ def main():
     torch.set_num_threads(1)
     dist.init_process_group("tutti")
     torch.manual_seed(0)
-    model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 8)))
+    model = DistributedDataParallel(
+        torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 8))
+    )
     for step in range(4):
         loss = model(torch.randn(16, 64)).square().mean()
         if step == 3 and dist.get_rank() == VICTIM:

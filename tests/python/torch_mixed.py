@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 0 uses the world of tutti without torch, as a program in C does; the others are ranks of torch."""
+"""Rank 0 uses the world of tutti without torch, as a program in C does; the others are ranks of
+torch."""
 
 import os
 from datetime import timedelta

@@ -3,13 +3,15 @@
 
     torch_suite.py EXPECTED FOLDER [NAME...]
 
-EXPECTED lists tests, a line each: its name, a tab, and "pass" or the reason why it cannot pass. Each listed test
-(or those named) runs on WORLD_SIZE ranks, 2 by default. A test that does not end as its line says is a failure.
-With a NAME that is not listed, the line "NAME<tab>result" is printed as well. FOLDER is for the tests' files.
+EXPECTED lists tests, a line each: its name, a tab, and "pass" or the reason why it cannot pass.
+Each listed test (or those named) runs on WORLD_SIZE ranks, 2 by default. A test that does not end
+as its line says is a failure. With a NAME that is not listed, the line "NAME<tab>result" is printed
+as well. FOLDER is for the tests' files.
 
-Many of PyTorch's tests are skipped unless the backend is called gloo or mpi, although they ask nothing else of
-it. So the module is loaded with a name that is called tutti and equals these, and without its list of the
-backends that torch was built with. Ranks are forked from this process, which has loaded torch for all of them.
+Many of PyTorch's tests are skipped unless the backend is called gloo or mpi, although they ask
+nothing else of it. So the module is loaded with a name that is called tutti and equals these, and
+without its list of the backends that torch was built with. Ranks are forked from this process,
+which has loaded torch for all of them.
 """
 
 import importlib.util
@@ -116,7 +118,9 @@ def judge(label, name, expected, outcome):
     else:
         print(f"{'ok' if good else 'not ok'} - {label}::{name}", flush=True)
     if not good:
-        print(f"{name}: expected {expected}, and it came to:\n{outcome}", file=sys.stderr, flush=True)
+        print(
+            f"{name}: expected {expected}, and it came to:\n{outcome}", file=sys.stderr, flush=True
+        )
     return good
 
 

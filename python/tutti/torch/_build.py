@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles the backend for the torch that is installed, and loads it.
 
-A compiled module belongs to one torch, one Python and one tutti. So its place in the user's cache is named
-after all three and after the sources: what is found there fits. Ranks that build at the same time take turns by
-a lock, and a module appears under its name when it is whole.
+A compiled module belongs to one torch, one Python and one tutti. So its place in the user's cache
+is named after all three and after the sources: what is found there fits. Ranks that build at the
+same time take turns by a lock, and a module appears under its name when it is whole.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import torch
 import tutti
 
 _module = "_tutti_torch"  # the name that the compiled module has for Python
-_command = f"{os.path.basename(sys.executable)} -m tutti.torch build"
+COMMAND = f"{os.path.basename(sys.executable)} -m tutti.torch build"
 
 
 class BuildError(RuntimeError):
@@ -80,7 +80,8 @@ def _compiler() -> str:
     compiler = os.environ.get("CXX", "g++")
     if not shutil.which(compiler):
         raise BuildError(
-            f"the compiler {compiler} is not installed: apt-get install g++, or set CXX to another one"
+            f"the compiler {compiler} is not installed: apt-get install g++, or set CXX to another "
+            "one"
         )
     header = Path(sysconfig.get_path("include")) / "Python.h"
     if not header.exists():
@@ -92,7 +93,11 @@ def _arguments(output: Path) -> list[str]:
     from torch.utils import cpp_extension
 
     library = _library()
-    folders = [_package() / "include", *cpp_extension.include_paths(), sysconfig.get_path("include")]
+    folders = [
+        _package() / "include",
+        *cpp_extension.include_paths(),
+        sysconfig.get_path("include"),
+    ]
     return [
         _compiler(),
         "-shared",
@@ -146,26 +151,23 @@ def _refuse_foreign(target: Path) -> None:
         if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise BuildError(
                 f"{place} belongs to another user or can be written by one, so it is not loaded: "
-                f"remove {target.parent} and run: {_command}"
+                f"remove {target.parent} and run: {COMMAND}"
             )
 
 
 def _import(target: Path) -> Any:
     spec = importlib.util.spec_from_file_location(_module, target)
     if spec is None or spec.loader is None:
-        raise BuildError(f"{target} is no module of Python: remove it and run: {_command}")
+        raise BuildError(f"{target} is no module of Python: remove it and run: {COMMAND}")
     module: ModuleType = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 def load() -> Any:
-    """The compiled module for this torch, Python and tutti."""
+    """The compiled module for this torch, Python and tutti; None where there is none."""
     target = path()
     if not target.exists():
-        raise BuildError(
-            f"the backend tutti is not compiled for torch {torch.__version__} and this Python "
-            f"({target} is missing); run once: {_command}"
-        )
+        return None
     _refuse_foreign(target)
     return _import(target)
