@@ -3,10 +3,11 @@
 
     torch_suite.py EXPECTED FOLDER [NAME...]
 
-EXPECTED lists tests, a line each: its name, a tab, and "pass" or the reason why it cannot pass.
-Each listed test (or those named) runs on WORLD_SIZE ranks, 2 by default. A test that does not end
-as its line says is a failure. With a NAME that is not listed, the line "NAME<tab>result" is printed
-as well. FOLDER is for the tests' files.
+EXPECTED lists tests, a line each, with tabs: its name, and "pass" or the reason why it cannot pass,
+for the compiled form of the backend and, if that differs, for the form in Python. The compiled one
+is tested where it is there. Each listed test (or those named) runs on WORLD_SIZE ranks, 2 by
+default. A test that does not end as its line says is a failure. With a NAME that is not listed, the
+line "NAME<tab>result" is printed as well. FOLDER is for the tests' files.
 
 Many of PyTorch's tests are skipped unless the backend is called gloo or mpi, although they ask
 nothing else of it. So the module is loaded with a name that is called tutti and equals these, and
@@ -21,6 +22,7 @@ import types
 import unittest
 
 import torch.multiprocessing
+from tutti.torch import _build
 
 SUITE = "torch.testing._internal.distributed.distributed_test"
 AVAILABLE = "    if BACKEND not in backends:\n"
@@ -99,10 +101,10 @@ def name_of(test):
     return test.id().rpartition(".")[2]
 
 
-def read_expected(path):
+def read_expected(path, is_compiled):
     with open(path, encoding="utf-8") as file:
         lines = [line.rstrip("\n").split("\t") for line in file if line[0] not in "#\n"]
-    return {name: expected for name, expected in lines}
+    return {line[0]: line[1] if is_compiled else line[-1] for line in lines}
 
 
 def judge(label, name, expected, outcome):
@@ -125,7 +127,8 @@ def judge(label, name, expected, outcome):
 
 
 def main():
-    expected = read_expected(sys.argv[1])
+    is_compiled = _build.path().exists()
+    expected = read_expected(sys.argv[1], is_compiled)
     set_environment(os.path.abspath(sys.argv[2]))
     suite = load_suite()
 
@@ -141,7 +144,9 @@ def main():
     names = sys.argv[3:] or list(expected)
     if names == ["all"]:
         names = every
-    label = "torch_" + os.environ.get("TUTTI_BACKEND", "auto")
+    form = "compiled" if is_compiled else "python"
+    over = os.environ.get("TUTTI_BACKEND", os.environ.get("TORCH_DISTRIBUTED_DEBUG", "auto"))
+    label = f"torch_{form}_{over.lower()}"
     good = True
     for name in names:
         outcome = Outcome()

@@ -2,8 +2,8 @@
 """Compiles the backend for the torch that is installed, and loads it.
 
 A compiled module belongs to one torch, one Python and one tutti. So its place in the user's cache
-is named after all three and after the sources: what is found there fits. Ranks that build at the
-same time take turns by a lock, and a module appears under its name when it is whole.
+is named after all three, the sources and the compiler's flags: what is found there fits. Ranks that
+build at the same time take turns by a lock, and a module appears under its name when it is whole.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import importlib.util
 import os
+import shlex
 import shutil
 import stat
 import subprocess
@@ -57,10 +58,16 @@ def _key() -> str:
     digest = hashlib.sha256()
     for path in _sources():
         digest.update(path.read_bytes())
+    digest.update(" ".join(_flags()).encode())
     return (
         f"torch-{torch.__version__}-{sys.implementation.cache_tag}-tutti-{tutti.__version__}"
         f"-{digest.hexdigest()[:12]}"
     )
+
+
+def _flags() -> list[str]:
+    """More flags for the compiler, for those who work on the backend."""
+    return shlex.split(os.environ.get("TUTTI_TEST_CXXFLAGS", ""))
 
 
 def _cache() -> Path:
@@ -109,6 +116,7 @@ def _arguments(output: Path) -> list[str]:
         f"-DTORCH_EXTENSION_NAME={_module}",
         "-DTORCH_API_INCLUDE_EXTENSION_H",
         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
+        *_flags(),
         *(f"-I{folder}" for folder in folders),
         *(str(path) for path in _sources() if path.suffix == ".cc"),
         f"-L{library.parent}",
