@@ -21,6 +21,7 @@
 #include <tutti/collective.h>
 #include <tutti/group.h>
 
+#include "pool.hh"
 #include "stores.hh"
 #include "work.hh"
 
@@ -130,7 +131,8 @@ class group
      * in flight is not left: the others are told of a lost member, and this process does not hang. */
     static void leave_all(const std::string &reason)
     {
-        const std::lock_guard<std::mutex> lock(all_mutex());
+        constexpr std::chrono::seconds last_tasks_take{2};
+        std::unique_lock<std::mutex> lock(all_mutex());
 
         for (group *one : all()) {
             tutti_group *handle = one->handle_.load();
@@ -139,6 +141,8 @@ class group
             if (handle && one->open_->all_complete())
                 one->leave();
         }
+        lock.unlock(); /* a task may be the last that has a group */
+        pool::wait(last_tasks_take);
     }
 
     /* ---- calls --------------------------------------------------------------------------------- */

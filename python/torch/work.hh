@@ -21,7 +21,6 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/Parallel.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <torch/csrc/utils/pybind.h>
 
@@ -29,6 +28,7 @@
 #include <tutti/work.h>
 
 #include "errors.hh"
+#include "pool.hh"
 
 namespace tutti_torch
 {
@@ -232,9 +232,10 @@ class work : public c10d::Work
         const c10::TypePtr list = c10::ListType::create(c10::TensorType::get());
         future_ = c10::make_intrusive<c10::ivalue::Future>(
             outputs_.size() > 1 ? c10::ListType::create(list) : list);
-        auto pending = std::make_unique<pending_future>(pending_future{future_, outputs_});
+        auto pending = std::make_unique<pending_future>(pending_future{future_, outputs_, nullptr});
         if (completed) {
-            pending->complete(exception());
+            pending->error = exception();
+            (*pending)();
             return future_;
         }
         check(tutti_work_then(handle_, complete_future, pending.get()));
@@ -247,8 +248,9 @@ class work : public c10d::Work
     struct pending_future {
         c10::intrusive_ptr<c10::ivalue::Future> future;
         std::vector<tensors> outputs;
+        std::exception_ptr error;
 
-        void complete(const std::exception_ptr &error)
+        void operator()() const
         {
             if (error)
                 future->setError(error);
@@ -262,12 +264,20 @@ class work : public c10d::Work
     /* On tutti's thread, or in one that calls tutti_dispatch(). */
     static void complete_future(tutti_work *handle, tutti_status status, void *user)
     {
-        std::shared_ptr<pending_future> pending(static_cast<pending_future *>(user));
-        const std::exception_ptr error =
-            status ? exception_of(status, tutti_work_error(handle)) : nullptr;
+        std::unique_ptr<pending_future> pending(static_cast<pending_future *>(user));
 
-        at::launch([pending, error] { pending->complete(error); });
+        if (status)
+            pending->error = exception_of(status, tutti_work_error(handle));
+        pool::run(std::move(pending));
     }
+
+    struct kept_tensors {
+        std::vector<tensors> lists;
+
+        void operator()() const
+        {
+        }
+    };
 
     bool is_settled() const
     {
@@ -300,15 +310,13 @@ class work : public c10d::Work
     /* tutti may use the tensors after this work is gone. Their end may need the GIL. */
     void keep_until_released()
     {
-        auto *kept = new std::vector<tensors>(std::move(outputs_));
+        auto *kept = new kept_tensors{std::move(outputs_)};
 
-        kept->push_back(std::move(inputs_));
+        kept->lists.push_back(std::move(inputs_));
         const tutti_status status = tutti_work_on_release(
             handle_,
             [](void *user) {
-                std::shared_ptr<std::vector<tensors>> released(
-                    static_cast<std::vector<tensors> *>(user));
-                at::launch([released] {});
+                pool::run(std::unique_ptr<kept_tensors>(static_cast<kept_tensors *>(user)));
             },
             kept);
         if (status != TUTTI_OK) {
