@@ -8,6 +8,8 @@
  *
  * torch calls most methods without the GIL. Nothing here takes it, but for signals and callbacks.
  */
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -434,7 +436,8 @@ class backend : public c10d::Backend
         if (!made)
             return nullptr;
         return c10::make_intrusive<backend>(std::make_unique<group>(made, nullptr),
-                                            options ? options : options_);
+                                            options ? options
+                                                    : c10::make_intrusive<Options>(*options_));
     }
 
     void setTimeout(milliseconds timeout) override

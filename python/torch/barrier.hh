@@ -68,7 +68,7 @@ inline void pass_barrier(tutti_group *members, std::chrono::milliseconds timeout
     int64_t shape = 0;
     const tutti_tensor data = token_of(byte, shape);
 
-    options.timeout_ms = timeout.count();
+    options.timeout_ms = std::max<int64_t>(timeout.count(), 1); /* 0 would be the group's */
     tutti_status status = tutti_send(members, &data, 0, tag, &options);
     if (status == TUTTI_OK)
         status = tutti_recv(members, &data, 0, tag, &options, nullptr);

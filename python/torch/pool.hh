@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this module leaves to torch's pool of threads: the end of tensors and of futures, which may need the GIL.
+ * Threads of this module, for what must not run on tutti's: the end of tensors and of futures, which may need the
+ * GIL. A function that torch calls where a future completes may wait for another future. So a task never waits
+ * for a thread: if none is idle, another one begins.
  *
  * Python ends a thread that asks for the GIL when the interpreter is gone, and C++ ends the process for that. So the
- * module waits at exit, without the GIL, until the pool has done all of it.
+ * module waits at exit, without the GIL, until all tasks are done.
  */
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <thread>
+#include <utility>
 
-#include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
 
 namespace tutti_torch
 {
@@ -23,15 +30,11 @@ class pool
     /* Calls the task on a thread of the pool, and deletes it there. */
     template <class task> static void run(std::unique_ptr<task> what)
     {
-        task *const passed = what.release(); /* the pool copies what it is given */
+        task *const passed = what.release(); /* a std::function is copied */
 
-        all().add(1);
-        at::launch([passed] {
-            {
-                const std::unique_ptr<task> own(passed);
-                (*own)();
-            }
-            all().add(-1);
+        all().add([passed] {
+            const std::unique_ptr<task> own(passed);
+            (*own)();
         });
     }
 
@@ -44,24 +47,64 @@ class pool
     }
 
   private:
-    /* Never destroyed, as threads of the pool may outlive the destructors of this module. */
+    /* Never destroyed, as its threads may outlive the destructors of this module. */
     static pool &all()
     {
         static pool *const one = new pool;
 
         return *one;
     }
-    void add(int number)
+
+    void add(std::function<void()> task)
     {
         const std::lock_guard<std::mutex> lock(mutex_);
 
-        left_ += number;
-        changed_.notify_all();
+        tasks_.push_back(std::move(task));
+        left_++;
+        if (tasks_.size() > idle_)
+            std::thread([this] { serve(); }).detach();
+        else
+            changed_.notify_all();
+    }
+
+    /* Until there has been nothing to do for a while. */
+    void serve()
+    {
+        constexpr std::chrono::seconds idle_at_most{5};
+        std::unique_lock<std::mutex> lock(mutex_);
+
+        for (;;) {
+            idle_++;
+            const bool found =
+                changed_.wait_for(lock, idle_at_most, [this] { return !tasks_.empty(); });
+            idle_--;
+            if (!found)
+                return;
+
+            const std::function<void()> task = std::move(tasks_.front());
+            tasks_.pop_front();
+            lock.unlock();
+            call(task);
+            lock.lock();
+            left_--;
+            changed_.notify_all();
+        }
+    }
+
+    static void call(const std::function<void()> &task)
+    {
+        try {
+            task();
+        } catch (const std::exception &error) {
+            TORCH_WARN("tutti: the end of a work failed: ", error.what());
+        }
     }
 
     std::mutex mutex_;
-    std::condition_variable changed_;
-    int left_ = 0;
+    std::condition_variable changed_; /* a task has come, or one is done */
+    std::deque<std::function<void()>> tasks_;
+    std::size_t idle_ = 0; /* threads */
+    int left_ = 0;         /* tasks that are not done */
 };
 
 } // namespace tutti_torch

@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>

@@ -3,7 +3,7 @@
  * Works of tutti as works of torch.
  *
  * The thread that waits or asks drives the operation itself, so a call that is waited for at once costs no other
- * thread. Only a future needs one: it is completed by torch's pool of threads, since its callbacks may be
+ * thread. Only a future needs one: it is completed by a thread of the module (pool.hh), since its callbacks may be
  * Python code, and tutti's own thread must not wait for the GIL.
  *
  * Invariant: tensors live until tutti no longer uses them, also if the program drops the work early.
@@ -230,16 +230,17 @@ class work : public c10d::Work
         if (future_)
             return future_;
         const c10::TypePtr list = c10::ListType::create(c10::TensorType::get());
-        future_ = c10::make_intrusive<c10::ivalue::Future>(
+        const auto made = c10::make_intrusive<c10::ivalue::Future>(
             outputs_.size() > 1 ? c10::ListType::create(list) : list);
-        auto pending = std::make_unique<pending_future>(pending_future{future_, outputs_, nullptr});
+        auto pending = std::make_unique<pending_future>(pending_future{made, outputs_, nullptr});
         if (completed) {
             pending->error = exception();
             (*pending)();
-            return future_;
+        } else {
+            check(tutti_work_then(handle_, complete_future, pending.get()));
+            pending.release();
         }
-        check(tutti_work_then(handle_, complete_future, pending.get()));
-        pending.release();
+        future_ = made;
         return future_;
     }
 

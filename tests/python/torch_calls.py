@@ -243,6 +243,14 @@ def futures(rank, size):
 
     chained = dist.all_reduce(torch.ones(2), async_op=True).get_future().then(again)
     same(chained.wait(), torch.full((2,), float(size * size)))
+
+    # More of them than any pool of threads has.
+    last = torch.zeros(1)
+    works = [dist.all_reduce(torch.ones(1), async_op=True) for _ in range(40)]
+    ends = dist.all_reduce(last, async_op=True).get_future()
+    waiting = [work.get_future().then(lambda future: ends.wait()[0]) for work in works]
+    for future in waiting:
+        same(future.wait(), [0.0])
     for _ in range(50):
         dist.all_reduce(torch.ones(100000), async_op=True)  # dropped
     dist.barrier()
@@ -297,10 +305,12 @@ def errors(rank, size):
             "Ranks 1, 2 failed to pass monitoredBarrier",
             lambda: dist.monitored_barrier(late, timedelta(milliseconds=100), wait_all_ranks=True),
         )
+        raises(RuntimeError, "after 0 ms", lambda: dist.monitored_barrier(late, timedelta(0)))
     dist.barrier()
     if rank:
         soon = timedelta(milliseconds=100)
         raises(RuntimeError, "check rank 0", lambda: dist.monitored_barrier(late, soon))
+        raises(RuntimeError, "check rank 0", lambda: dist.monitored_barrier(late, timedelta(0)))
     dist.monitored_barrier(late)
     x = torch.ones(1)
     dist.all_reduce(x, group=late)

@@ -11,8 +11,8 @@ installed:
 
     python -m tutti.torch build
 
-Without it, that in Python is used. torch asks a work in Python neither whether it is complete nor
-where its message came from.
+Without it, the form in Python is used, in which is_completed() of a work stays False and recv()
+without a source raises.
 """
 
 from __future__ import annotations

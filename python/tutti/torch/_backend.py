@@ -367,7 +367,9 @@ class Backend(c10d.Backend):  # type: ignore[misc, unused-ignore]  # torch may b
         except tutti.Error as error:
             raise exception_of(error) from None
         assert made is not None  # it is one of them
-        return Backend(Members(made, None, self._members.is_watched), options or self._options)
+        if not options:
+            options = c10d.Backend.Options("tutti", self._options._timeout)
+        return Backend(Members(made, None, self._members.is_watched), options)
 
     def set_timeout(self, timeout: timedelta) -> None:
         self._members.group.timeout = timeout

@@ -54,9 +54,10 @@ def watch(group: Any, timeout: float, tag: int, wait_for_all: bool) -> None:
 def come_to(group: Any, timeout: float, tag: int) -> None:
     """What the other ranks do."""
     data = bytearray(1)
+    timeout = max(timeout, _LEAST_S)  # 0 would be the group's
     try:
-        group.send(data, 0, tag, timeout=timeout or None)
-        group.recv(data, 0, tag, timeout=timeout or None)
+        group.send(data, 0, tag, timeout=timeout)
+        group.recv(data, 0, tag, timeout=timeout)
     except tutti.Error as error:
         _raise(
             error,

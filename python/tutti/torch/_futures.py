@@ -57,8 +57,10 @@ def _watcher() -> asyncio.AbstractEventLoop:
 
 
 async def _watch(work: Work, function: _Function) -> None:
-    await _loop.completion(work)
-    _threads.run(function)
+    try:
+        await _loop.completion(work)
+    finally:
+        _threads.run(function)  # which waits, and has the error
 
 
 def when_complete(work: Work, function: _Function) -> None:

@@ -251,8 +251,11 @@ def leave_all(reason: str) -> None:
     still has works in flight is not left: the others are told of a lost member, and this process
     does not hang."""
     for members in list(_all):
-        if reason:
-            members.abort(reason)
-        works = [*members._works, *members._messages]
-        if all(work.done() for work in works):
-            members.leave()
+        try:
+            if reason:
+                members.abort(reason)
+            works = [*members._works, *members._messages]
+            if all(work.done() for work in works):
+                members.leave()
+        except Exception as error:  # the others are left all the same
+            warnings.warn(f"a group was not left: {error}", RuntimeWarning, stacklevel=1)
