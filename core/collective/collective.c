@@ -174,6 +174,7 @@ static inline __attribute__((always_inline)) bool is_interrupted(const struct tu
 static void spin(struct tutti_group *group, struct call *call)
 {
     struct progress_engine *engine = &group->context->engine;
+    /* NOLINTNEXTLINE: the call has begun, so it has a plan; group_refuse() never returns OK. */
     const struct algorithm *algorithm = call->plan->plan.algorithm;
     const unsigned yields = yields_for(group, algorithm);
     const unsigned turns = yields + spins_for(group, algorithm->kind);
