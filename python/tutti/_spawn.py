@@ -67,7 +67,10 @@ def _describe(rank: int, exitcode: Optional[int], trace: Optional[str]) -> Proce
     if trace is not None:
         return ProcessError(rank, exitcode, f"rank {rank} raised:\n\n{trace}")
     if exitcode is not None and exitcode < 0:
-        name = signal.Signals(-exitcode).name
+        try:
+            name = signal.Signals(-exitcode).name
+        except ValueError:  # most real-time signals have no name
+            name = f"signal {-exitcode}"
         return ProcessError(rank, exitcode, f"rank {rank} was ended by {name}")
     return ProcessError(rank, exitcode, f"rank {rank} ended with exit code {exitcode}")
 

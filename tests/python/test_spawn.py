@@ -29,6 +29,11 @@ def test_a_killed_rank_ends_the_others():
     assert not multiprocessing.active_children()
 
 
+def test_a_signal_without_a_name_has_its_number():
+    with pytest.raises(tutti.ProcessError, match="rank 0 was ended by signal 40"):
+        tutti.spawn(spawned.is_ended_by, (40,), nprocs=1)
+
+
 def test_an_exit_code_is_a_failure():
     with pytest.raises(tutti.ProcessError, match="exit code 3") as raised:
         tutti.spawn(spawned.exits, nprocs=1)
