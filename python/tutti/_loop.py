@@ -82,9 +82,15 @@ def completion(work: "Work") -> "asyncio.Future[Any]":
         _waiting.append(waiting)
         starts = loop not in _readers
         _readers.add(loop)
-    if starts:
-        loop.add_reader(_descriptor(), _on_ready)
-    check(lib.tutti_work_watch(work._pointer()))
+    try:
+        if starts:
+            loop.add_reader(_descriptor(), _on_ready)
+        check(lib.tutti_work_watch(work._pointer()))
+    except BaseException:
+        with _lock:
+            _waiting.remove(waiting)
+        _stop_reading(loop)
+        raise
     if work.done():  # before it was watched
         loop.call_soon(_on_ready)
     return waiting.future
