@@ -14,14 +14,16 @@ import importlib.util
 import os
 import shlex
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import IO, Any
 
 import torch
 
@@ -29,6 +31,8 @@ import tutti
 
 _module = "_tutti_torch"  # the name that the compiled module has for Python
 COMMAND = f"{os.path.basename(sys.executable)} -m tutti.torch build"
+_COMPILE_S = 600  # for the compiler, which takes half a minute on an idle machine
+_LOCK_S = 660  # for another process that compiles the same module
 
 
 class BuildError(RuntimeError):
@@ -131,19 +135,48 @@ def _arguments(output: Path) -> list[str]:
     ]
 
 
+def _lock(lock: IO[str]) -> None:
+    until = time.monotonic() + _LOCK_S
+    while True:
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise BuildError(
+                    f"another process has held the lock {lock.name} for {_LOCK_S} s: end it (`fuser {lock.name}` "
+                    f"lists it) and run: {COMMAND}"
+                ) from None
+        time.sleep(0.1)
+
+
+def _compile(arguments: list[str]) -> None:
+    # A session of its own: the compiler proper is a child of g++ and ends with it.
+    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, start_new_session=True) as compiler:
+        try:
+            words = compiler.communicate(timeout=_COMPILE_S)[1]
+        except BaseException as error:
+            os.killpg(compiler.pid, signal.SIGKILL)
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            raise BuildError(
+                f"the compiler has not ended after {_COMPILE_S} s, so it was killed; run: {COMMAND} when the "
+                f"machine is less busy; it was {' '.join(arguments)}"
+            ) from None
+    if compiler.returncode:
+        raise BuildError(f"{' '.join(arguments)} failed:\n{words}")
+
+
 def build(force: bool = False) -> Path:
     """Compiles the module unless it is there, and returns its path. Takes half a minute."""
     target = path()
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(target.parent / "lock", "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        _lock(lock)
         if target.exists() and not force:
             return target
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
             made = Path(folder) / target.name
-            done = subprocess.run(_arguments(made), capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise BuildError(f"{' '.join(map(str, done.args))} failed:\n{done.stderr}")
+            _compile(_arguments(made))
             _import(made)  # before others find it
             os.replace(made, target)
     return target
