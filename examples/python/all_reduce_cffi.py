@@ -3,6 +3,9 @@
 """An all_reduce of a NumPy array through cffi, which reads tutti's own headers.
 
 tutti run -n 4 python3 all_reduce_cffi.py [FOLDER_OF_HEADERS...]
+
+Needs NumPy, cffi, a C compiler and an installed libtutti with its headers. A folder that has
+libtutti.so.0 may be in LD_LIBRARY_PATH instead.
 """
 
 import sys
@@ -14,7 +17,10 @@ import tutti_cdef
 
 ffi = cffi.FFI()
 ffi.cdef(tutti_cdef.cdef(sys.argv[1:] or None))
-tutti = ffi.dlopen("libtutti.so.0")
+try:
+    tutti = ffi.dlopen("libtutti.so.0")
+except OSError as error:
+    sys.exit(f"{error}: install tutti, or put the folder of libtutti.so.0 into LD_LIBRARY_PATH")
 
 DTYPES = {"uint8": tutti.TUTTI_U8, "int64": tutti.TUTTI_I64, "float32": tutti.TUTTI_F32}
 

@@ -3,9 +3,12 @@
 """An all_reduce of NumPy arrays through ctypes; nothing is compiled.
 
 tutti run -n 4 python3 all_reduce_ctypes.py
+
+Needs NumPy and an installed libtutti, or the folder that has it in LD_LIBRARY_PATH.
 """
 
 import ctypes
+import sys
 from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 
 import numpy
@@ -46,7 +49,10 @@ class Tensor(ctypes.Structure):
 
 def load():
     """The library, with the types of the functions that are called here."""
-    library = ctypes.CDLL("libtutti.so.0")
+    try:
+        library = ctypes.CDLL("libtutti.so.0")
+    except OSError as error:
+        sys.exit(f"{error}: install tutti, or put the folder of libtutti.so.0 into LD_LIBRARY_PATH")
     library.tutti_last_error.restype = c_char_p
     for name, types in {
         "tutti_init": [c_void_p, POINTER(c_void_p)],

@@ -9,10 +9,15 @@ One all_reduce of many gradients costs less than one for each, and several bucke
 the same time. This is mlx.nn.average_gradients() over tutti.
 """
 
-import mlx.core as mx
-import mlx.nn as nn
-import mlx.optimizers as optim
-from mlx.utils import tree_flatten, tree_map, tree_unflatten
+import sys
+
+try:
+    import mlx.core as mx
+    import mlx.nn as nn
+    import mlx.optimizers as optim
+    from mlx.utils import tree_flatten, tree_map, tree_unflatten
+except ImportError as error:
+    sys.exit(f'{error}: run pip install "mlx[cpu]"')
 
 import tutti
 

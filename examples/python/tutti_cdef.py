@@ -32,7 +32,10 @@ def preprocess(include, headers):
         check=False,
     )
     if done.returncode:  # cc has told what it misses
-        sys.exit("tutti's headers are not found; give the folders that hold tutti/*.h")
+        sys.exit(
+            "tutti's headers are not found: install them, or pass the folders that hold tutti/*.h "
+            "(tutti/include of the Python package)"
+        )
     return done.stdout
 
 
