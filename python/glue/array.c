@@ -177,8 +177,9 @@ static bool buffer_describe(struct array *array, PyObject *object, bool written,
         char words[256];
 
         snprintf(words, sizeof words,
-                 "elements of format '%.64s' (%lld bytes) are no dtype of tutti",
-                 array->view.format, (long long)array->view.itemsize);
+                 "elements of format '%.64s' (%lld bytes) are no dtype of tutti%s",
+                 array->view.format, (long long)array->view.itemsize,
+                 strchr(array->view.format, 'O') ? "" : " (x.view(\"u1\") moves their bytes)");
         refusal_note(refusal, "buffer protocol", words);
         return false;
     }
@@ -307,6 +308,19 @@ static bool describe(struct array *array, PyObject *object, const struct known_t
     return extension_describe(array, object, written, refusal) || attempt_failed(array);
 }
 
+static bool is_readable(PyObject *object, const struct known_type *known)
+{
+    struct array array;
+    struct refusal refusal;
+    bool readable;
+
+    memset(&array, 0, sizeof array);
+    refusal_init(&refusal);
+    readable = describe(&array, object, known, false, &refusal);
+    array_release(&array);
+    return readable;
+}
+
 int array_describe(struct array *array, PyObject *object, bool written)
 {
     /* A type outlives its objects. */
@@ -318,6 +332,8 @@ int array_describe(struct array *array, PyObject *object, bool written)
     if (written && known.immutable)
         return ARRAY_IMMUTABLE;
     if (!describe(array, object, &known, written, &refusal)) {
+        if (written && !refusal.is_final && is_readable(object, &known))
+            return ARRAY_READ_ONLY;
         raise_refusal(object, &refusal);
         return ARRAY_REFUSED;
     }

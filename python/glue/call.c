@@ -116,11 +116,6 @@ static struct call *call_of(PyObject *capsule)
 
 /* ---- the start of a call ---- */
 
-static bool is_sequence(PyObject *object)
-{
-    return PyList_Check(object) || PyTuple_Check(object);
-}
-
 static uint32_t arrays_of(PyObject *object)
 {
     if (object == Py_None)
@@ -142,72 +137,6 @@ static struct call *call_new(uint32_t arrays)
     memset(call, 0, sizeof *call);
     call->source = -1;
     return call;
-}
-
-/* ---- lists ---- */
-
-static const char *const operation_names[OPERATIONS] = {
-    "all_reduce", "reduce",         "broadcast",  "all_gather", "gather",
-    "scatter",    "reduce_scatter", "all_to_all", "barrier",    "monitored_barrier",
-    "send",       "recv",           "recv"};
-
-/* Whether the operation may take one array for each member, instead of one with all blocks. */
-static bool takes_list(enum operation operation, bool is_out)
-{
-    switch (operation) {
-    case OPERATION_ALL_GATHER:
-    case OPERATION_GATHER:
-        return is_out;
-    case OPERATION_SCATTER:
-    case OPERATION_REDUCE_SCATTER:
-        return !is_out;
-    default:
-        return operation == OPERATION_ALL_TO_ALL;
-    }
-}
-
-/* Whether this member's list is not read, so that it may be empty. */
-static bool passes_nothing(const struct request *r)
-{
-    return (r->operation == OPERATION_GATHER || r->operation == OPERATION_SCATTER) &&
-           r->root != tutti_group_rank(r->group);
-}
-
-/* False: an exception is set. tutti reads as many arrays of a list as the group has members. */
-static bool check_list(const struct request *r, PyObject *object, uint32_t n, bool is_out,
-                       bool uneven)
-{
-    const int32_t size = tutti_group_size(r->group);
-    const char *const name = operation_names[r->operation];
-    const char *const side = is_out ? "output" : "input";
-
-    if (!is_sequence(object))
-        return true;
-    if (uneven || !takes_list(r->operation, is_out)) {
-        PyErr_Format(PyExc_TypeError, "%s%s takes one array as its %s, not a list or tuple", name,
-                     uneven ? " with counts" : "", side);
-        return false;
-    }
-    if (n == (uint32_t)size || (n == 0 && passes_nothing(r)))
-        return true;
-    PyErr_Format(PyExc_ValueError,
-                 "%s: the %s is a list of %u arrays, but must have one for each of the %d members",
-                 name, side, n, (int)size);
-    return false;
-}
-
-static bool check_lists(const struct request *r, PyObject *const *args, const uint32_t sizes[2],
-                        bool uneven)
-{
-    PyObject *const in = args[2], *const out = args[3];
-
-    if (!check_list(r, in, sizes[0], false, uneven) || !check_list(r, out, sizes[1], true, uneven))
-        return false;
-    if (r->operation != OPERATION_ALL_TO_ALL || is_sequence(in) == is_sequence(out))
-        return true;
-    PyErr_SetString(PyExc_TypeError, "all_to_all takes lists as its input and its output, or "
-                                     "neither");
-    return false;
 }
 
 /* Of Python's _all_counts(), which has checked their number. */
@@ -268,7 +197,7 @@ static bool is_written(const struct request *r, bool in_place)
     return r->operation != OPERATION_REDUCE || !in_place || is_root;
 }
 
-/* Fills a call; what array_describe() returns. */
+/* Fills a call; what array_describe() returns, but not ARRAY_READ_ONLY. */
 static int describe_call(struct call *call, const struct request *r, PyObject *const *args,
                          Py_ssize_t count, const uint32_t sizes[2])
 {
@@ -276,11 +205,13 @@ static int describe_call(struct call *call, const struct request *r, PyObject *c
     PyObject *const in = args[2], *const out = args[3];
     int found = ARRAY_REFUSED;
 
-    if (check_lists(r, args, sizes, count > 10))
+    if (request_check_lists(r, args, sizes, count > 10))
         found = describe_side(call, &call->in, in, sizes[0], false, tensors);
     if (!found)
         found = describe_side(call, &call->out, out, sizes[1], is_written(r, in == Py_None),
                               tensors + call->in.count);
+    if (found == ARRAY_READ_ONLY)
+        return request_refuse_read_only(r, in, out);
     if (found || count <= 9)
         return found;
     call->held = args[9];
@@ -385,29 +316,6 @@ static PyObject *begin(struct call *call, const struct request *r, uint32_t flag
     return status ? failed(call, status) : capsule_of(call);
 }
 
-/* The arguments of call_run() beside the arrays. Short calls leave out what is zero. */
-static void take_request(struct request *r, tutti_options *options, PyObject *const *args,
-                         Py_ssize_t count, uint32_t *ret_flags)
-{
-    uint32_t flags = 0;
-
-    *r = (struct request){.group = PyLong_AsVoidPtr(args[0]),
-                          .operation = (enum operation)PyLong_AsLong(args[1]),
-                          .op = (tutti_reduce_op)PyLong_AsLong(args[4]),
-                          .options = options};
-    if (count > 5) {
-        r->root = (int32_t)PyLong_AsLong(args[5]);
-        r->tag = PyLong_AsUnsignedLongLong(args[6]);
-        options->timeout_ms = PyLong_AsLongLong(args[7]);
-        flags = (uint32_t)PyLong_AsLong(args[8]);
-    }
-    if (flags & CALL_FIXED_ORDER)
-        options->flags |= TUTTI_FIXED_ORDER;
-    if (!(flags & CALL_ASYNC))
-        options->flags |= TUTTI_WAITS_NEXT;
-    *ret_flags = flags;
-}
-
 /*
  * run(group, operation, in, out, op[, root, tag, timeout_ms, flags[, held, in_counts, in_offsets,
  * out_counts, out_offsets]]): an operation, waited for unless the flags say otherwise. Returns what
@@ -427,9 +335,12 @@ PyObject *call_run(PyObject *self, PyObject *const *args, Py_ssize_t count)
     int found;
 
     (void)self;
-    take_request(&r, &options, args, count, &flags);
-    if (PyErr_Occurred())
+    if (!request_take(&r, &options, args, count, &flags))
         return NULL;
+    if (args[2] == Py_None && args[3] == Py_None && !request_takes_no_array(r.operation)) {
+        raise_array_error(Py_None, "the array is None");
+        return NULL;
+    }
     look_at_returned();
     call = call_new(sizes[0] + sizes[1]);
     if (!call)

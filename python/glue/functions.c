@@ -47,7 +47,12 @@ PyObject *raise_status(tutti_status status)
 
 void raise_refusal(PyObject *object, const struct refusal *refusal)
 {
-    raise_made(PyObject_CallFunction(make_refusal, "Os", object, refusal->words));
+    raise_made(PyObject_CallFunction(make_refusal, "Oss", object, refusal->words, ""));
+}
+
+void raise_array_error(PyObject *object, const char *words)
+{
+    raise_made(PyObject_CallFunction(make_refusal, "Oss", object, "", words));
 }
 
 /* fail(status): raises the error of this thread's last call. */

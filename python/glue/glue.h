@@ -8,6 +8,7 @@
  *   array.c      an array of any library as a tutti_tensor, without a copy
  *   exchange.c   the same by DLPack
  *   call.c       an operation with its arrays: started, waited for, given up
+ *   request.c    what an operation takes: its numbers and lists
  *   start.c      the operations themselves
  *   reduction.c  reductions that are Python functions
  *   functions.c  the functions that Python sees
@@ -38,7 +39,7 @@ struct array {
 };
 
 /* What array_describe() found. */
-enum { ARRAY_OK = 0, ARRAY_REFUSED = -1, ARRAY_IMMUTABLE = 1 };
+enum { ARRAY_OK = 0, ARRAY_REFUSED = -1, ARRAY_IMMUTABLE = 1, ARRAY_READ_ONLY = 2 };
 
 /* The protocols that were tried for an array, and what each answered. */
 struct refusal {
@@ -57,7 +58,7 @@ static inline void refusal_init(struct refusal *refusal)
 
 /* Describes `object`; `written`: the operation writes to it. ARRAY_REFUSED has set an
  * exception. ARRAY_IMMUTABLE: it is of a library whose arrays never change (MLX, JAX), and
- * would be written. */
+ * would be written. ARRAY_READ_ONLY: it could only be read. These two set no exception. */
 int array_describe(struct array *array, PyObject *object, bool written);
 
 /* Gives the array back. */
@@ -139,6 +140,24 @@ struct request {
     const tutti_options *options;
 };
 
+/* Whether an argument is one array for each member. */
+static inline bool is_sequence(PyObject *object)
+{
+    return PyList_Check(object) || PyTuple_Check(object);
+}
+
+/* The arguments of call_run() beside the arrays. Short calls leave out what is zero. False: an
+ * exception is set. */
+bool request_take(struct request *r, tutti_options *options, PyObject *const *args,
+                  Py_ssize_t count, uint32_t *ret_flags);
+/* Whether in and out, which are args[2] and args[3] with `sizes` arrays, may be lists where they
+ * are. False: an exception is set. */
+bool request_check_lists(const struct request *r, PyObject *const *args, const uint32_t sizes[2],
+                         bool uneven);
+bool request_takes_no_array(enum operation operation);
+/* Sets the error of an array that the operation would write and is read-only. ARRAY_REFUSED. */
+int request_refuse_read_only(const struct request *r, PyObject *in, PyObject *out);
+
 /* Starts the operation; `work` NULL: into the thread's batch. Without the GIL. */
 tutti_status start(const struct request *request, struct call *call, tutti_work **work);
 
@@ -147,6 +166,8 @@ tutti_status start(const struct request *request, struct call *call, tutti_work 
 PyObject *raise_status(tutti_status status);
 /* The same for an array that was refused. */
 void raise_refusal(PyObject *object, const struct refusal *refusal);
+/* The same in other words. */
+void raise_array_error(PyObject *object, const char *words);
 /* The functions that Python sees; functions.c says what they take. */
 PyObject *call_run(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *call_run_plan(PyObject *self, PyObject *const *args, Py_ssize_t count);

@@ -39,6 +39,8 @@ def type_of(x: Any) -> str:
 
 def shape_of(x: Any) -> Shape:
     """The shape of an array; of array.array and of bytes, their length."""
+    if x is None:
+        raise ArrayError("the array is None")
     shape = getattr(x, "shape", None)
     return (len(x),) if shape is None else tuple(map(int, shape))
 

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any, Dict, Optional, Tuple, Type
+from collections import deque
+from typing import Any, Deque, Dict, Optional, Tuple, Type
 
 
 class Error(RuntimeError):
@@ -174,6 +175,19 @@ for _name, _class in _CLASSES:
     BY_STATUS[_class.status] = _class
 
 
+_told: Deque[Tuple[int, str]] = deque([(0, "")], maxlen=64)  # the last errors of ranks, numbered
+
+
+def last_told() -> int:
+    """The number of the last error that a call of a rank has raised."""
+    return _told[-1][0]
+
+
+def was_told(words: str, since: int) -> bool:
+    """Whether a call has raised an error with these words after the one with the number `since`."""
+    return any(number > since and told == words for number, told in list(_told))
+
+
 def of_status(
     status: int,
     words: str,
@@ -186,6 +200,8 @@ def of_status(
 ) -> Error:
     """The error of a status, with the fields of tutti_error_info. Called by the compiled
     functions."""
+    if rank >= 0:
+        _told.append((last_told() + 1, words))
     return BY_STATUS.get(status, Error)(
         words,
         status=status,
@@ -198,11 +214,14 @@ def of_status(
     )
 
 
-def of_array(array: object, attempts: str) -> ArrayError:
-    """The error of an object that no protocol describes. Called by the compiled functions."""
+def of_array(array: object, attempts: str, words: str) -> ArrayError:
+    """The error of an object that no protocol describes, or in these words where one does. Called by
+    the compiled functions."""
     kind = type(array)
+    if array is None:
+        words = "the array is None"
     return ArrayError(
-        f"an object of type {kind.__module__}.{kind.__qualname__} cannot be used as an array: "
-        f"tried {attempts}",
-        status=InvalidArgumentError.status,
+        words
+        or f"an object of type {kind.__module__}.{kind.__qualname__} cannot be used as an array: "
+        f"tried {attempts}"
     )
