@@ -7,16 +7,22 @@ from __future__ import annotations
 import weakref
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
 
-from . import _plugins, _wait
+from . import _errors, _plugins, _wait
 from ._custom import CustomStore, StoreFunctions
-from ._errors import Error
-from ._native import Timeout, check, ffi, lib, milliseconds, text
+from ._errors import Error, InvalidArgumentError
+from ._native import Timeout, check, check_with_store, encoded, ffi, lib, milliseconds, text
 from ._messages import Messages
 from ._objects import Objects
 from ._operations import Operations
 from ._store import Store
 
 _PROOFS = ("none", "file", "variable", "launcher", "own file")
+_ENCRYPTION = ("none", "partly", "full")
+
+
+def _name_of(number: int, names: Sequence[str]) -> str:
+    """A newer library may have more numbers than there are names here."""
+    return names[number] if 0 <= number < len(names) else f"unknown ({number})"
 
 
 class GroupStatus(NamedTuple):
@@ -31,6 +37,7 @@ class GroupStatus(NamedTuple):
     local_size: int  # members on this host
     local_rank: int  # this member's place among them
     proof: str  # where the secret is from: "none", "file", "variable", "launcher", "own file"
+    encryption: str  # of what members send each other (TUTTI_TLS): "none", "partly", "full"
 
 
 class Traffic(NamedTuple):
@@ -80,7 +87,8 @@ class Group(Operations, Messages, Objects):
     `split()`.
 
     In a `with` statement it is destroyed at the end. If the body raises, the group is aborted
-    first, so that no other member waits for this one.
+    first, so that no other member waits for this one. sys.exit(0) is an end like any other. An
+    error of the group that a call has raised before is not raised again at the end.
     """
 
     def __init__(self, pointer: Any, world: Optional["Group"] = None) -> None:
@@ -89,12 +97,13 @@ class Group(Operations, Messages, Objects):
         self.size: int = lib.tutti_group_size(pointer)
         self.name: str = text(lib.tutti_group_name(pointer))
         self.backend: str = text(lib.tutti_group_backend(pointer))
+        self._told_before = _errors.last_told()
         self._world = world  # which has the store that groups meet in
         self._memories: "weakref.WeakSet[Memory]" = weakref.WeakSet()
 
     def _pointer(self) -> Any:
         if not self._address:
-            raise ValueError(f"the group {self.name} was destroyed")
+            raise InvalidArgumentError(f"the group {self.name} was destroyed")
         return ffi.cast("tutti_group *", self._address)
 
     def __repr__(self) -> str:
@@ -104,7 +113,10 @@ class Group(Operations, Messages, Objects):
     # ---- groups from groups ----
 
     def _options(self, backend: Optional[str], name: Optional[str], timeout: Timeout) -> Any:
-        keep = [ffi.new("char[]", word.encode()) if word else ffi.NULL for word in (backend, name)]
+        keep = [
+            ffi.new("char[]", encoded(word, what)) if word else ffi.NULL
+            for what, word in (("backend", backend), ("name", name))
+        ]
         options = ffi.new("tutti_group_options *")
         options.struct_size = ffi.sizeof("tutti_group_options")
         options.backend, options.name = keep
@@ -147,7 +159,7 @@ class Group(Operations, Messages, Objects):
     def _make(self, call: Any, keep: List[Any]) -> Optional["Group"]:
         def make() -> Any:
             ret_group = ffi.new("tutti_group **")
-            check(call(ret_group))
+            check_with_store(lambda: call(ret_group))
             del keep[:]  # it was needed until here
             return ret_group[0]
 
@@ -196,7 +208,8 @@ class Group(Operations, Messages, Objects):
             hosts=info.hosts,
             local_size=info.local_size,
             local_rank=info.local_rank,
-            proof=_PROOFS[info.proof],
+            proof=_name_of(info.proof, _PROOFS),
+            encryption=_name_of(info.encryption, _ENCRYPTION),
         )
 
     def traffic(self) -> Traffic:
@@ -218,7 +231,9 @@ class Group(Operations, Messages, Objects):
     def abort(self, reason: Optional[str] = None) -> None:
         """Ends the group on all members: every call raises tutti.AbortedError with the reason. From
         any thread."""
-        words = ffi.NULL if reason is None else ffi.new("char[]", reason.encode())
+        words = ffi.NULL
+        if reason is not None:
+            words = ffi.new("char[]", encoded(reason, "the reason of abort()"))
         check(lib.tutti_group_abort(self._pointer(), words))
 
     def destroy(self) -> None:
@@ -231,12 +246,22 @@ class Group(Operations, Messages, Objects):
         pointer, self._address = self._pointer(), 0
         _wait.interruptible(lambda: check(lib.tutti_group_destroy(pointer)))
 
+    def _destroy_unless_told(self) -> None:
+        """destroy(), but an error of the group that a call has raised is not raised again."""
+        words = self.status().error if self._address else ""
+        was_told = bool(words) and _errors.was_told(words, self._told_before)
+        try:
+            self.destroy()
+        except Error as error:
+            if not was_told or str(error) != words:
+                raise
+
     def __enter__(self) -> "Group":
         return self
 
     def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
-        if error is None:
-            self.destroy()
+        if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
+            self._destroy_unless_told()
             return
         try:  # the body's error is the one to see
             if self._address and self.status().ready:
@@ -294,7 +319,9 @@ def meet(
 ) -> Group:
     """What init() does; `words` are the strings of tutti_init_options. Groups whose members are
     threads of one process need a `context` each, which the caller destroys after the group."""
-    keep = {field: ffi.new("char[]", word.encode()) for field, word in words.items() if word}
+    keep = {
+        field: ffi.new("char[]", encoded(word, field)) for field, word in words.items() if word
+    }
     options = ffi.new("tutti_init_options *", keep)
     options.struct_size = ffi.sizeof("tutti_init_options")
     options.timeout_ms = milliseconds(timeout)
@@ -309,10 +336,9 @@ def meet(
     if own is not None:
         options.store = own._pointer()
 
-    def make() -> Any:
+    def make(_kept: Any = (keep, own)) -> Any:  # which live as long as this function does
         ret_world = ffi.new("tutti_group **")
-        check(lib.tutti_init(options, ret_world))
-        assert keep is not None and (own is None or own)  # they live until here
+        check_with_store(lambda: lib.tutti_init(options, ret_world))
         return ret_world[0]
 
     return Group(_wait.interruptible(make, lambda late: lib.tutti_group_destroy(late)))

@@ -11,9 +11,10 @@ from __future__ import annotations
 import enum
 import hashlib  # noqa: F401  has Python's own libcrypto, of which libtutti then takes the same copy
 import importlib
+import math
 import threading
 from datetime import timedelta
-from typing import Any, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 from . import _errors
 
@@ -90,14 +91,22 @@ raised = _Raised()
 
 def check(status: int) -> None:
     """Raises the error of this thread's last call, if `status` says that it failed."""
-    if not status:
-        return
-    try:
+    if status:
         fail(status)
-    except _errors.Error as error:
-        if raised.error is not None and "the program's own store" in str(error):
+
+
+def check_with_store(call: Callable[[], int]) -> None:
+    """check() of a call that may use a store of the program's own. What a function of that store
+    has raised is the cause of the error."""
+    raised.error = None
+    try:
+        check(call())
+    except (_errors.TimeoutError, _errors.StoreError, _errors.NoMemoryError) as error:
+        if raised.error is not None:
             raise error from raised.error
         raise
+    finally:
+        raised.error = None
 
 
 def text(words: Any) -> str:
@@ -105,13 +114,32 @@ def text(words: Any) -> str:
     return ffi.string(words).decode("utf-8", "replace") if words else ""
 
 
+def encoded(word: str, what: str) -> bytes:
+    """A string for C, which ends at its first NUL; `what` names it in errors."""
+    if not isinstance(word, str):
+        raise TypeError(f"{what} must be a string, not {type(word).__name__}")
+    if "\0" in word:
+        raise ValueError(f"{what} {word!r} is not valid: it has a NUL character")
+    return word.encode()
+
+
 def milliseconds(timeout: Timeout) -> int:
     """A timeout in seconds as the C API takes it: None is 0, the default."""
     if timeout is None:
         return 0
     seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-    if not seconds > 0:
+    try:
+        is_valid = math.isfinite(seconds) and seconds > 0
+    except TypeError:
+        raise TypeError(
+            f"a timeout of {timeout!r} is not valid: use seconds as a number, a timedelta, or None "
+            "for the default"
+        ) from None
+    except OverflowError:  # an integer that no float can hold
+        is_valid = False
+    if not is_valid:
         raise ValueError(
-            f"a timeout of {seconds} s is not valid: use more than 0, or None for the default"
+            f"a timeout of {seconds} s is not valid: use a finite number above 0, or None for the "
+            "default"
         )
     return max(1, min(round(seconds * 1000), 2**62))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pickle
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
-from ._errors import MismatchError
+from ._errors import InvalidArgumentError, MismatchError
 from ._messages import ANY_SOURCE
 from ._native import Timeout
 
@@ -36,7 +36,7 @@ def _lengths(data: Any) -> List[int]:
 def _check(lengths: Sequence[int], max_bytes: Optional[int], what: str) -> None:
     """All members see the same lengths where they all receive, so all raise, or none."""
     if max_bytes is not None and max(lengths, default=0) > max_bytes:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{what}: an object has {max(lengths)} bytes, and max_bytes is {max_bytes}"
         )
 

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 from . import _arrays, _native, _ops
 from ._batch import Batch
-from ._errors import ArrayError
+from ._errors import ArrayError, InvalidArgumentError
 from ._native import Operation, Timeout, milliseconds
 from ._work import Work
 
@@ -81,7 +81,7 @@ class Operations:
             flags |= _native.IN_BATCH
         address = self._address
         if not address:
-            raise ValueError(f"the group {self.name} was destroyed")
+            raise InvalidArgumentError(f"the group {self.name} was destroyed")
         ms = 0 if timeout is None else milliseconds(timeout)
         if is_named and counts is None:
             got = _run(address, operation, x, out, number, root, tag, ms, flags)

@@ -9,7 +9,7 @@ from typing import Any, Iterable, List, Optional, Sequence, Union
 
 from . import _wait
 from ._errors import TimeoutError as TuttiTimeoutError
-from ._native import Timeout, check, ffi, lib, milliseconds
+from ._native import Timeout, check, check_with_store, encoded, ffi, lib, milliseconds
 
 Bytes = Union[bytes, bytearray, memoryview, str]
 
@@ -18,11 +18,29 @@ _DEFAULT_MS = 300_000  # of a store that was opened without a timeout
 
 
 def as_bytes(value: Bytes) -> bytes:
-    return value.encode() if isinstance(value, str) else bytes(value)
+    """A value; a str is its UTF-8. bytes(5) would be five zeros, so only buffers are taken."""
+    if isinstance(value, str):
+        return value.encode()
+    try:
+        return bytes(memoryview(value))
+    except TypeError:
+        raise TypeError(
+            f"a value of a store must be bytes or a string, not {type(value).__name__}"
+        ) from None
 
 
-def _keys(keys: Iterable[str]) -> Any:
-    words = [ffi.new("char[]", key.encode()) for key in keys]
+def _key(key: str) -> bytes:
+    return encoded(key, "the key of a store")
+
+
+def _list_of(keys: Iterable[str]) -> List[str]:
+    if isinstance(keys, (str, bytes)):
+        raise TypeError(f"keys must be a list of strings, not one string: pass [{keys!r}]")
+    return list(keys)
+
+
+def _keys(keys: List[str]) -> Any:
+    words = [ffi.new("char[]", _key(key)) for key in keys]
     return ffi.new("char *[]", words), words
 
 
@@ -52,7 +70,7 @@ class Store:
 
     def _do(self, function: Any, *arguments: Any) -> None:
         def call() -> None:
-            check(function(self._store, *arguments))
+            check_with_store(lambda: function(self._store, *arguments))
 
         if self._is_remote:
             _wait.interruptible(call)
@@ -65,7 +83,7 @@ class Store:
     def set(self, key: str, value: Bytes, timeout: Timeout = None) -> None:
         """Stores a value, and replaces the one before."""
         data = as_bytes(value)
-        self._do(lib.tutti_store_set, key.encode(), data, len(data), self._ms(timeout))
+        self._do(lib.tutti_store_set, _key(key), data, len(data), self._ms(timeout))
 
     def get(self, key: str, timeout: Timeout = None) -> bytes:
         """Waits until the key is there, and returns its value."""
@@ -74,7 +92,7 @@ class Store:
     def add(self, key: str, delta: int, timeout: Timeout = None) -> int:
         """Adds to the decimal value of the key (missing: 0), and returns the sum."""
         ret_value = ffi.new("int64_t *")
-        self._do(lib.tutti_store_add, key.encode(), delta, self._ms(timeout), ret_value)
+        self._do(lib.tutti_store_add, _key(key), delta, self._ms(timeout), ret_value)
         return int(ret_value[0])
 
     def compare_set(
@@ -86,7 +104,7 @@ class Store:
         value = ffi.new("tutti_store_value *")
         self._do(
             lib.tutti_store_compare_set,
-            key.encode(),
+            _key(key),
             old,
             len(old),
             new,
@@ -98,6 +116,7 @@ class Store:
 
     def check(self, keys: Sequence[str], timeout: Timeout = None) -> bool:
         """Whether all keys are there now."""
+        keys = _list_of(keys)
         words, _keep = _keys(keys)
         ret_present = ffi.new("int32_t *")
         self._do(lib.tutti_store_check, words, len(keys), self._ms(timeout), ret_present)
@@ -105,23 +124,27 @@ class Store:
 
     def wait(self, keys: Sequence[str], timeout: Timeout = None) -> None:
         """Waits until all keys are there."""
+        keys = _list_of(keys)
         words, _keep = _keys(keys)
         total = self._ms(timeout) or _DEFAULT_MS
         until = time.monotonic() + total / 1000
         while True:
             left = max(1, round((until - time.monotonic()) * 1000))
-            status = lib.tutti_store_wait(self._store, words, len(keys), min(left, _SLICE_MS))
-            if status != lib.TUTTI_ERR_TIMEOUT:
-                return check(status)
+            arguments = (self._store, words, len(keys), min(left, _SLICE_MS))
+            try:
+                return check_with_store(lambda: lib.tutti_store_wait(*arguments))
+            except TuttiTimeoutError as error:
+                cause = error.__cause__
             if time.monotonic() >= until:
                 raise TuttiTimeoutError(
                     f"timed out after {total / 1000:g} s waiting for keys of the store: "
                     + ", ".join(keys),
                     operation="wait",
-                )
+                ) from cause
 
     def multi_get(self, keys: Sequence[str], timeout: Timeout = None) -> List[bytes]:
         """Waits for all keys, and returns their values in order."""
+        keys = _list_of(keys)
         self.wait(keys, timeout)
         words, _keep = _keys(keys)
         values = ffi.new("tutti_store_value[]", max(1, len(keys)))
@@ -131,12 +154,12 @@ class Store:
     def append(self, key: str, value: Bytes, timeout: Timeout = None) -> None:
         """Adds bytes at the end of the key's value (missing: empty)."""
         data = as_bytes(value)
-        self._do(lib.tutti_store_append, key.encode(), data, len(data), self._ms(timeout))
+        self._do(lib.tutti_store_append, _key(key), data, len(data), self._ms(timeout))
 
     def delete(self, key: str, timeout: Timeout = None) -> bool:
         """Removes the key. Whether it was there."""
         ret_existed = ffi.new("int32_t *")
-        self._do(lib.tutti_store_delete, key.encode(), self._ms(timeout), ret_existed)
+        self._do(lib.tutti_store_delete, _key(key), self._ms(timeout), ret_existed)
         return bool(ret_existed[0])
 
     def num_keys(self, timeout: Timeout = None) -> int:
@@ -165,7 +188,10 @@ class FileStore(Store):
 
     def __init__(self, path: str, world_size: int = 0, timeout: Timeout = None) -> None:
         pointer = _open(
-            lib.tutti_store_open_file, str(path).encode(), world_size, milliseconds(timeout)
+            lib.tutti_store_open_file,
+            encoded(str(path), "the path of a store"),
+            world_size,
+            milliseconds(timeout),
         )
         super().__init__(pointer, timeout)
 
@@ -176,7 +202,7 @@ class StoreServer:
 
     def __init__(self, address: str = "127.0.0.1", port: int = 0) -> None:
         ret_server = ffi.new("tutti_store_server **")
-        check(lib.tutti_store_server_start(address.encode(), port, ret_server))
+        check(lib.tutti_store_server_start(encoded(address, "the address"), port, ret_server))
         self.address = address
         self.port: int = lib.tutti_store_server_port(ret_server[0])
         self._stop = weakref.finalize(self, lib.tutti_store_server_stop, ret_server[0])
@@ -201,11 +227,12 @@ class TCPStore(Store):
         self, host: str, port: int, is_master: bool = False, timeout: Timeout = None
     ) -> None:
         self.server: Optional[StoreServer] = StoreServer(host, port) if is_master else None
+        host_name = encoded(host, "the host of a store")
         self.host = host
         self.port: int = self.server.port if self.server else port
         pointer = _wait.interruptible(
             lambda: _open(
-                lib.tutti_store_open_tcp, host.encode(), self.port, milliseconds(timeout)
+                lib.tutti_store_open_tcp, host_name, self.port, milliseconds(timeout)
             ),
             lib.tutti_store_unref,
         )
@@ -216,6 +243,6 @@ class PrefixStore(Store):
     """A view of `store` in which every key is preceded by `prefix` and '/'."""
 
     def __init__(self, prefix: str, store: Store) -> None:
-        pointer = _open(lib.tutti_store_open_prefix, store._pointer(), prefix.encode())
+        pointer = _open(lib.tutti_store_open_prefix, store._pointer(), encoded(prefix, "the prefix"))
         super().__init__(pointer, is_remote=store._is_remote)
         self._timeout_ms = store._timeout_ms

@@ -163,7 +163,7 @@ def case_objects(world):
     try:
         world.all_gather_object("x" * 1000, max_bytes=100)
         raise AssertionError("it is too long")
-    except ValueError as error:
+    except tutti.InvalidArgumentError as error:
         assert "max_bytes is 100" in str(error), error
 
 

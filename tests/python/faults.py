@@ -46,6 +46,31 @@ def left_open(world):
     print(f"rank {world.rank}: {error}", flush=True)
 
 
+def handled(world):
+    """The body handles the error that ends its group."""
+    with world:
+        fails_with(tutti.MismatchError, world.all_reduce, np.ones(1 + world.rank))
+    print(f"rank {world.rank}: ends well", flush=True)
+
+
+def unseen(world):
+    """Nobody waits for the work that ends its group."""
+    try:
+        with world:
+            world.all_reduce_async(np.ones(1 + world.rank))
+    except tutti.MismatchError as error:
+        print(f"rank {world.rank}: {error}", flush=True)
+
+
+def exits(world):
+    """Ranks leave by sys.exit(0) inside their `with` statement, rank 1 later."""
+    with world:
+        x = world.all_reduce(np.full(1, world.rank))
+        print(f"rank {world.rank}: received {x[0]}", flush=True)
+        time.sleep(0.2 * world.rank)
+        sys.exit(0)
+
+
 def forked(world):
     """A child gets errors, and ends; its parent goes on."""
     x = np.ones(2)

@@ -81,12 +81,42 @@ def test_arguments_that_are_not_valid_are_named():
             world.barrier(timeout=0)
         with pytest.raises(tutti.InvalidArgumentError, match="root"):
             world.broadcast(bytearray(1), root=3)
+        for root in (2**32, -(2**40), 2**80):
+            with pytest.raises(ValueError, match=f"broadcast: root {root} is not valid: use 0"):
+                world.broadcast(bytearray(1), root=root)
+        with pytest.raises(ValueError, match="recv: source 4294967296 is not valid"):
+            world.recv(bytearray(1), 2**32)
+        for tag in (-1, 2**64):
+            with pytest.raises(ValueError, match=f"send: tag {tag} is not valid: use 0 to"):
+                world.send(bytearray(1), 0, tag)
+        with pytest.raises(TypeError, match="send: destination 'a' is not valid: use an integer"):
+            world.send(bytearray(1), "a")
+        with pytest.raises(TypeError, match="the reason of abort.. must be a string, not int"):
+            world.abort(3)
         with pytest.raises(ValueError, match="first extent"):
             world.reduce_scatter(memoryview(bytearray(1)).cast("B", ()))
     with pytest.raises(ValueError, match="both rank and world_size"):
         tutti.init(rank=0)
     with pytest.raises(tutti.InvalidArgumentError, match="nonesuch"):
         tutti.init(rank=0, world_size=1, store=tutti.HashStore(), backend="nonesuch")
+
+
+def test_calls_on_a_group_that_was_destroyed_are_errors_of_tutti():
+    with tutti.init(rank=0, world_size=1, store=tutti.HashStore()) as world:
+        info = world.status()
+    assert (info.proof, info.encryption) == ("none", "none")
+    for call in (world.barrier, world.status):
+        with pytest.raises(tutti.InvalidArgumentError, match="the group world was destroyed"):
+            call()
+
+
+@pytest.mark.parametrize("code", [None, 0, False])
+def test_sys_exit_0_leaves_a_group_as_its_end_does(code, monkeypatch):
+    with pytest.raises(SystemExit):
+        with tutti.init(rank=0, world_size=1, store=tutti.HashStore()) as world:
+            monkeypatch.setattr(world, "abort", lambda reason: pytest.fail(reason))
+            sys.exit(code)
+    assert not tutti.is_initialized()
 
 
 def package_of_plugins(folder, name):

@@ -83,6 +83,21 @@ def test_every_call(store):
         store.get("key", timeout=0.15)
 
 
+def test_keys_and_values_that_are_not_valid_are_refused(store):
+    for value in (5, [1, 2], None):
+        with pytest.raises(TypeError, match="must be bytes or a string, not"):
+            store.set("port", value)
+    for key in (5, None, b"key"):
+        with pytest.raises(TypeError, match="the key of a store must be a string, not"):
+            store.get(key)
+    with pytest.raises(ValueError, match="NUL character"):
+        store.set("a\0b", b"")
+    for call in (store.wait, store.check, store.multi_get):
+        with pytest.raises(TypeError, match="not one string: pass .'zz'.$"):
+            call("zz")
+    assert not store.check(["port", "a"])
+
+
 def test_a_wait_ends_when_the_key_is_there():
     store = tutti.HashStore()
     thread = threading.Timer(0.2, lambda: store.set("late", b"value"))
@@ -106,8 +121,11 @@ def test_errors_have_their_classes():
     with pytest.raises((tutti.TimeoutError, tutti.StoreError)) as raised:
         tutti.TCPStore("127.0.0.1", port, timeout=0.2)
     assert str(port) in str(raised.value)
-    with pytest.raises(ValueError, match="timeout of -1"):
-        tutti.HashStore().get("key", timeout=-1)
+    for timeout in (-1, 0, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match=f"a timeout of {timeout} s is not valid"):
+            tutti.HashStore().get("key", timeout=timeout)
+    with pytest.raises(TypeError, match="a timeout of 'x' is not valid: use seconds"):
+        tutti.HashStore().get("key", timeout="x")
 
 
 def meet(functions, rank, results):
@@ -158,8 +176,12 @@ def test_functions_that_time_out_at_once_are_asked_until_the_deadline():
         def get(self, key, timeout):
             raise TimeoutError("slow")
 
-    with pytest.raises(tutti.TimeoutError, match="store: k"):
+    with pytest.raises(tutti.TimeoutError, match="store: k") as raised:
         tutti.CustomStore(Slow()).get("k", timeout=0.15)
+    assert str(raised.value.__cause__) == "slow"
+    with pytest.raises(tutti.TimeoutError) as raised:  # its cause belongs to the other store
+        tutti.HashStore().get("k", timeout=0.15)
+    assert raised.value.__cause__ is None
     with pytest.raises(tutti.TimeoutError):
         tutti.init(store=Slow(), rank=0, world_size=2, timeout=0.5)
 
