@@ -49,10 +49,10 @@ static tutti_status even_blocks(const struct tutti_group *group, struct collecti
     if (status)
         return status;
     if (side.total % (uint64_t)group->size)
-        return error_set(
-            TUTTI_ERR_INVALID_ARGUMENT,
-            "%s has %llu elements, which is not a multiple of %d members; use the _v form", what,
-            (unsigned long long)side.total, group->size);
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "%s has %llu elements, which is not a multiple of %d members; use the _v "
+                         "form, with counts",
+                         what, (unsigned long long)side.total, group->size);
     side.count = side.total / (uint64_t)group->size;
     side.blocks.stride = side.count * side.element;
     *ret_side = side;
@@ -91,7 +91,8 @@ static tutti_status listed_blocks(const struct tutti_group *group, struct collec
     }
     if (side.uneven && c->fields.root >= 0)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "%s: the tensors of the list differ in size; use the _v form", what);
+                         "%s: the tensors of the list differ in size; use the _v form, with counts",
+                         what);
     side.blocks.each = each;
     *ret_side = side;
     return TUTTI_OK;
