@@ -10,7 +10,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
 from . import _errors, _plugins, _wait
 from ._custom import CustomStore, StoreFunctions
 from ._errors import Error, InvalidArgumentError
-from ._native import Timeout, check, check_with_store, encoded, ffi, lib, milliseconds, text
+from ._native import Timeout, check, check_with_store, encoded, ffi, int32, lib, milliseconds, text
 from ._messages import Messages
 from ._objects import Objects
 from ._operations import Operations
@@ -23,6 +23,10 @@ _ENCRYPTION = ("none", "partly", "full")
 def _name_of(number: int, names: Sequence[str]) -> str:
     """A newer library may have more numbers than there are names here."""
     return names[number] if 0 <= number < len(names) else f"unknown ({number})"
+
+
+def _ranks(ranks: Sequence[int]) -> Any:
+    return ffi.new("int32_t[]", [int32(rank, "rank") for rank in ranks])
 
 
 class GroupStatus(NamedTuple):
@@ -134,7 +138,7 @@ class Group(Operations, Messages, Objects):
         """Makes a group of members of this one, by their ranks here (None: all). Each of them calls
         it with the same arguments; others may. None for a caller that is not in the list."""
         options, keep = self._options(backend, name, timeout)
-        members = ffi.NULL if ranks is None else ffi.new("int32_t[]", list(ranks))
+        members = ffi.NULL if ranks is None else _ranks(ranks)
         count = 0 if ranks is None else len(ranks)
         return self._make(
             lambda ret: lib.tutti_group_new(self._pointer(), members, count, options, ret), keep
@@ -152,8 +156,9 @@ class Group(Operations, Messages, Objects):
         """Divides the group: members with the same `color` make a group, ordered by `key` and then
         by their rank. Collective. With a negative color a member joins none and gets None."""
         options, keep = self._options(backend, name, timeout)
+        numbers = int32(color, "split: color"), int32(key, "split: key")
         return self._make(
-            lambda ret: lib.tutti_group_split(self._pointer(), color, key, options, ret), keep
+            lambda ret: lib.tutti_group_split(self._pointer(), *numbers, options, ret), keep
         )
 
     def _make(self, call: Any, keep: List[Any]) -> Optional["Group"]:
@@ -170,7 +175,7 @@ class Group(Operations, Messages, Objects):
         """The ranks that members of this group have in the group `to`; None for one that is not in
         it."""
         ret_ranks = ffi.new("int32_t[]", max(1, len(ranks)))
-        given = ffi.new("int32_t[]", list(ranks))
+        given = _ranks(ranks)
         check(
             lib.tutti_group_translate(self._pointer(), given, len(ranks), to._pointer(), ret_ranks)
         )
@@ -329,9 +334,10 @@ def meet(
     if (rank is None) != (world_size is None):
         raise ValueError("init: give both rank and world_size, or neither")
     if rank is not None and world_size is not None:
+        options.rank = int32(rank, "init: rank")
+        options.world_size = int32(world_size, "init: world_size")
         if world_size < 1:
             raise ValueError(f"init: a world_size of {world_size} is not valid: use 1 or more")
-        options.rank, options.world_size = rank, world_size
     own = CustomStore(store) if store is not None and not isinstance(store, Store) else store
     if own is not None:
         options.store = own._pointer()

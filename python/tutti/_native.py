@@ -12,6 +12,7 @@ import enum
 import hashlib  # noqa: F401  has Python's own libcrypto, of which libtutti then takes the same copy
 import importlib
 import math
+import operator
 import threading
 from datetime import timedelta
 from typing import Any, Callable, Optional, Union
@@ -121,6 +122,17 @@ def encoded(word: str, what: str) -> bytes:
     if "\0" in word:
         raise ValueError(f"{what} {word!r} is not valid: it has a NUL character")
     return word.encode()
+
+
+def int32(number: int, what: str) -> int:
+    """An integer for C; `what` names it in errors."""
+    try:
+        value = operator.index(number)
+    except TypeError:
+        raise TypeError(f"{what} {number!r} is not valid: use an integer") from None
+    if not -(2**31) <= value < 2**31:
+        raise ValueError(f"{what} {value} is not valid: use {-2**31} to {2**31 - 1}")
+    return value
 
 
 def milliseconds(timeout: Timeout) -> int:

@@ -91,6 +91,15 @@ def test_arguments_that_are_not_valid_are_named():
                 world.send(bytearray(1), 0, tag)
         with pytest.raises(TypeError, match="send: destination 'a' is not valid: use an integer"):
             world.send(bytearray(1), "a")
+        for call in (
+            lambda: world.split(2**31),
+            lambda: world.new([2**31]),
+            lambda: world.translate([2**31], world),
+        ):
+            with pytest.raises(ValueError, match="2147483648 is not valid: use -2147483648 to"):
+                call()
+        with pytest.raises(TypeError, match="split: color 'a' is not valid: use an integer"):
+            world.split("a")
         with pytest.raises(TypeError, match="the reason of abort.. must be a string, not int"):
             world.abort(3)
         with pytest.raises(ValueError, match="first extent"):
