@@ -168,6 +168,30 @@ static void kill_in_a_job(const char *family, const char *who, const char *words
     folder_remove(folder);
 }
 
+/* The ranks of a virtual environment have its programs. */
+static void search_path_in_a_job(const char *family)
+{
+    g_autofree char *program = g_strdup_printf("mpirun.%s", family);
+    g_autofree char *found = g_find_program_in_path(program);
+
+    if (!found)
+        cr_skip_test("there is no %s", program);
+
+    struct ran r =
+        ran("PATH=/nowhere/bin:$PATH; LD_LIBRARY_PATH=/nowhere/lib TUTTI_MPI=%s $TUTTI run -n 2 "
+            "--backend mpi -- sh -c 'echo \"<$PATH> <$LD_LIBRARY_PATH>\"'; "
+            "echo \"<$PATH> <\"",
+            family);
+    const char *line = strrchr(g_strchomp(r.out), '\n');
+
+    cr_assert_eq(r.code, 0, "%s", r.err);
+    cr_assert_not_null(line, "%s", r.out);
+    g_autofree char *expected = g_strdup_printf("%s/nowhere/lib>", line + 1);
+
+    cr_expect_eq(count_of(r.out, expected), 2, "%s", r.out);
+    ran_free(&r);
+}
+
 #define OF_EACH(name, who, words)                                                                  \
     Test(run_mpi, name##_over_openmpi, .timeout = 60)                                              \
     {                                                                                              \
@@ -181,3 +205,13 @@ static void kill_in_a_job(const char *family, const char *who, const char *words
 OF_EACH(the_launchers_death_is_told, "mpirun", " was ended by signal 9 (Killed); it said: ")
 OF_EACH(nothing_is_left_when_the_guard_is_killed, "guard", NULL)
 OF_EACH(nothing_is_left_when_the_launcher_is_killed, "launcher", NULL)
+
+Test(run_mpi, ranks_search_where_the_launcher_of_openmpi_was_told_to, .timeout = 60)
+{
+    search_path_in_a_job("openmpi");
+}
+
+Test(run_mpi, ranks_search_where_the_launcher_of_mpich_was_told_to, .timeout = 60)
+{
+    search_path_in_a_job("mpich");
+}

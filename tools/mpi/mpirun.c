@@ -190,13 +190,15 @@ static bool make_environment(struct command *command)
     return true;
 }
 
+/* Open MPI takes a path as its first argument for a wish to have what is installed there come first in
+ * PATH and LD_LIBRARY_PATH of the ranks. */
 static void make_arguments(const struct mpirun *mpirun, int count, const char *const *program,
                            struct command *command)
 {
     int argument = 0;
 
     snprintf(command->count, sizeof command->count, "%d", count);
-    command->argv[argument++] = command->path;
+    command->argv[argument++] = strrchr(command->path, '/') + 1;
     for (int i = 0; mpirun->arguments[i]; i++)
         command->argv[argument++] = (char *)(uintptr_t)mpirun->arguments[i];
     command->argv[argument++] = command->count;
