@@ -42,5 +42,8 @@ tutti_status store_tcp_connect(struct store_tcp_place *place, const char *server
  * when the magic does not come with its opcode. */
 void store_tcp_put_magic(struct buffer *request);
 
+/* Makes a bound socket listen, and names its port. */
+tutti_status store_tcp_listen(int fd, uint16_t *ret_port);
+
 /* TCP_NODELAY, and keepalive so that the end of the peer's host is seen. */
 void store_tcp_tune(int fd);

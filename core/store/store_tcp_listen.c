@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Binds the socket of a tcp store's server, by address or name. */
+/* The socket of a tcp store's server: bound by address or name, and made to listen. */
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include "base/resolve.h"
 #include "base/text.h"
 #include "store/store.h"
+#include "store/store_tcp.h"
 
 enum { RESOLVE_MS = 10 * 1000 };
 
@@ -37,6 +39,23 @@ static int bind_first(const struct addrinfo *addresses)
     }
     errno = error;
     return fd;
+}
+
+tutti_status store_tcp_listen(int fd, uint16_t *ret_port)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t size = sizeof address;
+
+    if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ||
+        listen(fd, SOMAXCONN) != 0 || getsockname(fd, (struct sockaddr *)&address, &size) != 0)
+        return error_set_errno(TUTTI_ERR_SYSTEM, errno, "the store server cannot listen");
+    if (address.ss_family == AF_INET)
+        *ret_port = ntohs(((struct sockaddr_in *)&address)->sin_port);
+    else if (address.ss_family == AF_INET6)
+        *ret_port = ntohs(((struct sockaddr_in6 *)&address)->sin6_port);
+    else
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the store server needs a TCP socket");
+    return TUTTI_OK;
 }
 
 tutti_status store_server_start(const char *address, uint16_t port, const struct key *handed,

@@ -22,8 +22,6 @@
  * handed out already may still name them.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -295,6 +293,9 @@ static void receive(struct connection *connection)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
+        /* One with another secret sees that by the challenge, and leaves. */
+        if (connection->session.must_prove && connection->session.proof.challenged)
+            store_guard_say_unproven(&server->guard, connection->fd);
         hang_up(connection, n ? strerrordesc_np(errno) : "its client is gone");
         return;
     }
@@ -496,23 +497,6 @@ static void server_free(struct tutti_store_server *server)
     free(server);
 }
 
-static tutti_status prepare_socket(int fd, uint16_t *ret_port)
-{
-    struct sockaddr_storage address = {0};
-    socklen_t size = sizeof address;
-
-    if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ||
-        listen(fd, SOMAXCONN) != 0 || getsockname(fd, (struct sockaddr *)&address, &size) != 0)
-        return error_set_errno(TUTTI_ERR_SYSTEM, errno, "the store server cannot listen");
-    if (address.ss_family == AF_INET)
-        *ret_port = ntohs(((struct sockaddr_in *)&address)->sin_port);
-    else if (address.ss_family == AF_INET6)
-        *ret_port = ntohs(((struct sockaddr_in6 *)&address)->sin6_port);
-    else
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the store server needs a TCP socket");
-    return TUTTI_OK;
-}
-
 static tutti_status prepare_epoll(struct tutti_store_server *server)
 {
     struct epoll_event stop = {.events = EPOLLIN, .data.ptr = &server->stop_fd};
@@ -550,7 +534,7 @@ tutti_status store_server_start_on(int fd, const struct key *handed,
     tutti_status status = store_map_new(STORE_MAP_MAX_BYTES, &server->map);
 
     if (!status)
-        status = prepare_socket(fd, &server->port);
+        status = store_tcp_listen(fd, &server->port);
     if (!status) {
         store_guard_init(&server->guard, fd, server->port, handed);
         status = prepare_epoll(server);

@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -247,6 +248,37 @@ Test(store_proof, another_user_with_the_same_explicit_secret_comes_in)
     cr_expect_eq(as_stranger(port, OTHER), 1);
     cr_expect_eq(as_stranger(port, NULL), 2);
     works(open_client(port));
+    tutti_store_server_stop(server);
+}
+
+/* From here on, what is written to stderr is read from the result. */
+static int listen_to_stderr(void)
+{
+    int ends[2];
+
+    cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
+    cr_assert_geq(dup2(ends[1], STDERR_FILENO), 0);
+    close(ends[1]);
+    return ends[0];
+}
+
+Test(store_proof, who_serves_the_store_hears_of_a_client_that_saw_another_secret_and_left)
+{
+    tutti_store_server *server;
+    char said[1024] = "";
+    struct pollfd pipe = {.events = POLLIN};
+
+    if (geteuid())
+        cr_skip_test("only root may start a process of another user");
+    setenv("TUTTI_SECRET", SECRET, 1);
+    cr_assert_eq(tutti_store_server_start("127.0.0.1", 0, &server), TUTTI_OK);
+    pipe.fd = listen_to_stderr();
+    cr_expect_eq(as_stranger(tutti_store_server_port(server), OTHER), 1);
+    cr_assert_eq(poll(&pipe, 1, SOON_MS), 1);
+    cr_assert_gt(read(pipe.fd, said, sizeof said - 1), 0);
+    cr_expect_not_null(strstr(said, "refused a client at 127.0.0.1: it has not proven that it has "
+                                    "this store's secret (TUTTI_SECRET)"),
+                       "%s", said);
     tutti_store_server_stop(server);
 }
 
