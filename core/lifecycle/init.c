@@ -217,13 +217,18 @@ static void say_choice(const struct tutti_group *group)
     static const char *const encryption[] = {[TUTTI_ENCRYPTION_NONE] = "",
                                              [TUTTI_ENCRYPTION_PARTLY] = ", encrypted in part",
                                              [TUTTI_ENCRYPTION_FULL] = ", encrypted"};
+    /* Memory that is shared, and an engine inside a host, are no connections of tutti's. */
+    const bool inside = group->layout.hosts == 1 && !strstr(group->backend, "tcp");
     char proof[80];
 
     describe_proof(group->bootstrap.secret, proof, sizeof proof);
     if (group->rank == 0)
         log_line(LOG_INFO, 0, "group %s: %d ranks, %d host%s -> %s (%s%s%s)", group->name,
                  group->size, group->layout.hosts, group->layout.hosts == 1 ? "" : "s",
-                 group->backend, group->bootstrap.source, proof, encryption[group->encryption]);
+                 group->backend, group->bootstrap.source, proof,
+                 group->encryption == TUTTI_ENCRYPTION_FULL && inside
+                     ? ", control connections encrypted"
+                     : encryption[group->encryption]);
     if (group->rank == 0 && group->has_checksums && group->size > 1)
         log_line(LOG_INFO, 0,
                  "group %s: every message has a checksum, and collectives go by messages",
@@ -379,6 +384,32 @@ static tutti_status resolve(const tutti_init_options *options, const struct key 
     return status;
 }
 
+/* This process is going to wait for the store, and for others, only to tell them. */
+static void say_bad_secret(const struct joining *who, const struct key *handed)
+{
+    struct secret *secret;
+
+    if (who->size < 2 || secret_new(&secret))
+        return;
+    if (secret_find(secret, handed, false))
+        log_line(LOG_WARN, who->rank, "this rank cannot take part, and tells the others: %s",
+                 error_message());
+    secret_unref(secret);
+}
+
+/* Rank 0 may serve the store in which the others hear of its secret, so it meets them although that cannot
+ * be used. */
+static tutti_status find_secret(struct tutti_group *world, const struct key *handed)
+{
+    const tutti_status status = bootstrap_find_secret(&world->bootstrap, handed, false);
+
+    if (status != TUTTI_ERR_INVALID_ARGUMENT || world->bootstrap.rank)
+        return status;
+    if (!world->refusal.info.status)
+        error_keep(&world->refusal);
+    return bootstrap_find_secret(&world->bootstrap, handed, true);
+}
+
 /* The identity of this process and the place where it meets the others, from options, environment
  * or a launcher. */
 static tutti_status find_members(struct tutti_group *world, const tutti_init_options *options,
@@ -392,11 +423,13 @@ static tutti_status find_members(struct tutti_group *world, const tutti_init_opt
     if (!status)
         status = begin_joining(world, &told);
     if (!status)
+        say_bad_secret(&world->context->joining, handed);
+    if (!status)
         status = resolve(&told, handed, deadline, &world->bootstrap);
     if (!status && launcher.store)
         status = bootstrap_adopt(&world->bootstrap, &launcher);
     if (!status && world->bootstrap.size > 1)
-        status = bootstrap_find_secret(&world->bootstrap, handed, false);
+        status = find_secret(world, handed);
     launcher_release(&launcher);
     return status;
 }
@@ -450,8 +483,9 @@ static tutti_status form_world(struct tutti_group *world, const tutti_init_optio
     int64_t deadline = clock_deadline_ms(world->timeout_ms);
 
     take_settings(world, options);
-    const tutti_status refused = world->refusal.info.status;
     tutti_status status = find_members(world, options, deadline);
+    const tutti_status refused = world->refusal.info.status;
+
     if (refused && (status || world->bootstrap.size == 1)) { /* nobody can be told */
         error_give(refused, &world->refusal);
         return refused;
@@ -462,7 +496,11 @@ static tutti_status form_world(struct tutti_group *world, const tutti_init_optio
         status = origin_begin(world);
     if (!status && !refused)
         status = wrappers_open(world, options->wrap);
-    return status ? agree_refuse(world, status) : group_form(world);
+    status = status ? agree_refuse(world, status) : group_form(world);
+    if (!status || !refused || world->bootstrap.secret->source != SECRET_UNUSABLE)
+        return status;
+    error_give(refused, &world->refusal); /* the others see no more than that it cannot be used */
+    return error_prefix("group %s: rank %d cannot take part", world->name, world->bootstrap.rank);
 }
 
 tutti_status tutti_init(const tutti_init_options *caller_options, tutti_group **ret_world)

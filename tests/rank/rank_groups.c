@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups made from groups: their members, their names, their end. */
 #include <dirent.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "harness/rank.h"
+#include "port.h"
 
 enum { THREADS = 3, ROUNDS = 4, MANY = 100 };
 
@@ -321,27 +320,6 @@ RANK_CASE(groups_of_many_local_peers_are_limited_by_descriptors_alone)
     for (int i = 0; i < MANY; i++)
         check_ok(tutti_group_destroy(groups[i]));
     check_ok(tutti_group_destroy(world));
-}
-
-/* A port that is free now; told by rank 0. */
-static int agree_on_port(tutti_group *world)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof address;
-    int64_t shape;
-    int32_t port = 0;
-    tutti_tensor t = tutti_tensor_1d(&port, TUTTI_I32, &shape, 1);
-
-    if (tutti_group_rank(world) == 0) {
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-        require(!bind(fd, (struct sockaddr *)&address, bytes) &&
-                !getsockname(fd, (struct sockaddr *)&address, &bytes));
-        port = ntohs(address.sin_port);
-        close(fd);
-    }
-    require_ok(tutti_broadcast(world, &t, 0, NULL, NULL));
-    return port;
 }
 
 /* The same on every member, to the letter. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "harness/rank.h"
+#include "port.h"
 
 #define SECRET_A "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 #define SECRET_B "ff0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
@@ -96,6 +97,50 @@ RANK_CASE(a_rank_with_an_unusable_secret_is_named_on_all)
     }
     check_status(tutti_init(&in_20_s, &world), TUTTI_ERR_MISMATCH);
     check_contains(tutti_last_error(), "; rank 1: one that cannot be used");
+}
+
+RANK_CASE(rank_0_with_an_unusable_secret_is_named_on_all)
+{
+    tutti_group *world;
+
+    setenv("TUTTI_SECRET", rank ? SECRET_A : "too short", 1);
+    if (!rank) {
+        check_status(tutti_init(&in_20_s, &world), TUTTI_ERR_INVALID_ARGUMENT);
+        check_contains(tutti_last_error(), "TUTTI_SECRET has 9 characters");
+        return;
+    }
+    check_status(tutti_init(&in_20_s, &world), TUTTI_ERR_MISMATCH);
+    check_contains(tutti_last_error(), "rank 0: one that cannot be used");
+}
+
+/* The server of rank 0 is there until all have heard it. */
+RANK_CASE(an_unusable_secret_of_rank_0_is_named_where_it_serves_the_store)
+{
+    tutti_group *outside = rank_init(&in_20_s), *world;
+    tutti_init_options options = in_20_s;
+    char url[128];
+
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d?rank=%d&world_size=%d", agree_on_port(outside),
+             rank, size);
+    options.init_url = url;
+    options.group_name = "inner";
+    setenv("TUTTI_SECRET", rank ? SECRET_A : "too short", 1);
+    check_status(tutti_init(&options, &world),
+                 rank ? TUTTI_ERR_MISMATCH : TUTTI_ERR_INVALID_ARGUMENT);
+    check_contains(tutti_last_error(),
+                   rank ? "rank 0: one that cannot be used" : "TUTTI_SECRET has 9 characters");
+    check_ok(tutti_barrier(outside, NULL, NULL));
+    check_ok(tutti_group_destroy(outside));
+}
+
+/* Each says what is wrong with its own. */
+RANK_CASE(unusable_secrets_are_told_by_each_rank)
+{
+    tutti_group *world;
+
+    setenv("TUTTI_SECRET", "too short", 1);
+    check_status(tutti_init(&in_20_s, &world), TUTTI_ERR_INVALID_ARGUMENT);
+    check_contains(tutti_last_error(), "TUTTI_SECRET has 9 characters");
 }
 
 RANK_CASE(an_explicit_secret_proves_all)
