@@ -228,7 +228,10 @@ static void print_indented(const char *line)
 static void print_help(GOptionContext *context)
 {
     g_autofree char *help = g_option_context_get_help(context, FALSE, NULL);
-    g_auto(GStrv) lines = g_strsplit(g_strchomp(help), "\n", -1);
+    /* GOption prints --tune=[FILE] for a value that may be left out. */
+    g_auto(GStrv) halves = g_strsplit(g_strchomp(help), "=[", -1);
+    g_autofree char *text = g_strjoinv("[=", halves);
+    g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
     g_autoptr(GString) paragraph = g_string_new(NULL);
 
     for (char **line = lines; *line; line++) {

@@ -64,7 +64,7 @@ static char *values_of(const GOptionEntry *entry)
     if (strcmp(entry->long_name, "backend") == 0)
         return backends();
     return g_strdup(strcmp(what, "DIR") == 0    ? "<directory>"
-                    : strcmp(what, "FILE") == 0 ? "<file>"
+                    : strstr(what, "FILE")      ? "<file>"
                     : strcmp(what, "TYPE") == 0 ? dtypes
                     : strcmp(what, "OP") == 0   ? ops
                                                 : "");

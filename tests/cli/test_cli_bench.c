@@ -184,6 +184,8 @@ Test(bench, wrong_words_are_answered, .timeout = 60)
         {"--json --csv", "--json and --csv exclude each other"},
         {"--hot --touched", "--touched and --hot exclude each other"},
         {"--fail-above 5", "--fail-above needs --against FILE"},
+        {"--tune tcp8.tuning",
+         "unknown operation 'tcp8.tuning'; for a file of that name: --tune=tcp8.tuning"},
         {"--agianst x", "unknown option --agianst; did you mean --against?"},
     };
 
@@ -254,6 +256,20 @@ Test(bench, a_slower_cell_is_told_and_may_fail, .timeout = 60)
     ran_free(&edit);
     ran_free(&told);
     ran_free(&failed);
+    folder_remove(folder);
+}
+
+Test(bench, a_limit_fails_when_no_cell_could_be_compared, .timeout = 60)
+{
+    char *folder = folder_new();
+    struct ran r = ran(ON_ONE_CPU "$TUTTI bench barrier --save %s/a " QUICK " && " ON_ONE_CPU
+                                  "$TUTTI bench all_reduce --sizes 8 --against %s/a --fail-above "
+                                  "10 " QUICK,
+                       folder, folder);
+
+    cr_expect_eq(r.code, 1, "%s", r.out);
+    CONTAINS(r.err, "--fail-above: no cell could be compared, since ");
+    ran_free(&r);
     folder_remove(folder);
 }
 

@@ -192,7 +192,7 @@ int bench_main(int argc, char **argv)
          "Measure where one algorithm overtakes another,\n"
          "                           and write a tuning file. Without FILE, the one\n"
          "                           that tutti_init() reads",
-         "FILE"},
+         "[FILE]"},
         {"as-rank", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &given.as_rank, "", NULL},
         {NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL}};
     g_autofree char *names = operation_names(", ");

@@ -208,6 +208,11 @@ static const struct bench_result *result_of(const struct bench_report *report, g
     return &g_array_index(report->results, struct bench_result, i);
 }
 
+static bool is_compared(const struct bench_result *result)
+{
+    return result->verdict != BENCH_NOT_COMPARED && result->verdict != BENCH_OTHER_LINK;
+}
+
 static void print_notes(const struct bench_report *report)
 {
     int unsettled = 0, compared = 0, slower = 0, faster = 0;
@@ -216,7 +221,7 @@ static void print_notes(const struct bench_report *report)
         const struct bench_result *result = result_of(report, i);
 
         unsettled += !result->settled;
-        compared += result->verdict != BENCH_NOT_COMPARED && result->verdict != BENCH_OTHER_LINK;
+        compared += is_compared(result);
         slower += result->verdict == BENCH_SLOWER;
         faster += result->verdict == BENCH_FASTER;
     }
@@ -229,15 +234,16 @@ static void print_notes(const struct bench_report *report)
             report->settings->against, slower, compared, faster);
 }
 
-/* Says which cells got slower by more than --fail-above allows. */
+/* Says which cells got slower by more than --fail-above allows, or that it had nothing to judge. */
 static bool is_too_slow(const struct bench_report *report)
 {
     const double most = report->settings->fail_above;
-    bool found = false;
+    bool found = false, compared = false;
 
     for (guint i = 0; most >= 0 && i < report->results->len; i++) {
         const struct bench_result *result = result_of(report, i);
 
+        compared = compared || is_compared(result);
         if (result->verdict != BENCH_SLOWER || result->ratio <= 1 + most / 100)
             continue;
         cli_say("bench",
@@ -246,7 +252,12 @@ static bool is_too_slow(const struct bench_report *report)
                 report->settings->against, result->p50_us, result->before_us);
         found = true;
     }
-    return found;
+    if (most >= 0 && !compared)
+        cli_say("bench",
+                "--fail-above: no cell could be compared, since %s has none of the same operation, "
+                "size, mode and link; measure the same cells as there",
+                report->settings->against);
+    return found || (most >= 0 && !compared);
 }
 
 int report_end(struct bench_report *report)

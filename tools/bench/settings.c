@@ -96,9 +96,15 @@ static bool parse_operation(const char *word, GPtrArray *operations)
 
 static bool parse_operations(int argc, char **argv, struct bench_settings *settings)
 {
-    for (int i = 0; i < argc; i++)
+    for (int i = 0; i < argc; i++) {
+        if (settings->tune_is_found && strpbrk(argv[i], "./")) {
+            cli_usage("bench", "unknown operation '%s'; for a file of that name: --tune=%s",
+                      argv[i], argv[i]);
+            return false;
+        }
         if (!parse_operation(argv[i], settings->operations))
             return false;
+    }
     return argc || parse_operation(settings->tune ? all : "all_reduce", settings->operations);
 }
 
