@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `tutti secret`: where the secret of jobs is, its public id, and a new one. It never prints a secret. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -48,6 +49,23 @@ static int fail(void)
     return EXIT_FAILED;
 }
 
+/* Why the file cannot be made in the nearest directory that is there; NULL: it can. */
+static char *obstacle_to(const char *path)
+{
+    g_autofree char *folder = g_path_get_dirname(path);
+
+    while (!g_file_test(folder, G_FILE_TEST_EXISTS)) {
+        char *above = g_path_get_dirname(folder);
+
+        g_free(folder);
+        folder = above;
+    }
+    if (g_file_test(folder, G_FILE_TEST_IS_DIR) && access(folder, W_OK | X_OK) == 0)
+        return NULL;
+    return g_strdup_printf("%s: %s", folder,
+                           strerror(g_file_test(folder, G_FILE_TEST_IS_DIR) ? errno : ENOTDIR));
+}
+
 /* The file of the next job, which makes it. */
 static int print_none(const struct secret *secret)
 {
@@ -59,6 +77,14 @@ static int print_none(const struct secret *secret)
         return EXIT_FAILED;
     }
     print("file", path);
+    g_autofree char *obstacle = obstacle_to(path);
+    if (obstacle) {
+        cli_say("secret",
+                "it cannot be made (%s), so jobs have no secret unless TUTTI_SECRET or "
+                "TUTTI_SECRET_FILE gives one",
+                obstacle);
+        return EXIT_FAILED;
+    }
     printf("        %s\n", secret->place);
     return EXIT_OK;
 }
@@ -76,7 +102,8 @@ static int show(struct secret *secret)
 static int show_file(struct secret *secret, enum secret_source source, const char *path)
 {
     struct key key;
-    tutti_status status = secret_read_file("the secret", path, &key);
+    tutti_status status =
+        secret_read_file(source == SECRET_OWN_FILE ? "--new" : "--check", path, &key);
 
     if (!status)
         status = secret_take(secret, source, path, &key);
@@ -106,9 +133,9 @@ int secret_main(int argc, char **argv)
     g_autofree char *file = NULL;
     const GOptionEntry entries[] = {
         {"new", 0, 0, G_OPTION_ARG_NONE, &is_new,
-         "Makes your file, or replaces the secret in it, and shows that", NULL},
+         "Makes your file, or replaces the secret in it, and shows its id", NULL},
         {"check", 0, 0, G_OPTION_ARG_FILENAME, &file,
-         "Shows the secret in FILE instead, if TUTTI_SECRET_FILE may name it", "FILE"},
+         "Shows the id of the secret in FILE, if TUTTI_SECRET_FILE may name it", "FILE"},
         {NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL}};
     struct secret *secret;
 

@@ -51,6 +51,7 @@ Test(secret, checks_a_file_as_a_job_would, .timeout = 30)
     CONTAINS(good.out, "source  TUTTI_SECRET_FILE\n");
     CONTAINS(good.out, id);
     cr_expect_eq(open_.code, 1);
+    CONTAINS(open_.err, "tutti secret: --check: ");
     CONTAINS(open_.err, "has mode 0644, so others may know it: use chmod 600");
     cr_expect_eq(absent.code, 1);
     CONTAINS(absent.err, "cannot open ");
