@@ -136,6 +136,7 @@ build_preset() {
         cat "$log" >&2
         die "cmake could not configure the preset $preset"
     }
+    [[ -t 1 ]] || say "building; the log is $log"
     if [[ -t 1 ]]; then
         cmake --build "build/$preset" -j "$(nproc)" "${targets[@]}" || die "the $preset build failed"
     else
