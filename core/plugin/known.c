@@ -7,6 +7,8 @@
 #include "base/error.h"
 
 #define REINSTALL "install tutti again: it is part of every installation"
+#define BUILD                                                                                      \
+    "build and install tutti by CMake (the Python wheel leaves it out)" /* pyproject.toml */
 
 const char known_auto_local[] = "shm", known_auto_remote[] = "tcp";
 
@@ -14,8 +16,7 @@ static const tutti_known_plugin plugins[] = {
     {"shm", "transport", "memory that the ranks of one host share", "", REINSTALL, "", 1},
     {"tcp", "transport", "TCP between all hosts", "", REINSTALL, "", 1},
     {"gloo", "transport, collectives", "Gloo's messages and collectives", "libgloo.so.0",
-     "apt-get install libgloo-dev g++, then build and install tutti again",
-     "apt-get install libgloo0", 1},
+     "apt-get install libgloo-dev g++, then " BUILD, "apt-get install libgloo0", 1},
     {"mpi", "transport, collectives, bootstrap", "Open MPI, MPICH or an MPI with the standard ABI",
      "libmpi.so.40, libmpich.so.12 or libmpi_abi.so.1",
      "apt-get install libopenmpi-dev openmpi-bin (or libmpich-dev mpich), then build and install "
@@ -25,7 +26,7 @@ static const tutti_known_plugin plugins[] = {
     {"ucc", "collectives", "UCC's collectives", "", "", "", 0},
     {"nccl", "collectives", "NCCL between NVIDIA GPUs", "", "", "", 0},
     {"check", "wrapper", "finds NaN, infinities and corrupted results", "", REINSTALL, "", 1},
-    {"fault", "wrapper", "delays, drops and corrupts messages, for tests", "", REINSTALL, "", 1},
+    {"fault", "wrapper", "delays, drops and corrupts messages, for tests", "", BUILD, "", 1},
     {"trace", "wrapper", "writes what each rank calls to a file", "", REINSTALL, "", 1},
 };
 

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -233,7 +234,7 @@ static int try_address(const struct addrinfo *address, bool must, struct store_t
         if (result == STORE_PROOF_DENIED)
             (void)snprintf(ret_message, MESSAGE_MAX,
                            "its server takes only processes that have its secret, and this one has "
-                           "%s%s; give all ranks the same TUTTI_SECRET_FILE",
+                           "%s%s; give all ranks the same TUTTI_SECRET or TUTTI_SECRET_FILE",
                            store_proof_is_there(place->secret) ? "another: " : "",
                            secret_source_words(place->secret->source));
         else if (has_hung_up(result))
@@ -356,8 +357,9 @@ tutti_status store_tcp_connect(struct store_tcp_place *place, const char *server
                 " ms; the last try: %s. Is its server running, and is this its address?",
                 host, port, time->ms, message);
         if (!warned && clock_now_ns() >= warn_ns) {
-            log_line(LOG_WARN, -1, "still trying to reach the store at %s:%u%s: %s", host, port,
-                     hint(host), message);
+            log_line(LOG_WARN, -1,
+                     "still trying to reach the store at %s:%u%s, for at most %d s more: %s", host,
+                     port, hint(host), clock_left_ms(time->deadline_ns, INT_MAX) / 1000, message);
             warned = true;
         }
         must |= has_hung_up(error) && has_explicit_secret(place);
