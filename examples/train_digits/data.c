@@ -129,7 +129,7 @@ static bool open_digits(const char *folder, const char *held_out_file, struct da
     return data_split(held_out_file, data->count, data, why);
 }
 
-/* Writes PREFIX/share/… for a program in PREFIX/bin, when the digits are there. */
+/* Writes PREFIX/share/… for a program in PREFIX/libexec/tutti, when the digits are there. */
 static bool find_installed(char ret_folder[static PATH_MAX])
 {
     char path[PATH_MAX];
@@ -138,12 +138,10 @@ static bool find_installed(char ret_folder[static PATH_MAX])
     if (length <= 0)
         return false;
     ret_folder[length] = 0;
-    for (int up = 0; up < 2; up++) {
-        char *slash = strrchr(ret_folder, '/');
-        if (!slash)
-            return false;
-        *slash = 0;
-    }
+    char *slash = strrchr(ret_folder, '/');
+    if (!slash)
+        return false;
+    *slash = 0;
     size_t used = strlen(ret_folder);
     int added = snprintf(ret_folder + used, PATH_MAX - used, "/%s", TRAIN_DIGITS_SHARE);
     return added < (int)(PATH_MAX - used) && find_file(ret_folder, DIGITS_IMAGES, path);
