@@ -143,3 +143,11 @@ bool wire_has(const struct wire *wire, const void *bytes, size_t size)
             return true;
     return false;
 }
+
+bool wire_begins(const struct wire *wire, const void *bytes, size_t size)
+{
+    for (int i = 0; i < wire->count; i++)
+        if (wire->streams[i].size >= size && !memcmp(wire->streams[i].bytes, bytes, size))
+            return true;
+    return false;
+}

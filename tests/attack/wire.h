@@ -29,5 +29,6 @@ struct wire {
 struct wire *wire_start(const char *netns, pid_t *ret_recorder);
 void wire_stop(pid_t recorder);
 void wire_free(struct wire *wire);
-/* Whether a stream has the bytes. */
+/* Whether a stream has the bytes; or begins with them, for those that ciphertext has by chance. */
 bool wire_has(const struct wire *wire, const void *bytes, size_t size);
+bool wire_begins(const struct wire *wire, const void *bytes, size_t size);

@@ -9,8 +9,6 @@
 
 #include "known_bytes.h"
 
-#define SECRET_A "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
-
 static const tutti_init_options in_20_s = {sizeof in_20_s, .timeout_ms = 20000};
 
 static void expect_encryption(tutti_group *group, int32_t encryption)
