@@ -37,6 +37,21 @@ Test(secret, tells_where_the_users_file_is_makes_it_and_replaces_it, .timeout = 
     folder_remove(folder);
 }
 
+Test(secret, that_cannot_be_made_is_not_promised, .timeout = 30)
+{
+    char *folder = folder_new();
+    struct ran r = ran("touch %s/file; env -u TUTTI_SECRET -u TUTTI_SECRET_FILE "
+                       "XDG_CONFIG_HOME=%s/file/sub $TUTTI secret",
+                       folder, folder);
+
+    cr_expect_eq(r.code, 1, "%s", r.out);
+    CONTAINS(r.out, "source  none\n");
+    CONTAINS(r.err, "tutti secret: it cannot be made (");
+    CONTAINS(r.err, "/file: Not a directory), so jobs have no secret unless TUTTI_SECRET");
+    ran_free(&r);
+    folder_remove(folder);
+}
+
 Test(secret, checks_a_file_as_a_job_would, .timeout = 30)
 {
     char *folder = folder_new();
@@ -115,4 +130,17 @@ Test(secret, nobody_but_run_tells_ranks_of_others_that_ended, .timeout = 60)
 
     cr_expect_eq(r.code, 0, "%s%s", r.out, r.err);
     ran_free(&r);
+}
+
+Test(secret, encrypts_what_is_said_to_be_encrypted, .timeout = 30)
+{
+    struct ran shm = ran("TUTTI_DEBUG=INFO TUTTI_TLS=1 $TUTTI run -n 2 --backend shm %s/hello",
+                         TUTTI_TEST_PROGRAMS),
+               tcp = ran("TUTTI_DEBUG=INFO TUTTI_TLS=1 $TUTTI run -n 2 --backend tcp %s/hello",
+                         TUTTI_TEST_PROGRAMS);
+
+    CONTAINS(shm.err, ", control connections encrypted)");
+    CONTAINS(tcp.err, ", encrypted)");
+    ran_free(&shm);
+    ran_free(&tcp);
 }
