@@ -102,7 +102,8 @@ static tutti_status open_store(const struct identity *identity, const struct key
     if (status)
         return status;
     return store->kind == URL_TCP
-               ? store_open_member(store->host, store->port, keeper, handed, ms, &bootstrap->store)
+               ? store_open_member(store->host, store->port, keeper, handed, bootstrap->rank, ms,
+                                   &bootstrap->store)
                : tutti_store_open_file(store->path, identity->size, ms, &bootstrap->store);
 }
 
@@ -242,7 +243,7 @@ tutti_status bootstrap_reopen(struct bootstrap *bootstrap)
 
     if (!status)
         status = store_open_member(bootstrap->host, bootstrap->port, bootstrap->keeper,
-                                   handed(bootstrap), ms, &store);
+                                   handed(bootstrap), bootstrap->rank, ms, &store);
     if (status)
         return status;
     tutti_store_unref(bootstrap->store);

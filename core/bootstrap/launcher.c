@@ -225,7 +225,7 @@ static tutti_status open_store(const struct asking *a, struct launcher *launcher
         const int ms = left > REFUSED_MS ? REFUSED_MS : left;
         const tutti_status status =
             store_open_member(launcher->host, launcher->port, keeper, &launcher->secret,
-                              ms ? ms : 1, &launcher->store);
+                              a->identity.rank, ms ? ms : 1, &launcher->store);
 
         if (status != TUTTI_ERR_TIMEOUT || ms == left)
             return status;

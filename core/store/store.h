@@ -75,10 +75,9 @@ void store_local_address(tutti_store *store, char ret_address[STORE_ADDRESS_ROOM
  */
 tutti_status store_clone(tutti_store *store, int64_t timeout_ms, tutti_store **ret_store);
 /* tutti_store_open_tcp() of a server that a member has, `server` in words; `handed` is the launcher's secret,
- * or NULL. PEER_LOST, as below:
- * nobody serves it until the deadline. */
+ * or NULL; `rank` is for what is logged, or -1. PEER_LOST, as below: nobody serves it until the deadline. */
 tutti_status store_open_member(const char *host, uint16_t port, const char *server,
-                               const struct key *handed, int64_t timeout_ms,
+                               const struct key *handed, int rank, int64_t timeout_ms,
                                tutti_store **ret_store);
 /* The error of all members when the one that serves the store is not there, with the same message
  * whether it never was, or was and died. */

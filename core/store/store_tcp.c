@@ -357,7 +357,7 @@ tutti_status store_tcp_connect(struct store_tcp_place *place, const char *server
                 " ms; the last try: %s. Is its server running, and is this its address?",
                 host, port, time->ms, message);
         if (!warned && clock_now_ns() >= warn_ns) {
-            log_line(LOG_WARN, -1,
+            log_line(LOG_WARN, place->rank,
                      "still trying to reach the store at %s:%u%s, for at most %d s more: %s", host,
                      port, hint(host), clock_left_ms(time->deadline_ns, INT_MAX) / 1000, message);
             warned = true;

@@ -23,6 +23,7 @@ const char *store_tcp_message(int result);
 struct store_tcp_place {
     char host[STORE_TCP_HOST_ROOM];
     uint16_t port;
+    int rank;              /* of this process, for what is logged; -1: it is not known */
     struct secret *secret; /* what the client proves itself by; NULL: it was not needed so far */
 };
 

@@ -440,10 +440,10 @@ static const struct store_ops tcp_ops = {
 };
 
 tutti_status store_open_member(const char *host, uint16_t port, const char *server,
-                               const struct key *handed, int64_t timeout_ms,
+                               const struct key *handed, int rank, int64_t timeout_ms,
                                tutti_store **ret_store)
 {
-    struct store_tcp_place place = {.port = port};
+    struct store_tcp_place place = {.port = port, .rank = rank};
     struct store_time time;
     tutti_status status = store_time_start(timeout_ms, &time);
 
@@ -464,5 +464,5 @@ tutti_status store_open_member(const char *host, uint16_t port, const char *serv
 tutti_status tutti_store_open_tcp(const char *host, uint16_t port, int64_t timeout_ms,
                                   tutti_store **ret_store)
 {
-    return error_named(store_open_member(host, port, NULL, NULL, timeout_ms, ret_store));
+    return error_named(store_open_member(host, port, NULL, NULL, -1, timeout_ms, ret_store));
 }

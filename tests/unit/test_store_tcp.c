@@ -438,6 +438,7 @@ Test(store_tcp, a_wait_for_a_silent_server_warns_before_the_deadline)
 
     cr_assert_not_null(fgets(line, sizeof line, said));
     cr_expect_not_null(strstr(line, "still trying"), "%s", line);
+    cr_expect_not_null(strstr(line, ", for at most "), "%s", line);
     cr_expect_not_null(strstr(line, "127.0.0.1"), "%s", line);
     close(listener);
 }
