@@ -216,19 +216,14 @@ static void say_choice(const struct tutti_group *group)
 {
     static const char *const encryption[] = {[TUTTI_ENCRYPTION_NONE] = "",
                                              [TUTTI_ENCRYPTION_PARTLY] = ", encrypted in part",
-                                             [TUTTI_ENCRYPTION_FULL] = ", encrypted"};
-    /* Memory that is shared, and an engine inside a host, are no connections of tutti's. */
-    const bool inside = group->layout.hosts == 1 && !strstr(group->backend, "tcp");
+                                             [TUTTI_ENCRYPTION_FULL] = ", connections encrypted"};
     char proof[80];
 
     describe_proof(group->bootstrap.secret, proof, sizeof proof);
     if (group->rank == 0)
         log_line(LOG_INFO, 0, "group %s: %d ranks, %d host%s -> %s (%s%s%s)", group->name,
                  group->size, group->layout.hosts, group->layout.hosts == 1 ? "" : "s",
-                 group->backend, group->bootstrap.source, proof,
-                 group->encryption == TUTTI_ENCRYPTION_FULL && inside
-                     ? ", control connections encrypted"
-                     : encryption[group->encryption]);
+                 group->backend, group->bootstrap.source, proof, encryption[group->encryption]);
     if (group->rank == 0 && group->has_checksums && group->size > 1)
         log_line(LOG_INFO, 0,
                  "group %s: every message has a checksum, and collectives go by messages",

@@ -96,15 +96,9 @@ static bool parse_operation(const char *word, GPtrArray *operations)
 
 static bool parse_operations(int argc, char **argv, struct bench_settings *settings)
 {
-    for (int i = 0; i < argc; i++) {
-        if (settings->tune_is_found && strpbrk(argv[i], "./")) {
-            cli_usage("bench", "unknown operation '%s'; for a file of that name: --tune=%s",
-                      argv[i], argv[i]);
-            return false;
-        }
+    for (int i = 0; i < argc; i++)
         if (!parse_operation(argv[i], settings->operations))
             return false;
-    }
     return argc || parse_operation(settings->tune ? all : "all_reduce", settings->operations);
 }
 
@@ -301,6 +295,16 @@ static bool parse_tune(const struct bench_given *given, struct bench_settings *s
     return settings->tune;
 }
 
+/* False: after --tune comes a file as a word of its own, which is an operation. */
+static bool check_tune_word(int argc, char **argv, const struct bench_given *given)
+{
+    if (!given->tune || *given->tune || !argc || !strpbrk(argv[0], "./"))
+        return true;
+    cli_usage("bench", "unknown operation '%s'; for a file of that name: --tune=%s", argv[0],
+              argv[0]);
+    return false;
+}
+
 /* Those that were named must have a threshold. */
 static bool fit_tuning(const struct bench_settings *settings, bool named)
 {
@@ -360,8 +364,9 @@ bool settings_parse(const struct bench_given *given, int argc, char **argv,
     };
     const bool named = argc != 1 || strcmp(argv[0], all) != 0;
 
-    if (!parse_tune(given, settings) || !parse_operations(argc, argv, settings) ||
-        !parse_sizes(given, settings->sizes) || !parse_types(given, settings) ||
+    if (!check_tune_word(argc, argv, given) || !parse_tune(given, settings) ||
+        !parse_operations(argc, argv, settings) || !parse_sizes(given, settings->sizes) ||
+        !parse_types(given, settings) ||
         !fit_reductions(given, named && !(settings->tune && !argc), settings) ||
         !fit_tuning(settings, named && argc) || !parse_rest(given, settings))
         return false;
