@@ -265,10 +265,11 @@ static void flush_dirty(struct tutti_store_server *server)
 static void enter_crowd(struct connection *connection)
 {
     struct tutti_store_server *server = connection->server;
-    const uint8_t largest = store_crowd_largest(&server->crowd);
-    struct connection *at = TAILQ_FIRST(&server->open);
 
     if (store_crowd_is_full(&server->crowd)) {
+        const uint8_t largest = store_crowd_largest(&server->crowd);
+        struct connection *at = TAILQ_FIRST(&server->open);
+
         log_line(server->said_crowd ? LOG_DETAIL : LOG_WARN, -1,
                  "store server: closed a client, as clients that it does not know hold %u "
                  "connections, of at most %u; give all ranks one secret (TUTTI_SECRET), or raise "
