@@ -34,6 +34,7 @@
 #include "provider/native.h"
 #include "provider/routes.h"
 #include "provider/wrap.h"
+#include "secret/key.h"
 
 enum {
     DEFAULT_TIMEOUT_MS = 30 * 60 * 1000,
@@ -415,6 +416,7 @@ static tutti_status find_members(struct tutti_group *world, const tutti_init_opt
     tutti_status status = launcher_ask(&told, deadline, &launcher);
     const struct key *handed = !status && launcher.has_secret ? &launcher.secret : NULL;
 
+    key_hold(); /* the secret is looked at several times: OpenSSL is begun once */
     if (!status)
         status = begin_joining(world, &told);
     if (!status)
@@ -425,6 +427,7 @@ static tutti_status find_members(struct tutti_group *world, const tutti_init_opt
         status = bootstrap_adopt(&world->bootstrap, &launcher);
     if (!status && world->bootstrap.size > 1)
         status = find_secret(world, handed);
+    key_release();
     launcher_release(&launcher);
     return status;
 }
