@@ -3,6 +3,7 @@
 #pragma once
 
 #include <netinet/in.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -27,4 +28,15 @@ static inline int agree_on_port(tutti_group *world)
     }
     require_ok(tutti_broadcast(world, &t, 0, NULL, NULL));
     return port;
+}
+
+enum { INNER_URL = 128 };
+
+/* `options` of another world of the same ranks, whose store its rank 0 serves; the text is in `url`. */
+static inline void meet_at_rank_0(tutti_group *outside, tutti_init_options *options, char *url)
+{
+    snprintf(url, INNER_URL, "tcp://127.0.0.1:%d?rank=%d&world_size=%d", agree_on_port(outside),
+             tutti_group_rank(outside), tutti_group_size(outside));
+    options->init_url = url;
+    options->group_name = "inner";
 }

@@ -455,12 +455,9 @@ RANK_CASE(a_failed_init_is_told_on_all_where_rank_0_serves_the_store)
 {
     tutti_group *outside = rank_init(NULL), *world;
     tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
-    char url[128];
+    char url[INNER_URL];
 
-    snprintf(url, sizeof url, "tcp://127.0.0.1:%d?rank=%d&world_size=%d", agree_on_port(outside),
-             rank, size);
-    options.init_url = url;
-    options.group_name = "inner";
+    meet_at_rank_0(outside, &options, url);
     options.backend = rank == 2 ? "tcp" : "auto";
     check_status(tutti_init(&options, &world), TUTTI_ERR_MISMATCH);
     check_contains(tutti_last_error(), "rank 0: «auto»; rank 2: «tcp»");
@@ -473,12 +470,9 @@ RANK_CASE(a_store_that_rank_0_serves_ends_with_its_last_group)
     tutti_group *outside = rank_init(NULL), *world, *all, *again, *pair;
     tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
     static const int32_t others[] = {1, 2};
-    char url[128];
+    char url[INNER_URL];
 
-    snprintf(url, sizeof url, "tcp://127.0.0.1:%d?rank=%d&world_size=%d", agree_on_port(outside),
-             rank, size);
-    options.init_url = url;
-    options.group_name = "inner";
+    meet_at_rank_0(outside, &options, url);
     world = rank_init(&options);
     require_ok(tutti_group_new(world, NULL, 0, NULL, &all));
     require_ok(tutti_group_new(world, others, 2, NULL, &pair));

@@ -118,12 +118,9 @@ RANK_CASE(an_unusable_secret_of_rank_0_is_named_where_it_serves_the_store)
 {
     tutti_group *outside = rank_init(&in_20_s), *world;
     tutti_init_options options = in_20_s;
-    char url[128];
+    char url[INNER_URL];
 
-    snprintf(url, sizeof url, "tcp://127.0.0.1:%d?rank=%d&world_size=%d", agree_on_port(outside),
-             rank, size);
-    options.init_url = url;
-    options.group_name = "inner";
+    meet_at_rank_0(outside, &options, url);
     setenv("TUTTI_SECRET", rank ? SECRET_A : "too short", 1);
     check_status(tutti_init(&options, &world),
                  rank ? TUTTI_ERR_MISMATCH : TUTTI_ERR_INVALID_ARGUMENT);
