@@ -32,8 +32,9 @@ ON_THE_WAY tutti_status check_peer(const struct tutti_group *group, const struct
     if (m->kind == CALL_RECV && m->peer == TUTTI_ANY_SOURCE)
         return TUTTI_OK;
     if (m->peer < 0 || m->peer >= group->size)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s %d is not in a group of %d",
-                         m->kind == CALL_SEND ? "destination" : "source", m->peer, group->size);
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s %d is not in a group of %d%s",
+                         m->kind == CALL_SEND ? "destination" : "source", m->peer, group->size,
+                         m->kind == CALL_SEND ? "" : ", nor TUTTI_ANY_SOURCE (-1)");
     return TUTTI_OK;
 }
 
