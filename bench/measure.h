@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How every library is measured here, the same way: each sample is the time of the slowest rank's
- * mean call, the result is the median (and the minimum) of the samples.
+ * How every library is measured here, the same way: each sample is the time of a call on the slowest
+ * rank, the result is the median (and the minimum) of the samples. The time of a sample is the median of
+ * its calls where each is timed by itself (touched, or with a root), otherwise the mean. A mean will not
+ * do for short calls that are timed by themselves: 200 calls of 1 us take as long as one interruption by
+ * the host.
  *
  * Bytes are those of the vector or message, or of each block where there is one for every rank. A ping-pong is
  * a message from rank 0 to rank 1 and back; «works» starts each and waits for it. «touched»: each
@@ -167,11 +170,23 @@ static void call_once(const struct subject *s, const struct measure_call *call)
         s->run[call->operation](call->in, call->out, call->count);
 }
 
-/* Seconds of a call with a root: mean over `calls`, from the first rank's start to the last one's end. */
+static int measure_compare_seconds(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double measure_median(double *seconds, int count)
+{
+    qsort(seconds, (size_t)count, sizeof *seconds, measure_compare_seconds);
+    return seconds[count / 2];
+}
+
+/* Seconds of a call with a root: median over `calls`, from the first rank's start to the last one's end. */
 static double sample_rooted(const struct subject *s, const struct measure_call *call, int calls)
 {
     static double starts[MEASURE_CALLS], ends[MEASURE_CALLS];
-    double spent = 0;
 
     for (int i = 0; i < calls; i++) {
         if (call->touched)
@@ -182,33 +197,42 @@ static double sample_rooted(const struct subject *s, const struct measure_call *
         ends[i] = measure_now();
     }
     for (int i = 0; i < calls; i++)
-        spent += s->max(ends[i]) + s->max(-starts[i]);
-    return spent / calls;
+        ends[i] = s->max(ends[i]) + s->max(-starts[i]);
+    return measure_median(ends, calls);
+}
+
+/* Seconds of a call whose input each rank rewrites before: median over `calls`, of the slowest rank. */
+static double sample_touched(const struct subject *s, const struct measure_call *call, int calls)
+{
+    static double took[MEASURE_CALLS];
+
+    for (int i = 0; i < calls; i++) {
+        touch(s, call);
+        s->barrier();
+
+        const double start = measure_now();
+        call_once(s, call);
+        took[i] = measure_now() - start;
+    }
+    return s->max(measure_median(took, calls));
 }
 
 /* Seconds of a call: mean over `calls`, of the slowest rank. */
+static double sample_hot(const struct subject *s, const struct measure_call *call, int calls)
+{
+    const double start = measure_now();
+
+    for (int i = 0; i < calls; i++)
+        call_once(s, call);
+    return s->max((measure_now() - start) / calls);
+}
+
 static double sample(const struct subject *s, const struct measure_call *call, int calls)
 {
-    double spent = 0, start = 0;
-
     s->barrier();
     if (measured[call->operation].rooted)
         return sample_rooted(s, call, calls);
-    if (!call->touched)
-        start = measure_now();
-    for (int i = 0; i < calls; i++) {
-        if (call->touched) {
-            touch(s, call);
-            s->barrier();
-            start = measure_now();
-        }
-        call_once(s, call);
-        if (call->touched)
-            spent += measure_now() - start;
-    }
-    if (!call->touched)
-        spent = measure_now() - start;
-    return s->max(spent / calls);
+    return call->touched ? sample_touched(s, call, calls) : sample_hot(s, call, calls);
 }
 
 /*
