@@ -306,6 +306,13 @@ bool environment_is_reproducible(void)
     return is_on("TUTTI_REPRODUCIBLE");
 }
 
+bool environment_lets_peers_read(void)
+{
+    const char *value = getenv("TUTTI_PEER_READS");
+
+    return !value || !*value || is_on("TUTTI_PEER_READS");
+}
+
 bool environment_has_checksums(void)
 {
     return is_on("TUTTI_CHECKSUM");

@@ -54,6 +54,9 @@ enum environment_agreement {
       "dumps. Set-id programs ignore it.")                                                         \
     X(TUTTI_HOST, "<words>", "", ENV_MAY_DIFFER,                                                   \
       "Ranks with different values never share memory, as if on different hosts. For tests.")      \
+    X(TUTTI_PEER_READS, "0 | 1", "1", ENV_MAY_DIFFER,                                              \
+      "Whether ranks of a host that outnumber its CPUs read each other's memory "                  \
+      "(process_vm_readv) in long collectives that reduce nothing. `0` on one rank is enough.")    \
     X(TUTTI_PLUGIN_PATH, "<directory>:<directory>…", "", ENV_MAY_DIFFER,                           \
       "Directories that are searched for plugins first. Set-id programs ignore it.")               \
     X(TUTTI_PLUGIN_TRUST, "any", "", ENV_MAY_DIFFER,                                               \
@@ -192,6 +195,8 @@ bool environment_is_option_of(const char *plugin, size_t length, const char *var
 
 /* TUTTI_REPRODUCIBLE=1: every reduction takes the fixed order. */
 bool environment_is_reproducible(void);
+/* TUTTI_PEER_READS=0: ranks of a host do not read each other's memory. */
+bool environment_lets_peers_read(void);
 /* TUTTI_CHECKSUM=1: a checksum behind every message. */
 bool environment_has_checksums(void);
 /* TUTTI_TLS. */

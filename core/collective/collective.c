@@ -99,7 +99,7 @@ tutti_status collective_begin(struct tutti_group *group, struct collective *c, s
     if (status)
         return status;
     take_tensors(call, c);
-    if (group->memories.made) {
+    if (group->memories.made || registered_may_read(group, &c->fields, c->bytes)) {
         status = registered_refer(group, call);
         if (status)
             return status;

@@ -139,7 +139,10 @@ static const char *why_not(const struct group_facts *facts, const struct call_fi
                            const struct algorithm *chosen, bool moves, bool estimated_faster)
 {
     if (algorithm->kind == ALGORITHM_REGISTERED && choose_registered(facts, chosen, fields, bytes))
-        return "taken if the tensors are in registered memory (tutti_memory_allocate)";
+        return fields->operation == OPERATION_SCATTER
+                   ? "taken if the tensors are in registered memory, or ranks outnumber CPUs and "
+                     "blocks are long (TUTTI_PEER_READS)"
+                   : "taken if the tensors are in registered memory (tutti_memory_allocate)";
     if (is_fixed(facts, chosen))
         return "the tuning file names another one";
     if (chosen->flags & ALGORITHM_SHARES_CPUS && stays_inside_host(algorithm))

@@ -67,6 +67,7 @@ struct call {
     bool registered;                     /* the plan has a schedule for it, which may be taken */
     struct mapped_references references; /* what its line shows, if there is memory */
     struct tutti_memory *memory_of[2];   /* in which its input and its output are; NULL: neither */
+    bool shows_own;                      /* its line shows addresses of the process */
 
     /* Copies of its tensors that are not C-contiguous; unpacked and freed before it is complete. */
     struct packed *packed;

@@ -114,6 +114,8 @@ void local_free(struct local_peers *local);
 bool local_settled(const struct local_peers *local);
 /* The process of that member; NULL: it is no local peer, or this process itself. Not held. */
 struct local_process *local_process_of(const struct local_peers *local, int rank);
+/* The number of a local peer's process in this PID namespace, by its index; 0: not known. Reads a file of /proc. */
+int local_process_number(const struct local_peers *local, int index);
 /* How the kernel has a local peer's process: "running", "stopped", …; NULL: not known. Reads files of /proc; under
  * the control lock. */
 const char *local_process_state(const struct local_peers *local, int rank);

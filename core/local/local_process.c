@@ -131,3 +131,11 @@ const char *local_process_state(const struct local_peers *local, int rank)
             return state_of(local->peers[i].death.fd);
     return NULL;
 }
+
+int local_process_number(const struct local_peers *local, int index)
+{
+    const struct local_process *process = local->peers[index].process;
+    const int pid = process ? pid_of(process->pidfd) : getpid();
+
+    return pid > 0 ? pid : 0;
+}

@@ -62,7 +62,7 @@ static void leave_queue(struct tutti_group *group, struct call *call, tutti_stat
     if (call->plan) {
         call->plan->users--;
         if (call->registered)
-            registered_release(call);
+            registered_release(call, status);
     }
 }
 

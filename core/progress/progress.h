@@ -44,12 +44,17 @@ tutti_status group_plan_registered(struct tutti_group *group, struct plan_entry 
 
 /* ---- registered.c ---- */
 
-/* What a call whose plan and tensors are set shows of registered memory; in a group that has made some. */
+/* Whether members may read each other's own memory in such a call: the same on all, but for what they have not found
+ * out yet. */
+bool registered_may_read(struct tutti_group *group, const struct call_fields *fields,
+                         uint64_t bytes);
+/* What a call whose plan and tensors are set shows of registered memory, or of its process's; in a group that has
+ * made some, or where members may read each other's memory. */
 tutti_status registered_refer(struct tutti_group *group, struct call *call);
 /* Before it shows that: the other schedule, and where its blocks are, if they do not lie in a row. */
 void registered_offer(const struct call *call, struct run_call *run);
-/* The call ends: its memory may be freed. */
-void registered_release(struct call *call);
+/* The call ends with `status`: its memory may be freed, and is the caller's. */
+void registered_release(struct call *call, tutti_status status);
 
 /* ---- registered_message.c: p2p's events of messages in registered memory ---- */
 

@@ -356,17 +356,22 @@ tutti_status endpoints_map_test(struct tutti_group *group)
         return TUTTI_OK;
     AUTOFREE void **bases = calloc((size_t)local->count, sizeof *bases);
     AUTOFREE int *ranks = calloc((size_t)local->count, sizeof *ranks);
-    if (!bases || !ranks)
+    AUTOFREE int *processes = calloc((size_t)local->count, sizeof *processes);
+    if (!bases || !ranks || !processes)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for mapped memory");
-    for (int i = 0; i < local->count; i++)
+    for (int i = 0; i < local->count; i++) {
         ranks[i] = local->peers[i].rank;
+        processes[i] = local_process_number(local, i);
+    }
     tutti_status status = mapping->ops->map_test(mapping->endpoint, group->ways.map, bases);
     if (group->has_checksums) /* only the transport's own part of the memory is used */
         return status;
     if (!status)
         status = mapped_init(&group->ways.mapped, local->count, local->self, bases, ranks);
     group->ways.has_mapped = !status;
-    if (!status)
+    if (!status) {
         mapped_tell_cpus(&group->ways.mapped, cpu_usable(), cpu_set_id());
+        peer_reads_begin(&group->ways.mapped, processes, environment_lets_peers_read());
+    }
     return status;
 }

@@ -21,9 +21,9 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
         return TUTTI_ERR_INVALID_ARGUMENT;
 
     const size_t n = (size_t)local_size;
-    void *memory =
-        calloc(n, sizeof *mapped->areas + sizeof *mapped->vectors + sizeof *mapped->seen +
-                      sizeof *mapped->places + sizeof *mapped->ranks);
+    void *memory = calloc(n, sizeof *mapped->areas + sizeof *mapped->vectors +
+                                 sizeof *mapped->seen + sizeof *mapped->places +
+                                 sizeof *mapped->reads.processes + sizeof *mapped->ranks);
     if (!memory)
         return TUTTI_ERR_NO_MEMORY;
     *mapped = (struct mapped){.local_size = local_size, .self = self, .culprit = -1};
@@ -37,7 +37,8 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
     mapped->vectors = (const void **)(mapped->areas + n);
     mapped->seen = (uint64_t *)(mapped->vectors + n);
     mapped->places = (struct mapped_places *)(mapped->seen + n);
-    mapped->ranks = memcpy(mapped->places + n, ranks, n * sizeof *ranks);
+    mapped->reads.processes = (int *)(mapped->places + n);
+    mapped->ranks = memcpy(mapped->reads.processes + n, ranks, n * sizeof *ranks);
     for (int i = 0; i < local_size; i++)
         mapped->areas[i] = areas[i];
     return TUTTI_OK;
@@ -203,14 +204,15 @@ tutti_status mapped_place(const struct mapped *mapped, int index, uint32_t numbe
     return TUTTI_OK;
 }
 
-/* INTERNAL, without words: it is not inside the memory of that number. */
-static tutti_status resolve(const struct mapped *mapped, int index,
-                            const struct mapped_reference *reference, uint64_t reach,
-                            unsigned char **ret_place)
+/* INTERNAL, without words: it is not inside the memory of that number, or an address that may not be shown. */
+static tutti_status resolve(struct mapped *mapped, int index,
+                            const struct mapped_reference *reference, uint64_t reach, bool in_place,
+                            unsigned char **ret_place, bool *ret_own)
 {
     uint64_t offset = reference->offset, skipped = 0;
 
     *ret_place = NULL;
+    *ret_own = reference->memory == MAPPED_OWN_MEMORY;
     if (reference->shape == SHAPE_TABLE) {
         const struct mapped_block block = mapped->areas[index]->blocks[mapped->self];
 
@@ -227,8 +229,13 @@ static tutti_status resolve(const struct mapped *mapped, int index,
     }
     if (!reach)
         return TUTTI_OK;
-    return __builtin_add_overflow(offset, skipped, &offset) ||
-                   mapped_place(mapped, index, reference->memory, offset, reach, ret_place)
+    if (__builtin_add_overflow(offset, skipped, &offset))
+        return TUTTI_ERR_INTERNAL;
+    if (*ret_own) {
+        *ret_place = (unsigned char *)(uintptr_t)offset; /* NOLINT: of the peer's process */
+        return !in_place && peer_reads_work(mapped) ? TUTTI_OK : TUTTI_ERR_INTERNAL;
+    }
+    return mapped_place(mapped, index, reference->memory, offset, reach, ret_place)
                ? TUTTI_ERR_INTERNAL
                : TUTTI_OK;
 }
@@ -244,9 +251,11 @@ tutti_status mapped_resolve(struct mapped *mapped, int index, const struct mappe
         references = *shown;
     else
         memcpy(&references, line->payload, sizeof references);
-    tutti_status status = resolve(mapped, index, &references.in, reach->in, &places->in);
+    tutti_status status = resolve(mapped, index, &references.in, reach->in, reach->in_place,
+                                  &places->in, &places->own_in);
     if (!status)
-        status = resolve(mapped, index, &references.out, reach->out, &places->out);
+        status = resolve(mapped, index, &references.out, reach->out, reach->in_place, &places->out,
+                         &places->own_out);
     return status == TUTTI_ERR_INTERNAL
                ? blame(mapped, status, index, mapped->announced, line->signature)
                : status;

@@ -17,6 +17,7 @@
  *              row; of one call at a time
  *     in, out  the windows of staging: chunks lie one behind the other, each in whole pages, and begin
  *              anew at the window's beginning; touched when first used
+ *     reads    what the owner says of its own memory, see peer_reads.h
  *     part     the owner's part of a round (rounds.h); touched when first used
  *     rounds   what all members write to in rounds: that of the first local peer serves all
  *
@@ -49,6 +50,8 @@
 #include <tutti/status.h>
 
 #include "base/call.h"
+#include "schedule/mapped_references.h"
+#include "schedule/peer_reads.h"
 #include "schedule/rounds.h"
 
 enum {
@@ -110,48 +113,6 @@ struct mapped_counter {
     _Alignas(128) _Atomic uint64_t value;
 };
 
-/* The shape of what a reference is to. */
-enum mapped_shape {
-    SHAPE_VECTOR, /* the same for all members */
-    SHAPE_ROW,    /* a block for each member, `stride` from one to the next */
-    SHAPE_TABLE   /* a block for each member, as the area's table says */
-};
-
-/* A place in registered memory. */
-struct mapped_reference {
-    uint32_t memory; /* its number; 0: none */
-    uint32_t shape;
-    uint64_t offset, stride;
-};
-
-/* The block of a member in a table. */
-struct mapped_block {
-    uint64_t offset, bytes;
-};
-
-/* Where a member's input and output are, as its line shows it. */
-struct mapped_references {
-    struct mapped_reference in, out;
-};
-
-/* The bytes of a local peer's input and output that a schedule uses. */
-struct mapped_reach {
-    uint64_t in, out;
-};
-
-/* A local peer's input and output in registered memory, in the call that runs; where they have a block for each
- * member, mine. */
-struct mapped_places {
-    unsigned char *in, *out;
-};
-
-/* A piece of registered memory, as this member has mapped it. */
-struct mapped_memory {
-    uint32_t number;       /* 0: none */
-    unsigned char **bases; /* of each local peer */
-    uint64_t *bytes;       /* the same */
-};
-
 /* A chunk that begins on the last page goes on behind the window. */
 struct mapped_window {
     unsigned char bytes[MAPPED_WINDOW_PAGES * MAPPED_PAGE + MAPPED_CHUNK_MAX];
@@ -165,6 +126,7 @@ struct mapped_area {
     struct mapped_counter awaits;   /* the counters that the owner waits for, see mapped_waits.h */
     /* How many CPUs the owner may use, and which set of CPUs that is. */
     struct mapped_counter cpus, cpu_set;
+    struct peer_reads_word reads;
     _Atomic uint64_t claims[MAPPED_CLAIMS];                 /* see p2p/p2p_place.c */
     _Alignas(4096) _Atomic uint32_t freed[MAPPED_MEMORIES]; /* the number that was in this place */
     struct mapped_block blocks[MAPPED_LOCAL_MAX];
@@ -194,6 +156,7 @@ struct mapped {
     uint64_t *seen;               /* highest turn seen from each local peer */
     const void **vectors;         /* room for one pointer for each local peer */
     struct mapped_places *places; /* of each local peer: set by mapped_resolve() */
+    struct peer_reads reads;
     struct mapped_memory
         *memories;        /* [MAPPED_MEMORIES], a number modulo that; NULL: there never were any */
     uint64_t seen_all;    /* a turn that was seen from every local peer */

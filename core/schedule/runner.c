@@ -341,6 +341,17 @@ static tutti_copy *copies_to(const struct run *run, uint8_t kind, size_t bytes)
     }
 }
 
+/* Whether it is an address of the peer's process, which is not mapped here. */
+static bool is_own_memory(const struct run *run, const struct place *place)
+{
+    const struct mapped_places *places;
+
+    if (place->kind != PLACE_PEER_IN && place->kind != PLACE_PEER_OUT)
+        return false;
+    places = &run->call.mapped->places[place->local_peer];
+    return place->kind == PLACE_PEER_IN ? places->own_in : places->own_out;
+}
+
 static void copy(const struct run *run, const struct step *step)
 {
     const size_t bytes = (size_t)step->bytes;
@@ -354,16 +365,13 @@ static void copy(const struct run *run, const struct step *step)
         reduce_copy(to, from, bytes);
 }
 
-/* Copies and reductions; the bytes that passed through this core. */
+/* Reductions; the bytes that passed through this core. */
 static uint64_t compute(struct run *run, const struct step *step)
 {
     const struct kernels *kernels = &run->call.kernels;
     const uint64_t bytes = step->bytes * kernels->element_bytes;
 
     switch ((enum step_kind)step->kind) {
-    case STEP_COPY:
-        copy(run, step);
-        return step->bytes;
     case STEP_REDUCE:
         kernels_reduce(kernels, memory_of(run, &step->to), memory_of(run, &step->a),
                        memory_of(run, &step->b), step->bytes);
@@ -410,6 +418,13 @@ static tutti_status take(struct run *run, const struct step *step, uint64_t *wor
         return mapped_meet(run->call.mapped, step->local_peer);
     case STEP_MEET_ALL:
         return mapped_meet_all(run->call.mapped);
+    case STEP_COPY:
+        *worked += step->bytes;
+        if (is_own_memory(run, &step->a))
+            return peer_reads_copy(run->call.mapped, step->a.local_peer, memory_of(run, &step->to),
+                                   memory_of(run, &step->a), (size_t)step->bytes);
+        copy(run, step);
+        return TUTTI_OK;
     default:
         *worked += compute(run, step);
         return TUTTI_OK;

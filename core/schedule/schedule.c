@@ -90,8 +90,28 @@ struct chunk schedule_chunks(struct schedule *sched, uint32_t count, uint64_t by
     return first;
 }
 
+/* A local peer's memory that a step works in, where it does more than copy from it. */
+static void note_use(const struct schedule *sched, const struct place *place)
+{
+    if (place->kind == PLACE_PEER_IN || place->kind == PLACE_PEER_OUT)
+        sched->reach[place->local_peer].in_place = true;
+}
+
+static void note_uses(const struct schedule *sched, const struct step *step)
+{
+    for (int i = 0; i < sched->local_size && step->kind == STEP_REDUCE_PEERS; i++)
+        sched->reach[i].in_place = true;
+    note_use(sched, &step->to);
+    if (step->kind == STEP_REDUCE) {
+        note_use(sched, &step->a);
+        note_use(sched, &step->b);
+    }
+}
+
 static void emit(struct schedule *sched, struct step step)
 {
+    if (sched->reach)
+        note_uses(sched, &step);
     sched->steps = grow(sched, sched->steps, &sched->capacity, sched->count + 1, sizeof step);
     if (sched->count < sched->capacity)
         sched->steps[sched->count++] = step;

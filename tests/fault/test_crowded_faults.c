@@ -4,7 +4,9 @@
  * stops or calls something else is named by all others, wherever in a round it was.
  */
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "fault.h"
@@ -17,14 +19,23 @@ static struct ranks *start(const char *program, const char *case_name, const cha
     return fault_start(&fault_shm, program, case_name, CROWD, env);
 }
 
-static void kill_one(const char *call, int victim)
+/* The calls of rank_fault.c; "scatter": those of rank_scatter.c. */
+static struct ranks *start_calls(const char *call, int victim)
 {
-    char call_is[64], who[64];
+    const bool scatters = !strcmp(call, "scatter");
+    char call_is[64], who[64], call_ms[64];
 
     snprintf(call_is, sizeof call_is, "TUTTI_TEST_CALL=%s", call);
     snprintf(who, sizeof who, "TUTTI_TEST_VICTIM=%d", victim);
-    struct ranks *ranks =
-        start("rank_fault", "calls_for_ever", (const char *[]){call_is, who, NULL});
+    snprintf(call_ms, sizeof call_ms, "TUTTI_TEST_CALL_MS=%d", CALL_MS);
+    return start(scatters ? "rank_scatter" : "rank_fault",
+                 scatters ? "scatters_for_ever" : "calls_for_ever",
+                 (const char *[]){call_is, who, call_ms, NULL});
+}
+
+static void kill_one(const char *call, int victim)
+{
+    struct ranks *ranks = start_calls(call, victim);
 
     cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
     fault_expect_lost(ranks, CROWD, victim, ranks_signal(ranks, victim, SIGKILL));
@@ -45,6 +56,16 @@ Test(crowded, rank_0_is_killed_in_all_reduces_of_32_kilobytes, .timeout = FAULT_
     kill_one("medium", 0);
 }
 
+Test(crowded, a_rank_is_killed_in_scatters_of_long_blocks, .timeout = FAULT_TEST_S)
+{
+    kill_one("scatter", 3);
+}
+
+Test(crowded, a_root_is_killed_while_others_read_its_memory, .timeout = FAULT_TEST_S)
+{
+    kill_one("scatter", CROWD - 1);
+}
+
 /* A rank that gets no CPU for its answer may leave another one named: as in test_stopped.c. */
 static int64_t amid_the_wait(struct ranks *ranks)
 {
@@ -54,13 +75,8 @@ static int64_t amid_the_wait(struct ranks *ranks)
 
 static void stop_one(const char *call, int victim)
 {
-    char call_is[64], who[64], call_ms[64], named[64];
-
-    snprintf(call_is, sizeof call_is, "TUTTI_TEST_CALL=%s", call);
-    snprintf(who, sizeof who, "TUTTI_TEST_VICTIM=%d", victim);
-    snprintf(call_ms, sizeof call_ms, "TUTTI_TEST_CALL_MS=%d", CALL_MS);
-    struct ranks *ranks =
-        start("rank_fault", "calls_for_ever", (const char *[]){call_is, who, call_ms, NULL});
+    char named[64];
+    struct ranks *ranks = start_calls(call, victim);
 
     cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
     int64_t stopped = ranks_signal(ranks, victim, SIGSTOP);
@@ -91,6 +107,12 @@ Test(crowded, a_rank_is_stopped_in_small_all_reduces, .timeout = FAULT_TEST_S)
 Test(crowded, a_rank_is_stopped_in_all_reduces_of_32_kilobytes, .timeout = FAULT_TEST_S)
 {
     stop_one("medium", 2);
+}
+
+/* The root has its memory back before the rank that is stopped reads it. */
+Test(crowded, a_rank_is_stopped_in_scatters_of_long_blocks, .timeout = FAULT_TEST_S)
+{
+    stop_one("scatter", 3);
 }
 
 static void expect_mismatch(const char *call, const char *other)

@@ -2,8 +2,13 @@
 /* More ranks on a host than CPUs: calls go in rounds, and give what they give by other
  * algorithms. */
 #include <sched.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "harness/rank.h"
 
@@ -158,6 +163,79 @@ RANK_CASE(registered_memory_is_used_beside_rounds)
         sum_is_right(world, tutti_memory_address(registered), 3);
     }
     check_ok(tutti_memory_free(registered));
+    check_ok(tutti_group_destroy(world));
+}
+
+/* ---- long blocks of a scatter ---- */
+
+enum { LONG_BLOCK = 40000 }; /* elements of 4 bytes */
+
+static void scatter_is_right(tutti_group *group, int root, bool as_list)
+{
+    static int32_t all[CROWD][LONG_BLOCK], own[LONG_BLOCK];
+    const int size = tutti_group_size(group), rank = tutti_group_rank(group);
+    int64_t count = LONG_BLOCK, total = (int64_t)LONG_BLOCK * size;
+    tutti_tensor in = tutti_tensor_1d(all, TUTTI_I32, &total, total), list[CROWD];
+    const tutti_tensor *each[CROWD];
+    tutti_tensor out = tutti_tensor_1d(own, TUTTI_I32, &count, count);
+
+    for (int r = 0; r < size; r++) {
+        /* Of a list: from the last to the first. */
+        list[r] = tutti_tensor_1d(all[size - 1 - r], TUTTI_I32, &count, count);
+        each[r] = &list[r];
+        for (int i = 0; rank == root && i < LONG_BLOCK; i++)
+            all[as_list ? size - 1 - r : r][i] = 1000 * root + r + i;
+    }
+    if (as_list)
+        require_ok(tutti_scatter_list(group, rank == root ? each : NULL, &out, root, NULL, NULL));
+    else
+        require_ok(tutti_scatter(group, rank == root ? &in : NULL, &out, root, NULL, NULL));
+    for (int i = 0; i < LONG_BLOCK; i++)
+        if (own[i] != 1000 * root + rank + i)
+            require(!"the right block");
+}
+
+/* Whether nothing forbids a process to read the memory of one that it has not started. */
+static bool peers_may_be_read(void)
+{
+    FILE *scope = fopen("/proc/sys/kernel/yama/ptrace_scope", "r");
+    const int digit = scope ? fgetc(scope) : '0';
+    char byte;
+    const struct iovec here = {&byte, 1}, there = {&original, 1};
+    const pid_t child = fork();
+
+    if (scope)
+        fclose(scope);
+    if (!child)
+        for (;;)
+            pause();
+    const bool may = child > 0 && process_vm_readv(child, &here, 1, &there, 1, 0) == 1;
+    if (child > 0 && !kill(child, SIGKILL))
+        waitpid(child, NULL, 0);
+    return may && digit == '0';
+}
+
+RANK_CASE(long_blocks_are_read_in_the_roots_memory)
+{
+    const bool may = peers_may_be_read();
+    tutti_group *world = rank_init(NULL);
+
+    for (int turn = 0; turn < 3 * size; turn++)
+        scatter_is_right(world, turn % size, turn % 2);
+    if (may)
+        check_str_eq(rank_served_by(world), "shm scatter_registered");
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(long_blocks_are_staged_if_one_rank_is_told_so)
+{
+    if (rank == 2)
+        setenv("TUTTI_PEER_READS", "0", 1);
+    tutti_group *world = rank_init(NULL);
+
+    for (int turn = 0; turn < 2 * size; turn++)
+        scatter_is_right(world, turn % size, turn % 2);
+    check_str_eq(rank_served_by(world), "shm scatter_mapped");
     check_ok(tutti_group_destroy(world));
 }
 

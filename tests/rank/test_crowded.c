@@ -27,6 +27,8 @@ CASE(groups_of_many_ranks_go_in_rounds_and_others_do_not)
 CASE(ranks_with_different_cpus_agree)
 CASE(results_have_the_same_bits_as_by_other_algorithms)
 CASE(registered_memory_is_used_beside_rounds)
+CASE(long_blocks_are_read_in_the_roots_memory)
+CASE(long_blocks_are_staged_if_one_rank_is_told_so)
 CASE(works_of_all_kinds_are_in_flight_together)
 
 /* The longest vectors take two rounds. */

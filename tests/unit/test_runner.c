@@ -90,7 +90,7 @@ static tutti_status resolve(struct pair *pair, struct mapped_references referenc
     cr_assert_eq(mapped_meet(&pair->mapped[0], 1), TUTTI_OK);
     cr_assert(mapped_shows_references(&pair->mapped[0], 1));
     cr_assert(!mapped_shows_references(&pair->mapped[0], 0));
-    return mapped_resolve(&pair->mapped[0], 1, NULL, &(struct mapped_reach){in, out});
+    return mapped_resolve(&pair->mapped[0], 1, NULL, &(struct mapped_reach){in, out, false});
 }
 
 static void expect_refused(struct mapped_references references, uint64_t in, uint64_t out)
@@ -119,6 +119,13 @@ Test(mapped, references_out_of_registered_memory_are_refused, .timeout = 5)
     expect_refused((struct mapped_references){.in = {.memory = 5 + MAPPED_MEMORIES}}, 1, 0);
 }
 
+/* Nobody has found out that peers can read each other. */
+Test(mapped, addresses_that_may_not_be_shown_are_refused, .timeout = 5)
+{
+    expect_refused((struct mapped_references){.in = {.memory = MAPPED_OWN_MEMORY, .offset = 8}}, 1,
+                   0);
+}
+
 /* Member 0's block is the first, so only a table can lead it astray. */
 Test(mapped, blocks_of_a_table_are_checked, .timeout = 5)
 {
@@ -128,12 +135,13 @@ Test(mapped, blocks_of_a_table_are_checked, .timeout = 5)
     cr_expect_eq(resolve(&pair, table, 0, 0), TUTTI_OK, "an empty table has empty blocks");
     ((struct mapped_area *)pair.areas[1])->blocks[0] =
         (struct mapped_block){.offset = 90, .bytes = 10};
-    cr_expect_eq(mapped_resolve(&pair.mapped[0], 1, NULL, &(struct mapped_reach){10, 0}), TUTTI_OK);
-    cr_expect_eq(mapped_resolve(&pair.mapped[0], 1, NULL, &(struct mapped_reach){9, 0}),
+    cr_expect_eq(mapped_resolve(&pair.mapped[0], 1, NULL, &(struct mapped_reach){10, 0, false}),
+                 TUTTI_OK);
+    cr_expect_eq(mapped_resolve(&pair.mapped[0], 1, NULL, &(struct mapped_reach){9, 0, false}),
                  TUTTI_ERR_MISMATCH);
     cr_expect_not_null(strstr(tutti_last_error(), "rank 8"), "%s", tutti_last_error());
     ((struct mapped_area *)pair.areas[1])->blocks[0].offset = UINT64_MAX - 5;
-    cr_expect_eq(mapped_resolve(&pair.mapped[0], 1, NULL, &(struct mapped_reach){10, 0}),
+    cr_expect_eq(mapped_resolve(&pair.mapped[0], 1, NULL, &(struct mapped_reach){10, 0, false}),
                  TUTTI_ERR_INTERNAL);
     pair_close(&pair);
 }
