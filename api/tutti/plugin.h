@@ -33,7 +33,7 @@ extern "C" {
 /** The ABI of this header: a major that differs is refused, a minor only appends. */
 #define TUTTI_PLUGIN_ABI_MAJOR 0
 /** See TUTTI_PLUGIN_ABI_MAJOR. */
-#define TUTTI_PLUGIN_ABI_MINOR 7
+#define TUTTI_PLUGIN_ABI_MINOR 8
 #define TUTTI_PLUGIN_MAGIC UINT64_C(0x6e696c7069747475) /* "uttiplin" */
 /** The one symbol that a plugin exports. */
 #define TUTTI_PLUGIN_SYMBOL "tutti_plugin_v0"
@@ -161,6 +161,7 @@ typedef struct tutti_host {
 typedef struct tutti_endpoint tutti_endpoint; /* the transport's own */
 typedef struct tutti_peer tutti_peer;         /* the transport's own: a connection to one process */
 typedef struct tutti_map tutti_map; /* the transport's own: memory that local peers share */
+struct tutti_engine_version;        /* plugin_engine.h */
 
 /*
  * One send or receive. The memory is the core's; the transport keeps its state in `opaque` while the
@@ -340,6 +341,14 @@ typedef struct tutti_transport_ops {
                          tutti_shown *ret_message);
     /** Drops the message that was shown. Called once for each, before a receive of the peer is posted. */
     void (*take)(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane);
+
+    /* since minor 8; optional */
+    /** As tutti_collectives_ops.engine, which is asked instead if the plugin has both. */
+    tutti_status (*engine)(const tutti_host *host, void *host_self,
+                           struct tutti_engine_version *ret_version);
+    /** 1: this host has a device of this transport that reaches other hosts by other means than sockets.
+     * `auto` then uses the transport between hosts if it is so on all members. `host` is as for `engine`. */
+    int32_t (*fabric)(const tutti_host *host, void *host_self);
 } tutti_transport_ops;
 
 /* ---- wrappers (since minor 2) ---- */
@@ -485,7 +494,8 @@ enum {
 
 /** A variable of the environment that the plugin reads by tutti_host.config(). */
 typedef struct tutti_plugin_option {
-    const char *variable; /* "TUTTI_NAME", or "TUTTI_NAME_" and more */
+    /** "TUTTI_NAME", or "TUTTI_NAME_" and more; "TUTTI_NAME_<WORD>" (since minor 8): all such names. */
+    const char *variable;
     /** "fast | safe": one of these, in upper or lower case. The core checks "<words>", "<seconds>" and
      * "<name>". Other text in angle brackets is for readers, and the plugin checks the value. */
     const char *values;

@@ -75,13 +75,20 @@ typedef struct tutti_collective {
     const uint64_t *out_counts; /* see in_counts */
 } tutti_collective;
 
-/* The library that does the collectives, found at run time: «Open MPI» 4.1.4. */
+/* tutti_engine_version.flags */
+enum {
+    TUTTI_ENGINE_SAME_MINOR = 1 << 0 /* members with another minor make no group */
+};
+
+/* The library that does the collectives or carries the messages, found at run time: «Open MPI» 4.1.4. */
 typedef struct tutti_engine_version {
     uint32_t struct_size;
     uint32_t major; /* the same is needed on all members */
-    uint32_t minor; /* the same is needed if major is 0; otherwise for messages only */
+    uint32_t minor; /* the same is needed if major is 0 or `flags` say so; otherwise for messages only */
     uint32_t patch; /* for messages only */
     char name[64];  /* "Open MPI"; the same is needed on all members */
+    uint32_t flags; /* since minor 8, preset to 0: TUTTI_ENGINE_… */
+    uint32_t reserved;
 } tutti_engine_version;
 
 /** Options of tutti_collectives_ops.open. Pointers are valid until open returns, unless noted. */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which backends a group uses, by what was asked for and what the members have. `auto` is shm inside
- * hosts and tcp between them, without engines; a name is that backend, and a name whose engine reaches
+ * hosts, and tcp between them, or ucx where all members have devices for it; without engines; a name is that backend, and a name whose engine reaches
  * all members does whole operations, too.
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "agreement/agree_engines.h"
 #include "agreement/agree_lead.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -34,6 +35,23 @@ static tutti_status need(struct agreement *a, int level, const char *name, int *
                      a->group->name, name, r, a->lead->members[r].offer.reasons[level]);
 }
 
+/* Whether `auto` uses the devices between hosts that are no plain sockets; says so, or why not if some member
+ * has one. */
+static bool takes_fabric(struct agreement *a)
+{
+    char why[ENGINES_WORDS_MAX];
+    const enum engines_fabric found =
+        engines_find_fabric(a->lead->members, a->group->size, BACKEND_MORE, why);
+
+    if (a->lead->refused[BACKEND_MORE] || found == FABRIC_NOWHERE)
+        return false;
+    if (a->round <= 1)
+        log_line(found == FABRIC_ON_ALL ? LOG_INFO : LOG_WARN, 0,
+                 "group %s: between hosts by %s, since %s", a->group->name,
+                 found == FABRIC_ON_ALL ? known_auto_fabric : known_auto_remote, why);
+    return found == FABRIC_ON_ALL;
+}
+
 static tutti_status choose_auto(struct agreement *a, struct decision *d, int *ret_culprit)
 {
     struct leading *lead = a->lead;
@@ -47,11 +65,13 @@ static tutti_status choose_auto(struct agreement *a, struct decision *d, int *re
     }
     bool local = shared && !lead->refused[LOCAL];
     bool remote = lead->hosts > 1 || !local;
+    const bool fabric = lead->hosts > 1 && takes_fabric(a);
     if (local)
         snprintf(d->provider[LOCAL], sizeof d->provider[LOCAL], "%s", known_auto_local);
     if (remote)
-        snprintf(d->provider[REMOTE], sizeof d->provider[REMOTE], "%s", known_auto_remote);
-    return remote ? need(a, REMOTE, known_auto_remote, ret_culprit) : TUTTI_OK;
+        snprintf(d->provider[REMOTE], sizeof d->provider[REMOTE], "%s",
+                 fabric ? known_auto_fabric : known_auto_remote);
+    return remote && !fabric ? need(a, REMOTE, known_auto_remote, ret_culprit) : TUTTI_OK;
 }
 
 static void list_hosts(const struct agreement *a, char *ret_words, size_t capacity)
@@ -187,31 +207,18 @@ static tutti_status choose_engine(struct agreement *a, struct decision *d, const
     return status;
 }
 
-/* Engines of another name or major do not understand each other; before 1.0 a minor is as good as a major. */
-static bool understand(const struct engine_offer *one, const struct engine_offer *other)
-{
-    return !strcmp(one->name, other->name) && one->major == other->major &&
-           (one->major || one->minor == other->minor);
-}
-
 static tutti_status compare_engines(const struct agreement *a, int level, int *ret_culprit)
 {
-    const struct engine_offer *first = &a->lead->members[0].offer.engines[level];
+    const struct led_member *members = a->lead->members;
+    const int r = engines_find_other(members, a->group->size, level);
+    char words[ENGINES_WORDS_MAX];
 
-    for (int r = 1; r < a->group->size; r++) {
-        const struct engine_offer *other = &a->lead->members[r].offer.engines[level];
-
-        if (understand(first, other))
-            continue;
-        *ret_culprit = r;
-        return error_set(
-            TUTTI_ERR_MISMATCH,
-            "group %s: members use different engines: rank 0: %s %u.%u.%u; rank %d: %s %u.%u.%u; "
-            "the same name and major are needed (before 1.0 the same minor, too)",
-            a->group->name, first->name, first->major, first->minor, first->patch, r, other->name,
-            other->major, other->minor, other->patch);
-    }
-    return TUTTI_OK;
+    if (r < 0)
+        return TUTTI_OK;
+    *ret_culprit = r;
+    engines_tell(members, r, level, words);
+    return error_set(TUTTI_ERR_MISMATCH, "group %s: members use different engines: %s",
+                     a->group->name, words);
 }
 
 static bool encrypts(const char *name)

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "control/inside.h"
+#include "plugin/known.h"
 
 enum { REMIND_MS = 10000 };
 
@@ -464,11 +465,19 @@ static bool all_have(const struct agreement *a, enum report_phase phase)
     return true;
 }
 
-/* Takes a report of failure: `auto` goes on without its local provider, anything else aborts. */
+/* Takes a report of failure: `auto` goes on without its local provider or ucx, anything else aborts. */
 static tutti_status take_failure(struct agreement *a, const struct report *report)
 {
     char message[AGREE_MESSAGE_MAX], rank[32] = ""; /* a loss names its rank itself */
 
+    if (a->choice->is_auto && report->failed_level == REMOTE &&
+        !strcmp(a->decision.provider[REMOTE], known_auto_fabric)) {
+        a->lead->refused[BACKEND_MORE] = true;
+        log_line(LOG_WARN, 0, "group %s: going on with %s instead of %s: rank %d: %s",
+                 a->group->name, known_auto_remote, known_auto_fabric, report->rank,
+                 report->message);
+        return agree_settle(a, OUTCOME_RETRY, TUTTI_OK, -1, report->message);
+    }
     if (a->choice->is_auto && report->failed_level == LOCAL && !a->lead->refused[LOCAL]) {
         a->lead->refused[LOCAL] = true;
         log_line(LOG_WARN, 0, "group %s: going on without shm: rank %d: %s", a->group->name,

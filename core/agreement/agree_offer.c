@@ -23,7 +23,6 @@
 #include "base/text.h"
 #include "dispatch/tuning.h"
 #include "plugin/about.h"
-#include "plugin/host.h"
 #include "plugin/plugin.h"
 #include "store/store.h"
 
@@ -43,11 +42,26 @@ static void describe_host(char ret_key[AGREE_HOST_KEY_MAX])
              ENVIRONMENT_VALUE_MAX, override ? override : "");
 }
 
+static tutti_status ask_engine(const tutti_plugin *plugin, struct engine_offer *ret_engine)
+{
+    tutti_engine_version version;
+    tutti_status status = plugin_engine(plugin, &version);
+
+    if (status)
+        return status;
+    snprintf(ret_engine->name, sizeof ret_engine->name, "%.*s", (int)sizeof version.name,
+             version.name);
+    ret_engine->major = version.major;
+    ret_engine->minor = version.minor;
+    ret_engine->patch = version.patch;
+    ret_engine->same_minor = version.flags & TUTTI_ENGINE_SAME_MINOR;
+    return TUTTI_OK;
+}
+
 /* Whether the plugin is there, and what it drives. */
 static tutti_status look_at_plugin(const char *name, struct engine_offer *ret_engine,
                                    struct text *settings)
 {
-    tutti_engine_version version = {.struct_size = sizeof version};
     const tutti_plugin *plugin;
     tutti_status status = plugin_find(name, &plugin);
 
@@ -55,21 +69,33 @@ static tutti_status look_at_plugin(const char *name, struct engine_offer *ret_en
         status = plugin_check_options(name);
     if (!status)
         plugin_settings(plugin, settings);
-    const tutti_collectives_ops *ops = status ? NULL : plugin_collectives(plugin);
+    return status ? status : ask_engine(plugin, ret_engine);
+}
 
-    if (status || !ops || !TUTTI_HAS(ops, engine))
+/* The same of the backend that `auto` may use between hosts. Its options decide nothing before it is chosen. */
+static tutti_status look_at_fabric(const struct agreement *a, const char *name,
+                                   struct engine_offer *ret_engine)
+{
+    const tutti_plugin *plugin;
+
+    if (a->group->bootstrap.one_host || a->group->tls != ENVIRONMENT_PLAIN)
+        return TUTTI_OK;
+    tutti_status status = plugin_find(name, &plugin);
+    if (status || !plugin_has_fabric(plugin))
         return status;
-    const uint64_t errors = error_number();
-    status = ops->engine(&host_bare, host_self_of(name), &version);
-    if (status)
-        return error_since(errors) ? status
-                                   : error_set(status, "%s does not name its engine", name);
-    snprintf(ret_engine->name, sizeof ret_engine->name, "%.*s", (int)sizeof version.name,
-             version.name);
-    ret_engine->major = version.major;
-    ret_engine->minor = version.minor;
-    ret_engine->patch = version.patch;
-    return TUTTI_OK;
+    status = plugin_check_options(name);
+    if (!status)
+        status = ask_engine(plugin, ret_engine);
+    ret_engine->fabric = !status;
+    return status;
+}
+
+static tutti_status look_at(const struct agreement *a, int level, const char *name,
+                            struct engine_offer *ret_engine, struct text *settings)
+{
+    return a->choice->is_auto && level == BACKEND_MORE
+               ? look_at_fabric(a, name, ret_engine)
+               : look_at_plugin(name, ret_engine, settings);
 }
 
 tutti_status agree_offer(struct agreement *a, const char *choice_words)
@@ -96,7 +122,7 @@ tutti_status agree_offer(struct agreement *a, const char *choice_words)
     snprintf(offer->refusal, sizeof offer->refusal, "%.*s",
              TEXT_CUT(a->group->refusal.message ? a->group->refusal.message : "", 900));
     for (int level = 0; level < PROVIDERS; level++)
-        if (*names[level] && look_at_plugin(names[level], &offer->engines[level], &settings))
+        if (*names[level] && look_at(a, level, names[level], &offer->engines[level], &settings))
             snprintf(offer->reasons[level], sizeof offer->reasons[level], "%.*s",
                      TEXT_CUT(error_message(), 900));
     tutti_status status =

@@ -9,6 +9,7 @@
 #include "base/error.h"
 
 enum { FIRST_WITH_VERSION = 4 };
+enum { SAME_MINOR = 1 << 0, FABRIC = 1 << 1 }; /* traits of an engine */
 
 /* family 4 or 6, port, 16 bytes of address */
 static void address_encode(struct writer *w, const struct sockaddr_storage *address)
@@ -87,6 +88,7 @@ void offer_encode(struct writer *w, const struct offer *offer)
         write_u32(w, engine->major);
         write_u32(w, engine->minor);
         write_u32(w, engine->patch);
+        write_u32(w, (engine->same_minor ? SAME_MINOR : 0) | (engine->fabric ? FABRIC : 0));
     }
 }
 
@@ -126,6 +128,9 @@ bool offer_decode(const void *data, size_t size, struct offer *ret_offer)
         engine->major = read_u32(&r);
         engine->minor = read_u32(&r);
         engine->patch = read_u32(&r);
+        const uint32_t traits = read_u32(&r);
+        engine->same_minor = traits & SAME_MINOR;
+        engine->fabric = traits & FABRIC;
     }
     return !r.bad && ret_offer->refused <= 0;
 }

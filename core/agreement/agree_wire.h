@@ -24,7 +24,7 @@
 
 enum {
     AGREE_PROTOCOL =
-        13, /* raised with every change of what members of a group tell each other, here,
+        14, /* raised with every change of what members of a group tell each other, here,
                            in the control plane, in shared memory or in our transports, and of what
                            all have to do alike: which algorithm a call takes, and its steps */
     AGREE_VERSION_MAX = 64,
@@ -40,6 +40,8 @@ enum {
 struct engine_offer {
     char name[AGREE_ENGINE_MAX]; /* "": it has none that it names */
     uint32_t major, minor, patch;
+    bool same_minor; /* is needed */
+    bool fabric;     /* asked of the candidate of `auto` alone: it has devices besides sockets */
 };
 
 /* Which tutti a member is of. */

@@ -91,6 +91,19 @@ const struct environment_variable *environment_find(const char *name)
     return NULL;
 }
 
+const struct environment_variable *environment_find_family(const char *name)
+{
+    const struct environment_variable *row;
+
+    for (size_t i = 0; (row = environment_row(i)); i++) {
+        const size_t fixed = strcspn(row->name, "<");
+
+        if (row->name[fixed] && !strncmp(row->name, name, fixed) && name[fixed])
+            return row;
+    }
+    return NULL;
+}
+
 tutti_status environment_learn(const char *plugin, const tutti_plugin_option *options)
 {
     LOCK_SCOPE(&learning);
@@ -441,7 +454,8 @@ void environment_strangers(const char *plugins, const char *only,
         snprintf(name, sizeof name, "%.*s", (int)strcspn(*entry, "="), *entry);
         if (only && !environment_is_option_of(only, strlen(only), name))
             continue;
-        if (environment_find(name) || is_left_to_others(name) || is_of_plugin(name, plugins))
+        if (environment_find(name) || environment_find_family(name) || is_left_to_others(name) ||
+            is_of_plugin(name, plugins))
             continue;
         for (size_t i = 0; (row = environment_row(i)); i++)
             if (row->own && word_is_near(name + strlen(PREFIX), row->name + strlen(PREFIX)))

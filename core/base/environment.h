@@ -146,6 +146,8 @@ struct environment_variable {
 const struct environment_variable *environment_row(size_t i);
 /* The row of that name, or NULL. */
 const struct environment_variable *environment_find(const char *name);
+/* The row for all names that begin with its own up to '<', such as TUTTI_UCX_<SETTING>; or NULL. */
+const struct environment_variable *environment_find_family(const char *name);
 
 /* A plugin was opened: its options are rows from now on, unless there are rows of these names. `options`
  * lasts as long as the process. NO_MEMORY. */

@@ -4,8 +4,10 @@
  * TUTTI_ variables that nothing reads. It judges values by the same functions as tutti_init(), so the two
  * never disagree.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <tutti/info.h>
 
@@ -87,6 +89,23 @@ static void list_stranger(const char *name, const char *message, void *user)
                 listing->user);
 }
 
+/* The variables that are set of rows that stand for many. */
+static void list_families(const struct listing *listing)
+{
+    for (char **entry = environ; entry && *entry; entry++) {
+        char name[128];
+        const struct environment_variable *row = environment_find_family(*entry);
+
+        if (!row)
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(*entry, "="), *entry);
+        struct environment_variable one = *row;
+        one.name = name;
+        if (value_of(name))
+            list_row(listing, &one);
+    }
+}
+
 tutti_status tutti_environment_list(tutti_variable_fn fn, void *user)
 {
     struct listing listing = {.fn = fn, .user = user, .wrappers = environment_wrappers(NULL)};
@@ -97,6 +116,7 @@ tutti_status tutti_environment_list(tutti_variable_fn fn, void *user)
     plugin_known_names(listing.plugins, sizeof listing.plugins);
     for (size_t i = 0; (row = environment_row(i)); i++)
         list_row(&listing, row);
+    list_families(&listing);
     environment_strangers(listing.plugins, NULL, list_stranger, &listing);
     return TUTTI_OK;
 }

@@ -12,7 +12,7 @@
 #include <tutti/info.h>
 
 #include "base/error.h"
-#include "plugin/host.h"
+#include "plugin/about.h"
 #include "plugin/loaded.h"
 #include "plugin/plugin.h"
 #include "plugin/search.h"
@@ -43,16 +43,9 @@ static void report(tutti_plugin_info_fn fn, void *user, const tutti_plugin *plug
  * says nothing of that: no launcher may have started this process. */
 static bool lacks_engine(const tutti_plugin *plugin)
 {
-    const tutti_collectives_ops *ops = plugin_collectives(plugin);
-    tutti_engine_version version = {.struct_size = sizeof version};
-    const uint64_t errors = error_number();
+    tutti_engine_version version;
 
-    if (!ops || !TUTTI_HAS(ops, engine) ||
-        ops->engine(&host_bare, host_self_of(plugin->name), &version) != TUTTI_ERR_PLUGIN)
-        return false;
-    if (!error_since(errors))
-        error_set(TUTTI_ERR_PLUGIN, "%s does not find its engine and gave no reason", plugin->name);
-    return true;
+    return plugin_engine(plugin, &version) == TUTTI_ERR_PLUGIN;
 }
 
 /* `probes`: a plugin without its engine is not ready. */

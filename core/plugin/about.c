@@ -4,7 +4,9 @@
 #include <own_plugins.h>
 
 #include "base/environment.h"
+#include "base/error.h"
 #include "base/log.h"
+#include "plugin/host.h"
 #include "plugin/loaded.h"
 #include "plugin/plugin.h"
 
@@ -72,6 +74,32 @@ tutti_status plugin_check_options(const char *name)
         environment_strangers(names, name, warn, NULL);
     }
     return environment_check(name);
+}
+
+tutti_status plugin_engine(const tutti_plugin *plugin, tutti_engine_version *ret_version)
+{
+    const tutti_collectives_ops *collectives = plugin_collectives(plugin);
+    const tutti_transport_ops *transport = plugin_transport(plugin);
+    void *self = host_self_of(plugin->name);
+    const uint64_t errors = error_number();
+    tutti_status status = TUTTI_OK;
+
+    *ret_version = (tutti_engine_version){.struct_size = sizeof *ret_version};
+    if (collectives && TUTTI_HAS(collectives, engine))
+        status = collectives->engine(&host_bare, self, ret_version);
+    else if (transport && TUTTI_HAS(transport, engine))
+        status = transport->engine(&host_bare, self, ret_version);
+    if (status && !error_since(errors))
+        error_set(status, "%s does not find the library that it drives and gave no reason",
+                  plugin->name);
+    return status;
+}
+
+bool plugin_has_fabric(const tutti_plugin *plugin)
+{
+    const tutti_transport_ops *ops = plugin_transport(plugin);
+
+    return ops && TUTTI_HAS(ops, fabric) && ops->fabric(&host_bare, host_self_of(plugin->name));
 }
 
 void plugin_settings(const tutti_plugin *plugin, struct text *settings)

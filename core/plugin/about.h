@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <tutti/plugin.h>
+#include <tutti/plugin_engine.h>
 #include <tutti/status.h>
 
 #include "base/text.h"
@@ -27,6 +27,13 @@ bool plugin_launcher(size_t i, struct plugin_launcher *ret_launcher);
 /* environment_check() of a plugin that is open. The first time, warns of variables with its name that it does
  * not list, if it lists any. */
 tutti_status plugin_check_options(const char *name);
+
+/* The library that the plugin drives, as its collectives or its transport say; `ret_version` is zero if it does
+ * not say. A failure has a message. May load the library. */
+tutti_status plugin_engine(const tutti_plugin *plugin, tutti_engine_version *ret_version);
+
+/* Whether `auto` may use it between hosts on this one: tutti_transport_ops.fabric. May load the library. */
+bool plugin_has_fabric(const tutti_plugin *plugin);
 
 /* The settings of a plugin in use that must be the same on all members: options, and a cost other
  * than the default, each "NAME=VALUE\n". None for tutti's own plugins. */

@@ -186,5 +186,7 @@ void backend_candidates(const struct backend_choice *choice,
         ret_names[BACKEND_LOCAL] = known_auto_local;
         ret_names[BACKEND_REMOTE] = known_auto_remote;
     }
+    if (choice->is_auto)
+        ret_names[BACKEND_MORE] = known_auto_fabric;
     ret_names[BACKEND_NAMES_MAX] = engine ? choice->local : "";
 }

@@ -106,6 +106,6 @@ bool backend_take_name(const char *text, size_t length, char ret_name[PLUGIN_NAM
 const char *backend_name(const struct backend_choice *choice, int number);
 
 /* Whose plugins are needed: the choice's names for messages, and last an engine that has none; ""
- * where there is none. */
+ * where there is none. For `auto` BACKEND_MORE is one that it may use between hosts instead. */
 void backend_candidates(const struct backend_choice *choice,
                         const char *ret_names[BACKEND_NAMES_MAX + 1]);

@@ -11,6 +11,7 @@
     "build and install tutti by CMake (the Python wheel leaves it out)" /* pyproject.toml */
 
 const char known_auto_local[] = "shm", known_auto_remote[] = "tcp";
+const char known_auto_fabric[] = "ucx";
 
 static const tutti_known_plugin plugins[] = {
     {"shm", "transport", "memory that the ranks of one host share", "", REINSTALL, "", 1},
@@ -22,7 +23,9 @@ static const tutti_known_plugin plugins[] = {
      "apt-get install libopenmpi-dev openmpi-bin (or libmpich-dev mpich), then build and install "
      "tutti again",
      "apt-get install openmpi-bin (or mpich)", 1},
-    {"ucx", "transport", "UCX: InfiniBand, RoCE and shared memory", "", "", "", 0},
+    {"ucx", "transport", "UCX: InfiniBand, RoCE and shared memory", "libucp.so.0",
+     "apt-get install libucx-dev, then " BUILD,
+     "apt-get install libucx0, or set TUTTI_UCX to a libucp.so.0", 1},
     {"ucc", "collectives", "UCC's collectives", "", "", "", 0},
     {"nccl", "collectives", "NCCL between NVIDIA GPUs", "", "", "", 0},
     {"check", "wrapper", "finds NaN, infinities and corrupted results", "", REINSTALL, "", 1},

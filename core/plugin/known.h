@@ -9,6 +9,8 @@
 
 /* The backends of `auto`: between the members of one host, and between hosts. */
 extern const char known_auto_local[], known_auto_remote[];
+/* The one between hosts whose members all have a device for it: tutti_transport_ops.fabric. */
+extern const char known_auto_fabric[];
 
 /* NULL: a name that tutti does not know. */
 const tutti_known_plugin *known_plugin(const char *name);

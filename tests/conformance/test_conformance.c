@@ -4,7 +4,7 @@
  * or a layout of hosts for the composition), and counts what was covered.
  *
  * Environment: TUTTI_CONFORMANCE_SECONDS for each of shm, tcp and composed (30; less leaves the
- * product of small sizes out), half of it for gloo, and an eighth for the template, for a reproducible job and for one with checksums;
+ * product of small sizes out), half of it for gloo and for ucx, and an eighth for the template, for a reproducible job and for one with checksums;
  * TUTTI_CONFORMANCE_SEED; TUTTI_CONFORMANCE=full makes every combination with one special form at most (space.c), =table writes
  * served.tsv anew instead of testing; TUTTI_CONFORMANCE_ONLY=PLACE:MEMBERS makes one start of
  * ranks, and PLACE:MEMBERS:BATCH, as a failure tells it, one batch of its calls; TUTTI_TEST_PROGRAMS=FOLDER takes rank programs of another build.
@@ -66,6 +66,28 @@ static const struct place gloo[] = {
      .share = {[4] = 4}},
     {0}};
 
+/* Over each kind of UCX's transports, and composed with others. */
+#define SHARES_OF_UCX                                                                              \
+    {                                                                                              \
+        [1] = 1, [2] = 4, [3] = 4, [4] = 4, [8] = 2                                                \
+    }
+static const struct place ucx[] = {
+    {.name = "ucx", .backend = "ucx", .share = {0, 1, 6, 5, 4, 3, 2, 2, 4}},
+    {.name = "ucx-tcp", .backend = "ucx", .share = SHARES_OF_UCX, .setting = "TUTTI_UCX_TLS=tcp"},
+    {.name = "ucx-posix",
+     .backend = "ucx",
+     .share = SHARES_OF_UCX,
+     .setting = "TUTTI_UCX_TLS=posix"},
+    {.name = "shm+ucx-3,1",
+     .backend = "local=shm,remote=ucx",
+     .hosts = {"a", "a", "a", "b"},
+     .share = {[4] = 4}},
+    {.name = "ucx+tcp-2,2-in-turn",
+     .backend = "local=ucx,remote=tcp",
+     .hosts = {"a", "b", "a", "b"},
+     .share = {[4] = 4}},
+    {0}};
+
 /* The plugin template: messages inside a host, by the seven required functions alone. */
 static const struct place template[] = {
     {.name = "template", .backend = "template", .share = {[2] = 4, [3] = 4, [4] = 4}}, {0}};
@@ -102,7 +124,8 @@ static const struct place openmpi[] = {
 static const struct place mpich[] = {
     {.name = "mpich", .backend = "mpi", .share = SHARES_OF_MPI, .mpi = "mpich"}, {0}};
 
-static const struct place *const places[] = {shm, tcp, composed, gloo, template, openmpi, mpich};
+static const struct place *const places[] = {shm,      tcp,     composed, gloo,
+                                             template, openmpi, mpich,    ucx};
 enum { PLACES_COUNT = sizeof places / sizeof places[0] };
 
 #define DIGITS "0123456789"
@@ -131,7 +154,8 @@ static int conformance_seconds(void)
 /* Of foreign engines a long run takes no larger sample than this. */
 static int seconds_of(const struct place *place)
 {
-    const bool foreign = place->mpi || strstr(place->backend, "gloo");
+    const bool foreign =
+        place->mpi || strstr(place->backend, "gloo") || strstr(place->backend, "ucx");
     const int seconds = conformance_seconds();
 
     return foreign && seconds > FOREIGN_SECONDS ? FOREIGN_SECONDS : seconds;
@@ -379,6 +403,11 @@ static void run_engine(const char *engine, const struct place *list, const char 
 Test(conformance, calls_over_gloo_give_what_a_serial_program_does)
 {
     run_engine("gloo", gloo, "calls_over_gloo*");
+}
+
+Test(conformance, calls_over_ucx_give_what_a_serial_program_does)
+{
+    run_engine("ucx", ucx, "calls_over_ucx*");
 }
 
 Test(conformance, calls_over_the_plugin_template_give_what_a_serial_program_does)

@@ -314,18 +314,18 @@ const char *ranks_lack(const char *name)
 {
     static char words[512];
     const char *engine = family_of(name), *objection = sanitizer_objects();
-    const bool is_gloo = !strcmp(engine, "gloo");
+    const bool is_plugin = !strcmp(engine, "gloo") || !strcmp(engine, "ucx"); /* else an MPI */
     char path[512];
 
     if (objection)
         return objection;
     snprintf(path, sizeof path, TUTTI_BINARY_DIR "/lib/tutti/0/%s%s.so",
-             is_gloo ? "libtutti-" : "tutti-mpi-", engine);
+             is_plugin ? "libtutti-" : "tutti-mpi-", engine);
     if (access(path, R_OK) < 0)
         snprintf(words, sizeof words, "the engine %s is not built", engine);
-    else if (!is_gloo && !mpirun_is_there(engine))
+    else if (!is_plugin && !mpirun_is_there(engine))
         snprintf(words, sizeof words, "the launcher of %s is not installed", engine);
-    else if (!is_gloo && access(TUTTI_BINARY_DIR "/bin/tutti", X_OK) < 0)
+    else if (!is_plugin && access(TUTTI_BINARY_DIR "/bin/tutti", X_OK) < 0)
         snprintf(words, sizeof words, "the command tutti, which starts ranks of MPI, is not built");
     else
         return NULL;

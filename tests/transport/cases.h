@@ -61,3 +61,7 @@ void case_send_to_who_left(const tutti_transport_ops *ops);
 void case_reset_at_the_port(const tutti_transport_ops *ops);
 void case_garbage_at_the_port(const tutti_transport_ops *ops);
 void case_outsider(const tutti_transport_ops *ops);
+
+/* cases_ucx.c */
+void case_killed_in_a_piece(const tutti_transport_ops *ops);
+void case_stopped_in_a_piece(const tutti_transport_ops *ops);

@@ -13,7 +13,7 @@ struct driver_case {
     bool encrypted;
 };
 
-static struct driver_case cases[128];
+static struct driver_case cases[192];
 
 static size_t add_cases(size_t count, const char *plugin, const char *const *names)
 {
@@ -28,8 +28,8 @@ ParameterizedTestParameters(transports, keeps_its_contract)
 {
     static const char *const common[] = {"sizes",   "receives_late", "flood",     "small_forked",
                                          "more",    "more_to_two",   "traffic",   "too_long",
-                                         "reports", "disconnect",    "arguments", "killed",
-                                         NULL};
+                                         "reports", "disconnect",    "arguments", NULL};
+    static const char *const ends[] = {"killed", NULL};
     static const char *const ours[] = {"cancel_receive", "cancel_send", "no_memory", NULL};
     static const char *const shm[] = {"short",           "short_wakes",  "map", "map_outlives",
                                       "bad_descriptors", "hostile_ring", NULL};
@@ -61,10 +61,18 @@ ParameterizedTestParameters(transports, keeps_its_contract)
                                        "leaves_with_the_message",
                                        "ipv6",
                                        NULL};
+    static const char *const ucx[] = {
+        "cancel_receive",          "cancel_send",       "close_delivers",     "close_delivers_late",
+        "leaves_with_the_message", "killed_in_a_piece", "stopped_in_a_piece", NULL};
     size_t count = add_cases(0, "shm", common);
 
     count = add_cases(count, "tcp", common);
     count = add_cases(count, "gloo", common);
+    count = add_cases(count, "ucx", common);
+    count = add_cases(count, "shm", ends);
+    count = add_cases(count, "tcp", ends);
+    count = add_cases(count, "gloo", ends);
+    count = add_cases(count, "ucx", ucx);
     count = add_cases(count, "shm", ours);
     count = add_cases(count, "tcp", ours);
     count = add_cases(count, "shm", shm);
@@ -72,6 +80,7 @@ ParameterizedTestParameters(transports, keeps_its_contract)
     count = add_cases(count, "gloo", gloo);
     const size_t plain = count;
     count = add_cases(count, "tcp", common);
+    count = add_cases(count, "tcp", ends);
     count = add_cases(count, "tcp", ours);
     count = add_cases(count, "tcp", tcp);
     for (size_t i = plain; i < count; i++)
@@ -86,8 +95,8 @@ ParameterizedTest(struct driver_case *c, transports, keeps_its_contract, .timeou
     int result;
 
     snprintf(plugin, sizeof plugin, "%s/libtutti-%s.so", TUTTI_BUILD_PLUGIN_DIR, c->plugin);
-    if (!strcmp(c->plugin, "gloo") && access(plugin, R_OK) < 0)
-        cr_skip_test("the plugin gloo is not built");
+    if ((!strcmp(c->plugin, "gloo") || !strcmp(c->plugin, "ucx")) && access(plugin, R_OK) < 0)
+        cr_skip_test("the plugin %s is not built", c->plugin);
     pid_t driver = fork();
     if (driver == 0) {
         execl(program, program, plugin, c->name, (char *)NULL);

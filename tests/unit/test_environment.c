@@ -40,6 +40,9 @@ Test(environment, an_unknown_name_is_warned_of_with_the_nearest_one)
         {"TUTTI_TCPX_PORT", "TUTTI_TCPX_PORT is set"},
         {"TUTTI_TCP_PORT", "TUTTI_TCP_PORT is set, but nothing reads it"},
         {"TUTTI_CHECK", ""},
+        {"TUTTI_UCX_ANY_SETTING", ""}, /* the plugin asks UCX */
+        {"TUTTI_UCX_", "TUTTI_UCX_ is set, but nothing reads it"},
+        {"TUTTI_UCY_TLS", "TUTTI_UCY_TLS is set"},
         {"TUTTI_TRACE_DIRECTORY", "TUTTI_TRACE_DIRECTORY is set"},
         {"TUTTI_TRACE_DIRS", "did you mean TUTTI_TRACE_DIR?"},
         {"TUTTI_MY_WIRE_DEPTH", ""}, /* of plugin my-wire */
