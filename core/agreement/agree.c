@@ -37,6 +37,7 @@
 
 enum {
     POLL_MS = 20,
+    ENGINE_POLL_MS = 1, /* an engine forms its team on a thread, which wakes nobody */
     ANSWER_MS = 100,
     OUTCOME_FLUSH_MS = 200, /* it is on its way down the tree */
     LEADER_FIRST_MS = 250,  /* the leader knows best which ranks are missing */
@@ -220,7 +221,8 @@ static tutti_status wait_for(struct agreement *a, tutti_status (*done)(struct tu
             return status;
         if (is_over(a))
             return time_out(a, what);
-        const int left = clock_left_ms(a->deadline_ns, POLL_MS);
+        const int left =
+            clock_left_ms(a->deadline_ns, done == native_form_test ? ENGINE_POLL_MS : POLL_MS);
         (void)epoll_wait(control->epoll_fd, &event, 1, left ? left : 1);
     }
 }
@@ -258,6 +260,7 @@ static tutti_status join_tree(struct agreement *a)
     }
     control_tell_lost(control); /* in an earlier round, of which it may not have been the end */
     pthread_mutex_unlock(&control->lock);
+    gathers_begin(control, a->round);
     struct key key;
     tutti_status status = agree_group_key(a, &key);
     if (!status)

@@ -77,6 +77,7 @@ void control_close(struct control *control)
     free(control->sides);
     pthread_mutex_destroy(&control->lock);
     control_notes_free(control);
+    gathers_free(control);
     tls_keys_free(control->keys);
     key_drop(control->key);
     key_drop(control->group_key);
@@ -516,6 +517,7 @@ void control_poll(struct control *control)
     give_up_unreachable(control);
     verdict_timers(control);
     pthread_mutex_unlock(&control->lock);
+    atomic_store(&control->gathers.polled_ns, clock_now_ns());
 }
 
 /* ---- frames ---- */
@@ -546,6 +548,8 @@ void control_frame(struct control *control, struct control_conn *from, enum fram
         [FRAME_QUERY] = liveness_on_query,
         [FRAME_HERE] = liveness_on_answer,
         [FRAME_HEARD] = on_heard,
+        [FRAME_GATHER] = gather_on_bytes,
+        [FRAME_GATHERED] = gather_on_whole,
     };
     const struct control_handlers *h = control->handlers;
     struct reader r = {.data = body, .size = size};

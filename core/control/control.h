@@ -26,6 +26,7 @@
 #include "base/call.h"
 #include "base/codec.h"
 #include "control/frame.h"
+#include "control/gather.h"
 #include "secret/key.h"
 
 enum {
@@ -45,8 +46,7 @@ enum {
 
 struct control;
 struct control_conn;
-struct control_guest;
-struct control_side;
+struct local_peers;
 struct tls_keys;
 
 /* Something in the control plane's epoll set. */
@@ -128,8 +128,6 @@ struct control_note {
     uint8_t data[];
 };
 
-struct local_peers;
-
 /* The functions of a host's local peers that the control plane calls, under its lock; local_new()
  * registers them. */
 struct control_local_ops {
@@ -171,6 +169,7 @@ struct control {
     struct control_note *notes, *notes_last;
     unsigned notes_count;
     bool takes_notes; /* somebody here wants them */
+    struct gathers gathers;
 
     _Atomic tutti_status verdict_status;
     struct control_verdict verdict;       /* fixed */

@@ -27,6 +27,8 @@ enum frame_type {
     FRAME_QUERY,       /* to a member that has not timed out: how far has it called? */
     FRAME_HERE,        /* the answer */
     FRAME_HEARD,       /* to a member that left: its leave message is known here */
+    FRAME_GATHER,      /* up the tree: bytes of a provider's gather; gather.c */
+    FRAME_GATHERED,    /* down the tree: the bytes of all members */
     FRAME_TYPES
 };
 

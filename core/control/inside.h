@@ -230,3 +230,10 @@ void sides_tell(const struct control *control, struct control_verdict *verdict);
 
 void control_on_note(struct control *control, struct control_conn *from, struct reader *r);
 void control_notes_free(struct control *control);
+
+/* ---- gather.c; the rest is in gather.h ---- */
+
+/* What `from` and all below it give. */
+void gather_on_bytes(struct control *control, struct control_conn *from, struct reader *r);
+/* What all members give, from the parent. */
+void gather_on_whole(struct control *control, struct control_conn *from, struct reader *r);

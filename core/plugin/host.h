@@ -20,6 +20,7 @@ struct tutti_group;
 struct host_user {
     char name[PLUGIN_NAME_MAX + 1]; /* the plugin's */
     int rank;                       /* of this process, in lines of the log */
+    int place;                      /* of the provider in the group: a level, or NATIVE */
     tutti_status status;            /* that the plugin has told error() last; OK: none */
     struct tutti_group *group;
     struct tls_keys *keys; /* of its connections; NULL: it has asked for none */

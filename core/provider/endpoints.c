@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "base/error.h"
 #include "group/group.h"
@@ -157,6 +158,29 @@ static int32_t host_channel_has_unread(const tutti_channel *channel)
     return tls_has_unread((const struct tls *)channel);
 }
 
+/* In time for the group to be made; later as long as a call of the group may take. */
+static tutti_status host_gather_start(void *self, const void *bytes, uint64_t count,
+                                      tutti_exchange **ret_exchange)
+{
+    const struct host_user *user = self;
+    const int64_t later = clock_deadline_ms(user->group->timeout_ms);
+    const int64_t made = user->group->bootstrap.deadline_ns;
+    struct gather *gather;
+    tutti_status status = gather_start(user->group->control, (uint32_t)user->place, user->name,
+                                       bytes, count, clock_now_ns() < made ? made : later, &gather);
+
+    if (!status)
+        *ret_exchange = (tutti_exchange *)gather;
+    return status;
+}
+
+static tutti_status host_gather_test(void *self, tutti_exchange *exchange, void *ret_all)
+{
+    const struct host_user *user = self;
+
+    return gather_test(user->group->control, (struct gather *)exchange, ret_all);
+}
+
 const tutti_host endpoint_services = {
     HOST_SERVICES(host),
     .share_start = host_share_start,
@@ -172,6 +196,8 @@ const tutti_host endpoint_services = {
     .channel_send = host_channel_send,
     .channel_recv = host_channel_recv,
     .channel_has_unread = host_channel_has_unread,
+    .gather_start = host_gather_start,
+    .gather_test = host_gather_test,
 };
 
 /* ---- opening and closing ---- */
@@ -232,7 +258,8 @@ tutti_status endpoint_open(struct tutti_group *group, int level, const char *nam
     tutti_status status = plugin_find(name, &plugin);
     if (status)
         return status;
-    *endpoint = (struct endpoint){.user = {.rank = group->rank, .group = group}, .wait_fd = -1};
+    *endpoint = (struct endpoint){.user = {.rank = group->rank, .place = level, .group = group},
+                                  .wait_fd = -1};
     snprintf(endpoint->user.name, sizeof endpoint->user.name, "%s", name);
     endpoint->cost = plugin_cost(plugin);
     const tutti_transport_ops *ops = plugin_transport(plugin);

@@ -16,7 +16,8 @@
 
 tutti_status native_failed(struct native *n, tutti_status status, const char *what)
 {
-    if (status && status != TUTTI_ERR_NOT_READY && n->user.status != status)
+    if (status && status != TUTTI_ERR_NOT_READY && n->user.status != status &&
+        !gather_tell_failure(n->user.group->control, NATIVE, status))
         error_set(status, "%s failed to %s and gave no reason", n->user.name, what);
     return status;
 }
@@ -91,7 +92,7 @@ tutti_status native_open(struct tutti_group *group, const char *name, const int 
     if (!n)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a team");
     *n = (struct native){.ops = ops,
-                         .user = {.rank = group->rank, .group = group},
+                         .user = {.rank = group->rank, .place = NATIVE, .group = group},
                          .wait_fd = -1,
                          .asks = log_enabled(LOG_DETAIL)};
     snprintf(n->user.name, sizeof n->user.name, "%s", name);

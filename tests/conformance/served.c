@@ -66,13 +66,13 @@ const char *served_message(const char *hosts, bool is_send, int rank, int peer)
     return is_send ? "send" : "recv";
 }
 
-/* MPI: bitwise operations and order on integers alone, and no average. Gloo: all that the core's kernels
+/* MPI and UCC: bitwise operations and order on integers alone, and no average. Gloo: all that the core's kernels
  * do in one step. */
 bool served_by_engine(const char *where, tutti_dtype dtype, tutti_reduce_op op)
 {
     if (!strcmp(where, "gloo"))
         return op >= 0 && op != TUTTI_AVG;
-    if (strcmp(where, "openmpi") && strcmp(where, "mpich"))
+    if (strcmp(where, "openmpi") && strcmp(where, "mpich") && strcmp(where, "ucc"))
         return true;
     switch (dtype) {
     case TUTTI_F32:

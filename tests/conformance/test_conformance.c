@@ -88,6 +88,10 @@ static const struct place ucx[] = {
      .share = {[4] = 4}},
     {0}};
 
+/* Over the stand-in for UCC, or the library of TUTTI_TEST_UCC. */
+static const struct place ucc[] = {
+    {.name = "ucc", .backend = "ucc", .share = {0, 1, 8, 6, 6, 3, 3, 3, 4}}, {0}};
+
 /* The plugin template: messages inside a host, by the seven required functions alone. */
 static const struct place template[] = {
     {.name = "template", .backend = "template", .share = {[2] = 4, [3] = 4, [4] = 4}}, {0}};
@@ -124,7 +128,7 @@ static const struct place openmpi[] = {
 static const struct place mpich[] = {
     {.name = "mpich", .backend = "mpi", .share = SHARES_OF_MPI, .mpi = "mpich"}, {0}};
 
-static const struct place *const places[] = {shm,      tcp,     composed, gloo,
+static const struct place *const places[] = {shm,      tcp,     composed, gloo, ucc,
                                              template, openmpi, mpich,    ucx};
 enum { PLACES_COUNT = sizeof places / sizeof places[0] };
 
@@ -154,8 +158,8 @@ static int conformance_seconds(void)
 /* Of foreign engines a long run takes no larger sample than this. */
 static int seconds_of(const struct place *place)
 {
-    const bool foreign =
-        place->mpi || strstr(place->backend, "gloo") || strstr(place->backend, "ucx");
+    const bool foreign = place->mpi || strstr(place->backend, "gloo") ||
+                         strstr(place->backend, "ucx") || !strcmp(place->backend, "ucc");
     const int seconds = conformance_seconds();
 
     return foreign && seconds > FOREIGN_SECONDS ? FOREIGN_SECONDS : seconds;
@@ -408,6 +412,11 @@ Test(conformance, calls_over_gloo_give_what_a_serial_program_does)
 Test(conformance, calls_over_ucx_give_what_a_serial_program_does)
 {
     run_engine("ucx", ucx, "calls_over_ucx*");
+}
+
+Test(conformance, calls_over_ucc_give_what_a_serial_program_does)
+{
+    run_engine("ucc", ucc, "calls_over_ucc*");
 }
 
 Test(conformance, calls_over_the_plugin_template_give_what_a_serial_program_does)

@@ -23,8 +23,8 @@ struct fault_way {
     const char *mpi;                      /* as in ranks_options */
 };
 
-extern const struct fault_way fault_shm, fault_tcp, fault_gloo, fault_composed, fault_openmpi,
-    fault_mpich;
+extern const struct fault_way fault_shm, fault_tcp, fault_gloo, fault_ucc, fault_composed,
+    fault_openmpi, fault_mpich;
 
 /* A test for each way: NAME_over_shm, NAME_over_tcp, NAME_composed. The body sees `way`. */
 #define FAULT_TEST(suite, name)                                                                    \
@@ -51,6 +51,12 @@ extern const struct fault_way fault_shm, fault_tcp, fault_gloo, fault_composed, 
         if (ranks_lack("gloo"))                                                                    \
             cr_skip_test("%s", ranks_lack("gloo"));                                                \
         fault_##suite##_##name(&fault_gloo);                                                       \
+    }                                                                                              \
+    Test(suite, name##_over_ucc, .timeout = FAULT_TEST_S)                                          \
+    {                                                                                              \
+        if (ranks_lack("ucc"))                                                                     \
+            cr_skip_test("%s", ranks_lack("ucc"));                                                 \
+        fault_##suite##_##name(&fault_ucc);                                                        \
     }                                                                                              \
     FAULT_TEST(suite, name)
 

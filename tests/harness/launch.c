@@ -114,6 +114,13 @@ const char *ranks_lsan_options(const char *mpi)
     return words;
 }
 
+const char *ranks_ucc(void)
+{
+    const char *other = getenv("TUTTI_TEST_UCC");
+
+    return other ? other : TUTTI_BINARY_DIR "/lib/standin/libucc.so.1";
+}
+
 /* What says to the process which rank it is, and where ranks meet. */
 static void add_rank(const struct ranks *ranks, const struct ranks_options *options, int rank,
                      struct environment *environment)
@@ -150,6 +157,8 @@ static void make_environment(const struct ranks *ranks, const struct ranks_optio
         add_own(environment, "TUTTI_BACKEND=%s", options->backend);
     if (options->host_of && options->host_of[rank])
         add_own(environment, "TUTTI_HOST=%s", options->host_of[rank]);
+    if (options->backend && strstr(options->backend, "ucc"))
+        add_own(environment, "TUTTI_UCC=%s", ranks_ucc());
     if (options->mpi)
         add_own(environment, "%s", ranks_lsan_options(options->mpi));
     if (ranks->pmi_proxies)
@@ -314,7 +323,9 @@ const char *ranks_lack(const char *name)
 {
     static char words[512];
     const char *engine = family_of(name), *objection = sanitizer_objects();
-    const bool is_plugin = !strcmp(engine, "gloo") || !strcmp(engine, "ucx"); /* else an MPI */
+    /* Else an MPI. */
+    const bool is_plugin =
+        !strcmp(engine, "gloo") || !strcmp(engine, "ucx") || !strcmp(engine, "ucc");
     char path[512];
 
     if (objection)
@@ -327,6 +338,8 @@ const char *ranks_lack(const char *name)
         snprintf(words, sizeof words, "the launcher of %s is not installed", engine);
     else if (!is_plugin && access(TUTTI_BINARY_DIR "/bin/tutti", X_OK) < 0)
         snprintf(words, sizeof words, "the command tutti, which starts ranks of MPI, is not built");
+    else if (!strcmp(engine, "ucc") && access(ranks_ucc(), R_OK) < 0)
+        snprintf(words, sizeof words, "the stand-in for UCC is not built");
     else
         return NULL;
     return words;

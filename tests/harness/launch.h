@@ -70,10 +70,13 @@ struct rank_result {
 
 struct ranks;
 
-/* Why there can be no job over "gloo", "openmpi" or "mpich": it is not built, its launcher is not
+/* Why there can be no job over "gloo", "ucc", "openmpi" or "mpich": it is not built, its launcher is not
  * installed, or the sanitizer of the ranks cannot look into it. NULL: there can. With
  * TUTTI_TEST_MPICH=abi whatever is tested over "mpich" is tested over MPICH's library for the standard ABI. */
 const char *ranks_lack(const char *name);
+
+/* The library that jobs over "ucc" open: the stand-in, or that of TUTTI_TEST_UCC. */
+const char *ranks_ucc(void);
 
 /* Whether the ranks are built with instruments, which make them ten times as slow: budgets of time
  * are those of a build without. */

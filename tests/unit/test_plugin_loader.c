@@ -404,7 +404,7 @@ Test(plugin_loader, a_known_plugin_that_is_not_here_is_told_with_what_to_do)
         {"mpi", "backend \"mpi\" is known to tutti, but not installed here: apt-get install"},
         {"tcp", "backend \"tcp\" is known to tutti, but not installed here: install tutti again"},
         {"ucx", "backend \"ucx\" is known to tutti, but is not in this release; installed: none"},
-        {"ucc", "is not in this release"},
+        {"ucc", "backend \"ucc\" is known to tutti, but not installed here: install tutti again"},
         {"nccl", "is not in this release"},
     };
     const tutti_plugin *plugin;

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * UCC of this process, and its contexts. All of UCC is under one lock: a thread that makes a context or team
+ * gives it up in each pause (engine_nap()), so that operations of other groups go on.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "exchange.h"
+#include "library.h"
+
+enum { ENGINE_TOKEN_BYTES = 16 };
+
+/*
+ * A context: the members of one world, and all groups of theirs. It is never destroyed, which UCC does together with
+ * all members only; when its last group has ended well, the next world of the same members takes it over. Under
+ * the lock, but for the members that never change.
+ */
+struct engine_context {
+    struct engine_context *next;
+    const struct ucc_library *ucc;
+    struct exchange exchange;          /* of the group that made it */
+    uint8_t token[ENGINE_TOKEN_BYTES]; /* that group's */
+    char run_id[128];                  /* of the job whose groups use it */
+    int rank, size;                    /* in it */
+    ucci_context_h context;            /* NULL: it is not made */
+    int users;                         /* teams, made or being made */
+    bool is_spoilt;                    /* a group over it has failed: no later one takes it */
+    bool is_halted; /* UCC has an operation whose memory is the program's again: it is not moved */
+};
+
+void engine_lock(void);
+void engine_unlock(void);
+/* Lets other threads use UCC for some 100 µs. */
+void engine_nap(void);
+
+/* The context that a group may use, with a user more: a world's is idle, and of so many members; others are of their
+ * world. NULL: there is none. Under the lock. */
+struct engine_context *engine_find(const char *run_id, bool is_world, int rank, int size);
+/* A new one, not made yet, with one user. NULL: no memory. Under the lock. */
+struct engine_context *engine_add(const struct ucc_library *ucc, const char *run_id, int rank,
+                                  int size, const uint8_t token[ENGINE_TOKEN_BYTES]);
+/* Whether failed groups have left so many contexts that the process gets no further one: each has some 5 MiB of shared
+ * memory and 10 descriptors. Under the lock. */
+bool engine_is_full(void);
+/* Makes UCC's context, which waits for all members. Only on a thread of the plugin, under the lock. */
+ucci_status engine_make(struct engine_context *context, const char **ret_where);
+/* UCC asks for its first gather, and has read the environment. Under the lock. */
+void engine_has_read_environment(void);
+/* Frees a team that all members have left in order. Under the lock. */
+void engine_destroy_team(struct engine_context *context, ucci_team_h team);
+/* A user less. Under the lock. */
+void engine_drop(struct engine_context *context);
+
+/* Starts a thread with all signals blocked. 0, or an errno. */
+int engine_start_thread(void *(*run)(void *), void *user);
+/* The process exits, after a clean end: sends what is left in UCC's buffers. */
+void engine_leave(void);
