@@ -17,8 +17,8 @@
 #include "cli.h"
 
 /* A child's answer: version, license, reason, providers, ABI major and minor, whether it is ready,
- * whether it lacks a library, its options and its cost. */
-#define ANSWER "(ssssuubba" PROBED_OPTION "ttt)"
+ * whether it lacks a library, its options, its cost, and the devices that it finds. */
+#define ANSWER "(ssssuubba" PROBED_OPTION "ttts)"
 
 enum {
     DEADLINE_MS = 10000,
@@ -38,6 +38,7 @@ void probed_free(gpointer user)
     g_free(probed->license);
     g_free(probed->reason);
     g_free(probed->provides);
+    g_free(probed->finds);
     g_clear_pointer(&probed->options, g_variant_unref);
     g_free(probed);
 }
@@ -65,15 +66,15 @@ static GVariant *options_of(const tutti_plugin_info *info)
 static void answer(const tutti_plugin_info *info, void *user)
 {
     g_autofree char *version = words(info->version), *license = words(info->license);
-    g_autofree char *reason = words(info->reason);
+    g_autofree char *reason = words(info->reason), *finds = words(info->finds);
     const tutti_cost *cost = info->cost;
     g_autoptr(GVariant) value = g_variant_ref_sink(
-        g_variant_new("(ssssuubb@a" PROBED_OPTION "ttt)", version, license, reason, info->provides,
+        g_variant_new("(ssssuubb@a" PROBED_OPTION "ttts)", version, license, reason, info->provides,
                       info->abi_major, info->abi_minor, (gboolean)(info->ready != 0),
                       (gboolean)(info->lacks_library != 0), options_of(info),
                       cost ? cost->message_ps : G_GUINT64_CONSTANT(0),
                       cost ? cost->further_ps : G_GUINT64_CONSTANT(0),
-                      cost ? cost->byte_ps : G_GUINT64_CONSTANT(0)));
+                      cost ? cost->byte_ps : G_GUINT64_CONSTANT(0), finds));
     const int *fd = user;
     const char *data = g_variant_get_data(value);
     size_t size = g_variant_get_size(value);
@@ -145,10 +146,10 @@ static bool understand(const GByteArray *bytes, struct probed *probed)
 
     if (!bytes->len || !g_variant_is_normal_form(value))
         return false;
-    g_variant_get(value, "(ssssuubb@a" PROBED_OPTION "ttt)", &probed->version, &probed->license,
+    g_variant_get(value, "(ssssuubb@a" PROBED_OPTION "ttts)", &probed->version, &probed->license,
                   &probed->reason, &probed->provides, &probed->abi_major, &probed->abi_minor,
                   &probed->ready, &probed->lacks_library, &probed->options, &probed->message_ps,
-                  &probed->further_ps, &probed->byte_ps);
+                  &probed->further_ps, &probed->byte_ps, &probed->finds);
     return true;
 }
 

@@ -13,6 +13,7 @@ struct probed {
     char *name, *path, *version, *license;
     char *reason; /* "" when ready */
     char *provides;
+    char *finds; /* the driver and its devices, a line each; "": it drives none */
     const char
         *state; /* "ready", "not built", "library missing", "refused", "not in this release" */
     unsigned abi_major, abi_minor;

@@ -375,7 +375,7 @@ typedef struct tutti_transport_ops {
 enum tutti_provider_kind {
     TUTTI_PROVIDER_TRANSPORT = 1,
     TUTTI_PROVIDER_COLLECTIVES = 2, /* since minor 3 */
-    TUTTI_PROVIDER_DEVICE = 3,      /* a later minor */
+    TUTTI_PROVIDER_DEVICE = 3,      /* since minor 8 */
     TUTTI_PROVIDER_BOOTSTRAP = 4,   /* since minor 3 */
     TUTTI_PROVIDER_WRAPPER = 5      /* since minor 2 */
 };

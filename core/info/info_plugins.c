@@ -4,7 +4,7 @@
  * is used, a later one is listed with the reason why it is not.
  *
  * tutti_plugins_list() opens files as loading them does, tutti_plugin_files() opens none and gives what is
- * known by name, and tutti_plugin_probe() also asks a plugin whether its engine is installed.
+ * known by name, and tutti_plugin_probe() also asks a plugin whether its engine or driver is installed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,9 @@
 #include <tutti/info.h>
 
 #include "base/error.h"
+#include "info/info.h"
 #include "plugin/about.h"
+#include "plugin/host.h"
 #include "plugin/loaded.h"
 #include "plugin/plugin.h"
 #include "plugin/search.h"
@@ -36,6 +38,8 @@ static void report(tutti_plugin_info_fn fn, void *user, const tutti_plugin *plug
     }
     if (!info.provides)
         info.provides = provides;
+    if (!info.finds)
+        info.finds = "";
     fn(&info, user);
 }
 
@@ -48,15 +52,16 @@ static bool lacks_engine(const tutti_plugin *plugin)
     return plugin_engine(plugin, &version) == TUTTI_ERR_PLUGIN;
 }
 
-/* `probes`: a plugin without its engine is not ready. */
+/* `probes`: a plugin without its engine or driver is not ready. */
 static void report_file(tutti_plugin_info_fn fn, void *user, const char *path, const char *name,
                         bool probes)
 {
     struct inspection inspection = {.plugin = NULL};
-    char reason[ERROR_MESSAGE_MAX] = "";
+    char reason[ERROR_MESSAGE_MAX] = "", finds[INFO_DEVICES_TEXT] = "";
     const bool refused = loaded_inspect(path, name, &inspection);
-    const bool lacks =
-        refused ? inspection.lacks_library : probes && lacks_engine(inspection.plugin);
+    const bool lacks = refused ? inspection.lacks_library
+                               : probes && (lacks_engine(inspection.plugin) ||
+                                            !info_devices(inspection.plugin, finds));
 
     if (refused || lacks)
         snprintf(reason, sizeof reason, "%s", error_message());
@@ -65,6 +70,7 @@ static void report_file(tutti_plugin_info_fn fn, void *user, const char *path, c
                                .path = path,
                                .reason = reason,
                                .lacks_library = lacks,
+                               .finds = finds,
                                .abi_major = inspection.major,
                                .abi_minor = inspection.minor});
 }

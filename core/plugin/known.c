@@ -23,6 +23,8 @@ static const tutti_known_plugin plugins[] = {
      "apt-get install libopenmpi-dev openmpi-bin (or libmpich-dev mpich), then build and install "
      "tutti again",
      "apt-get install openmpi-bin (or mpich)", 1},
+    {"cuda", "device", "tensors in the memory of NVIDIA GPUs", "libcuda.so.1", REINSTALL,
+     "install NVIDIA's driver; in a container, start it with GPUs (docker run --gpus all)", 1},
     {"ucx", "transport", "UCX: InfiniBand, RoCE and shared memory", "libucp.so.0",
      "apt-get install libucx-dev, then " BUILD,
      "apt-get install libucx0, or set TUTTI_UCX to a libucp.so.0", 1},

@@ -94,7 +94,7 @@ void search_files(const struct strings *directories, struct strings *files)
 /* ---- names: of the files that are there, which are not opened for it, and of registered plugins ---- */
 
 /* The uses of a name. That of a third party's file that was not opened is unknown. */
-enum kinds { ANY_KIND, BACKENDS, WRAPPERS, UNKNOWN_KIND };
+enum kinds { ANY_KIND, BACKENDS, WRAPPERS, DEVICES, UNKNOWN_KIND };
 
 void plugin_provides(const tutti_plugin *plugin, char ret_words[PLUGIN_PROVIDES_MAX])
 {
@@ -121,6 +121,8 @@ static enum kinds kind_of(const char *provides)
 {
     if (!*provides)
         return UNKNOWN_KIND;
+    if (!strcmp(provides, "device"))
+        return DEVICES;
     return strcmp(provides, "wrapper") ? BACKENDS : WRAPPERS;
 }
 

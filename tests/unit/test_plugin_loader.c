@@ -435,7 +435,7 @@ Test(plugin_loader, known_plugins_are_listed_with_how_to_get_them)
     int count = 0;
 
     cr_expect_eq(tutti_plugins_known(count_known, &count), TUTTI_OK);
-    cr_expect_eq(count, 10);
+    cr_expect_eq(count, 11);
     cr_expect_eq(tutti_plugins_known(NULL, NULL), TUTTI_ERR_INVALID_ARGUMENT);
 }
 

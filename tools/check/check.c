@@ -92,6 +92,21 @@ static const struct check {
      NULL, check_gives_back, 2, QUICK_S},
     {"collectives.serves", "says the same of each call in every process, whenever it is asked",
      NULL, check_serves, 2, QUICK_S},
+    {"device.opens", "opens its driver, and describes it and its devices", NULL, check_device_opens,
+     1, RANKS_S},
+    {"device.memory", "allocates memory, and tells whose an address is", NULL, check_device_memory,
+     1, RANKS_S},
+    {"device.copies", "copies to a device, on it, and back, in all sizes", NULL,
+     check_device_copies, 1, RANKS_S},
+    {"device.streams", "orders streams by events", NULL, check_device_streams, 1, RANKS_S},
+    {"device.packing", "packs strided tensors and unpacks them, whole and in pieces", NULL,
+     check_device_packing, 1, RANKS_S},
+    {"device.reductions", "reduces every type, with the core's own results", NULL,
+     check_device_reductions, 2, RANKS_S},
+    {"device.factors", "multiplies every type by a factor", NULL, check_device_factors, 1, RANKS_S},
+    {"device.word", "lets a stream wait for a word, and waits for nothing meanwhile", NULL,
+     check_device_word, 1, RANKS_S},
+    {"device.threads", "works for several threads at once", NULL, check_device_threads, 1, RANKS_S},
     {"ranks.barrier", "barriers of four ranks", NULL, check_rank_barrier, RANKS, RANKS_S},
     {"ranks.broadcast", "broadcasts from every root, in all sizes", NULL, check_rank_broadcast,
      RANKS, RANKS_S},
@@ -150,7 +165,8 @@ static const char *spoiled_by(const struct report *report, const struct check *c
         const struct check *other = report->rows[i].check;
         const bool decides = g_str_has_prefix(other->name, "plugin.") ||
                              g_str_has_prefix(other->name, "transport.") ||
-                             g_str_has_prefix(other->name, "collectives.");
+                             g_str_has_prefix(other->name, "collectives.") ||
+                             g_str_has_prefix(other->name, "device.");
 
         if (report->rows[i].finding.ended ||
             (other->body == check_opens && report->rows[i].finding.result == CHECK_FAILED))

@@ -13,6 +13,9 @@
  *   check_traits.c    what it claims: two endpoints at once, lanes, reach, promptness
  *   check_short.c     messages that it shows without a request
  *   check_sleep.c     memory that both map, and sleeping until something comes
+ *   check_device.c    devices: the driver, memory
+ *   check_device_work.c  work on their streams: copies, events, words, packing
+ *   check_device_sums.c  their arithmetic
  *   check_engine.c    collectives of the plugin's own: what it says that it serves
  *   check_join.c      a group of several ranks over the plugin
  *   check_ranks.c     calls of the public API by those ranks
@@ -161,6 +164,12 @@ check_body check_map, check_wakes;
 /* ---- check_engine.c -------------------------------------------------------------------------- */
 
 check_body check_serves;
+
+/* ---- check_device.c, check_device_work.c, check_device_sums.c -------------------------------- */
+
+check_body check_device_opens, check_device_memory, check_device_copies, check_device_streams,
+    check_device_word, check_device_packing, check_device_threads, check_device_reductions,
+    check_device_factors;
 
 /* ---- check_ranks.c --------------------------------------------------------------------------- */
 

@@ -254,10 +254,9 @@ static struct check_finding why_blocked(int index)
 {
     const char *function = atomic_load(&world->inside[index]);
 
-    return failed(
-        "process %d has been inside %s() for %d s, while %s: it blocks, which no function "
-        "of a transport may",
-        index, function ? function : "a function", CALL_MS / 1000, world->doing[index]);
+    return failed("process %d has been inside %s() for %d s, while %s: it blocks, which this "
+                  "function must not",
+                  index, function ? function : "a function", CALL_MS / 1000, world->doing[index]);
 }
 
 /* The end of what the processes printed, on one line. */

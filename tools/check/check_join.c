@@ -45,6 +45,14 @@ static const char *backend_of(const struct check_subject *subject, bool *ret_wra
 
 struct rank rank_join(const struct check_member *member)
 {
+    bool wrapped = false;
+    const char *backend = backend_of(member->subject, &wrapped);
+
+    return rank_join_over(member, backend, wrapped);
+}
+
+struct rank rank_join_over(const struct check_member *member, const char *backend, bool wrapped)
+{
     g_autofree char *url = g_strdup_printf("file://%s/store", member->folder);
     const char *path = g_getenv("TUTTI_PLUGIN_PATH");
     g_autofree char *folders =
@@ -52,10 +60,11 @@ struct rank rank_join(const struct check_member *member)
     tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
     struct rank rank = {.rank = member->index,
                         .size = member->count,
+                        .wrapped = wrapped,
                         .launched = member->subject->launcher != NULL};
 
     g_setenv("TUTTI_PLUGIN_PATH", folders, TRUE);
-    options.backend = backend_of(member->subject, &rank.wrapped);
+    options.backend = backend;
     options.init_url = url;
     options.rank = member->index;
     options.world_size = member->count;

@@ -7,7 +7,7 @@
 
 #include <tutti/tutti.h>
 
-enum { RANK_FLOATS = 300000 };
+enum { RANK_FLOATS = 300000, RANK_ELEMENT_MAX = 16, RANK_VALUES = 4 };
 
 struct rank {
     tutti_group *world;
@@ -17,12 +17,22 @@ struct rank {
     float *in, *out; /* [RANK_FLOATS] */
 };
 
-/* Calls of the whole group; each ends the check if it does not succeed. */
+/* Calls of the whole group; each ends the check if it does not succeed. The second names the backend. */
 struct rank rank_join(const struct check_member *member);
+struct rank rank_join_over(const struct check_member *member, const char *backend, bool wrapped);
 void rank_leave(struct rank *rank);
 
 /* `what` and its words end the check, unless it is TUTTI_OK. */
 void rank_expect_ok(const struct rank *rank, tutti_status status, const char *what);
+
+/* ---- check_types.c ---- */
+
+/* Number `which`, below RANK_VALUES, of a few that every type has. */
+void rank_write_value(void *to, tutti_dtype dtype, int which);
+/* Zeros of either sign are equal, and so are all NaN. */
+bool rank_is_same(tutti_dtype dtype, const void *one, const void *other);
+/* The element's bytes. */
+const char *rank_hex(const void *element, size_t bytes, char ret_text[2 * RANK_ELEMENT_MAX + 1]);
 
 static inline tutti_tensor rank_floats(float *data, int64_t *shape, int64_t count)
 {

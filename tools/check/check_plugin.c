@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include <tutti/info.h>
+#include <tutti/plugin_device.h>
 #include <tutti/plugin_engine.h>
 #include <tutti/version.h>
 
@@ -211,6 +212,41 @@ static void expect_bootstrap(const char *name, const tutti_bootstrap_ops *ops, u
     expect_required(what, functions, G_N_ELEMENTS(functions));
 }
 
+static void expect_devices(const char *name, const tutti_device_ops *ops, uint32_t minor)
+{
+    g_autofree char *what = g_strdup_printf("devices %s", name);
+    const struct required functions[] = {
+        {"open", ops->open},
+        {"close", ops->close},
+        {"describe", ops->describe},
+        {"device", ops->device},
+        {"locate", ops->locate},
+        {"attach", ops->attach},
+        {"detach", ops->detach},
+        {"allocate", ops->allocate},
+        {"release", ops->release},
+        {"stream_create", ops->stream_create},
+        {"stream_free", ops->stream_free},
+        {"stream_check", ops->stream_check},
+        {"event_create", ops->event_create},
+        {"event_free", ops->event_free},
+        {"event_record", ops->event_record},
+        {"event_query", ops->event_query},
+        {"event_wait", ops->event_wait},
+        {"copy", ops->copy},
+        {"pack", ops->pack},
+        {"unpack", ops->unpack},
+        {"reduce", ops->reduce},
+        {"scale", ops->scale},
+    };
+
+    expect_size(what, ops->struct_size, offsetof(tutti_device_ops, prepare), sizeof *ops, minor);
+    expect_required(what, functions, G_N_ELEMENTS(functions));
+    if (ops->capabilities && minor <= TUTTI_PLUGIN_ABI_MINOR)
+        check_fails("%s: capabilities is 0x%llx; it must be 0", what,
+                    (unsigned long long)ops->capabilities);
+}
+
 static void expect_operations(const tutti_provider *provider, uint32_t minor)
 {
     switch (provider->kind) {
@@ -225,6 +261,9 @@ static void expect_operations(const tutti_provider *provider, uint32_t minor)
         break;
     case TUTTI_PROVIDER_BOOTSTRAP:
         expect_bootstrap(provider->name, provider->ops, minor);
+        break;
+    case TUTTI_PROVIDER_DEVICE:
+        expect_devices(provider->name, provider->ops, minor);
         break;
     default:
         if (minor <= TUTTI_PLUGIN_ABI_MINOR)

@@ -15,19 +15,17 @@ enum {
     LENGTH_MAX = (1 << 13) + 1,
     LENGTH_THOROUGH = (1 << 16) + 1,
     MEMBERS = CHECK_MEMBERS_MAX,
-    ELEMENT_MAX = 16,
-    VALUES = 4,
     NAN_AT = 5
 };
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
 /* The same numbers 0, 1, 2 and -1 (unsigned: 3) in each type. */
-static const int8_t values[VALUES] = {0, 1, 2, -1};
-static const uint16_t f16_values[VALUES] = {0, 0x3c00, 0x4000, 0xbc00};
-static const uint16_t bf16_values[VALUES] = {0, 0x3f80, 0x4000, 0xbf80};
-static const uint8_t f8e4m3fn_values[VALUES] = {0, 0x38, 0x40, 0xb8};
-static const uint8_t f8e5m2_values[VALUES] = {0, 0x3c, 0x40, 0xbc};
+static const int8_t values[RANK_VALUES] = {0, 1, 2, -1};
+static const uint16_t f16_values[RANK_VALUES] = {0, 0x3c00, 0x4000, 0xbc00};
+static const uint16_t bf16_values[RANK_VALUES] = {0, 0x3f80, 0x4000, 0xbf80};
+static const uint8_t f8e4m3fn_values[RANK_VALUES] = {0, 0x38, 0x40, 0xb8};
+static const uint8_t f8e5m2_values[RANK_VALUES] = {0, 0x3c, 0x40, 0xbc};
 
 static void write_integer(void *to, size_t bytes, int64_t value)
 {
@@ -44,7 +42,7 @@ static void write_integer(void *to, size_t bytes, int64_t value)
 }
 
 /* Complex numbers have the imaginary part 1. */
-static void write_value(void *to, tutti_dtype dtype, int which)
+void rank_write_value(void *to, tutti_dtype dtype, int which)
 {
     const float real = values[which], complex[2] = {real, 1};
     const double wide = values[which], wide_complex[2] = {wide, 1};
@@ -94,14 +92,14 @@ static void fill_typed(const struct rank *rank, tutti_dtype dtype, int count, bo
     char *at = (char *)rank->in;
 
     for (int i = 0; i < count; i++)
-        write_value(at + (size_t)i * bytes, dtype, (i * 7 + rank->rank * 3 + i / 11) % VALUES);
+        rank_write_value(at + (size_t)i * bytes, dtype,
+                         (i * 7 + rank->rank * 3 + i / 11) % RANK_VALUES);
     if (with_nan && rank->rank == 1)
         memcpy(at + NAN_AT * bytes,
                dtype == TUTTI_F32 ? (const void *)&quiet : (const void *)&wide_quiet, bytes);
 }
 
-/* Zeros of either sign are equal, and so are all NaN. */
-static bool is_same(tutti_dtype dtype, const void *one, const void *other)
+bool rank_is_same(tutti_dtype dtype, const void *one, const void *other)
 {
     const size_t bytes = tutti_dtype_size(dtype);
     float a[2] = {0}, b[2] = {0};
@@ -126,7 +124,7 @@ static bool is_same(tutti_dtype dtype, const void *one, const void *other)
     return true;
 }
 
-static const char *hex(const void *element, size_t bytes, char ret_text[2 * ELEMENT_MAX + 1])
+const char *rank_hex(const void *element, size_t bytes, char ret_text[2 * RANK_ELEMENT_MAX + 1])
 {
     for (size_t i = 0; i < bytes; i++)
         g_snprintf(ret_text + 2 * i, 3, "%02x", ((const uint8_t *)element)[i]);
@@ -174,12 +172,12 @@ static const struct reduction {
 static void try_reduction(struct rank *rank, const struct reduction *reduction, tutti_dtype dtype,
                           tutti_reduce_op op, int count)
 {
-    static char right[LENGTH_THOROUGH * ELEMENT_MAX];
+    static char right[LENGTH_THOROUGH * RANK_ELEMENT_MAX];
     const tutti_options fixed = {.struct_size = sizeof fixed, .flags = TUTTI_FIXED_ORDER};
     const bool with_nan = (dtype == TUTTI_F32 || dtype == TUTTI_F64) &&
                           (op == TUTTI_MIN || op == TUTTI_MAX) && !rank->wrapped;
     const size_t bytes = tutti_dtype_size(dtype);
-    char is[2 * ELEMENT_MAX + 1], should[2 * ELEMENT_MAX + 1];
+    char is[2 * RANK_ELEMENT_MAX + 1], should[2 * RANK_ELEMENT_MAX + 1];
     const int all = reduction->blocks ? count * rank->size : count;
     int64_t shapes[3];
     const tutti_tensor in = tutti_tensor_1d(rank->in, dtype, &shapes[0], all);
@@ -194,12 +192,12 @@ static void try_reduction(struct rank *rank, const struct reduction *reduction, 
     for (size_t i = 0; (!reduction->at_root || rank->rank == 0) && i < (size_t)count; i++) {
         const void *one = (const char *)rank->out + i * bytes, *other = right + i * bytes;
 
-        if (!is_same(dtype, one, other))
+        if (!rank_is_same(dtype, one, other))
             check_fails("rank %d: %s of %d %s, %s (%s): element %zu has the bytes %s, and in the "
                         "fixed order, which the core makes itself, %s",
                         rank->rank, reduction->name, count, tutti_dtype_name(dtype),
                         tutti_reduce_op_name(op), tutti_reduce_op_meaning(op, dtype), i,
-                        hex(one, bytes, is), hex(other, bytes, should));
+                        rank_hex(one, bytes, is), rank_hex(other, bytes, should));
     }
 }
 

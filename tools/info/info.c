@@ -50,6 +50,12 @@ static void print_row(const char *section, const char *name, const char *value, 
     wrap_print(VALUES, VALUES, value);
 }
 
+/* A plugin that was refused has not given each text. */
+static const char *or_nothing(const char *text)
+{
+    return text ? text : "";
+}
+
 /* "options TUTTI_MINE_DEPTH (1 | 2; default 1)" */
 static void print_options(const struct probed *plugin)
 {
@@ -71,6 +77,17 @@ static void print_options(const struct probed *plugin)
     }
 }
 
+/* The driver and the devices, a line each. */
+static void print_finds(const struct probed *plugin)
+{
+    g_auto(GStrv) lines = g_strsplit(or_nothing(plugin->finds), "\n", -1);
+
+    for (int i = 0; lines[i]; i++) {
+        printf("%*s", VALUES, "");
+        wrap_print(VALUES, VALUES, lines[i]);
+    }
+}
+
 static void print_plugin(const struct probed *plugin)
 {
     g_autofree char *line =
@@ -83,6 +100,7 @@ static void print_plugin(const struct probed *plugin)
     wrap_print(VALUES, VALUES, line);
     if (*plugin->path)
         printf("%*s%s\n", VALUES, "", plugin->path);
+    print_finds(plugin);
     print_options(plugin);
 }
 
@@ -130,12 +148,6 @@ static void build_row(const char *section, const char *name, const char *value, 
     json_builder_end_object(document->builder);
 }
 
-/* Text that a refused plugin has not given is "" in the document. */
-static const char *or_nothing(const char *text)
-{
-    return text ? text : "";
-}
-
 static void build_options(JsonBuilder *builder, const struct probed *plugin)
 {
     const char *name, *values, *standard, *meaning;
@@ -159,6 +171,16 @@ static void build_options(JsonBuilder *builder, const struct probed *plugin)
     json_builder_end_array(builder);
 }
 
+static void build_finds(JsonBuilder *builder, const struct probed *plugin)
+{
+    g_auto(GStrv) lines = g_strsplit(or_nothing(plugin->finds), "\n", -1);
+
+    cli_json_array(builder, "finds");
+    for (int i = 0; lines[i]; i++)
+        json_builder_add_string_value(builder, lines[i]);
+    json_builder_end_array(builder);
+}
+
 static void build_plugin(JsonBuilder *builder, const struct probed *plugin)
 {
     json_builder_begin_object(builder);
@@ -173,6 +195,7 @@ static void build_plugin(JsonBuilder *builder, const struct probed *plugin)
     cli_json_int(builder, "abi_major", plugin->abi_major);
     cli_json_int(builder, "abi_minor", plugin->abi_minor);
     build_options(builder, plugin);
+    build_finds(builder, plugin);
     if (plugin->message_ps || plugin->further_ps || plugin->byte_ps) {
         json_builder_set_member_name(builder, "cost");
         json_builder_begin_object(builder);
