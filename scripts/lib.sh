@@ -13,14 +13,16 @@ demo_packages=(
     scdoc       # the manual pages
 )
 
-# What the plugins gloo and mpi drive. Each MPI brings its launcher; they live side by side.
+# What the plugins gloo, mpi and ucx drive. Each MPI brings its launcher; they live side by side.
 gloo_packages=(g++ libgloo-dev)
 openmpi_packages=(libopenmpi-dev openmpi-bin)
 mpich_packages=(libmpich-dev mpich)
+ucx_packages=(libucx-dev)
 
 # To build and run every test of scripts/test.
 test_packages=(
     "${demo_packages[@]}" "${gloo_packages[@]}" "${openmpi_packages[@]}" "${mpich_packages[@]}"
+    "${ucx_packages[@]}"
     libcriterion-dev libdlpack-dev
     libuv1-dev # an example of its event loop
     abigail-tools binutils clang-format-14 gcovr make
@@ -58,6 +60,7 @@ asks_for() {
 # launcher is there, as `tutti run` takes it.
 engine_packages() {
     ! asks_for gloo || printf '%s\n' "${gloo_packages[@]}"
+    ! asks_for ucx || printf '%s\n' "${ucx_packages[@]}"
     asks_for mpi || return 0
     case ${TUTTI_MPI-} in
     openmpi) printf '%s\n' "${openmpi_packages[@]}" ;;

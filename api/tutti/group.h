@@ -34,7 +34,8 @@ typedef struct tutti_init_options {
     int32_t rank;         /* meaningful when world_size > 0 */
     uint32_t reserved;    /* 0 */
     const char *backend;  /* NULL: TUTTI_BACKEND, else "auto". "auto", a name, or
-                               "local=NAME,remote=NAME"; rules may follow, as the guide says */
+                               "local=NAME,remote=NAME"; "cpu:" and "cuda:" may stand before, and rules
+                               follow, as the guide says */
     const char *init_url; /* NULL: "env://". "env://", "tcp://HOST:PORT", "file:///PATH", each with
                                ?rank=R&world_size=N where the environment does not tell */
     tutti_store *store;   /* instead of init_url; rank and world_size must be given; referenced */
@@ -45,12 +46,15 @@ typedef struct tutti_init_options {
     tutti_context *context; /* NULL: the default context of this process */
     const char *wrap;       /* NULL: TUTTI_WRAP, else none. Wrappers by name, the outermost first:
                                "trace,check" */
+    const char *
+        device; /* NULL: TUTTI_DEVICE, else the device with the number of the local rank, modulo their
+                               number. "cuda:1": where this rank's tensors lie that are not in host memory */
 } tutti_init_options;
 
 /** Every option at its default. */
 #define TUTTI_INIT_OPTIONS_INIT                                                                    \
     {                                                                                              \
-        sizeof(tutti_init_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                \
+        sizeof(tutti_init_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                             \
     }
 
 /**

@@ -31,8 +31,8 @@ typedef struct tutti_plugin_info {
     const char *provides; /* "transport", "wrapper", "collectives, bootstrap"; "" when refused */
     const struct tutti_plugin_option *options; /* tutti_plugin.options, if it was opened, or NULL */
     const struct tutti_cost *cost;             /* the same of tutti_plugin.cost */
-    /* What a plugin for devices finds here: the driver and each device, a line each; "" otherwise. Only
-     * tutti_plugin_probe() asks. */
+    /* What a plugin finds here: of devices, the driver and each device, a line each; of a transport, the library
+     * that it drives; "" otherwise. Only tutti_plugin_probe() asks. */
     const char *finds;
 } tutti_plugin_info;
 

@@ -368,6 +368,9 @@ typedef struct tutti_transport_ops {
     /** 1: this host has a device of this transport that reaches other hosts by other means than sockets.
      * `auto` then uses the transport between hosts if it is so on all members. `host` is as for `engine`. */
     int32_t (*fabric)(const tutti_host *host, void *host_self);
+    /** Writes what it drives on this host, one line of UTF-8 for `tutti info`: the library's version and file, its
+     * devices. `host` is as for `engine`. */
+    void (*describe)(const tutti_host *host, void *host_self, char *ret_words, uint64_t capacity);
 } tutti_transport_ops;
 
 /* ---- what a plugin exports ---- */

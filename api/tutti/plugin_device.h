@@ -180,7 +180,8 @@ typedef struct tutti_device_ops {
     void (*release)(tutti_accelerator *accelerator, uint32_t kind, void *memory);
 
     /* required: streams */
-    /** A stream that has no order with the legacy one. BLOCKS. */
+    /** A stream that has no order with the legacy one. Its work comes before that of other streams, where the
+     * device can choose. BLOCKS. */
     tutti_status (*stream_create)(tutti_accelerator *accelerator, void **ret_stream);
     /** Frees a stream of stream_create. Work that is on it is still done. BLOCKS. */
     void (*stream_free)(tutti_accelerator *accelerator, void *stream);

@@ -84,7 +84,8 @@ enum {
 typedef struct tutti_engine_version {
     uint32_t struct_size;
     uint32_t major; /* the same is needed on all members */
-    uint32_t minor; /* the same is needed if major is 0 or `flags` say so; otherwise for messages only */
+    uint32_t
+        minor; /* the same is needed if major is 0 or `flags` say so; otherwise for messages only */
     uint32_t patch; /* for messages only */
     char name[64];  /* "Open MPI"; the same is needed on all members */
     uint32_t flags; /* since minor 8, preset to 0: TUTTI_ENGINE_… */

@@ -46,7 +46,7 @@ TUTTI_API tutti_status tutti_reduce_op_create(const char *name, tutti_reduce_fn 
  * Makes a PREMUL_SUM: each member multiplies its input by its own factor when it makes the call, and
  * the products are added. Members may have different factors.
  *
- * factor  copied; may be read-only. Either one element for the whole input, or as many elements as
+ * factor  copied, from a device in the order of its legacy stream; may be read-only. Either one element for the whole input, or as many elements as
  *         the input has (for reduce_scatter: all blocks together). Calls with this operation take
  *         tensors of the factor's dtype only.
  *

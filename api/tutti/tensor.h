@@ -25,8 +25,13 @@
 extern "C" {
 #endif
 
-/* DLPack's device types; only CPU memory is served by the backends of this release. */
-enum { TUTTI_DEVICE_CPU = 1, TUTTI_DEVICE_CUDA = 2, TUTTI_DEVICE_CUDA_HOST = 3 };
+/* DLPack's device types. Memory of a device needs the plugin that drives it: libtutti-cuda.so for CUDA. */
+enum {
+    TUTTI_DEVICE_CPU = 1,
+    TUTTI_DEVICE_CUDA = 2,
+    TUTTI_DEVICE_CUDA_HOST = 3,    /* pinned host memory */
+    TUTTI_DEVICE_CUDA_MANAGED = 13 /* memory that moves between the host and the devices */
+};
 
 /*
  * Or'ed to a device's type: the memory must not be written. This flag is tutti's own, not DLPack's. A

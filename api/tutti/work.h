@@ -25,6 +25,19 @@ typedef struct tutti_work tutti_work;
  */
 TUTTI_API tutti_status tutti_work_wait(tutti_work *work, int64_t timeout_ms);
 
+/**
+ * Lets later work on `stream`, which is of the group's device (NULL: its legacy stream), wait until the operation
+ * is complete. The caller does not wait, unless the device cannot make a stream wait for the host, or the
+ * group's backend moves operations only while the program calls: then it waits as tutti_work_wait()
+ * does. The stream goes on also if the operation fails: ask tutti_work_test() before you use the result. The
+ * handle may be freed at once.
+ *
+ * Returns TUTTI_OK; the operation's status if it is complete; UNSUPPORTED where no call has used a device yet, and for
+ * a stream that is captured; INVALID_ARGUMENT for a stream of another device.
+ * Semantics: torch.distributed.Work.wait() of NCCL; cudaStreamWaitEvent.
+ */
+TUTTI_API tutti_status tutti_work_wait_stream(tutti_work *work, void *stream);
+
 /** Makes progress, and sets `ret_done` to 1 if the operation is complete, else to 0. Returns the
  * operation's status if it is complete, otherwise TUTTI_OK. */
 TUTTI_API tutti_status tutti_work_test(tutti_work *work, int32_t *ret_done);

@@ -93,9 +93,8 @@ static tutti_status look_at_fabric(const struct agreement *a, const char *name,
 static tutti_status look_at(const struct agreement *a, int level, const char *name,
                             struct engine_offer *ret_engine, struct text *settings)
 {
-    return a->choice->is_auto && level == BACKEND_MORE
-               ? look_at_fabric(a, name, ret_engine)
-               : look_at_plugin(name, ret_engine, settings);
+    return a->choice->is_auto && level == BACKEND_MORE ? look_at_fabric(a, name, ret_engine)
+                                                       : look_at_plugin(name, ret_engine, settings);
 }
 
 tutti_status agree_offer(struct agreement *a, const char *choice_words)

@@ -54,7 +54,9 @@ enum {
     /* The all_reduce by which tutti_group_split() tells colors and keys. */
     CALL_SPLIT = 1 << 2,
     /* The all_reduces by which members make registered memory. */
-    CALL_REGISTER = 1 << 3
+    CALL_REGISTER = 1 << 3,
+    /* A tensor lies on a device, in a group where such calls go another way. */
+    CALL_ON_DEVICE = 1 << 4
 };
 
 /* Everything that members must agree on, and nothing else. 24 bytes, no padding. */

@@ -49,6 +49,10 @@ enum environment_agreement {
     X(TUTTI_DEBUG, "OFF | WARN | INFO | DETAIL", "WARN", ENV_MAY_DIFFER,                           \
       "What libtutti prints on stderr. With DETAIL this rank also compares each collective with "  \
       "its neighbours before an engine (mpi, gloo) begins it.")                                    \
+    X(TUTTI_DEVICE, "<device>", "", ENV_MAY_DIFFER,                                                \
+      "The device of this rank's tensors that are not in host memory, such as `cuda:1`, if the "   \
+      "options of tutti_init() name none. Not set: the device with the number of the local "       \
+      "rank, modulo their number.")                                                                \
     X(TUTTI_DUMP_DIR, "<directory>", "", ENV_MAY_DIFFER,                                           \
       "A folder for dumps: each rank writes one on SIGUSR2 and when a group fails. Not set: no "   \
       "dumps. Set-id programs ignore it.")                                                         \

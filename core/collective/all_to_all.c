@@ -137,6 +137,8 @@ static tutti_status all_to_all(const char *function, tutti_group *group, struct 
     if (!status)
         status = look_for_overlap(group, &in, &out, &in_place);
     if (!status && in_place)
+        status = call_await_stand_ins(group, c.packed.first, c.timeout_ms);
+    if (!status && in_place)
         status = copy_input(group, &c, &in);
     if (!status) {
         in.uneven = out.uneven = from.kind != FORM_EVEN;

@@ -58,7 +58,8 @@ void kept_calls_free(struct kept_call *first)
             chain_free(&kept->collective.memory);
             reduce_op_release(kept->collective.op);
         }
-        packed_end(kept->is_message ? &kept->message.packed : &kept->collective.packed, false);
+        packed_end(kept->is_message ? &kept->message.packed.first : &kept->collective.packed.first,
+                   false);
         free(kept);
     }
 }
@@ -152,7 +153,7 @@ tutti_status batch_add_collective(struct batch *batch, struct collective *c, tut
         kept->collective = *c;
         kept->collective.waited = false; /* the batch has a work of its own */
         c->memory.first = NULL;
-        c->packed = NULL;
+        c->packed.first = NULL;
         c->op = NULL;
     }
     return status;
@@ -166,7 +167,7 @@ tutti_status batch_add_message(struct batch *batch, struct message *m, tutti_sta
     if (kept) {
         kept->is_message = true;
         kept->message = *m;
-        m->packed = NULL;
+        m->packed.first = NULL;
     }
     return status;
 }

@@ -11,7 +11,7 @@ struct message {
     const char *function; /* of the public API, for errors about arguments */
     enum call_kind kind;
     void *data;
-    struct packed *packed; /* until it is posted */
+    struct stand_ins packed; /* until it is posted */
     uint64_t bytes;
     uint64_t tag;
     uint32_t dtype;

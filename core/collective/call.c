@@ -38,8 +38,6 @@ tutti_status call_check_closely(const struct tutti_group *group, const tutti_opt
             TUTTI_ERR_UNSUPPORTED,
             "options.flags 0x%x: only TUTTI_FIXED_ORDER and TUTTI_WAITS_NEXT are known",
             known.flags);
-    if (known.stream)
-        return error_set(TUTTI_ERR_UNSUPPORTED, "options.stream: tensors are in host memory here");
     if (known.timeout_ms)
         *ret_timeout_ms = known.timeout_ms;
     return TUTTI_OK;
@@ -53,9 +51,9 @@ tutti_status call_check_root(const struct tutti_group *group, int32_t root)
                      group->size);
 }
 
-tutti_status call_tensor_closely(const tutti_tensor *tensor, const char *what, enum tensor_use use,
-                                 struct packed **packed, void **ret_data, uint64_t *ret_count,
-                                 uint64_t *ret_bytes)
+tutti_status call_tensor_closely(struct tutti_group *group, const tutti_tensor *tensor,
+                                 const char *what, enum tensor_use use, struct stand_ins *stand_ins,
+                                 void **ret_data, uint64_t *ret_count, uint64_t *ret_bytes)
 {
     struct tensor_size size;
 
@@ -65,15 +63,12 @@ tutti_status call_tensor_closely(const tutti_tensor *tensor, const char *what, e
     if (status)
         return strcmp(what, "the tensor") ? error_prefix("%s", what) : status;
     const int32_t device = tensor->device.type & ~TUTTI_DEVICE_READ_ONLY;
-    if (device != TUTTI_DEVICE_CPU && device != TUTTI_DEVICE_CUDA_HOST)
-        return error_set(TUTTI_ERR_UNSUPPORTED,
-                         "%s is on a device of type %d; tensors are in host memory, which is "
-                         "device.type TUTTI_DEVICE_CPU",
-                         what, device);
     if (use & TENSOR_WRITTEN && tensor->device.type & TUTTI_DEVICE_READ_ONLY)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "%s is read-only, but the operation writes it here; give it a copy", what);
-    status = packed_use(tensor, &size, what, use, packed, ret_data);
+    status = device == TUTTI_DEVICE_CPU
+                 ? packed_use(tensor, &size, what, use, &stand_ins->first, ret_data)
+                 : call_device_tensor(group, tensor, &size, what, use, stand_ins, ret_data);
     if (status)
         return status;
     *ret_count = size.count;
@@ -150,6 +145,12 @@ tutti_status call_wait_for(struct call *call)
     if (status) {
         error_give(status, &call->error);
         error_forget(&call->error);
+    }
+    if (call->packed) {
+        const tutti_status back = staged_put_back(call, status);
+
+        if (back && !status)
+            return group_end_by_own(call->group, back);
     }
     return status;
 }

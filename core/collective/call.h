@@ -34,24 +34,61 @@ static inline uint32_t call_flags(const tutti_options *options)
 
 tutti_status call_check_root(const struct tutti_group *group, int32_t root);
 
+/* options.stream of options that call_check() has passed. */
+static inline void *call_stream(const tutti_options *options)
+{
+    return options && options->struct_size > offsetof(tutti_options, stream) ? options->stream
+                                                                             : NULL;
+}
+
+/* The stand-ins of a call's tensors, and the stream that orders those of devices. */
+struct stand_ins {
+    struct packed *first;
+    void *stream;
+};
+
 /*
- * A tensor in host memory that the operation reads or writes on this member: where its elements are
- * in row-major order, how many, how many bytes. One that is not C-contiguous gets a stand-in in
- * `*packed`, which becomes the call's.
+ * A tensor that the operation reads or writes on this member: where its elements are
+ * in row-major order, how many, how many bytes. One that is not C-contiguous, or not in host memory, gets a
+ * stand-in, which becomes the call's.
  */
-tutti_status call_tensor_closely(const tutti_tensor *tensor, const char *what, enum tensor_use use,
-                                 struct packed **packed, void **ret_data, uint64_t *ret_count,
-                                 uint64_t *ret_bytes);
-static inline tutti_status call_tensor(const tutti_tensor *tensor, const char *what,
-                                       enum tensor_use use, struct packed **packed, void **ret_data,
+tutti_status call_tensor_closely(struct tutti_group *group, const tutti_tensor *tensor,
+                                 const char *what, enum tensor_use use, struct stand_ins *stand_ins,
+                                 void **ret_data, uint64_t *ret_count, uint64_t *ret_bytes);
+static inline tutti_status call_tensor(struct tutti_group *group, const tutti_tensor *tensor,
+                                       const char *what, enum tensor_use use,
+                                       struct stand_ins *stand_ins, void **ret_data,
                                        uint64_t *ret_count, uint64_t *ret_bytes)
 {
     if (!tensor || tensor->device.type != TUTTI_DEVICE_CPU ||
         !tensor_measure_vector(tensor, ret_count, ret_bytes))
-        return call_tensor_closely(tensor, what, use, packed, ret_data, ret_count, ret_bytes);
+        return call_tensor_closely(group, tensor, what, use, stand_ins, ret_data, ret_count,
+                                   ret_bytes);
     *ret_data = tensor->data;
     return TUTTI_OK;
 }
+
+/* ---- on_device.c ---- */
+
+/* The stand-in of a tensor that lies on a device, or is used in the order of a stream. */
+tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *tensor,
+                                const struct tensor_size *size, const char *what,
+                                enum tensor_use use, struct stand_ins *stand_ins, void **ret_data);
+/* All stand-ins of a call are there. A stream without any is an error; wrappers read the tensors when the call begins,
+ * so these are waited for. The fields of a collective (NULL: it is a message) tell whether its tensors lie on a device,
+ * where that makes a difference. */
+tutti_status call_check_stand_ins(struct tutti_group *group, const struct stand_ins *stand_ins,
+                                  int64_t timeout_ms, struct call_fields *fields);
+/* The others are to hear that a device has failed before this member could begin a call in which they wait; else as
+ * group_others_wait(). */
+static inline bool call_others_wait(const struct tutti_group *group, tutti_status status)
+{
+    return group_others_wait(group, status) ||
+           (status == TUTTI_ERR_SYSTEM && group->size > 1 && !group_ended(group));
+}
+/* Waits until the stand-ins are filled, where the caller's thread has to read them before the call begins. */
+tutti_status call_await_stand_ins(struct tutti_group *group, struct packed *list,
+                                  int64_t timeout_ms);
 
 static inline struct async_call *call_of_work(struct tutti_work *work)
 {
@@ -94,8 +131,9 @@ tutti_status call_started(struct async_call *async, tutti_status status, bool mo
 tutti_status call_wait_for(struct call *call);
 static inline tutti_status call_wait(struct call *call)
 {
-    return atomic_load_explicit(&call->state.status, memory_order_acquire) ? call_wait_for(call)
-                                                                           : TUTTI_OK;
+    return atomic_load_explicit(&call->state.status, memory_order_acquire) || call->packed
+               ? call_wait_for(call)
+               : TUTTI_OK;
 }
 
 /* A collective call whose arguments have been checked. */
@@ -106,7 +144,7 @@ struct collective {
     uint64_t bytes;          /* of the vector, or of each block */
     struct call_sizes sizes; /* when the fields have CALL_UNEVEN */
     struct chain memory;     /* what blocks and sizes point into */
-    struct packed *packed;   /* stand-ins of tensors that are not C-contiguous */
+    struct stand_ins packed; /* of tensors that are not C-contiguous, or lie on devices */
     int64_t timeout_ms;
     struct reduce_op *op; /* a reference; NULL: built in, or none */
     bool waited;          /* TUTTI_WAITS_NEXT */
@@ -125,8 +163,10 @@ static inline tutti_status collective_check(const struct tutti_group *group,
 {
     const tutti_status status = call_check(group, options, &c->timeout_ms);
 
-    if (!status && options)
+    if (!status && options) {
         c->waited = call_flags(options) & TUTTI_WAITS_NEXT;
+        c->packed.stream = call_stream(options);
+    }
     return status;
 }
 

@@ -75,9 +75,9 @@ static inline void enter(struct tutti_group *group, struct collective *c, struct
     call->announce = *begun->announce;
     call->stage = begun->stage;
     call->memory = c->memory;
-    call->packed = c->packed;
+    call->packed = c->packed.first;
     c->memory.first = NULL;
-    c->packed = NULL;
+    c->packed.first = NULL;
     call->op = c->op;
     c->op = NULL;
     call->timeout_ms = c->timeout_ms;
@@ -193,7 +193,7 @@ static void spin(struct tutti_group *group, struct call *call)
         if (is_interrupted(group, i))
             return;
         if (i >= turns) {
-            if (!rest_in_round(group, call))
+            if (staged_waits(call) || !rest_in_round(group, call))
                 return;
             i = 0;
         } else if (yields)
@@ -207,9 +207,9 @@ static void spin(struct tutti_group *group, struct call *call)
  * it has only its tensors. */
 static bool may_be_short(const struct tutti_group *group, const struct collective *c)
 {
-    return !group->calls.queue.first && !c->packed && !c->op && c->bytes <= RUN_BUDGET_BYTES &&
-           !(c->fields.flags & CALL_UNEVEN) && !group->ways.wrappers && !group->memories.made &&
-           !group_ended(group);
+    return !group->calls.queue.first && !c->packed.first && !c->op &&
+           c->bytes <= RUN_BUDGET_BYTES && !(c->fields.flags & CALL_UNEVEN) &&
+           !group->ways.wrappers && !group->memories.made && !group_ended(group);
 }
 
 /* Shows the line of the call, and spins until those of the others are there. False: they are not, or something is
@@ -347,10 +347,10 @@ static tutti_status end(struct tutti_group *group, struct collective *c, tutti_s
 {
     /* The others are in a call that this member has no memory to begin. They hear it at once: its number is
      * not taken here, so a later call of the same kind would meet theirs, and nobody would notice. */
-    if (group_others_wait(group, status))
+    if (status && call_others_wait(group, status))
         status = group_end_by_own(group, error_prefix("%s", call_name(&c->fields)));
     chain_free(&c->memory);
-    packed_end(&c->packed, false);
+    packed_end(&c->packed.first, false);
     reduce_op_release(c->op);
     return status;
 }
@@ -360,6 +360,8 @@ tutti_status collective_run(struct tutti_group *group, struct collective *c, tut
 {
     struct batch *batch = batch_of(group);
 
+    if (!status && (c->packed.first || c->packed.stream))
+        status = call_check_stand_ins(group, &c->packed, c->timeout_ms, &c->fields);
     status = error_of(c->function, status);
     if (batch)
         status = batch_add_collective(batch, c, status, work != NULL);

@@ -13,7 +13,7 @@ tutti_status tutti_broadcast(tutti_group *group, const tutti_tensor *tensor, int
     if (!status)
         status = call_check_root(group, root);
     if (!status)
-        status = side_vector(&c, tensor, "the tensor", use, &vector);
+        status = side_vector(group, &c, tensor, "the tensor", use, &vector);
     if (!status) {
         side_describe(&c, group, SIDE_OUT, &vector, vector.count);
         c.in = c.out = vector.blocks;
@@ -37,7 +37,7 @@ static tutti_status gather(const char *function, tutti_group *group, enum operat
     if (!status && operation != OPERATION_ALL_GATHER)
         status = call_check_root(group, root);
     if (!status)
-        status = side_vector(&c, tensor, names[!which], uses[!which], &vector);
+        status = side_vector(group, &c, tensor, names[!which], uses[!which], &vector);
     if (!status && (operation == OPERATION_ALL_GATHER || group->rank == root)) {
         status = side_blocks(group, &c, &form, names[which], uses[which], &blocks);
         if (!status)

@@ -23,12 +23,12 @@ static tutti_status check_contiguous(const struct kept_call *first)
     int number = 1;
 
     for (const struct kept_call *kept = first; kept; kept = kept->next, number++)
-        if (kept->is_message ? kept->message.packed : kept->collective.packed)
-            return error_set(TUTTI_ERR_UNSUPPORTED,
-                             "call %d of the plan, %s, has a tensor that is not contiguous: plans "
-                             "take contiguous ones alone",
-                             number,
-                             kept->is_message ? kept->message.function : kept->collective.function);
+        if (kept->is_message ? kept->message.packed.first : kept->collective.packed.first)
+            return error_set(
+                TUTTI_ERR_UNSUPPORTED,
+                "call %d of the plan, %s, has a tensor that is not contiguous, or not in "
+                "host memory: plans take contiguous ones in host memory alone",
+                number, kept->is_message ? kept->message.function : kept->collective.function);
     return TUTTI_OK;
 }
 

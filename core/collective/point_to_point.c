@@ -46,14 +46,21 @@ ON_THE_WAY tutti_status check(tutti_group *group, const tutti_tensor *tensor,
     uint64_t count;
 
     tutti_status status = call_check(group, options, &m->timeout_ms);
-    if (!status && options)
+    if (!status && options) {
         m->waited = call_flags(options) & TUTTI_WAITS_NEXT;
+        m->packed.stream = call_stream(options);
+    }
     if (!status)
         status = check_peer(group, m);
     m->dtype = tensor ? tensor->dtype : 0;
     if (!status)
-        status = call_tensor(tensor, "the tensor", m->kind == CALL_SEND ? TENSOR_READ : received,
-                             &m->packed, &m->data, &count, &m->bytes);
+        status =
+            call_tensor(group, tensor, "the tensor", m->kind == CALL_SEND ? TENSOR_READ : received,
+                        &m->packed, &m->data, &count, &m->bytes);
+    if (!status && (m->packed.first || m->packed.stream))
+        status = call_check_stand_ins(group, &m->packed, m->timeout_ms, NULL);
+    if (status == TUTTI_ERR_SYSTEM && call_others_wait(group, status))
+        return group_end_by_own(group, error_prefix("%s", m->function));
     return error_of(m->function, status);
 }
 
@@ -63,8 +70,8 @@ tutti_status message_post(struct tutti_group *group, struct message *m, struct c
 
     call->kind = m->kind;
     call->state.no_spin = group->needs.no_spin;
-    call->packed = m->packed;
-    m->packed = NULL;
+    call->packed = m->packed.first;
+    m->packed.first = NULL;
     call->bytes = m->bytes;
     call->tag = m->tag;
     call->peer = m->peer;
@@ -79,6 +86,8 @@ tutti_status message_post(struct tutti_group *group, struct message *m, struct c
         call_fails(call);
         return TUTTI_OK;
     }
+    if (m->kind == CALL_SEND && (group->calls.held || call->packed) && staged_hold(group, call))
+        return TUTTI_OK;
     struct p2p_group *space = route_messages(group);
     status = m->kind == CALL_SEND
                  ? p2p_send(space, &call->message, m->peer, m->tag, m->data, m->bytes)
@@ -116,8 +125,8 @@ static void post_or_fail(struct tutti_group *group, struct message *m, struct ca
 /* Whether a message may be over before a call is made of it, with all that belongs to one. */
 ON_THE_WAY bool may_be_short(const struct tutti_group *group, const struct message *m)
 {
-    return m->peer >= 0 && m->peer != group->rank && !m->packed && !group->ways.wrappers &&
-           !group_ended(group);
+    return m->peer >= 0 && m->peer != group->rank && !m->packed.first && !group->calls.held &&
+           !group->ways.wrappers && !group_ended(group);
 }
 
 /*
@@ -235,7 +244,8 @@ ON_THE_WAY tutti_status run_blocking(struct tutti_group *group, struct message *
 static tutti_status cancel(struct tutti_work *work)
 {
     struct call *call = &call_of_work(work)->call;
-    tutti_status status = p2p_cancel(&call->message);
+    tutti_status status =
+        staged_withdraw(call->group, call) ? TUTTI_OK : p2p_cancel(&call->message);
 
     if (status)
         return status;
@@ -311,7 +321,7 @@ ON_THE_WAY tutti_status run(tutti_group *group, struct message *m, const tutti_t
         status = batch_add_message(batch, m, status, ret_work != NULL);
     else if (!status)
         status = blocks ? run_blocking(group, m) : run_async(group, m, ret_work);
-    packed_end(&m->packed, false);
+    packed_end(&m->packed.first, false);
     return status;
 }
 
@@ -436,8 +446,8 @@ tutti_status tutti_sendrecv(tutti_group *group, const tutti_tensor *send, int32_
     } else if (!status) {
         status = exchange(group, &out, &in);
     }
-    packed_end(&out.packed, false);
-    packed_end(&in.packed, false);
+    packed_end(&out.packed.first, false);
+    packed_end(&in.packed.first, false);
     return status;
 }
 
@@ -540,7 +550,7 @@ tutti_status tutti_batch_isend_irecv(tutti_group *group, const tutti_p2p_op *ops
             call_give_back(items[i].async);
     engine_release(engine);
     for (uint32_t i = 0; i < count && status; i++)
-        packed_end(&items[i].message.packed, false);
+        packed_end(&items[i].message.packed.first, false);
     free(items);
     if (!status && atomic_load(&engine->unattended))
         engine_visit(engine);

@@ -64,12 +64,14 @@ static tutti_status premultiply(struct collective *c, const struct side *in, int
 }
 
 /* The operands: the input, or what it becomes. */
-static tutti_status take_input(struct collective *c, const struct side *in, int blocks, void *into)
+static tutti_status take_input(struct tutti_group *group, struct collective *c,
+                               const struct side *in, int blocks, void *into)
 {
     c->in = in->blocks;
     if (!reduce_op_is_premul(c->op) || !in->total)
         return TUTTI_OK;
-    return premultiply(c, in, blocks, into);
+    const tutti_status status = call_await_stand_ins(group, c->packed.first, c->timeout_ms);
+    return status ? status : premultiply(c, in, blocks, into);
 }
 
 /* Two vectors of the same kind: the same memory, or memory that does not overlap. */
@@ -93,15 +95,15 @@ static tutti_status all_reduce(const char *function, tutti_group *group, const t
     tutti_status status = collective_check(group, options, &c);
 
     if (!status)
-        status = call_tensor(tensor, "the tensor", TENSOR_BOTH, &c.packed, &data, &c.fields.count,
-                             &c.bytes);
+        status = call_tensor(group, tensor, "the tensor", TENSOR_BOTH, &c.packed, &data,
+                             &c.fields.count, &c.bytes);
     if (!status) {
         c.fields.dtype = tensor->dtype;
         status = take_op(group, &c, options, tensor->dtype, c.fields.count);
     }
     c.in.base = c.out.base = data;
     if (!status && c.op)
-        status = take_input(&c,
+        status = take_input(group, &c,
                             &(struct side){.blocks = c.out,
                                            .dtype = tensor->dtype,
                                            .element = tutti_dtype_size(tensor->dtype),
@@ -131,10 +133,10 @@ static tutti_status reduce(const char *function, tutti_group *group, enum operat
     if (!status && operation == OPERATION_REDUCE)
         status = call_check_root(group, root);
     if (!status)
-        status = side_vector(&c, in_tensor, in_place ? "the tensor" : "the input",
+        status = side_vector(group, &c, in_tensor, in_place ? "the tensor" : "the input",
                              in_place && writes ? TENSOR_BOTH : TENSOR_READ, &in);
     if (!status && writes && !in_place) {
-        status = side_vector(&c, out_tensor, "the output", TENSOR_WRITTEN, &out);
+        status = side_vector(group, &c, out_tensor, "the output", TENSOR_WRITTEN, &out);
         if (!status)
             status = check_pair(group, &in, &out);
     } else if (!status) {
@@ -145,7 +147,7 @@ static tutti_status reduce(const char *function, tutti_group *group, enum operat
     if (!status) {
         side_describe(&c, group, SIDE_IN, &in, in.count);
         c.out = out.blocks; /* written where there is a result */
-        status = take_input(&c, &in, 1, writes ? out.blocks.base : NULL);
+        status = take_input(group, &c, &in, 1, writes ? out.blocks.base : NULL);
     }
     return collective_run(group, &c, status, work);
 }
@@ -183,7 +185,7 @@ static tutti_status reduce_scatter(const char *function, tutti_group *group, str
     if (!status)
         status = side_blocks(group, &c, &form, "the input", TENSOR_READ, &in);
     if (!status)
-        status = side_vector(&c, tensor, "the output", TENSOR_WRITTEN, &out);
+        status = side_vector(group, &c, tensor, "the output", TENSOR_WRITTEN, &out);
     if (!status)
         status = side_check_pair(group, &c, SIDE_IN, &out, &in);
     if (!status)
@@ -191,7 +193,7 @@ static tutti_status reduce_scatter(const char *function, tutti_group *group, str
     if (!status) {
         side_describe(&c, group, SIDE_IN, &in, out.count);
         c.out = out.blocks;
-        status = take_input(&c, &in, group->size, NULL);
+        status = take_input(group, &c, &in, group->size, NULL);
     }
     return collective_run(group, &c, status, work);
 }

@@ -21,13 +21,14 @@ static tutti_status take_tables(const struct tutti_group *group, struct collecti
     return TUTTI_OK;
 }
 
-tutti_status side_vector(struct collective *c, const tutti_tensor *tensor, const char *what,
-                         enum tensor_use use, struct side *ret_side)
+tutti_status side_vector(struct tutti_group *group, struct collective *c,
+                         const tutti_tensor *tensor, const char *what, enum tensor_use use,
+                         struct side *ret_side)
 {
     uint64_t count, bytes;
     void *data;
 
-    tutti_status status = call_tensor(tensor, what, use, &c->packed, &data, &count, &bytes);
+    tutti_status status = call_tensor(group, tensor, what, use, &c->packed, &data, &count, &bytes);
     if (status)
         return status;
     *ret_side = (struct side){.what = what,
@@ -39,13 +40,13 @@ tutti_status side_vector(struct collective *c, const tutti_tensor *tensor, const
     return TUTTI_OK;
 }
 
-static tutti_status even_blocks(const struct tutti_group *group, struct collective *c,
+static tutti_status even_blocks(struct tutti_group *group, struct collective *c,
                                 const tutti_tensor *tensor, const char *what, enum tensor_use use,
                                 struct side *ret_side)
 {
     struct side side;
 
-    tutti_status status = side_vector(c, tensor, what, use, &side);
+    tutti_status status = side_vector(group, c, tensor, what, use, &side);
     if (status)
         return status;
     if (side.total % (uint64_t)group->size)
@@ -59,7 +60,7 @@ static tutti_status even_blocks(const struct tutti_group *group, struct collecti
     return TUTTI_OK;
 }
 
-static tutti_status listed_blocks(const struct tutti_group *group, struct collective *c,
+static tutti_status listed_blocks(struct tutti_group *group, struct collective *c,
                                   const tutti_tensor *const *tensors, const char *what,
                                   enum tensor_use use, struct side *ret_side)
 {
@@ -74,7 +75,8 @@ static tutti_status listed_blocks(const struct tutti_group *group, struct collec
     for (int i = 0; i < group->size; i++) {
         uint64_t count;
 
-        status = call_tensor(tensors[i], what, use, &c->packed, &each[i], &count, &side.sizes[i]);
+        status =
+            call_tensor(group, tensors[i], what, use, &c->packed, &each[i], &count, &side.sizes[i]);
         if (status)
             return status;
         if (i == 0) {
@@ -98,7 +100,7 @@ static tutti_status listed_blocks(const struct tutti_group *group, struct collec
     return TUTTI_OK;
 }
 
-static tutti_status counted_blocks(const struct tutti_group *group, struct collective *c,
+static tutti_status counted_blocks(struct tutti_group *group, struct collective *c,
                                    const struct form *form, const char *what, enum tensor_use use,
                                    struct side *ret_side)
 {
@@ -109,7 +111,7 @@ static tutti_status counted_blocks(const struct tutti_group *group, struct colle
 
     if (use & TENSOR_WRITTEN) /* a stand-in is written back whole, with what lies between blocks */
         use = TENSOR_BOTH;
-    tutti_status status = side_vector(c, form->tensor, what, use, &side);
+    tutti_status status = side_vector(group, c, form->tensor, what, use, &side);
     if (!status && !counts)
         status = error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s: counts is NULL", what);
     if (!status)
@@ -141,9 +143,8 @@ static tutti_status counted_blocks(const struct tutti_group *group, struct colle
     return TUTTI_OK;
 }
 
-tutti_status side_blocks(const struct tutti_group *group, struct collective *c,
-                         const struct form *form, const char *what, enum tensor_use use,
-                         struct side *ret_side)
+tutti_status side_blocks(struct tutti_group *group, struct collective *c, const struct form *form,
+                         const char *what, enum tensor_use use, struct side *ret_side)
 {
     switch (form->kind) {
     case FORM_LIST:

@@ -47,11 +47,11 @@ static inline struct form form_counts(const tutti_tensor *tensor, const int64_t 
  * Each fills *ret_side, or fails with a message. `use` is what the operation does with the side on this
  * member. Tables are taken from c->memory, stand-ins are put into c->packed.
  */
-tutti_status side_vector(struct collective *c, const tutti_tensor *tensor, const char *what,
-                         enum tensor_use use, struct side *ret_side);
-tutti_status side_blocks(const struct tutti_group *group, struct collective *c,
-                         const struct form *form, const char *what, enum tensor_use use,
+tutti_status side_vector(struct tutti_group *group, struct collective *c,
+                         const tutti_tensor *tensor, const char *what, enum tensor_use use,
                          struct side *ret_side);
+tutti_status side_blocks(struct tutti_group *group, struct collective *c, const struct form *form,
+                         const char *what, enum tensor_use use, struct side *ret_side);
 
 /*
  * What the call is, from the side that has blocks: in the fields and sizes. Uneven ones are compared where

@@ -48,6 +48,7 @@ struct engine_source {
     /* Whether nothing is left to move; under the progress lock, after `sleep`. */
     bool (*may_sleep)(struct engine_source *source);
     bool polled; /* nothing wakes a sleeper for it: it is asked again and again, between naps */
+    bool naps;   /* the same for the time being; set by may_sleep */
     void (*awake)(struct engine_source *source);
 };
 
@@ -65,9 +66,10 @@ struct progress_engine {
     _Atomic int64_t eager_until_ns;
     struct engine_source *sources;
     struct sleeper *sleepers, *watcher; /* under the progress lock */
-    struct waiter *waits; /* that have come to rest and are not over; under the progress lock */
-    int64_t looked_ns;    /* when look() was called last; under the progress lock */
-    int sleep_ms;         /* at most, before the control plane is looked at again */
+    struct waiter *waits;   /* that have come to rest and are not over; under the progress lock */
+    int64_t looked_ns;      /* when look() was called last; under the progress lock */
+    int sleep_ms;           /* at most, before the control plane is looked at again */
+    _Atomic(void *) device; /* that groups used first, of core/device; NULL: none */
     struct tutti_work *free_works;               /* memory of works; under the progress lock */
     uint32_t work_blocks;                        /* of it, in use or not; under the progress lock */
     _Atomic(struct tutti_work *) returned_works; /* free, and not in `free_works` yet */

@@ -37,7 +37,7 @@ static enum rest rest_of(struct progress_engine *engine, const struct wanted *wa
     for (struct engine_source *s = engine->sources; s && rest && !engine_is_barred(engine);
          s = s->next)
         if (!s->may_sleep(s))
-            rest = s->polled ? REST_NAP : REST_NONE;
+            rest = s->polled || s->naps ? REST_NAP : REST_NONE;
     return rest;
 }
 

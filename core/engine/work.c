@@ -181,6 +181,8 @@ void work_part_ended(struct tutti_work *whole, tutti_status status)
 
 void work_completed(struct tutti_work *work)
 {
+    if (work->word)
+        work->open_word(work->word);
     if (work->part_of) {
         tutti_status status = result(work); /* the thread's error from here on */
 

@@ -46,6 +46,9 @@ struct tutti_work {
     struct tutti_work *part_of; /* the work of a batch, complete when its last part is; or NULL */
     uint32_t parts;             /* of a batch: not complete; under the progress lock */
     tutti_status part_status;   /* of a batch: of the first part that failed */
+    /* What a stream waits on; opened when the work is complete, however it ends. Under the progress lock. */
+    void *word; /* NULL: none */
+    void (*open_word)(void *word);
     struct kept_error error;
 };
 

@@ -69,12 +69,14 @@ struct call {
     struct tutti_memory *memory_of[2];   /* in which its input and its output are; NULL: neither */
     bool shows_own;                      /* its line shows addresses of the process */
 
-    /* Copies of its tensors that are not C-contiguous; unpacked and freed before it is complete. */
+    /* Copies of its tensors that are not C-contiguous, or not in host memory; unpacked and freed before it is
+     * complete. Of a blocking call with tensors on devices its own thread ends them. */
     struct packed *packed;
 
     struct kept_error error; /* blocking: for the thread that waits */
 
     /* messages */
+    bool held; /* a send that is not posted yet: staged.c */
     struct p2p_op message;
     uint64_t tag;
     int32_t peer;
@@ -97,6 +99,7 @@ static inline void call_init(struct call *call, struct tutti_group *group, struc
     call->run = NULL;
     call->memory.first = NULL;
     call->packed = NULL;
+    call->held = false;
     call->op = NULL;
     error_init(&call->error);
 }

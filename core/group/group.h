@@ -27,6 +27,7 @@
 #include "base/without.h"
 #include "bootstrap/bootstrap.h"
 #include "control/control.h"
+#include "device/device.h"
 #include "dispatch/dispatch.h"
 #include "engine/engine.h"
 #include "engine/work.h"
@@ -131,6 +132,8 @@ struct group_calls {
     _Atomic uint64_t completed;
     uint64_t signature; /* of all calls so far */
     struct call_list queue, messages;
+    struct call_list returning;   /* works whose results are copied to devices */
+    uint32_t held;                /* sends of `messages` that are not posted yet */
     struct run run;               /* of a call that runs alone */
     struct run *runs[GROUP_RUNS]; /* of short calls, idle; the last one was used last */
     uint32_t idle_runs;
@@ -174,6 +177,8 @@ struct tutti_group {
 
     /* what was asked for */
     struct backend_choice choice;
+    struct device_choice device_choice;
+    _Atomic(struct device *) device; /* that its tensors may lie on; NULL: none was used yet */
     _Atomic int64_t timeout_ms;
     int64_t stall_warning_ns;     /* a call that waits longer is warned of; INT64_MAX: none is */
     bool reproducible;            /* reductions take the fixed order */

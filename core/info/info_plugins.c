@@ -52,6 +52,15 @@ static bool lacks_engine(const tutti_plugin *plugin)
     return plugin_engine(plugin, &version) == TUTTI_ERR_PLUGIN;
 }
 
+/* What a transport tells of the library behind it; nothing where a device provider has told. */
+static void describe(const tutti_plugin *plugin, char ret_line[INFO_DEVICES_TEXT])
+{
+    const tutti_transport_ops *ops = plugin_transport(plugin);
+
+    if (!*ret_line && ops && TUTTI_HAS(ops, describe))
+        ops->describe(&host_bare, host_self_of(plugin->name), ret_line, INFO_DEVICES_TEXT);
+}
+
 /* `probes`: a plugin without its engine or driver is not ready. */
 static void report_file(tutti_plugin_info_fn fn, void *user, const char *path, const char *name,
                         bool probes)
@@ -65,6 +74,8 @@ static void report_file(tutti_plugin_info_fn fn, void *user, const char *path, c
 
     if (refused || lacks)
         snprintf(reason, sizeof reason, "%s", error_message());
+    else if (probes)
+        describe(inspection.plugin, finds);
     report(fn, user, inspection.plugin,
            (tutti_plugin_info){.name = name,
                                .path = path,

@@ -42,7 +42,8 @@ static void finish_own_calls(struct tutti_group *group)
         engine_take(engine);
         if (group->ways.native && !atomic_load(&group->ending.failed))
             group_hear(group);
-        bool idle = !group->calls.queue.first && !group->calls.messages.first;
+        bool idle = !group->calls.queue.first && !group->calls.messages.first &&
+                    !group->calls.returning.first;
         bool sent = p2p_idle(group->ways.p2p_engine) || atomic_load(&group->ending.failed);
         engine_release(engine);
         if (idle && patience == INT64_MAX)

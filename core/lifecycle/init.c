@@ -432,6 +432,18 @@ static tutti_status find_members(struct tutti_group *world, const tutti_init_opt
     return status;
 }
 
+/* The device that was named, by itself or by its kind before a backend, must be there. Else none is looked for before
+ * a tensor lies on one. */
+static tutti_status take_device(struct tutti_group *world, const tutti_init_options *options)
+{
+    struct device_choice *choice = &world->device_choice;
+    tutti_status status = device_resolve(options->device, choice);
+
+    if (!status && !choice->type)
+        choice->type = world->choice.device_type;
+    return status || !choice->type ? status : device_look_for(choice->type, choice->number);
+}
+
 /* Keeps what is wrong on this process alone: the others would wait for it, so they are told,
  * too. */
 static void take_settings(struct tutti_group *world, const tutti_init_options *options)
@@ -445,6 +457,8 @@ static void take_settings(struct tutti_group *world, const tutti_init_options *o
         status = tuning_read(&world->thresholds);
     if (!status)
         status = backend_resolve(options->backend, &world->choice);
+    if (!status)
+        status = take_device(world, options);
     if (!status)
         return;
     error_keep(&world->refusal);

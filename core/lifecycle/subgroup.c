@@ -191,6 +191,7 @@ static tutti_status make(struct tutti_group *parent, const int32_t *ranks, int32
     if (status)
         return status;
     group->choice = choice;
+    group->device_choice = parent->device_choice;
     group->reproducible = parent->reproducible;
     group->has_checksums = parent->has_checksums;
     group->tls = parent->tls;

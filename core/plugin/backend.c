@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tutti/tensor.h>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "plugin/descriptor.h"
@@ -13,7 +15,9 @@
 
 #define GRAMMAR                                                                                    \
     "write \"auto\", NAME or \"local=NAME,remote=NAME\", where NAME is a letter of a-z, then "     \
-    "a-z 0-9 _ -, 31 at most; then rules, such as \";all_reduce:0-4k=shm;all_reduce=tcp\""
+    "a-z 0-9 _ -, 31 at most; then rules, such as \";all_reduce:0-4k=shm;all_reduce=tcp\"; or a "  \
+    "way "                                                                                         \
+    "for each kind of devices, \"cpu:auto,cuda:shm\""
 
 static tutti_status bad(const char *source, const char *words, const char *why)
 {
@@ -106,40 +110,138 @@ static tutti_status prepare_for_rules(const char *source, const char *words, con
                      "equal");
 }
 
-/* Skips "cpu:"; no other device is served. */
-static tutti_status skip_device(const char *source, const char *words, const char **at)
+/* ---- kinds of devices ---- */
+
+/* The part of the words that is for one kind of devices. */
+struct device_part {
+    int32_t type;            /* TUTTI_DEVICE_…; 0: no kind is named */
+    const char *words, *way; /* "cuda:NAME", "NAME" */
+    size_t length;           /* of the way */
+};
+
+static int32_t type_of(const char *name, size_t length)
+{
+    return text_is(name, length, "cpu") ? TUTTI_DEVICE_CPU : known_device_type(name, length);
+}
+
+/* Where ",cuda:" or the like begins, or the end. */
+static const char *next_device(const char *at, const char *end)
+{
+    for (const char *comma = at; (comma = memchr(comma, ',', (size_t)(end - comma))); comma++)
+        if (comma[1 + strcspn(comma + 1, ":;,=")] == ':')
+            return comma;
+    return end;
+}
+
+/* The part at `*at`, and moves behind it. */
+static tutti_status take_device(const char *source, const char *words, const char **at,
+                                const char *end, struct device_part *ret_part)
 {
     const size_t name = strcspn(*at, ":;,=");
-    const bool cpu = name == 3 && !memcmp(*at, "cpu", 3);
+    struct device_part part = {.words = *at, .way = *at};
+    const char *to = next_device(*at, end);
 
-    if ((*at)[name] != ':' || !(*at)[name + 1])
-        return TUTTI_OK;
-    if (!cpu)
-        return bad(source, words, "tensors are in host memory, so no device but cpu: may be named");
-    *at += name + 1;
-    return strchr(*at, ':') && !strchr(*at, ';')
-               ? bad(source, words, "tensors are in host memory, so cpu: is the only device")
-               : TUTTI_OK;
+    if ((*at)[name] == ':' && (*at)[name + 1] && *at + name < end) {
+        part.type = type_of(*at, name);
+        part.way += name + 1;
+        if (!part.type)
+            return bad(source, words, "not a kind of devices before the ':', such as cpu or cuda");
+    }
+    part.length = (size_t)(to - part.way);
+    if (memchr(part.way, ':', part.length) && part.type)
+        return bad(source, words,
+                   "a kind of devices is followed by its backend, and a ',' before the next kind");
+    *at = to + (to < end);
+    *ret_part = part;
+    return to + 1 == end ? bad(source, words, "nothing follows the last ','") : TUTTI_OK;
+}
+
+/* The way of calls with tensors on devices becomes a rule for those calls, which comes first. */
+static tutti_status add_device_rule(const char *source, const char *words,
+                                    const struct device_part *part, struct backend_choice *choice)
+{
+    struct backend_rule *rule = &choice->rules[choice->rule_count];
+    const size_t length = part->length + (size_t)(part->way - part->words);
+
+    if (length >= sizeof rule->words)
+        return bad(source, words, "too long");
+    char pair[2 * PLUGIN_NAME_MAX + 20];
+    const char *way = part->way;
+    size_t way_length = part->length;
+    if (choice->device_is_auto) {
+        way_length = (size_t)snprintf(pair, sizeof pair, "local=%s,remote=%s", known_auto_local,
+                                      known_auto_remote);
+        way = pair;
+    }
+    *rule = (struct backend_rule){.most = UINT64_MAX, .on_device = true};
+    memcpy(rule->words, part->words, length);
+    tutti_status status = backend_parse_way(source, words, way, way_length, choice, &rule->way);
+    choice->rule_count += !status;
+    return status;
+}
+
+/* Both kinds, in any order, by different ways. */
+static tutti_status parse_devices(const char *source, const char *words,
+                                  const struct device_part parts[2], struct backend_choice *choice)
+{
+    const int cpu = parts[1].type == TUTTI_DEVICE_CPU;
+    const struct device_part *host = &parts[cpu], *device = &parts[!cpu];
+
+    if (host->type != TUTTI_DEVICE_CPU || !device->type || device->type == TUTTI_DEVICE_CPU)
+        return bad(source, words,
+                   "two kinds of devices are named, and they must be cpu and another");
+    choice->device_type = device->type;
+    choice->device_is_auto = text_is(device->way, device->length, "auto");
+    tutti_status status = parse_base(source, words, host->way, host->length, choice);
+    if (status || (host->length == device->length && !memcmp(host->way, device->way, host->length)))
+        return status;
+    if (choice->is_auto)
+        (void)prepare_for_rules(source, words, words, words, choice);
+    choice->by_device = true;
+    return add_device_rule(source, words, device, choice);
+}
+
+/* Parses the part before the rules, of which there may be none. */
+static tutti_status parse_parts(const char *source, const char *words, const char *end,
+                                struct backend_choice *choice)
+{
+    struct device_part parts[2];
+    const char *at = words;
+
+    tutti_status status = take_device(source, words, &at, end, &parts[0]);
+    if (!status && at < end)
+        status = take_device(source, words, &at, end, &parts[1]);
+    else if (!status) {
+        choice->device_type = parts[0].type == TUTTI_DEVICE_CPU ? 0 : parts[0].type;
+        status = parse_base(source, words, parts[0].way, parts[0].length, choice);
+        choice->device_is_auto = choice->is_auto;
+        return status;
+    }
+    if (!status && at < end)
+        status = bad(source, words, "cpu and one kind of devices may be named, each once");
+    if (!status && *end)
+        status = bad(source, words,
+                     "rules are for a group whose tensors all go one way: give it once, "
+                     "without a kind of devices");
+    return status ? status : parse_devices(source, words, parts, choice);
 }
 
 tutti_status backend_parse(const char *source, const char *words, struct backend_choice *ret_choice)
 {
-    struct backend_choice choice = {.is_auto = true};
-    const char *base = words, *rules = words;
+    struct backend_choice choice = {.is_auto = true, .device_is_auto = true};
+    const char *rules = words;
     tutti_status status = TUTTI_OK;
 
     if (strlen(words) >= BACKEND_WORDS_MAX)
         return bad(source, words, "too long");
     if (!backend_begins_rule(words)) {
-        status = skip_device(source, words, &base);
-        rules = base + strcspn(base, ";");
-        if (!status)
-            status = parse_base(source, words, base, (size_t)(rules - base), &choice);
+        rules = words + strcspn(words, ";");
+        status = parse_parts(source, words, rules, &choice);
         if (*rules == ';' && !*++rules && !status)
             status = bad(source, words, "no rule follows the ';'");
     }
     if (!status && *rules)
-        status = prepare_for_rules(source, words, base, rules, &choice);
+        status = prepare_for_rules(source, words, words, rules, &choice);
     if (!status)
         status = backend_parse_rules(source, words, rules, &choice);
     if (!status)

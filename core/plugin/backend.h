@@ -6,7 +6,8 @@
  *     NAME                       this backend for everything
  *     local=NAME,remote=NAME     one inside each host, one between hosts (in either order)
  *
- * "cpu:" may stand before it. Behind `auto` or a pair of names, or alone for auto, rules may follow,
+ * "cpu:" or a kind of devices ("cuda:") may stand before it, which is how all calls go then; "cpu:auto,cuda:tcp" is a
+ * way for each: calls with tensors on devices go by the second. Behind `auto` or a pair of names, or alone for auto, rules may follow,
  * each after a ';': which backend carries which calls. The first rule that fits is taken.
  *
  *     OPERATION=NAME                      a collective's name, * for all of them, send or recv
@@ -47,13 +48,17 @@ struct backend_way {
 struct backend_rule {
     uint8_t operation; /* OPERATION_NONE: all collectives */
     struct backend_way way;
-    bool sized; /* it is for calls of least .. most bytes, as all members know them */
+    bool on_device; /* it is for calls with tensors on devices */
+    bool sized;     /* it is for calls of least .. most bytes, as all members know them */
     uint64_t least, most;
     char words[BACKEND_RULE_WORDS_MAX];
 };
 
 struct backend_choice {
-    bool is_auto; /* the names are empty then */
+    bool is_auto;        /* the names are empty then */
+    bool device_is_auto; /* for tensors on devices nothing else was asked for */
+    bool by_device; /* calls with tensors on devices go another way: fields have CALL_ON_DEVICE */
+    int32_t device_type; /* the kind of devices that was named, TUTTI_DEVICE_…; 0: none */
     char local[PLUGIN_NAME_MAX + 1];
     char remote[PLUGIN_NAME_MAX + 1];                                 /* may be equal to `local` */
     char more[BACKEND_NAMES_MAX - BACKEND_MORE][PLUGIN_NAME_MAX + 1]; /* "": there is none */
@@ -73,6 +78,10 @@ tutti_status backend_resolve(const char *option, struct backend_choice *ret_choi
 /* Adds the rules of `rules`, which is the end of `words`, to a choice that has its names. */
 tutti_status backend_parse_rules(const char *source, const char *words, const char *rules,
                                  struct backend_choice *choice);
+/* A way without its rule: "auto", a name or "local=NAME,remote=NAME", in the `length` bytes at `way`. */
+tutti_status backend_parse_way(const char *source, const char *words, const char *way,
+                               size_t length, struct backend_choice *choice,
+                               struct backend_way *ret_way);
 /* Adds "; did you mean NAME?" when the `length` bytes at `at` may be meant for a collective. */
 void backend_guess_operation(struct text *why, const char *at, size_t length);
 /* Whether a rule begins at `text`. */

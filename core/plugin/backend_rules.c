@@ -149,6 +149,19 @@ static tutti_status take_pair(const struct rules_source *text, const char *at, s
     return status ? status : take_number(text, at, (size_t)(end - at), choice, &ret_way->between);
 }
 
+/* auto, or one backend for all. */
+static tutti_status take_one(const struct rules_source *text, const char *at, size_t length,
+                             struct backend_choice *choice, struct backend_way *ret_way)
+{
+    if (text_is(at, length, "auto")) {
+        *ret_way = (struct backend_way){BACKEND_LOCAL, BACKEND_REMOTE};
+        return TUTTI_OK;
+    }
+    tutti_status status = take_number(text, at, length, choice, &ret_way->inside);
+    ret_way->between = ret_way->inside;
+    return status;
+}
+
 /* Takes the part behind the operation and the sizes. */
 static tutti_status take_way(const struct rules_source *text, const char *at, size_t length,
                              struct backend_choice *choice, struct backend_way *ret_way)
@@ -157,17 +170,18 @@ static tutti_status take_way(const struct rules_source *text, const char *at, si
 
     if (!length || (!pair && *at != '='))
         return bad(text, at, "no '=' and backend follow");
-    at++;
-    length--;
-    if (pair)
-        return take_pair(text, at, length, choice, ret_way);
-    if (text_is(at, length, "auto")) {
-        *ret_way = (struct backend_way){BACKEND_LOCAL, BACKEND_REMOTE};
-        return TUTTI_OK;
-    }
-    tutti_status status = take_number(text, at, length, choice, &ret_way->inside);
-    ret_way->between = ret_way->inside;
-    return status;
+    return pair ? take_pair(text, at + 1, length - 1, choice, ret_way)
+                : take_one(text, at + 1, length - 1, choice, ret_way);
+}
+
+tutti_status backend_parse_way(const char *source, const char *words, const char *way,
+                               size_t length, struct backend_choice *choice,
+                               struct backend_way *ret_way)
+{
+    const struct rules_source text = {source, words};
+
+    return memchr(way, '=', length) ? take_pair(&text, way, length, choice, ret_way)
+                                    : take_one(&text, way, length, choice, ret_way);
 }
 
 /* Messages of all sizes go one way, as they are matched in the order sent. */
@@ -240,7 +254,8 @@ const struct backend_rule *backend_rule_of(const struct backend_choice *choice,
     for (uint32_t i = 0; i < choice->rule_count; i++) {
         const struct backend_rule *rule = &choice->rules[i];
 
-        if (rule->operation && rule->operation != fields->operation)
+        if ((rule->operation && rule->operation != fields->operation) ||
+            (rule->on_device && !(fields->flags & CALL_ON_DEVICE)))
             continue;
         if (!rule->sized ||
             (!(fields->flags & CALL_UNEVEN) && bytes >= rule->least && bytes <= rule->most))

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include <tutti/plugin_device.h>
+
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -117,6 +119,22 @@ static tutti_status check_bootstrap(const char *name, const tutti_bootstrap_ops 
     return check_required("bootstrap", name, ops->struct_size, functions);
 }
 
+static tutti_status check_device(const char *name, const tutti_device_ops *ops)
+{
+    const struct required functions[] = {
+        REQUIRED(open),          REQUIRED(close),       REQUIRED(describe),
+        REQUIRED(device),        REQUIRED(locate),      REQUIRED(attach),
+        REQUIRED(detach),        REQUIRED(allocate),    REQUIRED(release),
+        REQUIRED(stream_create), REQUIRED(stream_free), REQUIRED(stream_check),
+        REQUIRED(event_create),  REQUIRED(event_free),  REQUIRED(event_record),
+        REQUIRED(event_query),   REQUIRED(event_wait),  REQUIRED(copy),
+        REQUIRED(pack),          REQUIRED(unpack),      REQUIRED(reduce),
+        REQUIRED(scale),         {NULL, false},
+    };
+
+    return check_required("devices", name, ops->struct_size, functions);
+}
+
 #undef REQUIRED
 
 /* One line of words in messages; which bytes above ASCII, is not looked at. */
@@ -141,6 +159,8 @@ static tutti_status check_provider(const tutti_provider *provider, unsigned inde
         return check_bootstrap(provider->name, provider->ops);
     if (provider->kind == TUTTI_PROVIDER_WRAPPER)
         return check_wrapper(provider->name, provider->ops);
+    if (provider->kind == TUTTI_PROVIDER_DEVICE)
+        return check_device(provider->name, provider->ops);
     return TUTTI_OK;
 }
 

@@ -4,7 +4,10 @@
 #include <stddef.h>
 #include <string.h>
 
+#include <tutti/tensor.h>
+
 #include "base/error.h"
+#include "base/text.h"
 
 #define REINSTALL "install tutti again: it is part of every installation"
 #define BUILD                                                                                      \
@@ -42,6 +45,27 @@ const tutti_known_plugin *known_plugin(const char *name)
         if (!strcmp(plugins[i].name, name))
             return &plugins[i];
     return NULL;
+}
+
+static const struct {
+    int32_t type;
+    const char *name;
+} devices[] = {{TUTTI_DEVICE_CUDA, "cuda"}};
+
+const char *known_device_name(int32_t type)
+{
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
+        if (devices[i].type == type)
+            return devices[i].name;
+    return NULL;
+}
+
+int32_t known_device_type(const char *name, size_t length)
+{
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
+        if (text_is(name, length, devices[i].name))
+            return devices[i].type;
+    return 0;
 }
 
 tutti_status tutti_plugins_known(tutti_known_plugin_fn fn, void *user)

@@ -5,6 +5,9 @@
  */
 #pragma once
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include <tutti/info.h>
 
 /* The backends of `auto`: between the members of one host, and between hosts. */
@@ -14,3 +17,9 @@ extern const char known_auto_fabric[];
 
 /* NULL: a name that tutti does not know. */
 const tutti_known_plugin *known_plugin(const char *name);
+
+/* The plugin that drives devices of a type, which is also the word for them: "cuda" for TUTTI_DEVICE_CUDA. NULL: none
+ * is known. */
+const char *known_device_name(int32_t type);
+/* The type of the devices called so; 0: none are. */
+int32_t known_device_type(const char *name, size_t length);

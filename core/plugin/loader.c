@@ -213,6 +213,11 @@ tutti_status plugin_find_wrapper(const char *name, const tutti_plugin **ret_plug
     return find("wrapper", name, ret_plugin);
 }
 
+tutti_status plugin_find_device(const char *name, const tutti_plugin **ret_plugin)
+{
+    return find("device", name, ret_plugin);
+}
+
 const tutti_provider *plugin_provider(const tutti_plugin *plugin, enum tutti_provider_kind kind)
 {
     for (uint32_t i = 0; i < plugin->provider_count; i++) {

@@ -30,6 +30,9 @@ tutti_status plugin_find(const char *name, const tutti_plugin **ret_plugin);
 /* As plugin_find() for wrapper `name`: the message of a failure says so. */
 tutti_status plugin_find_wrapper(const char *name, const tutti_plugin **ret_plugin);
 
+/* As plugin_find() for a plugin that drives devices. */
+tutti_status plugin_find_device(const char *name, const tutti_plugin **ret_plugin);
+
 /* As plugin_find(), of a file that the caller names, whose name tells that of the backend. */
 tutti_status plugin_open(const char *path, const tutti_plugin **ret_plugin);
 

@@ -177,6 +177,12 @@ tutti_status group_advance(struct tutti_group *group, struct call *call)
 {
     if (group_holds(group, call))
         return TUTTI_ERR_NOT_READY;
+    if (call->packed) {
+        const tutti_status status = staged_fill(call);
+
+        if (status)
+            return status;
+    }
     switch (call->plan->plan.algorithm->kind) {
     case ALGORITHM_ALONE:
         if (call->bytes > RUN_BUDGET_BYTES)

@@ -37,7 +37,8 @@ static void time_out(struct tutti_group *group, struct call *call)
              "%s timed out after %lld ms on rank %d: waiting for %s", what,
              (long long)call->timeout_ms, group->rank, who);
     /* A message that nothing has been exchanged for is withdrawn: the group goes on. */
-    if (call->kind != CALL_COLLECTIVE && p2p_cancel(&call->message) == TUTTI_OK) {
+    if (call->kind != CALL_COLLECTIVE &&
+        (staged_withdraw(group, call) || p2p_cancel(&call->message) == TUTTI_OK)) {
         error_set(TUTTI_ERR_TIMEOUT, "group %s: %s", group->name, message);
         error_where(group->rank, rank, 0, NULL);
         if (rank >= 0)
@@ -209,6 +210,7 @@ void group_look(struct engine_source *source, int64_t now)
 {
     struct tutti_group *group = group_of_source(source);
 
+    staged_look(group, now);
     if (!hear(group, now))
         return;
     judge(group, now);

@@ -59,6 +59,8 @@ static void leave_queue(struct tutti_group *group, struct call *call, tutti_stat
                               memory_order_relaxed);
     if (call->run)
         group_give_run(group, call);
+    if (call->held)
+        (void)staged_withdraw(group, call);
     if (call->plan) {
         call->plan->users--;
         if (call->registered)
@@ -66,13 +68,19 @@ static void leave_queue(struct tutti_group *group, struct call *call, tutti_stat
     }
 }
 
-/* Copies a packed result to the caller's tensor, too, when the call succeeded. */
-static void release_memory(struct call *call, tutti_status status)
+/* Copies a packed result to the caller's tensor, too, when the call succeeded. True: that takes a stream of a device,
+ * and the call's end is staged_return()'s. */
+static bool release_memory(struct tutti_group *group, struct call *call, tutti_status status)
 {
     chain_free(&call->memory);
-    packed_end(&call->packed, !status);
     reduce_op_release(call->op);
     call->op = NULL;
+    if (!call->packed)
+        return false;
+    if (!status && staged_return(group, call))
+        return true;
+    packed_end(&call->packed, !status);
+    return false;
 }
 
 /* The caller may free the call once the engine has completed it: nothing reads it afterwards. */
@@ -89,7 +97,8 @@ void group_complete(struct tutti_group *group, struct call *call, tutti_status s
         state->work->bytes = call->bytes;
         state->work->sequence = sequence_of(call);
     }
-    release_memory(call, status);
+    if (release_memory(group, call, status) && state->work)
+        return;
     if (status)
         error_keep(state->work ? &state->work->error : &call->error);
     engine_complete(&group->context->engine, state, status);
@@ -250,7 +259,8 @@ const struct p2p_events group_events = {.announce = on_announce,
 static bool may_skip(struct tutti_group *group)
 {
     return !group->calls.queue.first && !group->calls.messages.first &&
-           ++group->calls.idle_turns % WAITING_IDLE_TURNS && p2p_idle(group->ways.p2p_engine);
+           !group->calls.returning.first && ++group->calls.idle_turns % WAITING_IDLE_TURNS &&
+           p2p_idle(group->ways.p2p_engine);
 }
 
 /*
@@ -274,14 +284,16 @@ static unsigned progress(struct engine_source *source)
     struct tutti_group *group = group_of_source(source);
     unsigned moved = 0;
 
+    if (group->calls.returning.first || group->calls.held)
+        moved = staged_move(group);
     if (control_verdict_status(group->control)) {
         group_fail_all(group);
         return 0;
     }
     if (may_skip(group))
-        return 0;
+        return moved;
     if (ends_at_a_look(group))
-        return 1;
+        return moved + 1;
     moved += p2p_progress(group->ways.p2p_engine);
     moved += announced_answer(group);
     if (!group_may_run_ahead(group))
@@ -314,7 +326,10 @@ static bool may_sleep(struct engine_source *source)
 {
     struct tutti_group *group = group_of_source(source);
 
-    return p2p_arm(group->ways.p2p_engine) && native_call_may_sleep(group);
+    const bool may = p2p_arm(group->ways.p2p_engine) && native_call_may_sleep(group);
+
+    source->naps = may && staged_is_asked(group);
+    return may && !source->naps;
 }
 
 void group_source_init(struct tutti_group *group)

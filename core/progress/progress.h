@@ -172,6 +172,28 @@ void group_compare_local(struct tutti_group *group);
 /* A local peer's line in mapped memory differs from what this member called. */
 void group_mapped_mismatch(struct tutti_group *group);
 
+/* ---- staged.c: calls with tensors on devices ---- */
+
+/* Whether a collective may begin, as far as its stand-ins go: OK, NOT_READY, or what failed. */
+tutti_status staged_fill(struct call *call);
+/* Whether the call waits for its stand-ins, as far as is known. */
+bool staged_waits(const struct call *call);
+/* A call with stand-ins of tensors on devices has succeeded: a work completes by staged_move(), of a blocking one
+ * the caller's thread calls staged_put_back(). False: it has none. */
+bool staged_return(struct tutti_group *group, struct call *call);
+/* Puts the copies back on the stream of the call, which is blocking and over, unless it failed. */
+tutti_status staged_put_back(struct call *call, tutti_status status);
+/* Whether a message that is about to be posted has to wait, for its tensor or for sends before it. */
+bool staged_hold(struct tutti_group *group, struct call *call);
+/* Takes a message from those that are held; false: it is none. */
+bool staged_withdraw(struct tutti_group *group, struct call *call);
+/* Moves what waits for streams; how many things moved. */
+unsigned staged_move(struct tutti_group *group);
+/* Whether something waits for a stream, which wakes nobody. */
+bool staged_is_asked(const struct tutti_group *group);
+/* Deadlines of works that are returning. */
+void staged_look(struct tutti_group *group, int64_t now);
+
 /* ---- advance.c ---- */
 
 /* Whether a wrapper holds the call back still. */

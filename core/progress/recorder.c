@@ -36,6 +36,8 @@ void call_fields_text(const struct call_fields *fields, char *ret_text, size_t c
         add_op(&text, fields);
     if (operation_has_root(fields->operation))
         text_add(&text, ", root %d", fields->root);
+    if (fields->flags & CALL_ON_DEVICE)
+        text_add(&text, ", tensors on a device");
     if (fields->sizes)
         text_add(&text, ", sizes #%04x", fields->sizes);
 }

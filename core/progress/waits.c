@@ -41,6 +41,8 @@ static struct waiting for_round(const struct mapped *mapped)
 
 struct waiting group_waits_for(const struct tutti_group *group, const struct call *call)
 {
+    if (staged_waits(call))
+        return (struct waiting){.kind = WAITING_NOTHING, .rank = -1};
     if (call->kind != CALL_COLLECTIVE)
         return (struct waiting){
             .kind = call->kind == CALL_SEND ? WAITING_SEND : WAITING_RECEIVE,
@@ -183,6 +185,11 @@ int group_describe_wait(struct tutti_group *group, const struct call *call, char
 
     if (call->kind == CALL_COLLECTIVE && group_holds(group, call)) {
         snprintf(ret_text, capacity, "a wrapper of this rank, which delays it");
+        return group->rank;
+    }
+    if (staged_waits(call)) {
+        snprintf(ret_text, capacity,
+                 "the stream of this rank's tensor, on which earlier work is not done");
         return group->rank;
     }
     /* An engine knows no peer, or only its own partner, which may itself wait for a stopped

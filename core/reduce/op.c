@@ -112,35 +112,27 @@ tutti_status tutti_reduce_op_create(const char *name, tutti_reduce_fn fn, uint32
     return add(op, ret_op);
 }
 
-tutti_status tutti_reduce_op_premul(const tutti_tensor *factor, tutti_reduce_op *ret_op)
+tutti_status reduce_op_make_premul(const tutti_tensor *factor, reduce_op_read_fn read,
+                                   tutti_reduce_op *ret_op)
 {
     struct tensor_size size;
-    struct tensor_view view;
-
-    if (!ret_op)
-        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "ret_op is NULL");
     tutti_status status = tensor_measure(factor, &size);
-    /* A factor is an input: it may be read-only. */
-    const int32_t device = status ? 0 : factor->device.type & ~TUTTI_DEVICE_READ_ONLY;
 
     if (!status && !tutti_reduce_op_meaning(TUTTI_PREMUL_SUM, factor->dtype))
         status = error_set(TUTTI_ERR_UNSUPPORTED, "premul_sum does not take %s",
                            tutti_dtype_name(factor->dtype));
-    if (!status && device != TUTTI_DEVICE_CPU && device != TUTTI_DEVICE_CUDA_HOST)
-        status =
-            error_set(TUTTI_ERR_UNSUPPORTED,
-                      "the factor is on a device of type %d; it must be in host memory", device);
     if (status)
-        return error_named(status);
+        return status;
     struct reduce_op *op = allocate(size.bytes);
     if (!op)
         return TUTTI_ERR_NO_MEMORY;
     op->in_fields = TUTTI_PREMUL_SUM;
     op->dtype = factor->dtype;
     op->factors = size.count;
-    if (size.count) {
-        tensor_view(factor, &size, &view);
-        tensor_pack(&view, op->factor);
+    status = size.count ? read(factor, &size, op->factor) : TUTTI_OK;
+    if (status) {
+        reduce_op_release(op);
+        return status;
     }
     return add(op, ret_op);
 }

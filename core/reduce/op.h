@@ -14,6 +14,8 @@
 #include <tutti/reduce.h>
 #include <tutti/tensor.h>
 
+#include "tensor/layout.h"
+
 struct reduce_op;
 
 enum { REDUCE_OPS_MADE = 1 << 30 }; /* in call fields: from here on it is a user's */
@@ -45,6 +47,13 @@ static inline void reduce_op_release(struct reduce_op *op)
     if (op)
         reduce_op_unref(op);
 }
+
+/* Copies the elements of a factor to host memory, in row-major order. */
+typedef tutti_status (*reduce_op_read_fn)(const tutti_tensor *factor,
+                                          const struct tensor_size *size, void *to);
+/* tutti_reduce_op_premul(), with what reads the factor. */
+tutti_status reduce_op_make_premul(const tutti_tensor *factor, reduce_op_read_fn read,
+                                   tutti_reduce_op *ret_op);
 
 /* Whether calls multiply first; their reduction is SUM then. */
 bool reduce_op_is_premul(const struct reduce_op *op);

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contiguous stand-ins of a call's tensors that are not C-contiguous: the only allocation that a
- * tensor costs. A call keeps them in a list of its own, and ends the list before it tells that it is
- * complete. They do not refer to the caller's descriptors, only to the memory behind them.
+ * The contiguous stand-ins of a call's tensors that cannot be used as they lie: they are not
+ * C-contiguous, or not in host memory. A call keeps them in a list of its own, and ends the list before
+ * it tells that it is complete. They do not refer to the caller's descriptors, only to the memory
+ * behind them.
+ *
+ * Those of tensors in host memory are filled and copied back at once. Those of devices are *staged*: copies take
+ * place on a stream, and somebody asks from time to time whether they are done. core/device makes
+ * them.
  */
 #pragma once
 
@@ -16,6 +21,27 @@ enum tensor_use { TENSOR_READ = 1, TENSOR_WRITTEN = 2, TENSOR_BOTH = 3 };
 
 struct packed;
 
+/* The copies of a staged stand-in. None waits. */
+struct packed_staging {
+    /* OK: what lies before the call on its stream is done, and what the operation reads is there. NOT_READY: not
+     * yet. */
+    tutti_status (*filled)(struct packed *packed);
+    /* Puts the copy back on the stream of the call; on the thread that called. */
+    tutti_status (*put_back)(struct packed *packed);
+    /* OK: the copy back is done. NOT_READY: it has been begun, by a stream of its own, or cannot begin yet. */
+    tutti_status (*bring_back)(struct packed *packed);
+    void (*free)(struct packed *packed);
+};
+
+/* One stand-in; the first member of what its maker adds. */
+struct packed {
+    struct packed *next;
+    const struct packed_staging *staging; /* NULL: host memory */
+    enum tensor_use use;
+    bool is_filled; /* staged: as filled() has said */
+    bool is_back;   /* staged: as bring_back() has said */
+};
+
 /*
  * A new entry in `*list` for a tensor that is not contiguous, filled if it is read. `what` names the
  * tensor in errors: "the tensor". One that is written must not have two elements in one place.
@@ -24,6 +50,10 @@ tutti_status packed_add(const tutti_tensor *tensor, const struct tensor_size *si
                         const char *what, enum tensor_use use, struct packed **list,
                         void **ret_data);
 void packed_end_all(struct packed **list, bool unpack);
+
+/* UNSUPPORTED where two elements of a tensor that is written may lie in one place. */
+tutti_status packed_check_distinct(const struct tensor_view *view, const char *what,
+                                   enum tensor_use use);
 
 /* The elements' place for the operation, NULL for an empty tensor: the tensor's own memory when it is
  * contiguous, else a stand-in. */
@@ -37,9 +67,20 @@ static inline tutti_status packed_use(const tutti_tensor *tensor, const struct t
     return TUTTI_OK;
 }
 
-/* Ends the list: what was written is unpacked, unless the operation failed. */
+/* Ends the list: what was written to host memory is unpacked, unless the operation failed. */
 static inline void packed_end(struct packed **list, bool unpack)
 {
     if (*list)
         packed_end_all(list, unpack);
 }
+
+/* ---- lists with staged entries ---- */
+
+bool packed_is_staged(const struct packed *list);
+/* Whether the operation has to wait, as far as is known. */
+bool packed_awaits(const struct packed *list);
+/* Whether the operation may use the stand-ins: OK, NOT_READY, or what failed. */
+tutti_status packed_fill(struct packed *list);
+/* As the functions of an entry, for all that are written. */
+tutti_status packed_put_back(struct packed *list);
+tutti_status packed_bring_back(struct packed *list);

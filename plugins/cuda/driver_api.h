@@ -126,6 +126,7 @@ typedef struct CUuuid_st {
     X(cuCtxPushCurrent_v2, (CUcontext context))                                                    \
     X(cuCtxPopCurrent_v2, (CUcontext * context))                                                   \
     X(cuCtxGetDevice, (CUdevice * device))                                                         \
+    X(cuCtxGetStreamPriorityRange, (int *least, int *greatest))                                    \
     X(cuPointerGetAttributes,                                                                      \
       (unsigned count, CUpointer_attribute *attributes, void **data, CUdeviceptr address))         \
     X(cuMemAlloc_v2, (CUdeviceptr * memory, size_t bytes))                                         \
@@ -133,7 +134,7 @@ typedef struct CUuuid_st {
     X(cuMemFree_v2, (CUdeviceptr memory))                                                          \
     X(cuMemHostAlloc, (void **memory, size_t bytes, unsigned flags))                               \
     X(cuMemFreeHost, (void *memory))                                                               \
-    X(cuStreamCreate, (CUstream * stream, unsigned flags))                                         \
+    X(cuStreamCreateWithPriority, (CUstream * stream, unsigned flags, int priority))               \
     X(cuStreamDestroy_v2, (CUstream stream))                                                       \
     X(cuStreamGetCtx, (CUstream stream, CUcontext * context))                                      \
     X(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus * status))                      \

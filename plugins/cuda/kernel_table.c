@@ -8,6 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#ifndef KERNEL_PTX_FOLDER
+#define KERNEL_PTX_FOLDER "plugins/cuda/ptx" /* for a compiler that runs in the root of the tree */
+#endif
+
 #define PTX(name)                                                                                  \
     __asm__(".pushsection .rodata\n"                                                               \
             ".hidden tutti_ptx_" #name "\n"                                                        \

@@ -10,9 +10,12 @@
 tutti_status stream_create(tutti_accelerator *accelerator, void **ret_stream)
 {
     CUstream stream;
-    const CUresult result =
-        IN_CONTEXT(accelerator, cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    int least = 0, greatest = 0;
+    CUresult result = IN_CONTEXT(accelerator, cuCtxGetStreamPriorityRange(&least, &greatest));
 
+    if (!result)
+        result = IN_CONTEXT(accelerator,
+                            cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, greatest));
     if (result)
         return driver_fails(accelerator->driver, result, accelerator->words, "making a stream");
     *ret_stream = stream;

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "../ucx/environment.h"
+#include "log.h"
 
 enum { LEFT_MAX = 32, NAP_NS = 100000, DESTROY_TESTS = 1000, LEAVE_TESTS = 100 };
 
@@ -93,6 +94,7 @@ static ucci_status begin(const struct ucc_library *ucc)
 
     if (lib || status)
         return status;
+    log_push(ucc);
     status = ucc->init_version(UCCI_MAJOR, 0, &params, config, &lib);
     ucc->lib_config_release(config);
     if (status)

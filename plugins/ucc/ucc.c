@@ -19,16 +19,20 @@
 #include "../about.h"
 #include "about.h"
 #include "form.h"
+#include "log.h"
 #include "operations.h"
 
 enum {
     ADDRESS_BYTES = 4 + 4 + ENGINE_TOKEN_BYTES,
+    POLLS_AT_START = 32,    /* short operations are complete then; costs 3 µs if not */
+    POLLS = 8,              /* between two looks of the core */
     STOPPED_NS = 100000000, /* between two looks: this process was stopped, or had no CPU */
     REST_NS = 20000000
 };
 
 struct tutti_team {
     struct caller caller;
+    struct log_listener log;
     const struct ucc_library *ucc;
     struct engine_context *context; /* NULL: a team of one, or not formed */
     struct form *form;
@@ -109,6 +113,7 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
         team_free(team);
         return refuse(&caller, TUTTI_ERR_NO_MEMORY, "no memory for a team of %d", options->size);
     }
+    log_join(&team->log, &caller);
     memcpy(team->token, options->token, sizeof team->token);
     snprintf(team->run_id, sizeof team->run_id, "%s", options->run_id ? options->run_id : "");
     if (options->size > 1) {
@@ -258,6 +263,22 @@ static tutti_status halted(const tutti_team *team)
                   "cannot take back; so all groups over the same UCC context end. Make new ones");
 }
 
+/* Moves the operation so often, at most; then team->request is NULL if it is complete. */
+static ucci_status move(tutti_team *team, int polls)
+{
+    ucci_request *request = team->request;
+    ucci_status code = UCCI_OK;
+
+    for (int i = 0; i < polls && code >= 0 && request->status == UCCI_INPROGRESS; i++)
+        code = team->ucc->context_progress(team->context->context);
+    if (code < 0 || request->status < 0)
+        return code < 0 ? code : request->status;
+    if (request->status == UCCI_INPROGRESS)
+        return UCCI_OK;
+    team->request = NULL;
+    return team->ucc->collective_finalize(request);
+}
+
 static ucci_status post(tutti_team *team, ucci_coll_args *args, const char **ret_where)
 {
     ucci_request *request = NULL;
@@ -270,10 +291,9 @@ static ucci_status post(tutti_team *team, ucci_coll_args *args, const char **ret
     *ret_where = "ucc_collective_post";
     if (code < 0) /* whether UCC comes back to it is not known */
         return code;
-    if (request->status == UCCI_OK)
-        return team->ucc->collective_finalize(request);
+    *ret_where = "the operation";
     team->request = request;
-    return UCCI_OK;
+    return move(team, POLLS_AT_START);
 }
 
 static tutti_status team_start(tutti_team *team, const tutti_collective *what,
@@ -320,18 +340,12 @@ static tutti_status team_test(tutti_team *team, tutti_request *request)
         engine_unlock();
         return request->status = halted(team);
     }
-    ucci_status code = team->ucc->context_progress(team->context->context);
-    if (code >= 0)
-        code = team->request->status;
-    if (code == UCCI_OK) {
-        code = team->ucc->collective_finalize(team->request);
-        team->request = NULL;
-    }
+    const ucci_status code = move(team, POLLS);
     engine_unlock();
-    if (code == UCCI_OK)
-        request->status = TUTTI_OK;
-    else if (code < 0)
+    if (code)
         request->status = failure(team, "the operation", code);
+    else if (!team->request)
+        request->status = TUTTI_OK;
     return request->status;
 }
 
@@ -355,6 +369,7 @@ static void team_close(tutti_team *team)
     if (team->context && !team->form)
         engine_drop(team->context);
     engine_unlock();
+    log_leave(&team->log);
     team_free(team);
 }
 

@@ -141,14 +141,16 @@ tutti_status address_read(const struct caller *caller, const struct ucx_address 
     struct head head;
 
     if (count < sizeof head || memcmp(bytes, magic, sizeof magic) != 0)
-        return fail(caller, TUTTI_ERR_MISMATCH, 0, "%llu bytes that came for a member are no UCX address",
+        return fail(caller, TUTTI_ERR_MISMATCH, 0,
+                    "%llu bytes that came for a member are no UCX address",
                     (unsigned long long)count);
     memcpy(&head, bytes, sizeof head);
     if (le16toh(head.format) != FORMAT)
-        return fail(caller, TUTTI_ERR_MISMATCH, 0,
-                    "another member's plugin ucx has addresses of format %u, this one of format %d; "
-                    "install one version of tutti on all hosts",
-                    le16toh(head.format), FORMAT);
+        return fail(
+            caller, TUTTI_ERR_MISMATCH, 0,
+            "another member's plugin ucx has addresses of format %u, this one of format %d; "
+            "install one version of tutti on all hosts",
+            le16toh(head.format), FORMAT);
     tutti_status status = check_lengths(caller, &head, count);
     if (!status)
         status = check_mac(caller, bytes, count - ADDRESS_MAC_BYTES);

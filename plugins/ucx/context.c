@@ -3,8 +3,8 @@
  * Contexts: one for the process, unless endpoints differ in settings or in the network interface.
  *
  * UCX listens on every interface by default. An endpoint knows the address by which the others reach this
- * host, so its interface is the only one whose socket UCX gets; devices without sockets stay. Whoever sets
- * UCX_NET_DEVICES or TUTTI_UCX_NET_DEVICES chooses for himself.
+ * host, so its interface is the only one whose socket UCX gets; devices without sockets stay. With
+ * UCX_NET_DEVICES or TUTTI_UCX_NET_DEVICES the user chooses.
  *
  * UCX starts a thread of its own with a context or worker. It must not take the program's signals, so they
  * are all blocked here meanwhile.
@@ -97,7 +97,8 @@ static tutti_status prepare(struct plan *plan, ucp_config_t *config)
     return status;
 }
 
-static tutti_status begin(const struct plan *plan, const ucp_config_t *config, ucp_context_h *ret_ucp)
+static tutti_status begin(const struct plan *plan, const ucp_config_t *config,
+                          ucp_context_h *ret_ucp)
 {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
                                  .features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP,
@@ -234,10 +235,17 @@ tutti_status context_worker(const struct caller *caller, struct ucx_context *con
     log_listen(NULL);
     inherited_end(&before, &context->listening);
     pthread_sigmask(SIG_SETMASK, &signals, NULL);
+    if (status == UCS_ERR_NO_MEMORY)
+        return fail(
+            caller, TUTTI_ERR_NO_MEMORY, 0,
+            "UCX %s makes no worker: %s%s%.400s; is /dev/shm too small? A worker takes 4.3 MiB "
+            "of it, with TUTTI_UCX_TLS=^posix none",
+            context->library->version, context->library->ucs_status_string(status),
+            *heard ? ": " : "", heard);
     if (status)
-        return fail(caller, status == UCS_ERR_NO_MEMORY ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM, 0,
-                    "UCX %s makes no worker: %s%s%.400s", context->library->version,
-                    context->library->ucs_status_string(status), *heard ? ": " : "", heard);
+        return fail(caller, TUTTI_ERR_SYSTEM, 0, "UCX %s makes no worker: %s%s%.400s",
+                    context->library->version, context->library->ucs_status_string(status),
+                    *heard ? ": " : "", heard);
     if (*heard)
         caller->host->log(caller->self, 1, heard);
     return TUTTI_OK;

@@ -152,8 +152,7 @@ static void look_at_component(struct search *search, uct_component_h component)
     if (search->library->uct_component_query(component, &attributes) ||
         !attributes.md_resource_count)
         return;
-    attributes.md_resources =
-        calloc(attributes.md_resource_count, sizeof *attributes.md_resources);
+    attributes.md_resources = calloc(attributes.md_resource_count, sizeof *attributes.md_resources);
     if (!attributes.md_resources) {
         search->no_memory = true;
         return;

@@ -35,8 +35,8 @@ bool devices_have_fabric(const struct ucx_devices *devices);
  * The value of UCX_NET_DEVICES with which UCX listens on no other network interface than `interface`: that
  * one, and the devices without sockets. False: `interface` is not among the devices, or there is no room.
  */
-bool devices_of_interface(const struct ucx_devices *devices, const char *interface,
-                          char *ret_list, size_t capacity);
+bool devices_of_interface(const struct ucx_devices *devices, const char *interface, char *ret_list,
+                          size_t capacity);
 
 /* The interface that has the numeric address. False: none has. */
 bool devices_find_interface(const char *address, char *ret_interface, size_t capacity);

@@ -55,3 +55,22 @@ int32_t ucx_fabric(const tutti_host *host, void *host_self)
     devices_free(&devices);
     return found;
 }
+
+void ucx_describe(const tutti_host *host, void *host_self, char *ret_words, uint64_t capacity)
+{
+    const struct caller caller = {.host = host, .self = host_self};
+    const struct ucx_library *library;
+    struct ucx_devices devices;
+
+    if (library_open(&caller, &library) || devices_find(&caller, library, NULL, &devices))
+        return;
+    int used = snprintf(ret_words, capacity, "UCX %s, %s; ", library->version, library->path);
+    for (size_t i = 0; i < devices.count && used > 0 && (uint64_t)used < capacity; i++) {
+        const bool same = i && !strcmp(devices.list[i].transport, devices.list[i - 1].transport);
+
+        used += snprintf(ret_words + used, capacity - (uint64_t)used, "%s%s%s%s",
+                         same || !i ? "" : "; ", same ? ", " : devices.list[i].transport,
+                         same ? "" : ": ", devices.list[i].name);
+    }
+    devices_free(&devices);
+}

@@ -56,16 +56,22 @@ static void put_to(struct spare_flights *spare, struct flight *flight)
 }
 
 /* One that another endpoint has left, or a new one. */
-static struct flight *make(struct worker *worker, enum flight_kind kind)
+static struct flight *make_unlocked(struct worker *worker, enum flight_kind kind)
 {
     const bool is_frame = kind == FRAME_OUT || kind == FRAME_IN;
-
-    worker_lock(worker);
     struct flight *flight = take_from(&worker->spare, kind);
+
     if (!flight && (flight = malloc(sizeof *flight + (is_frame ? FRAME_BYTES : 0)))) {
         flight->next_made = worker->made;
         worker->made = flight;
     }
+    return flight;
+}
+
+static struct flight *make(struct worker *worker, enum flight_kind kind)
+{
+    worker_lock(worker);
+    struct flight *flight = make_unlocked(worker, kind);
     worker_unlock(worker);
     return flight;
 }
@@ -215,10 +221,8 @@ static void land(struct flight *flight, void *request, ucs_status_t status, uint
     flight->in_ucx = false;
     flight->next_landed = NULL;
     if (!endpoint) {
-        struct link *link = flight->link;
-
-        put_to(&link->worker->spare, flight);
-        link->worker->library->ucp_request_free(request);
+        put_to(&flight->worker->spare, flight);
+        flight->worker->library->ucp_request_free(request);
         return;
     }
     endpoint->worker->library->ucp_request_free(request);
@@ -269,7 +273,7 @@ static void enlist(tutti_peer *peer, struct flight *flight)
     flight->in_ucx = true;
     flight->ucx = NULL;
     flight->peer = peer;
-    flight->link = peer->link;
+    flight->worker = peer->endpoint->worker;
     flight->previous = NULL;
     flight->next = peer->flights;
     if (flight->next)
@@ -388,6 +392,37 @@ void flight_forget(struct flight *flight)
         worker->library->ucp_request_cancel(worker->ucp, flight->ucx);
     }
     worker_unlock(worker);
+}
+
+/* A frame, received for nobody as if it were a piece. */
+static bool drop_one(struct worker *worker, ucp_tag_t tag, ucp_tag_t mask)
+{
+    const struct ucx_library *library = worker->library;
+    ucp_tag_recv_info_t info;
+
+    if (!library->ucp_tag_probe_nb(worker->ucp, tag, mask, 0, &info) ||
+        info.length > FRAME_MESSAGE_BYTES || info.length < END_BYTES)
+        return false;
+    struct flight *flight = make_unlocked(worker, PIECE_IN);
+    ucp_tag_message_h message =
+        flight ? library->ucp_tag_probe_nb(worker->ucp, tag, mask, 1, &info) : NULL;
+    if (!message)
+        return false;
+    *flight = (struct flight){.kind = PIECE_IN,
+                              .next_made = flight->next_made,
+                              .worker = worker,
+                              .bytes = info.length - END_BYTES,
+                              .withdrawn = true};
+    ucp_request_param_t param = param_of(worker, flight);
+    param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    param.cb.recv = has_come;
+    return UCS_PTR_IS_PTR(library->ucp_tag_msg_recv_nbx(worker->ucp, flight, 1, message, &param));
+}
+
+void flights_drop(struct worker *worker, ucp_tag_t tag, ucp_tag_t mask)
+{
+    while (drop_one(worker, tag, mask))
+        continue;
 }
 
 struct flight *flights_advance(tutti_endpoint *endpoint)

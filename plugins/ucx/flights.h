@@ -30,7 +30,7 @@ struct flight {
     enum flight_kind kind;
     ucs_status_t status;            /* when it has landed */
     tutti_peer *peer;               /* NULL: UCX still has it, and nobody wants it */
-    struct link *link;              /* the peer's, also without it */
+    struct worker *worker;          /* also without a peer */
     tutti_request *request;         /* that is complete with it, or NULL */
     struct flight *next, *previous; /* of the peer's; `next`: also of a pool */
     struct flight *next_landed;     /* of the endpoint's */
@@ -71,6 +71,9 @@ tutti_status flight_receive(tutti_peer *peer, struct flight *flight, bool *ret_l
 void flight_withdraw(struct flight *flight);
 /* UCX may keep the flight; the peer and the caller's memory are free of it. */
 void flight_forget(struct flight *flight);
+
+/* Drops frames that have come, and that nobody will ask for; under the lock. */
+void flights_drop(struct worker *worker, ucp_tag_t tag, ucp_tag_t mask);
 
 /* Moves the worker, and returns what has landed for the endpoint, linked by next_landed. */
 struct flight *flights_advance(tutti_endpoint *endpoint);

@@ -130,7 +130,8 @@ static const char *file_of(void *function)
     return function && dladdr(function, &where) && where.dli_fname ? where.dli_fname : "";
 }
 
-static tutti_status find_functions(const struct caller *c, void *handle, struct ucx_library *library)
+static tutti_status find_functions(const struct caller *c, void *handle,
+                                   struct ucx_library *library)
 {
     const char *missing = NULL;
 
@@ -151,8 +152,9 @@ static tutti_status find_functions(const struct caller *c, void *handle, struct 
 #undef WANT
 #undef FIND
     if (missing)
-        return fail(c, TUTTI_ERR_PLUGIN, 0, "%.300s has no %s(): UCX 1.13 or later is needed; " INSTALL,
-                    library->path, missing);
+        return fail(c, TUTTI_ERR_PLUGIN, 0,
+                    "%.300s has no %s(): UCX 1.13 or later is needed; " INSTALL, library->path,
+                    missing);
     return TUTTI_OK;
 }
 

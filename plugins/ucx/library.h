@@ -17,9 +17,9 @@
 
 /* library->ucp_init_version(...) and so on. */
 struct ucx_library {
-    void *handle;              /* of dlopen() */
+    void *handle;                 /* of dlopen() */
     char path[LOADED_PATH_BYTES]; /* of libucp.so.0 */
-    char version[64];          /* "1.13.1" */
+    char version[64];             /* "1.13.1" */
     unsigned major, minor, patch;
     UCX_VERSION_FUNCTIONS(UCX_MEMBER)
     UCX_FUNCTIONS(UCX_MEMBER)

@@ -226,6 +226,10 @@ static void frame_has_come(tutti_peer *peer, struct flight *frame)
     frame->bytes = frame->status ? 0 : frame->received;
     frame->read = 0;
     peer->in = frame;
+    if (!peer->heard) { /* UCX's thread has accepted its connection */
+        peer->heard = true;
+        inherited_accepted(&peer->endpoint->worker->context->listening);
+    }
     if (frame->status)
         cut(peer);
 }
@@ -389,6 +393,9 @@ void messages_forget(tutti_endpoint *endpoint, tutti_peer *peer)
 {
     while (peer->flights)
         flight_forget(peer->flights);
+    worker_lock(endpoint->worker);
+    flights_drop(endpoint->worker, peer->receive_tag, UINT64_MAX);
+    worker_unlock(endpoint->worker);
     tutti_queue_clear(&peer->receives);
     tutti_queue_clear(&peer->sends);
     tutti_queue_remove_peer(&endpoint->done, peer);

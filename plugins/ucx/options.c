@@ -24,7 +24,8 @@
 enum {
     NEAREST_MAX = 3,
     FAR = 1000,
-    MINOR_WITH_TRANSPORTS = 17 /* of the first UCX that finds transports' settings by their full names */
+    MINOR_WITH_TRANSPORTS =
+        17 /* of the first UCX that finds transports' settings by their full names */
 };
 
 tutti_status options_read(const struct caller *caller, struct ucx_options *ret_options)
@@ -40,8 +41,9 @@ tutti_status options_read(const struct caller *caller, struct ucx_options *ret_o
             continue;
         if (options.count == OPTIONS_MAX || length > OPTION_NAME_MAX)
             return fail(caller, TUTTI_ERR_INVALID_ARGUMENT, 0,
-                        PREFIX "%.64s: at most %d of these variables, with names of %d bytes after "
-                               PREFIX ", are possible",
+                        PREFIX
+                        "%.64s: at most %d of these variables, with names of %d bytes after " PREFIX
+                        ", are possible",
                         name, OPTIONS_MAX, OPTION_NAME_MAX);
         *option = (struct ucx_option){.tried = false};
         memcpy(option->name, name, length);
@@ -108,7 +110,7 @@ void options_try(struct ucx_options *options, const struct ucx_library *library,
 static char *print_all(const struct ucx_library *library, const ucp_config_t *config)
 {
     /* Without the last argument up to UCX 1.19 or so, which does not look at it. */
-    void (*print)(FILE *stream, const char *prefix, ucs_config_print_flags_t flags, void *tables,
+    void (*print)(FILE * stream, const char *prefix, ucs_config_print_flags_t flags, void *tables,
                   const char *filter);
     void *address = dlsym(library->handle, "ucs_config_parser_print_all_opts");
     void *tables = dlsym(library->handle, "ucs_config_global_list");

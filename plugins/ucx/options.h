@@ -12,7 +12,7 @@ enum { OPTIONS_MAX = 64, OPTION_NAME_MAX = 63 };
 struct ucx_option {
     char name[OPTION_NAME_MAX + 1]; /* "TLS" */
     const char *value;              /* in the environment */
-    bool tried, taken;              /* by some transport's settings, and whether they take the value */
+    bool tried, taken; /* by some transport's settings, and whether they take the value */
 };
 
 struct ucx_options {

@@ -235,4 +235,5 @@ const tutti_transport_ops ucx_transport_ops = {
     .traffic = ucx_traffic,
     .engine = ucx_engine,
     .fabric = ucx_fabric,
+    .describe = ucx_describe,
 };

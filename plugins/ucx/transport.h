@@ -40,6 +40,7 @@ struct tutti_peer {
     uint64_t id;     /* of its endpoint */
     uint64_t send_tag, receive_tag;
     bool lost;                           /* and told */
+    bool heard;                          /* something has come from it */
     bool took_back;                      /* a piece: the receiver takes nothing after it */
     bool halted;                         /* the peer took one back */
     bool cut;                            /* what it sends makes no sense */

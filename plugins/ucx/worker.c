@@ -14,10 +14,17 @@
  */
 #include "worker.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <unistd.h>
 
-enum { FLUSH_MS = 200 };
+enum {
+    FLUSH_MS = 200,
+    CLOSE_TURNS = 100, /* UCX takes a connection apart in several turns */
+    DESCRIPTORS = 32   /* more than UCX opens while it starts */
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list */
 static struct worker *workers;
@@ -37,7 +44,8 @@ static void is_lost(void *of, ucp_ep_h ep, ucs_status_t status)
     flights_wake_all(link->worker);
 }
 
-static void close_lost(struct link *link)
+/* Of mode PEER. UCX drops its requests, which it would not do as the worker ends: it ends the process. */
+static void close_ep(struct link *link)
 {
     const struct ucx_library *library = link->worker->library;
     const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
@@ -93,8 +101,8 @@ tutti_status worker_link(const struct caller *caller, struct worker *worker,
                               .local = address_is_local(own, to)};
         worker->links = link;
     }
-    if (link && link->ep && link->why != UCS_OK)
-        close_lost(link);
+    if (link && link->ep && link->why != UCS_OK && !link->local)
+        close_ep(link);
     if (link && !link->ep) {
         link->why = UCS_OK;
         status = make_ep(link, to);
@@ -189,12 +197,30 @@ static struct worker *find(const struct ucx_context *context)
     return worker;
 }
 
+/* UCX ends the process if it gets no descriptor for its thread. */
+static tutti_status check_descriptors(const struct caller *caller)
+{
+    int opened[DESCRIPTORS], count = 0;
+
+    while (count < DESCRIPTORS && (opened[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+        count++;
+    const int error = errno;
+    for (int i = 0; i < count; i++)
+        close(opened[i]);
+    return count == DESCRIPTORS
+               ? TUTTI_OK
+               : fail(caller, TUTTI_ERR_SYSTEM, error,
+                      "UCX needs %d descriptors, and only %d can be opened", DESCRIPTORS, count);
+}
+
 tutti_status worker_open(const struct caller *caller, const char *bind_address,
                          struct worker **ret_worker)
 {
     struct ucx_context *context;
-    tutti_status status = context_open(caller, bind_address, &context);
+    tutti_status status = check_descriptors(caller);
 
+    if (!status)
+        status = context_open(caller, bind_address, &context);
     if (status)
         return status;
     pthread_mutex_lock(&lock);
@@ -212,6 +238,16 @@ tutti_status worker_open(const struct caller *caller, const char *bind_address,
 }
 
 /* ---- ending -------------------------------------------------------------------------------- */
+
+static void close_all(struct worker *worker)
+{
+    for (struct link *link = worker->links; link; link = link->next)
+        if (link->ep && !link->local)
+            close_ep(link);
+    for (int turn = 0; turn < CLOSE_TURNS; turn++)
+        worker->library->ucp_worker_progress(worker->ucp);
+    flights_drop(worker, 0, 0);
+}
 
 /* What UCX has taken leaves its buffers. A dead process takes nothing, so this has an end. */
 static void flush(const struct caller *caller, struct worker *worker)
@@ -251,6 +287,7 @@ void worker_close(const struct caller *caller, struct worker *worker)
     if (!--worker->users) {
         forget(worker);
         flush(caller, worker);
+        close_all(worker);
         end(worker);
     }
     pthread_mutex_unlock(&lock);

@@ -52,13 +52,15 @@ Test(absent, info_lists_what_was_not_built_and_what_is_not_in_this_release, .tim
     cr_assert_eq(text.code, 0, "%s", text.err);
     CONTAINS(text.out, "  shm                ready, transport");
     CONTAINS(text.out, "  gloo               not built: Gloo's messages and collectives; apt-get");
-    CONTAINS(text.out, "  ucx                not in this release: UCX");
+    CONTAINS(text.out, "  nccl               not in this release: NCCL");
     check_state(json.out, "shm", "ready");
     check_state(json.out, "tcp", "ready");
     check_state(json.out, "gloo", "not built");
     check_state(json.out, "mpi", "not built");
     check_state(json.out, "trace", "not built");
-    check_state(json.out, "ucx", "not in this release");
+    check_state(json.out, "ucx", "not built");
+    check_state(json.out, "ucc", "not built");
+    check_state(json.out, "cuda", "not built");
     check_state(json.out, "nccl", "not in this release");
     folder_remove(folder);
     ran_free(&text);

@@ -254,7 +254,7 @@ Test(info, matrix_is_a_document_and_takes_backends_that_are_there, .timeout = 60
     cr_expect_str_eq(json_object_get_string_member(first, "refusal"), "");
 
     cr_expect_eq(all.code, 0);
-    CONTAINS(all.out, " | shm | tcp | auto |");
+    CONTAINS(all.out, " | shm | tcp |");
     cr_expect_eq(wrong.code, 2);
     CONTAINS(wrong.err, "unknown backend \"tpc\": did you mean \"tcp\"?");
     cr_expect_eq(both.code, 2);

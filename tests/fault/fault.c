@@ -16,6 +16,7 @@ enum { WORDS_MAX = 2048, OFFER_MS = 30000, LEAVE_MS = 2000 };
 const struct fault_way fault_shm = {.name = "shm", .backend = "shm"};
 const struct fault_way fault_tcp = {.name = "tcp", .backend = "tcp"};
 const struct fault_way fault_gloo = {.name = "gloo", .backend = "gloo"};
+const struct fault_way fault_ucx = {.name = "ucx", .backend = "ucx"};
 const struct fault_way fault_ucc = {.name = "ucc", .backend = "ucc"};
 const struct fault_way fault_openmpi = {.name = "openmpi", .backend = "mpi", .mpi = "openmpi"};
 const struct fault_way fault_mpich = {.name = "mpich", .backend = "mpi", .mpi = "mpich"};

@@ -23,8 +23,8 @@ struct fault_way {
     const char *mpi;                      /* as in ranks_options */
 };
 
-extern const struct fault_way fault_shm, fault_tcp, fault_gloo, fault_ucc, fault_composed,
-    fault_openmpi, fault_mpich;
+extern const struct fault_way fault_shm, fault_tcp, fault_gloo, fault_ucx, fault_ucc,
+    fault_composed, fault_openmpi, fault_mpich;
 
 /* A test for each way: NAME_over_shm, NAME_over_tcp, NAME_composed. The body sees `way`. */
 #define FAULT_TEST(suite, name)                                                                    \
@@ -44,34 +44,28 @@ extern const struct fault_way fault_shm, fault_tcp, fault_gloo, fault_ucc, fault
     static void fault_##suite##_##name(const struct fault_way *way)
 
 /* The same, and over each engine that is not ours, where there is one: for all that goes through a backend. */
+#define FAULT_TEST_OVER(suite, name, engine)                                                       \
+    Test(suite, name##_over_##engine, .timeout = FAULT_TEST_S)                                     \
+    {                                                                                              \
+        if (ranks_lack(#engine))                                                                   \
+            cr_skip_test("%s", ranks_lack(#engine));                                               \
+        fault_##suite##_##name(&fault_##engine);                                                   \
+    }
+#define FAULT_TEST_WITHOUT_UCX(suite, name)                                                        \
+    static void fault_##suite##_##name(const struct fault_way *way);                               \
+    FAULT_TEST_OVER(suite, name, gloo)                                                             \
+    FAULT_TEST_OVER(suite, name, ucc)                                                              \
+    FAULT_TEST(suite, name)
 #define FAULT_TEST_WITH_ENGINES(suite, name)                                                       \
     static void fault_##suite##_##name(const struct fault_way *way);                               \
-    Test(suite, name##_over_gloo, .timeout = FAULT_TEST_S)                                         \
-    {                                                                                              \
-        if (ranks_lack("gloo"))                                                                    \
-            cr_skip_test("%s", ranks_lack("gloo"));                                                \
-        fault_##suite##_##name(&fault_gloo);                                                       \
-    }                                                                                              \
-    Test(suite, name##_over_ucc, .timeout = FAULT_TEST_S)                                          \
-    {                                                                                              \
-        if (ranks_lack("ucc"))                                                                     \
-            cr_skip_test("%s", ranks_lack("ucc"));                                                 \
-        fault_##suite##_##name(&fault_ucc);                                                        \
-    }                                                                                              \
-    FAULT_TEST(suite, name)
+    FAULT_TEST_OVER(suite, name, ucx)                                                              \
+    FAULT_TEST_WITHOUT_UCX(suite, name)
 
 /* The same, and in a job of each MPI. */
-#define FAULT_TEST_OVER_MPI(suite, name, family)                                                   \
-    Test(suite, name##_over_##family, .timeout = FAULT_TEST_S)                                     \
-    {                                                                                              \
-        if (ranks_lack(#family))                                                                   \
-            cr_skip_test("%s", ranks_lack(#family));                                               \
-        fault_##suite##_##name(&fault_##family);                                                   \
-    }
 #define FAULT_TEST_EVERYWHERE(suite, name)                                                         \
     static void fault_##suite##_##name(const struct fault_way *way);                               \
-    FAULT_TEST_OVER_MPI(suite, name, openmpi)                                                      \
-    FAULT_TEST_OVER_MPI(suite, name, mpich)                                                        \
+    FAULT_TEST_OVER(suite, name, openmpi)                                                          \
+    FAULT_TEST_OVER(suite, name, mpich)                                                            \
     FAULT_TEST_WITH_ENGINES(suite, name)
 
 /* Starts `size` ranks of a case of `program`; `env` is a list ended by NULL, or NULL. The test

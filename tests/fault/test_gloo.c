@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What only Gloo can do wrong, or lack; whatever happens over any backend is in the other files. */
+/* What only Gloo can do wrong, or lack, and who owns memory after an abort, over ucx, too; whatever happens over any
+ * backend is in the other files. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,9 +93,9 @@ GLOO_TEST(its_words_stand_behind_the_verdict_where_connections_end_and_nobody_di
     fault_finish(ranks);
 }
 
-static void expect_passed(const char *case_name)
+static void expect_passed(const struct fault_way *way, const char *case_name)
 {
-    struct ranks *ranks = fault_start(&fault_gloo, "rank_gloo", case_name, HOLDING, NULL);
+    struct ranks *ranks = fault_start(way, "rank_gloo", case_name, HOLDING, NULL);
 
     cr_expect(ranks_wait(ranks));
     cr_expect(ranks_passed(ranks));
@@ -103,10 +104,17 @@ static void expect_passed(const char *case_name)
 
 GLOO_TEST(no_descriptor_and_no_thread_is_left_of_groups)
 {
-    expect_passed("nothing_is_left_of_groups");
+    expect_passed(&fault_gloo, "nothing_is_left_of_groups");
 }
 
 GLOO_TEST(memory_is_the_programs_again_after_an_abort)
 {
-    expect_passed("memory_is_the_programs_again_after_an_abort");
+    expect_passed(&fault_gloo, "memory_is_the_programs_again_after_an_abort");
+}
+
+Test(ucx, memory_is_the_programs_again_after_an_abort, .timeout = FAULT_TEST_S)
+{
+    if (ranks_lack("ucx"))
+        cr_skip_test("%s", ranks_lack("ucx"));
+    expect_passed(&fault_ucx, "memory_is_the_programs_again_after_an_abort");
 }

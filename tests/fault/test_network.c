@@ -96,6 +96,28 @@ Test(network, a_host_that_is_cut_off_is_lost_in_large_all_reduces_over_gloo,
     cut("gloo", "calls_for_ever", "running", "large");
 }
 
+static void cut_over_ucx(const char *backend, const char *call)
+{
+    if (ranks_lack("ucx"))
+        cr_skip_test("%s", ranks_lack("ucx"));
+    cut(backend, "calls_for_ever", "running", call);
+}
+
+Test(network, a_host_that_is_cut_off_is_lost_in_barriers_over_ucx, .timeout = FAULT_TEST_S)
+{
+    cut_over_ucx("ucx", "barrier");
+}
+
+Test(network, a_host_that_is_cut_off_is_lost_in_large_all_reduces_over_ucx, .timeout = FAULT_TEST_S)
+{
+    cut_over_ucx("ucx", "large");
+}
+
+Test(network, a_host_that_is_cut_off_is_lost_where_ucx_joins_hosts, .timeout = FAULT_TEST_S)
+{
+    cut_over_ucx("local=shm,remote=ucx", "small");
+}
+
 Test(network, a_host_that_is_cut_off_is_lost_when_composed, .timeout = FAULT_TEST_S)
 {
     cut("auto", "calls_for_ever", "running", "small");

@@ -32,23 +32,23 @@ static void run(const struct kernel_id *id, void *arguments, size_t bytes)
 
 static const struct runner host = {allocate, copy, copy, run};
 
-Test(cuda_kernels, reductions_have_the_bits_of_the_core, .timeout = 60)
+Test(cuda_kernels, reductions_have_the_bits_of_the_core, .timeout = 300)
 {
     for (int row = 0; row < TRIAL_ROWS; row++)
         cr_expect_eq(trial_reduce(&host, row), 0);
 }
 
-Test(cuda_kernels, every_small_number_has_the_bits_of_the_core, .timeout = 60)
+Test(cuda_kernels, every_small_number_has_the_bits_of_the_core, .timeout = 300)
 {
     cr_expect_eq(trial_small(&host), 0);
 }
 
-Test(cuda_kernels, products_with_a_factor_have_the_bits_of_the_core, .timeout = 30)
+Test(cuda_kernels, products_with_a_factor_have_the_bits_of_the_core, .timeout = 300)
 {
     cr_expect_eq(trial_scale(&host), 0);
 }
 
-Test(cuda_kernels, strides_of_any_kind_are_packed_and_unpacked, .timeout = 60)
+Test(cuda_kernels, strides_of_any_kind_are_packed_and_unpacked, .timeout = 300)
 {
     cr_expect_eq(trial_pack(&host), 0);
     cr_expect_eq(trial_pack_far(&host), 0);

@@ -21,6 +21,26 @@ enum {
     AWAIT_MS = 60000
 };
 
+static bool searches_no_leaks;
+
+void rank_search_no_leaks(void)
+{
+    searches_no_leaks = true;
+}
+
+#ifdef __SANITIZE_ADDRESS__
+int __lsan_is_turned_off(void);
+
+/* LeakSanitizer crashes now and then when it looks into the threads of a process with UCX («Tracer caught signal
+ * 11»), which ends a rank that has passed. Called at the process's end. */
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void)
+{
+    const char *backend = getenv("TUTTI_BACKEND");
+
+    return searches_no_leaks || (backend && strstr(backend, "ucx"));
+}
+#endif
+
 static struct rank_case *cases;
 static const char *running = "?";
 static atomic_int checks, failures;

@@ -24,6 +24,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "native/gathers.h"
+
 #ifndef FAKE_ENGINE
 #define FAKE_ENGINE "Fake"
 #endif
@@ -50,6 +52,7 @@ struct tutti_team {
     char fault[16];
     uint64_t fault_at;
     bool failed, late;
+    struct gathers gathers;
 };
 
 /* ---- the calling thread -------------------------------------------------------------------- */
@@ -196,7 +199,7 @@ static tutti_status fake_open(const tutti_host *host, void *self, const tutti_te
         }
     }
     *ret_team = team;
-    return TUTTI_OK;
+    return gathers_begin(&team->gathers, host, self, options);
 }
 
 static tutti_status fake_address(tutti_team *team, void *ret_address, uint64_t capacity,
@@ -231,8 +234,7 @@ static tutti_status fake_form(tutti_team *team, const void *const *addresses, co
 
 static tutti_status fake_form_test(tutti_team *team)
 {
-    (void)team;
-    return TUTTI_OK;
+    return gathers_test(&team->gathers);
 }
 
 static tutti_status fake_abort(tutti_team *team)
@@ -243,6 +245,7 @@ static tutti_status fake_abort(tutti_team *team)
 
 static void fake_close(tutti_team *team)
 {
+    gathers_end(&team->gathers);
     if (team->areas)
         munmap(team->areas, sizeof(struct area) * (size_t)team->size);
     if (team->fd >= 0)

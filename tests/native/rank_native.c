@@ -400,11 +400,13 @@ RANK_CASE(groups_over_different_backends_live_side_by_side)
 RANK_CASE(no_group_is_made)
 {
     tutti_group *world = NULL;
-    const char *words = getenv("FAKE_WORDS");
+    const char *words = getenv("FAKE_WORDS"), *ms = getenv("TUTTI_TEST_INIT_MS");
+    const tutti_init_options options = {.struct_size = sizeof options,
+                                        .timeout_ms = ms ? atoi(ms) : 0};
 
     if (rank == 1 && getenv("FAKE_ONE"))
         putenv(getenv("FAKE_ONE"));
-    check(tutti_init(NULL, &world) != TUTTI_OK);
+    check(tutti_init(&options, &world) != TUTTI_OK);
     check_contains(tutti_last_error(), words);
 }
 

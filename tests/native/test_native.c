@@ -218,6 +218,51 @@ Test(native, members_with_other_engines_or_without_make_no_group)
     }
 }
 
+Test(native, an_engine_gathers_bytes_on_a_thread_while_it_starts)
+{
+    run("rank_native", "a_group_made_from_another_has_a_team_of_its_own", "fake",
+        "TUTTI_FAKE_GATHERS=5", NULL);
+}
+
+/* All but the victim hear the words within two seconds of the deadline of init, 1 s. */
+static void gathers_fail(const char *fault, int victim, const char *words)
+{
+    char who[64];
+    const char *const env[] = {PLUGINS, "TUTTI_FAKE_GATHERS=3",    fault, who,
+                               words,   "TUTTI_TEST_INIT_MS=1000", NULL};
+
+    snprintf(who, sizeof who, "TUTTI_FAKE_FAULT_RANK=%d", victim);
+    struct ranks *ranks = ranks_start(&(struct ranks_options){.program = "rank_native",
+                                                              .case_name = "no_group_is_made",
+                                                              .size = 4,
+                                                              .backend = "fake",
+                                                              .env = env});
+    cr_assert_not_null(ranks);
+    cr_assert(ranks_wait(ranks));
+    for (int r = 0; r < 4; r++)
+        cr_expect(ranks_result(ranks, r)->passed ||
+                      (r == victim && ranks_result(ranks, r)->signal == SIGKILL),
+                  "rank %d: %s%s", r, ranks_result(ranks, r)->out, ranks_result(ranks, r)->err);
+    ranks_free(ranks);
+}
+
+Test(native, a_member_killed_in_a_gather_is_named_by_all)
+{
+    gathers_fail("TUTTI_FAKE_GATHERS_FAULT=dies", 1, "FAKE_WORDS=rank 1 ");
+    gathers_fail("TUTTI_FAKE_GATHERS_FAULT=dies", 0, "FAKE_WORDS=rank 0 ");
+}
+
+Test(native, a_gather_that_a_member_never_joins_ends_at_the_deadline)
+{
+    gathers_fail("TUTTI_FAKE_GATHERS_FAULT=never", 2, "FAKE_WORDS=timed out");
+}
+
+Test(native, a_gather_of_another_length_is_told_to_all)
+{
+    gathers_fail("TUTTI_FAKE_GATHERS_FAULT=wide", 3,
+                 "FAKE_WORDS=fake: rank 3 gathers 8 bytes where rank 0 gathers 4");
+}
+
 Test(native, groups_over_different_backends_live_side_by_side)
 {
     run("rank_native", "groups_over_different_backends_live_side_by_side", "tcp", NULL, NULL);

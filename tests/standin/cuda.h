@@ -12,6 +12,8 @@
  *
  *  STANDIN_CUDA_DEVICES=n       devices, 1 to 8 (default 1); 0: cuInit() says CUDA_ERROR_NO_DEVICE
  *  CUDA_VISIBLE_DEVICES=list    indices, as the driver has it
+ *  CUDA_DEVICE_MAX_CONNECTIONS=n  operations of so many streams run at once, waits for words among them; not set:
+ *                               no limit, where a driver has 8
  *  STANDIN_CUDA_MEMORY_MIB=n    memory of a device (1024)
  *  STANDIN_CUDA_SEED=n          of the delays; printed on stderr when it is drawn, with STANDIN_CUDA_VERBOSE=1
  *  STANDIN_CUDA_DELAY_US=n      longest delay before an operation (100); 0: none
@@ -66,6 +68,7 @@ struct CUstream_st {
     struct CUstream_st *next; /* all streams that there ever were */
     struct operation *first, **last;
     uint64_t submitted, completed;
+    int commands; /* pending ones that take room in its queue */
     bool has_thread;
     pthread_t owner; /* of a per-thread stream */
     bool is_per_thread;
@@ -92,6 +95,7 @@ struct CUctx_st {
     CUdevice device;
     unsigned flags;
     CUresult error; /* sticky */
+    int running;    /* operations */
     unsigned peers; /* devices whose memory kernels of this context reach */
     struct CUstream_st *legacy;
 };
@@ -122,6 +126,7 @@ struct settings {
     size_t memory;
     uint64_t seed;
     long delay_us;
+    int connections; /* 0: no limit */
     bool peers;
     int version;
     long oom_at, lost_at, late_copy, slow_mibs;
@@ -140,15 +145,19 @@ void standin_die(const char *call, const char *format, ...)
 double standin_now_ms(void);
 void standin_sleep_us(long us);
 
-/* cuda_context.c. standin_enter() locks; it fails (unlocked) if the driver is not initialised, if a callback of
- * a stream calls, and with the sticky error of the current context. No current context: ends the process. */
+/* cuda_context.c. standin_enter() locks; it fails (unlocked) if the driver is not initialised, if a host function
+ * of a stream calls, and with the sticky error of the current context. No current context: ends the process.
+ * A host function may ask events and streams: standin_enter_query(). */
 CUresult standin_enter(const char *call, struct CUctx_st **ret_context);
+CUresult standin_enter_query(const char *call, struct CUctx_st **ret_context);
 CUresult standin_leave(CUresult result); /* unlocks */
 struct CUctx_st *standin_current(void);  /* NULL: none */
 CUresult standin_initialised(void);
 void standin_check_lost(struct CUctx_st *context);
 struct CUctx_st *standin_context_of(CUdevice device);
-extern _Thread_local bool standin_in_callback;
+void standin_begin_callback(struct CUctx_st *context);
+void standin_end_callback(void);
+bool standin_in_callback(void);
 
 /* cuda_memory.c, with the lock. NULL: nothing that the driver knows. */
 const struct range *standin_range(uintptr_t address);
@@ -159,6 +168,10 @@ bool standin_is_device_address(uintptr_t address);
 bool standin_is_pageable(uintptr_t address);
 void standin_free_context_memory(struct CUctx_st *context);
 
+/* cuda_event.c and cuda_word.c: operations that take no room in a stream's queue */
+CUresult standin_run_record(const void *arguments);
+CUresult standin_run_host_function(const void *arguments);
+
 /* cuda_stream.c, with the lock */
 struct CUstream_st *standin_stream(const char *call, CUstream handle, struct CUctx_st *context);
 /* Puts an operation at the end of `stream`, or into its capture. `ret_point` may be NULL. */
@@ -168,6 +181,8 @@ CUresult standin_put(struct CUstream_st *stream, run_function run, const void *a
 void standin_put_after(struct CUstream_st *stream, struct point point);
 void standin_wait_point(struct point point); /* returns with the error of the context, too */
 void standin_wait_context(struct CUctx_st *context);
+/* All that an operation on this legacy stream would wait for. */
+void standin_wait_legacy(struct CUstream_st *legacy);
 bool standin_reached(struct point point);
 struct CUstream_st *standin_all_streams(void);
 
@@ -176,10 +191,15 @@ CUresult standin_capture_put(struct CUstream_st *stream, run_function run, const
                              size_t size);
 CUresult standin_capture_record(struct CUstream_st *stream, struct CUevent_st *event);
 CUresult standin_capture_wait(struct CUstream_st *stream, struct CUevent_st *event);
-/* A call that waits for `stream`, or asks about it. */
+CUresult standin_refuse_captured_event(struct CUevent_st *event);
+/* A call that must not be made on a stream that captures. */
 CUresult standin_refuse_captured(struct CUstream_st *stream);
-/* A call that may wait for the whole device. */
+/* A call that may wait for work of others, by the modes of captures and of this thread. */
 CUresult standin_refuse_unsafe(void);
+/* A call that waits for a whole context. */
+CUresult standin_refuse_in_context(struct CUctx_st *context);
+/* The stream is destroyed. */
+void standin_capture_drop(struct CUstream_st *stream);
 /* A call on the legacy stream while a blocking stream of its context captures. */
 CUresult standin_refuse_implicit(struct CUstream_st *stream);
 

@@ -103,11 +103,11 @@ CUresult standin_capture_wait(struct CUstream_st *stream, struct CUevent_st *eve
     if (stream->capture && stream->capture->invalid)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (!capture || !goes_on(capture)) { /* waits for work that is no part of the capture */
-        if (!stream->capture)
-            return CUDA_ERROR_CAPTURED_EVENT;
-        return event->at.stream || capture
-                   ? invalidate(stream->capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION)
-                   : CUDA_SUCCESS;
+        CUresult wrong = capture ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+
+        if (!capture && !event->at.stream)
+            return CUDA_SUCCESS;
+        return stream->capture ? invalidate(stream->capture, wrong) : wrong;
     }
     if (capture->invalid)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -133,9 +133,28 @@ CUresult standin_refuse_captured(struct CUstream_st *stream)
 
     if (result || !stream->capture)
         return result;
-    if (stream->capture->invalid)
-        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     return invalidate(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+}
+
+CUresult standin_refuse_captured_event(struct CUevent_st *event)
+{
+    CUresult result = standin_refuse_unsafe();
+
+    if (result || !event->capture)
+        return result;
+    if (!goes_on(event->capture) || event->capture->invalid)
+        return CUDA_ERROR_INVALID_VALUE;
+    return invalidate(event->capture, CUDA_ERROR_CAPTURED_EVENT);
+}
+
+CUresult standin_refuse_in_context(struct CUctx_st *context)
+{
+    CUresult result = CUDA_SUCCESS;
+
+    for (struct capture *c = captures; c; c = c->next)
+        if (c->origin->context == context)
+            result = invalidate(c, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    return result;
 }
 
 CUresult standin_refuse_unsafe(void)
@@ -171,8 +190,11 @@ CUresult standin_refuse_implicit(struct CUstream_st *stream)
 EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
     CUstreamCaptureMode before = thread_mode;
+    CUresult result = standin_initialised();
 
-    if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+    if (result)
+        return result;
+    if (!mode)
         return CUDA_ERROR_INVALID_VALUE;
     thread_mode = *mode;
     *mode = before;
@@ -189,6 +211,11 @@ EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mod
     if (result)
         return result;
     stream = standin_stream(__func__, handle, context);
+    result = standin_refuse_implicit(stream);
+    if (result)
+        return standin_leave(result);
+    if (mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return standin_leave(CUDA_ERROR_INVALID_VALUE);
     if (stream->legacy)
         return standin_leave(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     if (stream->capture)
@@ -247,10 +274,10 @@ EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus
     if (result)
         return result;
     stream = standin_stream(__func__, handle, context);
-    if (ret_id)
-        *ret_id = stream->capture ? stream->capture->id : 0;
-    if (ret_graph)
-        *ret_graph = stream->capture ? stream->capture->graph : NULL;
+    if (ret_id && stream->capture)
+        *ret_id = stream->capture->id;
+    if (ret_graph && stream->capture)
+        *ret_graph = stream->capture->graph;
     if (ret_nodes)
         *ret_nodes = NULL;
     if (ret_count)
@@ -282,6 +309,7 @@ static void end(struct capture *capture)
         at = &(*at)->next;
     *at = capture->next;
     capture->next = ended;
+    capture->graph = NULL;
     ended = capture;
     for (struct CUstream_st *s = standin_all_streams(); s; s = s->next)
         if (s->capture == capture)
@@ -306,8 +334,8 @@ EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *ret_graph)
         return standin_leave(invalidate(capture, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED));
     if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
         !pthread_equal(capture->thread, pthread_self()))
-        return standin_leave(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
-    if (capture->invalid)
+        result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    else if (capture->invalid)
         result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     else if (!is_joined(capture->graph, stream->captured))
         result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
@@ -315,9 +343,19 @@ EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *ret_graph)
         *ret_graph = capture->graph;
     if (result)
         release(capture->graph);
-    capture->graph = NULL;
     end(capture);
     return standin_leave(result);
+}
+
+void standin_capture_drop(struct CUstream_st *stream)
+{
+    struct capture *capture = stream->capture;
+
+    stream->capture = NULL;
+    if (!capture || capture->origin != stream)
+        return;
+    release(capture->graph);
+    end(capture);
 }
 
 EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *ret_exec, CUgraph graph,
@@ -346,6 +384,7 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle)
     if (result)
         return result;
     stream = standin_stream(__func__, handle, context);
+    result = standin_refuse_captured(stream);
     for (int i = 0; i < exec->graph->count && result == CUDA_SUCCESS; i++) {
         const struct node *node = &exec->graph->nodes[i];
 

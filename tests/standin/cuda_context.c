@@ -13,7 +13,7 @@ static struct CUctx_st primary[MAX_DEVICES];
 static struct CUctx_st *created[MAX_CREATED];
 static _Thread_local struct CUctx_st *stack[MAX_STACK];
 static _Thread_local int depth;
-_Thread_local bool standin_in_callback;
+static _Thread_local bool in_callback;
 
 struct CUctx_st *standin_current(void)
 {
@@ -25,15 +25,36 @@ struct CUctx_st *standin_context_of(CUdevice device)
     return &primary[device];
 }
 
+/* A host function has the context of its stream. */
+void standin_begin_callback(struct CUctx_st *context)
+{
+    stack[depth++] = context;
+    in_callback = true;
+}
+
+void standin_end_callback(void)
+{
+    depth = 0;
+    in_callback = false;
+}
+
+bool standin_in_callback(void)
+{
+    return in_callback;
+}
+
 CUresult standin_enter(const char *call, struct CUctx_st **ret_context)
+{
+    return in_callback ? CUDA_ERROR_NOT_PERMITTED : standin_enter_query(call, ret_context);
+}
+
+CUresult standin_enter_query(const char *call, struct CUctx_st **ret_context)
 {
     struct CUctx_st *context = standin_current();
     CUresult result = standin_initialised();
 
     if (result)
         return result;
-    if (standin_in_callback)
-        return CUDA_ERROR_NOT_PERMITTED;
     if (!context)
         standin_die(call, "no context is current in this thread: push one first");
     pthread_mutex_lock(&standin_lock);
@@ -85,18 +106,14 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device
         return CUDA_ERROR_INVALID_DEVICE;
     pthread_mutex_lock(&standin_lock);
     context = &primary[device];
+    context->device = device;
     standin_check_lost(context);
-    if (context->retained == 0) {
-        context->alive = context->primary = true;
-        context->device = device;
-        context->error = CUDA_SUCCESS;
-        standin_check_lost(context);
-    }
-    if (context->error && context->retained == 0)
-        result = context->error;
-    else
-        context->retained++, *ret_context = context;
-    return standin_leave(result);
+    if (context->error && context->retained == 0) /* a lost device stays lost */
+        return standin_leave(context->error);
+    context->alive = context->primary = true;
+    context->retained++;
+    *ret_context = context;
+    return standin_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
@@ -136,7 +153,7 @@ EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context)
     if (result)
         return result;
     if (!context)
-        return CUDA_ERROR_INVALID_CONTEXT;
+        return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&standin_lock);
     if (!context->alive)
         standin_die(__func__, "this context is destroyed");
@@ -242,7 +259,7 @@ EXPORT CUresult cuCtxSynchronize(void)
 
     if (result)
         return result;
-    result = standin_refuse_unsafe();
+    result = standin_refuse_in_context(context);
     if (result)
         return standin_leave(result);
     standin_wait_context(context);
@@ -272,9 +289,9 @@ EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
         return result;
     if (flags)
         result = CUDA_ERROR_INVALID_VALUE;
-    else if (!peer || !peer->alive || peer->device == context->device)
+    else if (!peer || !peer->alive)
         result = CUDA_ERROR_INVALID_CONTEXT;
-    else if (!standin_settings.peers)
+    else if (!standin_settings.peers || peer->device == context->device)
         result = CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     else if (context->peers & 1u << peer->device)
         result = CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;

@@ -113,12 +113,14 @@ static CUresult copy_now(const char *call, CUdeviceptr to, CUdeviceptr from, siz
     if (result || bytes == 0)
         return result ? result : standin_leave(result);
     check(&copy);
-    result = standin_refuse_unsafe();
-    if (result)
-        return standin_leave(result);
     legacy = standin_stream(call, NULL, context);
-    if (to_device && standin_is_pageable(copy.from) && bytes <= STAGED)
+    if (to_device && standin_is_pageable(copy.from) && bytes <= STAGED) {
+        result = standin_refuse_implicit(legacy);
+        if (result)
+            return standin_leave(result);
+        standin_wait_legacy(legacy);
         return standin_leave(put_staged(legacy, &copy));
+    }
     result = standin_put(legacy, run_copy, &copy, sizeof copy, &point);
     if (result || (to_device && standin_is_device_address(copy.from)))
         return standin_leave(result);
@@ -190,8 +192,9 @@ EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdevice
         return standin_leave(CUDA_ERROR_INVALID_CONTEXT);
     check_owner(__func__, to, to_context);
     check_owner(__func__, from, from_context);
+    result = standin_refuse_captured(standin_stream(__func__, stream, context));
     pthread_mutex_unlock(&standin_lock);
-    return copy_on(__func__, to, from, bytes, stream);
+    return result ? result : copy_on(__func__, to, from, bytes, stream);
 }
 
 /* In order with all that is on the streams of the three contexts. */

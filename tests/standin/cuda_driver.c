@@ -33,6 +33,8 @@ static const struct error {
     {200, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
     {201, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
     {214, "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error encountered"},
+    {217, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
+     "peer access is not supported between these two devices"},
     {218, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
     {400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {401, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state"},
@@ -144,6 +146,7 @@ void standin_read_settings(void)
     s->devices = read_visible((int)devices, s->visible);
     s->memory = (size_t)number("STANDIN_CUDA_MEMORY_MIB", 1024) << 20;
     s->seed = (uint64_t)number("STANDIN_CUDA_SEED", (long)(standin_now_ms() * 1e3) ^ getpid());
+    s->connections = (int)number("CUDA_DEVICE_MAX_CONNECTIONS", 0);
     s->delay_us = number("STANDIN_CUDA_DELAY_US", 100);
     s->peers = number("STANDIN_CUDA_PEERS", 1) != 0;
     s->version = (int)number("STANDIN_CUDA_VERSION", 12040);
@@ -244,7 +247,7 @@ EXPORT CUresult cuGetProcAddress_v2(const char *name, void **ret_function, int v
     *ret_function = found;
     if (ret_status)
         *ret_status = found ? 0 : 1; /* CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND */
-    return found ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+    return found || ret_status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
 static CUresult check_device(CUdevice device, const void *ret)

@@ -8,11 +8,22 @@
 
 static struct CUevent_st *unused;
 
-static struct CUevent_st *check(const char *call, struct CUevent_st *event)
+static CUresult check(const char *call, struct CUevent_st *event, CUresult entered)
 {
-    if (!event || !event->alive)
-        standin_die(call, "event %p is destroyed or never was", (void *)event);
-    return event;
+    if (entered)
+        return entered;
+    if (!event)
+        return standin_leave(CUDA_ERROR_INVALID_HANDLE);
+    if (!event->alive)
+        standin_die(call, "event %p is destroyed", (void *)event);
+    return CUDA_SUCCESS;
+}
+
+static CUresult enter(const char *call, struct CUevent_st *event)
+{
+    struct CUctx_st *context;
+
+    return check(call, event, standin_enter(call, &context));
 }
 
 EXPORT CUresult cuEventCreate(CUevent *ret_event, unsigned flags)
@@ -23,6 +34,8 @@ EXPORT CUresult cuEventCreate(CUevent *ret_event, unsigned flags)
 
     if (result)
         return result;
+    if (flags & ~7u)
+        return standin_leave(CUDA_ERROR_INVALID_VALUE);
     at = &unused;
     while (*at && (*at)->pending)
         at = &(*at)->next;
@@ -39,13 +52,12 @@ EXPORT CUresult cuEventCreate(CUevent *ret_event, unsigned flags)
 /* Last in the list, so that a stale handle is found for long. */
 EXPORT CUresult cuEventDestroy_v2(CUevent event)
 {
-    struct CUctx_st *context;
     struct CUevent_st **at;
-    CUresult result = standin_enter(__func__, &context);
+    CUresult result = enter(__func__, event);
 
     if (result)
         return result;
-    check(__func__, event)->alive = false;
+    event->alive = false;
     for (at = &unused; *at;)
         at = &(*at)->next;
     event->next = NULL;
@@ -53,7 +65,7 @@ EXPORT CUresult cuEventDestroy_v2(CUevent event)
     return standin_leave(CUDA_SUCCESS);
 }
 
-static CUresult reach(const void *arguments)
+CUresult standin_run_record(const void *arguments)
 {
     struct CUevent_st *event = *(struct CUevent_st *const *)arguments;
 
@@ -66,19 +78,17 @@ static CUresult reach(const void *arguments)
 
 EXPORT CUresult cuEventRecord(CUevent event, CUstream handle)
 {
-    struct CUctx_st *context;
     struct CUstream_st *stream;
-    CUresult result = standin_enter(__func__, &context);
+    CUresult result = enter(__func__, event);
 
     if (result)
         return result;
-    check(__func__, event);
-    stream = standin_stream(__func__, handle, context);
+    stream = standin_stream(__func__, handle, standin_current());
     if (event->context != stream->context)
         return standin_leave(CUDA_ERROR_INVALID_HANDLE);
     if (stream->capture)
         return standin_leave(standin_capture_record(stream, event));
-    result = standin_put(stream, reach, &event, sizeof event, &event->at);
+    result = standin_put(stream, standin_run_record, &event, sizeof event, &event->at);
     if (result == CUDA_SUCCESS) {
         event->pending++;
         event->capture = NULL;
@@ -86,23 +96,14 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream handle)
     return standin_leave(result);
 }
 
-static CUresult refuse(struct CUevent_st *event)
-{
-    CUresult result = standin_refuse_unsafe();
-
-    if (result == CUDA_SUCCESS && event->capture)
-        result = CUDA_ERROR_CAPTURED_EVENT;
-    return result;
-}
-
 EXPORT CUresult cuEventQuery(CUevent event)
 {
     struct CUctx_st *context;
-    CUresult result = standin_enter(__func__, &context);
+    CUresult result = check(__func__, event, standin_enter_query(__func__, &context));
 
     if (result)
         return result;
-    result = refuse(check(__func__, event));
+    result = standin_refuse_captured_event(event);
     if (result == CUDA_SUCCESS)
         result = event->context->error;
     if (result == CUDA_SUCCESS && !standin_reached(event->at))
@@ -112,12 +113,11 @@ EXPORT CUresult cuEventQuery(CUevent event)
 
 EXPORT CUresult cuEventSynchronize(CUevent event)
 {
-    struct CUctx_st *context;
-    CUresult result = standin_enter(__func__, &context);
+    CUresult result = enter(__func__, event);
 
     if (result)
         return result;
-    result = refuse(check(__func__, event));
+    result = standin_refuse_captured_event(event);
     if (result == CUDA_SUCCESS) {
         standin_wait_point(event->at);
         result = event->context->error;
@@ -127,15 +127,18 @@ EXPORT CUresult cuEventSynchronize(CUevent event)
 
 EXPORT CUresult cuEventElapsedTime(float *ret_ms, CUevent start, CUevent end)
 {
-    struct CUctx_st *context;
-    CUresult result = standin_enter(__func__, &context);
+    CUresult result = enter(__func__, start);
 
     if (result)
         return result;
-    check(__func__, start);
-    check(__func__, end);
-    if (start->flags & CU_EVENT_DISABLE_TIMING || end->flags & CU_EVENT_DISABLE_TIMING ||
-        !start->at.stream || !end->at.stream)
+    pthread_mutex_unlock(&standin_lock);
+    result = enter(__func__, end);
+    if (result)
+        return result;
+    if (start->capture || end->capture)
+        result = CUDA_ERROR_CAPTURED_EVENT;
+    else if (start->flags & CU_EVENT_DISABLE_TIMING || end->flags & CU_EVENT_DISABLE_TIMING ||
+             !start->at.stream || !end->at.stream)
         result = CUDA_ERROR_INVALID_HANDLE;
     else if (!standin_reached(start->at) || !standin_reached(end->at))
         result = CUDA_ERROR_NOT_READY;
@@ -146,16 +149,14 @@ EXPORT CUresult cuEventElapsedTime(float *ret_ms, CUevent start, CUevent end)
 
 EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags)
 {
-    struct CUctx_st *context;
     struct CUstream_st *stream;
-    CUresult result = standin_enter(__func__, &context);
+    CUresult result = enter(__func__, event);
 
     if (result)
         return result;
     if (flags)
         return standin_leave(CUDA_ERROR_INVALID_VALUE);
-    check(__func__, event);
-    stream = standin_stream(__func__, handle, context);
+    stream = standin_stream(__func__, handle, standin_current());
     result = standin_refuse_implicit(stream);
     if (result)
         return standin_leave(result);

@@ -120,10 +120,10 @@ EXPORT CUresult cuModuleLoadData(CUmodule *ret_module, const void *image)
 
     if (result)
         return result;
-    result = standin_refuse_unsafe();
-    if (result)
-        return standin_leave(result);
-    if (!image || !strstr(at, ".version ") || !strstr(at, ".target "))
+    if (!image)
+        return standin_leave(CUDA_ERROR_INVALID_VALUE);
+    standin_wait_context(context); /* as the driver does */
+    if (!strstr(at, ".version ") || !strstr(at, ".target "))
         return standin_leave(CUDA_ERROR_INVALID_IMAGE);
     module = calloc(1, sizeof *module);
     module->context = context;
@@ -159,6 +159,8 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *ret_function, CUmodule module, c
 
     if (result)
         return result;
+    if (!name)
+        return standin_leave(CUDA_ERROR_INVALID_VALUE);
     function = module->functions;
     while (function && strcmp(function->kernel->name, name) != 0)
         function = function->next;
@@ -180,8 +182,10 @@ EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
     (void)shared;
     if (result)
         return result;
+    if (!function)
+        return standin_leave(CUDA_ERROR_INVALID_HANDLE);
     if (!grid_x || !grid_y || !grid_z || !block_x || !block_y || !block_z || !arguments || extra ||
-        (uint64_t)block_x * block_y * block_z > 1024)
+        grid_y > 65535 || grid_z > 65535 || (uint64_t)block_x * block_y * block_z > 1024)
         return standin_leave(CUDA_ERROR_INVALID_VALUE);
     stream = standin_stream(__func__, handle, context);
     if (stream->context != function->module->context)

@@ -221,8 +221,11 @@ static CUresult allocate_on_host(struct CUctx_st *context, size_t bytes, enum me
 
     if (result)
         return result;
-    if (!ret_memory || bytes == 0)
+    if (!ret_memory || (bytes == 0 && kind == MEMORY_MANAGED))
         return CUDA_ERROR_INVALID_VALUE;
+    *ret_memory = NULL;
+    if (bytes == 0)
+        return CUDA_SUCCESS;
     if (standin_fault_allocation() || posix_memalign(&memory, 4096, bytes) != 0)
         return CUDA_ERROR_OUT_OF_MEMORY;
     memset(memory, POISON, bytes);
@@ -306,7 +309,8 @@ EXPORT CUresult cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags)
         result = CUDA_ERROR_INVALID_VALUE;
     at = position(start);
     if (result == CUDA_SUCCESS && at < count && ranges[at].start < start + bytes)
-        result = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+        result = ranges[at].kind == MEMORY_REGISTERED ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+                                                      : CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS)
         insert(start, bytes, MEMORY_REGISTERED, context, flags);
     return standin_leave(result);
@@ -324,8 +328,10 @@ EXPORT CUresult cuMemHostUnregister(void *memory)
     range = standin_range((uintptr_t)memory);
     if (result)
         return standin_leave(result);
-    if (!range || range->kind != MEMORY_REGISTERED || range->start != (uintptr_t)memory)
+    if (!range)
         return standin_leave(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    if (range->kind != MEMORY_REGISTERED || range->start != (uintptr_t)memory)
+        return standin_leave(CUDA_ERROR_INVALID_VALUE);
     standin_wait_context(range->context);
     take_out(standin_range((uintptr_t)memory));
     return standin_leave(CUDA_SUCCESS);

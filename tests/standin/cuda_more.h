@@ -35,7 +35,6 @@ typedef struct CUgraphExec_st *CUgraphExec;
     X(cuCtxSetCurrent, (CUcontext context))                                                        \
     X(cuCtxGetCurrent, (CUcontext * context))                                                      \
     X(cuCtxSynchronize, (void))                                                                    \
-    X(cuCtxGetStreamPriorityRange, (int *least, int *greatest))                                    \
     X(cuCtxEnablePeerAccess, (CUcontext peer, unsigned flags))                                     \
     X(cuCtxDisablePeerAccess, (CUcontext peer))                                                    \
     X(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdeviceptr address))     \
@@ -59,7 +58,7 @@ typedef struct CUgraphExec_st *CUgraphExec;
     X(cuMemsetD32_v2, (CUdeviceptr to, unsigned value, size_t count))                              \
     X(cuMemsetD8Async, (CUdeviceptr to, unsigned char value, size_t count, CUstream stream))       \
     X(cuMemsetD32Async, (CUdeviceptr to, unsigned value, size_t count, CUstream stream))           \
-    X(cuStreamCreateWithPriority, (CUstream * stream, unsigned flags, int priority))               \
+    X(cuStreamCreate, (CUstream * stream, unsigned flags))                                         \
     X(cuStreamQuery, (CUstream stream))                                                            \
     X(cuStreamSynchronize, (CUstream stream))                                                      \
     X(cuStreamGetFlags, (CUstream stream, unsigned *flags))                                        \

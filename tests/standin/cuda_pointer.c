@@ -24,12 +24,12 @@ enum attribute {
 static CUresult write(const struct range *range, uintptr_t address, CUpointer_attribute attribute,
                       void *ret)
 {
-    bool host = range && range->kind != MEMORY_DEVICE;
+    bool host = !range || range->kind != MEMORY_DEVICE;
     void *pointer = range ? (void *)address : NULL;
 
     switch ((enum attribute)attribute) {
     case ATTRIBUTE_CONTEXT:
-        *(CUcontext *)ret = range && range->kind != MEMORY_MANAGED ? range->context : NULL;
+        *(CUcontext *)ret = range ? range->context : NULL;
         return CUDA_SUCCESS;
     case ATTRIBUTE_MEMORY_TYPE:
         *(unsigned *)ret = !range ? 0
@@ -41,8 +41,8 @@ static CUresult write(const struct range *range, uintptr_t address, CUpointer_at
         *(void **)ret = pointer;
         return CUDA_SUCCESS;
     case ATTRIBUTE_HOST_POINTER:
-        *(void **)ret = host ? pointer : NULL;
-        return range && !host ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+        *(void **)ret = host ? (void *)address : NULL;
+        return host ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case ATTRIBUTE_SYNC_MEMOPS:
         *(unsigned *)ret = 0;
         return CUDA_SUCCESS;
@@ -59,7 +59,8 @@ static CUresult write(const struct range *range, uintptr_t address, CUpointer_at
         *(void **)ret = range ? (void *)range->start : NULL;
         return CUDA_SUCCESS;
     case ATTRIBUTE_RANGE_SIZE:
-        *(size_t *)ret = range ? range->bytes : 0;
+        if (range)
+            *(size_t *)ret = range->bytes;
         return CUDA_SUCCESS;
     case ATTRIBUTE_MAPPED:
         *(unsigned *)ret = range != NULL;
@@ -89,6 +90,8 @@ EXPORT CUresult cuPointerGetAttributes(unsigned number, CUpointer_attribute *att
 
     if (result)
         return result;
+    if (standin_in_callback())
+        return CUDA_ERROR_NOT_PERMITTED;
     if (!number || !attributes || !ret_data)
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&standin_lock);
@@ -112,7 +115,7 @@ EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *ret_start, size_t *ret_byte
     if (result)
         return result;
     range = standin_range((uintptr_t)address);
-    if (!range || range->kind == MEMORY_REGISTERED)
+    if (!range || range->kind == MEMORY_MANAGED)
         return standin_leave(CUDA_ERROR_NOT_FOUND);
     if (ret_start)
         *ret_start = range->start;

@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* As many copies, fills, kernels and waits are in a stream; the next one waits in its call (driver 580). */
+#define COMMANDS 1020
+
 struct operation {
     struct operation *next;
     run_function run;
@@ -46,6 +49,28 @@ void standin_wait_context(struct CUctx_st *context)
             standin_wait_point((struct point){s, s->submitted});
 }
 
+static bool is_blocking(const struct CUstream_st *stream)
+{
+    return !stream->legacy && !(stream->flags & CU_STREAM_NON_BLOCKING);
+}
+
+void standin_wait_legacy(struct CUstream_st *legacy)
+{
+    for (struct CUstream_st *s = streams; s; s = s->next)
+        if (s->context == legacy->context && (is_blocking(s) || s == legacy))
+            standin_wait_point((struct point){s, s->submitted});
+}
+
+/* Nothing is pending in the stream or, for the legacy one, in those that it waits for. */
+static bool is_idle(const struct CUstream_st *stream)
+{
+    for (struct CUstream_st *s = streams; s; s = s->next)
+        if (s->context == stream->context && s->completed < s->submitted &&
+            (s == stream || (stream->legacy && is_blocking(s))))
+            return false;
+    return true;
+}
+
 /* xorshift64*, each stream in its own sequence. */
 static uint64_t next_random(void)
 {
@@ -72,12 +97,21 @@ static bool may_begin(const struct operation *operation)
     return true;
 }
 
+static bool is_command(run_function run)
+{
+    return run != standin_run_record && run != standin_run_host_function;
+}
+
 /* With the lock, which it gives up while the operation runs. */
 static void perform(struct CUstream_st *stream, struct operation *operation)
 {
     struct CUctx_st *context = stream->context;
     CUresult result;
 
+    while (operation->run && context->error == CUDA_SUCCESS && standin_settings.connections > 0 &&
+           context->running >= standin_settings.connections)
+        pthread_cond_wait(&standin_changed, &standin_lock);
+    context->running++;
     standin_check_lost(context);
     if (context->error == CUDA_SUCCESS && operation->run) {
         result = standin_fault_operation(context->device);
@@ -94,6 +128,9 @@ static void perform(struct CUstream_st *stream, struct operation *operation)
     if (!stream->first)
         stream->last = &stream->first;
     stream->completed++;
+    context->running--;
+    if (operation->run)
+        stream->commands -= is_command(operation->run);
     free(operation->arguments);
     free(operation->after);
     free(operation);
@@ -142,11 +179,6 @@ static void start_thread(struct CUstream_st *stream)
     stream->has_thread = true;
 }
 
-static bool is_blocking(const struct CUstream_st *stream)
-{
-    return !stream->legacy && !(stream->flags & CU_STREAM_NON_BLOCKING);
-}
-
 static void comes_after(struct operation *operation, struct point point)
 {
     if (standin_reached(point))
@@ -192,8 +224,11 @@ CUresult standin_put(struct CUstream_st *stream, run_function run, const void *a
         return result;
     if (stream->capture)
         return standin_capture_put(stream, run, arguments, size);
+    while (is_command(run) && stream->commands >= COMMANDS)
+        pthread_cond_wait(&standin_changed, &standin_lock);
     operation = calloc(1, sizeof *operation);
     operation->run = run;
+    stream->commands += is_command(run);
     operation->arguments = malloc(size ? size : 1);
     memcpy(operation->arguments, arguments, size);
     point = append(stream, operation);
@@ -297,26 +332,34 @@ EXPORT CUresult cuStreamDestroy_v2(CUstream handle)
     if (result)
         return result;
     if (handle == NULL || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
-        return standin_leave(CUDA_ERROR_INVALID_VALUE);
+        return standin_leave(CUDA_ERROR_INVALID_HANDLE);
     stream = standin_stream(__func__, handle, context);
+    standin_capture_drop(stream);
     stream->alive = false;
     pthread_cond_broadcast(&standin_changed);
     return standin_leave(CUDA_SUCCESS);
+}
+
+static CUresult refuse_to_ask(struct CUstream_st *stream)
+{
+    CUresult result = standin_refuse_captured(stream);
+
+    return result ? result : standin_refuse_unsafe();
 }
 
 EXPORT CUresult cuStreamQuery(CUstream handle)
 {
     struct CUctx_st *context;
     struct CUstream_st *stream;
-    CUresult result = standin_enter(__func__, &context);
+    CUresult result = standin_enter_query(__func__, &context);
 
     if (result)
         return result;
     stream = standin_stream(__func__, handle, context);
-    result = standin_refuse_captured(stream);
+    result = refuse_to_ask(stream);
     if (result == CUDA_SUCCESS)
         result = stream->context->error;
-    if (result == CUDA_SUCCESS && stream->completed < stream->submitted)
+    if (result == CUDA_SUCCESS && !is_idle(stream))
         result = CUDA_ERROR_NOT_READY;
     return standin_leave(result);
 }
@@ -330,13 +373,11 @@ EXPORT CUresult cuStreamSynchronize(CUstream handle)
     if (result)
         return result;
     stream = standin_stream(__func__, handle, context);
-    result = standin_refuse_captured(stream);
+    result = refuse_to_ask(stream);
     if (result)
         return standin_leave(result);
     if (stream->legacy)
-        for (struct CUstream_st *s = streams; s; s = s->next)
-            if (s->context == stream->context && is_blocking(s))
-                standin_wait_point((struct point){s, s->submitted});
+        standin_wait_legacy(stream);
     standin_wait_point((struct point){stream, stream->submitted});
     return standin_leave(stream->context->error);
 }
@@ -354,13 +395,17 @@ EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *ret_context)
 
 EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned *ret_flags)
 {
+    struct CUstream_st *stream;
     struct CUctx_st *context;
     CUresult result = standin_enter(__func__, &context);
 
     if (result)
         return result;
-    *ret_flags = standin_stream(__func__, handle, context)->flags;
-    return standin_leave(CUDA_SUCCESS);
+    stream = standin_stream(__func__, handle, context);
+    result = standin_refuse_captured(stream);
+    if (result == CUDA_SUCCESS)
+        *ret_flags = stream->flags;
+    return standin_leave(result);
 }
 
 EXPORT CUresult cuStreamGetPriority(CUstream handle, int *ret_priority)

@@ -15,9 +15,13 @@ struct word {
 };
 
 struct function {
+    struct CUctx_st *context;
     void (*run)(void *);
     void *argument;
 };
+
+/* The driver runs host functions of all streams one after the other. */
+static pthread_mutex_t host_functions = PTHREAD_MUTEX_INITIALIZER;
 
 static uint64_t load(const void *at, unsigned bits)
 {
@@ -78,6 +82,14 @@ static CUresult run_write(const void *arguments)
     return CUDA_SUCCESS;
 }
 
+/* Not in managed memory, nor in pageable one. */
+static bool may_have_words(uintptr_t address)
+{
+    const struct range *range = standin_range(address);
+
+    return range ? range->kind != MEMORY_MANAGED : !standin_is_pageable(address);
+}
+
 static CUresult put_word(run_function run, struct word word, CUstream handle, unsigned allowed)
 {
     struct CUctx_st *context;
@@ -86,8 +98,7 @@ static CUresult put_word(run_function run, struct word word, CUstream handle, un
 
     if (result)
         return result;
-    if (word.flags & ~allowed || word.address % (word.bits / 8) ||
-        standin_is_pageable(word.address))
+    if (word.flags & ~allowed || word.address % (word.bits / 8) || !may_have_words(word.address))
         return standin_leave(CUDA_ERROR_INVALID_VALUE);
     stream = standin_stream(word.call, handle, context);
     standin_view(word.call, word.address, word.bits / 8);
@@ -113,29 +124,32 @@ EXPORT CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, ui
                                         unsigned flags)
 {
     return put_word(run_write, (struct word){__func__, NULL, (uintptr_t)address, value, 32, flags},
-                    stream, 1);
+                    stream, 0);
 }
 
 EXPORT CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, uint64_t value,
                                         unsigned flags)
 {
     return put_word(run_write, (struct word){__func__, NULL, (uintptr_t)address, value, 64, flags},
-                    stream, 1);
+                    stream, 0);
 }
 
-static CUresult run_function_of_host(const void *arguments)
+CUresult standin_run_host_function(const void *arguments)
 {
     const struct function *function = arguments;
 
-    standin_in_callback = true;
+    pthread_mutex_lock(&host_functions);
+    standin_begin_callback(function->context);
     function->run(function->argument);
-    standin_in_callback = false;
+    standin_end_callback();
+    pthread_mutex_unlock(&host_functions);
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuLaunchHostFunc(CUstream handle, void (*run)(void *), void *argument)
 {
-    struct function function = {run, argument};
+    struct function function = {NULL, run, argument};
+    struct CUstream_st *stream;
     struct CUctx_st *context;
     CUresult result = standin_enter(__func__, &context);
 
@@ -143,6 +157,8 @@ EXPORT CUresult cuLaunchHostFunc(CUstream handle, void (*run)(void *), void *arg
         return result;
     if (!run)
         return standin_leave(CUDA_ERROR_INVALID_VALUE);
-    return standin_leave(standin_put(standin_stream(__func__, handle, context),
-                                     run_function_of_host, &function, sizeof function, NULL));
+    stream = standin_stream(__func__, handle, context);
+    function.context = stream->context;
+    return standin_leave(
+        standin_put(stream, standin_run_host_function, &function, sizeof function, NULL));
 }

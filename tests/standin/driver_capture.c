@@ -142,6 +142,29 @@ void asking_a_capturing_stream_invalidates_its_capture(void)
     OK(cu.cuStreamSynchronize(stream));
 }
 
+static void *end_elsewhere(void *stream)
+{
+    CUcontext context;
+    CUgraph graph;
+
+    OK(cu.cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cu.cuCtxPushCurrent_v2(context));
+    EXPECT(cu.cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+    return NULL;
+}
+
+void another_thread_ends_a_capture_without_a_graph(void)
+{
+    CUstream stream = begin(CU_STREAM_NON_BLOCKING, LOCAL);
+    pthread_t thread;
+    CUgraph graph;
+
+    CHECK(pthread_create(&thread, NULL, end_elsewhere, stream) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(status_of(stream) == CU_STREAM_CAPTURE_STATUS_NONE);
+    EXPECT(cu.cuStreamEndCapture(stream, &graph), CUDA_ERROR_ILLEGAL_STATE);
+}
+
 static void *allocate(void *ret_result)
 {
     CUcontext context;
@@ -172,9 +195,16 @@ void unsafe_calls_invalidate_captures_unless_relaxed(void)
     EXPECT(cu.cuMemAlloc_v2(&memory, 64), UNSUPPORTED);
     CHECK(status_of(stream) == CU_STREAM_CAPTURE_STATUS_INVALIDATED);
     check_ends(stream, INVALIDATED);
+    stream = begin(CU_STREAM_NON_BLOCKING, LOCAL);
+    EXPECT(cu.cuStreamQuery(driver_stream(CU_STREAM_NON_BLOCKING)), UNSUPPORTED);
+    check_ends(stream, INVALIDATED);
     stream = begin(CU_STREAM_NON_BLOCKING, RELAXED);
     OK(cu.cuMemAlloc_v2(&memory, 64));
+    OK(cu.cuMemsetD8_v2(memory, 1, 64));
     check_ends(stream, CUDA_SUCCESS);
+    stream = begin(CU_STREAM_NON_BLOCKING, RELAXED);
+    EXPECT(cu.cuCtxSynchronize(), UNSUPPORTED);
+    check_ends(stream, INVALIDATED);
     stream = begin(CU_STREAM_NON_BLOCKING, GLOBAL);
     OK(cu.cuThreadExchangeStreamCaptureMode(&mode));
     CHECK(mode == GLOBAL);
@@ -199,8 +229,10 @@ void captured_events_cannot_be_asked(void)
     OK(cu.cuStreamSynchronize(other));
     stream = begin(CU_STREAM_NON_BLOCKING, RELAXED);
     OK(cu.cuEventRecord(event, stream));
-    check_ends(stream, CUDA_SUCCESS);
     EXPECT(cu.cuEventQuery(event), CUDA_ERROR_CAPTURED_EVENT);
+    check_ends(stream, INVALIDATED);
+    EXPECT(cu.cuEventQuery(event), CUDA_ERROR_INVALID_VALUE);
+    EXPECT(cu.cuStreamWaitEvent(other, event, 0), CUDA_ERROR_INVALID_VALUE);
     OK(cu.cuEventRecord(event, other));
     OK(cu.cuEventSynchronize(event));
     stream = begin(CU_STREAM_NON_BLOCKING, RELAXED);

@@ -25,8 +25,12 @@
     X(the_legacy_stream_does_not_wait_for_non_blocking_ones, false)                                \
     X(each_thread_has_a_stream_of_its_own, false)                                                  \
     X(streams_wait_for_words_as_their_flags_say, false)                                            \
-    X(words_are_in_device_pinned_registered_and_managed_memory, false)                             \
-    X(host_functions_run_in_order_and_may_not_call_the_driver, false)                              \
+    X(words_are_in_device_pinned_and_registered_memory, false)                                     \
+    X(host_functions_run_in_order_and_may_only_ask, false)                                         \
+    X(host_functions_of_all_streams_run_one_by_one, false)                                         \
+    X(a_waiting_stream_takes_a_bounded_number_of_commands, false)                                  \
+    X(streams_that_wait_for_words_take_all_queues, true)                                           \
+    X(some_calls_wait_for_all_streams_of_the_context, false)                                       \
     X(elapsed_time_needs_two_records_with_times, false)                                            \
     X(streams_say_their_flags_priority_and_context, false)                                         \
     X(the_driver_says_what_an_address_is, false)                                                   \
@@ -47,6 +51,7 @@
     X(asking_a_capturing_stream_invalidates_its_capture, false)                                    \
     X(unsafe_calls_invalidate_captures_unless_relaxed, false)                                      \
     X(captured_events_cannot_be_asked, false)                                                      \
+    X(another_thread_ends_a_capture_without_a_graph, false)                                        \
     X(captures_end_where_they_began, false)                                                        \
     X(the_error_of_a_lost_device_stays, false)
 

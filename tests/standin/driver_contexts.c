@@ -214,16 +214,14 @@ void wrong_launches_and_modules_are_refused(void)
 }
 
 /* An illegal address over a real driver; the stand-in ends the process for that. */
-static CUresult lose_the_device(CUstream stream)
+static CUresult lose_the_device(CUfunction sum, CUstream stream)
 {
     struct kernel_reduce reduce = {.count = 1, .operands = 2};
-    CUfunction sum;
 
     if (cu.standin_cuda_lose) {
         cu.standin_cuda_lose(0, CUDA_ERROR_ILLEGAL_ADDRESS);
         return CUDA_SUCCESS;
     }
-    sum = find_sum();
     reduce.dst = (void *)16;
     reduce.first = reduce.rest = (void *)(uintptr_t)driver_memory(64);
     return launch(sum, &reduce, stream);
@@ -234,13 +232,17 @@ void the_error_of_a_lost_device_stays(void)
     CUstream stream = driver_stream(CU_STREAM_NON_BLOCKING);
     CUstream other = driver_stream(CU_STREAM_NON_BLOCKING);
     CUdeviceptr memory = driver_memory(64), more;
+    CUstream waits = driver_stream(CU_STREAM_NON_BLOCKING);
+    CUfunction sum = find_sum(); /* which would wait for a stream that is held */
     CUevent before = driver_mark(other), event = driver_event();
     CUcontext context = NULL;
+    unsigned type;
     CUresult lost = CUDA_ERROR_ILLEGAL_ADDRESS;
     void *pinned = driver_pinned(64), *second;
 
     OK(cu.cuStreamSynchronize(other));
-    OK(lose_the_device(stream));
+    driver_hold(waits);
+    OK(lose_the_device(sum, stream));
     EXPECT(cu.cuStreamSynchronize(stream), lost);
     EXPECT(cu.cuStreamQuery(other), lost);
     EXPECT(cu.cuEventQuery(before), lost);
@@ -251,6 +253,10 @@ void the_error_of_a_lost_device_stays(void)
     EXPECT(cu.cuStreamWaitValue32_v2(other, at(pinned), 0, 0), lost);
     EXPECT(cu.cuMemFree_v2(memory), lost);
     EXPECT(cu.cuCtxSynchronize(), lost);
+    EXPECT(cu.cuStreamSynchronize(waits), lost); /* the word never came */
+    OK(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, memory));
     OK(cu.cuCtxPopCurrent_v2(&context));
     OK(cu.cuCtxPushCurrent_v2(context));
+    OK(cu.cuDevicePrimaryCtxRelease_v2(0));
+    EXPECT(cu.cuDevicePrimaryCtxRetain(&context, 0), lost);
 }

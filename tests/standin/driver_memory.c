@@ -74,7 +74,7 @@ void allocations_are_aligned_and_refused_in_words(void)
     CHECK(driver_memory(1) % 256 == 0);
     EXPECT(cu.cuMemAlloc_v2(&memory, 0), CUDA_ERROR_INVALID_VALUE);
     EXPECT(cu.cuMemAlloc_v2(&memory, (size_t)1 << 44), CUDA_ERROR_OUT_OF_MEMORY);
-    EXPECT(cu.cuMemHostAlloc(&pinned, 0, 0), CUDA_ERROR_INVALID_VALUE);
+    OK(cu.cuMemHostAlloc(&pinned, 0, 0));
     EXPECT(cu.cuMemAllocManaged(&memory, 64, 0), CUDA_ERROR_INVALID_VALUE);
     OK(cu.cuMemFree_v2(0));
     OK(cu.cuMemFreeHost(NULL));
@@ -95,6 +95,8 @@ void registered_memory_does_not_overlap(void)
     OK(cu.cuMemHostUnregister(memory + 8192));
     OK(cu.cuMemHostUnregister(memory));
     EXPECT(cu.cuMemHostUnregister(memory), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    EXPECT(cu.cuMemHostRegister_v2(driver_pinned(64), 64, 0), CUDA_ERROR_INVALID_VALUE);
+    EXPECT(cu.cuMemHostUnregister(driver_pinned(64)), CUDA_ERROR_INVALID_VALUE);
     free(memory);
 }
 

@@ -13,6 +13,7 @@
 #define EXPORTED(result, name, params)                                                             \
     __attribute__((visibility("default"))) result ucc_##name params;
 UCCI_FUNCTIONS(EXPORTED)
+UCCI_OPTIONAL_FUNCTIONS(EXPORTED)
 #undef EXPORTED
 
 enum { MEMBERS_MAX = 64, RING_BYTES = 64 << 10, FRAME_BYTES = 16 << 10, SPOILT_BYTES = 4 << 10 };

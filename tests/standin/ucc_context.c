@@ -71,6 +71,17 @@ void ucc_context_config_release(ucci_context_config_h config)
     free(config);
 }
 
+/* UCC's names are upper case; nothing here depends on a value. */
+ucci_status ucc_context_config_modify(ucci_context_config_h config, const char *component,
+                                      const char *name, const char *value)
+{
+    if (!config || (component && strncmp(component, "tl/", 3) && strncmp(component, "cl/", 3)))
+        return UCCI_ERR_INVALID_PARAM;
+    return *value && strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name)
+               ? UCCI_OK
+               : UCCI_ERR_NOT_FOUND;
+}
+
 static void free_context(struct ucci_context *context)
 {
     const size_t members = context->oob.members;

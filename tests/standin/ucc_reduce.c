@@ -160,15 +160,35 @@ static uint16_t narrowed(float value)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-static void reduce_bfloat16(uint32_t op, uint16_t *to, const void *const *sources, size_t members,
+/* Elements of any alignment. */
+static void take(void *element, const void *array, size_t i, size_t bytes)
+{
+    memcpy(element, (const char *)array + i * bytes, bytes);
+}
+
+static void put(void *array, size_t i, const void *element, size_t bytes)
+{
+    memcpy((char *)array + i * bytes, element, bytes);
+}
+
+static float taken_bfloat16(const void *array, size_t i)
+{
+    uint16_t element;
+
+    take(&element, array, i, sizeof element);
+    return widened(element);
+}
+
+static void reduce_bfloat16(uint32_t op, void *to, const void *const *sources, size_t members,
                             size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        float value = widened(((const uint16_t *)sources[0])[i]);
+        float value = taken_bfloat16(sources[0], i);
 
         for (size_t m = 1; m < members; m++)
-            value = two_float(value, widened(((const uint16_t *)sources[m])[i]), op);
-        to[i] = narrowed(op == UCCI_AVG ? value / (float)members : value);
+            value = two_float(value, taken_bfloat16(sources[m], i), op);
+        const uint16_t result = narrowed(op == UCCI_AVG ? value / (float)members : value);
+        put(to, i, &result, sizeof result);
     }
 }
 
@@ -177,11 +197,16 @@ static void reduce_bfloat16(uint32_t op, uint16_t *to, const void *const *source
 #define ARRAY(number, type)                                                                        \
     case number:                                                                                   \
         for (size_t i = 0; i < count; i++) {                                                       \
-            type value = ((const type *)sources[0])[i];                                            \
+            type value, other;                                                                     \
                                                                                                    \
-            for (size_t m = 1; m < members; m++)                                                   \
-                value = two_##type(value, ((const type *)sources[m])[i], op);                      \
-            ((type *)into)[i] = op == UCCI_AVG ? averaged_##type(value, members) : value;          \
+            take(&value, sources[0], i, sizeof value);                                             \
+            for (size_t m = 1; m < members; m++) {                                                 \
+                take(&other, sources[m], i, sizeof other);                                         \
+                value = two_##type(value, other, op);                                              \
+            }                                                                                      \
+            if (op == UCCI_AVG)                                                                    \
+                value = averaged_##type(value, members);                                           \
+            put(into, i, &value, sizeof value);                                                    \
         }                                                                                          \
         return;
 

@@ -82,14 +82,16 @@ static void take(struct picture *picture)
 static void compare(const struct picture *before, const struct picture *after)
 {
     for (int i = 1; i < SIGNALS; i++)
-        rank_check(RANK_PLACE, before->handlers[i] == after->handlers[i], "the handler of signal %d", i);
+        rank_check(RANK_PLACE, before->handlers[i] == after->handlers[i],
+                   "the handler of signal %d", i);
     for (int i = 0; i < FUNCTIONS; i++)
-        rank_check(RANK_PLACE, !memcmp(before->code[i], after->code[i], CODE_BYTES), "the code of %s()",
-                   functions[i]);
-    rank_check(RANK_PLACE, before->environment == after->environment, "the array of the environment");
+        rank_check(RANK_PLACE, !memcmp(before->code[i], after->code[i], CODE_BYTES),
+                   "the code of %s()", functions[i]);
+    rank_check(RANK_PLACE, before->environment == after->environment,
+               "the array of the environment");
     for (int i = 0; i < 2000; i++)
-        rank_check(RANK_PLACE, before->variables[i] == after->variables[i], "variable %d: %s and %s", i,
-                   before->variables[i], after->variables[i]);
+        rank_check(RANK_PLACE, before->variables[i] == after->variables[i],
+                   "variable %d: %s and %s", i, before->variables[i], after->variables[i]);
     check_eq(after->threads, before->threads);
     check_eq(after->descriptors, before->descriptors);
     for (int i = 0; i < after->descriptors; i++)

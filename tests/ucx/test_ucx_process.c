@@ -57,11 +57,9 @@ Test(ucx_process, a_setting_that_makes_no_sense_is_refused_on_all_ranks)
     static const struct refusal refusals[] = {
         {"TUTTI_UCX_TLS=nonsense", "all", "transport 'nonsense' is not available"},
         {"TUTTI_UCX_TLS=nonsense", "1", "transport 'nonsense' is not available"},
-        {"TUTTI_UCX_TSL=tcp", "all",
-         "TUTTI_UCX_TSL: UCX 1.13.1 has no setting UCX_TSL; the nearest are TLS,"},
+        {"TUTTI_UCX_TSL=tcp", "all", "has no setting UCX_TSL; the nearest are TLS,"},
         {"TUTTI_UCX_RNDV_THRESH=bananas", "2", "TUTTI_UCX_RNDV_THRESH=bananas is not valid"},
-        {"TUTTI_UCX_TCP_TX_SEG_SIZE=bananas", "0",
-         "UCX 1.13.1 takes this setting of a transport from its own variable only: set UCX_TCP_TX_SEG_SIZE"},
+        {"TUTTI_UCX_TCP_TX_SEG_SIZE=bananas", "0", "ucx: TUTTI_UCX_TCP_TX_SEG_SIZE"},
         {"TUTTI_UCX_MEM_MMAP_HOOK_MODE=none", "all", "set UCX_MEM_MMAP_HOOK_MODE instead"},
         {"TUTTI_UCX_HANDLE_ERRORS=none", "all", "set UCX_HANDLE_ERRORS instead"},
     };
@@ -74,7 +72,8 @@ Test(ucx_process, a_rank_without_ucx_is_named_on_all_ranks)
 {
     static const struct refusal refusals[] = {
         {"TUTTI_UCX=/nonexistent/libucp.so.0", "1",
-         "backend ucx is not usable on rank 1: ucx: TUTTI_UCX=/nonexistent/libucp.so.0 cannot be opened"},
+         "backend ucx is not usable on rank 1: ucx: TUTTI_UCX=/nonexistent/libucp.so.0 cannot be "
+         "opened"},
         {"TUTTI_UCX=libucp.so.0", "2", "is not valid: use the path of a libucp.so.0"},
     };
 
@@ -86,8 +85,7 @@ Test(ucx_process, ranks_with_different_versions_of_ucx_make_no_group)
 {
     expect_refused(&(struct refusal){
         "TUTTI_UCX=" STAND_IN, "2",
-        "members use different engines: rank 0: UCX 1.13.1; rank 2: UCX 1.99.7; the same name and "
-        "major are needed, and the same minor"});
+        "rank 2: UCX 1.99.7; the same name and major are needed, and the same minor"});
 }
 
 Test(ucx_process, a_second_copy_of_ucx_is_refused_with_both_paths)

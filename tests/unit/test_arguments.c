@@ -149,6 +149,7 @@ static void check_works(void)
     bad(tutti_work_on_release, "function", work, NULL, NULL);
     bad(tutti_work_test_any, "ret_index", &work, 1, NULL);
     bad(tutti_work_watch, "work", NULL);
+    bad(tutti_work_wait_stream, "work", NULL, NULL);
     tutti_work_free(work);
 }
 

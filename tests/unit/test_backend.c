@@ -23,6 +23,11 @@ Test(backend, choices_are_parsed, .timeout = 5)
         {"cpu:local=a,remote=b;barrier=b", false, "a", "b"},
         {"auto;barrier=tcp", false, "shm", "tcp"},
         {"barrier=tcp", false, "shm", "tcp"},
+        {"cuda:tcp", false, "tcp", "tcp"},
+        {"cuda:local=shm,remote=tcp", false, "shm", "tcp"},
+        {"cpu:auto,cuda:auto", true, "", ""},
+        {"cpu:auto,cuda:tcp", false, "shm", "tcp"},
+        {"cuda:tcp,cpu:local=a,remote=b", false, "a", "b"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -32,6 +37,46 @@ Test(backend, choices_are_parsed, .timeout = 5)
         cr_expect_eq(choice.is_auto, cases[i].is_auto);
         cr_expect_str_eq(choice.local, cases[i].local);
         cr_expect_str_eq(choice.remote, cases[i].remote);
+    }
+}
+
+Test(backend, tensors_on_devices_may_go_another_way, .timeout = 5)
+{
+    static const struct {
+        const char *words, *rule; /* NULL: there is none */
+        bool is_auto;
+        const char *inside, *between;
+    } cases[] = {
+        {"auto", NULL, true, "", ""},
+        {"tcp", NULL, false, "", ""},
+        {"cuda:tcp", NULL, false, "", ""},
+        {"cpu:tcp,cuda:tcp", NULL, false, "", ""},
+        {"cpu:auto,cuda:auto", NULL, true, "", ""},
+        {"cpu:auto,cuda:tcp", "cuda:tcp", false, "tcp", "tcp"},
+        {"cuda:a,cpu:b", "cuda:a", false, "a", "a"},
+        {"cpu:tcp,cuda:local=shm,remote=tcp", "cuda:local=shm,remote=tcp", false, "shm", "tcp"},
+        {"cpu:tcp,cuda:auto", "cuda:auto", true, "shm", "tcp"},
+    };
+    const struct call_fields host = {.operation = OPERATION_ALL_REDUCE};
+    const struct call_fields device = {.operation = OPERATION_ALL_REDUCE, .flags = CALL_ON_DEVICE};
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct backend_choice choice;
+
+        cr_assert_eq(backend_parse("backend", cases[i].words, &choice), TUTTI_OK, "%s",
+                     cases[i].words);
+        cr_expect_eq(choice.by_device, cases[i].rule != NULL, "%s", cases[i].words);
+        cr_expect_eq(choice.device_is_auto, cases[i].is_auto, "%s", cases[i].words);
+        cr_expect_null(backend_rule_of(&choice, &host, 8));
+        const struct backend_rule *rule = backend_rule_of(&choice, &device, 8);
+        if (!cases[i].rule) {
+            cr_expect_null(rule, "%s", cases[i].words);
+            continue;
+        }
+        cr_assert_not_null(rule, "%s", cases[i].words);
+        cr_expect_str_eq(rule->words, cases[i].rule);
+        cr_expect_str_eq(backend_name(&choice, rule->way.inside), cases[i].inside);
+        cr_expect_str_eq(backend_name(&choice, rule->way.between), cases[i].between);
     }
 }
 
@@ -54,10 +99,15 @@ Test(backend, other_words_are_errors_that_show_the_grammar, .timeout = 5)
                                         "local=shm,remote=tcp,",
                                         "local=shm,remote=tcp,local=shm",
                                         "local=shm;remote=tcp",
-                                        "cpu:shm,cuda:nccl",
+                                        "cpu:shm,cuda:",
+                                        "cpu:shm,cpu:tcp",
+                                        "cuda:shm,cuda:tcp",
+                                        "cpu:shm,cuda:tcp,cpu:tcp",
+                                        "cpu:shm,cuda:tcp;barrier=tcp",
+                                        "tpu:shm",
                                         "cpu:",
                                         "cpu:cpu:shm",
-                                        "cuda:nccl",
+                                        "cuda:",
                                         "shm;",
                                         "shm;all_reduce=shm",
                                         ";barrier=tcp",
@@ -70,7 +120,8 @@ Test(backend, other_words_are_errors_that_show_the_grammar, .timeout = 5)
         cr_expect_eq(backend_parse("backend", cases[i], &choice), TUTTI_ERR_INVALID_ARGUMENT, "%s",
                      cases[i]);
         cr_expect_str_eq(choice.local, "untouched");
-        cr_expect_not_null(strstr(tutti_last_error(), "write \"auto\", NAME or"));
+        cr_expect_not_null(strstr(tutti_last_error(), "write \"auto\", NAME or"), "%s: %s",
+                           cases[i], tutti_last_error());
     }
 }
 

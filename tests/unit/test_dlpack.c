@@ -32,6 +32,7 @@ SAME_MEMBER(byte_offset, byte_offset);
 _Static_assert(TUTTI_DEVICE_CPU == (int)kDLCPU, "CPU");
 _Static_assert(TUTTI_DEVICE_CUDA == (int)kDLCUDA, "CUDA");
 _Static_assert(TUTTI_DEVICE_CUDA_HOST == (int)kDLCUDAHost, "CUDA host");
+_Static_assert(TUTTI_DEVICE_CUDA_MANAGED == (int)kDLCUDAManaged, "CUDA managed");
 
 /* The codes that TUTTI_DTYPE_LIST writes as numbers. */
 _Static_assert(kDLInt == 0 && kDLUInt == 1 && kDLFloat == 2 && kDLBfloat == 4 && kDLComplex == 5,

@@ -242,8 +242,8 @@ Test(documents, the_guide_lists_the_variables_that_are_read, .timeout = 10)
     }
     cr_expect_geq(listed->len, 15);
     for (guint i = 0; i < listed->len; i++)
-        cr_expect(document_has(code, listed->pdata[i]), "the guide lists %s, which nothing reads",
-                  (char *)listed->pdata[i]);
+        cr_expect(strchr(listed->pdata[i], '<') || document_has(code, listed->pdata[i]),
+                  "the guide lists %s, which nothing reads", (char *)listed->pdata[i]);
     for (guint i = 0; i < code->len; i++)
         if (g_str_has_prefix(code->pdata[i], "TUTTI_"))
             cr_expect(

@@ -38,6 +38,10 @@ static void be_member_1(struct pair *pair, bool allowed, pid_t parent)
     if (mapped_init(&mapped, 2, 1, pair->areas, ranks))
         _exit(1);
     peer_reads_begin(&mapped, (const int[]){parent, getpid()}, allowed);
+    /* As in a group, all have begun before one asks. */
+    for (int i = 0; i < 2000 && !atomic_load(&((struct mapped_area *)pair->areas[0])->reads.proof);
+         i++)
+        usleep(1000);
     for (int i = 0; i < 2000 && !peer_reads_work(&mapped) && !mapped.reads.never; i++)
         usleep(1000);
     for (int i = 0; i < 10000; i++)

@@ -403,9 +403,10 @@ Test(plugin_loader, a_known_plugin_that_is_not_here_is_told_with_what_to_do)
         {"gloo", "backend \"gloo\" is known to tutti, but not installed here: apt-get install"},
         {"mpi", "backend \"mpi\" is known to tutti, but not installed here: apt-get install"},
         {"tcp", "backend \"tcp\" is known to tutti, but not installed here: install tutti again"},
-        {"ucx", "backend \"ucx\" is known to tutti, but is not in this release; installed: none"},
+        {"ucx",
+         "backend \"ucx\" is known to tutti, but not installed here: apt-get install libucx"},
         {"ucc", "backend \"ucc\" is known to tutti, but not installed here: install tutti again"},
-        {"nccl", "is not in this release"},
+        {"nccl", "backend \"nccl\" is known to tutti, but is not in this release; installed: none"},
     };
     const tutti_plugin *plugin;
 

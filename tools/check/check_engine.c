@@ -33,17 +33,28 @@ static tutti_status host_error(void *self, tutti_status status, int32_t system_e
     return status;
 }
 
+static char library[64]; /* TUTTI_NAME, by which plugins are told which library to open */
+
+/* Other options are not set. */
+static const char *host_config(void *self, const char *key)
+{
+    (void)self;
+    return *key ? NULL : g_getenv(library);
+}
+
 /* All that a plugin may use before it has a team. */
 static const tutti_host host = {.struct_size = sizeof host,
                                 .abi_minor = TUTTI_PLUGIN_ABI_MINOR,
                                 .log = host_log,
-                                .config = plain_config,
+                                .config = host_config,
                                 .error = host_error};
 
 static const tutti_collectives_ops *collectives_of(const struct check_subject *subject)
 {
     const tutti_plugin *plugin = check_load(subject);
+    g_autofree char *name = g_ascii_strup(plugin->name, -1);
 
+    g_snprintf(library, sizeof library, "TUTTI_%s", g_strdelimit(name, "-.", '_'));
     for (uint32_t i = 0; i < plugin->provider_count; i++)
         if (plugin->providers[i]->kind == TUTTI_PROVIDER_COLLECTIVES)
             return plugin->providers[i]->ops;

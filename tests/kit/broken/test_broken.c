@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plugins with one defect each (broken.h, engine.c): `tutti check` names it, in the check where an author
+ * Plugins with one defect each (broken.h, engine.c, device.c): `tutti check` names it, in the check where an author
  * looks for it. The default run tries that check alone; with TUTTI_TEST_WHOLE set, all checks are run.
  */
 #include <criterion/criterion.h>
@@ -17,6 +17,7 @@ enum { FAILS, REMARKS };
 
 #define TRANSPORT "broken/libtutti-broken.so"
 #define ENGINE "broken/libtutti-unsound.so"
+#define DEVICE "broken/device/libtutti-cuda.so"
 
 static const struct broken {
     const char *name, *file, *check, *words;
@@ -105,6 +106,15 @@ static const struct broken {
     {"f64", ENGINE, "ranks.types", "all_reduce of 37 f64", FAILS},
     {"f64-reduce", ENGINE, "ranks.types", "reduce of 37 f64", FAILS},
     {"long-i16", ENGINE, "ranks.lengths", "i16, sum", FAILS},
+
+    /* devices */
+    {"says-nothing", DEVICE, "device.opens", "without a message", FAILS},
+    {"claims-all-memory", DEVICE, "device.memory", "locate of memory of malloc", FAILS},
+    {"copy-waits", DEVICE, "device.word", "copy() for 1 s", FAILS},
+    {"events-pass-at-once", DEVICE, "device.word", "a stream goes on although", FAILS},
+    {"pieces-are-the-first", DEVICE, "device.packing", "byte 101 of", FAILS},
+    {"max-is-min", DEVICE, "device.reductions", "max of 293 bf16", FAILS},
+    {"short-by-one", DEVICE, "device.factors", "a product with a factor of 293 u8", FAILS},
 };
 
 static bool is_whole(void)
@@ -120,6 +130,7 @@ static pid_t start(const struct broken *broken, const char *output)
         g_strdup_printf("check %s" TUTTI_KIT_PLUGINS "/%s", only, broken->file);
 
     g_setenv("KIT_DEFECT", broken->name, TRUE);
+    g_setenv("TUTTI_CUDA", TUTTI_STANDIN_CUDA, TRUE);
     return command_start(words, output);
 }
 
@@ -203,9 +214,10 @@ Test(broken, what_ends_or_blocks_every_process_is_told_once)
 
 Test(broken, without_their_defects_they_pass)
 {
-    static const char *const sound[] = {TRANSPORT, ENGINE};
+    static const char *const sound[] = {TRANSPORT, ENGINE, DEVICE};
 
     g_unsetenv("KIT_DEFECT");
+    g_setenv("TUTTI_CUDA", TUTTI_STANDIN_CUDA, TRUE);
     for (size_t i = 0; i < G_N_ELEMENTS(sound); i++) {
         struct ran checked = ran("$TUTTI check " TUTTI_KIT_PLUGINS "/%s", sound[i]);
 

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensors on devices, as calls use them: the device of the group is found, the tensor and the stream are
+ * checked, and the tensor gets a stand-in in pinned memory. All of this is on the caller's thread and without
+ * the progress lock, since opening a device and making pinned memory block.
+ */
+#include "base/clock.h"
+#include "base/environment.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "collective/call.h"
+#include "device/device.h"
+#include "progress/progress.h"
+
+/* Once a process: nobody has asked for this way. */
+static void warn_of_way(const struct tutti_group *group, const struct device *device)
+{
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+
+    if (environment_warns_here() && !atomic_flag_test_and_set(&warned))
+        log_line(
+            LOG_WARN, group->rank,
+            "group %s: tensors of %s go through pinned host memory and %s, since no backend here "
+            "moves them between devices; a backend's name instead of auto asks for that, without "
+            "this warning",
+            group->name, device_name(device), group->backend);
+}
+
+/* The device that the tensors of the group lie on, which the first of them opens. */
+static tutti_status device_of_group(struct tutti_group *group, int32_t type,
+                                    struct device **ret_device)
+{
+    struct device *device = atomic_load(&group->device);
+    void *none = NULL;
+
+    if (device) {
+        *ret_device = device;
+        return TUTTI_OK;
+    }
+    const bool chosen = group->device_choice.type == type;
+    tutti_status status =
+        device_open(type, chosen ? group->device_choice.number : -1, group->layout.local, &device);
+    if (status)
+        return status;
+    if (group->choice.device_is_auto)
+        warn_of_way(group, device);
+    atomic_store(&group->device, device);
+    (void)atomic_compare_exchange_strong(&group->context->engine.device, &none, device);
+    *ret_device = device;
+    return TUTTI_OK;
+}
+
+static tutti_status check_device(const struct tutti_group *group, struct device *device,
+                                 const tutti_tensor *tensor, int32_t type, const char *what)
+{
+    if (type == device_type(device) && tensor->device.id == device_number(device))
+        return TUTTI_OK;
+    return error_set(
+        TUTTI_ERR_INVALID_ARGUMENT,
+        "%s is on device %d of type %d, but group %s uses %s on this rank: say which one by "
+        "TUTTI_DEVICE, or by device in tutti_init_options",
+        what, tensor->device.id, type, group->name, device_name(device));
+}
+
+tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *tensor,
+                                const struct tensor_size *size, const char *what,
+                                enum tensor_use use, struct stand_ins *stand_ins, void **ret_data)
+{
+    const int32_t given = tensor->device.type & ~TUTTI_DEVICE_READ_ONLY;
+    const bool pinned = given == TUTTI_DEVICE_CUDA_HOST;
+    const bool managed = given == TUTTI_DEVICE_CUDA_MANAGED;
+    const int32_t type = pinned ? TUTTI_DEVICE_CUDA : device_type_of(given);
+    struct device_tensor on_device = {tensor, size, what, use, stand_ins->stream};
+    struct device *device;
+
+    if (pinned && !stand_ins->stream)
+        return packed_use(tensor, size, what, use, &stand_ins->first, ret_data);
+    if (!type)
+        return error_set(
+            TUTTI_ERR_UNSUPPORTED,
+            "%s is on a device of type %d, which this libtutti does not know; host memory is "
+            "device type 1",
+            what, given);
+    tutti_status status = device_of_group(group, type, &device);
+    if (!status && !pinned && !managed)
+        status = check_device(group, device, tensor, type, what);
+    if (!status && !pinned)
+        status = device_check_place(device, tensor, size, what);
+    if (!status)
+        status = device_check_stream(device, stand_ins->stream);
+    if (status)
+        return status;
+    if (!pinned)
+        return device_stand_in(device, &on_device, &stand_ins->first, ret_data);
+    status = device_await_stream(device, &on_device, &stand_ins->first);
+    if (!status && !size->contiguous) /* it is packed here and now */
+        status = call_await_stand_ins(group, stand_ins->first, group->timeout_ms);
+    return status ? status : packed_use(tensor, size, what, use, &stand_ins->first, ret_data);
+}
+
+tutti_status call_await_stand_ins(struct tutti_group *group, struct packed *list,
+                                  int64_t timeout_ms)
+{
+    const int64_t until_ns = clock_deadline_ms(timeout_ms);
+    tutti_status status;
+
+    while ((status = packed_fill(list)) == TUTTI_ERR_NOT_READY) {
+        struct operation_state never = {.status = TUTTI_ERR_NOT_READY};
+
+        if (group_ended(group))
+            return group_verdict(group);
+        if (clock_now_ns() > until_ns)
+            return error_set(
+                TUTTI_ERR_TIMEOUT,
+                "timed out after %lld ms: earlier work on the stream of this rank's tensor is not "
+                "done",
+                (long long)timeout_ms);
+        engine_wait(&group->context->engine, &never, clock_now_ns() + CLOCK_NS_PER_MS / 10);
+    }
+    return status;
+}
+
+tutti_status call_check_stand_ins(struct tutti_group *group, const struct stand_ins *stand_ins,
+                                  int64_t timeout_ms, struct call_fields *fields)
+{
+    if (fields && group->choice.by_device && packed_is_staged(stand_ins->first))
+        fields->flags |= CALL_ON_DEVICE;
+    if (stand_ins->stream && !packed_is_staged(stand_ins->first))
+        return error_set(
+            TUTTI_ERR_UNSUPPORTED,
+            "options.stream is set, but the tensors are in host memory that no stream orders: "
+            "give NULL");
+    return group->ways.wrappers ? call_await_stand_ins(group, stand_ins->first, timeout_ms)
+                                : TUTTI_OK;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tutti_work_wait_stream(): a stream waits for a work, and the caller does not. The stream waits for a word that
+ * the end of the work opens, however it ends. Copies back to devices are done by then, whatever stream did them.
+ */
+#include "base/error.h"
+#include "base/fork.h"
+#include "device/device.h"
+#include "engine/work.h"
+
+static void open_word(void *word)
+{
+    device_word_open(word);
+}
+
+static bool is_complete(const struct tutti_work *work)
+{
+    return atomic_load_explicit(&work->state->status, memory_order_acquire) != TUTTI_ERR_NOT_READY;
+}
+
+/* The word of the work, as it is before anybody can open it. False: the work is complete. */
+static bool attach(struct tutti_work *work, struct device_word *word, struct device_word *ret_word)
+{
+    engine_take(work->engine);
+    const bool attached = !is_complete(work);
+    struct device_word *spare = word;
+
+    if (attached && !work->word) {
+        work->word = word;
+        work->open_word = open_word;
+        spare = NULL;
+    }
+    if (attached)
+        *ret_word = *(const struct device_word *)work->word;
+    engine_release(work->engine);
+    if (spare)
+        device_word_open(spare);
+    return attached;
+}
+
+static tutti_status wait_by_word(struct device *device, struct tutti_work *work, void *stream)
+{
+    struct device_word *word, attached;
+    tutti_status status = device_word_take(device, &word);
+
+    if (status)
+        return status;
+    if (!attach(work, word, &attached))
+        return tutti_work_wait(work, 0);
+    status = device_word_wait(&attached, stream);
+    if (!status)
+        engine_visit(work->engine);
+    return status;
+}
+
+tutti_status tutti_work_wait_stream(tutti_work *work, void *stream)
+{
+    if (!work)
+        return error_named(error_set(TUTTI_ERR_INVALID_ARGUMENT, "the work is NULL"));
+    if (work->fork_generation != fork_current())
+        return error_named(
+            error_set(TUTTI_ERR_FORKED, "the work belongs to the parent of this process"));
+    struct device *device = atomic_load(&work->engine->device);
+    if (is_complete(work))
+        return tutti_work_wait(work, 0);
+    if (!device)
+        return error_named(
+            error_set(TUTTI_ERR_UNSUPPORTED,
+                      "no call of this process has used a device yet: wait for the work "
+                      "with tutti_work_wait()"));
+    tutti_status status = device_check_stream(device, stream);
+    if (status)
+        return error_named(status);
+    if (atomic_load(&work->engine->callers_only)) /* nobody but this thread may move it */
+        return tutti_work_wait(work, 0);
+    status = wait_by_word(device, work, stream);
+    return status == TUTTI_ERR_UNSUPPORTED ? tutti_work_wait(work, 0) : error_named(status);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Devices that tensors lie on, by the plugins that drive them (tutti/plugin_device.h).
+ *
+ * A device is opened by the first call that names it, and stays open as long as the process: streams,
+ * events and pinned memory are kept for the next call. Functions that say so may block in the driver, so
+ * they are called without the progress lock; the others put work on a stream or look at something.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tutti/plugin_device.h>
+#include <tutti/tensor.h>
+
+#include "tensor/packed.h"
+
+struct device;
+
+/* ---- device.c ---- */
+
+/* Which device a process was told to use. */
+struct device_choice {
+    int32_t type;   /* TUTTI_DEVICE_…; 0: none was named */
+    int32_t number; /* -1: none */
+};
+
+/* The type whose memory a tensor of `type` (without TUTTI_DEVICE_READ_ONLY) lies in, as CUDA for its managed memory.
+ * 0: host memory, pinned or not, or no device that tutti knows. */
+int32_t device_type_of(int32_t type);
+/* "cuda:1", "cuda". INVALID_ARGUMENT with `source`, where it was given, before the message. */
+tutti_status device_parse(const char *source, const char *words, struct device_choice *ret_choice);
+/* The choice of this process: `option`, tutti_init_options.device, else TUTTI_DEVICE, else none. */
+tutti_status device_resolve(const char *option, struct device_choice *ret_choice);
+
+/* Whether there are devices of that type, and one with the number, unless it is negative. May block. */
+tutti_status device_look_for(int32_t type, int32_t number);
+
+/* Opens device `number` of that type; a negative one: that for the process with `local_rank`, which is the
+ * local rank modulo the number of devices. May block. */
+tutti_status device_open(int32_t type, int32_t number, int local_rank, struct device **ret_device);
+
+int32_t device_type(const struct device *device);
+int32_t device_number(const struct device *device);
+/* "cuda:1" */
+const char *device_name(const struct device *device);
+
+/* Whether the tensor's memory is where it says, and on this device. */
+tutti_status device_check_place(struct device *device, const tutti_tensor *tensor,
+                                const struct tensor_size *size, const char *what);
+
+/* Whether work may be put on the caller's stream: UNSUPPORTED while it is captured. */
+tutti_status device_check_stream(struct device *device, void *stream);
+
+/* ---- standin.c ---- */
+
+/* A call's tensor that its operation uses by a stand-in in pinned memory. */
+struct device_tensor {
+    const tutti_tensor *tensor;
+    const struct tensor_size *size;
+    const char *what; /* "the tensor" */
+    enum tensor_use use;
+    void *stream; /* of the caller */
+};
+
+/* Adds it to the list: what the operation reads is on its way, behind what lies on the stream. May block. */
+tutti_status device_stand_in(struct device *device, const struct device_tensor *tensor,
+                             struct packed **list, void **ret_data);
+/* The same for pinned host memory, which needs no copy: the operation waits for what lies on the stream. */
+tutti_status device_await_stream(struct device *device, const struct device_tensor *tensor,
+                                 struct packed **list);
+/* Copies the elements of a tensor to host memory, and waits for that. May block. */
+tutti_status device_read(struct device *device, const struct device_tensor *tensor, void *to);
+
+/* ---- words.c ---- */
+
+/* A word in pinned memory that streams wait on. It opens when the host says so, and serves for the next wait then. */
+struct device_word {
+    struct device_word *next;
+    struct device *device;
+    _Atomic uint32_t *at;
+    uint32_t value; /* that opens it */
+};
+
+/* One that is not open. NO_MEMORY; UNSUPPORTED: streams of this device cannot wait on words. May block. */
+tutti_status device_word_take(struct device *device, struct device_word **ret_word);
+/* Later work on the stream waits until it opens. */
+tutti_status device_word_wait(const struct device_word *word, void *stream);
+/* Opens it, and gives it back. */
+void device_word_open(struct device_word *word);

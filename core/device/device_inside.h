@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between the files of core/device. */
+#pragma once
+
+#include <pthread.h>
+
+#include "device/device.h"
+
+enum {
+    PINNED_CLASSES = 48, /* of sizes, each twice the one before */
+    PINNED_SMALLEST = 12 /* 4 KiB */
+};
+
+/* Idle pinned memory is kept up to this, for the next calls; more is freed. */
+static const uint64_t PINNED_IDLE_BYTES = UINT64_C(256) << 20;
+
+/* Pinned memory with the event behind its last use. */
+struct pinned {
+    struct pinned *next;
+    void *memory;
+    int size_class;
+    tutti_device_event *event; /* behind what a stream still does with the memory */
+};
+
+struct device {
+    struct device *next;
+    const struct maker *maker;
+    int32_t number;
+    uint32_t fork_generation;
+    char name[48]; /* "cuda:1" */
+    tutti_accelerator_info info;
+    tutti_accelerator *accelerator;
+    void *out;                /* the stream of copies back that no caller puts on his own */
+    _Atomic bool has_strides; /* what copies by strides need was prepared */
+
+    pthread_mutex_t lock; /* what follows; nothing blocks while it is held */
+    struct pinned *idle[PINNED_CLASSES];
+    struct pinned *pending,
+        **last_pending; /* given back while a stream may still use them; in that order */
+    uint64_t idle_bytes;
+    struct device_word *words; /* open ones */
+    int words_taken;           /* that streams may wait on */
+};
+
+const tutti_device_ops *device_ops(const struct device *device);
+
+/* ---- pinned.c ---- */
+
+/* May block. */
+tutti_status pinned_take(struct device *device, uint64_t bytes, struct pinned **ret_pinned);
+/* `used`: a stream may still use it, until its event has passed. */
+void pinned_give(struct device *device, struct pinned *pinned, bool used);
+/* Frees idle memory down to PINNED_IDLE_BYTES. May block. */
+void pinned_trim(struct device *device);

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stand-ins in pinned memory for tensors that lie on a device.
+ *
+ * The thread that calls puts the copy to pinned memory on its stream, behind what the stream does with the tensor, and
+ * an event behind it. The operation begins when the event has passed. Where the operation only writes the tensor,
+ * there is the event alone: what lies on the stream may still use the tensor.
+ *
+ * A blocking call puts the copy back on its stream and returns; later work on that stream finds the result. For a
+ * work the engine copies back by a stream of the device's own, which waits for nothing but copies, so that
+ * no stream of the program can hold it up: a stream may wait for the very work.
+ *
+ * Invariant: the event of a stand-in's memory is behind all that any stream does with the memory.
+ */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "device/device_inside.h"
+
+struct stand_in {
+    struct packed packed; /* first */
+    struct device *device;
+    struct pinned *pinned; /* where the elements are; of an event alone: memory that is not used */
+    void *stream;
+    void *first; /* contiguous: the tensor's first byte */
+    uint64_t bytes;
+    bool is_used;            /* work with the memory was put on a stream */
+    bool is_coming;          /* the copy back was begun by bring_back() */
+    tutti_device_view *view; /* NULL: contiguous; behind this struct */
+};
+
+static struct stand_in *stand_in_of(struct packed *packed)
+{
+    return (struct stand_in *)packed;
+}
+
+static tutti_status record(struct stand_in *s, void *stream)
+{
+    s->is_used = true;
+    return device_ops(s->device)->event_record(s->pinned->event, stream);
+}
+
+/* Puts the copy to pinned memory on the stream. */
+static tutti_status fetch(struct stand_in *s)
+{
+    const tutti_device_ops *ops = device_ops(s->device);
+
+    return s->view ? ops->pack(s->device->accelerator, s->stream, s->pinned->memory, s->view, 0,
+                               s->bytes / s->view->element_bytes)
+                   : ops->copy(s->device->accelerator, s->stream, s->pinned->memory, s->first,
+                               s->bytes);
+}
+
+static tutti_status return_by(struct stand_in *s, void *stream)
+{
+    const tutti_device_ops *ops = device_ops(s->device);
+    tutti_status status =
+        s->view ? ops->unpack(s->device->accelerator, stream, s->view, s->pinned->memory, 0,
+                              s->bytes / s->view->element_bytes)
+                : ops->copy(s->device->accelerator, stream, s->first, s->pinned->memory, s->bytes);
+
+    return status ? status : record(s, stream);
+}
+
+static tutti_status filled(struct packed *packed)
+{
+    return device_ops(stand_in_of(packed)->device)->event_query(stand_in_of(packed)->pinned->event);
+}
+
+static tutti_status put_back(struct packed *packed)
+{
+    struct stand_in *s = stand_in_of(packed);
+
+    return s->bytes ? return_by(s, s->stream) : TUTTI_OK;
+}
+
+static tutti_status bring_back(struct packed *packed)
+{
+    struct stand_in *s = stand_in_of(packed);
+
+    if (!s->bytes)
+        return TUTTI_OK;
+    if (!s->is_coming) {
+        tutti_status status = packed->is_filled ? TUTTI_OK : filled(packed);
+
+        if (!status)
+            status = return_by(s, s->device->out);
+        s->is_coming = !status;
+        return status ? status : TUTTI_ERR_NOT_READY;
+    }
+    return device_ops(s->device)->event_query(s->pinned->event);
+}
+
+static void stand_in_free(struct packed *packed)
+{
+    struct stand_in *s = stand_in_of(packed);
+
+    pinned_give(s->device, s->pinned, s->is_used);
+    free(s);
+}
+
+static const struct packed_staging staging = {
+    .filled = filled, .put_back = put_back, .bring_back = bring_back, .free = stand_in_free};
+
+static void describe(const struct tensor_view *view, tutti_device_view *ret_view)
+{
+    *ret_view = (tutti_device_view){.struct_size = sizeof *ret_view,
+                                    .element_bytes = view->element_bytes,
+                                    .first = view->first,
+                                    .dimensions = (uint32_t)view->dimensions};
+    for (int i = 0; i < view->dimensions; i++) {
+        ret_view->extent[i] = view->dimension[i].extent;
+        ret_view->stride[i] = view->dimension[i].stride;
+    }
+}
+
+/* A stand-in with pinned memory for `bytes`, in no list. */
+static tutti_status make(struct device *device, const struct device_tensor *tensor,
+                         const struct tensor_view *view, uint64_t bytes,
+                         struct stand_in **ret_stand_in)
+{
+    struct stand_in *s = calloc(1, sizeof *s + (view ? sizeof *s->view : 0));
+
+    if (!s)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a call with a tensor of %s",
+                         device->name);
+    tutti_status status = pinned_take(device, bytes, &s->pinned);
+    if (status) {
+        free(s);
+        (void)error_prefix("%s", tensor->what);
+        return status;
+    }
+    s->packed.staging = &staging;
+    s->packed.use = tensor->use;
+    s->device = device;
+    s->stream = tensor->stream;
+    s->bytes = bytes;
+    s->first = (char *)tensor->tensor->data + tensor->tensor->byte_offset;
+    if (view) {
+        s->view = (tutti_device_view *)(s + 1);
+        describe(view, s->view);
+    }
+    *ret_stand_in = s;
+    return TUTTI_OK;
+}
+
+/* Begins the copy that the operation reads, and adds the stand-in to the list. */
+static tutti_status begin(struct stand_in *s, struct packed **list)
+{
+    tutti_status status = TUTTI_OK;
+
+    if (s->packed.use & TENSOR_READ && s->bytes) {
+        s->is_used = true;
+        status = fetch(s);
+    }
+    if (!status)
+        status = record(s, s->stream);
+    if (status) {
+        s->packed.staging->free(&s->packed);
+        return status;
+    }
+    s->packed.next = *list;
+    *list = &s->packed;
+    return TUTTI_OK;
+}
+
+/* So that the first copy back by strides does not wait while kernels are loaded. */
+static tutti_status prepare_strides(struct device *device)
+{
+    tutti_status status = TUTTI_OK;
+
+    if (!atomic_load(&device->has_strides) && TUTTI_HAS(device_ops(device), prepare))
+        status = device_ops(device)->prepare(device->accelerator, 0);
+    if (!status)
+        atomic_store(&device->has_strides, true);
+    return status;
+}
+
+tutti_status device_stand_in(struct device *device, const struct device_tensor *tensor,
+                             struct packed **list, void **ret_data)
+{
+    struct tensor_view view;
+    struct stand_in *s = NULL;
+    const bool strided = !tensor->size->contiguous;
+
+    tutti_status status = TUTTI_OK;
+
+    if (strided) {
+        tensor_view(tensor->tensor, tensor->size, &view);
+        status = packed_check_distinct(&view, tensor->what, tensor->use);
+        if (!status)
+            status = prepare_strides(device);
+    }
+    if (!status)
+        status = make(device, tensor, strided ? &view : NULL, tensor->size->bytes, &s);
+    if (!s) /* then `status` says why */
+        return status;
+    void *data = s->pinned->memory;
+    status = begin(s, list);
+    if (!status)
+        *ret_data = tensor->size->bytes ? data : NULL;
+    return status;
+}
+
+tutti_status device_await_stream(struct device *device, const struct device_tensor *tensor,
+                                 struct packed **list)
+{
+    struct stand_in *s = NULL;
+    const tutti_status status = make(device, tensor, NULL, 0, &s);
+
+    return s ? begin(s, list) : status;
+}
+
+tutti_status device_read(struct device *device, const struct device_tensor *tensor, void *to)
+{
+    struct packed *list = NULL;
+    void *data;
+    tutti_status status = device_stand_in(device, tensor, &list, &data);
+
+    if (status)
+        return status;
+    while ((status = packed_fill(list)) == TUTTI_ERR_NOT_READY)
+        sched_yield();
+    if (!status && tensor->size->bytes)
+        memcpy(to, data, tensor->size->bytes);
+    packed_end(&list, false);
+    return status;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls with tensors on devices: the operation runs on stand-ins in host memory (tensor/packed.h), and streams
+ * copy between these and the tensors.
+ *
+ * A collective waits in the queue until its stand-ins are filled; the others wait for it as for a late member. A
+ * receive is posted at once. A send that has to wait is *held*, with all sends behind it, so that messages
+ * leave in the order of their calls.
+ *
+ * A blocking call has its results in the stand-ins when it is complete, and its own thread puts the copies back on its
+ * stream. A work is *returning* from then on until its copies back are done, in a list of its own: the next call
+ * of the queue begins meanwhile. Nothing here waits: each thread that moves the group asks.
+ */
+#include "base/clock.h"
+#include "base/error.h"
+#include "progress/progress.h"
+#include "provider/routes.h"
+#include "tensor/packed.h"
+
+tutti_status staged_fill(struct call *call)
+{
+    return call_is_begun(call) ? TUTTI_OK : packed_fill(call->packed);
+}
+
+bool staged_waits(const struct call *call)
+{
+    return call->packed && (call->held || call->kind == CALL_COLLECTIVE) && !call_is_begun(call) &&
+           packed_awaits(call->packed);
+}
+
+/* ---- results ---- */
+
+bool staged_return(struct tutti_group *group, struct call *call)
+{
+    if (!packed_is_staged(call->packed))
+        return false;
+    if (call->state.work)
+        call_list_append(&group->calls.returning, call);
+    return true;
+}
+
+/* The copies back are done, or have failed, of which the others are to hear. */
+static void returned(struct tutti_group *group, struct call *call, tutti_status status)
+{
+    call_list_remove(&group->calls.returning, call);
+    packed_end(&call->packed, !status);
+    if (status) {
+        error_keep(&call->state.work->error);
+        if (!control_verdict_status(group->control))
+            group_propose_own(group, status);
+    }
+    engine_complete(&group->context->engine, &call->state, status);
+}
+
+static unsigned move_returning(struct tutti_group *group)
+{
+    unsigned moved = 0;
+
+    for (struct call *call = group->calls.returning.first, *next; call; call = next) {
+        next = call->next;
+        const tutti_status status = packed_bring_back(call->packed);
+
+        if (status == TUTTI_ERR_NOT_READY)
+            continue;
+        returned(group, call, status);
+        moved++;
+    }
+    return moved;
+}
+
+tutti_status staged_put_back(struct call *call, tutti_status status)
+{
+    if (!status)
+        status = packed_put_back(call->packed);
+    packed_end(&call->packed, !status);
+    return status;
+}
+
+/* ---- sends ---- */
+
+bool staged_hold(struct tutti_group *group, struct call *call)
+{
+    call->held = call->kind == CALL_SEND &&
+                 (group->calls.held || (call->packed && packed_fill(call->packed)));
+    group->calls.held += call->held;
+    return call->held;
+}
+
+bool staged_withdraw(struct tutti_group *group, struct call *call)
+{
+    const bool was_held = call->held;
+
+    group->calls.held -= was_held;
+    call->held = false;
+    return was_held;
+}
+
+/* The first send that is held; there is one. */
+static struct call *first_held(struct tutti_group *group)
+{
+    struct call *call = group->calls.messages.first;
+
+    while (!call->held)
+        call = call->next;
+    return call;
+}
+
+static void fail_send(struct tutti_group *group, struct call *call, tutti_status status)
+{
+    if (status == TUTTI_ERR_PEER_LOST) /* its verdict, or its leave message, is on the way */
+        call_fails(call);
+    else
+        group_complete(group, call, status);
+}
+
+static unsigned move_held(struct tutti_group *group)
+{
+    unsigned moved = 0;
+
+    while (group->calls.held) {
+        struct call *call = first_held(group);
+        tutti_status status = packed_fill(call->packed);
+
+        if (status == TUTTI_ERR_NOT_READY)
+            break;
+        (void)staged_withdraw(group, call);
+        moved++;
+        if (!status)
+            status = p2p_send(route_messages(group), &call->message, call->peer, call->tag,
+                              call->in.base, call->bytes);
+        if (status)
+            fail_send(group, call, status);
+    }
+    return moved;
+}
+
+/* ---- the group ---- */
+
+unsigned staged_move(struct tutti_group *group)
+{
+    return move_returning(group) +
+           (group->calls.held && !control_verdict_status(group->control) ? move_held(group) : 0);
+}
+
+bool staged_is_asked(const struct tutti_group *group)
+{
+    return group->calls.returning.first || group->calls.held ||
+           (group->calls.queue.first && staged_waits(group->calls.queue.first));
+}
+
+void staged_look(struct tutti_group *group, int64_t now)
+{
+    for (struct call *call = group->calls.returning.first, *next; call; call = next) {
+        next = call->next;
+        if (!call->deadline_ns) {
+            call->deadline_ns = clock_deadline_ms(call->timeout_ms);
+        } else if (now >= call->deadline_ns) {
+            error_set(TUTTI_ERR_TIMEOUT,
+                      "timed out after %lld ms: the result is in host memory, and cannot be copied "
+                      "to its "
+                      "tensor before the work on the call's stream is done",
+                      (long long)call->timeout_ms);
+            returned(group, call, TUTTI_ERR_TIMEOUT);
+        }
+    }
+}

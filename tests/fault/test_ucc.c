@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What only UCC can do wrong, or lack: the faults of the stand-in for it (tests/standin/ucc.c). Whatever happens
+ * over any backend is in the other files.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fault.h"
+
+enum { RANKS = 4, CALL_MS = 1500, VERDICT_MS = 200 };
+
+#define UCC_TEST(name)                                                                             \
+    static void fault_ucc_##name(void);                                                            \
+    Test(ucc, name, .timeout = FAULT_TEST_S)                                                       \
+    {                                                                                              \
+        if (ranks_lack("ucc"))                                                                     \
+            cr_skip_test("%s", ranks_lack("ucc"));                                                 \
+        if (getenv("TUTTI_TEST_UCC"))                                                              \
+            cr_skip_test("only the stand-in for UCC has this fault");                              \
+        fault_ucc_##name();                                                                        \
+    }                                                                                              \
+    static void fault_ucc_##name(void)
+
+/* ---- ranks that have not the same engine --------------------------------------------------- */
+
+/* `one` and `more` are variables, the first for rank 2 alone. */
+static void expect_no_group(const char *one, const char *more, const char *status,
+                            const char *first, const char *second)
+{
+    struct ranks *ranks = fault_start(
+        &fault_ucc, "rank_engine", "no_group_is_made", RANKS,
+        (const char *[]){"TUTTI_TEST_VICTIM=2", one ? one : more, one ? more : NULL, NULL});
+
+    fault_expect(
+        ranks, &(struct fault_expected){.size = RANKS, .status = status, .parts = {first, second}});
+    fault_finish(ranks);
+}
+
+UCC_TEST(all_hear_of_a_rank_without_the_library)
+{
+    expect_no_group("TUTTI_TEST_ONE=TUTTI_UCC=/nowhere/libucc.so.1", NULL, "TUTTI_ERR_PLUGIN",
+                    "backend ucc is not usable on rank 2", "TUTTI_UCC=/nowhere/libucc.so.1");
+}
+
+UCC_TEST(all_hear_of_a_rank_with_another_major_version)
+{
+    expect_no_group("TUTTI_TEST_ONE=STANDIN_UCC_VERSION=2.0.0", NULL, "TUTTI_ERR_PLUGIN",
+                    "backend ucc is not usable on rank 2", "is UCC 2.0.0");
+}
+
+UCC_TEST(all_hear_of_a_rank_with_another_minor_version)
+{
+    expect_no_group("TUTTI_TEST_ONE=STANDIN_UCC_VERSION=1.9.0", NULL, "TUTTI_ERR_MISMATCH",
+                    "rank 0 has UCC 1.8", "rank 2 has UCC 1.9");
+}
+
+UCC_TEST(all_hear_of_a_rank_that_cannot_make_a_context)
+{
+    expect_no_group("STANDIN_UCC_ONLY=2", "STANDIN_UCC_FAILS=context", "TUTTI_ERR_PLUGIN", "rank 2",
+                    "ucc_context_create");
+}
+
+UCC_TEST(all_hear_of_a_rank_that_cannot_make_a_team)
+{
+    expect_no_group("STANDIN_UCC_ONLY=2", "STANDIN_UCC_FAILS=team", "TUTTI_ERR_PLUGIN", "rank 2",
+                    "ucc_team_create");
+}
+
+/* ---- operations ---------------------------------------------------------------------------- */
+
+/* Ranks that sum until an operation fails. */
+static void expect_of_sums(const char *const *variables, const char *status, const char *first,
+                           const char *second)
+{
+    struct ranks *ranks = fault_start(
+        &fault_ucc, "rank_fault", "calls_for_ever", RANKS,
+        (const char *[]){"TUTTI_TEST_CALL=small", "TUTTI_TEST_CALL_MS=1500", "TUTTI_TEST_VICTIM=2",
+                         variables[0], variables[0] ? variables[1] : NULL, NULL});
+
+    fault_expect(
+        ranks, &(struct fault_expected){.size = RANKS, .status = status, .parts = {first, second}});
+    fault_finish(ranks);
+}
+
+UCC_TEST(an_operation_that_never_ends_is_over_at_its_deadline)
+{
+    expect_of_sums((const char *[]){"STANDIN_UCC_NEVER=allreduce:40", NULL}, "TUTTI_ERR_TIMEOUT",
+                   "timed out after 1500 ms", NULL);
+}
+
+UCC_TEST(all_hear_of_a_rank_whose_operation_never_ends)
+{
+    expect_of_sums((const char *[]){"STANDIN_UCC_NEVER=allreduce:40", "STANDIN_UCC_ONLY=2"},
+                   "TUTTI_ERR_TIMEOUT", "timed out after 1500 ms", "rank 2");
+}
+
+UCC_TEST(all_hear_of_a_rank_whose_operation_fails)
+{
+    expect_of_sums((const char *[]){"STANDIN_UCC_FAILS=operation", "STANDIN_UCC_ONLY=2"},
+                   "TUTTI_ERR_PLUGIN", "rank 2", "Unhandled error");
+}
+
+UCC_TEST(all_hear_of_a_rank_that_cannot_begin_an_operation)
+{
+    expect_of_sums((const char *[]){"STANDIN_UCC_FAILS=post", "STANDIN_UCC_ONLY=2"},
+                   "TUTTI_ERR_PLUGIN", "rank 2", "Resources are not available");
+}
+
+/* A result is there before UCC says so, for longer than a member that dies is looked for. */
+UCC_TEST(a_rank_killed_while_statuses_are_late_is_named_by_all)
+{
+    struct ranks *ranks =
+        fault_start(&fault_ucc, "rank_fault", "calls_for_ever", RANKS,
+                    (const char *[]){"TUTTI_TEST_CALL=small", "STANDIN_UCC_LATE_MS=30", NULL});
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
+    fault_expect_lost(ranks, RANKS, 2, ranks_signal(ranks, 2, SIGKILL));
+}

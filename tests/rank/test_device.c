@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensors on GPUs, on the stand-in for the driver: over each host backend, and by a way of their own. */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "harness/launch.h"
+
+TestSuite(device, .timeout = 200);
+
+static void run(const char *name, int size, const char *backends, const char *choice)
+{
+    char backend[64] = "";
+    const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA, "STANDIN_CUDA_DEVICES=2",
+                               *choice ? backend : NULL, NULL};
+    struct ranks_options options = {
+        .program = "rank_device", .case_name = name, .size = size, .backend = backends, .env = env};
+
+    snprintf(backend, sizeof backend, "TUTTI_BACKEND=%s", choice);
+    cr_expect(ranks_run(&options));
+}
+
+#define CASE(name, size)                                                                           \
+    Test(device, name)                                                                             \
+    {                                                                                              \
+        run(#name, size, "shm,tcp", "");                                                           \
+    }
+#define CHOICE(name, size, words)                                                                  \
+    Test(device, name##_by_choice)                                                                 \
+    {                                                                                              \
+        run(#name, size, NULL, words);                                                             \
+    }
+
+CASE(an_all_reduce_of_tensors_on_gpus_gives_the_sum, 3)
+CASE(a_work_is_complete_when_the_result_is_on_the_gpu, 2)
+CASE(a_tensor_that_a_stream_writes_late_gives_the_right_sum, 3)
+CASE(a_work_starts_at_once_while_its_stream_is_held, 2)
+CASE(a_stream_waits_for_a_work_and_the_host_does_not, 3)
+CASE(gpu_and_host_tensors_meet_in_one_call, 2)
+CASE(blocks_lists_and_strides_on_gpus_are_moved, 3)
+CASE(messages_between_gpus_keep_their_order_while_a_stream_is_held, 2)
+CASE(a_batch_and_messages_to_oneself_take_gpu_tensors, 3)
+CASE(premultiplied_sums_take_gpu_tensors_and_gpu_factors, 2)
+CASE(what_cannot_be_done_with_a_gpu_is_refused_in_words, 3)
+CHOICE(an_all_reduce_of_tensors_on_gpus_gives_the_sum, 2, "cuda:local=shm,remote=tcp")
+CHOICE(blocks_lists_and_strides_on_gpus_are_moved, 3, "cpu:tcp,cuda:auto")
+CHOICE(messages_between_gpus_keep_their_order_while_a_stream_is_held, 2, "cpu:auto,cuda:tcp")
+CHOICE(gpu_and_host_tensors_that_go_different_ways_are_a_mismatch, 3, "cpu:auto,cuda:tcp")
+CHOICE(gpu_and_host_tensors_meet_in_one_call, 3, "cpu:shm,cuda:shm")
+
+/* ---- failures ---- */
+
+CASE(no_stream_waits_for_ever_when_a_rank_aborts, 3)
+CASE(no_stream_waits_for_ever_when_a_rank_never_calls, 2)
+CASE(a_stream_that_never_comes_to_the_call_is_a_time_out, 2)
+
+/* The signal goes when all have come to the call. */
+static void lose_a_rank(const char *backend)
+{
+    static const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA, NULL};
+    struct ranks *ranks = ranks_start(
+        &(struct ranks_options){.program = "rank_device",
+                                .case_name = "no_stream_waits_for_ever_when_a_rank_is_lost",
+                                .size = 3,
+                                .backend = backend,
+                                .env = env});
+
+    cr_assert_not_null(ranks);
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
+    ranks_signal(ranks, 1, SIGKILL);
+    for (int r = 0; r < 3; r += 2) {
+        cr_expect(ranks_wait_rank(ranks, r));
+        cr_expect(ranks_result(ranks, r)->passed, "%s", ranks_result(ranks, r)->out);
+    }
+    ranks_free(ranks);
+}
+
+Test(device, no_stream_waits_for_ever_when_a_rank_is_killed)
+{
+    lose_a_rank("shm");
+    lose_a_rank("tcp");
+}
+
+/* The device of rank 1 is lost at its 40th and later operations. */
+Test(device, a_lost_gpu_is_told_to_all_in_the_drivers_words)
+{
+    for (int at = 40; at < 46; at++) {
+        char lost[40];
+        const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA, "STANDIN_CUDA_DEVICES=2",
+                                   "STANDIN_CUDA_FAULT_RANK=1", lost, NULL};
+
+        snprintf(lost, sizeof lost, "STANDIN_CUDA_LOST_AT=%d", at);
+        cr_expect(ranks_run(
+            &(struct ranks_options){.program = "rank_device",
+                                    .case_name = "a_lost_gpu_is_told_to_all_in_the_drivers_words",
+                                    .size = 2,
+                                    .backend = at % 2 ? "shm" : "tcp",
+                                    .env = env}));
+    }
+}
