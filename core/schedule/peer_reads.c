@@ -10,8 +10,6 @@
 #include "base/error.h"
 #include "schedule/mapped.h"
 
-enum { PIECE_MAX = 1 << 30 }; /* bytes of a system call, which moves less than 2 GiB */
-
 static struct peer_reads_word *word_of(const struct mapped *mapped, int index)
 {
     return &mapped->areas[index]->reads;
@@ -112,25 +110,15 @@ static bool is_revoked(const struct mapped *mapped, int index)
 tutti_status peer_reads_copy(struct mapped *mapped, int index, void *to, const void *from,
                              size_t bytes)
 {
-    unsigned char *at = to;
-    const unsigned char *source = from;
-
     mapped->culprit = index;
-    while (bytes) {
-        const size_t piece = bytes < PIECE_MAX ? bytes : PIECE_MAX;
-        const ssize_t count = read_proven(mapped, index, at, source, piece);
-
-        if (count < 0 && errno == ESRCH)
-            return TUTTI_ERR_NOT_READY;
-        if (count != (ssize_t)(piece + sizeof(uint64_t)))
-            return error_set_errno(TUTTI_ERR_SYSTEM, count < 0 ? errno : EFAULT,
-                                   "cannot read the memory of rank %d; TUTTI_PEER_READS=0 goes "
-                                   "without",
-                                   mapped->ranks[index]);
-        at += piece;
-        source += piece;
-        bytes -= piece;
-    }
+    const ssize_t count = read_proven(mapped, index, to, from, bytes);
+    if (count < 0 && errno == ESRCH)
+        return TUTTI_ERR_NOT_READY;
+    if (count != (ssize_t)(bytes + sizeof(uint64_t)))
+        return error_set_errno(TUTTI_ERR_SYSTEM, count < 0 ? errno : EFAULT,
+                               "cannot read the memory of rank %d; TUTTI_PEER_READS=0 goes "
+                               "without",
+                               mapped->ranks[index]);
     if (is_revoked(mapped, index))
         return TUTTI_ERR_NOT_READY;
     mapped->culprit = -1;

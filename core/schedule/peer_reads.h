@@ -52,7 +52,7 @@ bool peer_reads_work(struct mapped *mapped);
 bool peer_reads_can(const void *from, uint64_t bytes);
 
 /*
- * Copies `bytes` at the address `from` of local peer `index`, whose line of the turn that was announced last
+ * Copies `bytes`, less than 2 GiB, at the address `from` of local peer `index`, whose line of the turn that was announced last
  * shows it. TUTTI_ERR_NOT_READY: the peer has ended, or its call has failed; the verdict follows.
  * TUTTI_ERR_SYSTEM, in words: the memory cannot be read.
  */
