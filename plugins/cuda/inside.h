@@ -120,7 +120,7 @@ tutti_status event_wait(tutti_device_event *event, tutti_accelerator *accelerato
 /* ---- launch.c --- */
 
 /* Loads a module, unless it is loaded. Waits for the driver's compiler. */
-tutti_status kernel_load(tutti_accelerator *accelerator, enum kernel_module module);
+tutti_status kernel_load(tutti_accelerator *accelerator, enum kernel_module number);
 void kernel_unload_all(tutti_accelerator *accelerator);
 /* Puts a kernel on the stream; `arguments` is its struct. */
 tutti_status kernel_launch(tutti_accelerator *accelerator, void *stream, const struct kernel_id *id,

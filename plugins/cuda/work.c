@@ -44,7 +44,7 @@ static tutti_status check_view(const tutti_accelerator *accelerator, const tutti
                           "%s: elements %llu to %llu of a view of %llu elements of %u bytes in %u "
                           "dimensions cannot be packed",
                           accelerator->words, (unsigned long long)begin,
-                          (unsigned long long)(begin + count), (unsigned long long)elements,
+                          (unsigned long long)begin + count, (unsigned long long)elements,
                           view->element_bytes, view->dimensions);
 }
 
