@@ -10,7 +10,7 @@
 #   computes  one a CPU of them, as long as others wait for their turn
 #   idle      what only computes, without a deadline: at a low priority beside the others
 #   build     one at a time, at the same priority when others run
-#   alone     when nothing else runs
+#   alone     when nothing runs but one of the lane idle
 
 readonly lanes=(build waits computes idle alone)
 cpus=$(nproc)
@@ -152,8 +152,8 @@ has_room() {
     build) ((running[build] == 0)) ;;
     waits) ((in_time < at_once)) ;;
     computes) ((in_time < at_once && running[computes] < (queued[waits] ? cpus : 2 * cpus))) ;;
-    idle) ((running[idle] < (others ? 1 : cpus))) ;;
-    alone) ((${#lane_of[@]} == 0 && others + queued[idle] + queued[build] == 0)) ;;
+    idle) ((running[idle] < (others + queued[alone] + running[alone] ? 1 : cpus))) ;;
+    alone) ((${#lane_of[@]} <= 1 && ${#lane_of[@]} == running[idle] && others + queued[build] == 0)) ;;
     esac
 }
 
@@ -175,7 +175,7 @@ start_next() {
     queue_of_lane=("${queue_of_lane[@]:1}")
     if [[ $lane == build || $lane == idle ]]; then
         program_s=3600 # it may get what others leave
-        ((running[waits] + running[computes] == 0)) || steps=10
+        [[ $lane == build ]] && ((running[waits] + running[computes] == 0)) || steps=10
     fi
     {
         ((!steps)) || renice -n $steps "$BASHPID" >/dev/null || true

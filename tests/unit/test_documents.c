@@ -188,7 +188,7 @@ static GPtrArray *variables_in_the_code(void)
 /* TUTTI_STORE may name a host, too: core/bootstrap/identity.c refuses a file there. */
 static void expect_read_securely(const char *name, const GPtrArray *sources)
 {
-    g_autofree char *pattern = g_strdup_printf("[^_](getenv\\(\"%s\"\\))", name);
+    g_autofree char *pattern = g_strdup_printf("((?<!_)getenv\\(\"%s\"\\))", name);
 
     for (guint i = 0; i < sources->len && strcmp(name, "TUTTI_STORE"); i++) {
         g_autofree char *source = document_read(sources->pdata[i]);
