@@ -68,6 +68,7 @@ struct member {
     const char *carrier;  /* the backend of messages with it; "self" */
     bool gone;            /* left in order, and its paths were ended */
     int64_t suspected_ns; /* when a connection ended without a reason yet; 0: never */
+    int64_t doubted_ns;   /* how long since, of the time in which this process looked */
     char *suspicion;      /* what its provider said of that; NULL: nothing */
     uint64_t arrived;     /* of it, when it was looked at last */
     bool link_lost;       /* suspected, since the network to it does not answer */
@@ -79,6 +80,7 @@ struct group_ways {
     tutti_wrapped_group wrapped;
     struct member *members; /* [size] */
     bool any_suspect;       /* of the members */
+    int64_t judged_ns;      /* when they were looked at last */
     struct endpoint endpoints[TRANSPORTS];
     struct native *native; /* NULL: no engine does whole operations */
     struct p2p_engine *p2p_engine;

@@ -14,26 +14,6 @@
 #include "control/inside.h"
 #include "local/local.h"
 
-static void note_leave(struct local_peers *local, int index)
-{
-    struct control_member *member = &local->control->members[local->peers[index].rank];
-
-    if (!local->page || !atomic_load(&local->page->lines[index].left) || member->left)
-        return;
-    const struct announce last = local->page->lines[index].last;
-    control_left(local->control, local->peers[index].rank, &last, NULL);
-}
-
-void local_on_death(struct control *control, struct control_watch *watch, uint32_t events)
-{
-    struct local_peer *peer = (struct local_peer *)watch;
-
-    (void)events;
-    note_leave(control->local, (int)(peer - control->local->peers));
-    control_watch_forget(control, watch);
-    control_disconnected(control, peer->rank, "its process ended before it left the group");
-}
-
 /* The page's verdict, if there is one. */
 static bool read_verdict(const struct local_peers *local, struct control_verdict *ret_verdict)
 {
@@ -51,10 +31,39 @@ static bool read_verdict(const struct local_peers *local, struct control_verdict
            ret_verdict->culprit < local->control->size;
 }
 
-static void poll_local(struct local_peers *local)
+static void adopt_published(struct local_peers *local)
 {
     struct control_verdict verdict;
 
+    if (!local->control->verdict.status && read_verdict(local, &verdict))
+        verdict_adopt(local->control, &verdict, NULL);
+}
+
+/* A verdict that it published before it left is heard first: whoever is told of the leave message by this member
+ * must know why it left. */
+static void note_leave(struct local_peers *local, int index)
+{
+    struct control_member *member = &local->control->members[local->peers[index].rank];
+
+    if (!local->page || !atomic_load(&local->page->lines[index].left) || member->left)
+        return;
+    const struct announce last = local->page->lines[index].last;
+    adopt_published(local);
+    control_left(local->control, local->peers[index].rank, &last, NULL);
+}
+
+void local_on_death(struct control *control, struct control_watch *watch, uint32_t events)
+{
+    struct local_peer *peer = (struct local_peer *)watch;
+
+    (void)events;
+    note_leave(control->local, (int)(peer - control->local->peers));
+    control_watch_forget(control, watch);
+    control_disconnected(control, peer->rank, "its process ended before it left the group");
+}
+
+static void poll_local(struct local_peers *local)
+{
     local_expire_half_open(local);
     local_free_closed_links(local);
     control_accept_again(local->control, &local->listener);
@@ -63,8 +72,7 @@ static void poll_local(struct local_peers *local)
         return;
     for (int i = 0; i < local->count; i++)
         note_leave(local, i);
-    if (!local->control->verdict.status && read_verdict(local, &verdict))
-        verdict_adopt(local->control, &verdict, NULL);
+    adopt_published(local);
 }
 
 static void publish_verdict(struct local_peers *local, struct control_verdict *verdict)

@@ -5,8 +5,9 @@
  * The end of a connection may overtake the leave message of a member that left in order, so it is
  * believed only a little later. A connection that the network does not answer is believed after
  * another second, in which the control plane finds out whether the whole host has vanished; then the
- * connection is named, not a member, because both its ends may be alive. All of this runs under the
- * progress lock.
+ * connection is named, not a member, because both its ends may be alive. Time in which this process got no
+ * processor does not count: members that pass the leave message on often got none, either. All of this runs under
+ * the progress lock.
  */
 #include <tutti/p2p.h>
 
@@ -23,6 +24,7 @@
 enum {
     SUSPICION_MS = 100,
     LINK_MS = 1000,
+    LOOK_MS = 25, /* as much between two looks counts; a process that waits looks every 20 ms */
     SUSPICION_MAX = 300 /* bytes of text that others wrote */
 };
 
@@ -165,22 +167,30 @@ static void propose_lost(struct tutti_group *group, int rank)
     control_propose(control, TUTTI_ERR_PEER_LOST, member->link_lost ? -1 : rank, message);
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 void leavers_judge(struct tutti_group *group, int64_t now)
 {
     struct control *control = group->control;
 
     if (!group->ways.any_suspect)
         return;
+    const int64_t passed = least(now - group->ways.judged_ns, LOOK_MS * CLOCK_NS_PER_MS);
+    group->ways.judged_ns = now;
     for (int r = 0; r < group->size; r++) {
-        const struct member *member = &group->ways.members[r];
+        struct member *member = &group->ways.members[r];
 
         if (!member->suspected_ns)
             continue;
+        member->doubted_ns += least(passed, now - member->suspected_ns);
         if (control->members[r].left) {
             end_messages_with(group, r);
             if (group->calls.queue.first && call_is_failing(group->calls.queue.first))
                 propose_cut_off(group, r);
-        } else if (now > member->suspected_ns + patience_ms(member) * CLOCK_NS_PER_MS) {
+        } else if (member->doubted_ns > patience_ms(member) * CLOCK_NS_PER_MS) {
             propose_lost(group, r);
         }
     }

@@ -57,7 +57,7 @@ Test(completion, bash_offers_what_may_follow, .timeout = 60)
     }
 }
 
-Test(completion, every_option_of_every_verb_is_known_to_every_shell, .timeout = 60)
+Test(completion, every_option_of_every_verb_is_known_to_every_shell, .timeout = 120)
 {
     struct ran missing =
         ran("for verb in $($TUTTI help | sed -n '/^Verbs/,/^  help/s/^  \\([a-z]*\\) .*/\\1/p'); do"

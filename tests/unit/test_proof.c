@@ -5,7 +5,7 @@
 
 #include "secret/proof.h"
 
-TestSuite(proof, .timeout = 10);
+TestSuite(proof, .timeout = 60);
 
 enum { SIZE = 4 };
 
