@@ -54,7 +54,7 @@ CASE(no_stream_waits_for_ever_when_a_rank_aborts, 3)
 CASE(no_stream_waits_for_ever_when_a_rank_never_calls, 2)
 CASE(a_stream_that_never_comes_to_the_call_is_a_time_out, 2)
 
-/* The signal goes when all have come to the call. */
+/* The signal goes when the streams of the others wait. */
 static void lose_a_rank(const char *backend)
 {
     static const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA, NULL};
